@@ -17,11 +17,65 @@ import (
 
 // bleve is an index of the other side's.
 type bleve struct {
+	*rival
+	encoder *json.Encoder
+}
+
+// rival is a program that is another index: it is told what to do on its standard input, and replies in JSON.
+type rival struct {
+	name    string
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
-	encoder *json.Encoder
 	decoder *json.Decoder
 	words   strings.Builder // what it said when it failed
+}
+
+// startRival runs a program, the one beside this one when none is named, on a new folder. made says what builds it. When ctx
+// ends the program is killed.
+func startRival(ctx context.Context, name, program, made, folder string) (*rival, error) {
+	program, err := beside(program, name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(program); err != nil {
+		return nil, fmt.Errorf("%w; `%s` builds it", err, made)
+	}
+	r := &rival{name: name, cmd: exec.CommandContext(ctx, program, folder)}
+	r.cmd.Stderr = &r.words
+	out, err := r.cmd.StdoutPipe()
+	if err == nil {
+		r.stdin, err = r.cmd.StdinPipe()
+	}
+	if err == nil {
+		err = r.cmd.Start()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	r.decoder = json.NewDecoder(bufio.NewReader(out))
+	return r, nil
+}
+
+// reply reads one, where writing the request went well.
+func (r *rival) reply(err error) (out bleveReply, _ error) {
+	if err == nil {
+		err = r.decoder.Decode(&out)
+	}
+	if err == nil && out.Error != "" {
+		err = errors.New(out.Error)
+	}
+	return out, err
+}
+
+// close ends the program. Its folder goes with the workbench's.
+func (r *rival) close() error {
+	_ = r.stdin.Close()
+	kill := time.AfterFunc(stopTime, func() { _ = r.cmd.Process.Kill() })
+	defer kill.Stop()
+	if err := r.cmd.Wait(); err != nil {
+		return fmt.Errorf("stop %s: %w %s", r.name, err, r.words.String())
+	}
+	return nil
 }
 
 // bleveRequest and bleveReply are as tools/bench-bleve has them.
@@ -47,43 +101,20 @@ type bleveReply struct {
 	Terms     int         `json:"terms"`
 }
 
-// startBleve runs the program, the one beside this one when none is named, on a new folder.
+// startBleve runs tools/bench-bleve.
 func startBleve(program, folder string) (*bleve, error) {
-	program, err := beside(program, "bench-bleve")
+	r, err := startRival(context.Background(), "bench-bleve", program, "make bench", folder)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(program); err != nil {
-		return nil, fmt.Errorf("%w; `make bench` builds it", err)
-	}
-	b := &bleve{cmd: exec.Command(program, folder)}
-	b.cmd.Stderr = &b.words
-	out, err := b.cmd.StdoutPipe()
-	if err == nil {
-		b.stdin, err = b.cmd.StdinPipe()
-	}
-	if err == nil {
-		err = b.cmd.Start()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start bench-bleve: %w", err)
-	}
-	b.encoder, b.decoder = json.NewEncoder(b.stdin), json.NewDecoder(bufio.NewReader(out))
-	return b, nil
+	return &bleve{r, json.NewEncoder(r.stdin)}, nil
 }
 
 // ask has one thing done; the time in the reply is Bleve's alone. When ctx ends the program is killed.
 func (b *bleve) ask(ctx context.Context, r bleveRequest) (bleveReply, error) {
 	stop := context.AfterFunc(ctx, func() { _ = b.cmd.Process.Kill() })
 	defer stop()
-	var out bleveReply
-	err := b.encoder.Encode(r)
-	if err == nil {
-		err = b.decoder.Decode(&out)
-	}
-	if err == nil && out.Error != "" {
-		err = errors.New(out.Error)
-	}
+	out, err := b.reply(b.encoder.Encode(r))
 	if err != nil {
 		return out, fmt.Errorf("bleve: %s: %w %s", r.Op, err, b.words.String())
 	}
@@ -92,14 +123,3 @@ func (b *bleve) ask(ctx context.Context, r bleveRequest) (bleveReply, error) {
 
 // took is the reply's time.
 func (r bleveReply) took() time.Duration { return time.Duration(r.Seconds * float64(time.Second)) }
-
-// close ends the program. Its folder goes with the workbench's.
-func (b *bleve) close() error {
-	_ = b.stdin.Close()
-	kill := time.AfterFunc(stopTime, func() { _ = b.cmd.Process.Kill() })
-	defer kill.Stop()
-	if err := b.cmd.Wait(); err != nil {
-		return fmt.Errorf("stop bench-bleve: %w %s", err, b.words.String())
-	}
-	return nil
-}

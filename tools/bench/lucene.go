@@ -6,13 +6,10 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -305,36 +302,17 @@ func (s *shelf) MatchLexical(_ context.Context, _, _ uuid.UUID, asked []search.M
 
 // lucene is the program tools/bench-lucene.
 type lucene struct {
-	cmd     *exec.Cmd
-	stdin   io.WriteCloser
-	out     *bufio.Writer
-	decoder *json.Decoder
-	words   strings.Builder // what it said when it failed
+	*rival
+	out *bufio.Writer
 }
 
 // startLucene runs the program on a new folder. When ctx ends it is killed.
 func startLucene(ctx context.Context, program, folder string) (*lucene, error) {
-	program, err := beside(program, "bench-lucene")
+	r, err := startRival(ctx, "bench-lucene", program, "make bench PART=lucene", folder)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(program); err != nil {
-		return nil, fmt.Errorf("%w; `make bench PART=lucene` builds it", err)
-	}
-	l := &lucene{cmd: exec.CommandContext(ctx, program, folder)}
-	l.cmd.Stderr = &l.words
-	out, err := l.cmd.StdoutPipe()
-	if err == nil {
-		l.stdin, err = l.cmd.StdinPipe()
-	}
-	if err == nil {
-		err = l.cmd.Start()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start bench-lucene: %w", err)
-	}
-	l.out, l.decoder = bufio.NewWriterSize(l.stdin, 1<<16), json.NewDecoder(bufio.NewReader(out))
-	return l, nil
+	return &lucene{r, bufio.NewWriterSize(r.stdin, 1<<16)}, nil
 }
 
 // ask has one thing done with some lines; the time in the reply is Lucene's alone.
@@ -342,7 +320,6 @@ func (l *lucene) ask(what string, lines []string) (bleveReply, error) {
 	if lines != nil {
 		what = fmt.Sprintf("%s %d", what, len(lines))
 	}
-	var out bleveReply
 	_, err := fmt.Fprintln(l.out, what)
 	for _, line := range lines {
 		if err == nil {
@@ -352,25 +329,9 @@ func (l *lucene) ask(what string, lines []string) (bleveReply, error) {
 	if err == nil {
 		err = l.out.Flush()
 	}
-	if err == nil {
-		err = l.decoder.Decode(&out)
-	}
-	if err == nil && out.Error != "" {
-		err = errors.New(out.Error)
-	}
+	out, err := l.reply(err)
 	if err != nil {
 		return out, fmt.Errorf("lucene: %s: %w %s", what, err, l.words.String())
 	}
 	return out, nil
-}
-
-// close ends the program.
-func (l *lucene) close() error {
-	_ = l.stdin.Close()
-	kill := time.AfterFunc(stopTime, func() { _ = l.cmd.Process.Kill() })
-	defer kill.Stop()
-	if err := l.cmd.Wait(); err != nil {
-		return fmt.Errorf("stop bench-lucene: %w %s", err, l.words.String())
-	}
-	return nil
 }
