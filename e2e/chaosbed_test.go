@@ -148,14 +148,7 @@ func (b *chaosBed) say(format string, v ...any) {
 }
 
 // pause lets time pass.
-func (b *chaosBed) pause(d time.Duration) {
-	timer := time.NewTimer(d) //house:clock how long a fault lasts, and when an action comes
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-b.ctx.Done():
-	}
-}
+func (b *chaosBed) pause(d time.Duration) { pause(b.ctx, d) }
 
 // newChaosBed starts everything. Logs are kept beside the repository's other results when the test fails.
 func newChaosBed(t *testing.T, logs string) *chaosBed {

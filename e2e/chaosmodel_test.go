@@ -63,29 +63,10 @@ func (m *chaosModel) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this server answers after crates alone", http.StatusBadRequest)
 		return
 	}
-	timer := time.NewTimer(50 * time.Millisecond) //house:clock how long the model takes
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-r.Context().Done():
-	}
-	reply := `{"answer": "", "citations": []}`
-	sentence := regexp.MustCompile(`The crate ` + regexp.QuoteMeta(asked[2]) + ` is kept in hall \d+\.`)
-	for _, part := range passages.FindAllStringSubmatchIndex(chat.Messages[1].Content, -1) {
-		text := chat.Messages[1].Content[part[0]:]
-		if next := passages.FindStringIndex(text[1:]); next != nil {
-			text = text[:next[0]+1]
-		}
-		if said := sentence.FindString(text); said != "" {
-			reply = fmt.Sprintf(`{"answer": %q, "citations": [{"passage": %s, "quote": %[1]q}]}`, said, chat.Messages[1].Content[part[2]:part[3]])
-			break
-		}
-	}
+	pause(r.Context(), 50*time.Millisecond) // what the model takes
+	reply := quoting(chat.Messages[1].Content, regexp.MustCompile(`The crate `+regexp.QuoteMeta(asked[2])+` is kept in hall \d+\.`))
 	input := int64(len(body) / 8)
-	w.Header().Set("Content-Type", "application/json")
-	err = json.NewEncoder(w).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": "scripted",
-		"usage":   map[string]any{"prompt_tokens": input, "completion_tokens": outputTokens, "total_tokens": input + outputTokens},
-		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": reply}}}})
+	err = complete(w, "scripted", reply, input, outputTokens)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	tenant := m.tenant[asked[1]]

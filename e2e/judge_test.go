@@ -90,10 +90,7 @@ func (s *scriptedGrader) complete(w http.ResponseWriter, r *http.Request) {
 		content = string(said)
 	}
 	s.tokens += 100
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": "grader",
-		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": content}}},
-		"usage":   map[string]any{"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}})
+	_ = complete(w, "grader", content, 100, 10)
 }
 
 // take returns the questions whose answers were judged since it was called last, and how often it answered.

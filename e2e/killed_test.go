@@ -74,22 +74,30 @@ func (m *scriptedOpenAI) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	m.paid.Add(1)
-	reply := `{"answer": "", "citations": []}`
-	sentence := regexp.MustCompile(`Parcel ` + regexp.QuoteMeta(asked[2]) + ` has the number \d+\.`)
-	for _, part := range passages.FindAllStringSubmatchIndex(chat.Messages[1].Content, -1) {
-		text := chat.Messages[1].Content[part[0]:]
+	reply := quoting(chat.Messages[1].Content, regexp.MustCompile(`Parcel `+regexp.QuoteMeta(asked[2])+` has the number \d+\.`))
+	_ = complete(w, "scripted", reply, 100, 20)
+}
+
+// quoting is an answer that quotes the first passage of a prompt with such a sentence; an empty one where there is none.
+func quoting(prompt string, sentence *regexp.Regexp) string {
+	for _, part := range passages.FindAllStringSubmatchIndex(prompt, -1) {
+		text := prompt[part[0]:]
 		if next := passages.FindStringIndex(text[1:]); next != nil {
 			text = text[:next[0]+1]
 		}
 		if said := sentence.FindString(text); said != "" {
-			reply = fmt.Sprintf(`{"answer": %q, "citations": [{"passage": %s, "quote": %[1]q}]}`, said, chat.Messages[1].Content[part[2]:part[3]])
-			break
+			return fmt.Sprintf(`{"answer": %q, "citations": [{"passage": %s, "quote": %[1]q}]}`, said, prompt[part[2]:part[3]])
 		}
 	}
+	return `{"answer": "", "citations": []}`
+}
+
+// complete writes a completion, as a server that is compatible with OpenAI's does, with the tokens that it took.
+func complete(w http.ResponseWriter, model, content string, input, output int64) error {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": "scripted",
-		"usage":   map[string]any{"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120},
-		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": reply}}}})
+	return json.NewEncoder(w).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": model,
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": content}}},
+		"usage":   map[string]any{"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}})
 }
 
 // killQuestions asks a hundred questions as jobs while the worker and the gateway that answer them are killed, each

@@ -246,12 +246,14 @@ func (l *load) probe() {
 }
 
 // pause lets time pass while the rest goes on.
-func (l *load) pause(d time.Duration) {
+func (l *load) pause(d time.Duration) { pause(l.ctx, d) }
+
+func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d) //house:clock how long a fault lasts, and what is asked again
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-l.ctx.Done():
+	case <-ctx.Done():
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/sluice-rag/sluice/internal/bus"
-	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
@@ -97,14 +96,9 @@ func configured(t *testing.T, c bus.ServerConfig) (address, dir string) {
 		t.Fatal(err)
 	}
 	o.Host, o.Port, o.HTTPPort, o.NoSigs = "127.0.0.1", -1, 0, true
-	s, err := server.NewServer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(waittest.Left(t)) || !s.JetStreamEnabled() {
-		t.Fatal("nats-server did not start")
+	s := started(t, o)
+	if !s.JetStreamEnabled() {
+		t.Fatal("nats-server did not start JetStream")
 	}
 	return s.ClientURL(), dir
 }

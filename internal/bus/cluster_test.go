@@ -66,16 +66,7 @@ func TestThreeServersMakeACluster(t *testing.T) {
 		}
 		o.Host, o.Port, o.HTTPPort, o.NoSigs, o.StoreDir = "127.0.0.1", -1, 0, true, t.TempDir()
 		o.Cluster.Host, o.Cluster.Port, o.Routes = "127.0.0.1", ports[i], routes
-		s, err := server.NewServer(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Start()
-		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-		if !s.ReadyForConnections(waittest.Left(t)) {
-			t.Fatal("nats-server did not start")
-		}
-		servers = append(servers, s)
+		servers = append(servers, started(t, o))
 	}
 	mine := ours.Client("ingest-worker")
 	files := bus.Files{
