@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -159,12 +160,17 @@ func (s *BlobStore) page(ctx context.Context, tenant uuid.UUID, after []byte, ob
 	return out, store.Wrap(err, "list blobs of tenant %s", tenant)
 }
 
-// page does a page, several blobs at a time.
+// page does a page, several blobs at a time. When one fails those in hand are finished and no other is begun: one that
+// is cut off in its commit may have been moved, and would not be counted.
 func (r *Run) page(ctx context.Context, page []store.Object, do func(context.Context, store.Object) error) error {
-	group, ctx := errgroup.WithContext(ctx)
+	var group errgroup.Group
+	var failed atomic.Bool
 	group.SetLimit(objectsAtOnce)
 	for _, o := range page {
 		group.Go(func() error {
+			if failed.Load() {
+				return nil
+			}
 			err := do(ctx, o)
 			var damaged *store.DamagedError
 			r.mu.Lock()
@@ -179,6 +185,7 @@ func (r *Run) page(ctx context.Context, page []store.Object, do func(context.Con
 			case errors.Is(err, schema.ErrNotFound): // purged meanwhile
 				return nil
 			case err != nil:
+				failed.Store(true)
 				return err
 			}
 			r.seen.Blobs++
