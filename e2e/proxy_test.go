@@ -20,6 +20,7 @@ type link struct {
 	mu      sync.Mutex
 	refuses bool
 	silent  bool
+	closed  bool
 	open    map[*pair]bool
 	running sync.WaitGroup
 }
@@ -42,6 +43,9 @@ func newLink(t *testing.T, target string) *link {
 	k.running.Go(k.accept)
 	t.Cleanup(func() {
 		_ = l.Close()
+		k.mu.Lock()
+		k.closed = true
+		k.mu.Unlock()
 		k.drop()
 		k.running.Wait()
 	})
@@ -62,25 +66,24 @@ func (k *link) accept() {
 		if err != nil {
 			continue
 		}
-		k.mu.Lock()
-		refuses, silent := k.refuses, k.silent
-		k.mu.Unlock()
 		server, err := k.dial()
-		if refuses || err != nil {
+		if err != nil {
 			_ = client.Close()
-			if err == nil {
-				_ = server.Close()
-			}
 			continue
 		}
 		dead := make(chan struct{})
 		p := &pair{client, server, dead, sync.OnceFunc(func() { close(dead) })}
+		k.mu.Lock()
+		refuses, silent := k.refuses || k.closed, k.silent
+		k.open[p] = true
+		k.mu.Unlock()
+		if refuses { // perhaps only since the connection came
+			k.end(p)
+			continue
+		}
 		if silent {
 			p.die()
 		}
-		k.mu.Lock()
-		k.open[p] = true
-		k.mu.Unlock()
 		k.running.Go(func() { k.carry(p, client, server) })
 		k.running.Go(func() { k.carry(p, server, client) })
 	}
