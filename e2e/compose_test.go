@@ -82,8 +82,9 @@ func newComposition(t *testing.T) *composition {
 		t.Fatal(err)
 	}
 	c := &composition{repository: repository, name: "sluicetest" + strconv.Itoa(os.Getpid()), secrets: t.TempDir()}
-	c.script(t, "bases")
 	host := strings.TrimSpace(c.script(t, "engine", "start"))
+	t.Cleanup(func() { c.script(t, "engine", "stop") })
+	c.script(t, "bases")
 	c.env = append(os.Environ(), "DOCKER_HOST="+host, "COMPOSE_PROJECT_NAME="+c.name, "SLUICE_SECRETS="+c.secrets, "SLUICE_PORT="+freePort(t))
 	for _, name := range []string{"POSTGRES", "DATABASE", "TEMPORAL", "PROGRAM", "VECTOR"} {
 		c.env = append(c.env, "SLUICE_"+name+"_PASSWORD="+fmt.Sprintf("%s%x", strings.ToLower(name), rand.Uint64()))
@@ -183,7 +184,6 @@ func (c *composition) begin(t *testing.T) {
 		if _, err := c.command(t, "docker-compose", "down", "-v", "--remove-orphans"); err != nil {
 			t.Error(err)
 		}
-		c.script(t, "engine", "stop")
 	})
 	c.docker(t, "run", "--rm", "--user", strconv.Itoa(os.Getuid()), "-v", c.secrets+":/secrets", "sluice/sluice:local", "nats-config", "/secrets")
 	began := time.Now()
