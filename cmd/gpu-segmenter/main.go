@@ -27,12 +27,8 @@ import (
 // version is set by the build.
 var version = "dev"
 
-// grace is how long held requests may take when the server is asked to stop, connecting how long NATS may take to
-// answer at the start.
-const (
-	grace      = 20 * time.Second
-	connecting = 30 * time.Second
-)
+// grace is how long held requests may take when the server is asked to stop.
+const grace = 20 * time.Second
 
 type settings struct {
 	config.GPUSegmenter
@@ -146,7 +142,7 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 			return err
 		}, nil),
 		lifecycle.NewResource("connection to NATS", func(ctx context.Context) (err error) {
-			ctx, cancel := context.WithTimeout(ctx, connecting)
+			ctx, cancel := context.WithTimeout(ctx, lifecycle.Connecting)
 			defer cancel()
 			nc, err = bus.Connect(ctx, bus.Options{URL: s.NATSURL, Name: "gpu-segmenter", Program: wire.ProgramGPUSegmenter, Files: bus.Files(s.NATSFiles)})
 			return err

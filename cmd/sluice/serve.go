@@ -27,9 +27,6 @@ import (
 // grace is what work in hand gets when the program is asked to stop.
 const grace = 25 * time.Second
 
-// connecting is how long the parts may take to answer at the start.
-const connecting = time.Minute
-
 // logging sets the process's logger; logs go to standard error.
 func logging(c config.Log) (*slog.Logger, error) {
 	log, err := telemetry.NewLogger(os.Stderr, c.LogLevel, c.LogFormat)
@@ -67,7 +64,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	starting, cancel := context.WithTimeout(ctx, connecting)
+	starting, cancel := context.WithTimeout(ctx, lifecycle.Connecting)
 	defer cancel()
 	options, err := program.WithBlobs(store.Options{
 		Name: "sluice serve", MaxConns: c.DatabaseConnections, Pooled: c.DatabasePooled, DirectURL: c.DatabaseDirectURL,

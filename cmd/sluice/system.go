@@ -101,7 +101,7 @@ func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
 				return nil, err
 			}
 		}
-		starting, cancel := context.WithTimeout(ctx, connecting)
+		starting, cancel := context.WithTimeout(ctx, lifecycle.Connecting)
 		defer cancel()
 		if err := u.connect(starting, closing); err != nil {
 			return nil, err

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/tcp"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -59,43 +60,38 @@ func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 				"can read and ask in the name of any tenant; `sluice nats-config` makes credentials", "program", o.Program)
 		}
 	}
-	for {
-		nc, err := nats.Connect(o.URL, append(options,
-			nats.Name(o.Name),
-			nats.MaxReconnects(-1),
-			nats.SyncQueueLen(streamMessages), // each request makes a queue of so many
-			nats.ReconnectWait(250*time.Millisecond),
-			nats.ReconnectJitter(100*time.Millisecond, 250*time.Millisecond),
-			nats.SetCustomDialer(dialer),
-			nats.Timeout(5*time.Second),
-			// A connection that carries nothing any more is given up at the third ping.
-			nats.PingInterval(pingEvery),
-			nats.MaxPingsOutstanding(pingsOut),
-			nats.FlusherTimeout(5*time.Second),
-			nats.DrainTimeout(30*time.Second),
-			nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
-				subject := ""
-				if s != nil {
-					subject = s.Subject
-				}
-				slog.Warn("nats reports an error", "subject", subject, "error", err)
-			}),
-			nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-				if err != nil {
-					slog.Warn("lost the connection to nats; reconnecting", "error", err)
-				}
-			}),
-			nats.PermissionErrOnSubscribe(true),
-		)...)
-		if err == nil {
-			return nc, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("connect to nats at %s (SLUICE_NATS_URL): %w", redact(o.URL), err)
-		case <-time.After(250 * time.Millisecond):
-		}
+	options = append(options,
+		nats.Name(o.Name),
+		nats.MaxReconnects(-1),
+		nats.SyncQueueLen(streamMessages), // each request makes a queue of so many
+		nats.ReconnectWait(250*time.Millisecond),
+		nats.ReconnectJitter(100*time.Millisecond, 250*time.Millisecond),
+		nats.SetCustomDialer(dialer),
+		nats.Timeout(5*time.Second),
+		// A connection that carries nothing any more is given up at the third ping.
+		nats.PingInterval(pingEvery),
+		nats.MaxPingsOutstanding(pingsOut),
+		nats.FlusherTimeout(5*time.Second),
+		nats.DrainTimeout(30*time.Second),
+		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
+			subject := ""
+			if s != nil {
+				subject = s.Subject
+			}
+			slog.Warn("nats reports an error", "subject", subject, "error", err)
+		}),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil {
+				slog.Warn("lost the connection to nats; reconnecting", "error", err)
+			}
+		}),
+		nats.PermissionErrOnSubscribe(true),
+	)
+	nc, err := lifecycle.Connect(ctx, "nats", func(context.Context) (*nats.Conn, error) { return nats.Connect(o.URL, options...) })
+	if err != nil {
+		return nil, fmt.Errorf("connect to nats at %s (SLUICE_NATS_URL): %w", redact(o.URL), err)
 	}
+	return nc, nil
 }
 
 // eventsAge is how long events are kept.

@@ -13,6 +13,8 @@ import (
 	"go.temporal.io/sdk/contrib/opentelemetry"
 	"go.temporal.io/sdk/interceptor"
 	tlog "go.temporal.io/sdk/log"
+
+	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
 const scope = "github.com/sluice-rag/sluice/internal/durable"
@@ -33,19 +35,15 @@ func Dial(ctx context.Context, o Options) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
+	c, err := lifecycle.Connect(ctx, "temporal", func(ctx context.Context) (client.Client, error) {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
-		c, err := client.DialContext(attempt, options)
-		cancel()
-		if err == nil {
-			return c, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("connect to temporal at %s (SLUICE_TEMPORAL_ADDRESS): %w", o.Address, err)
-		case <-time.After(250 * time.Millisecond):
-		}
+		defer cancel()
+		return client.DialContext(attempt, options)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to temporal at %s (SLUICE_TEMPORAL_ADDRESS): %w", o.Address, err)
 	}
+	return c, nil
 }
 
 // Later returns a client that connects when it is first used, for what can do

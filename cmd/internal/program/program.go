@@ -26,10 +26,6 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// connecting is how long Postgres, NATS and Temporal may take to answer at the
-// start.
-const connecting = time.Minute
-
 // Worker describes a worker program.
 type Worker struct {
 	Name        string // of the program, a wire.Program
@@ -127,7 +123,7 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 			p.log.Warn("could not send the last of the telemetry", "error", err)
 		}
 	})
-	starting, cancel := context.WithTimeout(ctx, connecting)
+	starting, cancel := context.WithTimeout(ctx, lifecycle.Connecting)
 	defer cancel()
 	options, err := WithBlobs(store.Options{
 		Name: w.Name, MaxConns: n.Database.DatabaseConnections, Lane: n.Lane, VectorURL: n.Vectors.DatabaseVectorURL,
