@@ -81,6 +81,12 @@ func TestWhatIsFarBehindIsNotRead(t *testing.T) {
 			}
 		}
 	}
+	// The first min_k are read however far below.
+	for minK, n := range map[string]int{"1": 1, "2": 2, "3": 3, "5": 4} {
+		c := read(1, 2, 3, 4, 9)
+		c.run(t, "- lexical\n- score: {depth: 4, within: 0.1, min_k: "+minK+"}")
+		want(t, minK+" at least: texts", len(c.readers.scored[0]), n)
+	}
 	// What was not read is no better than what was and falls below least.
 	c := read(1, 2, 3, 4)
 	got := c.run(t, "- lexical\n- score: {within: 0.3, least: 0}")

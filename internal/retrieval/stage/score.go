@@ -37,18 +37,16 @@ type score struct {
 	normalise   string
 	least       *Threshold
 	within      float64 // how far below the best one's share; 0: any
+	minK        int     // how many are read however far below
 	pieces      int
 	window      int // tokens that are read of a piece; 0: all
 	optional    bool
 	known       bool
 }
 
-// leastRead is how many candidates are read however far the best one is ahead.
-const leastRead = 2
-
 var scoreKind = Kind{
 	Name:       "score",
-	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10; 0: all, 1,000 at most), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `within` (0: any), `pieces` (8), `window` (0: all), `known` (false), `optional` (false)",
+	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10; 0: all, 1,000 at most), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `within` (0: any), `min_k` (2), `pieces` (8), `window` (0: all), `known` (false), `optional` (false)",
 	Does:       "a model reads the first `depth` with the question, see below",
 	// Behind a stage that selects it orders, and with keep or least thins, the context alone.
 	AfterSelection: true,
@@ -57,7 +55,7 @@ var scoreKind = Kind{
 
 // readScore reads the stage "score":
 //
-//	score: {model: pair, by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, within: 0, pieces: 8, window: 0, known: false, optional: false}
+//	score: {model: pair, by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, within: 0, min_k: 2, pieces: 8, window: 0, known: false, optional: false}
 //
 // A model reads the first depth candidates with the question: the pair model, or
 // the reranker, which is better and about ten times as long about each, so it comes
@@ -69,8 +67,9 @@ var scoreKind = Kind{
 // shows its best piece from then on.
 //
 // With a window about so many tokens are read of a piece: the sentences that have
-// the question's terms, and those beside them. With within, candidates whose share of the best one's score is further below it are
-// left unread, except the second: what a model says seldom brings them that far up.
+// the question's terms, and those beside them. With within, candidates whose share of
+// the best one's score is further below it are left unread, except the first min_k:
+// what a model says seldom brings them that far up.
 //
 // llm_prefer is that of the language model that would answer, where one was learnt for
 // the collection and the stage ranks by it; else that of the pack's own reader.
@@ -97,7 +96,7 @@ func readScore(p *Parameters) Stage {
 	}
 	s := score{model: model, by: p.Choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.Whole("depth", depth, 0, maxRead),
 		keep: p.Whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.Choice("normalise", "max", "minmax", "standard", "none"),
-		within: p.number("within", 0, 0, 1e6), pieces: p.Whole("pieces", 8, 1, maxPieces), window: p.Whole("window", 0, 0, pieceTokens), optional: p.flag("optional"), known: p.flag("known")}
+		within: p.number("within", 0, 0, 1e6), minK: p.Whole("min_k", 2, 1, maxRead), pieces: p.Whole("pieces", 8, 1, maxPieces), window: p.Whole("window", 0, 0, pieceTokens), optional: p.flag("optional"), known: p.flag("known")}
 	if p.values["least"] != nil {
 		calibrated := s.by
 		if s.model == wire.GraphReranker {
@@ -265,7 +264,7 @@ func (s score) near(items []item) int {
 		before[i] = c.score
 	}
 	shares := normalised(before, "max")
-	n := min(leastRead, len(head))
+	n := min(s.minK, len(head))
 	for n < len(head) && shares[n] >= shares[0]-s.within {
 		n++
 	}
