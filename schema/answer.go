@@ -7,7 +7,7 @@ const NoAnswer = "The documents do not say."
 const WithheldAnswer = "Withheld: this answer was made from documents that you may not see."
 
 // Withhold returns what is left of an answer for who may not see all that it was
-// made from.
+// made from. The question as it was made whole may tell of answers, too.
 func (a Answer) Withhold() Answer {
 	return Answer{ID: a.ID, Question: a.Question, Answer: WithheldAnswer, Withheld: true, Citations: []Citation{}, Trace: []StageReport{},
 		Rounds: a.Rounds, Plan: a.Plan, PlanNote: a.PlanNote, Usage: a.Usage}
@@ -15,6 +15,6 @@ func (a Answer) Withhold() Answer {
 
 // Withhold is the same for a rating: who rated the answer how stays.
 func (r RatedAnswer) Withhold() RatedAnswer {
-	r.Answer, r.Withheld, r.Supported, r.Choice, r.Citations = WithheldAnswer, true, false, 0, []Citation{}
+	r.Answer, r.Withheld, r.Supported, r.Choice, r.Citations, r.Standalone = WithheldAnswer, true, false, 0, []Citation{}, ""
 	return r
 }

@@ -147,21 +147,23 @@ type Sentence struct {
 
 // Answer is the result of a question.
 type Answer struct {
-	ID        uuid.UUID     `json:"question_id,omitzero"` // of the question, under which the answer is kept
-	Question  string        `json:"question"`
-	Answer    string        `json:"answer"`
-	Supported bool          `json:"supported"` // false: the documents do not say
-	Citations []Citation    `json:"citations" doc:"Of an answer that is not supported they are the nearest passages, and prove nothing."`
-	Notes     []string      `json:"notes,omitempty" doc:"What the question asks for and a cited document does not fit, such as a year; and where versions of a cited document differ."`
-	Sentences []Sentence    `json:"sentences,omitempty"`
-	Choice    int           `json:"choice,omitempty"`  // of the question's choices, from 1; 0: none
-	Uncited   bool          `json:"uncited,omitempty"` // from the model's own knowledge, without retrieval
-	Withheld  bool          `json:"withheld,omitempty" doc:"It was made from documents that the reader may not see now: its text, quotes and trace are left out."`
-	Rounds    int           `json:"rounds,omitempty"` // of retrieval and generation
-	Plan      string        `json:"plan"`
-	PlanNote  string        `json:"plan_note,omitempty" doc:"Why it was not the collection's plan that ran; shown once, to who waited for the answer."`
-	Trace     []StageReport `json:"trace"`
-	Usage     Usage         `json:"usage"`
+	ID       uuid.UUID `json:"question_id,omitzero"` // of the question, under which the answer is kept
+	Question string    `json:"question"`             // as it was asked
+	// Standalone is the question that was answered, where it was made whole from a conversation.
+	Standalone string        `json:"standalone_question,omitempty" doc:"The question as it was made whole from the history and answered; absent where that changed nothing."`
+	Answer     string        `json:"answer"`
+	Supported  bool          `json:"supported"` // false: the documents do not say
+	Citations  []Citation    `json:"citations" doc:"Of an answer that is not supported they are the nearest passages, and prove nothing."`
+	Notes      []string      `json:"notes,omitempty" doc:"What the question asks for and a cited document does not fit, such as a year; and where versions of a cited document differ."`
+	Sentences  []Sentence    `json:"sentences,omitempty"`
+	Choice     int           `json:"choice,omitempty"`  // of the question's choices, from 1; 0: none
+	Uncited    bool          `json:"uncited,omitempty"` // from the model's own knowledge, without retrieval
+	Withheld   bool          `json:"withheld,omitempty" doc:"It was made from documents that the reader may not see now: its text, quotes and trace are left out."`
+	Rounds     int           `json:"rounds,omitempty"` // of retrieval and generation
+	Plan       string        `json:"plan"`
+	PlanNote   string        `json:"plan_note,omitempty" doc:"Why it was not the collection's plan that ran; shown once, to who waited for the answer."`
+	Trace      []StageReport `json:"trace"`
+	Usage      Usage         `json:"usage"`
 	// Origin is kept with the answer, for its receipt.
 	Origin Origin `json:"-"`
 }

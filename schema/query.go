@@ -1,12 +1,33 @@
 package schema
 
-import "github.com/google/uuid"
+import (
+	"cmp"
+
+	"github.com/google/uuid"
+)
+
+// Turn is what was said in a conversation.
+type Turn struct {
+	Role    Role   `json:"role" enum:"user,assistant"`
+	Content string `json:"content" maxLength:"20000"`
+}
+
+// Role says who speaks in a conversation.
+type Role string
+
+// Roles.
+const (
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+)
 
 // Query is what a search or a question asks of a collection. Of a question, Documents and Explain are not kept.
 type Query struct {
 	Collection uuid.UUID `json:"collection"`
 	Text       string    `json:"text"`
-	Plan       string    `json:"plan,omitempty"` // empty: the collection's, or the server's default
+	// Asked is what was asked, where Text was made whole from a conversation; else empty.
+	Asked string `json:"asked,omitempty"`
+	Plan  string `json:"plan,omitempty"` // empty: the collection's, or the server's default
 	// PlanText is the YAML of the plan to run instead of one that has a name.
 	PlanText string `json:"plan_text,omitempty"`
 	Filter   Filter `json:"filter,omitempty"`
@@ -21,6 +42,9 @@ type Query struct {
 	// Explain asks for what each stage kept and dropped.
 	Explain bool `json:"explain,omitempty"`
 }
+
+// Told is the question as its asker knows it.
+func (q Query) Told() string { return cmp.Or(q.Asked, q.Text) }
 
 // SearchResult is what a plan found for a query.
 type SearchResult struct {

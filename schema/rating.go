@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,7 +31,8 @@ type Rating struct {
 type RatedAnswer struct {
 	Rating
 	Collection uuid.UUID  `json:"collection_id"`
-	Text       string     `json:"question"`
+	Text       string     `json:"question"` // as it was asked
+	Standalone string     `json:"standalone_question,omitempty" doc:"The question as it was made whole from a conversation and answered."`
 	Choices    []string   `json:"choices,omitempty"`
 	Plan       string     `json:"plan"`
 	Answer     string     `json:"answer"`
@@ -39,6 +41,9 @@ type RatedAnswer struct {
 	Citations  []Citation `json:"citations"`
 	Withheld   bool       `json:"withheld,omitempty" doc:"The answer was made from documents that the reader may not see now, and is left out."`
 }
+
+// Answered is the question that the answer is of.
+func (r RatedAnswer) Answered() string { return cmp.Or(r.Standalone, r.Text) }
 
 // RatingQuery asks for ratings; what is zero does not count.
 type RatingQuery struct {

@@ -140,7 +140,7 @@ func judgedQuestions(rated []schema.RatedAnswer, living map[string]bool, done *e
 			done.Undecided++
 			continue
 		}
-		q := judgedQuestion{ID: id, Text: r.Text, Metadata: judgedMetadata{Choices: r.Choices}}
+		q := judgedQuestion{ID: id, Text: r.Answered(), Metadata: judgedMetadata{Choices: r.Choices}}
 		if !r.Supported {
 			q.Metadata.Unanswerable = true
 			done.Unanswerable++

@@ -22,6 +22,8 @@ func TestOpenAPIHasTheLimitsThatAreChecked(t *testing.T) {
 		{api.Query{}, "plan_text", "maxLength", schema.MaxPlanText},
 		{api.Query{}, "choices", "minItems", schema.MinChoices},
 		{api.Query{}, "choices", "maxItems", schema.MaxChoices},
+		{api.Query{}, "history", "maxItems", schema.MaxTurns},
+		{schema.Turn{}, "content", "maxLength", schema.MaxTurn},
 		{api.NewCollection{}, "description", "maxLength", schema.MaxDescription},
 		{api.CollectionChange{}, "description", "maxLength", schema.MaxDescription},
 		{api.NewCollection{}, "language", "maxLength", schema.MaxLanguage},

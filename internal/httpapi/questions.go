@@ -10,6 +10,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
+	"github.com/sluice-rag/sluice/internal/conversation"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -39,6 +40,9 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if err := checkChoices(q.Choices); err != nil {
 		return schema.Query{}, err
 	}
+	if err := checkHistory(q.History); err != nil {
+		return schema.Query{}, err
+	}
 	if q.Plan != "" && q.PlanText != "" {
 		return schema.Query{}, schema.Invalid("body.plan_text", "comes with the name of a plan; a query has one of the two")
 	}
@@ -46,8 +50,37 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if err != nil {
 		return schema.Query{}, err
 	}
-	return schema.Query{Collection: collection, Text: q.Query, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain,
+	text, asked := q.Query, ""
+	if whole, changed := conversation.Standalone(q.History, q.Query); changed {
+		text, asked = whole, q.Query
+	}
+	return schema.Query{Collection: collection, Text: text, Asked: asked, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain,
 		Choices: q.Choices, Risk: q.Risk}, nil
+}
+
+// standalone is a question that was made whole from a conversation; empty: it was not.
+func standalone(q schema.Query) string {
+	if q.Asked == "" {
+		return ""
+	}
+	return q.Text
+}
+
+// checkHistory says what is wrong with a conversation that comes with a question.
+func checkHistory(history []schema.Turn) error {
+	if len(history) > schema.MaxTurns {
+		return schema.Invalid("body.history", "has %d items; at most %d are allowed", len(history), schema.MaxTurns)
+	}
+	bytes := 0
+	for i, t := range history {
+		if err := schema.CheckCharacters(fmt.Sprintf("body.history[%d].content", i), t.Content, 0, schema.MaxTurn); err != nil {
+			return err
+		}
+		if bytes += len(t.Content); bytes > schema.MaxHistory {
+			return schema.Invalid("body.history", "has more than %s together; leave out the oldest", schema.FormatBytes(schema.MaxHistory))
+		}
+	}
+	return nil
 }
 
 func (s *server) routeQuestions() {
@@ -71,7 +104,7 @@ func (s *server) routeQuestions() {
 			if err != nil {
 				return nil, err
 			}
-			out := api.SearchResult{Query: q.Text, Plan: found.Plan, PlanNote: found.PlanNote, Passages: some(found.Candidates), Context: some(found.Context),
+			out := api.SearchResult{Query: q.Told(), Standalone: standalone(q), Plan: found.Plan, PlanNote: found.PlanNote, Passages: some(found.Candidates), Context: some(found.Context),
 				Documents: found.Documents, Trace: some(found.Trace), Millis: float64(time.Since(begin).Microseconds()) / 1000}
 			return &reply[api.SearchResult]{out}, nil
 		})

@@ -121,6 +121,7 @@ type Retried struct {
 type Query struct {
 	Collection string        `json:"collection" minLength:"1" maxLength:"128" doc:"Name or id."`
 	Query      string        `json:"query" minLength:"1" maxLength:"20000"`
+	History    []schema.Turn `json:"history,omitempty" maxItems:"200" doc:"What was said before, oldest first, at most 256 KiB together: a question that follows from it is made whole by rules."`
 	Plan       string        `json:"plan,omitempty" maxLength:"64" doc:"The collection's plan when absent, or the server's default."`
 	PlanText   string        `json:"plan_text,omitempty" maxLength:"65536" doc:"The YAML of a plan to run instead of one that has a name here."`
 	Filter     schema.Filter `json:"filter,omitempty" maxItems:"50"`
@@ -134,10 +135,11 @@ type Query struct {
 
 // SearchResult answers a search.
 type SearchResult struct {
-	Query    string             `json:"query"`
-	Plan     string             `json:"plan"`
-	PlanNote string             `json:"plan_note,omitempty" doc:"Why it was not the collection's plan that ran."`
-	Passages []schema.Candidate `json:"passages" doc:"The ranking, best first."`
+	Query      string             `json:"query"` // as it was asked
+	Standalone string             `json:"standalone_question,omitempty" doc:"The query as it was made whole from the history and searched with; absent where that changed nothing."`
+	Plan       string             `json:"plan"`
+	PlanNote   string             `json:"plan_note,omitempty" doc:"Why it was not the collection's plan that ran."`
+	Passages   []schema.Candidate `json:"passages" doc:"The ranking, best first."`
 	// Context is never null.
 	Context   []int                   `json:"context" doc:"Of which passages, in this order, an answer would be made."`
 	Documents []schema.RankedDocument `json:"documents,omitempty" doc:"Documents by their best candidate."`

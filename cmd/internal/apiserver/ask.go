@@ -53,7 +53,10 @@ func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query
 		a.unanswered(ctx, p, job.ID, err)
 		return schema.Answer{}, err
 	}
-	reply.Answer.ID, reply.Answer.PlanNote = job.ID, note
+	reply.Answer.ID, reply.Answer.PlanNote, reply.Answer.Question = job.ID, note, q.Told()
+	if q.Asked != "" {
+		reply.Answer.Standalone = q.Text
+	}
 	// Labels may have changed while it was made.
 	hidden, err := a.SourcesHidden(context.WithoutCancel(ctx), p, job.ID)
 	if err != nil {

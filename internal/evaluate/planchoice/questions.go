@@ -172,10 +172,10 @@ func (c *Chooser) rated(ctx context.Context, t Task, limit int) ([]Gathered, err
 		if len(out) == limit {
 			break
 		}
-		if votes[r.Question] <= 0 || r.Withheld || !r.Supported || len(r.Choices) > 0 || texts[r.Text] {
+		if votes[r.Question] <= 0 || r.Withheld || !r.Supported || len(r.Choices) > 0 || texts[r.Answered()] {
 			continue
 		}
-		g := Gathered{ChoiceQuestion: schema.ChoiceQuestion{Source: schema.QuestionRated, LabelledQuestion: schema.LabelledQuestion{Question: r.Text}}}
+		g := Gathered{ChoiceQuestion: schema.ChoiceQuestion{Source: schema.QuestionRated, LabelledQuestion: schema.LabelledQuestion{Question: r.Answered()}}}
 		best := 0.0
 		for _, cited := range r.Citations {
 			if !slices.Contains(g.Documents, cited.Document) {
@@ -189,10 +189,10 @@ func (c *Chooser) rated(ctx context.Context, t Task, limit int) ([]Gathered, err
 		if err != nil {
 			return nil, err
 		}
-		if len(g.Documents) == 0 || len(there) < len(g.Documents) || strings.TrimSpace(r.Text) == "" {
+		if len(g.Documents) == 0 || len(there) < len(g.Documents) || strings.TrimSpace(r.Answered()) == "" {
 			continue // gone, or not for this key
 		}
-		texts[r.Text] = true
+		texts[r.Answered()] = true
 		out = append(out, g)
 	}
 	return out, nil

@@ -27,7 +27,7 @@ func askedBy(p schema.Principal, more ...any) []any {
 }
 
 const askedSQL = `
-SELECT id, collection_id, question, choices, plan, plan_text, filter, k, async, state, stage, reason_code, reason, created_at, finished_at, key_id, person
+SELECT id, collection_id, coalesce(asked, question), choices, plan, plan_text, filter, k, async, state, stage, reason_code, reason, created_at, finished_at, key_id, person
 FROM questions WHERE tenant_id = $1 AND ` + askedBySQL
 
 func scanAsked(row pgx.CollectableRow) (schema.AskedQuestion, error) {

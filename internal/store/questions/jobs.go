@@ -18,7 +18,7 @@ import (
 )
 
 const jobSQL = `
-SELECT id, collection_id, question, choices, plan, state, stage, reason_code, reason, split_part(coalesce(trace, ''), '-', 2), created_at, finished_at
+SELECT id, collection_id, coalesce(asked, question), choices, plan, state, stage, reason_code, reason, split_part(coalesce(trace, ''), '-', 2), created_at, finished_at
 FROM questions WHERE tenant_id = $1 AND async AND ` + askedBySQL
 
 func scanJob(row pgx.CollectableRow) (schema.Job, error) {

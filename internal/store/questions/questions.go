@@ -45,6 +45,9 @@ func (s *QuestionStore) CreateQuestion(ctx context.Context, p schema.Principal, 
 		schema.CheckLength("plan_text", q.PlanText, 0, schema.MaxPlanText), q.Filter.Validate()); err != nil {
 		return schema.Job{}, err
 	}
+	if err := schema.CheckCharacters("question", q.Asked, 0, schema.MaxQuestion); err != nil {
+		return schema.Job{}, err
+	}
 	if q.K < 0 {
 		return schema.Job{}, schema.Invalid("k", "%d is negative", q.K)
 	}
@@ -63,14 +66,14 @@ func (s *QuestionStore) CreateQuestion(ctx context.Context, p schema.Principal, 
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("encode the filter: %w", err)
 	}
-	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Text, Choices: q.Choices, Plan: q.Plan, State: schema.JobQueued}
+	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Told(), Choices: q.Choices, Plan: q.Plan, State: schema.JobQueued}
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
-			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text, person, waited_until, risk)
-			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13, $14, now() + $15::interval, $16
+			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text, person, waited_until, risk, asked)
+			SELECT $1, $2, c.id, $4, $5, $6, $7, $8, $9, $10, 'queued', nullif($11, ''), $12, $13, $14, now() + $15::interval, $16, nullif($17, '')
 			FROM collections c WHERE c.tenant_id = $1 AND c.id = $3 AND c.deleted_at IS NULL
 			RETURNING created_at`,
-			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, store.EmptyNotNull(p.Groups), q.Async, q.Trace, store.EmptyNotNull(q.Choices), q.PlanText, p.Person, q.waits(), q.Risk).Scan(&job.CreatedAt)
+			p.Tenant, q.ID, q.Collection, q.Text, q.Plan, filter, q.K, p.Key, store.EmptyNotNull(p.Groups), q.Async, q.Trace, store.EmptyNotNull(q.Choices), q.PlanText, p.Person, q.waits(), q.Risk, q.Asked).Scan(&job.CreatedAt)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("collection %s: %w", q.Collection, schema.ErrNotFound)
 		}
@@ -365,10 +368,10 @@ func (s *QuestionStore) Answer(ctx context.Context, in wire.QuestionInput) (sche
 func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (schema.Answer, error) {
 	a := schema.Answer{ID: question}
 	err := tx.QueryRow(ctx, `
-		SELECT q.question, a.answer, a.supported, a.plan, a.trace, a.usage, a.rounds, a.uncited, a.sentences, a.choice, a.notes
+		SELECT coalesce(q.asked, q.question), CASE WHEN q.asked IS NULL THEN '' ELSE q.question END, a.answer, a.supported, a.plan, a.trace, a.usage, a.rounds, a.uncited, a.sentences, a.choice, a.notes
 		FROM answers a JOIN questions q ON q.tenant_id = a.tenant_id AND q.id = a.question_id
 		WHERE a.tenant_id = $1 AND a.question_id = $2`, tenant, question).
-		Scan(&a.Question, &a.Answer, &a.Supported, &a.Plan, &a.Trace, &a.Usage, &a.Rounds, &a.Uncited, &a.Sentences, &a.Choice, &a.Notes)
+		Scan(&a.Question, &a.Standalone, &a.Answer, &a.Supported, &a.Plan, &a.Trace, &a.Usage, &a.Rounds, &a.Uncited, &a.Sentences, &a.Choice, &a.Notes)
 	if err != nil {
 		return schema.Answer{}, err
 	}

@@ -37,7 +37,7 @@ DELETE FROM ratings r USING questions q
 WHERE r.tenant_id = $1 AND r.question_id = $2 AND r.key_id = $3 AND q.tenant_id = $1 AND q.id = $2 AND ($4::text IS NULL OR q.person = $4)`
 
 	listRatingsSQL = `
-SELECT ` + ratingColumns + `, q.collection_id, q.question, q.choices, a.plan, a.answer, a.supported, a.choice
+SELECT ` + ratingColumns + `, q.collection_id, coalesce(q.asked, q.question), CASE WHEN q.asked IS NULL THEN '' ELSE q.question END, q.choices, a.plan, a.answer, a.supported, a.choice
 FROM ratings r
 JOIN questions q ON q.tenant_id = r.tenant_id AND q.id = r.question_id
 JOIN answers a ON a.tenant_id = r.tenant_id AND a.question_id = r.question_id
@@ -119,7 +119,7 @@ func (s *QuestionStore) Ratings(ctx context.Context, p schema.Principal, q schem
 		}
 		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (schema.RatedAnswer, error) {
 			r := schema.RatedAnswer{Citations: []schema.Citation{}}
-			err := row.Scan(append(ratingFields(&r.Rating), &r.Collection, &r.Text, &r.Choices, &r.Plan, &r.Answer, &r.Supported, &r.Choice)...)
+			err := row.Scan(append(ratingFields(&r.Rating), &r.Collection, &r.Text, &r.Standalone, &r.Choices, &r.Plan, &r.Answer, &r.Supported, &r.Choice)...)
 			return r, err
 		})
 		if err != nil {

@@ -3,6 +3,7 @@ package questions
 // This file reads what the receipt of a stored answer says.
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -61,7 +62,7 @@ func (s *QuestionStore) Receipt(ctx context.Context, p schema.Principal, id uuid
 }
 
 func receiptOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, a schema.Answer) (receipt.Receipt, error) {
-	out := receipt.Receipt{QuestionID: a.ID, Question: a.Question, Answer: a.Answer, Supported: a.Supported, Uncited: a.Uncited,
+	out := receipt.Receipt{QuestionID: a.ID, Question: cmp.Or(a.Standalone, a.Question), Answer: a.Answer, Supported: a.Supported, Uncited: a.Uncited,
 		Plan: receipt.AnsweringPlan{Name: a.Plan}, Citations: []receipt.CitedQuote{}}
 	var answered time.Time
 	var purged bool

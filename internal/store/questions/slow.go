@@ -26,7 +26,7 @@ VALUES ($1, $2, 'search', $3, $4, $5, $6, $7, $8, $9)`
 	// "00-<trace>-<span>-<flags>".
 	insertSlowQuestionSQL = `
 INSERT INTO slow_queries (tenant_id, id, kind, collection_id, question, plan, millis, stages, code, trace)
-SELECT q.tenant_id, q.id, CASE WHEN q.async THEN 'job' ELSE 'ask' END, q.collection_id, q.question, q.plan,
+SELECT q.tenant_id, q.id, CASE WHEN q.async THEN 'job' ELSE 'ask' END, q.collection_id, coalesce(q.asked, q.question), q.plan,
        extract(epoch FROM q.finished_at - q.created_at) * 1000,
        coalesce((SELECT jsonb_agg(jsonb_build_object('stage', e.v->'stage', 'ms', e.v->'ms') ORDER BY e.n)
                  FROM answers a, jsonb_array_elements(a.trace) WITH ORDINALITY AS e (v, n)
@@ -78,7 +78,7 @@ func (s *QuestionStore) KeepSlowSearch(ctx context.Context, q answer.SlowSearch)
 	}
 	tenant := q.Query.Principal.Tenant
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, insertSlowSQL, tenant, schema.NewID(), q.Query.Collection, q.Query.Text, q.Plan,
+		if _, err := tx.Exec(ctx, insertSlowSQL, tenant, schema.NewID(), q.Query.Collection, q.Query.Told(), q.Plan,
 			float64(q.Took.Microseconds())/1000, stages, q.Code, q.Trace); err != nil {
 			return err
 		}
