@@ -14,6 +14,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -54,19 +55,44 @@ func (s *server) routeAsk(tags []string) {
 }
 
 func (s *server) ask(ctx context.Context, p schema.Principal, in *askedNow) (*written, error) {
+	return s.answer(ctx, p, in.Body, answerForm{streams: in.streams, document: func(a schema.Answer) any { return a },
+		teller: func(out *events, p schema.Principal, question uuid.UUID) teller {
+			return &eventTeller{out: out, shown: sources{server: s, p: p, question: question}}
+		}})
+}
+
+// answerForm is how an answer is told: as one document, or by a stream.
+type answerForm struct {
+	streams  bool
+	document func(schema.Answer) any
+	teller   func(*events, schema.Principal, uuid.UUID) teller
+}
+
+// teller tells one client of the answer to a question by a stream.
+type teller interface {
+	// progress tells of an answer in the making.
+	progress(context.Context, []Progress) error
+	// last tells the text that counts, empty where there is none, before the end.
+	last(text string) error
+	answer(schema.Answer) error
+	problem(*huma.ErrorModel) error
+}
+
+// answer asks now, and tells the answer in a form.
+func (s *server) answer(ctx context.Context, p schema.Principal, asked api.Query, form answerForm) (*written, error) {
 	leave, err := s.open.enter(p.Tenant, 0)
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.resolve(ctx, &p, in.Body)
+	q, err := s.resolve(ctx, &p, asked)
 	if err != nil {
 		leave()
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.AskTime)
 	done := func() { cancel(); leave() }
-	if in.streams {
-		return s.stream(ctx, done, p, q)
+	if form.streams {
+		return s.stream(ctx, done, p, q, form)
 	}
 	defer done()
 	answer, err := s.Questions.Ask(ctx, p, q, nil)
@@ -79,7 +105,7 @@ func (s *server) ask(ctx context.Context, p schema.Principal, in *askedNow) (*wr
 	return &written{func(hctx huma.Context) {
 		hctx.SetHeader("Content-Type", "application/json")
 		hctx.SetStatus(http.StatusOK)
-		if err := s.api.Marshal(hctx.BodyWriter(), "application/json", answer); err != nil {
+		if err := s.api.Marshal(hctx.BodyWriter(), "application/json", form.document(answer)); err != nil {
 			slog.WarnContext(ctx, "could not write an answer", "tenant", p.Tenant, "error", err)
 		}
 	}}, nil
@@ -87,12 +113,12 @@ func (s *server) ask(ctx context.Context, p schema.Principal, in *askedNow) (*wr
 
 // stream answers by events. It returns when there is something to tell, so that
 // what fails before is a problem of its own status; done is called at the end.
-func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q schema.Query) (*written, error) {
+func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q schema.Query, form answerForm) (*written, error) {
 	f := newFeed()
 	go func() {
 		defer func() {
 			if p := recover(); p != nil { // the handler's own recovery does not reach here
-				slog.ErrorContext(ctx, "a request handler panicked", "path", "/v1/ask", "panic", p)
+				slog.ErrorContext(ctx, "a request handler panicked", "question", f.question(), "panic", p)
 				f.end(schema.Answer{}, errors.New("a panic"))
 			}
 		}()
@@ -107,56 +133,38 @@ func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q 
 	return &written{func(hctx huma.Context) {
 		defer done()
 		_, w := humago.Unwrap(hctx)
-		if err := s.follow(ctx, newEvents(w), p, f, waiting, over); err != nil {
+		out := newEvents(w)
+		if err := s.follow(ctx, out, form.teller(out, p, f.question()), f, waiting, over); err != nil {
 			slog.DebugContext(ctx, "a client left before its answer", "tenant", p.Tenant, "error", err)
 		}
 	}}, nil
 }
 
-// follow writes what a feed has until the end of its question. Whatever it
+// follow tells what a feed has until the end of its question. Whatever it
 // does, the question goes on: the feed blocks nobody.
-func (s *server) follow(ctx context.Context, out *events, p schema.Principal, f *feed, waiting []Progress, over bool) error {
+func (s *server) follow(ctx context.Context, out *events, t teller, f *feed, waiting []Progress, over bool) error {
 	defer out.close()
 	ticker, keys := time.NewTicker(s.Heartbeat), time.NewTicker(keyLook)
 	defer ticker.Stop()
 	defer keys.Stop()
-	var said strings.Builder // of the answer, to this client
-	shown := sources{server: s, p: p, question: f.question()}
-	kept := false // text was kept back since the answer began
 	for {
-		for _, told := range waiting {
-			if d := told.Delta; d != nil {
-				kept = kept && !d.Restart
-				if kept || shown.hidden(ctx) { // the text comes with the end, if at all
-					kept = true
-					if err := takeBack(out, &said); err != nil {
-						return err
-					}
-					continue
-				}
-				if d.Restart {
-					said.Reset()
-				}
-				said.WriteString(d.Text)
-			}
-			if err := sendProgress(out, told); err != nil {
-				return err
-			}
+		if err := t.progress(ctx, waiting); err != nil {
+			return err
 		}
 		if over {
 			answer := f.answer.Answer
 			if f.err != nil {
 				answer = ""
 			}
-			if err := replace(out, said.String(), answer); err != nil {
+			if err := t.last(answer); err != nil {
 				return err
 			}
 		}
 		switch {
 		case over && f.err != nil:
-			return out.send(api.EventError, problemModel(problem(ctx, f.err)))
+			return t.problem(problemModel(problem(ctx, f.err)))
 		case over:
-			return out.send(api.EventAnswer, f.answer)
+			return t.answer(f.answer)
 		}
 		select {
 		case <-f.wake:
@@ -168,12 +176,50 @@ func (s *server) follow(ctx context.Context, out *events, p schema.Principal, f 
 			waiting = nil
 		case <-keys.C: // who leaves ends the question
 			if err := s.good(ctx); err != nil {
-				return out.send(api.EventError, problemModel(huma.Error401Unauthorized(err.Error())))
+				return t.problem(problemModel(huma.Error401Unauthorized(err.Error())))
 			}
 			waiting = nil
 		}
 	}
 }
+
+// eventTeller tells of every step and of every piece of text, as long as its reader may
+// see all that was read for it.
+type eventTeller struct {
+	out   *events
+	shown sources
+	said  strings.Builder // of the answer, to this client
+	kept  bool            // text was kept back since the answer began
+}
+
+func (e *eventTeller) progress(ctx context.Context, waiting []Progress) error {
+	for _, told := range waiting {
+		if d := told.Delta; d != nil {
+			e.kept = e.kept && !d.Restart
+			if e.kept || e.shown.hidden(ctx) { // the text comes with the end, if at all
+				e.kept = true
+				if err := takeBack(e.out, &e.said); err != nil {
+					return err
+				}
+				continue
+			}
+			if d.Restart {
+				e.said.Reset()
+			}
+			e.said.WriteString(d.Text)
+		}
+		if err := sendProgress(e.out, told); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *eventTeller) last(text string) error { return replace(e.out, e.said.String(), text) }
+
+func (e *eventTeller) answer(a schema.Answer) error { return e.out.send(api.EventAnswer, a) }
+
+func (e *eventTeller) problem(m *huma.ErrorModel) error { return e.out.send(api.EventError, m) }
 
 // takeBack makes void what a client was told of an answer.
 func takeBack(out *events, said *strings.Builder) error {

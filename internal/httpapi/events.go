@@ -42,13 +42,16 @@ func newEvents(w http.ResponseWriter) *events {
 	return &events{w: w, c: http.NewResponseController(w)}
 }
 
-// send writes an event. An error means that the client is gone, or reads
+// send writes an event, with a name unless that is empty. An error means that the client is gone, or reads
 // nothing.
 func (e *events) send(name string, data any) error {
 	var b bytes.Buffer
-	b.WriteString("event: " + name + "\ndata: ")
+	if name != "" {
+		b.WriteString("event: " + name + "\n")
+	}
+	b.WriteString("data: ")
 	if err := json.NewEncoder(&b).Encode(data); err != nil { // JSON has no line breaks but the one that Encode adds
-		return fmt.Errorf("encode a %s event: %w", name, err)
+		return fmt.Errorf("encode an event %s: %w", name, err)
 	}
 	b.WriteByte('\n')
 	return e.write(b.Bytes())

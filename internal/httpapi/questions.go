@@ -40,7 +40,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if err := checkChoices(q.Choices); err != nil {
 		return schema.Query{}, err
 	}
-	if err := checkHistory(q.History); err != nil {
+	if err := checkHistory("body.history", q.History, func(i int) string { return fmt.Sprintf("body.history[%d].content", i) }); err != nil {
 		return schema.Query{}, err
 	}
 	if q.Plan != "" && q.PlanText != "" {
@@ -66,18 +66,18 @@ func standalone(q schema.Query) string {
 	return q.Text
 }
 
-// checkHistory says what is wrong with a conversation that comes with a question.
-func checkHistory(history []schema.Turn) error {
+// checkHistory says what is wrong with a conversation that comes with a question, in a field whose turns are in places.
+func checkHistory(field string, history []schema.Turn, place func(turn int) string) error {
 	if len(history) > schema.MaxTurns {
-		return schema.Invalid("body.history", "has %d items; at most %d are allowed", len(history), schema.MaxTurns)
+		return schema.Invalid(field, "has %d items; at most %d are allowed", len(history), schema.MaxTurns)
 	}
 	bytes := 0
 	for i, t := range history {
-		if err := schema.CheckCharacters(fmt.Sprintf("body.history[%d].content", i), t.Content, 0, schema.MaxTurn); err != nil {
+		if err := schema.CheckCharacters(place(i), t.Content, 0, schema.MaxTurn); err != nil {
 			return err
 		}
 		if bytes += len(t.Content); bytes > schema.MaxHistory {
-			return schema.Invalid("body.history", "has more than %s together; leave out the oldest", schema.FormatBytes(schema.MaxHistory))
+			return schema.Invalid(field, "has more than %s together; leave out the oldest", schema.FormatBytes(schema.MaxHistory))
 		}
 	}
 	return nil

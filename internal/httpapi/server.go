@@ -94,12 +94,12 @@ func New(o Options) http.Handler {
 	config.Info.Description = "Ingest documents, search them, and get answers with citations.\n\n" +
 		"Send an API key as `Authorization: Bearer <key>`. Errors are `application/problem+json`. " +
 		"A POST with an `Idempotency-Key` header acts once, however often the same key sends it, for a day; " +
-		"those that change nothing, and `/v1/ask`, run again. " +
+		"those that change nothing, `/v1/ask` and `/v1/chat/completions`, run again. " +
 		"Lists return a cursor, `next`, while there is more."
 	config.DocsPath = "" // the built-in page loads scripts from elsewhere
 	config.SchemasPath = ""
 	config.CreateHooks = nil
-	config.Transformers = []huma.Transformer{bounded}
+	config.Transformers = []huma.Transformer{bounded, chatErrors}
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"key": {}}}
@@ -114,6 +114,7 @@ func New(o Options) http.Handler {
 	s.routeDocuments()
 	s.routeUploads()
 	s.routeQuestions()
+	s.routeChat()
 	s.routeReceipts()
 	s.routePlans()
 	s.routePreferences()

@@ -1,0 +1,344 @@
+package httpapi
+
+// Chat completions as OpenAI's clients ask for them: a collection is a model, the last message is a question, and its
+// answer is a message whose annotations are citations. They are asked and answered as questions everywhere are.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// chatAsked is a request for a completion, and the address that it came to.
+type chatAsked struct {
+	Body api.ChatRequest
+	base string
+}
+
+// Resolve implements huma.Resolver.
+func (a *chatAsked) Resolve(ctx huma.Context) []error {
+	r, _ := humago.Unwrap(ctx)
+	a.base = "http://" + r.Host
+	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+		a.base = "https://" + r.Host
+	}
+	return nil
+}
+
+func (s *server) routeChat() {
+	tags := []string{"Chat"}
+	schemas := s.api.OpenAPI().Components.Schemas
+	metadata := queryBody.with(repeatRun.metadata())
+	metadata[chatKey] = true
+	route(s, huma.Operation{OperationID: "create-chat-completion", Metadata: metadata, Method: http.MethodPost, Path: "/v1/chat/completions", Summary: "Answer in a chat", Tags: tags,
+		Description: "As OpenAI's route of this name, so that its clients and chat programs can ask: the last message of the user is asked of the collection that `model` names, and answered as `/v1/ask` does. " +
+			"Citations are `annotations` of the type `url_citation`. With `stream` the answer comes as server-sent events and ends with `[DONE]`. " +
+			"Problems have the member `error`, as OpenAI's have.",
+		Errors: []int{http.StatusTooManyRequests, http.StatusBadGateway},
+		Responses: map[string]*huma.Response{"200": {Description: http.StatusText(http.StatusOK), Content: map[string]*huma.MediaType{
+			"application/json": {Schema: schemas.Schema(reflect.TypeFor[api.ChatCompletion](), true, "ChatCompletion")},
+			eventsType: {Schema: &huma.Schema{Type: huma.TypeArray, Description: "Server-sent events without names, each with one line of JSON as data; the last has [DONE].",
+				Items: schemas.Schema(reflect.TypeFor[api.ChatChunk](), true, "ChatChunk")}},
+		}}},
+	}, schema.ScopeQuery, s.chat)
+	route(s, huma.Operation{OperationID: "list-models", Metadata: map[string]any{chatKey: true}, Method: http.MethodGet, Path: "/v1/models", Summary: "List the models of chats", Tags: tags,
+		Description: "As OpenAI's route of this name: every collection, and every collection with each plan. Problems have the member `error`, as OpenAI's have."},
+		schema.ScopeQuery, s.models)
+}
+
+func (s *server) chat(ctx context.Context, p schema.Principal, in *chatAsked) (*written, error) {
+	q, err := chatQuery(in.Body)
+	if err != nil {
+		return nil, err
+	}
+	c := completion{model: in.Body.Model, base: in.base, created: time.Now().Unix()}
+	w, err := s.answer(ctx, p, q, answerForm{streams: in.Body.Stream, document: c.document, teller: func(out *events, _ schema.Principal, question uuid.UUID) teller {
+		return &chatTeller{completion: c, out: out, id: completionID(question), usage: in.Body.StreamOptions != nil && in.Body.StreamOptions.IncludeUsage}
+	}})
+	return w, ofModel(err, in.Body.Model)
+}
+
+// ofModel makes an error about a collection, or its plan, one about the model that names both.
+func ofModel(err error, model string) error {
+	var field *schema.FieldError
+	if errors.Is(err, schema.ErrNotFound) || errors.As(err, &field) && field.Field == "plan" {
+		return &schema.RemoteError{Code: schema.CodeNotFound, Field: "body.model",
+			Message: fmt.Sprintf("model %q: not found; /v1/models lists those that there are", model)}
+	}
+	return err
+}
+
+// models lists collections, and collections with plans.
+func (s *server) models(ctx context.Context, p schema.Principal, _ *struct{}) (*reply[api.ChatModels], error) {
+	plans, err := everyPage(func(q schema.PageQuery) ([]schema.Plan, string, error) { return s.Plans.Plans(ctx, p, q) })
+	if err != nil {
+		return nil, err
+	}
+	collections, err := everyPage(func(q schema.PageQuery) ([]schema.Collection, string, error) {
+		return s.Collections.Collections(ctx, p, q)
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := api.ChatModels{Object: "list", Data: []api.ChatModel{}}
+	for _, c := range collections {
+		m := api.ChatModel{ID: c.Name, Object: "model", Created: c.CreatedAt.Unix(), OwnedBy: "sluice"}
+		out.Data = append(out.Data, m)
+		for _, plan := range plans {
+			m.ID = c.Name + "/" + plan.Name
+			out.Data = append(out.Data, m)
+		}
+	}
+	return &reply[api.ChatModels]{out}, nil
+}
+
+// everyPage reads a list to its end.
+func everyPage[T any](page func(schema.PageQuery) ([]T, string, error)) ([]T, error) {
+	var out []T
+	q := schema.PageQuery{Limit: 500}
+	for {
+		items, next, err := page(q)
+		if out = append(out, items...); err != nil || next == "" {
+			return out, err
+		}
+		q.Cursor = next
+	}
+}
+
+// chatQuery is what a request asks, or what it asks for that is not done.
+func chatQuery(r api.ChatRequest) (api.Query, error) {
+	if err := unsupported("body", r.ChatUnsupported); err != nil {
+		return api.Query{}, err
+	}
+	if r.StreamOptions != nil && !r.Stream {
+		return api.Query{}, schema.Invalid("body.stream_options", "goes with stream")
+	}
+	var q api.Query
+	q.Collection, q.Plan, _ = strings.Cut(r.Model, "/")
+	var turns []schema.Turn
+	var places []string
+	for i, m := range r.Messages {
+		place := fmt.Sprintf("body.messages[%d]", i)
+		text, err := messageText(place, m)
+		if err != nil {
+			return api.Query{}, err
+		}
+		if m.Role == string(schema.RoleUser) || m.Role == string(schema.RoleAssistant) {
+			turns, places = append(turns, schema.Turn{Role: schema.Role(m.Role), Content: text}), append(places, place+".content")
+		}
+	}
+	last := len(turns) - 1
+	if last < 0 || turns[last].Role != schema.RoleUser {
+		return api.Query{}, schema.Invalid("body.messages", "the last message, but for those of system and developer, is to be the user's: it is the question")
+	}
+	q.Query, q.History = turns[last].Content, turns[:last]
+	if err := schema.CheckCharacters(places[last], strings.TrimSpace(q.Query), 1, schema.MaxQuestion); err != nil {
+		return api.Query{}, err
+	}
+	return q, checkHistory("body.messages", q.History, func(i int) string { return places[i] })
+}
+
+// messageText is the text of a message; what else it may have is refused.
+func messageText(place string, m api.ChatMessage) (string, error) {
+	if m.Role == "tool" || m.Role == "function" {
+		return "", schema.Invalid(place+".role", "%q is not supported: there are no tools", m.Role)
+	}
+	for _, f := range []struct {
+		name  string
+		value any
+	}{{"tool_calls", m.ToolCalls}, {"function_call", m.FunctionCall}, {"tool_call_id", m.ToolCallID}, {"audio", m.Audio}} {
+		if !empty(f.value) {
+			return "", schema.Invalid(place+"."+f.name, "is not supported; leave it out")
+		}
+	}
+	switch content := m.Content.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return content, nil
+	case []any:
+		var text []string
+		for j, part := range content {
+			object, _ := part.(map[string]any)
+			said, isText := object["text"].(string)
+			if object["type"] != "text" || !isText {
+				return "", schema.Invalid(fmt.Sprintf("%s.content[%d]", place, j), "is no part of type text, and others are not supported")
+			}
+			text = append(text, said)
+		}
+		return strings.Join(text, "\n"), nil
+	}
+	return "", schema.Invalid(place+".content", "is neither a text nor a list of parts")
+}
+
+// neutral are values of fields that are not supported which ask for nothing.
+var neutral = map[string][]any{
+	"n": {1.0}, "tool_choice": {"none", "auto"}, "function_call": {"none", "auto"}, "logprobs": {false}, "top_logprobs": {0.0},
+	"response_format": {map[string]any{"type": "text"}}, "modalities": {[]any{"text"}},
+}
+
+// unsupported names the first field that asks for what is not done.
+func unsupported(place string, fields api.ChatUnsupported) error {
+	values := reflect.ValueOf(fields)
+	for i, f := range reflect.VisibleFields(values.Type()) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		value := values.Field(i).Interface()
+		asks := !empty(value)
+		for _, n := range neutral[name] {
+			asks = asks && !reflect.DeepEqual(value, n)
+		}
+		if asks {
+			return schema.Invalid(place+"."+name, "is not supported with this value; leave it out")
+		}
+	}
+	return nil
+}
+
+// empty tells whether a value of JSON asks for nothing.
+func empty(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case string:
+		return v == ""
+	case []any:
+		return len(v) == 0
+	case map[string]any:
+		return len(v) == 0
+	}
+	return false
+}
+
+// completion tells an answer as OpenAI does.
+type completion struct {
+	model   string
+	base    string // the address of this server
+	created int64
+}
+
+func completionID(question uuid.UUID) string { return "chatcmpl-" + question.String() }
+
+func (c completion) document(a schema.Answer) any {
+	return api.ChatCompletion{ID: completionID(a.ID), Object: "chat.completion", Created: c.created, Model: c.model, Usage: usageOf(a), Sluice: chatAnswer(a),
+		Choices: []api.ChatChoice{{FinishReason: "stop", Message: api.ChatReply{Role: "assistant", Content: a.Answer, Annotations: c.annotations(a)}}}}
+}
+
+func usageOf(a schema.Answer) api.ChatUsage {
+	return api.ChatUsage{PromptTokens: a.Usage.InputTokens, CompletionTokens: a.Usage.OutputTokens, TotalTokens: a.Usage.InputTokens + a.Usage.OutputTokens}
+}
+
+func chatAnswer(a schema.Answer) api.ChatAnswer {
+	return api.ChatAnswer{QuestionID: a.ID, Question: a.Question, Standalone: a.Standalone, Supported: a.Supported, Withheld: a.Withheld,
+		Notes: a.Notes, Plan: a.Plan, PlanNote: a.PlanNote}
+}
+
+// annotations are the citations, by the sentences that have them. What is cited for none is cited for the whole text; an
+// answer that is not supported has none, since what is nearest proves nothing.
+func (c completion) annotations(a schema.Answer) []api.ChatAnnotation {
+	out := []api.ChatAnnotation{}
+	if !a.Supported {
+		return out
+	}
+	cite := func(citation, start, end int) {
+		at := a.Citations[citation]
+		title := at.Title
+		if title == "" {
+			title = at.Document
+		}
+		out = append(out, api.ChatAnnotation{Type: "url_citation", URLCitation: api.ChatURLCitation{Title: title, URL: c.url(at),
+			StartIndex: utf8.RuneCountInString(a.Answer[:start]), EndIndex: utf8.RuneCountInString(a.Answer[:end])}})
+	}
+	cited := make([]bool, len(a.Citations))
+	for _, s := range a.Sentences {
+		for _, i := range s.Citations {
+			if 0 <= i && i < len(cited) && 0 <= s.Start && s.Start <= s.End && s.End <= len(a.Answer) {
+				cite(i, s.Start, s.End)
+				cited[i] = true
+			}
+		}
+	}
+	for i := range cited {
+		if !cited[i] {
+			cite(i, 0, len(a.Answer))
+		}
+	}
+	return out
+}
+
+// url is where the back office shows a quote in its document, to who may see it.
+func (c completion) url(at schema.Citation) string {
+	query := url.Values{"version": {at.Span.Version.String()}, "section": {at.Span.Section.String()},
+		"start": {strconv.Itoa(at.Span.Start)}, "end": {strconv.Itoa(at.Span.End)}}
+	return c.base + "/documents/" + at.DocumentID.String() + "?" + query.Encode()
+}
+
+// chatTeller tells nothing of an answer but that which counts.
+type chatTeller struct {
+	completion
+	out   *events
+	id    string
+	usage bool
+	begun bool
+}
+
+func (t *chatTeller) chunk(choices ...api.ChatChunkChoice) api.ChatChunk {
+	if choices == nil {
+		choices = []api.ChatChunkChoice{}
+	}
+	return api.ChatChunk{ID: t.id, Object: "chat.completion.chunk", Created: t.created, Model: t.model, Choices: choices}
+}
+
+func (t *chatTeller) send(d api.ChatDelta) error {
+	return t.out.send("", t.chunk(api.ChatChunkChoice{Delta: d}))
+}
+
+// progress tells once that there will be a message.
+func (t *chatTeller) progress(context.Context, []Progress) error {
+	if t.begun {
+		return nil
+	}
+	t.begun = true
+	return t.send(api.ChatDelta{Role: "assistant", Content: new("")})
+}
+
+func (t *chatTeller) last(string) error { return nil }
+
+func (t *chatTeller) answer(a schema.Answer) error {
+	if err := t.send(api.ChatDelta{Content: &a.Answer}); err != nil {
+		return err
+	}
+	if cited := t.annotations(a); len(cited) > 0 {
+		if err := t.send(api.ChatDelta{Annotations: cited}); err != nil {
+			return err
+		}
+	}
+	end, about := t.chunk(api.ChatChunkChoice{FinishReason: new("stop")}), chatAnswer(a)
+	end.Sluice = &about
+	if err := t.out.send("", end); err != nil {
+		return err
+	}
+	if t.usage {
+		spent, used := t.chunk(), usageOf(a)
+		spent.Usage = &used
+		if err := t.out.send("", spent); err != nil {
+			return err
+		}
+	}
+	return t.out.write([]byte("data: [DONE]\n\n"))
+}
+
+func (t *chatTeller) problem(m *huma.ErrorModel) error { return t.out.send("", chatProblem(m)) }
