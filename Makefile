@@ -19,7 +19,7 @@ PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
 CGO := ./cmd/gpu-segmenter
 
 # Programs that aren't part of the product have modules of their own.
-MODULES := tools/temporal tools/s3 tools/examples tools/bench tools/bench-bleve tools/chart
+MODULES := tools/temporal tools/s3 tools/examples tools/bench tools/bench-bleve tools/chart tools/chat
 
 # The tests of concurrent code run under the race detector; all others without it.
 # The longest come first.
@@ -36,7 +36,7 @@ LESS_IN := ./cmd/internal/apiserver
 # is the only limit that tests wait with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -parallel 4 -timeout 30m
 
-.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm ocr office tables lint fuzz bench bench-webhooks soak chaos upgrade compose-test clean
+.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos upgrade compose-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -127,6 +127,10 @@ tables: setup ## print tables with Chromium, find them again, and say how like t
 test-llm: setup ## let a real language model of 135 million parameters answer, which is fetched if it is not there: 5 minutes
 	@tools/setup language-model
 	CGO_ENABLED=0 go test -tags llm,$(TAGS) -count=1 -timeout 30m -v -run '^TestLanguageModel$$' ./e2e
+
+test-chat: setup ## ask in a chat by OpenAI's clients for Go, JavaScript and Python, which are installed if they are not there: 2 minutes
+	@tools/setup chat
+	CGO_ENABLED=1 go test -tags chat,$(TAGS) -count=1 -timeout 30m -v -run '^TestChatClients$$' ./e2e
 
 clean: ## remove what was built here
 	rm -rf bin dist web/node_modules web/dist/assets web/dist/index.html web/dist/icon.svg web/dist/.built

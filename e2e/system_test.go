@@ -40,6 +40,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Examples", func(t *testing.T) { testExamples(t, s) })
 	t.Run("Overview", func(t *testing.T) { testOverview(t, s) })
 	t.Run("MCP", func(t *testing.T) { testMCP(t, s) })
+	t.Run("Chat", func(t *testing.T) { testChat(t, s) })
 	t.Run("Changes", func(t *testing.T) { testChanges(t, s) })
 	t.Run("Races", func(t *testing.T) { testRaces(t, s) })
 	t.Run("Filter", func(t *testing.T) { testFilter(t, s) })

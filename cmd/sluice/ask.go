@@ -15,8 +15,19 @@ import (
 
 // question are the flags of a search and of a question.
 type question struct {
+	queryFlags
+	Text string `arg:"" name:"question" help:"What to ask."`
+}
+
+func (q question) query(ctx context.Context, c *apiclient.Client) (api.Query, error) {
+	out, err := q.queryFlags.query(ctx, c)
+	out.Query = q.Text
+	return out, err
+}
+
+// queryFlags are the flags of whatever asks.
+type queryFlags struct {
 	remote
-	Text       string   `arg:"" name:"question" help:"What to ask."`
 	Collection string   `required:"" short:"c" help:"Name or id of the collection."`
 	Plan       string   `xor:"plan" placeholder:"PLAN" help:"Retrieval plan; the collection's when empty, or the server's default."`
 	PlanFile   string   `xor:"plan" type:"path" placeholder:"FILE" help:"A file with a plan in YAML to run, without storing it."`
@@ -24,10 +35,10 @@ type question struct {
 	K          int      `short:"k" help:"How many candidates; the plan's own number when 0. An answer is made from these at most."`
 }
 
-// query is what is asked. A plan of a file is checked first, so that what is wrong
-// with it is said of the file.
-func (q question) query(ctx context.Context, c *apiclient.Client) (api.Query, error) {
-	out := api.Query{Collection: q.Collection, Query: q.Text, Plan: q.Plan, K: q.K}
+// query is what is asked, without the question. A plan of a file is checked first, so
+// that what is wrong with it is said of the file.
+func (q queryFlags) query(ctx context.Context, c *apiclient.Client) (api.Query, error) {
+	out := api.Query{Collection: q.Collection, Plan: q.Plan, K: q.K}
 	if q.PlanFile != "" {
 		text, err := readPlan(q.PlanFile)
 		if err != nil {
@@ -119,7 +130,7 @@ func (a *askCommand) Run(ctx context.Context) error {
 		return schema.Invalid("wait", "goes with --async; without, the answer is waited for anyway")
 	}
 	begin := time.Now()
-	answer, err := a.answer(ctx, c, q)
+	answer, err := tellAnswer(ctx, c, q, a.JSON)
 	if err != nil || a.JSON {
 		return err
 	}
@@ -181,10 +192,10 @@ func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.J
 	return nil
 }
 
-// answer asks and prints the answer's text, on a terminal while it is made; for
+// tellAnswer asks and prints the answer's text, on a terminal while it is made; for
 // programs all of the answer.
-func (a *askCommand) answer(ctx context.Context, c *apiclient.Client, q api.Query) (schema.Answer, error) {
-	if !a.JSON && onTerminal() {
+func tellAnswer(ctx context.Context, c *apiclient.Client, q api.Query, asJSON bool) (schema.Answer, error) {
+	if !asJSON && onTerminal() {
 		s := &screen{out: os.Stdout}
 		answer, err := c.AskTold(ctx, q, s.tell)
 		if err != nil {
@@ -198,7 +209,7 @@ func (a *askCommand) answer(ctx context.Context, c *apiclient.Client, q api.Quer
 	switch {
 	case err != nil:
 		return answer, err
-	case a.JSON:
+	case asJSON:
 		return answer, printJSON(answer)
 	}
 	indent(os.Stdout, "", answer.Answer, 100)

@@ -36,6 +36,7 @@ type commands struct {
 	Ingest ingestCommand `cmd:"" help:"Put documents in: folders, files, globs, BEIR folders."`
 	Search searchCommand `cmd:"" help:"Find passages."`
 	Ask    askCommand    `cmd:"" help:"Ask a question; get an answer with citations."`
+	Chat   chatCommand   `cmd:"" help:"Ask line by line; a question may follow from those before. Ctrl-D ends."`
 	Verify verifyCommand `cmd:"" help:"Prove an answer again from the bytes of what it cites, by its signed receipt."`
 	MCP    mcpCommand    `cmd:"" name:"mcp" help:"Serve searching, asking and reading to a program over standard input and output (Model Context Protocol)."`
 	Eval   evalCommand   `cmd:"" help:"Measure retrieval plans on datasets, side by side."`

@@ -78,12 +78,19 @@ func spanOf(document uuid.UUID, s schema.Span) Location {
 	return Location{document.String(), s.Version.String(), s.Section.String(), s.Start, s.End}
 }
 
+// Turn is what was said in a conversation.
+type Turn struct {
+	Role    string `json:"role" jsonschema:"user or assistant"`
+	Content string `json:"content"`
+}
+
 // SearchInput is what search takes.
 type SearchInput struct {
 	Collection string   `json:"collection" jsonschema:"name of the collection"`
 	Query      string   `json:"query" jsonschema:"a question or keywords"`
 	K          int      `json:"k,omitempty" jsonschema:"how many passages, at most 100; the plan's own number when absent"`
 	Plan       string   `json:"plan,omitempty" jsonschema:"how to search; the default when absent"`
+	History    []Turn   `json:"history,omitempty" jsonschema:"what was said before, oldest first, at most 200 turns and 256 KiB: a query that follows from it is made whole"`
 	Filter     []string `json:"filter,omitempty" jsonschema:"conditions on metadata, all of which must hold, such as: year >= 2023"`
 }
 
@@ -92,7 +99,11 @@ func (in SearchInput) query() (api.Query, error) {
 	if len(in.Filter) == 0 {
 		filter, err = nil, nil
 	}
-	return api.Query{Collection: in.Collection, Query: in.Query, K: in.K, Plan: in.Plan, Filter: filter}, err
+	q := api.Query{Collection: in.Collection, Query: in.Query, K: in.K, Plan: in.Plan, Filter: filter}
+	for _, t := range in.History {
+		q.History = append(q.History, schema.Turn{Role: schema.Role(t.Role), Content: t.Content})
+	}
+	return q, err
 }
 
 // Passage is a passage that search found.
@@ -107,8 +118,9 @@ type Passage struct {
 
 // SearchOutput is the reply of search.
 type SearchOutput struct {
-	Plan     string    `json:"plan"`
-	Passages []Passage `json:"passages"`
+	Standalone string    `json:"standalone_question,omitempty" jsonschema:"the query as it was made whole from the history"`
+	Plan       string    `json:"plan"`
+	Passages   []Passage `json:"passages"`
 }
 
 func (t tools) search(ctx context.Context, _ *mcp.CallToolRequest, in SearchInput) (*mcp.CallToolResult, SearchOutput, error) {
@@ -120,7 +132,7 @@ func (t tools) search(ctx context.Context, _ *mcp.CallToolRequest, in SearchInpu
 	if err != nil {
 		return nil, SearchOutput{}, err
 	}
-	out := SearchOutput{Plan: found.Plan, Passages: []Passage{}}
+	out := SearchOutput{Standalone: found.Standalone, Plan: found.Plan, Passages: []Passage{}}
 	for _, c := range found.Passages {
 		p := Passage{Document: c.ExternalID, Title: c.Title, Location: c.Location, Text: c.Text, Score: c.Score, Spans: []Location{}}
 		for _, s := range c.Spans {
@@ -151,11 +163,12 @@ type Citation struct {
 
 // AskOutput is the reply of ask.
 type AskOutput struct {
-	Answer    string     `json:"answer"`
-	Supported bool       `json:"supported" jsonschema:"false: the documents do not say"`
-	Choice    int        `json:"choice,omitempty" jsonschema:"of the choices, from 1"`
-	Notes     []string   `json:"notes,omitempty" jsonschema:"what the question asks for and a cited document does not fit"`
-	Citations []Citation `json:"citations" jsonschema:"of an answer that is not supported: the nearest passages, which prove nothing"`
+	Standalone string     `json:"standalone_question,omitempty" jsonschema:"the question as it was made whole from the history"`
+	Answer     string     `json:"answer"`
+	Supported  bool       `json:"supported" jsonschema:"false: the documents do not say"`
+	Choice     int        `json:"choice,omitempty" jsonschema:"of the choices, from 1"`
+	Notes      []string   `json:"notes,omitempty" jsonschema:"what the question asks for and a cited document does not fit"`
+	Citations  []Citation `json:"citations" jsonschema:"of an answer that is not supported: the nearest passages, which prove nothing"`
 }
 
 func (t tools) ask(ctx context.Context, _ *mcp.CallToolRequest, in AskInput) (*mcp.CallToolResult, AskOutput, error) {
@@ -168,7 +181,7 @@ func (t tools) ask(ctx context.Context, _ *mcp.CallToolRequest, in AskInput) (*m
 	if err != nil {
 		return nil, AskOutput{}, err
 	}
-	out := AskOutput{Answer: a.Answer, Supported: a.Supported, Choice: a.Choice, Notes: a.Notes, Citations: []Citation{}}
+	out := AskOutput{Standalone: a.Standalone, Answer: a.Answer, Supported: a.Supported, Choice: a.Choice, Notes: a.Notes, Citations: []Citation{}}
 	for _, c := range a.Citations {
 		out.Citations = append(out.Citations, Citation{c.Document, c.Title, c.Location, c.Quote, spanOf(c.DocumentID, c.Span), c.Page, c.Boxes})
 	}
