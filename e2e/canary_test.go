@@ -148,15 +148,25 @@ func (d description) optional(o operation, paths []string, f fixtures) []string 
 
 // asking are the bodies of an operation: one for each question, if it takes questions.
 func (d description) asking(body any) []any {
-	object, ok := body.(map[string]any)
-	if _, asks := object["query"]; !ok || !asks {
-		return []any{body}
-	}
+	object, _ := body.(map[string]any)
+	_, asks := object["query"]
+	_, chats := object["messages"]
 	var out []any
 	for _, question := range slips {
 		b := maps.Clone(object)
-		b["query"], b["explain"] = question, true
-		out = append(out, b)
+		switch {
+		case asks:
+			b["query"], b["explain"] = question, true
+			out = append(out, b)
+		case chats:
+			b["messages"] = []any{map[string]any{"role": "user", "content": question}}
+			streamed := maps.Clone(b)
+			streamed["stream"] = true
+			out = append(out, b, streamed)
+		}
+	}
+	if out == nil {
+		return []any{body}
 	}
 	return out
 }

@@ -28,11 +28,12 @@ func (w *walker) asks(t *testing.T, f fixtures, question, word string) (ids []st
 	body := map[string]any{"collection": f["collection"][0], "query": question, "explain": true}
 	now := as[schema.Answer](t, w.ask(t, http.MethodPost, "/v1/ask", body).want(t, http.StatusOK))
 	job := as[schema.Job](t, w.ask(t, http.MethodPost, "/v1/jobs", body).want(t, http.StatusAccepted))
+	said := as[api.ChatCompletion](t, w.ask(t, http.MethodPost, "/v1/chat/completions", chatBody(f["model"][0], nil, question)).want(t, http.StatusOK))
 	stream := w.ask(t, http.MethodGet, "/v1/jobs/"+job.ID.String()+"/events", nil).want(t, http.StatusOK)
 	if !strings.Contains(now.Answer, word) || !strings.Contains(string(stream.body), word) {
 		t.Fatalf("%s asks %q and is told %q, and %s", w.name, question, now.Answer, stream.body)
 	}
-	for _, id := range []string{now.ID.String(), job.ID.String()} {
+	for _, id := range []string{now.ID.String(), job.ID.String(), said.Sluice.QuestionID.String()} {
 		w.ask(t, http.MethodPut, "/v1/questions/"+id+"/rating", map[string]any{"rating": "up", "comment": "well said"}).want(t, http.StatusOK)
 		ids = append(ids, id)
 	}
@@ -126,7 +127,7 @@ func testCanary(t *testing.T, operator *server) {
 	permitted.walk(t, d, f)
 	// These tell the secrets to who may see them, so the walk finds what is there to find.
 	for _, id := range []string{"search", "ask", "ask by events", "list-documents", "get-document", "list-sections", "get-content", "get-job", "follow-job",
-		"get-question", "get-receipt", "list-ratings", "mcp search", "mcp ask", "mcp read_document", "mcp resources", "mcp read"} {
+		"get-question", "get-receipt", "list-ratings", "create-chat-completion", "mcp search", "mcp ask", "mcp read_document", "mcp resources", "mcp read"} {
 		if permitted.told[id] == 0 {
 			t.Errorf("%s does not tell the secrets to who may see them; what does: %v", id, slices.Sorted(maps.Keys(permitted.told)))
 		}

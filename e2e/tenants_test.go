@@ -282,6 +282,7 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 	})
 	return s, fixtures{
 		"collection": {c.ID.String(), collection},
+		"model":      {collection, c.ID.String() + "/bm25"},
 		"document":   {read},
 		"section":    {sections[0].ID},
 		"job":        {job.ID.String()},

@@ -54,7 +54,7 @@ type ChatIgnored struct {
 // ChatMessage is a message of a conversation.
 type ChatMessage struct {
 	Role    string `json:"role" enum:"user,assistant,system,developer,tool,function"`
-	Content any    `json:"content,omitempty" doc:"A text, or a list of parts of type text; at most 20,000 characters."`
+	Content any    `json:"content" doc:"A text, or a list of parts of type text; at most 20,000 characters."`
 
 	Name         any `json:"name,omitempty" doc:"Without effect."`
 	Refusal      any `json:"refusal,omitempty" doc:"Without effect."`

@@ -44,6 +44,8 @@ export interface components {
             /** Format: int64 */
             rounds?: number;
             sentences?: components["schemas"]["Sentence"][] | null;
+            /** @description The question as it was made whole from the history and answered; absent where that changed nothing. */
+            standalone_question?: string;
             supported: boolean;
             trace: components["schemas"]["StageReport"][] | null;
             uncited?: boolean;
@@ -198,6 +200,225 @@ export interface components {
             kind: string;
             reason?: components["schemas"]["Reason"];
             state: string;
+        };
+        ChatAnnotation: {
+            /** @enum {string} */
+            type: "url_citation";
+            url_citation: components["schemas"]["ChatURLCitation"];
+        };
+        ChatAnswer: {
+            /** @description What the question asks for and a cited document does not fit. */
+            notes?: string[] | null;
+            plan: string;
+            /** @description Why it was not the collection's plan that ran. */
+            plan_note?: string;
+            /** @description As it was asked. */
+            question: string;
+            /** @description Under which /v1/questions keeps the question and its answer, with verbatim quotes. */
+            question_id: string;
+            /** @description The question as it was made whole from the history and answered; absent where that changed nothing. */
+            standalone_question?: string;
+            /** @description false: the documents do not say. */
+            supported: boolean;
+            /** @description It was made from documents that the reader may not see now. */
+            withheld?: boolean;
+        };
+        ChatChoice: {
+            /** @enum {string} */
+            finish_reason: "stop";
+            /** Format: int64 */
+            index: number;
+            /** @description null. */
+            logprobs: components["schemas"]["ChatChoiceLogprobsStruct"];
+            message: components["schemas"]["ChatReply"];
+        };
+        ChatChoiceLogprobsStruct: Record<string, never>;
+        ChatChunk: {
+            choices: components["schemas"]["ChatChunkChoice"][] | null;
+            /** Format: int64 */
+            created: number;
+            id: string;
+            model: string;
+            /** @enum {string} */
+            object: "chat.completion.chunk";
+            /** @description In the chunk with the finish_reason. */
+            sluice?: components["schemas"]["ChatAnswer"];
+            /** @description In a last chunk without choices, where stream_options.include_usage asks for it. */
+            usage?: components["schemas"]["ChatUsage"];
+        };
+        ChatChunkChoice: {
+            delta: components["schemas"]["ChatDelta"];
+            /** @description null but in the last. */
+            finish_reason: string | null;
+            /** Format: int64 */
+            index: number;
+            /** @description null. */
+            logprobs: components["schemas"]["ChatChunkChoiceLogprobsStruct"];
+        };
+        ChatChunkChoiceLogprobsStruct: Record<string, never>;
+        ChatCompletion: {
+            /** @description One. */
+            choices: components["schemas"]["ChatChoice"][] | null;
+            /**
+             * Format: int64
+             * @description In seconds since 1970.
+             */
+            created: number;
+            id: string;
+            model: string;
+            /** @enum {string} */
+            object: "chat.completion";
+            /** @description What OpenAI's format has no place for. */
+            sluice: components["schemas"]["ChatAnswer"];
+            usage: components["schemas"]["ChatUsage"];
+        };
+        ChatDelta: {
+            annotations?: components["schemas"]["ChatAnnotation"][] | null;
+            content?: string;
+            role?: string;
+        };
+        ChatMessage: {
+            /** @description Without effect. */
+            annotations?: unknown;
+            /** @description Refused, unless it is empty. */
+            audio?: unknown;
+            /** @description A text, or a list of parts of type text; at most 20,000 characters. */
+            content: unknown;
+            /** @description Refused, unless it is empty. */
+            function_call?: unknown;
+            /** @description Without effect. */
+            name?: unknown;
+            /** @description Without effect. */
+            refusal?: unknown;
+            /** @enum {string} */
+            role: "user" | "assistant" | "system" | "developer" | "tool" | "function";
+            /** @description Refused, unless it is empty. */
+            tool_call_id?: unknown;
+            /** @description Refused, unless it is empty. */
+            tool_calls?: unknown;
+        };
+        ChatModel: {
+            /**
+             * Format: int64
+             * @description When the collection was made, in seconds since 1970.
+             */
+            created: number;
+            id: string;
+            /** @enum {string} */
+            object: "model";
+            owned_by: string;
+        };
+        ChatModels: {
+            data: components["schemas"]["ChatModel"][] | null;
+            /** @enum {string} */
+            object: "list";
+        };
+        ChatReply: {
+            /** @description The citations of an answer that is supported: one for each sentence and what it cites. */
+            annotations: components["schemas"]["ChatAnnotation"][] | null;
+            content: string;
+            /** @description null: that the documents do not say is told as content. */
+            refusal: string | null;
+            /** @enum {string} */
+            role: "assistant";
+        };
+        ChatRequest: {
+            /** @description Refused. */
+            audio?: unknown;
+            /** @description Without effect. */
+            frequency_penalty?: unknown;
+            /** @description none or auto; anything else is refused. */
+            function_call?: unknown;
+            /** @description Refused, unless it is empty. */
+            functions?: unknown;
+            /** @description Refused, unless it is empty. */
+            logit_bias?: unknown;
+            /** @description false; anything else is refused. */
+            logprobs?: unknown;
+            /** @description Without effect, as max_tokens. */
+            max_completion_tokens?: unknown;
+            /** @description Without effect: an answer that was checked is told whole. */
+            max_tokens?: unknown;
+            /** @description The last one of the user is the question; those of user and assistant before it are the history, at most 256 KiB together. Those of system and developer have no effect. */
+            messages: components["schemas"]["ChatMessage"][] | null;
+            /** @description Without effect. */
+            metadata?: unknown;
+            /** @description Text alone; anything else is refused. */
+            modalities?: unknown;
+            /** @description A collection, or a collection, a slash and a plan, as /v1/models lists them. */
+            model: string;
+            /** @description 1 or absent; anything else is refused. */
+            n?: unknown;
+            /** @description Without effect: there are no tools. */
+            parallel_tool_calls?: unknown;
+            /** @description Without effect. */
+            prediction?: unknown;
+            /** @description Without effect. */
+            presence_penalty?: unknown;
+            /** @description Without effect. */
+            prompt_cache_key?: unknown;
+            /** @description Without effect. */
+            reasoning_effort?: unknown;
+            /** @description Text; anything else is refused. */
+            response_format?: unknown;
+            /** @description Without effect. */
+            safety_identifier?: unknown;
+            /** @description Without effect. */
+            seed?: unknown;
+            /** @description Without effect. */
+            service_tier?: unknown;
+            /** @description Refused, unless it is empty. */
+            stop?: unknown;
+            /** @description Without effect: questions are kept as everywhere. */
+            store?: unknown;
+            /** @description Send chat.completion.chunk events. Text comes once it is checked, all of it at once. */
+            stream?: boolean;
+            stream_options?: components["schemas"]["ChatStreamOptions"];
+            /** @description Without effect. */
+            temperature?: unknown;
+            /** @description none or auto; anything else is refused. */
+            tool_choice?: unknown;
+            /** @description Refused, unless it is empty. */
+            tools?: unknown;
+            /** @description 0; anything else is refused. */
+            top_logprobs?: unknown;
+            /** @description Without effect. */
+            top_p?: unknown;
+            /** @description Without effect: the header X-Sluice-Person says for whom a key asks. */
+            user?: unknown;
+            /** @description Without effect. */
+            verbosity?: unknown;
+            /** @description Refused: answers are from the collection's documents. */
+            web_search_options?: unknown;
+        };
+        ChatStreamOptions: {
+            /** @description Without effect. */
+            include_obfuscation?: unknown;
+            /** @description Send a last chunk with the usage and without choices. */
+            include_usage?: boolean;
+        };
+        ChatURLCitation: {
+            /**
+             * Format: int64
+             * @description Character behind the last one.
+             */
+            end_index: number;
+            /**
+             * Format: int64
+             * @description First character of the text that it is cited for, from 0, in Unicode code points.
+             */
+            start_index: number;
+            title: string;
+            /** @description Where this server shows the quote in its document. */
+            url: string;
+        };
+        ChatUsage: {
+            /** Format: int64 */
+            completion_tokens: number;
+            /** Format: int64 */
+            prompt_tokens: number;
+            /** Format: int64 */
+            total_tokens: number;
         };
         ChoiceQuestion: {
             /** @description All of them are part of the right answer. */
@@ -1477,6 +1698,8 @@ export interface components {
             filter?: components["schemas"]["Condition"][] | null;
             /** @description Ask with these groups; needs the impersonate scope. The header X-Sluice-Groups does the same on every route. */
             groups?: string[] | null;
+            /** @description What was said before, oldest first, at most 256 KiB together: a question that follows from it is made whole by rules. */
+            history?: components["schemas"]["Turn"][] | null;
             /**
              * Format: int64
              * @description How many candidates to return; the plan's own number when 0. An answer is made from these at most.
@@ -1538,6 +1761,8 @@ export interface components {
             question: string;
             question_id: string;
             rating: string;
+            /** @description The question as it was made whole from a conversation and answered. */
+            standalone_question?: string;
             supported: boolean;
             /** Format: date-time */
             updated_at: string;
@@ -1648,6 +1873,8 @@ export interface components {
             /** @description Why it was not the collection's plan that ran. */
             plan_note?: string;
             query: string;
+            /** @description The query as it was made whole from the history and searched with; absent where that changed nothing. */
+            standalone_question?: string;
             trace: components["schemas"]["StageReport"][] | null;
         };
         Segmentation: {
@@ -1930,6 +2157,11 @@ export interface components {
             messages: number;
             name: string;
         };
+        Turn: {
+            content: string;
+            /** @enum {string} */
+            role: "user" | "assistant";
+        };
         Upload: {
             documents: components["schemas"]["NewDocument"][] | null;
         };
@@ -2062,6 +2294,23 @@ export type Calibration = components['schemas']['Calibration'];
 export type CalibrationBin = components['schemas']['CalibrationBin'];
 export type Candidate = components['schemas']['Candidate'];
 export type ChangeEvent = components['schemas']['ChangeEvent'];
+export type ChatAnnotation = components['schemas']['ChatAnnotation'];
+export type ChatAnswer = components['schemas']['ChatAnswer'];
+export type ChatChoice = components['schemas']['ChatChoice'];
+export type ChatChoiceLogprobsStruct = components['schemas']['ChatChoiceLogprobsStruct'];
+export type ChatChunk = components['schemas']['ChatChunk'];
+export type ChatChunkChoice = components['schemas']['ChatChunkChoice'];
+export type ChatChunkChoiceLogprobsStruct = components['schemas']['ChatChunkChoiceLogprobsStruct'];
+export type ChatCompletion = components['schemas']['ChatCompletion'];
+export type ChatDelta = components['schemas']['ChatDelta'];
+export type ChatMessage = components['schemas']['ChatMessage'];
+export type ChatModel = components['schemas']['ChatModel'];
+export type ChatModels = components['schemas']['ChatModels'];
+export type ChatReply = components['schemas']['ChatReply'];
+export type ChatRequest = components['schemas']['ChatRequest'];
+export type ChatStreamOptions = components['schemas']['ChatStreamOptions'];
+export type ChatURLCitation = components['schemas']['ChatURLCitation'];
+export type ChatUsage = components['schemas']['ChatUsage'];
 export type ChoiceQuestion = components['schemas']['ChoiceQuestion'];
 export type Citation = components['schemas']['Citation'];
 export type Collection = components['schemas']['Collection'];
@@ -2193,6 +2442,7 @@ export type Tenant = components['schemas']['Tenant'];
 export type TenantActivity = components['schemas']['TenantActivity'];
 export type TenantCreated = components['schemas']['TenantCreated'];
 export type TenantQueue = components['schemas']['TenantQueue'];
+export type Turn = components['schemas']['Turn'];
 export type Upload = components['schemas']['Upload'];
 export type UploadResult = components['schemas']['UploadResult'];
 export type Uploaded = components['schemas']['Uploaded'];
