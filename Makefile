@@ -19,7 +19,7 @@ PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
 CGO := ./cmd/gpu-segmenter
 
 # Programs that aren't part of the product have modules of their own.
-MODULES := tools/temporal tools/s3 tools/examples tools/bench tools/bench-bleve tools/chart tools/chat
+MODULES := tools/temporal tools/s3 tools/oidc tools/examples tools/bench tools/bench-bleve tools/chart tools/chat
 
 # The tests of concurrent code run under the race detector; all others without it.
 # The longest come first.
@@ -60,7 +60,7 @@ up: setup build ## run Sluice here until Ctrl-C; DATA=/some/folder chooses where
 
 test: export SLUICE_SETUP_ALL := 1
 test: setup build ## run every test
-	@tools/setup s3 strace pgbouncer tesseract chromium firefox
+	@tools/setup s3 oidc strace pgbouncer tesseract chromium firefox
 	@$(MAKE) --no-print-directory -j 2 test-race test-plain
 
 # The two run side by side, because each waits for its servers for a part of the time.

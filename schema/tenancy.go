@@ -36,6 +36,8 @@ type Key struct {
 	RevokedAt *time.Time
 	// LastUsedAt is within minutes of when it was; nil: never, or not since it is kept.
 	LastUsedAt *time.Time
+	// Subject is whose row it is: a person's, as Person.Subject has it; empty: it is a key.
+	Subject string
 }
 
 // Storage is what a tenant has stored, as its quotas count it.

@@ -39,7 +39,7 @@ func (r *queryCommand) Run() error {
 	if err != nil {
 		return err
 	}
-	service, err := queryworker.New(queryworker.Settings{Answering: r.Answering, Streams: r.Streams, Webhooks: r.Webhooks},
+	service, err := queryworker.New(queryworker.Settings{Answering: r.Answering, Streams: r.Streams, Webhooks: r.Webhooks, Public: r.Public},
 		queryworker.Deps{Store: parts.Store, Replica: parts.Replica, NATS: parts.NATS, Temporal: parts.Temporal, Signer: signer, Trusted: trusted})
 	if err != nil {
 		return err

@@ -44,6 +44,8 @@ type serveCommand struct {
 	config.Signing
 	config.Temporal
 	config.HTTP
+	config.OIDC
+	config.Public
 	config.Receipts
 	config.Plans
 	config.Log
@@ -93,7 +95,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deps := apiserver.Deps{Signer: signer, Receipts: receipts, Store: db, NATS: nc, Version: version, Plans: c.Plans, Namespace: c.TemporalNamespace}
+	deps := apiserver.Deps{Signer: signer, Receipts: receipts, Store: db, NATS: nc, Version: version, Plans: c.Plans, OIDC: c.OIDC, PublicURL: c.PublicURL, Namespace: c.TemporalNamespace}
 	if c.TemporalAddress != "" { // it serves without
 		deps.Temporal, err = durable.Later(program.TemporalOptions(c.Temporal, "sluice serve"))
 		if err != nil {

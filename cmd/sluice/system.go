@@ -352,7 +352,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	query, err := queryworker.New(queryworker.Settings{Answering: s.Answering, Streams: s.Streams, Webhooks: s.Webhooks},
+	query, err := queryworker.New(queryworker.Settings{Answering: s.Answering, Streams: s.Streams, Webhooks: s.Webhooks, Public: s.Public},
 		queryworker.Deps{Store: u.store, Replica: u.replica, NATS: u.nats[wire.ProgramQueryWorker], Temporal: u.temporal,
 			Signer: u.signers[wire.ProgramQueryWorker], Trusted: u.trusted})
 	if err != nil {
@@ -362,7 +362,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, Receipts: receipts, NATS: u.nats[wire.ProgramServe], Signer: u.signers[wire.ProgramServe], Version: version, Plans: s.Plans,
+	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, Receipts: receipts, NATS: u.nats[wire.ProgramServe], Signer: u.signers[wire.ProgramServe], Version: version, Plans: s.Plans, OIDC: s.OIDC, PublicURL: s.PublicURL,
 		Temporal: u.temporal, Namespace: s.TemporalNamespace, Room: func() error { return local.Room(s.Data, s.KeepFree<<20) }, Ready: u.queues})
 	if err != nil {
 		return nil, err

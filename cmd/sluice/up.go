@@ -33,6 +33,8 @@ type upCommand struct {
 	config.Temporal
 	config.Streams
 	config.HTTP
+	config.OIDC
+	config.Public
 	config.Receipts
 	config.Ingest
 	config.Retention

@@ -16,7 +16,9 @@ import (
 
 // Store keeps keys by their hash.
 type Store interface {
+	// KeyByHash returns a key and its tenant; a person's row is no key.
 	KeyByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.Key, error)
+	People
 	CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error)
 	Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)
 	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Key, error)
@@ -53,6 +55,7 @@ type Auth struct {
 
 type kept struct {
 	principal schema.Principal
+	session   uuid.UUID // that the principal is known by; uuid.Nil: by a key
 	until     time.Time
 }
 
@@ -61,8 +64,8 @@ func New(store Store) *Auth {
 	return &Auth{store: store, now: time.Now, kept: map[[sha256.Size]byte]kept{}}
 }
 
-// Authenticate returns who holds key; schema.ErrUnauthorized when it is
-// unknown, revoked or expired.
+// Authenticate returns who holds key, an API key or the secret of a person's session;
+// schema.ErrUnauthorized when it is unknown, revoked, ended or expired.
 func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, error) {
 	if !wellFormed(key) {
 		return schema.Principal{}, fmt.Errorf("this is not an API key: %w", schema.ErrUnauthorized)
@@ -72,27 +75,30 @@ func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, 
 	if p, ok := a.recall(hash, now); ok {
 		return p, nil
 	}
-	tenant, k, err := a.store.KeyByHash(ctx, hash[:])
+	h, err := a.held(ctx, hash[:])
+	k := h.key
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
 		return schema.Principal{}, fmt.Errorf("the API key is unknown: %w", schema.ErrUnauthorized)
 	case err != nil:
 		return schema.Principal{}, fmt.Errorf("authenticate: %w", err)
 	case k.RevokedAt != nil:
-		return schema.Principal{}, fmt.Errorf("the API key %s was revoked: %w", k.Prefix, schema.ErrUnauthorized)
-	case k.ExpiresAt != nil && !k.ExpiresAt.After(now):
-		return schema.Principal{}, fmt.Errorf("the API key %s has expired: %w", k.Prefix, schema.ErrUnauthorized)
+		return schema.Principal{}, fmt.Errorf("%s was revoked: %w", h, schema.ErrUnauthorized)
+	case h.ended:
+		return schema.Principal{}, fmt.Errorf("%s was ended: %w", h, schema.ErrUnauthorized)
+	case h.expires != nil && !h.expires.After(now):
+		return schema.Principal{}, fmt.Errorf("%s has expired: %w", h, schema.ErrUnauthorized)
 	}
-	p := schema.Principal{Tenant: tenant, Key: k.ID, Name: k.Name, Scopes: k.Scopes, Groups: k.Groups}
+	p := schema.Principal{Tenant: h.tenant, Key: k.ID, Name: k.Name, Scopes: k.Scopes, Groups: k.Groups}
 	until := now.Add(keepFor)
-	if k.ExpiresAt != nil && k.ExpiresAt.Before(until) {
-		until = *k.ExpiresAt
+	if h.expires != nil && h.expires.Before(until) {
+		until = *h.expires
 	}
-	a.keep(hash, kept{principal: p, until: until}, now)
-	if k.LastUsedAt == nil || k.LastUsedAt.Before(now.Add(-usedWithin)) {
+	a.keep(hash, kept{principal: p, session: h.session, until: until}, now)
+	if h.used == nil || h.used.Before(now.Add(-usedWithin)) {
 		// Nobody is kept out because it cannot be noted.
-		if err := a.store.KeyUsed(ctx, tenant, k.ID, usedWithin); err != nil {
-			slog.WarnContext(ctx, "cannot note that a key is used", "tenant", tenant, "key", k.ID, "error", err)
+		if err := a.noteUse(ctx, h); err != nil {
+			slog.WarnContext(ctx, "cannot note that a key is used", "tenant", h.tenant, "key", k.ID, "error", err)
 		}
 	}
 	return p, nil
@@ -175,20 +181,20 @@ func (a *Auth) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) 
 }
 
 func (a *Auth) forget(id uuid.UUID) {
-	a.forgetWhere(func(p schema.Principal) bool { return p.Key == id })
+	a.forgetWhere(func(k kept) bool { return k.principal.Key == id })
 }
 
 // ForgetTenant has the store asked again for keys of a tenant, which were changed
 // through another process.
 func (a *Auth) ForgetTenant(tenant uuid.UUID) {
-	a.forgetWhere(func(p schema.Principal) bool { return p.Tenant == tenant })
+	a.forgetWhere(func(k kept) bool { return k.principal.Tenant == tenant })
 }
 
-func (a *Auth) forgetWhere(gone func(schema.Principal) bool) {
+func (a *Auth) forgetWhere(gone func(kept) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for hash, k := range a.kept {
-		if gone(k.principal) {
+		if gone(k) {
 			delete(a.kept, hash)
 		}
 	}

@@ -83,7 +83,7 @@ func (a *Auth) bootstrapTenant(ctx context.Context, name string) (schema.Princip
 }
 
 // operatorKeys lists the working keys of p's tenant that hold the operator
-// scope.
+// scope. People who sign in are none of them: they may be gone with the provider.
 func (a *Auth) operatorKeys(ctx context.Context, p schema.Principal) ([]schema.Key, error) {
 	var out []schema.Key
 	now := a.now()
@@ -93,7 +93,7 @@ func (a *Auth) operatorKeys(ctx context.Context, p schema.Principal) ([]schema.K
 			return nil, fmt.Errorf("bootstrap: %w", err)
 		}
 		for _, k := range keys {
-			if k.RevokedAt == nil && (k.ExpiresAt == nil || k.ExpiresAt.After(now)) && slices.Contains(k.Scopes, schema.ScopeOperator) {
+			if k.Subject == "" && k.RevokedAt == nil && (k.ExpiresAt == nil || k.ExpiresAt.After(now)) && slices.Contains(k.Scopes, schema.ScopeOperator) {
 				out = append(out, k)
 			}
 		}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -26,6 +27,9 @@ func (a *Auth) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, 
 		return schema.Key{}, "", err
 	}
 	may := func(old schema.Key) error {
+		if old.Subject != "" {
+			return fmt.Errorf("it is a person who signs in, and has no key: %w", schema.ErrConflict)
+		}
 		// A key that acts for somebody has not all of its scopes.
 		if p.Key == old.ID && p.Person == "" && slices.Equal(p.Scopes, old.Scopes) {
 			return nil

@@ -33,6 +33,16 @@ type Sessions struct {
 // several processes with one secret open each other's. Without a secret one is
 // made, and sessions end with the process.
 func NewSessions(secret string) (*Sessions, error) {
+	return newSessions(secret, "sluice session cookies")
+}
+
+// NewSignIns returns Sessions for what a browser keeps while somebody signs in at a
+// provider. They open nothing that others sealed under the same secret.
+func NewSignIns(secret string) (*Sessions, error) {
+	return newSessions(secret, "sluice sign-in cookies")
+}
+
+func newSessions(secret, purpose string) (*Sessions, error) {
 	key := make([]byte, 32)
 	switch {
 	case secret == "":
@@ -43,7 +53,7 @@ func NewSessions(secret string) (*Sessions, error) {
 		return nil, schema.Invalid("session-secret", "has %d bytes; at least %d are needed", len(secret), leastSecret)
 	default:
 		var err error
-		if key, err = hkdf.Key(sha256.New, []byte(secret), nil, "sluice session cookies", len(key)); err != nil {
+		if key, err = hkdf.Key(sha256.New, []byte(secret), nil, purpose, len(key)); err != nil {
 			return nil, fmt.Errorf("derive the key of sessions: %w", err)
 		}
 	}
@@ -61,8 +71,14 @@ func NewSessions(secret string) (*Sessions, error) {
 // Seal makes a session of an API key. What it returns may be a cookie's value.
 func (s *Sessions) Seal(key string) (sealed string, ends time.Time) {
 	ends = s.now().Add(sessionTime).Truncate(time.Second)
+	return s.SealUntil(key, ends), ends
+}
+
+// SealUntil makes a session of a key, or what else a browser is to keep, that ends at a
+// time, to the second.
+func (s *Sessions) SealUntil(key string, ends time.Time) string {
 	plain := binary.BigEndian.AppendUint64(nil, uint64(ends.Unix()))
-	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(plain, key...), nil)), ends
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(plain, key...), nil))
 }
 
 // Open returns the API key of a session; schema.ErrUnauthorized when this is

@@ -260,7 +260,24 @@ type Answering struct {
 // Webhooks are how tenants' servers are told of events.
 type Webhooks struct {
 	WebhookAllowPrivate []string `env:"SLUICE_WEBHOOK_ALLOW_PRIVATE" sep:"," placeholder:"CIDR" help:"Ranges of addresses, as 10.1.0.0/16, that webhooks may be sent to though they are not public; none when empty." when:"receivers are in one's own network"`
-	PublicURL           string   `name:"public-url" env:"SLUICE_PUBLIC_URL" placeholder:"URL" help:"Where tenants reach the API, for links in webhooks; links are paths when empty." when:"tenants get webhooks"`
+}
+
+// Public is where others find this system.
+type Public struct {
+	PublicURL string `name:"public-url" env:"SLUICE_PUBLIC_URL" placeholder:"URL" help:"Where tenants reach the API, for links in webhooks, which are paths when empty, and for the provider of sign-ins, which sends people back there; when empty to where their browser found the server." when:"tenants get webhooks, or people sign in at a provider"`
+}
+
+// OIDC is the provider of OpenID Connect that people sign in at.
+type OIDC struct {
+	OIDCIssuer           string        `name:"oidc-issuer" env:"SLUICE_OIDC_ISSUER" placeholder:"URL" help:"Issuer of the provider of OpenID Connect, as https://login.example.com/realm; without it people sign in with API keys alone." when:"people are to sign in at a provider"`
+	OIDCName             string        `name:"oidc-name" env:"SLUICE_OIDC_NAME" placeholder:"NAME" help:"What people call the provider; the issuer's host when empty." when:"people don't know the provider by its host"`
+	OIDCClientID         string        `name:"oidc-client-id" env:"SLUICE_OIDC_CLIENT_ID" placeholder:"ID" help:"The client that the provider knows this server by." when:"people are to sign in at a provider"`
+	OIDCClientSecret     string        `name:"oidc-client-secret" env:"SLUICE_OIDC_CLIENT_SECRET" placeholder:"SECRET" help:"Its secret; a public client has none." when:"the client has a secret"`
+	OIDCClientSecretFile string        `name:"oidc-client-secret-file" env:"SLUICE_OIDC_CLIENT_SECRET_FILE" placeholder:"FILE" help:"File with that secret, in place of it; read at the start." when:"secrets are not to be in the environment"`
+	OIDCScopes           []string      `name:"oidc-scopes" env:"SLUICE_OIDC_SCOPES" sep:"," default:"profile" placeholder:"SCOPE,..." help:"Scopes that are asked for beside openid." when:"the provider tells groups for a scope of their own"`
+	OIDCGroupsClaim      string        `name:"oidc-groups-claim" env:"SLUICE_OIDC_GROUPS_CLAIM" default:"groups" placeholder:"NAME" help:"Claim of the ID token, or else of the user info, that lists a person's groups." when:"the provider calls it something else"`
+	OIDCAccess           string        `name:"oidc-access" env:"SLUICE_OIDC_ACCESS" placeholder:"FILE" help:"YAML file that says which groups have which role in which tenant; read again for every sign-in." when:"people are to sign in at a provider"`
+	OIDCSession          time.Duration `name:"oidc-session" env:"SLUICE_OIDC_SESSION" default:"12h" help:"How long a session lasts, at least a minute and at most 720h; people then sign in again, and get what they may by then." when:"what is taken from people at the provider is to hold sooner"`
 }
 
 // HTTP is how the API is served.
@@ -347,6 +364,7 @@ type QueryWorker struct {
 	Streams
 	Answering
 	Webhooks
+	Public
 	Health
 	Log
 }

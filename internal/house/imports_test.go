@@ -90,6 +90,7 @@ var house = map[string]kind{
 	"internal/auth":      edge,
 	"internal/config":    edge,
 	"internal/httpapi":   edge,
+	"internal/oidc":      edge,
 	"internal/telemetry": edge,
 	"web":                edge,
 

@@ -15,12 +15,19 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-func shownKey(k schema.Key) api.Key { return api.Key(k) }
+func shownKey(k schema.Key) api.Key {
+	kind := "key"
+	if k.Subject != "" {
+		kind = "person"
+	}
+	return api.Key{ID: k.ID, Kind: kind, Name: k.Name, Prefix: k.Prefix, Scopes: k.Scopes, Groups: k.Groups, CreatedAt: k.CreatedAt,
+		ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, LastUsedAt: k.LastUsedAt, Subject: k.Subject}
+}
 
 func (s *server) routeKeys() {
 	keys := []string{"Keys"}
-	route(s, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List API keys", Tags: keys,
-		Description: "Needs the `admin` or the `operator` scope."},
+	route(s, huma.Operation{OperationID: "list-keys", Method: http.MethodGet, Path: "/v1/keys", Summary: "List API keys and people", Tags: keys,
+		Description: "People who sign in at the provider are in it, too. Needs the `admin` or the `operator` scope."},
 		"", func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.Key]], error) {
 			if _, err := s.keeperOf(ctx, p, p.Tenant); err != nil {
 				return nil, err

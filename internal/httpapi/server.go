@@ -38,23 +38,26 @@ type Options struct {
 
 	Authenticator Authenticator
 	Sessions      Sessions // nil: browsers have none
-	Collections   Collections
-	Rebuilds      Rebuilds
-	Reparses      Reparses
-	Documents     Documents
-	Questions     Questions
-	Receipts      Receipts
-	Plans         Plans
-	Preferences   Preferences
-	PlanChoices   PlanChoices
-	Webhooks      Webhooks
-	Evaluations   Evaluations
-	Judge         Judge
-	Ratings       Ratings
-	Tenants       Tenants
-	Operations    Operations
-	Events        Events
-	Idempotency   Idempotency
+	SignIns       SignIns  // nil: people sign in with API keys alone
+
+	PeopleSessions PeopleSessions
+	Collections    Collections
+	Rebuilds       Rebuilds
+	Reparses       Reparses
+	Documents      Documents
+	Questions      Questions
+	Receipts       Receipts
+	Plans          Plans
+	Preferences    Preferences
+	PlanChoices    PlanChoices
+	Webhooks       Webhooks
+	Evaluations    Evaluations
+	Judge          Judge
+	Ratings        Ratings
+	Tenants        Tenants
+	Operations     Operations
+	Events         Events
+	Idempotency    Idempotency
 	// TraceURL is where a trace is shown, with {trace} for its id; empty: nowhere.
 	TraceURL string
 	// Ready says why the server cannot serve now, or nil.
@@ -126,6 +129,8 @@ func New(o Options) http.Handler {
 	s.routeTenants()
 	s.routeOperations()
 	s.routeSessions()
+	s.routeSignIns()
+	s.routePeopleSessions()
 
 	mux.HandleFunc("GET /docs", docsPage)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") })

@@ -23,6 +23,7 @@ import (
 // Sessions seals API keys into cookies.
 type Sessions interface {
 	Seal(key string) (sealed string, ends time.Time)
+	SealUntil(key string, ends time.Time) (sealed string)
 	// Open returns the key, which is still to be checked; schema.ErrUnauthorized
 	// when there is none in it.
 	Open(sealed string) (key string, err error)
@@ -145,7 +146,7 @@ func (s *server) routeSessions() {
 		})
 	huma.Register(s.api, huma.Operation{OperationID: "end-session", Method: http.MethodDelete, Path: "/v1/session", Summary: "End a browser's session", Tags: tags,
 		Security: []map[string][]string{}, Errors: errs, DefaultStatus: http.StatusNoContent},
-		func(_ context.Context, in *endSession) (*struct {
+		func(ctx context.Context, in *endSession) (*struct {
 			SetCookie http.Cookie `header:"Set-Cookie"`
 		}, error) {
 			sealed, err := in.r.Cookie(sessionCookie)
@@ -156,7 +157,10 @@ func (s *server) routeSessions() {
 				return nil, err
 			}
 			if s.Sessions != nil {
-				if _, err := s.Sessions.Open(sealed.Value); err == nil {
+				if key, err := s.Sessions.Open(sealed.Value); err == nil {
+					if err := s.signOut(ctx, key); err != nil {
+						return nil, err
+					}
 					_, until := s.Sessions.Seal("") // one sealed now outlasts it
 					s.ended.add(sealed.Value, until, time.Now())
 				}

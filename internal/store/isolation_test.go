@@ -112,6 +112,7 @@ var fill = map[string]string{
 	"llm_cache.key":                `gen_random_uuid()::text::bytea`,
 	"spaces.name":                  `gen_random_uuid()::text`,
 	"api_keys.hash":                `sha256(gen_random_uuid()::text::bytea)`,
+	"sessions.hash":                `sha256(gen_random_uuid()::text::bytea)`,
 	"versions.number":              `(random() * 1000000000)::int`,
 	"sections.ordinal":             `(random() * 1000000000)::int`,
 	"passages.ordinal":             `(random() * 1000000000)::int`,

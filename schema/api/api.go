@@ -193,9 +193,10 @@ type RotateKey struct {
 	OverlapSeconds *int `json:"overlap_seconds,omitempty" minimum:"0" maximum:"2592000" default:"86400" doc:"How long the old key stays good: a day by default; 0 ends it at once."`
 }
 
-// Key is an API key without its secret.
+// Key is an API key without its secret, or a person who signs in.
 type Key struct {
 	ID        uuid.UUID      `json:"id"`
+	Kind      string         `json:"kind" enum:"key,person" doc:"An API key, or a person who signs in at the provider and has no key."`
 	Name      string         `json:"name"`
 	Prefix    string         `json:"prefix"`
 	Scopes    []schema.Scope `json:"scopes"`
@@ -205,6 +206,7 @@ type Key struct {
 	RevokedAt *time.Time     `json:"revoked_at,omitempty"`
 	// LastUsedAt is kept since the build that has it.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty" doc:"To within five minutes; absent: never."`
+	Subject    string     `json:"subject,omitempty" doc:"A person's, for good: the provider's issuer, \"|\", and their id there."`
 }
 
 // KeyCreated answers NewKey. The key is shown this once.

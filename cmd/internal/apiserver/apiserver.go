@@ -44,6 +44,9 @@ type Deps struct {
 	Version  string
 	Plans    config.Plans // those of the query workers
 
+	OIDC      config.OIDC // where people sign in; without an issuer: nowhere
+	PublicURL string      // where people reach the API; empty: where their browser found it
+
 	Temporal  client.Client // whose task queues are shown; nil: none
 	Namespace string        // of theirs
 
@@ -91,6 +94,10 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	provider, err := signInProvider(c, d.OIDC)
+	if err != nil {
+		return nil, err
+	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
@@ -105,6 +112,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	workers := bus.NewWorkers(d.NATS)
 	asked := questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, workers: workers, signer: d.Signer, plans: named, waiting: waiting}
+	people := peopleAPI{keys, lookups}
 	handler := httpapi.New(httpapi.Options{
 		Version:       d.Version,
 		AskTime:       c.AskTimeout,
@@ -112,6 +120,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		TenantStreams: d.TenantStreams,
 		Authenticator: keys,
 		Sessions:      sessions,
+		SignIns:       signIns(provider, people, kept.TenantStore, d),
 		Collections:   collectionAPI{kept.DocumentStore, named},
 		Rebuilds:      kept,
 		Reparses:      kept,
@@ -142,7 +151,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 			}
 			return d.Store.Ping(ctx)
 		},
-		Lacking: func(ctx context.Context) string { return lacking(ctx, d.Store) },
+		Lacking:        func(ctx context.Context) string { return lacking(ctx, d.Store) },
+		PeopleSessions: people,
 	})
 	handler = web.Mount(mcpserver.Mount(handler, d.Version))
 	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}

@@ -46,6 +46,7 @@ type Settings struct {
 	config.Answering
 	config.Streams
 	config.Webhooks
+	config.Public
 
 	Queue        int           // searches, and questions, of one tenant that wait in a worker; more are refused; 0: 64
 	Wait         time.Duration // how long one may wait for its slot; then it is refused; 0: 10 s

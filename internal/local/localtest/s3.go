@@ -59,7 +59,7 @@ func freePort(t testing.TB) int {
 		}
 		problem = err
 	}
-	t.Fatalf("localtest: find a port for the S3 server: %v", problem)
+	t.Fatalf("localtest: find a port for a server: %v", problem)
 	return 0
 }
 

@@ -16,7 +16,7 @@ import (
 
 const (
 	// A key that another replaced ends with that, or before.
-	keyColumns = `id, name, prefix, scopes, groups, created_at, least(expires_at, replaced_until), revoked_at, last_used_at`
+	keyColumns = `id, name, prefix, scopes, groups, created_at, least(expires_at, replaced_until), revoked_at, last_used_at, coalesce(subject, '')`
 
 	insertKeySQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ` + keyColumns
@@ -28,7 +28,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ` + keyColumns
 	ownEndSQL     = `SELECT expires_at FROM api_keys WHERE tenant_id = $1 AND id = $2`
 	lockedKeySQL  = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND id = $2 FOR UPDATE`
 	keyUsedSQL    = `UPDATE api_keys SET last_used_at = now() WHERE tenant_id = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at < now() - $3::interval)`
-	keyByHashSQL  = `SELECT tenant_id, ` + keyColumns + ` FROM api_keys WHERE hash = $1`
+	keyByHashSQL  = `SELECT tenant_id, ` + keyColumns + ` FROM api_keys WHERE hash = $1 AND subject IS NULL`
 )
 
 // CreateKey stores a key of tenant. Package auth validates and seals keys. An
@@ -83,6 +83,9 @@ func (s *TenantStore) RevokeKey(ctx context.Context, p schema.Principal, id uuid
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		out, err = keyRow(tx.Query(ctx, revokeKeySQL, p.Tenant, id))
 		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, endSessionsSQL, p.Tenant, id); err != nil { // a person's
 			return err
 		}
 		return store.Audit(ctx, tx, p.Tenant, p, "key.revoke", id.String(), nil)

@@ -1,0 +1,169 @@
+package localtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/waittest"
+)
+
+// OIDCUser is somebody who can sign in at a provider for tests.
+type OIDCUser struct {
+	ID       string   `json:"id"`
+	Username string   `json:"username"`
+	Password string   `json:"password"`
+	Name     string   `json:"name"`
+	Groups   []string `json:"groups"`
+	Where    string   `json:"where"`    // "id_token" or "userinfo" lists the groups; empty: both
+	Audience string   `json:"audience"` // in the client's place; empty: the client
+}
+
+// OIDC is a provider of OpenID Connect that set-up built (tools/oidc): it may be stopped and started, and its users changed.
+// Any program on this machine may be its client's address to return to. It runs until the end of the test.
+type OIDC struct {
+	Address                string // host:port
+	ClientID, ClientSecret string
+
+	t       testing.TB
+	program string
+	users   string // file
+	issuer  string // that it claims; empty: its own
+	child   *exec.Cmd
+	input   io.Closer
+}
+
+// NewOIDC starts a provider with users.
+func NewOIDC(t testing.TB, users ...OIDCUser) *OIDC {
+	t.Helper()
+	o := NewOIDCStopped(t, users...)
+	o.Start()
+	return o
+}
+
+// NewOIDCStopped returns a provider that Start starts.
+func NewOIDCStopped(t testing.TB, users ...OIDCUser) *OIDC {
+	t.Helper()
+	tools, err := local.ToolsDir()
+	if err != nil {
+		t.Fatalf("localtest: %v", err)
+	}
+	o := &OIDC{ClientID: "sluice", ClientSecret: "sluice-test-secret", t: t, program: filepath.Join(tools, "oidc-server"), users: filepath.Join(Dir(t), "users.json")}
+	if _, err := os.Stat(o.program); err != nil {
+		t.Fatalf("localtest: the provider of OpenID Connect for tests is missing (looked for %s): run `tools/setup oidc`", o.program)
+	}
+	o.SetUsers(users...)
+	o.Address = net.JoinHostPort(local.Host, strconv.Itoa(freePort(t)))
+	t.Cleanup(o.Stop)
+	return o
+}
+
+// Issuer is what the provider is called by.
+func (o *OIDC) Issuer() string { return "http://" + o.Address }
+
+// Claim has the provider call itself something else from its next start on.
+func (o *OIDC) Claim(issuer string) { o.issuer = issuer }
+
+// SetUsers replaces the users.
+func (o *OIDC) SetUsers(users ...OIDCUser) {
+	o.t.Helper()
+	data, err := json.Marshal(users)
+	if err == nil {
+		err = os.WriteFile(o.users+".new", data, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(o.users+".new", o.users)
+	}
+	if err != nil {
+		o.t.Fatalf("localtest: write the users of a provider: %v", err)
+	}
+}
+
+// Start starts the provider, and returns when it listens.
+func (o *OIDC) Start() {
+	o.t.Helper()
+	args := []string{"--listen", o.Address, "--users", o.users, "--client-id", o.ClientID, "--client-secret", o.ClientSecret, "--exit-with-stdin"}
+	if o.issuer != "" {
+		args = append(args, "--issuer", o.issuer)
+	}
+	o.child = exec.Command(o.program, args...)
+	o.child.Stdout, o.child.Stderr = os.Stderr, os.Stderr
+	var err error
+	if o.input, err = o.child.StdinPipe(); err != nil {
+		o.t.Fatalf("localtest: %v", err)
+	}
+	if err := o.child.Start(); err != nil {
+		o.t.Fatalf("localtest: start the provider of OpenID Connect: %v", err)
+	}
+	var dialer net.Dialer
+	waittest.Until(o.t, func() string {
+		conn, err := dialer.DialContext(context.Background(), "tcp", o.Address)
+		if err != nil {
+			return fmt.Sprintf("the provider of OpenID Connect does not listen: %v", err)
+		}
+		_ = conn.Close()
+		return ""
+	})
+}
+
+// Stop kills the provider.
+func (o *OIDC) Stop() {
+	if o.child == nil {
+		return
+	}
+	_ = o.child.Process.Kill()
+	_ = o.input.Close()
+	_ = o.child.Wait() // it says that it was killed
+	o.child = nil
+}
+
+var signInID = regexp.MustCompile(`name="id" value="([^"]+)"`)
+
+// SignIn fills in the provider's form, which page leads to, for one of its users, and returns where the provider sends
+// the browser then.
+func (o *OIDC) SignIn(page, username, password string) *url.URL {
+	o.t.Helper()
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+			if r.URL.Host != o.Address {
+				return http.ErrUseLastResponse
+			}
+			return nil
+		}}
+	read := func(r *http.Response, err error) (*http.Response, []byte) {
+		o.t.Helper()
+		if err != nil {
+			o.t.Fatalf("localtest: sign in at the provider: %v", err)
+		}
+		defer func() { _ = r.Body.Close() }()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			o.t.Fatalf("localtest: sign in at the provider: %v", err)
+		}
+		return r, body
+	}
+	r, form := read(client.Get(page))
+	id := signInID.FindSubmatch(form)
+	if r.StatusCode != http.StatusOK || id == nil {
+		o.t.Fatalf("localtest: the provider shows no form: %s %.500s", r.Status, form)
+	}
+	r, form = read(client.Post("http://"+o.Address+"/login/username", "application/x-www-form-urlencoded",
+		bytes.NewBufferString(url.Values{"username": {username}, "password": {password}, "id": {string(id[1])}}.Encode())))
+	back, err := r.Location()
+	if err != nil {
+		o.t.Fatalf("localtest: the provider did not sign %s in: %s %.500s", username, r.Status, form)
+	}
+	return back
+}

@@ -1,0 +1,224 @@
+package oidc
+
+// The rules of access: which group of the provider gives which role in which tenant.
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	maxLabels = 100
+	maxLabel  = 256 // bytes
+)
+
+// roles are what the rules may give, as scopes.
+var roles = map[string][]schema.Scope{
+	"reader":      {schema.ScopeQuery},
+	"contributor": {schema.ScopeQuery, schema.ScopeIngest},
+	"admin":       {schema.ScopeAdmin},
+	"operator":    {schema.ScopeOperator, schema.ScopeAdmin},
+}
+
+// roleNames are in order of what they may.
+const roleNames = "reader, contributor, admin, operator"
+
+// rule is one of the file.
+type rule struct {
+	group, tenant, role string
+	labels              []string
+}
+
+// Grant is what somebody may in one tenant.
+type Grant struct {
+	Tenant string // its name
+	Scopes []schema.Scope
+	Groups []string
+}
+
+// accessFile is the file of rules. It is read for every sign-in, so that what is changed in it holds at once; while it
+// can't be read, the rules that were read last hold.
+type accessFile struct {
+	path string
+
+	mu    sync.Mutex
+	rules []rule
+}
+
+func openAccess(path string) (*accessFile, error) {
+	rules, err := readRules(path)
+	if err != nil {
+		return nil, err
+	}
+	return &accessFile{path: path, rules: rules}, nil
+}
+
+func (f *accessFile) current(ctx context.Context) []rule {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	rules, err := readRules(f.path)
+	if err != nil {
+		slog.ErrorContext(ctx, "the rules of access cannot be read; those that were read last hold", "file", f.path, "error", err)
+		return f.rules
+	}
+	f.rules = rules
+	return rules
+}
+
+// Grants is what groups of the provider give, by tenant. Roles and labels of several rules add up.
+func (p *Provider) Grants(ctx context.Context, groups []string) []Grant {
+	scopes, labels := map[string][]schema.Scope{}, map[string][]string{}
+	for _, r := range p.access.current(ctx) {
+		if !slices.Contains(groups, r.group) {
+			continue
+		}
+		scopes[r.tenant] = append(scopes[r.tenant], roles[r.role]...)
+		labels[r.tenant] = append(labels[r.tenant], r.labels...)
+	}
+	var out []Grant
+	for _, tenant := range slices.Sorted(maps.Keys(scopes)) {
+		s, l := scopes[tenant], labels[tenant]
+		slices.Sort(s)
+		slices.Sort(l)
+		out = append(out, Grant{Tenant: tenant, Scopes: slices.Compact(s), Groups: slices.Compact(l)})
+	}
+	return out
+}
+
+func readRules(path string) ([]rule, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the rules of access (SLUICE_OIDC_ACCESS): %w", err)
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		return nil, schema.Invalid(path, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	r := reader{path: path}
+	if len(document.Content) == 0 {
+		return nil, schema.Invalid(path, "is empty; it needs a list of rules, as \"rules: [{group: staff, tenant: default, role: reader}]\"")
+	}
+	var list *yaml.Node
+	if err := r.fields(document.Content[0], map[string]func(*yaml.Node) error{"rules": func(n *yaml.Node) error { list = n; return nil }}); err != nil {
+		return nil, err
+	}
+	if list == nil || list.Kind != yaml.SequenceNode {
+		return nil, r.wrong(document.Content[0], "rules", "needs to be a list of rules")
+	}
+	var rules []rule
+	for _, n := range list.Content {
+		one, err := r.rule(n)
+		if err != nil {
+			return nil, err
+		}
+		rules = append(rules, one)
+	}
+	return rules, nil
+}
+
+// reader reads the file, and says in which line something is wrong.
+type reader struct{ path string }
+
+func (r reader) wrong(n *yaml.Node, field, format string, args ...any) error {
+	return schema.Invalid(fmt.Sprintf("%s:%d: %s", r.path, n.Line, field), format, args...)
+}
+
+// fields hands the values of a mapping to those who take them.
+func (r reader) fields(n *yaml.Node, take map[string]func(*yaml.Node) error) error {
+	known := strings.Join(slices.Sorted(maps.Keys(take)), ", ")
+	if n.Kind != yaml.MappingNode {
+		return r.wrong(n, "rules", "needs the fields %s", known)
+	}
+	seen := map[string]bool{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		name := n.Content[i]
+		value, ok := take[name.Value]
+		switch {
+		case !ok:
+			return r.wrong(name, name.Value, "is not a field; there are %s", known)
+		case seen[name.Value]:
+			return r.wrong(name, name.Value, "is there twice")
+		}
+		seen[name.Value] = true
+		if err := value(n.Content[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r reader) text(field string, into *string) func(*yaml.Node) error {
+	return func(n *yaml.Node) error {
+		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" || n.Value == "" {
+			return r.wrong(n, field, "needs to be a text that is not empty")
+		}
+		*into = n.Value
+		return nil
+	}
+}
+
+func (r reader) rule(n *yaml.Node) (rule, error) {
+	var one rule
+	var labels *yaml.Node
+	err := r.fields(n, map[string]func(*yaml.Node) error{
+		"group": r.text("group", &one.group), "tenant": r.text("tenant", &one.tenant), "role": r.text("role", &one.role),
+		"labels": func(n *yaml.Node) error { labels = n; return nil },
+	})
+	if err != nil {
+		return one, err
+	}
+	for _, f := range [][2]string{{"group", one.group}, {"tenant", one.tenant}, {"role", one.role}} {
+		if f[1] == "" {
+			return one, r.wrong(n, f[0], "is missing")
+		}
+	}
+	if _, ok := roles[one.role]; !ok {
+		return one, r.wrong(n, "role", "%q is not one of %s", one.role, roleNames)
+	}
+	if labels == nil { // the group's own name
+		if err := checkLabel(one.group); err != "" {
+			return one, r.wrong(n, "group", "%q %s, so that it is no label: say which it has, as \"labels: []\"", one.group, err)
+		}
+		one.labels = []string{one.group}
+		return one, nil
+	}
+	if labels.Kind != yaml.SequenceNode || len(labels.Content) > maxLabels {
+		return one, r.wrong(labels, "labels", "needs to be a list of at most %d texts", maxLabels)
+	}
+	for i, l := range labels.Content {
+		var label string
+		field := fmt.Sprintf("labels[%d]", i)
+		if err := r.text(field, &label)(l); err != nil {
+			return one, err
+		}
+		if err := checkLabel(label); err != "" {
+			return one, r.wrong(l, field, "%q %s", label, err)
+		}
+		one.labels = append(one.labels, label)
+	}
+	return one, nil
+}
+
+// checkLabel says why a text cannot be a label; empty: it can.
+func checkLabel(label string) string {
+	switch {
+	case len(label) > maxLabel:
+		return fmt.Sprintf("has %d bytes, of which a label has at most %d", len(label), maxLabel)
+	case !utf8.ValidString(label) || strings.IndexByte(label, 0) >= 0:
+		return "is not UTF-8 without U+0000"
+	case label == schema.NobodyLabel:
+		return "is kept for what nobody may see"
+	}
+	return ""
+}

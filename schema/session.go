@@ -1,0 +1,43 @@
+package schema
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Person is somebody who signed in at a provider, with what they may in one tenant.
+type Person struct {
+	// Subject is who they are for good: the provider's issuer, "|", and their id there.
+	Subject string
+	Name    string // as it is shown; it may change
+	Scopes  []Scope
+	Groups  []string
+}
+
+// NewSession is a person's session to be.
+type NewSession struct {
+	ExpiresAt time.Time
+	Address   string // where it begins
+	Agent     string // the browser, as it calls itself
+}
+
+// SealedSession is a NewSession with the hash of its secret, ready to be stored.
+type SealedSession struct {
+	NewSession
+	Hash []byte // SHA-256 of the whole secret
+}
+
+// Session is a person's session without its secret.
+type Session struct {
+	ID        uuid.UUID
+	Key       uuid.UUID // the person's row among the keys
+	Name      string    // the person's
+	CreatedAt time.Time
+	ExpiresAt time.Time
+	EndedAt   *time.Time // before it expired
+	// LastUsedAt is within minutes of when it was; nil: never.
+	LastUsedAt *time.Time
+	Address    string
+	Agent      string
+}
