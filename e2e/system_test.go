@@ -36,7 +36,7 @@ func TestSluice(t *testing.T) {
 // testUp runs one `sluice up` for all tests that don't disturb each other: each has collections, or tenants, of its own.
 func testUp(t *testing.T, p programs) {
 	data := localtest.Dir(t)
-	s := p.up(t, data)
+	s := p.up(t, data, signInSettings(t)...)
 	t.Run("Examples", func(t *testing.T) { testExamples(t, s) })
 	t.Run("Overview", func(t *testing.T) { testOverview(t, s) })
 	t.Run("MCP", func(t *testing.T) { testMCP(t, s) })
@@ -60,6 +60,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Tenants", func(t *testing.T) { testTenants(t, s) })
 	t.Run("Isolation", func(t *testing.T) { testIsolation(t, s) })
 	t.Run("Canary", func(t *testing.T) { testCanary(t, s) })
+	t.Run("SignIn", func(t *testing.T) { testSignIn(t, s) })
 	t.Run("Scopes", func(t *testing.T) { testScopes(t, s) })
 	t.Run("Idempotency", func(t *testing.T) { testIdempotency(t, s) })
 	t.Run("Problems", func(t *testing.T) { testProblems(t, s) })

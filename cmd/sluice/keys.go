@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -49,7 +50,7 @@ func (l *keysList) Run(ctx context.Context) error {
 	if tenant != uuid.Nil {
 		keys = c.TenantKeys(ctx, tenant)
 	}
-	return printList(l.JSON, keys, "ID PREFIX SCOPES STATE USED NAME", func(k api.Key) []any {
+	return printList(l.JSON, keys, "ID KIND PREFIX SCOPES STATE USED NAME", func(k api.Key) []any {
 		state := "active"
 		switch {
 		case k.RevokedAt != nil:
@@ -61,7 +62,7 @@ func (l *keysList) Run(ctx context.Context) error {
 		if k.LastUsedAt != nil {
 			used = k.LastUsedAt.Local().Format(time.DateTime)
 		}
-		return []any{k.ID, k.Prefix, fmt.Sprint(k.Scopes), state, used, k.Name}
+		return []any{k.ID, k.Kind, cmp.Or(k.Prefix, "-"), fmt.Sprint(k.Scopes), state, used, k.Name}
 	})
 }
 

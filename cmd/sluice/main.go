@@ -55,6 +55,7 @@ type commands struct {
 	Collections collectionsCommand `cmd:"" help:"List, create and delete collections."`
 	Tenants     tenantsCommand     `cmd:"" help:"List and create tenants."`
 	Keys        keysCommand        `cmd:"" help:"List, create and revoke API keys."`
+	Sessions    sessionsCommand    `cmd:"" help:"List and end sessions of people who signed in at a provider."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 

@@ -390,8 +390,9 @@ func TestRowSecurityIsForcedEverywhere(t *testing.T) {
 		{"views, which would run as their owner", `SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('v', 'm')`, nil},
 		{"policies that let sluice_app see all", `SELECT tablename || '.' || policyname FROM pg_policies
 			WHERE roles && ARRAY['sluice_app', 'public']::name[] AND (qual IS NULL OR qual NOT LIKE '%sluice.tenant%' OR with_check NOT LIKE '%sluice.tenant%')`, nil},
-		{"tables that sluice_auth reaches", `SELECT relname` + tables + `AND relname <> 'api_keys' AND has_any_column_privilege('sluice_auth', c.oid, 'SELECT, INSERT, UPDATE, REFERENCES')`, nil},
+		{"tables that sluice_auth reaches", `SELECT relname` + tables + `AND relname NOT IN ('api_keys', 'sessions') AND has_any_column_privilege('sluice_auth', c.oid, 'SELECT, INSERT, UPDATE, REFERENCES')`, nil},
 		{"ways in which sluice_auth changes keys", `SELECT p FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) p WHERE has_table_privilege('sluice_auth', 'api_keys', p)`, nil},
+		{"ways in which sluice_auth changes sessions", `SELECT p FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE', 'TRUNCATE']) p WHERE has_table_privilege('sluice_auth', 'sessions', p)`, nil},
 		{"tables that sluice_system reaches", `SELECT relname` + tables + `AND relname <> ALL ($1)
 			AND (has_table_privilege('sluice_system', c.oid, ` + privileges + `) OR has_any_column_privilege('sluice_system', c.oid, 'SELECT, INSERT, UPDATE, REFERENCES'))`,
 			[]any{slices.Collect(maps.Keys(systemColumns))}},

@@ -982,24 +982,10 @@ export interface components {
             groups?: string[] | null;
             id: string;
             /**
-             * Format: date-time
-             * @description To within five minutes; absent: never.
+             * @description An API key, or a person who signs in at the provider and has no key.
+             * @enum {string}
              */
-            last_used_at?: string;
-            name: string;
-            prefix: string;
-            /** Format: date-time */
-            revoked_at?: string;
-            scopes: string[] | null;
-        };
-        KeyCreated: {
-            api_key: string;
-            /** Format: date-time */
-            created_at: string;
-            /** Format: date-time */
-            expires_at?: string;
-            groups?: string[] | null;
-            id: string;
+            kind: "key" | "person";
             /**
              * Format: date-time
              * @description To within five minutes; absent: never.
@@ -1010,6 +996,34 @@ export interface components {
             /** Format: date-time */
             revoked_at?: string;
             scopes: string[] | null;
+            /** @description A person's, for good: the provider's issuer, "|", and their id there. */
+            subject?: string;
+        };
+        KeyCreated: {
+            api_key: string;
+            /** Format: date-time */
+            created_at: string;
+            /** Format: date-time */
+            expires_at?: string;
+            groups?: string[] | null;
+            id: string;
+            /**
+             * @description An API key, or a person who signs in at the provider and has no key.
+             * @enum {string}
+             */
+            kind: "key" | "person";
+            /**
+             * Format: date-time
+             * @description To within five minutes; absent: never.
+             */
+            last_used_at?: string;
+            name: string;
+            prefix: string;
+            /** Format: date-time */
+            revoked_at?: string;
+            scopes: string[] | null;
+            /** @description A person's, for good: the provider's issuer, "|", and their id there. */
+            subject?: string;
         };
         KnownQuestion: {
             /** @description All of them are part of the right answer. */
@@ -1328,6 +1342,12 @@ export interface components {
             /** @description Where events are sent: https, or http. It must have a public address when something is sent. */
             url: string;
         };
+        OIDCWay: {
+            /** @description The provider's, for people. */
+            name: string;
+            /** @description Where a browser begins; it takes return_to and tenant as query parameters. */
+            path: string;
+        };
         Operations: {
             activity: components["schemas"]["Activity"];
             queues: components["schemas"]["TenantQueue"][] | null;
@@ -1399,6 +1419,11 @@ export interface components {
             /** Format: int64 */
             start: number;
         };
+        PagePersonSession: {
+            items: components["schemas"]["PersonSession"][] | null;
+            /** @description Cursor of the next page; absent on the last one. */
+            next?: string;
+        };
         PagePlan: {
             items: components["schemas"]["Plan"][] | null;
             /** @description Cursor of the next page; absent on the last one. */
@@ -1441,6 +1466,33 @@ export interface components {
             section: number;
             /** Format: double */
             weight: number;
+        };
+        PersonSession: {
+            /** @description Where it began. */
+            address: string;
+            /** @description The browser, as it calls itself. */
+            agent: string;
+            /** Format: date-time */
+            created_at: string;
+            /** @description Whether this request is made by it. */
+            current?: boolean;
+            /**
+             * Format: date-time
+             * @description When it was ended before it expired.
+             */
+            ended_at?: string;
+            /** Format: date-time */
+            expires_at: string;
+            id: string;
+            /** @description The person, as in the list of keys. */
+            key_id: string;
+            /**
+             * Format: date-time
+             * @description To within five minutes; absent: never.
+             */
+            last_used_at?: string;
+            /** @description The person's. */
+            name: string;
         };
         Place: {
             /** @description A box for each stretch of a line, in reading order. */
@@ -1995,6 +2047,12 @@ export interface components {
             start: number;
             text: string;
         };
+        SignInWays: {
+            /** @description Whether an API key begins a session. */
+            key: boolean;
+            /** @description The provider of OpenID Connect; absent: there is none. */
+            oidc?: components["schemas"]["OIDCWay"];
+        };
         SlowQuery: {
             /**
              * Format: date-time
@@ -2373,6 +2431,7 @@ export type NewRebuild = components['schemas']['NewRebuild'];
 export type NewSession = components['schemas']['NewSession'];
 export type NewTenant = components['schemas']['NewTenant'];
 export type NewWebhook = components['schemas']['NewWebhook'];
+export type OIDCWay = components['schemas']['OIDCWay'];
 export type Operations = components['schemas']['Operations'];
 export type OutboxState = components['schemas']['OutboxState'];
 export type OwnUsage = components['schemas']['OwnUsage'];
@@ -2386,6 +2445,7 @@ export type PageEvaluation = components['schemas']['PageEvaluation'];
 export type PageJob = components['schemas']['PageJob'];
 export type PageKey = components['schemas']['PageKey'];
 export type PageMark = components['schemas']['PageMark'];
+export type PagePersonSession = components['schemas']['PagePersonSession'];
 export type PagePlan = components['schemas']['PagePlan'];
 export type PagePlanChoice = components['schemas']['PagePlanChoice'];
 export type PagePreference = components['schemas']['PagePreference'];
@@ -2394,6 +2454,7 @@ export type PageTenant = components['schemas']['PageTenant'];
 export type PageWebhook = components['schemas']['PageWebhook'];
 export type PageWebhookDelivery = components['schemas']['PageWebhookDelivery'];
 export type PassageLink = components['schemas']['PassageLink'];
+export type PersonSession = components['schemas']['PersonSession'];
 export type Place = components['schemas']['Place'];
 export type Plan = components['schemas']['Plan'];
 export type PlanAnswer = components['schemas']['PlanAnswer'];
@@ -2429,6 +2490,7 @@ export type Sentence = components['schemas']['Sentence'];
 export type ServiceState = components['schemas']['ServiceState'];
 export type Session = components['schemas']['Session'];
 export type ShortAnswer = components['schemas']['ShortAnswer'];
+export type SignInWays = components['schemas']['SignInWays'];
 export type SlowQuery = components['schemas']['SlowQuery'];
 export type SourceCount = components['schemas']['SourceCount'];
 export type Span = components['schemas']['Span'];

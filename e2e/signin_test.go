@@ -1,0 +1,161 @@
+package e2e
+
+// This file signs people in at a provider of OpenID Connect, by HTTP, as a browser does.
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/waittest"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+const signInPassword = "a password for tests"
+
+// signedInAt is the provider of the system under test, its rules and those who are known there.
+var signedInAt struct {
+	provider *localtest.OIDC
+	file     string
+	rules    strings.Builder
+	users    []localtest.OIDCUser
+}
+
+// signInSettings starts a provider, and returns the settings of a server whose people sign in there.
+func signInSettings(t *testing.T) []string {
+	t.Helper()
+	signedInAt.provider = localtest.NewOIDC(t)
+	signedInAt.file = filepath.Join(localtest.Dir(t), "access.yaml")
+	signedInAt.users = nil
+	signedInAt.rules.Reset()
+	signedInAt.rules.WriteString("rules:\n  - {group: nobody, tenant: default, role: reader}\n")
+	if err := os.WriteFile(signedInAt.file, []byte(signedInAt.rules.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"SLUICE_OIDC_ISSUER=" + signedInAt.provider.Issuer(), "SLUICE_OIDC_CLIENT_ID=" + signedInAt.provider.ClientID,
+		"SLUICE_OIDC_CLIENT_SECRET=" + signedInAt.provider.ClientSecret, "SLUICE_OIDC_ACCESS=" + signedInAt.file}
+}
+
+// allow adds a rule, and somebody in its group.
+func allow(t *testing.T, name, group, tenant, role string) {
+	t.Helper()
+	fmt.Fprintf(&signedInAt.rules, "  - {group: %s, tenant: %s, role: %s}\n", group, tenant, role)
+	if err := os.WriteFile(signedInAt.file, []byte(signedInAt.rules.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	signedInAt.users = append(signedInAt.users, localtest.OIDCUser{ID: "id-" + name, Username: name, Password: signInPassword, Name: "Person " + name, Groups: []string{group}})
+	signedInAt.provider.SetUsers(signedInAt.users...)
+}
+
+// browse makes a GET request without following where it leads.
+func browse(t *testing.T, to string, cookies []*http.Cookie) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cookies {
+		r.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	return response
+}
+
+// signIn signs a person in, and returns the status of the server's answer and the headers of their session.
+func signIn(t *testing.T, s *server, name string) (status int, session []string) {
+	t.Helper()
+	begun := browse(t, s.url+"/v1/session/oidc?"+url.Values{"return_to": {"/collections"}}.Encode(), nil)
+	if begun.StatusCode != http.StatusFound {
+		t.Fatalf("beginning to sign in: %s", begun.Status)
+	}
+	back := signedInAt.provider.SignIn(begun.Header.Get("Location"), name, signInPassword)
+	done := browse(t, back.String(), begun.Cookies())
+	for _, c := range done.Cookies() {
+		if c.Name == "sluice_session" {
+			if done.Header.Get("Location") != "/collections" || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode {
+				t.Errorf("signing in leads to %q with %+v", done.Header.Get("Location"), c)
+			}
+			session = []string{"Cookie", c.Name + "=" + c.Value, "X-Sluice-Session", "1", "Sec-Fetch-Site", "same-origin"}
+		}
+	}
+	return done.StatusCode, session
+}
+
+// signInSession signs somebody in to a tenant, whose admin s is, and returns their session.
+func signInSession(t *testing.T, s *server, tenant string) api.PersonSession {
+	t.Helper()
+	allow(t, tenant+"-person", tenant+"-group", tenant, "reader")
+	if status, session := signIn(t, s, tenant+"-person"); status != http.StatusFound || session == nil {
+		t.Fatalf("signing in gave status %d", status)
+	}
+	sessions := into[[]api.PersonSession](t, s.sluice(t, "sessions", "list", "--json").ok(t))
+	if len(sessions) != 1 {
+		t.Fatalf("there are %d sessions", len(sessions))
+	}
+	return sessions[0]
+}
+
+func testSignIn(t *testing.T, operator *server) {
+	made := into[api.TenantCreated](t, operator.sluice(t, "tenants", "create", "people", "--json").ok(t))
+	admin := operator.withKey(made.APIKey)
+	anybody := operator.withKey("")
+	admin.sluice(t, "ingest", write(t, map[string]string{"a.txt": "The red kite nests in the old oak."}), "-c", "birds", "--label", "group-a", "--wait").ok(t)
+	admin.sluice(t, "ingest", write(t, map[string]string{"b.txt": "The red kite nests in the tall pine."}), "-c", "birds", "--label", "group-b", "--wait").ok(t)
+	if ways := as[api.SignInWays](t, anybody.call(t, http.MethodGet, "/v1/session/ways", nil).want(t, http.StatusOK)); ways.OIDC == nil || ways.OIDC.Path != "/v1/session/oidc" {
+		t.Errorf("the ways are %+v", ways)
+	}
+	allow(t, "ann", "group-a", "people", "reader")
+	allow(t, "eve", "group-of-nothing", "a-tenant-that-is-not-there", "admin")
+	status, ann := signIn(t, operator, "ann")
+	if status != http.StatusFound {
+		t.Fatalf("signing in gave status %d", status)
+	}
+	if status, session := signIn(t, operator, "eve"); status != http.StatusForbidden || session != nil {
+		t.Errorf("somebody without a rule: status %d", status)
+	}
+	who := as[api.Identity](t, anybody.call(t, http.MethodGet, "/v1/whoami", nil, ann...).want(t, http.StatusOK))
+	if who.Name != "Person ann" || who.Tenant != made.ID {
+		t.Errorf("ann is %+v", who)
+	}
+	found := as[api.SearchResult](t, anybody.call(t, http.MethodPost, "/v1/search",
+		map[string]any{"collection": "birds", "query": "Where does the red kite nest?"}, ann...).want(t, http.StatusOK))
+	if got := names(found.Passages); len(got) != 1 || got[0] != "a.txt" {
+		t.Errorf("ann finds %v", got)
+	}
+	anybody.call(t, http.MethodPut, "/v1/collections/birds/content?external_id=c.txt", []byte("More."), ann...).problem(t, http.StatusForbidden, "")
+	anybody.call(t, http.MethodGet, "/v1/keys", nil, ann...).problem(t, http.StatusForbidden, "")
+
+	keys := into[[]api.Key](t, admin.sluice(t, "keys", "list", "--json").ok(t))
+	if len(keys) != 2 || keys[1].Kind != "person" || keys[1].Subject != signedInAt.provider.Issuer()+"|id-ann" || keys[1].ID != who.Key {
+		t.Fatalf("the keys are %+v", keys)
+	}
+	_, second := signIn(t, operator, "ann")
+	sessions := as[api.Page[api.PersonSession]](t, anybody.call(t, http.MethodGet, "/v1/sessions", nil, second...).want(t, http.StatusOK)).Items
+	if len(sessions) != 2 || !sessions[0].Current || sessions[1].Current || sessions[0].Key != who.Key {
+		t.Fatalf("ann's sessions are %+v", sessions)
+	}
+	operator.call(t, http.MethodDelete, "/v1/sessions/"+sessions[1].ID.String(), nil).problem(t, http.StatusNotFound, "")
+	anybody.call(t, http.MethodDelete, "/v1/sessions/"+sessions[1].ID.String(), nil, second...).want(t, http.StatusNoContent)
+	anybody.call(t, http.MethodGet, "/v1/whoami", nil, ann...).want(t, http.StatusUnauthorized)
+	anybody.call(t, http.MethodGet, "/v1/whoami", nil, second...).want(t, http.StatusOK)
+	admin.sluice(t, "keys", "revoke", who.Key.String()).ok(t)
+	waittest.Until(t, func() string {
+		if r := anybody.call(t, http.MethodGet, "/v1/whoami", nil, second...); r.status != http.StatusUnauthorized {
+			return fmt.Sprintf("a session of one who was revoked gives %d", r.status)
+		}
+		return ""
+	})
+	if status, _ := signIn(t, operator, "ann"); status != http.StatusForbidden {
+		t.Errorf("one who was revoked signs in: status %d", status)
+	}
+}
