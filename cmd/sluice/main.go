@@ -28,6 +28,9 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Create or update the database's schema."`
 	Doctor  doctorCommand  `cmd:"" help:"Check every part and say what to do."`
 
+	Backup  backupCommand  `cmd:"" help:"Back up a whole installation into a directory while it runs, and verify such a directory."`
+	Restore restoreCommand `cmd:"" help:"Restore a backup into an empty database."`
+
 	Blobs       blobsCommand       `cmd:"" help:"Move the bytes of documents between Postgres and S3, and check them."`
 	AwaitSchema awaitSchemaCommand `cmd:"" name:"await-schema" help:"Wait until the database has a schema that this version works with."`
 

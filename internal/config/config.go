@@ -34,6 +34,16 @@ type DatabaseOwner struct {
 	DatabaseOwnerURL string `env:"SLUICE_DATABASE_OWNER_URL" placeholder:"URL" help:"The database as its owner, whom migrations run as; they make the logins of the other two URLs." when:"the database is not the one that 'sluice up' starts"`
 }
 
+// DatabaseAdmin is who backs the store up, and erases tenants.
+type DatabaseAdmin struct {
+	DatabaseAdminURL string `env:"SLUICE_DATABASE_ADMIN_URL" placeholder:"URL" help:"The database as a login that row-level security does not bind: a superuser, or, to back up, a role with BYPASSRLS that may read all tables." when:"the database is not the one that 'sluice up' starts, and is backed up, or a tenant is erased"`
+}
+
+// PostgresTools are the programs that dump and restore the store.
+type PostgresTools struct {
+	PostgresTools string `name:"postgres-tools" env:"SLUICE_POSTGRES_TOOLS" placeholder:"DIR" help:"Directory of pg_dump and pg_restore, which must not be older than the server; looked for on PATH and where systems put them when empty." when:"they are elsewhere"`
+}
+
 // DatabaseVectors is who builds indexes of vectors.
 type DatabaseVectors struct {
 	DatabaseVectorURL string `env:"SLUICE_DATABASE_VECTOR_URL" placeholder:"URL" help:"The database as the owner of the partitions that large collections' vectors have; without it their search stays exact." when:"the database is not the one that 'sluice up' starts, and collections have more than 20,000 passages"`

@@ -23,6 +23,8 @@ var groups = []group{
 	{"Replica of the database", &DatabaseReplica{}},
 	{"Owner of the database", &DatabaseOwner{}},
 	{"Owner of the vectors' partitions", &DatabaseVectors{}},
+	{"Administrator of the database", &DatabaseAdmin{}},
+	{"Postgres' own tools", &PostgresTools{}},
 	{"Bytes of documents", &Blobs{}},
 	{"NATS", &NATS{}},
 	{"Temporal", &Temporal{}},

@@ -65,6 +65,7 @@ var house = map[string]kind{
 
 	"internal/durable/heartbeat": activity,
 
+	"internal/backup":        capability,
 	"internal/question/...":  capability,
 	"internal/curate/...":    capability,
 	"internal/curate/due":    pure,

@@ -78,8 +78,8 @@ func FindPostgres(ctx context.Context, major int) (PostgresInstallation, error) 
 	}
 }
 
-// postgresInstallations returns all there are, newest first, those with pgvector before those without.
-func postgresInstallations(ctx context.Context) []PostgresInstallation {
+// postgresDirs are where systems put PostgreSQL's programs.
+func postgresDirs() []string {
 	var dirs []string
 	for _, pattern := range []string{
 		"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/bin", "/usr/local/pgsql/bin",
@@ -92,6 +92,12 @@ func postgresInstallations(ctx context.Context) []PostgresInstallation {
 		}
 		dirs = append(dirs, found...)
 	}
+	return dirs
+}
+
+// postgresInstallations returns all there are, newest first, those with pgvector before those without.
+func postgresInstallations(ctx context.Context) []PostgresInstallation {
+	dirs := postgresDirs()
 	if path, err := exec.LookPath("postgres"); err == nil {
 		dirs = append(dirs, filepath.Dir(path))
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -101,6 +102,15 @@ func knownMigrations() ([]int64, error) {
 		out = append(out, version)
 	}
 	return out, nil
+}
+
+// HighestMigration is the highest that this build has.
+func HighestMigration() int64 {
+	known, err := knownMigrations()
+	if err != nil {
+		panic(err) // what is embedded has no number
+	}
+	return slices.Max(known)
 }
 
 // askSchemaEvery is how often AwaitSchema asks.

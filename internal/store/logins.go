@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/sluice-rag/sluice/migrations"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -30,6 +32,38 @@ const (
 	ownerSetting    = "SLUICE_DATABASE_OWNER_URL"
 	vectorSetting   = "SLUICE_DATABASE_VECTOR_URL"
 )
+
+// makeRolesIn are migrations whose first statement makes roles, as far as the server has them not.
+var makeRolesIn = []string{"00001_roles.sql", "00120_logins.sql"}
+
+// MakeRoles makes the roles that tables name, in the server of the database at the URL owner, which need not have the
+// tables yet.
+func MakeRoles(ctx context.Context, owner string) error {
+	config, err := pgx.ParseConfig(owner)
+	if err != nil {
+		return &schema.FieldError{Field: ownerSetting, Problem: err.Error()}
+	}
+	conn, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connect to make roles: %w", Translate(err))
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is left to lose
+	for _, name := range makeRolesIn {
+		text, err := fs.ReadFile(migrations.FS, name)
+		if err != nil {
+			return fmt.Errorf("read migration %s: %w", name, err)
+		}
+		_, statement, begun := strings.Cut(string(text), "-- +goose StatementBegin\n")
+		statement, _, ended := strings.Cut(statement, "-- +goose StatementEnd")
+		if !begun || !ended {
+			return fmt.Errorf("migration %s has no statement that makes roles", name)
+		}
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("make roles: %w", Translate(err))
+		}
+	}
+	return nil
+}
 
 // powers are why a login is refused, the first that it has; null when none.
 const powersSQL = `

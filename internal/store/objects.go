@@ -30,6 +30,11 @@ func (o Object) Key() string {
 	return o.Tenant.String() + "/" + hex.EncodeToString(o.SHA256) + "/" + o.ID.String()
 }
 
+// ObjectsLock is the advisory lock that a backup holds, so that no object that its
+// snapshot names is deleted. Who deletes objects shares it in the transaction that
+// decides so, or leaves them.
+const ObjectsLock int64 = 0x736c7569636502 // "sluice", 2
+
 // Objects keeps bytes of documents outside of Postgres. It is an
 // AwayError when it does not answer or its settings are wrong.
 type Objects interface {

@@ -23,6 +23,8 @@ const (
 	doomLooseSQL = `
 UPDATE loose_objects SET doomed = true, due_at = now() + interval '1 minute'
 WHERE tenant_id = $1 AND object = ANY ($2) AND due_at <= now() RETURNING object, sha256`
+	// A backup may still have to copy them.
+	noBackupSQL    = `SELECT pg_try_advisory_xact_lock_shared($1)`
 	forgetLooseSQL = `DELETE FROM loose_objects WHERE tenant_id = $1 AND object = ANY ($2)`
 )
 
@@ -63,6 +65,11 @@ func (s *BlobStore) PurgeObjects(ctx context.Context, limit int) (int, error) {
 func (s *BlobStore) purgeObjects(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) (int, error) {
 	var doomed []store.Object
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		doomed = nil
+		var may bool
+		if err := tx.QueryRow(ctx, noBackupSQL, store.ObjectsLock).Scan(&may); err != nil || !may {
+			return err
+		}
 		rows, err := tx.Query(ctx, doomLooseSQL, tenant, ids)
 		if err != nil {
 			return err

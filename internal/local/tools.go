@@ -1,0 +1,68 @@
+// This file finds the programs that dump and restore a database.
+
+package local
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// PostgresTools are pg_dump and pg_restore of one version.
+type PostgresTools struct {
+	Dump, Restore string // paths
+	Major         int
+}
+
+// FindPostgresTools returns the oldest tools on this machine that are of a major version or a newer one: in dir, or, when that
+// is empty, on PATH and where systems put them. An older tool can't read a newer server, and a newer one may say to
+// an older server what that doesn't know. The error wraps ErrMissing.
+func FindPostgresTools(ctx context.Context, dir string, least int) (PostgresTools, error) {
+	dirs := []string{dir}
+	if dir == "" {
+		dirs = postgresDirs()
+		if path, err := exec.LookPath("pg_dump"); err == nil {
+			dirs = append([]string{filepath.Dir(path)}, dirs...)
+		}
+	}
+	var best, old PostgresTools
+	for _, d := range dirs {
+		t := PostgresTools{Dump: filepath.Join(d, "pg_dump"), Restore: filepath.Join(d, "pg_restore")}
+		t.Major = min(toolMajor(ctx, t.Dump), toolMajor(ctx, t.Restore))
+		switch {
+		case t.Major == 0:
+		case t.Major < least:
+			if t.Major > old.Major {
+				old = t
+			}
+		case best.Major == 0 || t.Major < best.Major:
+			best = t
+		}
+	}
+	remedy := fmt.Sprintf("install PostgreSQL's client programs of version %d or newer (Debian, Ubuntu: apt-get install postgresql-client-%d; "+
+		"Fedora: dnf install postgresql; macOS: brew install postgresql@%d), or set SLUICE_POSTGRES_TOOLS to the directory that they are in", least, least, least)
+	switch {
+	case best.Major != 0:
+		return best, nil
+	case ctx.Err() != nil: // programs that were asked did not answer
+		return PostgresTools{}, fmt.Errorf("looking for pg_dump and pg_restore: %w", context.Cause(ctx))
+	case old.Major != 0:
+		return PostgresTools{}, fmt.Errorf("pg_dump and pg_restore of PostgreSQL %d or newer are %w: those in %s are of version %d; %s",
+			least, ErrMissing, filepath.Dir(old.Dump), old.Major, remedy)
+	case dir != "":
+		return PostgresTools{}, fmt.Errorf("pg_dump and pg_restore are %w in %s (SLUICE_POSTGRES_TOOLS); %s", ErrMissing, dir, remedy)
+	}
+	return PostgresTools{}, fmt.Errorf("pg_dump and pg_restore are %w; %s", ErrMissing, remedy)
+}
+
+// toolMajor is the major version of a tool; 0: it isn't there, or is something else.
+func toolMajor(ctx context.Context, path string) int {
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return 0
+	}
+	_, version, _ := strings.Cut(string(out), " ") // the name of the tool comes first
+	return postgresMajor(version)
+}

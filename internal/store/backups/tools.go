@@ -1,0 +1,109 @@
+package backups
+
+// This file runs pg_dump and pg_restore. Passwords go to them by their
+// environment, never in arguments, which all users of a machine can read.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// unwind is how long a tool may take to end when it is told to.
+const unwind = 10 * time.Second
+
+// saidMost is how much of what a tool says is in its error, its last bytes.
+const saidMost = 4 << 10
+
+// ours are parameters of addresses that our driver knows and Postgres' own tools do not.
+var ours = []string{
+	"default_query_exec_mode", "statement_cache_capacity", "description_cache_capacity",
+	"pool_max_conns", "pool_min_conns", "pool_min_idle_conns", "pool_max_conn_lifetime", "pool_max_conn_lifetime_jitter", "pool_max_conn_idle_time", "pool_health_check_period",
+}
+
+// toolAddress is an address as tools get it, and the password apart.
+func toolAddress(setting, address string) (string, string, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return "", "", schema.Invalid(setting, "must be an address, postgres://user:password@host:port/database")
+	}
+	q := u.Query()
+	password := q.Get("password")
+	q.Del("password")
+	for _, name := range ours {
+		q.Del(name)
+	}
+	if q.Has("sslpassword") {
+		return "", "", schema.Invalid(setting, "has sslpassword, which pg_dump takes as an argument alone; use a key without a password that only its owner can read")
+	}
+	if u.User != nil {
+		if given, there := u.User.Password(); there {
+			password = given
+		}
+		u.User = url.User(u.User.Username())
+	}
+	u.RawQuery = q.Encode()
+	return u.String(), password, nil
+}
+
+// runTool runs a tool to its end, or until ctx ends, which ends it. What it prints goes to out; nil: nowhere.
+func runTool(ctx context.Context, out io.Writer, path, password string, args ...string) error {
+	cmd := exec.CommandContext(ctx, path, args...)
+	cmd.Stdout = out
+	said := &tail{}
+	cmd.Stderr = said
+	cmd.Env = []string{"PGAPPNAME=sluice " + filepath.Base(path)}
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "SLUICE_") && !strings.HasPrefix(kv, "PGOPTIONS=") && !strings.HasPrefix(kv, "PGAPPNAME=") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	if password != "" {
+		cmd.Env = append(cmd.Env, "PGPASSWORD="+password)
+	}
+	// It ends its own processes, and what they do in the server.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = unwind
+	err := cmd.Run()
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%s was ended: %w", filepath.Base(path), context.Cause(ctx))
+	}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(path), err, said)
+	}
+	return fmt.Errorf("run %s: %w", path, err)
+}
+
+// tail keeps the last of what is written to it.
+type tail struct{ text []byte }
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.text = append(t.text, p...)
+	if len(t.text) > 2*saidMost {
+		t.text = append(t.text[:0], t.text[len(t.text)-saidMost:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	text := t.text
+	if len(text) > saidMost {
+		text = text[len(text)-saidMost:]
+	}
+	return string(bytes.TrimSpace(bytes.ToValidUTF8(text, nil)))
+}
