@@ -24,7 +24,7 @@ func TestSluice(t *testing.T) {
 		test func(*testing.T, programs)
 	}{
 		{"Faults", testFaults}, {"Up", testUp}, {"Crash", testCrash}, {"Workers", testWorkers}, {"Stopping", testStopping},
-		{"FullDisk", testFullDisk}, {"EvaluationAlone", testEvaluationAlone}, {"MatrixAlone", testMatrixAlone}, {"Packs", testPacks}, {"Calibration", testCalibration}, {"RemoteModels", testRemoteModels}, {"Preferences", testPreferences}, {"Judge", testJudge},
+		{"FullDisk", testFullDisk}, {"EvaluationAlone", testEvaluationAlone}, {"MatrixAlone", testMatrixAlone}, {"Packs", testPacks}, {"Calibration", testCalibration}, {"RemoteModels", testRemoteModels}, {"Preferences", testPreferences}, {"Judge", testJudge}, {"Drill", testDrill},
 	} {
 		t.Run(part.name, func(t *testing.T) {
 			t.Parallel()

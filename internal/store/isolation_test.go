@@ -23,7 +23,7 @@ import (
 
 // notTenants are the tables without a tenant: the same for all, and nobody's
 // data.
-var notTenants = []string{"goose_db_version", "loops", "outbox_claims", "schema_compatibility", "spaces"}
+var notTenants = []string{"erasures", "goose_db_version", "loops", "outbox_claims", "schema_compatibility", "spaces"}
 
 // systemColumns are what sluice_system may read of all tenants: no text, titles
 // or metadata, no questions, no replies.

@@ -90,6 +90,9 @@ func OpenSource(ctx context.Context, o SourceOptions) (_ *Source, err error) {
 	if err := s.conn.QueryRow(ctx, aboutSQL).Scan(&s.about.Schema, &s.about.Postgres, &s.about.Major, &s.about.Owner, &s.about.Extensions, &s.id); err != nil {
 		return nil, fmt.Errorf("take a snapshot: %w", store.Translate(err))
 	}
+	if err := checkErased(ctx, s.conn); err != nil {
+		return nil, err
+	}
 	if s.tools, err = local.FindPostgresTools(ctx, o.Tools, s.about.Major); err != nil {
 		return nil, err
 	}
@@ -138,6 +141,19 @@ func checkBypass(ctx context.Context, conn *pgx.Conn) error {
 		return schema.Invalid(AdminSetting, "database %q has no tables of Sluice; name the one that the programs work with", conn.Config().Database)
 	}
 	return nil
+}
+
+// checkErased refuses a database with half a tenant, which could not be restored.
+func checkErased(ctx context.Context, conn *pgx.Conn) error {
+	var name string
+	err := conn.QueryRow(ctx, `SELECT name FROM public.erasures WHERE finished_at IS NULL LIMIT 1`).Scan(&name)
+	switch {
+	case store.IsNoRows(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look for tenants that are being erased: %w", store.Translate(err))
+	}
+	return fmt.Errorf("tenant %s is erased in part; run sluice tenants erase of it to its end first: %w", name, schema.ErrConflict)
 }
 
 // Close gives the snapshot back.

@@ -1,0 +1,318 @@
+// Package erasures removes all that there is of a tenant: its rows in all tables,
+// which it finds in the catalog, and its files in S3. It works as an administrator
+// of the database: no program has the rights that this takes.
+package erasures
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const adminSetting = "SLUICE_DATABASE_ADMIN_URL"
+
+// Options say where a tenant is erased.
+type Options struct {
+	URL     string        // of a superuser
+	Objects store.Objects // nil: none
+	Tell    func(string)  // nil: nobody
+}
+
+// Report is what is gone.
+type Report struct {
+	Tenant  uuid.UUID        `json:"tenant_id"`
+	Name    string           `json:"tenant"`
+	Rows    map[string]int64 `json:"rows"`    // by table
+	Objects int64            `json:"objects"` // in S3
+	Bytes   int64            `json:"bytes"`   // of documents
+}
+
+// eraser is a run. Each step is a transaction that also says what went, so that
+// another run goes on where this one ended.
+type eraser struct {
+	Options
+	conn   *pgx.Conn
+	tenant uuid.UUID
+	name   string
+}
+
+// Programs add no more rows once the tenant's own is gone: theirs refer to it, or to a
+// row that does. So it goes first, with the keys, and keys between tables are not
+// checked while the rest goes, nor triggers run.
+const (
+	// A superuser's alone.
+	prepareSQL = `SELECT set_config('session_replication_role', 'replica', true), set_config('lock_timeout', '5s', true)`
+
+	findSQL = `
+SELECT id, name, true FROM public.tenants WHERE name = $1 OR id::text = $1
+UNION ALL SELECT id, name, false FROM public.erasures WHERE finished_at IS NULL AND (name = $1 OR id::text = $1) LIMIT 1`
+	beginSQL = `
+INSERT INTO public.erasures (id, name, bytes)
+SELECT id, name, (SELECT coalesce(sum(b.bytes), 0) FROM public.blobs b WHERE b.tenant_id = t.id) FROM public.tenants t WHERE id = $1
+ON CONFLICT (id) DO NOTHING`
+	dropKeysSQL   = `DELETE FROM public.api_keys WHERE tenant_id = $1`
+	dropTenantSQL = `DELETE FROM public.tenants WHERE id = $1`
+	noteSQL       = `
+UPDATE public.erasures SET removed = removed || jsonb_build_object($2::text, coalesce((removed ->> $2::text)::bigint, 0) + $3::bigint) WHERE id = $1`
+	noteObjectsSQL = `UPDATE public.erasures SET objects = objects + $2 WHERE id = $1`
+	finishSQL      = `UPDATE public.erasures SET finished_at = now() WHERE id = $1 RETURNING removed, objects, bytes`
+
+	tablesSQL = `
+SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname IN ('public', 'sluice_vectors') AND c.relkind = 'r'
+  AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped)
+ORDER BY c.relname = 'vector_shards', 1, 2` // it names partitions, which go before it
+	shardsSQL = `
+SELECT 'vectors_' || dimension || '_' || replace(id::text, '-', '') FROM public.vector_shards WHERE tenant_id = $1 ORDER BY 1`
+
+	needObjectsSQL = `
+SELECT EXISTS (SELECT FROM public.blobs WHERE tenant_id = $1 AND object IS NOT NULL) OR EXISTS (SELECT FROM public.loose_objects WHERE tenant_id = $1)`
+	objectsSQL = `
+SELECT object, sha256 FROM public.blobs WHERE tenant_id = $1 AND object IS NOT NULL
+UNION SELECT object, sha256 FROM public.loose_objects WHERE tenant_id = $1 LIMIT $2`
+	dropBlobsSQL = `DELETE FROM public.blobs WHERE tenant_id = $1 AND object = ANY ($2)`
+	dropLooseSQL = `DELETE FROM public.loose_objects WHERE tenant_id = $1 AND object = ANY ($2) AND (due_at <= now() OR doomed)`
+	writingSQL   = `SELECT count(*), max(due_at) FROM public.loose_objects WHERE tenant_id = $1`
+
+	chunkRows   = 5000
+	objectsPage = 200
+)
+
+// Erase removes a tenant, by its name or id, which confirm repeats: its name. Run
+// again after an interruption it goes on. schema.ErrNotFound: there is none.
+func Erase(ctx context.Context, tenant, confirm string, o Options) (_ Report, err error) {
+	if o.Tell == nil {
+		o.Tell = func(string) {}
+	}
+	e := &eraser{Options: o}
+	config, err := pgx.ParseConfig(o.URL)
+	if err != nil {
+		return Report{}, &schema.FieldError{Field: adminSetting, Problem: err.Error()}
+	}
+	config.RuntimeParams["application_name"], config.RuntimeParams["statement_timeout"] = "sluice tenants erase", "0"
+	if e.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+		return Report{}, fmt.Errorf("connect (%s): %w", adminSetting, store.Translate(err))
+	}
+	defer func() { err = errors.Join(err, e.conn.Close(context.WithoutCancel(ctx))) }()
+	if err := e.begin(ctx, tenant, confirm); err != nil {
+		return Report{}, err
+	}
+	r, err := e.run(ctx)
+	return r, store.Wrap(err, "erase tenant %s", e.name)
+}
+
+// begin finds the tenant, and checks all that may be wrong before anything goes.
+func (e *eraser) begin(ctx context.Context, tenant, confirm string) error {
+	var super, alone, objects, there bool
+	if err := e.conn.QueryRow(ctx, `SELECT rolsuper FROM pg_roles WHERE rolname = current_user`).Scan(&super); err != nil {
+		return fmt.Errorf("look up the rights of the login: %w", err)
+	}
+	if !super {
+		return schema.Invalid(adminSetting, "login %q is no superuser, who alone may remove entries of the audit log", e.conn.Config().User)
+	}
+	if err := e.conn.QueryRow(ctx, findSQL, tenant).Scan(&e.tenant, &e.name, &there); err != nil {
+		return fmt.Errorf("find the tenant: %w", store.Named(err, "tenant", tenant))
+	}
+	if confirm != e.name {
+		return schema.Invalid("confirm", "%q is not the tenant's name, which is %q; nothing was removed", confirm, e.name)
+	}
+	if err := e.conn.QueryRow(ctx, `SELECT pg_try_advisory_lock_shared($1)`, store.ObjectsLock).Scan(&alone); err != nil {
+		return fmt.Errorf("keep backups from beginning: %w", err)
+	}
+	if !alone {
+		return fmt.Errorf("a backup runs; erase the tenant when it is done: %w", schema.ErrConflict)
+	}
+	if err := e.conn.QueryRow(ctx, needObjectsSQL, e.tenant).Scan(&objects); err != nil {
+		return fmt.Errorf("look for files in S3: %w", err)
+	}
+	if objects && e.Objects == nil {
+		return schema.Invalid("SLUICE_S3_ENDPOINT", "must be set: the tenant has files in S3")
+	}
+	return nil
+}
+
+func (e *eraser) run(ctx context.Context) (Report, error) {
+	r := Report{Tenant: e.tenant, Name: e.name}
+	e.Tell("closing the tenant")
+	err := e.step(ctx, "public.api_keys", func(tx pgx.Tx) (int64, error) {
+		if _, err := tx.Exec(ctx, beginSQL, e.tenant); err != nil {
+			return 0, err
+		}
+		tag, err := tx.Exec(ctx, dropKeysSQL, e.tenant)
+		return tag.RowsAffected(), err
+	})
+	if err != nil {
+		return r, err
+	}
+	if err := e.step(ctx, "public.tenants", func(tx pgx.Tx) (int64, error) {
+		tag, err := tx.Exec(ctx, dropTenantSQL, e.tenant)
+		return tag.RowsAffected(), err
+	}); err != nil {
+		return r, err
+	}
+	if err := e.dropPartitions(ctx); err != nil {
+		return r, err
+	}
+	if err := e.dropObjects(ctx); err != nil {
+		return r, err
+	}
+	// Until there is nothing: a worker may have written rows of a version that it had locked.
+	for {
+		n, err := e.dropRows(ctx)
+		if err != nil {
+			return r, err
+		}
+		if n == 0 {
+			break
+		}
+	}
+	var writing int64
+	var until *time.Time
+	if err := e.conn.QueryRow(ctx, writingSQL, e.tenant).Scan(&writing, &until); err != nil {
+		return r, fmt.Errorf("look for uploads: %w", err)
+	}
+	if writing > 0 {
+		return r, fmt.Errorf("all but %d files is gone that uploads were writing to S3; run it again after %s, when they can be no more: %w",
+			writing, until.UTC().Format(time.RFC3339), schema.ErrConflict)
+	}
+	return r, e.conn.QueryRow(ctx, finishSQL, e.tenant).Scan(&r.Rows, &r.Objects, &r.Bytes)
+}
+
+// step removes rows of a table, and notes how many.
+func (e *eraser) step(ctx context.Context, table string, remove func(pgx.Tx) (int64, error)) error {
+	err := pgx.BeginFunc(ctx, e.conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, prepareSQL); err != nil {
+			return err
+		}
+		n, err := remove(tx)
+		if err != nil || n == 0 {
+			return err
+		}
+		_, err = tx.Exec(ctx, noteSQL, e.tenant, table, n)
+		return err
+	})
+	return store.Wrap(store.Translate(err), "remove rows of %s", table)
+}
+
+// dropRows goes through all tables once, and returns how many rows went.
+func (e *eraser) dropRows(ctx context.Context) (int64, error) {
+	rows, err := e.conn.Query(ctx, tablesSQL)
+	if err != nil {
+		return 0, fmt.Errorf("list tables: %w", err)
+	}
+	tables, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (pgx.Identifier, error) {
+		name := make(pgx.Identifier, 2)
+		err := row.Scan(&name[0], &name[1])
+		return name, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("list tables: %w", err)
+	}
+	var all int64
+	for _, table := range tables {
+		sql := `DELETE FROM ` + table.Sanitize() + ` WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
+    SELECT ctid FROM ` + table.Sanitize() + ` WHERE tenant_id = $1` + keptOf(table) + ` LIMIT $2))`
+		for n := int64(1); n > 0; {
+			if err := e.step(ctx, table[0]+"."+table[1], func(tx pgx.Tx) (int64, error) {
+				tag, err := tx.Exec(ctx, sql, e.tenant, chunkRows)
+				n = tag.RowsAffected()
+				return n, err
+			}); err != nil {
+				return all, err
+			}
+			if all += n; n > 0 {
+				e.Tell(fmt.Sprintf("removed %d rows of %s", n, table[1]))
+			}
+		}
+	}
+	return all, nil
+}
+
+// keptOf are rows that wait: of files that may still be written.
+func keptOf(table pgx.Identifier) string {
+	if table[1] == "loose_objects" {
+		return ` AND (due_at <= now() OR doomed)`
+	}
+	return ""
+}
+
+// dropPartitions drops the partitions that hold vectors of the tenant alone.
+func (e *eraser) dropPartitions(ctx context.Context) error {
+	rows, err := e.conn.Query(ctx, shardsSQL, e.tenant)
+	if err != nil {
+		return fmt.Errorf("list partitions of vectors: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return fmt.Errorf("list partitions of vectors: %w", err)
+	}
+	for _, name := range names {
+		table := pgx.Identifier{"sluice_vectors", name}
+		if err := e.step(ctx, "sluice_vectors."+name, func(tx pgx.Tx) (n int64, err error) {
+			var there bool
+			if err := tx.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, table.Sanitize()).Scan(&there); err != nil || !there {
+				return 0, err
+			}
+			if err := tx.QueryRow(ctx, `SELECT count(*) FROM `+table.Sanitize()).Scan(&n); err != nil {
+				return 0, err
+			}
+			_, err = tx.Exec(ctx, `DROP TABLE `+table.Sanitize())
+			return n, err
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dropObjects deletes files in S3, and after each page the rows that name them.
+func (e *eraser) dropObjects(ctx context.Context) error {
+	if e.Objects == nil {
+		return nil
+	}
+	for {
+		rows, err := e.conn.Query(ctx, objectsSQL, e.tenant, objectsPage)
+		if err != nil {
+			return fmt.Errorf("list files in S3: %w", err)
+		}
+		page, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Object, error) {
+			o := store.Object{Tenant: e.tenant}
+			err := row.Scan(&o.ID, &o.SHA256)
+			return o, err
+		})
+		if err != nil {
+			return fmt.Errorf("list files in S3: %w", err)
+		}
+		ids := make([]uuid.UUID, len(page))
+		for i, o := range page {
+			if err := e.Objects.Delete(ctx, o); err != nil {
+				return fmt.Errorf("delete files in S3: %w", err)
+			}
+			ids[i] = o.ID
+		}
+		gone := int64(0)
+		for table, sql := range map[string]string{"public.blobs": dropBlobsSQL, "public.loose_objects": dropLooseSQL} {
+			if err := e.step(ctx, table, func(tx pgx.Tx) (int64, error) {
+				tag, err := tx.Exec(ctx, sql, e.tenant, ids)
+				gone += tag.RowsAffected()
+				return tag.RowsAffected(), err
+			}); err != nil {
+				return err
+			}
+		}
+		if _, err := e.conn.Exec(ctx, noteObjectsSQL, e.tenant, gone); err != nil {
+			return fmt.Errorf("note what is gone: %w", err)
+		}
+		if gone == 0 { // what is left is being written
+			return nil
+		}
+		e.Tell(fmt.Sprintf("deleted %d files in S3", gone))
+	}
+}
