@@ -36,7 +36,7 @@ LESS_IN := ./cmd/internal/apiserver
 # is the only limit that tests wait with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -parallel 4 -timeout 30m
 
-.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos upgrade compose-test clean
+.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos upgrade drill compose-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ compose-test: setup build ## run docker-compose.yml on a container engine with s
 
 upgrade: setup ## run the programs of the version before (deploy/previous) and these side by side on one database: minutes, most of them to build
 	CGO_ENABLED=1 go test -tags upgrade,$(TAGS) -count=1 -timeout 60m -v -run '^TestUpgrade$$' ./e2e
+
+drill: setup ## back up and restore an installation with the documents of examples/, or DOCS=/some/folder, and print times and sizes
+	DRILL_DOCS='$(DOCS)' CGO_ENABLED=1 go test -tags drill,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestLargeDrill$$' ./e2e
 
 fuzz: setup ## feed each parser what a fuzzer makes up, for 5 seconds, or SECONDS=60
 	@for f in $$(go test -list '^Fuzz' ./internal/parse | grep '^Fuzz'); do \

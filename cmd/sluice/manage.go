@@ -143,6 +143,7 @@ type tenantsCommand struct {
 	Limits  tenantsLimits  `cmd:"" help:"Set what language models may cost a tenant, and how many calls it may make."`
 	Usage   tenantsUsage   `cmd:"" help:"Show what language models cost a tenant."`
 	Storage tenantsStorage `cmd:"" help:"Show what a tenant has stored, beside its quotas."`
+	Erase   tenantsErase   `cmd:"" help:"Remove a tenant and all that it has, from the database and from S3."`
 }
 
 type tenantsList struct{ remote }
