@@ -74,7 +74,7 @@ func (b *backupCreate) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	options := backups.SourceOptions{URL: address, Tools: b.PostgresTools.PostgresTools, Jobs: b.Jobs}
+	options := backups.SourceOptions{URL: address, Tools: findTools(b.PostgresTools.PostgresTools), Jobs: b.Jobs}
 	if bucket != nil {
 		options.Objects = bucket
 	}
@@ -131,6 +131,14 @@ func telling() func(string) {
 	return func(text string) { fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), text) }
 }
 
+// findTools looks for tools in a directory; empty: everywhere.
+func findTools(dir string) backups.FindTools {
+	return func(ctx context.Context, least int) (backups.Tools, error) {
+		t, err := local.FindPostgresTools(ctx, dir, least)
+		return backups.Tools(t), err
+	}
+}
+
 type backupVerify struct {
 	Dir  string `arg:"" help:"The backup."`
 	JSON bool   `help:"Print JSON, for programs."`
@@ -178,7 +186,7 @@ func (r *restoreCommand) Run(ctx context.Context) (err error) {
 	tell := telling()
 	options := backups.TargetOptions{
 		Owner: r.DatabaseOwnerURL, Program: r.ServerURL(), Vectors: r.DatabaseVectorURL,
-		Tools: r.PostgresTools.PostgresTools, Jobs: r.Jobs, Tell: tell,
+		Tools: findTools(r.PostgresTools.PostgresTools), Jobs: r.Jobs, Tell: tell,
 	}
 	if options.Store, err = program.WithBlobs(store.Options{Name: "sluice restore", MaxConns: blobsConnections, Lane: store.Batch}, r.Blobs); err != nil {
 		return err
@@ -220,7 +228,7 @@ func (r *restoreCommand) ownPostgres(ctx context.Context) (*local.Postgres, erro
 	return p, err
 }
 
-func (r *restoreCommand) print(report backup.Report) error {
+func (r *restoreCommand) print(report backup.Restored) error {
 	if r.JSON {
 		if err := printJSON(report); err != nil {
 			return err

@@ -182,8 +182,8 @@ func copyObject(ctx context.Context, path string, o Object, from Source) (err er
 }
 
 // list hashes all files that were written, and closes them to others.
-func list(ctx context.Context, dir string) ([]File, error) {
-	files := []File{}
+func list(ctx context.Context, dir string) ([]FileSum, error) {
+	files := []FileSum{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -205,7 +205,7 @@ func list(ctx context.Context, dir string) ([]File, error) {
 			return err
 		}
 		size, sum, err := hashFile(path, true)
-		files = append(files, File{Path: filepath.ToSlash(rel), Bytes: size, SHA256: sum})
+		files = append(files, FileSum{Path: filepath.ToSlash(rel), Bytes: size, SHA256: sum})
 		return err
 	})
 	if err != nil {

@@ -47,8 +47,8 @@ type Manifest struct {
 	StartedAt  time.Time `json:"started_at"`
 	FinishedAt time.Time `json:"finished_at"`
 	Counts
-	Objects Tally  `json:"objects"` // files that were kept in S3
-	Files   []File `json:"files"`   // by path
+	Objects Tally     `json:"objects"` // files that were kept in S3
+	Files   []FileSum `json:"files"`   // by path
 }
 
 // About says which versions a database is of.
@@ -63,18 +63,18 @@ type About struct {
 
 // Counts are what a database has in it.
 type Counts struct {
-	Tables  []Table  `json:"tables"`  // by name
-	Tenants []Tenant `json:"tenants"` // by id
+	Tables  []TableCount  `json:"tables"`  // by name
+	Tenants []TenantCount `json:"tenants"` // by id
 }
 
-// Table is a table, or a partition.
-type Table struct {
+// TableCount is a table, or a partition.
+type TableCount struct {
 	Name string `json:"name"` // with its schema
 	Rows int64  `json:"rows"`
 }
 
-// Tenant is one tenant's share.
-type Tenant struct {
+// TenantCount is one tenant's share.
+type TenantCount struct {
 	ID        uuid.UUID `json:"id"`
 	Name      string    `json:"name"`
 	Documents int64     `json:"documents"`
@@ -86,8 +86,8 @@ type Tally struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// File is a file of a backup.
-type File struct {
+// FileSum is a file of a backup.
+type FileSum struct {
 	Path   string `json:"path"` // below the directory, with slashes
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`

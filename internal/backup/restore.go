@@ -36,8 +36,8 @@ type Target interface {
 	CheckBytes(ctx context.Context) (read Tally, damaged []string, err error)
 }
 
-// Report is what was restored.
-type Report struct {
+// Restored is what was restored.
+type Restored struct {
 	Tenants int   `json:"tenants"`
 	Tables  int   `json:"tables"`
 	Rows    int64 `json:"rows"`
@@ -53,38 +53,38 @@ type Report struct {
 
 // Restore restores a backup, whose files it compares with their hashes first.
 // What it left of a database when it fails is no installation.
-func Restore(ctx context.Context, dir string, to Target, tell func(string)) (Report, error) {
+func Restore(ctx context.Context, dir string, to Target, tell func(string)) (Restored, error) {
 	tell("comparing the backup with its hashes")
 	m, err := Verify(ctx, dir, nil)
 	if err != nil {
-		return Report{}, err
+		return Restored{}, err
 	}
 	if err := m.checkReadable(to.Known()); err != nil {
-		return Report{}, err
+		return Restored{}, err
 	}
 	if err := to.CheckEmpty(ctx, m); err != nil {
-		return Report{}, err
+		return Restored{}, err
 	}
 	tell("loading tables")
 	database := filepath.Join(dir, databaseDir)
 	if err := to.Load(ctx, m, database); err != nil {
-		return Report{}, err
+		return Restored{}, err
 	}
-	r := Report{Tenants: len(m.Tenants), Tables: len(m.Tables), Documents: m.Documents()}
+	r := Restored{Tenants: len(m.Tenants), Tables: len(m.Tables), Documents: m.Documents()}
 	tell("counting rows")
 	counts, err := to.Count(ctx)
 	if err != nil {
-		return Report{}, err
+		return Restored{}, err
 	}
 	if err := m.Counts.compare(counts); err != nil {
-		return Report{}, err
+		return Restored{}, err
 	}
 	for _, t := range m.Tables {
 		r.Rows += t.Rows
 	}
 	tell("making indexes and logins")
 	if err := to.Finish(ctx, m, database); err != nil {
-		return Report{}, err
+		return Restored{}, err
 	}
 	tell("storing files")
 	if r.Objects, err = to.PutObjects(ctx, func(tenant uuid.UUID, sha256 []byte) (io.ReadCloser, error) {
@@ -94,7 +94,7 @@ func Restore(ctx context.Context, dir string, to Target, tell func(string)) (Rep
 		}
 		return f, err
 	}); err != nil {
-		return Report{}, err
+		return Restored{}, err
 	}
 	tell("comparing documents with their hashes")
 	r.Files, r.Damaged, err = to.CheckBytes(ctx)

@@ -16,11 +16,20 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/backup"
 	"github.com/sluice-rag/sluice/internal/dense"
+	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/backups"
 	"github.com/sluice-rag/sluice/schema"
 )
+
+// findTools looks for tools in a directory; empty: everywhere.
+func findTools(dir string) backups.FindTools {
+	return func(ctx context.Context, least int) (backups.Tools, error) {
+		found, err := local.FindPostgresTools(ctx, dir, least)
+		return backups.Tools(found), err
+	}
+}
 
 // adminURL connects to a test's database past row-level security.
 func adminURL(t testing.TB, url string) string {
@@ -30,9 +39,9 @@ func adminURL(t testing.TB, url string) string {
 	return localtest.Postgres(t).AdminURL(conn.Config().Database)
 }
 
-func (f inS3) source(t *testing.T) *backups.Source {
+func (f inS3) source(t *testing.T) *backups.Snapshot {
 	t.Helper()
-	s, err := backups.OpenSource(t.Context(), backups.SourceOptions{URL: adminURL(t, f.url), Jobs: 2, Objects: f.bucket})
+	s, err := backups.OpenSource(t.Context(), backups.SourceOptions{URL: adminURL(t, f.url), Jobs: 2, Objects: f.bucket, Tools: findTools("")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +60,7 @@ func (f inS3) backUp(t *testing.T, dir string) backup.Manifest {
 
 // restore restores into a new database of an owner with another name, and returns the
 // address of its programs.
-func restore(t *testing.T, dir string, o store.Options) (string, backup.Report) {
+func restore(t *testing.T, dir string, o store.Options) (string, backup.Restored) {
 	t.Helper()
 	owner := emptyDatabase(t)
 	pg, n := localtest.Postgres(t), serial.Add(1)
@@ -63,7 +72,7 @@ func restore(t *testing.T, dir string, o store.Options) (string, backup.Report) 
 		execute(t, pg.AdminURL("postgres"), fmt.Sprintf(`ALTER DATABASE %s OWNER TO sluice; DROP OWNED BY %s; DROP ROLE %[2]s`, name, role))
 	})
 	to, err := backups.NewTarget(backups.TargetOptions{
-		Owner: strings.Replace(owner, userOf(owner), role+":secret@", 1), Program: pg.ProgramURL(name), Vectors: pg.VectorURL(name), Jobs: 2, Store: o,
+		Owner: strings.Replace(owner, userOf(owner), role+":secret@", 1), Program: pg.ProgramURL(name), Vectors: pg.VectorURL(name), Jobs: 2, Store: o, Tools: findTools(""),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -209,7 +218,7 @@ func TestDamagedBackupsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		owner := emptyDatabase(t)
-		to, err := backups.NewTarget(backups.TargetOptions{Owner: owner, Program: f.url})
+		to, err := backups.NewTarget(backups.TargetOptions{Owner: owner, Program: f.url, Tools: findTools("")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +231,7 @@ func TestDamagedBackupsAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	to, err := backups.NewTarget(backups.TargetOptions{Owner: f.owner, Program: f.url})
+	to, err := backups.NewTarget(backups.TargetOptions{Owner: f.owner, Program: f.url, Tools: findTools("")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +278,7 @@ func TestBackupsNeedWhoSeesAll(t *testing.T) {
 			t.Errorf("a login that sees no tenant's rows: %v", err)
 		}
 	}
-	if _, err := backups.OpenSource(t.Context(), backups.SourceOptions{URL: adminURL(t, f.url), Tools: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "SLUICE_POSTGRES_TOOLS") {
+	if _, err := backups.OpenSource(t.Context(), backups.SourceOptions{URL: adminURL(t, f.url), Tools: findTools(t.TempDir())}); err == nil || !strings.Contains(err.Error(), "SLUICE_POSTGRES_TOOLS") {
 		t.Errorf("without tools: %v", err)
 	}
 }

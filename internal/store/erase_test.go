@@ -62,7 +62,7 @@ func TestErasedTenantsAreGone(t *testing.T) {
 	}
 	others, files := f.rowsOf(t, f.b), len(f.files(t))
 	o := erasures.Options{URL: adminURL(t, f.url), Objects: f.bucket}
-	erase := func(o erasures.Options, name string) (erasures.Report, error) {
+	erase := func(o erasures.Options, name string) (erasures.Erased, error) {
 		return erasures.Erase(t.Context(), "tenant-a", name, o)
 	}
 	if _, err := erase(o, "tenant-b"); !errors.Is(err, schema.ErrInvalid) {

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/backup"
-	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -23,23 +22,23 @@ const AdminSetting = "SLUICE_DATABASE_ADMIN_URL"
 
 // SourceOptions say what is backed up, and how.
 type SourceOptions struct {
-	URL     string        // of AdminSetting
-	Tools   string        // directory of pg_dump; empty: it is looked for
+	URL     string // of AdminSetting
+	Tools   FindTools
 	Jobs    int           // tables that are dumped at once
 	Objects store.Objects // nil: none
 }
 
-// Source is a database at one moment: a transaction of one snapshot, which
+// Snapshot is a database at one moment: a transaction of one snapshot, which
 // pg_dump's own use, too. While it is open no file in S3 is deleted.
-type Source struct {
+type Snapshot struct {
 	options SourceOptions
 	conn    *pgx.Conn
-	tools   local.PostgresTools
+	tools   Tools
 	about   backup.About
 	id      string // of the snapshot
 }
 
-var _ backup.Source = (*Source)(nil)
+var _ backup.Source = (*Snapshot)(nil)
 
 const (
 	bypassesSQL = `SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user`
@@ -60,11 +59,11 @@ SELECT t.id, t.name, (SELECT count(*) FROM public.documents d WHERE d.tenant_id 
 )
 
 // OpenSource takes a snapshot. Close gives it back.
-func OpenSource(ctx context.Context, o SourceOptions) (_ *Source, err error) {
+func OpenSource(ctx context.Context, o SourceOptions) (_ *Snapshot, err error) {
 	if _, _, err := toolAddress(AdminSetting, o.URL); err != nil {
 		return nil, err
 	}
-	s := &Source{options: o}
+	s := &Snapshot{options: o}
 	if s.conn, err = connect(ctx, AdminSetting, o.URL, "sluice backup"); err != nil {
 		return nil, err
 	}
@@ -93,7 +92,7 @@ func OpenSource(ctx context.Context, o SourceOptions) (_ *Source, err error) {
 	if err := checkErased(ctx, s.conn); err != nil {
 		return nil, err
 	}
-	if s.tools, err = local.FindPostgresTools(ctx, o.Tools, s.about.Major); err != nil {
+	if s.tools, err = o.Tools(ctx, s.about.Major); err != nil {
 		return nil, err
 	}
 	s.about.DumpMajor = s.tools.Major
@@ -157,13 +156,13 @@ func checkErased(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // Close gives the snapshot back.
-func (s *Source) Close(ctx context.Context) error { return s.conn.Close(ctx) }
+func (s *Snapshot) Close(ctx context.Context) error { return s.conn.Close(ctx) }
 
 // About implements backup.Source.
-func (s *Source) About() backup.About { return s.about }
+func (s *Snapshot) About() backup.About { return s.about }
 
 // Dump implements backup.Source.
-func (s *Source) Dump(ctx context.Context, dir string) error {
+func (s *Snapshot) Dump(ctx context.Context, dir string) error {
 	address, password, err := toolAddress(AdminSetting, s.options.URL)
 	if err != nil {
 		return err
@@ -173,7 +172,7 @@ func (s *Source) Dump(ctx context.Context, dir string) error {
 }
 
 // Count implements backup.Source.
-func (s *Source) Count(ctx context.Context) (backup.Counts, error) { return count(ctx, s.conn) }
+func (s *Snapshot) Count(ctx context.Context) (backup.Counts, error) { return count(ctx, s.conn) }
 
 // count counts the rows of all tables, for who sees all of them.
 func count(ctx context.Context, conn *pgx.Conn) (backup.Counts, error) {
@@ -191,7 +190,7 @@ func count(ctx context.Context, conn *pgx.Conn) (backup.Counts, error) {
 		return c, fmt.Errorf("list tables: %w", err)
 	}
 	for _, name := range names {
-		t := backup.Table{Name: name[0] + "." + name[1]}
+		t := backup.TableCount{Name: name[0] + "." + name[1]}
 		if err := conn.QueryRow(ctx, `SELECT count(*) FROM `+name.Sanitize()).Scan(&t.Rows); err != nil {
 			return c, fmt.Errorf("count the rows of %s: %w", t.Name, err)
 		}
@@ -201,12 +200,12 @@ func count(ctx context.Context, conn *pgx.Conn) (backup.Counts, error) {
 	if err != nil {
 		return c, fmt.Errorf("count documents: %w", err)
 	}
-	c.Tenants, err = pgx.CollectRows(rows, pgx.RowToStructByPos[backup.Tenant])
+	c.Tenants, err = pgx.CollectRows(rows, pgx.RowToStructByPos[backup.TenantCount])
 	return c, store.Wrap(err, "count documents")
 }
 
 // Objects implements backup.Source.
-func (s *Source) Objects(ctx context.Context, fn func(backup.Object) error) error {
+func (s *Snapshot) Objects(ctx context.Context, fn func(backup.Object) error) error {
 	rows, err := s.conn.Query(ctx, objectsSQL)
 	if err != nil {
 		return fmt.Errorf("list files in S3: %w", err)
@@ -221,7 +220,7 @@ func (s *Source) Objects(ctx context.Context, fn func(backup.Object) error) erro
 }
 
 // Open implements backup.Source.
-func (s *Source) Open(ctx context.Context, o backup.Object) (io.ReadCloser, error) {
+func (s *Snapshot) Open(ctx context.Context, o backup.Object) (io.ReadCloser, error) {
 	r, err := s.options.Objects.Open(ctx, store.Object{Tenant: o.Tenant, SHA256: o.SHA256, Bytes: o.Bytes, ID: o.ID}, 0)
 	if errors.Is(err, schema.ErrNotFound) {
 		return nil, fmt.Errorf("file %x of tenant %s is missing in S3; sluice blobs check names all such files: %w", o.SHA256, o.Tenant, err)

@@ -19,7 +19,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/backup"
-	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/blobs"
 	"github.com/sluice-rag/sluice/schema"
@@ -33,8 +32,8 @@ type TargetOptions struct {
 	Owner   string // URLs of the database, as store.Migrate has them
 	Program string
 	Vectors string
-	Tools   string // directory of pg_restore; empty: it is looked for
-	Jobs    int    // tables that are loaded, and indexes that are built, at once
+	Tools   FindTools
+	Jobs    int // tables that are loaded, and indexes that are built, at once
 	// Store are the options of the database when it is restored: where files go
 	// that were kept in S3.
 	Store store.Options
@@ -44,7 +43,7 @@ type TargetOptions struct {
 // Target is a database that a backup is restored into.
 type Target struct {
 	options TargetOptions
-	tools   local.PostgresTools
+	tools   Tools
 	db      *store.Store // once it is restored
 }
 
@@ -113,7 +112,7 @@ func (t *Target) CheckEmpty(ctx context.Context, m backup.Manifest) (err error) 
 	case major < m.Major:
 		return schema.Invalid(OwnerSetting, "the server is PostgreSQL %d, and the backup of PostgreSQL %d; restore it into that version or a newer one", major, m.Major)
 	}
-	t.tools, err = local.FindPostgresTools(ctx, t.options.Tools, max(m.DumpMajor, major))
+	t.tools, err = t.options.Tools(ctx, max(m.DumpMajor, major))
 	return err
 }
 

@@ -20,6 +20,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
+// Tools are pg_dump and pg_restore of one version.
+type Tools struct {
+	Dump, Restore string // paths
+	Major         int
+}
+
+// FindTools finds tools of a major version or a newer one.
+type FindTools func(ctx context.Context, least int) (Tools, error)
+
 // unwind is how long a tool may take to end when it is told to.
 const unwind = 10 * time.Second
 

@@ -25,8 +25,8 @@ type Options struct {
 	Tell    func(string)  // nil: nobody
 }
 
-// Report is what is gone.
-type Report struct {
+// Erased is what is gone.
+type Erased struct {
 	Tenant  uuid.UUID        `json:"tenant_id"`
 	Name    string           `json:"tenant"`
 	Rows    map[string]int64 `json:"rows"`    // by table
@@ -87,22 +87,22 @@ UNION SELECT object, sha256 FROM public.loose_objects WHERE tenant_id = $1 LIMIT
 
 // Erase removes a tenant, by its name or id, which confirm repeats: its name. Run
 // again after an interruption it goes on. schema.ErrNotFound: there is none.
-func Erase(ctx context.Context, tenant, confirm string, o Options) (_ Report, err error) {
+func Erase(ctx context.Context, tenant, confirm string, o Options) (_ Erased, err error) {
 	if o.Tell == nil {
 		o.Tell = func(string) {}
 	}
 	e := &eraser{Options: o}
 	config, err := pgx.ParseConfig(o.URL)
 	if err != nil {
-		return Report{}, &schema.FieldError{Field: adminSetting, Problem: err.Error()}
+		return Erased{}, &schema.FieldError{Field: adminSetting, Problem: err.Error()}
 	}
 	config.RuntimeParams["application_name"], config.RuntimeParams["statement_timeout"] = "sluice tenants erase", "0"
 	if e.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
-		return Report{}, fmt.Errorf("connect (%s): %w", adminSetting, store.Translate(err))
+		return Erased{}, fmt.Errorf("connect (%s): %w", adminSetting, store.Translate(err))
 	}
 	defer func() { err = errors.Join(err, e.conn.Close(context.WithoutCancel(ctx))) }()
 	if err := e.begin(ctx, tenant, confirm); err != nil {
-		return Report{}, err
+		return Erased{}, err
 	}
 	r, err := e.run(ctx)
 	return r, store.Wrap(err, "erase tenant %s", e.name)
@@ -138,8 +138,8 @@ func (e *eraser) begin(ctx context.Context, tenant, confirm string) error {
 	return nil
 }
 
-func (e *eraser) run(ctx context.Context) (Report, error) {
-	r := Report{Tenant: e.tenant, Name: e.name}
+func (e *eraser) run(ctx context.Context) (Erased, error) {
+	r := Erased{Tenant: e.tenant, Name: e.name}
 	e.Tell("closing the tenant")
 	err := e.step(ctx, "public.api_keys", func(tx pgx.Tx) (int64, error) {
 		if _, err := tx.Exec(ctx, beginSQL, e.tenant); err != nil {
