@@ -28,8 +28,8 @@ type SealedSession struct {
 	Hash []byte // SHA-256 of the whole secret
 }
 
-// Session is a person's session without its secret.
-type Session struct {
+// PersonSession is a person's session without its secret.
+type PersonSession struct {
 	ID        uuid.UUID
 	Key       uuid.UUID // the person's row among the keys
 	Name      string    // the person's

@@ -18,13 +18,13 @@ import (
 type People interface {
 	// SignIn makes a session of a person in a tenant, whose row gets the scopes and groups that they have now; a row
 	// that was revoked is schema.ErrForbidden.
-	SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, s schema.SealedSession) (schema.Key, schema.Session, error)
+	SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, s schema.SealedSession) (schema.Key, schema.PersonSession, error)
 	// SessionByHash returns a session, its tenant and its person's row, also when they are over.
-	SessionByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.Session, schema.Key, error)
+	SessionByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.PersonSession, schema.Key, error)
 	// SessionUsed notes that a session is used now, unless that was noted within a time.
 	SessionUsed(ctx context.Context, tenant, id, person uuid.UUID, within time.Duration) error
 	// Sessions and EndSession are about one person of p's tenant, or about all for uuid.Nil.
-	Sessions(ctx context.Context, p schema.Principal, of uuid.UUID, q schema.PageQuery) ([]schema.Session, string, error)
+	Sessions(ctx context.Context, p schema.Principal, of uuid.UUID, q schema.PageQuery) ([]schema.PersonSession, string, error)
 	EndSession(ctx context.Context, p schema.Principal, id, of uuid.UUID) error
 	// EndSessionsElsewhere ends a person's sessions in other tenants than some, and returns where there were any.
 	EndSessionsElsewhere(ctx context.Context, subject string, but []uuid.UUID) ([]uuid.UUID, error)
@@ -73,17 +73,17 @@ func (a *Auth) noteUse(ctx context.Context, h held) error {
 
 // SignIn makes a session of a person in a tenant, and returns its secret this once: it is used as an API key is. What
 // they may from now on holds for the sessions that they have there, too.
-func (a *Auth) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, n schema.NewSession) (schema.Principal, schema.Session, string, error) {
+func (a *Auth) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, n schema.NewSession) (schema.Principal, schema.PersonSession, string, error) {
 	if err := check(schema.NewKey{Name: who.Name, Scopes: who.Scopes, Groups: who.Groups}, a.now()); err != nil {
-		return schema.Principal{}, schema.Session{}, "", fmt.Errorf("sign in %s: %w", who.Subject, err)
+		return schema.Principal{}, schema.PersonSession{}, "", fmt.Errorf("sign in %s: %w", who.Subject, err)
 	}
 	secret, sealed, err := seal(schema.NewKey{})
 	if err != nil {
-		return schema.Principal{}, schema.Session{}, "", err
+		return schema.Principal{}, schema.PersonSession{}, "", err
 	}
 	row, session, err := a.store.SignIn(ctx, tenant, who, schema.SealedSession{NewSession: n, Hash: sealed.Hash})
 	if err != nil {
-		return schema.Principal{}, schema.Session{}, "", err
+		return schema.Principal{}, schema.PersonSession{}, "", err
 	}
 	a.forget(row.ID)
 	return schema.Principal{Tenant: tenant, Key: row.ID, Name: row.Name, Scopes: row.Scopes, Groups: row.Groups}, session, secret, nil
@@ -103,7 +103,7 @@ func (a *Auth) Session(ctx context.Context, secret string) (uuid.UUID, error) {
 }
 
 // Sessions lists the sessions of p's tenant, newest first: all for an admin who asks for them, else p's own.
-func (a *Auth) Sessions(ctx context.Context, p schema.Principal, all bool, q schema.PageQuery) ([]schema.Session, string, error) {
+func (a *Auth) Sessions(ctx context.Context, p schema.Principal, all bool, q schema.PageQuery) ([]schema.PersonSession, string, error) {
 	of := p.Key
 	if all {
 		if !p.Has(schema.ScopeAdmin) {

@@ -85,7 +85,7 @@ func TestPeopleKeepTheirRowAcrossSessions(t *testing.T) {
 
 func TestSessionsEnd(t *testing.T) {
 	a, _, admin, clock := setUp(t)
-	signIn := func(who schema.Person) (schema.Principal, schema.Session, string) {
+	signIn := func(who schema.Person) (schema.Principal, schema.PersonSession, string) {
 		t.Helper()
 		p, s, secret, err := a.SignIn(t.Context(), admin.Tenant, who, session(clock))
 		if err != nil {

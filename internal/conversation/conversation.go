@@ -122,11 +122,11 @@ func (c *dialogue) fragment(text string, words []word) string {
 func (c *dialogue) replace(preposition string, words []word, other string) string {
 	before := c.before()
 	had := wordsOf(before)
-	at := func(r run) string { return splice(before, had, r, other) }
+	at := func(r wordRange) string { return splice(before, had, r, other) }
 	if words[len(words)-1].isYear() && len(words) == 1 {
 		for i := len(had) - 1; i >= 0; i-- {
 			if had[i].isYear() {
-				return at(run{i, i + 1})
+				return at(wordRange{i, i + 1})
 			}
 		}
 	}
@@ -147,10 +147,10 @@ func (c *dialogue) replace(preposition string, words []word, other string) strin
 }
 
 // likeName is the name of a question in whose place another one stands: the last of those that begin alike, or of all.
-func likeName(had, words []word) (run, bool) {
+func likeName(had, words []word) (wordRange, bool) {
 	names := namesOf(had)
 	if len(names) == 0 {
-		return run{}, false
+		return wordRange{}, false
 	}
 	other := words[namesOf(words)[0].from]
 	for i := len(names) - 1; i >= 0; i-- {
@@ -163,7 +163,7 @@ func likeName(had, words []word) (run, bool) {
 
 // likeNoun is the noun in whose place another one stands: with the same last word; a subject with an article as it is; or
 // one bare word as it is, after a preposition at the end or as the subject.
-func likeNoun(had, words []word) (run, bool) {
+func likeNoun(had, words []word) (wordRange, bool) {
 	head := words[len(words)-1].lower
 	for i := range had {
 		if had[i].lower == head {
@@ -171,7 +171,7 @@ func likeNoun(had, words []word) (run, bool) {
 			for from > 0 && !had[from-1].function() && !verbs[had[from-1].lower] {
 				from--
 			}
-			return run{from, i + 1}, true
+			return wordRange{from, i + 1}, true
 		}
 	}
 	n := len(had)
@@ -181,14 +181,14 @@ func likeNoun(had, words []word) (run, bool) {
 		return r, alone && r.from < r.to && determiners[had[r.from].lower]
 	}
 	if n > 1 && prepositions[had[n-2].lower] && !had[n-1].function() && !had[n-1].isYear() {
-		return run{n - 1, n}, true
+		return wordRange{n - 1, n}, true
 	}
 	for i := 1; i+1 < n; i++ {
 		if auxiliary[had[i-1].lower] && !be[had[i-1].lower] && !had[i].function() && !had[i].capital() {
-			return run{i, i + 1}, true
+			return wordRange{i, i + 1}, true
 		}
 	}
-	return run{}, false
+	return wordRange{}, false
 }
 
 // comparison adds what is compared: "which is larger?"
@@ -241,7 +241,7 @@ func (c *dialogue) reference(text string, words []word) string {
 }
 
 // meant is what words that point back stand for; empty: the rules do not know.
-func (c *dialogue) meant(words []word, r run, kind pointing) string {
+func (c *dialogue) meant(words []word, r wordRange, kind pointing) string {
 	before := c.before()
 	had := wordsOf(before)
 	names := namesOf(had)

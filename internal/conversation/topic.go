@@ -22,7 +22,7 @@ var pronouns = map[string]pointing{
 var companies = set("company firm organisation organization corporation manufacturer supplier")
 
 // pointsBack tells whether the word at i, with those that belong to it, points back; 0: it does not.
-func pointsBack(text string, words []word, i int) (run, pointing) {
+func pointsBack(text string, words []word, i int) (wordRange, pointing) {
 	w := words[i]
 	next := func(n int) string {
 		if i+n < len(words) {
@@ -30,7 +30,7 @@ func pointsBack(text string, words []word, i int) (run, pointing) {
 		}
 		return ""
 	}
-	one := run{i, i + 1}
+	one := wordRange{i, i + 1}
 	switch kind := pronouns[w.lower]; {
 	case kind != 0 && w.text == strings.ToUpper(w.text): // IT
 		return one, 0
@@ -41,7 +41,7 @@ func pointsBack(text string, words []word, i int) (run, pointing) {
 	case kind != 0:
 		return one, kind
 	case w.lower == "the" && companies[next(1)] && !hasName(words):
-		return run{i, i + 2}, noun
+		return wordRange{i, i + 2}, noun
 	case w.lower != "this" && w.lower != "that" && w.lower != "these" && w.lower != "those", periods[next(1)], clauses[next(1)]:
 		return one, 0
 	}
@@ -54,7 +54,7 @@ func pointsBack(text string, words []word, i int) (run, pointing) {
 	if n := next(1); n == "" || words[i+1].function() || verbs[n] || words[i+1].comparative() || words[i+1].participle() {
 		return one, demonstrative
 	}
-	return run{i, i + 2}, noun
+	return wordRange{i, i + 2}, noun
 }
 
 // expletive tells whether "it" stands for what follows: "is it allowed to", "it takes ... to".
@@ -91,13 +91,13 @@ func antecedentInside(text string, before []word, kind pointing) bool {
 
 // namesOf are the names among words: words with a capital, and what joins them. The first word of a text has a capital
 // anyway, which the small words do not count by.
-func namesOf(words []word) []run {
-	var out []run
+func namesOf(words []word) []wordRange {
+	var out []wordRange
 	for i := 0; i < len(words); i++ {
 		if !words[i].capital() {
 			continue
 		}
-		r := run{i, i + 1}
+		r := wordRange{i, i + 1}
 		for j := i + 1; j < len(words) && !words[j-1].breaks; j++ {
 			joins := (words[j].lower == "of" || words[j].lower == "&" || words[j].lower == "de" || words[j].lower == "von" || words[j].lower == "van") &&
 				j+1 < len(words) && words[j+1].capital()
@@ -129,7 +129,7 @@ func topic(question string) string {
 
 // subject is the subject of a question, or its object where it asks for the subject, and whether a form of "be" joins it
 // to what is asked for.
-func subject(words []word) (r run, copular bool) {
+func subject(words []word) (r wordRange, copular bool) {
 	at := 0
 	for at < len(words) && !auxiliary[words[at].lower] {
 		at++
@@ -140,16 +140,16 @@ func subject(words []word) (r run, copular bool) {
 				return phrase(words, i), false
 			}
 		}
-		return run{}, false
+		return wordRange{}, false
 	}
 	if at+1 == len(words) || words[at+1].lower == "i" || words[at+1].lower == "we" || words[at+1].lower == "you" || words[at+1].lower == "there" {
-		return run{}, false
+		return wordRange{}, false
 	}
 	return phrase(words, at+1), be[words[at].lower]
 }
 
 // phrase is the noun phrase that begins with a word, with what belongs to it, up to a verb.
-func phrase(words []word, from int) run {
+func phrase(words []word, from int) wordRange {
 	to := from
 	for to < len(words) {
 		w := words[to]
@@ -173,7 +173,7 @@ func phrase(words []word, from int) run {
 		to--
 	}
 	if to == from+1 && words[from].function() {
-		return run{}
+		return wordRange{}
 	}
-	return run{from, to}
+	return wordRange{from, to}
 }

@@ -15,10 +15,12 @@ type word struct {
 	breaks     bool // a mark that ends a clause follows
 }
 
-// run is words [from, to).
-type run struct{ from, to int }
+// wordRange is words [from, to).
+type wordRange struct{ from, to int }
 
-func (r run) of(text string, words []word) string { return text[words[r.from].start:words[r.to-1].end] }
+func (r wordRange) of(text string, words []word) string {
+	return text[words[r.from].start:words[r.to-1].end]
+}
 
 func wordsOf(text string) []word {
 	var out []word
@@ -77,7 +79,7 @@ func (w word) comparative() bool {
 func (w word) participle() bool { return len(w.lower) > 4 && strings.HasSuffix(w.lower, "ed") }
 
 // splice puts another text in the place of words of a text. An article that both have is told once.
-func splice(text string, words []word, r run, other string) string {
+func splice(text string, words []word, r wordRange, other string) string {
 	if first, rest, more := strings.Cut(other, " "); more && r.from > 0 && strings.EqualFold(words[r.from-1].lower, first) {
 		other = rest
 	}

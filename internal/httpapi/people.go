@@ -17,7 +17,7 @@ import (
 // PeopleSessions are the sessions of people.
 type PeopleSessions interface {
 	// Sessions lists those of p's tenant, newest first: all, for which p needs the admin scope, or p's own.
-	Sessions(ctx context.Context, p schema.Principal, all bool, q schema.PageQuery) ([]schema.Session, string, error)
+	Sessions(ctx context.Context, p schema.Principal, all bool, q schema.PageQuery) ([]schema.PersonSession, string, error)
 	// EndSession ends one of p's own, or anybody's of the tenant with the admin scope.
 	EndSession(ctx context.Context, p schema.Principal, id uuid.UUID) error
 	// Session returns the one that a secret is of; schema.ErrNotFound when it is an API key.
@@ -40,7 +40,7 @@ func (s *server) routePeopleSessions() {
 				return nil, err
 			}
 			items, next, err := s.PeopleSessions.Sessions(ctx, p, p.Has(schema.ScopeAdmin) && !in.Mine, in.query())
-			return list(items, next, err, func(x schema.Session) api.PersonSession {
+			return list(items, next, err, func(x schema.PersonSession) api.PersonSession {
 				return api.PersonSession{ID: x.ID, Key: x.Key, Name: x.Name, CreatedAt: x.CreatedAt, ExpiresAt: x.ExpiresAt, EndedAt: x.EndedAt, LastUsedAt: x.LastUsedAt,
 					Address: x.Address, Agent: x.Agent, Current: x.ID == current}
 			})

@@ -10,7 +10,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/google/uuid"
 
-	"github.com/sluice-rag/sluice/internal/conversation"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -51,8 +50,10 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 		return schema.Query{}, err
 	}
 	text, asked := q.Query, ""
-	if whole, changed := conversation.Standalone(q.History, q.Query); changed {
-		text, asked = whole, q.Query
+	if s.Standalone != nil {
+		if whole, changed := s.Standalone(q.History, q.Query); changed {
+			text, asked = whole, q.Query
+		}
 	}
 	return schema.Query{Collection: collection, Text: text, Asked: asked, Plan: q.Plan, PlanText: q.PlanText, Filter: q.Filter, K: q.K, Documents: q.Documents, Explain: q.Explain,
 		Choices: q.Choices, Risk: q.Risk}, nil

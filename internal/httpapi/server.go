@@ -58,6 +58,8 @@ type Options struct {
 	Operations     Operations
 	Events         Events
 	Idempotency    Idempotency
+	// Standalone makes a question whole that follows others in a conversation; nil: questions are as they are asked.
+	Standalone func(history []schema.Turn, question string) (whole string, changed bool)
 	// TraceURL is where a trace is shown, with {trace} for its id; empty: nowhere.
 	TraceURL string
 	// Ready says why the server cannot serve now, or nil.

@@ -41,7 +41,7 @@ type SignInBegin struct {
 // SignedIn is who signed in.
 type SignedIn struct {
 	Secret   string // of their session
-	Session  schema.Session
+	Session  schema.PersonSession
 	ReturnTo string
 	// Tenants are those to choose from; there is no session then.
 	Tenants []string

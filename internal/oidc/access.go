@@ -105,7 +105,7 @@ func readRules(path string) ([]rule, error) {
 	if err := yaml.Unmarshal(data, &document); err != nil {
 		return nil, schema.Invalid(path, "%s", strings.TrimPrefix(err.Error(), "yaml: "))
 	}
-	r := reader{path: path}
+	r := rulesReader{path: path}
 	if len(document.Content) == 0 {
 		return nil, schema.Invalid(path, "is empty; it needs a list of rules, as \"rules: [{group: staff, tenant: default, role: reader}]\"")
 	}
@@ -127,15 +127,15 @@ func readRules(path string) ([]rule, error) {
 	return rules, nil
 }
 
-// reader reads the file, and says in which line something is wrong.
-type reader struct{ path string }
+// rulesReader reads the file of rules, and says in which line something is wrong.
+type rulesReader struct{ path string }
 
-func (r reader) wrong(n *yaml.Node, field, format string, args ...any) error {
+func (r rulesReader) wrong(n *yaml.Node, field, format string, args ...any) error {
 	return schema.Invalid(fmt.Sprintf("%s:%d: %s", r.path, n.Line, field), format, args...)
 }
 
 // fields hands the values of a mapping to those who take them.
-func (r reader) fields(n *yaml.Node, take map[string]func(*yaml.Node) error) error {
+func (r rulesReader) fields(n *yaml.Node, take map[string]func(*yaml.Node) error) error {
 	known := strings.Join(slices.Sorted(maps.Keys(take)), ", ")
 	if n.Kind != yaml.MappingNode {
 		return r.wrong(n, "rules", "needs the fields %s", known)
@@ -158,7 +158,7 @@ func (r reader) fields(n *yaml.Node, take map[string]func(*yaml.Node) error) err
 	return nil
 }
 
-func (r reader) text(field string, into *string) func(*yaml.Node) error {
+func (r rulesReader) text(field string, into *string) func(*yaml.Node) error {
 	return func(n *yaml.Node) error {
 		if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" || n.Value == "" {
 			return r.wrong(n, field, "needs to be a text that is not empty")
@@ -168,7 +168,7 @@ func (r reader) text(field string, into *string) func(*yaml.Node) error {
 	}
 }
 
-func (r reader) rule(n *yaml.Node) (rule, error) {
+func (r rulesReader) rule(n *yaml.Node) (rule, error) {
 	var one rule
 	var labels *yaml.Node
 	err := r.fields(n, map[string]func(*yaml.Node) error{

@@ -23,6 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/conversation"
 	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
@@ -114,6 +115,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	asked := questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, workers: workers, signer: d.Signer, plans: named, waiting: waiting}
 	people := peopleAPI{keys, lookups}
 	handler := httpapi.New(httpapi.Options{
+		Standalone:    conversation.Standalone,
 		Version:       d.Version,
 		AskTime:       c.AskTimeout,
 		TenantOpen:    c.TenantOpen,

@@ -47,16 +47,16 @@ const sessionsKept = 30 * 24 * time.Hour
 
 // SignIn makes a session of a person in a tenant, and their row there if it is the first; else the row gets the name,
 // scopes and groups that they have now. A row that was revoked is schema.ErrForbidden, and stays as it was.
-func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, session schema.SealedSession) (schema.Key, schema.Session, error) {
+func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, session schema.SealedSession) (schema.Key, schema.PersonSession, error) {
 	unknown := make([]byte, 32)
 	if _, err := rand.Read(unknown); err != nil {
-		return schema.Key{}, schema.Session{}, fmt.Errorf("no randomness for a person's row: %w", err)
+		return schema.Key{}, schema.PersonSession{}, fmt.Errorf("no randomness for a person's row: %w", err)
 	}
 	if who.Groups == nil {
 		who.Groups = []string{}
 	}
 	var row schema.Key
-	var made schema.Session
+	var made schema.PersonSession
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		row, err = keyRow(tx.Query(ctx, putPersonSQL, tenant, schema.NewID(), who.Name, unknown, who.Scopes, who.Groups, who.Subject))
 		if err != nil {
@@ -83,10 +83,10 @@ func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.P
 
 // SessionByHash returns the session with a hash, its tenant and the row of its person, also when they are over. It works
 // before any tenant is known.
-func (s *TenantStore) SessionByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.Session, schema.Key, error) {
+func (s *TenantStore) SessionByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.PersonSession, schema.Key, error) {
 	type inTenant struct {
 		Tenant uuid.UUID
-		schema.Session
+		schema.PersonSession
 	}
 	var found inTenant
 	var person schema.Key
@@ -102,7 +102,7 @@ func (s *TenantStore) SessionByHash(ctx context.Context, hash []byte) (uuid.UUID
 		found.Name = person.Name
 		return err
 	})
-	return found.Tenant, found.Session, person, store.Wrap(err, "look up a session")
+	return found.Tenant, found.PersonSession, person, store.Wrap(err, "look up a session")
 }
 
 // SessionUsed notes that a session of a person is used now, unless that was noted within a time.
@@ -119,24 +119,24 @@ func (s *TenantStore) SessionUsed(ctx context.Context, tenant, id, person uuid.U
 
 // Sessions returns a page of the sessions of one person of p's tenant, or of all for uuid.Nil, newest first, and the next
 // cursor.
-func (s *TenantStore) Sessions(ctx context.Context, p schema.Principal, of uuid.UUID, q schema.PageQuery) ([]schema.Session, string, error) {
+func (s *TenantStore) Sessions(ctx context.Context, p schema.Principal, of uuid.UUID, q schema.PageQuery) ([]schema.PersonSession, string, error) {
 	pg, err := store.PageOf(q)
 	if err != nil {
 		return nil, "", err
 	}
-	var out []schema.Session
+	var out []schema.PersonSession
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sessionPageSQL, p.Tenant, pg.After, pg.Limit+1, orNull(of))
 		if err != nil {
 			return err
 		}
-		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.Session])
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.PersonSession])
 		return err
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("list sessions: %w", err)
 	}
-	out, next := store.Cut(pg, out, func(s schema.Session) uuid.UUID { return s.ID })
+	out, next := store.Cut(pg, out, func(s schema.PersonSession) uuid.UUID { return s.ID })
 	return out, next, nil
 }
 
@@ -198,9 +198,9 @@ func orNull(id uuid.UUID) *uuid.UUID {
 	return &id
 }
 
-func sessionRow(rows pgx.Rows, err error) (schema.Session, error) {
+func sessionRow(rows pgx.Rows, err error) (schema.PersonSession, error) {
 	if err != nil {
-		return schema.Session{}, err
+		return schema.PersonSession{}, err
 	}
-	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Session])
+	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.PersonSession])
 }
