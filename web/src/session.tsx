@@ -1,8 +1,8 @@
-import { useQueryClient } from "@tanstack/react-query";
+import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { createContext, type ReactNode, useContext, useEffect, useState } from "react";
 import { Form, Input, Label, TextField } from "react-aria-components";
 import { APIError, del, get, post, whenSignedOut } from "./api";
-import type { Identity, NewKey } from "./types";
+import type { Identity, NewKey, SignInWays } from "./types";
 import { Action, ErrorBox, Loading } from "./ui";
 import { forgetAll } from "./uploads";
 
@@ -77,6 +77,10 @@ function SignIn({ failure, onSignedIn }: { failure: Error | null; onSignedIn: (w
   const [key, setKey] = useState("");
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<Error | null>(failure);
+  const ways = useQuery({
+    queryKey: ["sign-in-ways"],
+    queryFn: ({ signal }) => get<SignInWays>("/v1/session/ways", signal),
+  });
 
   useEffect(() => {
     document.title = "Sign in · Sluice";
@@ -111,6 +115,11 @@ function SignIn({ failure, onSignedIn }: { failure: Error | null; onSignedIn: (w
           Sign in
         </Action>
       </Form>
+      {ways.data?.oidc && (
+        <p>
+          <a href={ways.data.oidc.path}>Sign in with {ways.data.oidc.name}</a>
+        </p>
+      )}
       <p className="quiet">
         <code>sluice up</code> prints a key when it starts; <code>sluice keys</code> makes others. The{" "}
         <a href="/docs">API</a> has a page of its own.
