@@ -14,11 +14,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/preference"
 	"github.com/sluice-rag/sluice/internal/question/learn"
+	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/plans"
 	"github.com/sluice-rag/sluice/schema"
@@ -29,6 +31,8 @@ import (
 var uncalled = map[string]string{
 	"follow-events": "it doesn't end, and what it tells comes from NATS; it reads the key alone, as all do",
 	"end-session":   "it needs a browser's cookie, and has no statement but those of other keys",
+	"begin-oidc":    "it has no statement",
+	"complete-oidc": "it needs a provider; its statements are those of SignIn, which is called",
 }
 
 // calls calls operations of the API's description by their ids.
@@ -133,6 +137,7 @@ func (c *calls) manage(name string) {
 	var key api.KeyCreated
 	c.call("create-key", "", api.NewKey{Name: name, Scopes: []schema.Scope{schema.ScopeQuery}}, &key)
 	c.ids["key"] = key.ID.String()
+	c.ids["session"] = c.signIn(name)
 	known := []api.Fingerprint{{ExternalID: "folder/document 1", Fingerprint: strings.Repeat("0", 64)}, {ExternalID: name, Fingerprint: strings.Repeat("1", 64)}}
 	c.call("compare-documents", "", api.Compare{Documents: known}, nil)
 	c.call("upload-content", "?external_id="+name+"/content", "words of "+name, nil)
@@ -144,6 +149,19 @@ func (c *calls) manage(name string) {
 	c.call("cancel-reparse", "", nil, nil)
 	c.ids["webhook"] = c.webhook(name)
 	c.call("rotate-webhook", "", map[string]any{}, nil)
+}
+
+// signIn begins a session of somebody who comes from a provider.
+func (c *calls) signIn(name string) string {
+	c.t.Helper()
+	hash := sha256.Sum256([]byte(name))
+	_, session, err := tenants.New(c.store.Store).SignIn(c.t.Context(), c.principal().Tenant,
+		schema.Person{Subject: "https://login.example|" + name, Name: name, Scopes: []schema.Scope{schema.ScopeQuery}},
+		schema.SealedSession{NewSession: schema.NewSession{ExpiresAt: time.Now().Add(time.Hour), Address: "127.0.0.1"}, Hash: hash[:]})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return session.ID.String()
 }
 
 // teach labels questions, as a query worker does where a language model answers, and learns from them.
@@ -217,6 +235,7 @@ func (c *calls) ask(name string) {
 		c.call("search", "", api.Query{Collection: "papers", Query: "words of 1234 " + name, Plan: plan, Filter: filter}, nil)
 	}
 	c.call("ask", "", api.Query{Collection: "papers", Query: "What are the words of " + name + "?"}, nil)
+	c.call("create-chat-completion", "", api.ChatRequest{Model: "papers", Messages: []api.ChatMessage{{Role: "user", Content: "Which words are of " + name + "?"}}}, nil)
 	var job schema.Job
 	c.call("start-job", "", api.Query{Collection: "papers", Query: "What words are of " + name + "?"}, &job)
 	c.ids["job"] = job.ID.String()
@@ -259,6 +278,7 @@ func (c *calls) end(name string) {
 	c.call("create-key", "", api.NewKey{Name: name + " again", Scopes: []schema.Scope{schema.ScopeQuery}}, &key)
 	c.ids["key"] = key.ID.String()
 	c.call("revoke-tenant-key", "", nil, nil)
+	c.call("end-person-session", "", nil, nil)
 	changed := c.ids["document"]
 	c.call("change-document", "", map[string]any{"labels": []string{}}, nil)
 	failed := c.document("failed", 0)
