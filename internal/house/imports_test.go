@@ -78,6 +78,7 @@ var house = map[string]kind{
 	"internal/receipt":       capability,
 	"internal/retrieval/...": capability,
 	"internal/signature":     capability,
+	"internal/source/...":    capability,
 	"internal/webhook":       capability,
 
 	"internal/bus":             adapter,
