@@ -71,6 +71,11 @@ type undone struct{ error }
 
 func (e *undone) Unwrap() error { return e.error }
 
+// unknown is an error of a commit of which nobody knows whether it was done.
+type unknown struct{ error }
+
+func (e *unknown) Unwrap() error { return e.error }
+
 func meaningOf(err error) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return schema.ErrNotFound

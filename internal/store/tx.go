@@ -191,7 +191,18 @@ func finish(ctx context.Context, tx pgx.Tx, fn func(ctx context.Context, tx pgx.
 	if err := fn(ctx, tx); err != nil {
 		return whole(tx.Conn(), err)
 	}
-	return tx.Commit(ctx) // when the connection breaks here nobody knows what became of it
+	return committed(tx.Commit(ctx))
+}
+
+// committed tells from the error of a commit whether nobody knows what became of the transaction: its connection
+// broke before the reply came. What the driver says then, that it is safe to try again, is of the reply it could not read,
+// not of the commit.
+func committed(err error) error {
+	var pg *pgconn.PgError
+	if err == nil || errors.As(err, &pg) {
+		return err
+	}
+	return &unknown{err}
 }
 
 // whole tells from err, of a transaction that is not committed yet, whether its
@@ -212,6 +223,10 @@ func whole(conn *pgx.Conn, err error) error {
 // repeatable reports whether err, of the try with this number, undid the whole
 // transaction for a reason that may be gone next time.
 func repeatable(err error, try int) bool {
+	var unknown *unknown
+	if errors.As(err, &unknown) {
+		return false
+	}
 	if errors.Is(err, ErrRepeat) {
 		return true
 	}

@@ -1,0 +1,150 @@
+package store_test
+
+// This file loses the replies to commits.
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/questions"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// lossy is a way to a server that, while it is armed, lets a commit through and closes the connection in place of the
+// reply.
+type lossy struct {
+	net.Listener
+	server string
+	armed  atomic.Bool
+	lost   atomic.Int32
+	copies sync.WaitGroup
+}
+
+// newLossy returns a lossy way to the server of a database, and the database's URL by it.
+func newLossy(t *testing.T, database string) (*lossy, string) {
+	t.Helper()
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lossy{Listener: listener, server: u.Host}
+	l.copies.Go(l.serve)
+	t.Cleanup(func() { _ = l.Close(); l.copies.Wait() })
+	u.Host = listener.Addr().String()
+	return l, u.String()
+}
+
+func (l *lossy) serve() {
+	for {
+		client, err := l.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", l.server)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		var swallow atomic.Bool
+		end := func() { _ = client.Close(); _ = server.Close() }
+		l.copies.Go(func() {
+			defer end()
+			l.copy(server, client, func(sent []byte) bool {
+				if l.armed.Load() && bytes.Contains(sent, []byte("commit\x00")) {
+					swallow.Store(true)
+				}
+				return true
+			})
+		})
+		l.copies.Go(func() {
+			defer end()
+			l.copy(client, server, func([]byte) bool {
+				if swallow.Load() {
+					l.lost.Add(1)
+				}
+				return !swallow.Load()
+			})
+		})
+	}
+}
+
+// copy copies what pass lets through.
+func (l *lossy) copy(to io.Writer, from io.Reader, pass func([]byte) bool) {
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 && !pass(buffer[:n]) {
+			return
+		}
+		if _, broken := to.Write(buffer[:n]); err != nil || broken != nil {
+			return
+		}
+	}
+}
+
+// Whoever doesn't hear whether a commit was done hears that the database is unavailable: the transaction is not run again,
+// since it may have been committed.
+func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
+	f := setUp(t, store.Options{})
+	way, through := newLossy(t, f.url)
+	s := open(t, through, store.Options{})
+	count := func() (n int) {
+		t.Helper()
+		err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+			return tx.QueryRow(ctx, `SELECT count(*) FROM questions`).Scan(&n)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	q := questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: "Who pays?"}, Async: true}
+
+	way.armed.Store(true)
+	if _, err := s.CreateQuestion(t.Context(), f.a, q); !errors.Is(err, schema.ErrUnavailable) {
+		t.Errorf("a lost reply: %v", err)
+	}
+	if lost, n := way.lost.Load(), count(); lost != 1 || n != 1 {
+		t.Errorf("%d replies were lost, %d questions are there; want one each", lost, n)
+	}
+	runs := 0
+	err := s.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		runs++
+		_, err := tx.Exec(ctx, `SELECT 1`)
+		return err
+	})
+	if runs != 1 || !errors.Is(err, schema.ErrUnavailable) {
+		t.Errorf("ran %d times: %v", runs, err)
+	}
+
+	// Under an idempotency key the caller repeats the request, and gets the reply that was kept.
+	made := &schema.Reply{Status: 202, ContentType: "application/json", Body: []byte("{}")}
+	act := func(ctx context.Context) *schema.Reply {
+		if _, err := s.CreateQuestion(ctx, f.a, q); err != nil {
+			t.Error(err)
+		}
+		return made
+	}
+	if _, err := s.Store.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), act); !errors.Is(err, schema.ErrUnavailable) {
+		t.Errorf("a lost reply to a request with a key: %v", err)
+	}
+	way.armed.Store(false)
+	kept, err := s.Store.Once(t.Context(), f.a, "k", "POST /x", []byte("hash"), act)
+	if err != nil || kept == nil || kept.Status != made.Status || count() != 2 {
+		t.Errorf("%+v, %v, %d questions", kept, err, count())
+	}
+}
