@@ -1,6 +1,7 @@
 package e2e
 
-// This file backs an installation up while it works, restores it into an empty one, and asks both the same.
+// This file backs an installation up while it works, restores it into an empty one, moves its tenant into another one, and
+// asks all of them the same.
 
 import (
 	"bytes"
@@ -98,6 +99,8 @@ func testDrill(t *testing.T, p programs) {
 	thaw(t, model)
 	made.ok(t)
 	s.sluice(t, "backup", "verify", dir).ok(t).has(t, "is whole", "4 documents")
+	exported := filepath.Join(t.TempDir(), "export")
+	s.sluice(t, "tenants", "export", "default", exported, "--data", s.data).ok(t).has(t, "4 documents")
 	s.stop(t)
 
 	data := localtest.Dir(t)
@@ -136,6 +139,16 @@ func testDrill(t *testing.T, p programs) {
 	}
 	back.checkStored(t)
 	back.stop(t)
+
+	other := p.up(t, localtest.Dir(t), impatient...)
+	other.sluice(t, "tenants", "import", exported, "--data", other.data).fails(t, "--name")
+	other.sluice(t, "tenants", "import", exported, "--name", "moved", "--data", other.data).ok(t).has(t, "4 documents", "operator")
+	alike(t, "answers where the tenant was moved to", before, asked.ask(t, other.withKey(reader)))
+	alike(t, "answers there to who may not see a document", strangers, asked.ask(t, other.withKey(stranger)))
+	if r := other.withKey(s.key).call(t, http.MethodGet, "/v1/tenants", nil); r.status != http.StatusUnauthorized {
+		t.Errorf("the key of an operator of the other installation: %d %s", r.status, r.body)
+	}
+	other.stop(t)
 
 	// One byte of the backup is another.
 	files, err := filepath.Glob(filepath.Join(dir, "database", "*.dat*"))

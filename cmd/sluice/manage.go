@@ -143,6 +143,8 @@ type tenantsCommand struct {
 	Limits  tenantsLimits  `cmd:"" help:"Set what language models may cost a tenant, and how many calls it may make."`
 	Usage   tenantsUsage   `cmd:"" help:"Show what language models cost a tenant."`
 	Storage tenantsStorage `cmd:"" help:"Show what a tenant has stored, beside its quotas."`
+	Export  tenantsExport  `cmd:"" help:"Write a tenant and all that it has into a directory, for another installation."`
+	Import  tenantsImport  `cmd:"" help:"Add an exported tenant to this installation."`
 	Erase   tenantsErase   `cmd:"" help:"Remove a tenant and all that it has, from the database and from S3."`
 }
 

@@ -1,8 +1,9 @@
-// Package backup makes backups of an installation in a directory, checks them,
-// and restores them. How a database is read and written is its callers'
-// (Source, Target).
+// Package backup makes backups of an installation, or exports one of its tenants, in a
+// directory, checks them, and restores and imports them. How a database is read and
+// written is its callers' (Source, Target, Importer).
 //
-// A directory has: database/, what pg_dump wrote in its directory format;
+// A directory has: database/, what pg_dump wrote in its directory format, or the
+// tenant's rows by table;
 // objects/TENANT/SHA256, the files that were kept in S3; manifest.json, which
 // lists all files with their hashes and is written last, and manifest.sha256,
 // the hash of that.
@@ -59,6 +60,9 @@ type About struct {
 	DumpMajor  int    `json:"pg_dump_major"`
 	Owner      string `json:"database_owner"`
 	Extensions string `json:"extensions"` // as "vector 0.8.0"
+	// Tenant is the name of the tenant that was exported; empty: all of the installation
+	// was backed up.
+	Tenant string `json:"tenant,omitempty"`
 }
 
 // Counts are what a database has in it.

@@ -46,8 +46,11 @@ func Verify(ctx context.Context, dir string, tell func(done, all Tally)) (Manife
 	return m, errors.Join(damaged...)
 }
 
-// checkReadable refuses a backup that a newer version made.
+// checkReadable refuses an exported tenant, and a backup that a newer version made.
 func (m Manifest) checkReadable(known int64) error {
+	if m.Tenant != "" {
+		return schema.Invalid("backup", "it has tenant %s alone, which sluice tenants import adds to an installation", m.Tenant)
+	}
 	if m.Schema > known {
 		return schema.Invalid("backup", "it has the database's schema at migration %d, which Sluice %s made, and this version knows %d; restore it with that version or a newer one",
 			m.Schema, m.Sluice, known)

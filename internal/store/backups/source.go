@@ -1,5 +1,5 @@
 // Package backups reads and writes whole databases for backups, with pg_dump and
-// pg_restore, past row-level security.
+// pg_restore, and single tenants, past row-level security.
 package backups
 
 import (
@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/backup"
@@ -22,10 +23,11 @@ const AdminSetting = "SLUICE_DATABASE_ADMIN_URL"
 
 // SourceOptions say what is backed up, and how.
 type SourceOptions struct {
-	URL     string // of AdminSetting
-	Tools   FindTools
+	URL     string        // of AdminSetting
+	Tools   FindTools     // not used for one tenant
 	Jobs    int           // tables that are dumped at once
 	Objects store.Objects // nil: none
+	Tenant  string        // name or id of the only one that is read; empty: all are
 }
 
 // Snapshot is a database at one moment: a transaction of one snapshot, which
@@ -35,7 +37,9 @@ type Snapshot struct {
 	conn    *pgx.Conn
 	tools   Tools
 	about   backup.About
-	id      string // of the snapshot
+	id      string        // of the snapshot
+	tenant  *uuid.UUID    // that alone is read; nil: all are
+	counted backup.Counts // of what was written of one tenant
 }
 
 var _ backup.Source = (*Snapshot)(nil)
@@ -53,9 +57,11 @@ WHERE n.nspname IN ('public', 'sluice_vectors') AND c.relkind = 'r'
   AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')
 ORDER BY 1, 2`
 	tenantsSQL = `
-SELECT t.id, t.name, (SELECT count(*) FROM public.documents d WHERE d.tenant_id = t.id AND d.deleted_at IS NULL) FROM public.tenants t ORDER BY t.id`
-	objectsSQL    = `SELECT tenant_id, sha256, bytes, object FROM public.blobs WHERE object IS NOT NULL ORDER BY tenant_id, sha256`
-	anyObjectsSQL = `SELECT EXISTS (SELECT FROM public.blobs WHERE object IS NOT NULL)`
+SELECT t.id, t.name, (SELECT count(*) FROM public.documents d WHERE d.tenant_id = t.id AND d.deleted_at IS NULL) FROM public.tenants t
+WHERE $1::uuid IS NULL OR t.id = $1 ORDER BY t.id`
+	objectsSQL = `
+SELECT tenant_id, sha256, bytes, object FROM public.blobs WHERE object IS NOT NULL AND ($1::uuid IS NULL OR tenant_id = $1) ORDER BY tenant_id, sha256`
+	anyObjectsSQL = `SELECT EXISTS (SELECT FROM public.blobs WHERE object IS NOT NULL AND ($1::uuid IS NULL OR tenant_id = $1))`
 )
 
 // OpenSource takes a snapshot. Close gives it back.
@@ -92,12 +98,16 @@ func OpenSource(ctx context.Context, o SourceOptions) (_ *Snapshot, err error) {
 	if err := checkErased(ctx, s.conn); err != nil {
 		return nil, err
 	}
-	if s.tools, err = o.Tools(ctx, s.about.Major); err != nil {
+	if o.Tenant != "" {
+		if err := s.find(ctx, o.Tenant); err != nil {
+			return nil, err
+		}
+	} else if s.tools, err = o.Tools(ctx, s.about.Major); err != nil {
 		return nil, err
 	}
 	s.about.DumpMajor = s.tools.Major
 	var objects bool
-	if err := s.conn.QueryRow(ctx, anyObjectsSQL).Scan(&objects); err != nil {
+	if err := s.conn.QueryRow(ctx, anyObjectsSQL, s.tenant).Scan(&objects); err != nil {
 		return nil, fmt.Errorf("look for files in S3: %w", err)
 	}
 	if objects && o.Objects == nil {
@@ -163,6 +173,9 @@ func (s *Snapshot) About() backup.About { return s.about }
 
 // Dump implements backup.Source.
 func (s *Snapshot) Dump(ctx context.Context, dir string) error {
+	if s.tenant != nil {
+		return s.dumpTenant(ctx, dir)
+	}
 	address, password, err := toolAddress(AdminSetting, s.options.URL)
 	if err != nil {
 		return err
@@ -172,7 +185,12 @@ func (s *Snapshot) Dump(ctx context.Context, dir string) error {
 }
 
 // Count implements backup.Source.
-func (s *Snapshot) Count(ctx context.Context) (backup.Counts, error) { return count(ctx, s.conn) }
+func (s *Snapshot) Count(ctx context.Context) (backup.Counts, error) {
+	if s.tenant != nil {
+		return s.counted, nil
+	}
+	return count(ctx, s.conn)
+}
 
 // count counts the rows of all tables, for who sees all of them.
 func count(ctx context.Context, conn *pgx.Conn) (backup.Counts, error) {
@@ -196,17 +214,23 @@ func count(ctx context.Context, conn *pgx.Conn) (backup.Counts, error) {
 		}
 		c.Tables = append(c.Tables, t)
 	}
-	rows, err = conn.Query(ctx, tenantsSQL)
+	c.Tenants, err = countDocuments(ctx, conn, nil)
+	return c, err
+}
+
+// countDocuments counts the documents of one tenant, or, by nil, of all.
+func countDocuments(ctx context.Context, conn *pgx.Conn, tenant *uuid.UUID) ([]backup.TenantCount, error) {
+	rows, err := conn.Query(ctx, tenantsSQL, tenant)
 	if err != nil {
-		return c, fmt.Errorf("count documents: %w", err)
+		return nil, fmt.Errorf("count documents: %w", err)
 	}
-	c.Tenants, err = pgx.CollectRows(rows, pgx.RowToStructByPos[backup.TenantCount])
-	return c, store.Wrap(err, "count documents")
+	counts, err := pgx.CollectRows(rows, pgx.RowToStructByPos[backup.TenantCount])
+	return counts, store.Wrap(err, "count documents")
 }
 
 // Objects implements backup.Source.
 func (s *Snapshot) Objects(ctx context.Context, fn func(backup.Object) error) error {
-	rows, err := s.conn.Query(ctx, objectsSQL)
+	rows, err := s.conn.Query(ctx, objectsSQL, s.tenant)
 	if err != nil {
 		return fmt.Errorf("list files in S3: %w", err)
 	}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sluice-rag/sluice/cmd/internal/program"
+	"github.com/sluice-rag/sluice/internal/backup"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/store/backups"
+)
+
+// tenantsExport works on the database itself: it reads past the API's rules.
+type tenantsExport struct {
+	Tenant string `arg:"" help:"The tenant's name or id."`
+	Dir    string `arg:"" help:"Where to: a directory that is not there yet, or that of an export that was interrupted."`
+	administrator
+	config.Blobs
+	JSON bool `help:"Print JSON, for programs."`
+}
+
+func (e *tenantsExport) Run(ctx context.Context) (err error) {
+	address, err := e.address()
+	if err != nil {
+		return err
+	}
+	bucket, err := program.Bucket(e.Blobs)
+	if err != nil {
+		return err
+	}
+	options := backups.SourceOptions{URL: address, Tenant: e.Tenant}
+	if bucket != nil {
+		options.Objects = bucket
+	}
+	from, err := backups.OpenSource(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, from.Close(context.WithoutCancel(ctx))) }()
+	m, err := backup.Create(ctx, e.Dir, version, from, telling())
+	if err != nil {
+		return fmt.Errorf("not exported: %w", err)
+	}
+	if e.JSON {
+		return printJSON(summaryOf(e.Dir, m))
+	}
+	var rows int64
+	for _, t := range m.Tables {
+		rows += t.Rows
+	}
+	fmt.Printf("%s: tenant %s, %d documents, %d rows, %s\n", e.Dir, printable(m.Tenant), m.Documents(), rows, bytesText(m.Size()))
+	fmt.Println("It has the tenant's documents, the hashes of its API keys and the secrets of its webhooks: keep it as the database itself is kept.")
+	return nil
+}
+
+type tenantsImport struct {
+	Dir  string `arg:"" help:"What sluice tenants export wrote."`
+	Name string `help:"The tenant's name here; else the one that it had."`
+	administrator
+	JSON bool `help:"Print JSON, for programs."`
+}
+
+func (i *tenantsImport) Run(ctx context.Context) error {
+	address, err := i.address()
+	if err != nil {
+		return err
+	}
+	tell := telling()
+	r, err := backup.Import(ctx, i.Dir, backups.NewImporter(backups.ImportOptions{URL: address, Name: i.Name, Tell: tell}), tell)
+	if err != nil {
+		return err
+	}
+	if i.JSON {
+		return printJSON(r)
+	}
+	fmt.Printf("imported tenant %s (%s): %d documents, %d rows of %d tables; %d files of %s, as they were uploaded\n",
+		printable(r.Tenant.Name), r.Tenant.ID, r.Tenant.Documents, r.Rows, r.Tables, r.Files.Files, bytesText(r.Files.Bytes))
+	if r.Objects.Files > 0 {
+		fmt.Printf("%d of the files, %s, were in S3, and are in the database now; sluice blobs move moves them\n", r.Objects.Files, bytesText(r.Objects.Bytes))
+	}
+	if r.Revoked > 0 {
+		fmt.Printf("%d API keys with the scope operator were for the other installation, and are revoked here\n", r.Revoked)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package backups
+
+// This file writes the rows of one tenant, table by table, as COPY has them.
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/backup"
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+// contentsFile lists the tables of a tenant's rows.
+const contentsFile = "contents.json"
+
+// contents are what a tenant's directory has.
+type contents struct {
+	Tables []table `json:"tables"` // in the order in which they are loaded
+	Spaces []space `json:"spaces"`
+}
+
+// table is a table of which a tenant has rows.
+type table struct {
+	Name    string   `json:"name"`
+	Columns []string `json:"columns"` // that are written
+	Rows    int64    `json:"rows"`
+}
+
+// file has the rows, compressed.
+func (t table) file(dir string) string { return filepath.Join(dir, t.Name+".copy.gz") }
+
+func (t table) columns() string {
+	names := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		names[i] = pgx.Identifier{c}.Sanitize()
+	}
+	return strings.Join(names, ", ")
+}
+
+// space is a space of vectors, whose number every installation has for itself.
+type space struct {
+	ID        int    `json:"id"`
+	Name      string `json:"name"`
+	Dimension int    `json:"dimension"`
+}
+
+const (
+	// Not what is only of the installation that it is in: what is queued or in work, which the other one queues anew, what
+	// is kept for a while, who is signed in, deliveries that were made or are about to be, and which vectors have a
+	// partition, which curation makes again.
+	exportedSQL = `
+SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)
+FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attidentity <> 'a'
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
+  AND (c.relname = 'tenants' OR EXISTS (SELECT FROM pg_attribute t WHERE t.attrelid = c.oid AND t.attname = 'tenant_id' AND NOT t.attisdropped))
+  AND c.relname <> ALL ('{outbox, leases, artifacts, idempotency, llm_cache, llm_cache_versions, llm_reservations, llm_leases, loose_objects,
+    sessions, webhook_deliveries, vector_shards}')
+GROUP BY c.relname ORDER BY c.relname <> 'tenants', c.relname`
+	findTenantSQL = `SELECT id, name FROM public.tenants WHERE name = $1 OR id::text = $1`
+	spacesSQL     = `SELECT id, name, dimension FROM public.spaces ORDER BY id`
+)
+
+// find finds the tenant that is read.
+func (s *Snapshot) find(ctx context.Context, tenant string) error {
+	var id uuid.UUID
+	err := s.conn.QueryRow(ctx, findTenantSQL, tenant).Scan(&id, &s.about.Tenant)
+	s.tenant = &id
+	return store.Wrap(store.Named(err, "tenant", tenant), "find the tenant")
+}
+
+// dumpTenant writes the tenant's rows into a directory.
+func (s *Snapshot) dumpTenant(ctx context.Context, dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("make the directory of the rows: %w", err)
+	}
+	rows, err := s.conn.Query(ctx, exportedSQL)
+	if err != nil {
+		return fmt.Errorf("list tables: %w", err)
+	}
+	var c contents
+	if c.Tables, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (t table, err error) {
+		err = row.Scan(&t.Name, &t.Columns)
+		return t, err
+	}); err != nil {
+		return fmt.Errorf("list tables: %w", err)
+	}
+	if rows, err = s.conn.Query(ctx, spacesSQL); err != nil {
+		return fmt.Errorf("list spaces of vectors: %w", err)
+	}
+	if c.Spaces, err = pgx.CollectRows(rows, pgx.RowToStructByPos[space]); err != nil {
+		return fmt.Errorf("list spaces of vectors: %w", err)
+	}
+	for i := range c.Tables {
+		t := &c.Tables[i]
+		if err := s.writeRows(ctx, t, dir); err != nil {
+			return fmt.Errorf("write the rows of %s: %w", t.Name, store.Translate(err))
+		}
+		s.counted.Tables = append(s.counted.Tables, backup.TableCount{Name: "public." + t.Name, Rows: t.Rows})
+	}
+	text, err := json.MarshalIndent(c, "", "  ")
+	if err != nil {
+		return fmt.Errorf("list what was written: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, contentsFile), append(text, '\n'), 0o600); err != nil {
+		return fmt.Errorf("list what was written: %w", err)
+	}
+	s.counted.Tenants, err = countDocuments(ctx, s.conn, s.tenant)
+	return err
+}
+
+func (s *Snapshot) writeRows(ctx context.Context, t *table, dir string) (err error) {
+	f, err := os.OpenFile(t.file(dir), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	z, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	if t.Rows, err = copyOut(ctx, s.conn, *t, *s.tenant, z); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// copyOut copies a tenant's rows of a table. Every vector is written as one of the shared partition.
+func copyOut(ctx context.Context, conn *pgx.Conn, t table, tenant uuid.UUID, w io.Writer) (int64, error) {
+	columns, of := t.columns(), "tenant_id"
+	if t.Name == "tenants" {
+		of = "id"
+	}
+	if strings.HasPrefix(t.Name, "vectors_") {
+		columns = strings.Replace(columns, `"shard"`, store.SharedShard, 1)
+	}
+	// COPY takes no parameters; a UUID is hexadecimal digits.
+	tag, err := conn.PgConn().CopyTo(ctx, w, fmt.Sprintf(`COPY (SELECT %s FROM public.%s WHERE %s = '%s') TO STDOUT (FORMAT binary)`,
+		columns, pgx.Identifier{t.Name}.Sanitize(), of, tenant))
+	return tag.RowsAffected(), err
+}
