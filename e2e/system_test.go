@@ -38,6 +38,7 @@ func testUp(t *testing.T, p programs) {
 	data := localtest.Dir(t)
 	s := p.up(t, data, signInSettings(t)...)
 	t.Run("Examples", func(t *testing.T) { testExamples(t, s) })
+	t.Run("Tutorial", func(t *testing.T) { testTutorial(t, s) })
 	t.Run("Overview", func(t *testing.T) { testOverview(t, s) })
 	t.Run("MCP", func(t *testing.T) { testMCP(t, s) })
 	t.Run("Chat", func(t *testing.T) { testChat(t, s) })

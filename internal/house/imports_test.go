@@ -41,6 +41,7 @@ var house = map[string]kind{
 	"schema/api":  language,
 	"schema/wire": language,
 
+	"docs":       data,
 	"migrations": data,
 	"plans":      data,
 
@@ -74,6 +75,7 @@ var house = map[string]kind{
 	"internal/evaluate/...":  capability,
 	"internal/ingest/...":    capability,
 	"internal/llm/...":       capability,
+	"internal/manual":        capability,
 	"internal/parse/...":     capability,
 	"internal/receipt":       capability,
 	"internal/retrieval/...": capability,

@@ -1,5 +1,5 @@
 // Package httpapi serves the HTTP API under /v1: OpenAPI 3.1 at /openapi.json,
-// a page to read it at /docs, errors as application/problem+json, API keys,
+// a page to read it at /docs/api, errors as application/problem+json, API keys,
 // idempotency keys on POST and cursors on lists. It holds no state: what it
 // keeps and asks is behind the interfaces of ports.go.
 package httpapi
@@ -134,7 +134,7 @@ func New(o Options) http.Handler {
 	s.routeSignIns()
 	s.routePeopleSessions()
 
-	mux.HandleFunc("GET /docs", docsPage)
+	mux.HandleFunc("GET /docs/api", docsPage)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notServed(mux, w, r) })
@@ -161,7 +161,7 @@ func notServed(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(methods) == 0 {
-		writeProblem(w, http.StatusNotFound, "there is no "+cut(r.URL.Path, 200)+"; /docs lists what there is")
+		writeProblem(w, http.StatusNotFound, "there is no "+cut(r.URL.Path, 200)+"; /docs/api lists what there is")
 		return
 	}
 	allowed := strings.Join(methods, ", ")

@@ -122,7 +122,7 @@ function SignIn({ failure, onSignedIn }: { failure: Error | null; onSignedIn: (w
       )}
       <p className="quiet">
         <code>sluice up</code> prints a key when it starts; <code>sluice keys</code> makes others. The{" "}
-        <a href="/docs">API</a> has a page of its own.
+        <a href="/docs">documentation</a> has the rest.
       </p>
     </main>
   );

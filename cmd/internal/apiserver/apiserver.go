@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/cmd/internal/httpserver"
 	"github.com/sluice-rag/sluice/cmd/internal/mcpserver"
 	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
+	"github.com/sluice-rag/sluice/docs"
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
@@ -27,6 +28,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/httpapi"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/manual"
 	"github.com/sluice-rag/sluice/internal/receipt"
 	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/store"
@@ -156,7 +158,11 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Lacking:        func(ctx context.Context) string { return lacking(ctx, d.Store) },
 		PeopleSessions: people,
 	})
-	handler = web.Mount(mcpserver.Mount(handler, d.Version))
+	pages, err := manual.New(docs.Pages)
+	if err != nil {
+		return nil, err
+	}
+	handler = web.Mount(mcpserver.Mount(pages.Mount(handler), d.Version))
 	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) {
 		return s.serve(ctx, handler, []hearing{lookups.listen, workers.Listen}, stopping, cutShort)
