@@ -112,6 +112,10 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	lookups := newLookups(d.NATS, d.Remember, keys.ForgetTenant)
 	named := planAPI{catalogue, kept.PlanStore, kept.DocumentStore, lookups}
 	stopping := make(chan struct{})
+	pages, err := manual.New(docs.Pages)
+	if err != nil {
+		return nil, err
+	}
 	waiting, cutShort := context.WithCancel(context.WithoutCancel(ctx))
 	workers := bus.NewWorkers(d.NATS)
 	asked := questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, workers: workers, signer: d.Signer, plans: named, waiting: waiting}
@@ -158,10 +162,6 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Lacking:        func(ctx context.Context) string { return lacking(ctx, d.Store) },
 		PeopleSessions: people,
 	})
-	pages, err := manual.New(docs.Pages)
-	if err != nil {
-		return nil, err
-	}
 	handler = web.Mount(mcpserver.Mount(pages.Mount(handler), d.Version))
 	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) {
