@@ -45,6 +45,22 @@ func (a *administrator) address() (string, error) {
 	return address, nil
 }
 
+// source takes a snapshot of the database, or of one tenant of it, and its files in S3. The options lack where these are.
+func (a *administrator) source(ctx context.Context, files config.Blobs, o backups.SourceOptions) (*backups.Snapshot, error) {
+	var err error
+	if o.URL, err = a.address(); err != nil {
+		return nil, err
+	}
+	bucket, err := program.Bucket(files)
+	if err != nil {
+		return nil, err
+	}
+	if bucket != nil {
+		o.Objects = bucket
+	}
+	return backups.OpenSource(ctx, o)
+}
+
 type backupCreate struct {
 	Dir  string `arg:"" optional:"" help:"Where to: a directory that is not there yet, or that of a backup that was interrupted."`
 	To   string `placeholder:"DIR" help:"The same, as a flag."`
@@ -66,19 +82,7 @@ func (b *backupCreate) Run(ctx context.Context) (err error) {
 	if b.Jobs < 1 || b.Jobs > maxJobs {
 		return schema.Invalid("jobs", "%d is not between 1 and %d", b.Jobs, maxJobs)
 	}
-	address, err := b.address()
-	if err != nil {
-		return err
-	}
-	bucket, err := program.Bucket(b.Blobs)
-	if err != nil {
-		return err
-	}
-	options := backups.SourceOptions{URL: address, Tools: findTools(b.PostgresTools.PostgresTools), Jobs: b.Jobs}
-	if bucket != nil {
-		options.Objects = bucket
-	}
-	from, err := backups.OpenSource(ctx, options)
+	from, err := b.source(ctx, b.Blobs, backups.SourceOptions{Tools: findTools(b.PostgresTools.PostgresTools), Jobs: b.Jobs})
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/sluice-rag/sluice/cmd/internal/program"
 	"github.com/sluice-rag/sluice/internal/backup"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/store/backups"
@@ -21,19 +20,7 @@ type tenantsExport struct {
 }
 
 func (e *tenantsExport) Run(ctx context.Context) (err error) {
-	address, err := e.address()
-	if err != nil {
-		return err
-	}
-	bucket, err := program.Bucket(e.Blobs)
-	if err != nil {
-		return err
-	}
-	options := backups.SourceOptions{URL: address, Tenant: e.Tenant}
-	if bucket != nil {
-		options.Objects = bucket
-	}
-	from, err := backups.OpenSource(ctx, options)
+	from, err := e.source(ctx, e.Blobs, backups.SourceOptions{Tenant: e.Tenant})
 	if err != nil {
 		return err
 	}

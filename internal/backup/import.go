@@ -4,11 +4,7 @@ package backup
 
 import (
 	"context"
-	"encoding/hex"
-	"errors"
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -44,10 +40,6 @@ func Import(ctx context.Context, dir string, to Importer, tell func(string)) (Im
 	}
 	tell("loading rows")
 	return to.Import(ctx, m, filepath.Join(dir, databaseDir), func(sha256 []byte) (io.ReadCloser, error) {
-		f, err := os.Open(filepath.Join(dir, Object{Tenant: m.Tenants[0].ID, SHA256: sha256}.path()))
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("the export has no file %s: %w", hex.EncodeToString(sha256), schema.ErrNotFound)
-		}
-		return f, err
+		return openObject(dir, m.Tenants[0].ID, sha256)
 	})
 }

@@ -88,17 +88,22 @@ func Restore(ctx context.Context, dir string, to Target, tell func(string)) (Res
 	}
 	tell("storing files")
 	if r.Objects, err = to.PutObjects(ctx, func(tenant uuid.UUID, sha256 []byte) (io.ReadCloser, error) {
-		f, err := os.Open(filepath.Join(dir, Object{Tenant: tenant, SHA256: sha256}.path()))
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("the backup has no file %s of tenant %s: %w", hex.EncodeToString(sha256), tenant, schema.ErrNotFound)
-		}
-		return f, err
+		return openObject(dir, tenant, sha256)
 	}); err != nil {
 		return Restored{}, err
 	}
 	tell("comparing documents with their hashes")
 	r.Files, r.Damaged, err = to.CheckBytes(ctx)
 	return r, err
+}
+
+// openObject reads a file that was kept in S3.
+func openObject(dir string, tenant uuid.UUID, sha256 []byte) (io.ReadCloser, error) {
+	f, err := os.Open(filepath.Join(dir, Object{Tenant: tenant, SHA256: sha256}.path()))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("the backup has no file %s of tenant %s: %w", hex.EncodeToString(sha256), tenant, schema.ErrNotFound)
+	}
+	return f, err
 }
 
 // compare tells what is not as it was.

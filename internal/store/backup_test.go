@@ -50,7 +50,12 @@ func (f inS3) source(t *testing.T) *backups.Snapshot {
 
 func (f inS3) backUp(t *testing.T, dir string) backup.Manifest {
 	t.Helper()
-	from := f.source(t)
+	return create(t, dir, f.source(t))
+}
+
+// create writes what a source has into a directory, and closes the source.
+func create(t *testing.T, dir string, from *backups.Snapshot) backup.Manifest {
+	t.Helper()
 	m, err := backup.Create(t.Context(), dir, "test", from, func(string) {})
 	if err := errors.Join(err, from.Close(t.Context())); err != nil {
 		t.Fatal(err)

@@ -58,17 +58,14 @@ func (f *fixture) digests(t *testing.T, p schema.Principal) map[string]string {
 	return out
 }
 
-func (f inS3) export(t *testing.T, dir string) backup.Manifest {
+// export exports a tenant.
+func (f inS3) export(t *testing.T, tenant, dir string) backup.Manifest {
 	t.Helper()
-	from, err := backups.OpenSource(t.Context(), backups.SourceOptions{URL: adminURL(t, f.url), Objects: f.bucket, Tenant: "tenant-a"})
+	from, err := backups.OpenSource(t.Context(), backups.SourceOptions{URL: adminURL(t, f.url), Objects: f.bucket, Tenant: tenant})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := backup.Create(t.Context(), dir, "test", from, func(string) {})
-	if err := errors.Join(err, from.Close(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return create(t, dir, from)
 }
 
 // importInto adds the tenant in dir to the installation of f.
@@ -101,7 +98,7 @@ func TestTenantsMove(t *testing.T) {
 	execute(t, adminURL(t, f.url), `SET session_replication_role = replica; DELETE FROM blob_chunks WHERE data = '\x01';
 		DELETE FROM blobs WHERE bytes = 1; UPDATE api_keys SET scopes = '{operator,query}' WHERE tenant_id = '`+f.a.Tenant.String()+`' AND name = 'x'`)
 	dir := filepath.Join(t.TempDir(), "export")
-	m := f.export(t, dir)
+	m := f.export(t, "tenant-a", dir)
 	if m.Tenant != "tenant-a" || len(m.Tenants) != 1 || m.Objects.Files != 3 {
 		t.Fatalf("exported %+v, %+v", m.About, m.Objects)
 	}
@@ -172,15 +169,8 @@ func TestImportsAreOneTenants(t *testing.T) {
 	f.upload(t, f.b, f.foreign, text("b", "of b"))
 	dirs := map[string]string{}
 	for _, tenant := range []string{"tenant-a", "tenant-b"} {
-		from, err := backups.OpenSource(t.Context(), backups.SourceOptions{URL: adminURL(t, f.url), Objects: f.bucket, Tenant: tenant})
-		if err != nil {
-			t.Fatal(err)
-		}
 		dirs[tenant] = filepath.Join(t.TempDir(), tenant)
-		_, err = backup.Create(t.Context(), dirs[tenant], "test", from, func(string) {})
-		if err := errors.Join(err, from.Close(t.Context())); err != nil {
-			t.Fatal(err)
-		}
+		f.export(t, tenant, dirs[tenant])
 	}
 	m, err := backup.Read(dirs["tenant-a"])
 	if err != nil {

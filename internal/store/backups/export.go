@@ -39,6 +39,16 @@ type table struct {
 // file has the rows, compressed.
 func (t table) file(dir string) string { return filepath.Join(dir, t.Name+".copy.gz") }
 
+func (t table) sanitized() string { return pgx.Identifier{"public", t.Name}.Sanitize() }
+
+// tenantColumn has the id of the tenant whose row it is.
+func (t table) tenantColumn() string {
+	if t.Name == "tenants" {
+		return "id"
+	}
+	return "tenant_id"
+}
+
 func (t table) columns() string {
 	names := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -136,15 +146,12 @@ func (s *Snapshot) writeRows(ctx context.Context, t *table, dir string) (err err
 
 // copyOut copies a tenant's rows of a table. Every vector is written as one of the shared partition.
 func copyOut(ctx context.Context, conn *pgx.Conn, t table, tenant uuid.UUID, w io.Writer) (int64, error) {
-	columns, of := t.columns(), "tenant_id"
-	if t.Name == "tenants" {
-		of = "id"
-	}
+	columns := t.columns()
 	if strings.HasPrefix(t.Name, "vectors_") {
 		columns = strings.Replace(columns, `"shard"`, store.SharedShard, 1)
 	}
 	// COPY takes no parameters; a UUID is hexadecimal digits.
-	tag, err := conn.PgConn().CopyTo(ctx, w, fmt.Sprintf(`COPY (SELECT %s FROM public.%s WHERE %s = '%s') TO STDOUT (FORMAT binary)`,
-		columns, pgx.Identifier{t.Name}.Sanitize(), of, tenant))
+	tag, err := conn.PgConn().CopyTo(ctx, w, fmt.Sprintf(`COPY (SELECT %s FROM %s WHERE %s = '%s') TO STDOUT (FORMAT binary)`,
+		columns, t.sanitized(), t.tenantColumn(), tenant))
 	return tag.RowsAffected(), err
 }

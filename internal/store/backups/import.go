@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +21,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/backup"
-	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/blobs"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -60,7 +59,6 @@ FROM pg_roles WHERE rolname = current_user`
 	mapSpaceSQL   = `INSERT INTO imported_spaces VALUES ($1, $2)`
 	revokedSQL    = `SELECT count(*) FROM public.api_keys WHERE tenant_id = $1 AND 'operator' = ANY (scopes)`
 	inObjectsSQL  = `SELECT sha256, bytes FROM imported_rows WHERE object IS NOT NULL ORDER BY sha256`
-	addChunkSQL   = `INSERT INTO public.blob_chunks (tenant_id, sha256, ordinal, data) VALUES ($1, $2, $3, $4)`
 	countFilesSQL = `SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM public.blobs WHERE tenant_id = $1`
 	// Chunks of a file are hashed as one text of bytes, which has at most schema.MaxUpload.
 	damagedSQL = `
@@ -245,47 +243,18 @@ func (l *loading) mapSpaces(ctx context.Context, tx pgx.Tx) error {
 
 // load loads the rows of a table, all of which have to be the tenant's.
 func (l *loading) load(ctx context.Context, tx pgx.Tx, t table) error {
-	name, into := pgx.Identifier{"public", t.Name}.Sanitize(), pgx.Identifier{"public", t.Name}.Sanitize()
-	replaced := changed(t)
-	if len(replaced) > 0 {
-		into = "imported_rows"
-		if _, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE imported_rows ON COMMIT DROP AS SELECT `+t.columns()+` FROM `+name+` LIMIT 0`); err != nil {
-			return err
+	load := l.loadAs
+	if replaced := changed(t); len(replaced) > 0 {
+		load = func(ctx context.Context, tx pgx.Tx, t table) (int64, error) {
+			return l.loadChanged(ctx, tx, t, replaced)
 		}
 	}
-	n, err := l.copyIn(ctx, tx.Conn(), t, into)
+	n, err := load(ctx, tx, t)
 	if err != nil {
 		return err
 	}
-	if len(replaced) > 0 {
-		var args []any
-		if t.Name == "tenants" {
-			args = append(args, l.name)
-		}
-		values := make([]string, len(t.Columns))
-		for i, c := range t.Columns {
-			if values[i] = replaced[c]; values[i] == "" {
-				values[i] = pgx.Identifier{c}.Sanitize()
-			}
-		}
-		if t.Name == "blobs" {
-			if err := l.addObjects(ctx, tx); err != nil {
-				return err
-			}
-		}
-		if _, err := tx.Exec(ctx, `INSERT INTO `+name+` (`+t.columns()+`) SELECT `+strings.Join(values, ", ")+` FROM imported_rows`, args...); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, `DROP TABLE imported_rows`); err != nil {
-			return err
-		}
-	}
 	var own int64
-	of := "tenant_id"
-	if t.Name == "tenants" {
-		of = "id"
-	}
-	if err := tx.QueryRow(ctx, `SELECT count(*) FROM `+name+` WHERE `+of+` = $1`, l.tenant).Scan(&own); err != nil {
+	if err := tx.QueryRow(ctx, `SELECT count(*) FROM `+t.sanitized()+` WHERE `+t.tenantColumn()+` = $1`, l.tenant).Scan(&own); err != nil {
 		return err
 	}
 	if n != t.Rows || own != n {
@@ -295,6 +264,42 @@ func (l *loading) load(ctx context.Context, tx pgx.Tx, t table) error {
 		l.importer.options.Tell(fmt.Sprintf("loaded %d rows of %s", n, t.Name))
 	}
 	return nil
+}
+
+// loadAs loads rows as they are.
+func (l *loading) loadAs(ctx context.Context, tx pgx.Tx, t table) (int64, error) {
+	return l.copyIn(ctx, tx.Conn(), t, t.sanitized())
+}
+
+// loadChanged loads rows with other values in some columns.
+func (l *loading) loadChanged(ctx context.Context, tx pgx.Tx, t table, replaced map[string]string) (int64, error) {
+	if _, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE imported_rows ON COMMIT DROP AS SELECT `+t.columns()+` FROM `+t.sanitized()+` LIMIT 0`); err != nil {
+		return 0, err
+	}
+	n, err := l.copyIn(ctx, tx.Conn(), t, "imported_rows")
+	if err != nil {
+		return 0, err
+	}
+	var args []any
+	switch t.Name {
+	case "tenants":
+		args = append(args, l.name)
+	case "blobs":
+		if err := l.addObjects(ctx, tx); err != nil {
+			return 0, err
+		}
+	}
+	values := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		if values[i] = replaced[c]; values[i] == "" {
+			values[i] = pgx.Identifier{c}.Sanitize()
+		}
+	}
+	if _, err := tx.Exec(ctx, `INSERT INTO `+t.sanitized()+` (`+t.columns()+`) SELECT `+strings.Join(values, ", ")+` FROM imported_rows`, args...); err != nil {
+		return 0, err
+	}
+	_, err = tx.Exec(ctx, `DROP TABLE imported_rows`)
+	return n, err
 }
 
 func (l *loading) copyIn(ctx context.Context, conn *pgx.Conn, t table, into string) (_ int64, err error) {
@@ -341,23 +346,5 @@ func (l *loading) addObject(ctx context.Context, tx pgx.Tx, sum []byte) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	hash, chunk := sha256.New(), make([]byte, documents.ChunkBytes)
-	for ordinal := 0; ; ordinal++ {
-		n, err := io.ReadFull(r, chunk)
-		if n > 0 {
-			hash.Write(chunk[:n])
-			if _, err := tx.Exec(ctx, addChunkSQL, l.tenant, sum, ordinal, chunk[:n]); err != nil {
-				return err
-			}
-		}
-		switch {
-		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-			if !bytes.Equal(hash.Sum(nil), sum) {
-				return fmt.Errorf("its bytes have the SHA-256 %x: %w", hash.Sum(nil), schema.ErrConflict)
-			}
-			return nil
-		case err != nil:
-			return err
-		}
-	}
+	return blobs.WriteChunks(ctx, tx, l.tenant, sum, r)
 }

@@ -72,26 +72,35 @@ func (s *BlobStore) putChunks(ctx context.Context, o store.Object, open func(sto
 		if _, err := tx.Exec(ctx, dropChunksSQL, o.Tenant, o.SHA256); err != nil {
 			return err
 		}
-		sum := sha256.New()
-		chunk := make([]byte, documents.ChunkBytes)
-		for ordinal := 0; ; ordinal++ {
-			n, err := io.ReadFull(from, chunk)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-				return err
-			}
-			sum.Write(chunk[:n])
-			if _, err := tx.Exec(ctx, keepChunkSQL, o.Tenant, o.SHA256, ordinal, chunk[:n]); err != nil {
-				return err
-			}
-		}
-		if got := sum.Sum(nil); string(got) != string(o.SHA256) {
-			return fmt.Errorf("its SHA-256 is %x: %w", got, schema.ErrConflict)
+		if err := WriteChunks(ctx, tx, o.Tenant, o.SHA256, from); err != nil {
+			return err
 		}
 		_, err = tx.Exec(ctx, intoPostgresSQL, o.Tenant, o.SHA256, o.ID)
 		return err
 	})
 	return store.Wrap(err, "store blob %x", o.SHA256)
+}
+
+// WriteChunks writes the bytes of a blob as its chunks; bytes with another SHA-256 are
+// schema.ErrConflict.
+func WriteChunks(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, sha []byte, from io.Reader) error {
+	sum := sha256.New()
+	chunk := make([]byte, documents.ChunkBytes)
+	for ordinal := 0; ; ordinal++ {
+		n, err := io.ReadFull(from, chunk)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return err
+		}
+		sum.Write(chunk[:n])
+		if _, err := tx.Exec(ctx, keepChunkSQL, tenant, sha, ordinal, chunk[:n]); err != nil {
+			return err
+		}
+	}
+	if got := sum.Sum(nil); string(got) != string(sha) {
+		return fmt.Errorf("its SHA-256 is %x: %w", got, schema.ErrConflict)
+	}
+	return nil
 }
