@@ -36,7 +36,7 @@ LESS_IN := ./cmd/internal/apiserver
 # is the only limit that tests wait with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -parallel 4 -timeout 30m
 
-.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos upgrade drill compose-test clean
+.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos upgrade drill compose-test kube-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,6 +104,10 @@ chaos: setup ## several of each program on clusters, while a seed decides what i
 compose-test: setup build ## run docker-compose.yml on a container engine with stand-in base images, under load and faults: 10 minutes, or TEST=whole
 	@tools/setup engine
 	COMPOSE_TEST='$(filter whole,$(TEST))' CGO_ENABLED=1 go test -tags compose,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestCompose$$' ./e2e
+
+kube-test: setup build ## install the chart in a Kubernetes of one node that is built and run here, with stand-in images, and harm it under load: 20 minutes
+	@tools/setup engine kube
+	CGO_ENABLED=1 go test -tags kube,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestKube$$' ./e2e
 
 upgrade: setup ## run the programs of the version before (deploy/previous) and these side by side on one database: minutes, most of them to build
 	CGO_ENABLED=1 go test -tags upgrade,$(TAGS) -count=1 -timeout 60m -v -run '^TestUpgrade$$' ./e2e

@@ -38,18 +38,6 @@ func (c *composition) faults(whole bool) []composeFault {
 	)
 }
 
-// without does something that takes the API server away for a while.
-func (l *load) without(do func()) {
-	set := func(away bool) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.away = away
-	}
-	set(true)
-	defer set(false)
-	do()
-}
-
 // killPrograms crashes each process of ours, and returns when all are healthy again.
 func killPrograms(t *testing.T, c *composition, l *load) {
 	l.without(func() {

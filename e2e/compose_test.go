@@ -7,14 +7,11 @@ package e2e
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -27,8 +24,6 @@ import (
 	"time"
 
 	"github.com/sluice-rag/sluice/internal/waittest"
-	"github.com/sluice-rag/sluice/schema"
-	"github.com/sluice-rag/sluice/schema/api"
 )
 
 // several are how many containers of a program there are.
@@ -64,7 +59,7 @@ func TestCompose(t *testing.T) {
 	l.finish(t)
 	c.memory(t)
 	nothingLeft(t, c.databaseURL(t), l)
-	c.sameContent(t, articles)
+	sameContent(t, c.server, articles)
 	c.nothingRestarts(t)
 }
 
@@ -116,18 +111,10 @@ func (c *composition) setting(name string) string {
 	return ""
 }
 
-// script runs one of tools/containers, shows what it says, and returns what it prints.
+// script runs one of tools/containers, with settings of the project once there are some.
 func (c *composition) script(t *testing.T, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(c.repository, "tools", "containers", name), args...) // also when the test has ended
-	cmd.Env = c.env                                                                        // of this process, until there are settings
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, os.Stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("tools/containers/%s %s: %v\n%s", name, strings.Join(args, " "), err, out.Bytes())
-	}
-	t.Logf("tools/containers/%s\n%s", name, out.Bytes())
-	return out.String()
+	return containersScript(t, c.repository, c.env, name, args...)
 }
 
 func (c *composition) command(t *testing.T, name string, args ...string) (string, error) {
@@ -298,38 +285,5 @@ func (c *composition) nothingRestarts(t *testing.T) {
 		if s.RestartCount > 10 && s.service() != "migrate" {
 			t.Errorf("%s was started again %d times", s.Name, s.RestartCount)
 		}
-	}
-}
-
-// sameContent demands that each document's bytes are those that were sent, and that it has one version.
-func (c *composition) sameContent(t *testing.T, articles []article) {
-	t.Helper()
-	have := map[string]schema.Document{}
-	for cursor := ""; ; {
-		page := as[api.Page[schema.Document]](t, c.server.call(t, http.MethodGet, "/v1/collections/"+crowded+"/documents?limit=200&cursor="+url.QueryEscape(cursor), nil).want(t, http.StatusOK))
-		for _, d := range page.Items {
-			if _, twice := have[d.ExternalID]; twice {
-				t.Errorf("document %s is there twice", d.ExternalID)
-			}
-			have[d.ExternalID] = d
-		}
-		if cursor = page.Next; cursor == "" {
-			break
-		}
-	}
-	for _, a := range articles {
-		d, ok := have[a.ID]
-		if !ok {
-			t.Errorf("document %s is not there", a.ID)
-			continue
-		}
-		got := sha256.Sum256(c.server.call(t, http.MethodGet, "/v1/documents/"+d.ID.String()+"/content", nil).want(t, http.StatusOK).body)
-		want := sha256.Sum256([]byte(a.Text))
-		if got != want {
-			t.Errorf("document %s has the bytes %s, want %s", a.ID, hex.EncodeToString(got[:]), hex.EncodeToString(want[:]))
-		}
-	}
-	if len(have) != len(articles) {
-		t.Errorf("%d documents, want %d", len(have), len(articles))
 	}
 }

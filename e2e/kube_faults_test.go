@@ -1,0 +1,206 @@
+//go:build kube
+
+package e2e
+
+// This file is what `make kube-test` does to the chart's pods.
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/sluice-rag/sluice/internal/waittest"
+)
+
+// kubeFault is something that happens to the installation.
+type kubeFault struct {
+	name string
+	do   func(t *testing.T, k *kube, l *load)
+}
+
+var kubeFaults = []kubeFault{
+	{"a pod of each kind killed from outside, in turn", killEach},
+	{"a pod of each kind deleted, in turn", deleteEach},
+	{"pods evicted, as far as the budgets let", evict},
+	{"upgraded to another tag of the same images", upgrade},
+	{"an upgrade whose migration fails", failingMigration},
+	{"an upgrade whose programs end, rolled back", rollBack},
+	{"scaled up and down", scale},
+}
+
+// killEach crashes the containers of one pod of each kind; the kubelet starts them again.
+func killEach(t *testing.T, k *kube, l *load) {
+	l.without(func() {
+		for _, component := range components {
+			victim := k.pods(t, component)[0]
+			killProcesses(t, victim)
+			waittest.Until(t, func() string {
+				for _, p := range k.pods(t, component) {
+					if p.Metadata.UID == victim.Metadata.UID && p.restarts() > victim.restarts() && p.ready() {
+						return ""
+					}
+				}
+				return victim.Metadata.Name + " is not back"
+			})
+		}
+	})
+}
+
+// killProcesses kills what runs in a pod, but for the process that holds its namespaces.
+func killProcesses(t *testing.T, p pod) {
+	t.Helper()
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed := 0
+	for _, file := range groups {
+		group, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(group), "/pod"+p.Metadata.UID+"/") {
+			continue // of another pod, or gone
+		}
+		name, err := os.ReadFile(filepath.Join(filepath.Dir(file), "comm"))
+		if err != nil || strings.TrimSpace(string(name)) == "pause" {
+			continue
+		}
+		number, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Kill(number, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+			t.Fatalf("killing a process of %s: %v", p.Metadata.Name, err)
+		}
+		killed++
+	}
+	if killed == 0 {
+		t.Fatalf("%s has no processes", p.Metadata.Name)
+	}
+}
+
+// deleteEach deletes one pod of each kind, as an operator may.
+func deleteEach(t *testing.T, k *kube, _ *load) {
+	for _, component := range components {
+		k.kubectl(t, "delete", "pod", k.pods(t, component)[0].Metadata.Name, "--wait")
+		k.ready(t)
+	}
+}
+
+// evict asks for the eviction of both pods of each program, as a node that is drained does: the second may not go before
+// the first is replaced.
+func evict(t *testing.T, k *kube, _ *load) {
+	for _, component := range []string{"serve", "query-worker"} {
+		pods := k.pods(t, component)
+		if len(pods) != 2 {
+			t.Fatalf("there are %d pods of %s, want 2", len(pods), component)
+		}
+		if err := k.evict(pods[0]); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.evict(pods[1]); err == nil || !strings.Contains(err.Error(), "disruption budget") {
+			t.Fatalf("the eviction of the only pod that is left of %s: %v; want that the budget is named", component, err)
+		}
+		waittest.Until(t, func() string {
+			if err := k.evict(pods[1]); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		k.ready(t)
+	}
+}
+
+func (k *kube) evict(p pod) error {
+	body := fmt.Sprintf(`{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":%q,"namespace":"rag"}}`, p.Metadata.Name)
+	_, err := k.command(body, "kubectl", "create", "--raw", "/api/v1/namespaces/rag/pods/"+p.Metadata.Name+"/eviction", "-f", "-")
+	return err
+}
+
+// of demands that every pod of the programs has the images of a version.
+func (k *kube) of(t *testing.T, version string) {
+	t.Helper()
+	for _, component := range components[:5] {
+		for _, p := range k.pods(t, component) {
+			if image := p.Spec.Containers[0].Image; !strings.HasSuffix(image, ":"+version) {
+				t.Errorf("%s has the image %s, want %s", p.Metadata.Name, image, version)
+			}
+		}
+	}
+}
+
+// names of all pods of the programs.
+func (k *kube) names(t *testing.T) (names []string) {
+	t.Helper()
+	for _, component := range components[:5] {
+		for _, p := range k.pods(t, component) {
+			names = append(names, p.Metadata.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func upgrade(t *testing.T, k *kube, _ *load) {
+	if err := k.helm(t, "upgrade", "--set", "image.tag="+next); err != nil {
+		t.Fatal(err)
+	}
+	k.ready(t)
+	k.of(t, next)
+}
+
+// failingMigration demands that nothing is replaced by a version whose migration fails.
+func failingMigration(t *testing.T, k *kube, _ *load) {
+	before := k.names(t)
+	if err := k.helm(t, "upgrade", "--set", "image.tag="+faulty, "--timeout", "10m"); err == nil || !strings.Contains(err.Error(), "pre-upgrade hooks failed") {
+		t.Fatalf("an upgrade whose migration fails: %v", err)
+	}
+	if after := k.names(t); !slices.Equal(before, after) {
+		t.Errorf("the pods are %v, and were %v", after, before)
+	}
+	k.of(t, next)
+}
+
+// rollBack upgrades to a version whose API server ends at once. Of the pods that serve none goes before another is ready.
+func rollBack(t *testing.T, k *kube, _ *load) {
+	served := k.pods(t, "serve")
+	if err := k.helm(t, "upgrade", "--set", "image.tag="+broken); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Until(t, func() string {
+		for _, p := range k.pods(t, "serve") {
+			if strings.HasSuffix(p.Spec.Containers[0].Image, ":"+broken) && p.restarts() > 0 {
+				return ""
+			}
+		}
+		return "no pod of the version that ends was started again"
+	})
+	for _, before := range served {
+		if !slices.ContainsFunc(k.pods(t, "serve"), func(p pod) bool { return p.Metadata.UID == before.Metadata.UID && p.ready() }) {
+			t.Errorf("%s does not serve any more", before.Metadata.Name)
+		}
+	}
+	revision := k.must(t, "helm", "history", "sluice", "-n", "rag", "-o", "json")
+	t.Logf("helm history: %s", revision)
+	k.must(t, "helm", "rollback", "sluice", "-n", "rag")
+	k.ready(t)
+	k.of(t, next)
+}
+
+// scale changes the numbers of pods, by hand.
+func scale(t *testing.T, k *kube, _ *load) {
+	for _, n := range []string{"4", "1"} {
+		if err := k.helm(t, "upgrade", "--set", "image.tag="+next, "--set", "ingestWorker.replicas="+n, "--set", "queryWorker.replicas="+n,
+			"--set", "gpuSegmenter.replicas="+n); err != nil {
+			t.Fatal(err)
+		}
+		k.ready(t)
+		if got := strconv.Itoa(len(k.pods(t, "ingest-worker"))); got != n {
+			t.Errorf("there are %s pods of ingest-worker, want %s", got, n)
+		}
+	}
+}

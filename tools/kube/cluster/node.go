@@ -1,0 +1,225 @@
+package main
+
+// This file is the first process of the node's namespaces: it starts the others, and ends when one of them does.
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// patience is how long one program may take until it answers.
+const patience = 5 * time.Minute
+
+// node is a cluster that is being started.
+type node struct {
+	programs, dir string
+	ended         chan error
+}
+
+func runNode(programs, dir string) error {
+	// Until the machine has made the link.
+	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+		return fmt.Errorf("waiting for the network: %w", err)
+	}
+	n := &node{programs: programs, dir: dir, ended: make(chan error, 16)}
+	if err := n.mount(); err != nil {
+		return err
+	}
+	if err := n.network(); err != nil {
+		return err
+	}
+	if err := n.start(); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	return <-n.ended
+}
+
+// mount hides from the machine what is mounted for pods, and from the node what the machine has at the same paths.
+func (n *node) mount() error {
+	for _, dir := range []string{"/run/containerd", "/run/netns", "/var/lib/kubelet", "/var/log/containers"} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	for _, args := range []string{
+		"--make-rslave /",
+		"--make-rshared /",
+		"-t proc proc /proc",
+		"-t tmpfs tmpfs /run/containerd",
+		"-t tmpfs tmpfs /run/netns",
+		"-t tmpfs tmpfs /var/log/containers",
+		"--bind " + filepath.Join(n.dir, "kubelet") + " /var/lib/kubelet",
+		"--make-shared /var/lib/kubelet",
+		"--make-shared /run/netns",
+	} {
+		if err := command("mount", strings.Fields(args)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *node) network() error {
+	for _, args := range []string{
+		"link set lo up",
+		"address add " + nodeAddress + "/30 dev node",
+		"link set node up",
+		"route add default via " + machineAddress,
+	} {
+		if err := command("ip", strings.Fields(args)...); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644)
+}
+
+// start starts one program after the other, each when those that it needs answer.
+func (n *node) start() error {
+	file := func(name string) string { return filepath.Join(n.dir, name) }
+	pki := func(name string) string { return filepath.Join(n.dir, "pki", name) }
+	kubectl := func(args ...string) func() error {
+		return func() error {
+			return command(filepath.Join(n.programs, "kubectl"), append([]string{"--kubeconfig", file("admin.kubeconfig"), "--request-timeout", "10s"}, args...)...)
+		}
+	}
+	client, err := n.client()
+	if err != nil {
+		return err
+	}
+	steps := []struct {
+		program string
+		args    []string
+		answers func() error
+	}{
+		{"etcd", []string{"--data-dir", file("etcd"), "--unsafe-no-fsync", "--log-level", "warn"}, get(http.DefaultClient, "http://127.0.0.1:2379/health")},
+		{"kube-apiserver", []string{
+			"--etcd-servers=http://127.0.0.1:2379", "--advertise-address=" + nodeAddress, "--service-cluster-ip-range=" + serviceRange,
+			"--tls-cert-file=" + pki("api-server.crt"), "--tls-private-key-file=" + pki("api-server.key"), "--client-ca-file=" + pki("ca.crt"),
+			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file=" + pki("service-account.key"),
+			"--service-account-key-file=" + pki("service-account.key"),
+			"--kubelet-client-certificate=" + pki("api-server-client.crt"), "--kubelet-client-key=" + pki("api-server-client.key"),
+			"--kubelet-preferred-address-types=InternalIP",
+			"--requestheader-client-ca-file=" + pki("ca.crt"), "--requestheader-allowed-names=front-proxy", "--requestheader-username-headers=X-Remote-User",
+			"--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+			"--proxy-client-cert-file=" + pki("front-proxy.crt"), "--proxy-client-key-file=" + pki("front-proxy.key"),
+		}, get(client, "https://"+nodeAddress+":6443/readyz")},
+		{"kube-controller-manager", []string{
+			"--kubeconfig=" + file("controller-manager.kubeconfig"), "--authentication-kubeconfig=" + file("controller-manager.kubeconfig"),
+			"--authorization-kubeconfig=" + file("controller-manager.kubeconfig"), "--use-service-account-credentials", "--leader-elect=false",
+			"--service-account-private-key-file=" + pki("service-account.key"), "--root-ca-file=" + pki("ca.crt"), "--horizontal-pod-autoscaler-sync-period=5s",
+		}, nil},
+		{"kube-scheduler", []string{"--kubeconfig=" + file("scheduler.kubeconfig"), "--authentication-kubeconfig=" + file("scheduler.kubeconfig"),
+			"--authorization-kubeconfig=" + file("scheduler.kubeconfig"), "--leader-elect=false"}, nil},
+		{"containerd", []string{"--config", file("containerd.toml")}, socket(file("containerd.sock"))},
+		{"coredns", []string{"-conf", file("Corefile")}, nil},
+		{"kube-proxy", []string{"--config=" + file("kube-proxy.yaml")}, get(http.DefaultClient, "http://127.0.0.1:10256/livez")},
+		{"kubelet", []string{"--config=" + file("kubelet.yaml"), "--kubeconfig=" + file("kubelet.kubeconfig"), "--hostname-override=" + nodeName,
+			"--node-ip=" + nodeAddress, "--cert-dir=" + file("kubelet/pki")}, kubectl("wait", "--for=condition=Ready", "node/"+nodeName, "--timeout=1s")},
+	}
+	for _, step := range steps {
+		if err := n.program(step.program, step.args...); err != nil {
+			return err
+		}
+		if step.answers != nil {
+			if err := n.until(step.program, step.answers); err != nil {
+				return err
+			}
+		}
+		if step.program == "kube-apiserver" { // rights of CoreDNS, before it asks
+			if err := n.until("kubectl", kubectl("apply", "-f", file("dns.yaml"))); err != nil {
+				return err
+			}
+		}
+	}
+	return n.until("kubectl", kubectl("apply", "-f", file("volumes.yaml")))
+}
+
+// program starts one, whose output goes to a log of its own. That it ends ends the node.
+func (n *node) program(name string, args ...string) error {
+	log, err := os.Create(filepath.Join(n.dir, "log", name+".log"))
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(n.programs, name)
+	if _, err := os.Stat(path); err != nil {
+		path = name
+	}
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, n.dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", name, err)
+	}
+	go func() {
+		err := cmd.Wait()
+		n.ended <- fmt.Errorf("%s ended, its log is %s: %v", name, log.Name(), err)
+	}()
+	return nil
+}
+
+// until asks until a program answers.
+func (n *node) until(name string, answers func() error) error {
+	end := time.Now().Add(patience)
+	for {
+		err := answers()
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s does not answer: %w", name, err)
+		}
+		select {
+		case err := <-n.ended:
+			return err
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+}
+
+// client is one for the API server.
+func (n *node) client() (*http.Client, error) {
+	authority, err := os.ReadFile(filepath.Join(n.dir, "pki", "ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority)
+	own, err := tls.LoadX509KeyPair(filepath.Join(n.dir, "pki", "admin.crt"), filepath.Join(n.dir, "pki", "admin.key"))
+	if err != nil {
+		return nil, err
+	}
+	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{own}}}}, nil
+}
+
+func get(client *http.Client, url string) func() error {
+	return func() error {
+		response, err := client.Get(url)
+		if err != nil {
+			return err
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return errors.New(response.Status)
+		}
+		return nil
+	}
+}
+
+func socket(path string) func() error {
+	return func() error {
+		_, err := os.Stat(path)
+		return err
+	}
+}
