@@ -156,7 +156,7 @@ func upgrade(t *testing.T, k *kube, _ *load) {
 // failingMigration demands that nothing is replaced by a version whose migration fails.
 func failingMigration(t *testing.T, k *kube, _ *load) {
 	before := k.names(t)
-	if err := k.helm(t, "upgrade", "--set", "image.tag="+faulty, "--timeout", "10m"); err == nil || !strings.Contains(err.Error(), "pre-upgrade hooks failed") {
+	if err := k.helm(t, "upgrade", "--set", "image.tag="+faulty, "--set", "migrate.backoffLimit=1", "--timeout", "10m"); err == nil || !strings.Contains(err.Error(), "pre-upgrade hooks failed") {
 		t.Fatalf("an upgrade whose migration fails: %v", err)
 	}
 	if after := k.names(t); !slices.Equal(before, after) {

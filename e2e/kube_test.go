@@ -118,7 +118,7 @@ func (k *kube) kubectl(t *testing.T, args ...string) string {
 // stand-ins for images of others, which the chart names.
 func (k *kube) others(t *testing.T) (images []string) {
 	t.Helper()
-	rendered := k.must(t, "helm", "template", "sluice", "deploy/chart")
+	rendered := k.must(t, "helm", "template", "sluice", "deploy/chart", "--validate") // for the version of the cluster
 	for line := range strings.Lines(rendered) {
 		image, ok := strings.CutPrefix(strings.TrimSpace(line), "image: ")
 		if ok && !strings.HasPrefix(image, "sluice/") && !slices.Contains(images, image) {
