@@ -5,6 +5,7 @@ package e2e
 // This file is what `make kube-test` does to the chart's pods.
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -145,12 +146,28 @@ func (k *kube) names(t *testing.T) (names []string) {
 	return names
 }
 
+// upgrade demands that another version replaces the programs and leaves their servers alone.
 func upgrade(t *testing.T, k *kube, _ *load) {
+	servers := k.servers(t)
 	if err := k.helm(t, "upgrade", "--set", "image.tag="+next); err != nil {
 		t.Fatal(err)
 	}
 	k.ready(t)
 	k.of(t, next)
+	if now := k.servers(t); !slices.Equal(servers, now) {
+		t.Errorf("the pods of servers are %v, and were %v", now, servers)
+	}
+}
+
+// servers are the pods of those of others.
+func (k *kube) servers(t *testing.T) (uids []string) {
+	t.Helper()
+	for _, component := range components[5:] {
+		for _, p := range k.pods(t, component) {
+			uids = append(uids, p.Metadata.UID)
+		}
+	}
+	return uids
 }
 
 // failingMigration demands that nothing is replaced by a version whose migration fails.
@@ -184,11 +201,28 @@ func rollBack(t *testing.T, k *kube, _ *load) {
 			t.Errorf("%s does not serve any more", before.Metadata.Name)
 		}
 	}
-	revision := k.must(t, "helm", "history", "sluice", "-n", "rag", "-o", "json")
-	t.Logf("helm history: %s", revision)
-	k.must(t, "helm", "rollback", "sluice", "-n", "rag")
+	k.must(t, "helm", "rollback", "sluice", k.lastGood(t), "-n", "rag")
 	k.ready(t)
 	k.of(t, next)
+}
+
+// lastGood is the last revision before this one that was not a failure. Without one, helm would take the failed upgrade.
+func (k *kube) lastGood(t *testing.T) string {
+	t.Helper()
+	var history []struct {
+		Revision int
+		Status   string
+	}
+	if err := json.Unmarshal([]byte(k.must(t, "helm", "history", "sluice", "-n", "rag", "-o", "json")), &history); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range slices.Backward(history) {
+		if r.Status == "superseded" {
+			return strconv.Itoa(r.Revision)
+		}
+	}
+	t.Fatalf("no revision is to go back to: %v", history)
+	return ""
 }
 
 // scale changes the numbers of pods, by hand.

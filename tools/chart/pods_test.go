@@ -4,6 +4,7 @@ package chart
 
 import (
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -155,6 +156,30 @@ func TestProbesTellBusyFromDead(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Another version of Sluice replaces its programs alone: a label that changes would restart the servers, too.
+func TestUpgradesRestartNoServer(t *testing.T) {
+	pods := func(tag string) map[string]any {
+		in, err := render(t, values(t, "image: {tag: "+tag+"}"), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		templates := map[string]any{}
+		for _, o := range append(in.of("Deployment"), in.of("StatefulSet")...) {
+			templates[o.component()] = at[any](o, "spec", "template")
+		}
+		return templates
+	}
+	before, after := pods("1.0.0"), pods("1.1.0")
+	for _, server := range []string{"postgres", "nats", "temporal"} {
+		if before[server] == nil || !reflect.DeepEqual(before[server], after[server]) {
+			t.Errorf("%s: the pods of another version of Sluice are %v, and were %v", server, after[server], before[server])
+		}
+	}
+	if reflect.DeepEqual(before["serve"], after["serve"]) {
+		t.Error("serve: the pods are the same in another version")
+	}
 }
 
 // TestPodsStopInTheirTime: a program has 25 seconds, and what Kubernetes does before counts as well.
