@@ -107,7 +107,8 @@ compose-test: setup build ## run docker-compose.yml on a container engine with s
 
 kube-test: setup build ## install the chart in a Kubernetes of one node that is built and run here, with stand-in images, and harm it under load: 20 minutes
 	@tools/setup engine kube
-	CGO_ENABLED=1 go test -tags kube,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestKube$$' ./e2e
+	@trap 'tools/containers/engine stop' EXIT; trap 'exit 130' INT TERM; \
+		CGO_ENABLED=1 go test -tags kube,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestKube$$' ./e2e
 
 upgrade: setup ## run the programs of the version before (deploy/previous) and these side by side on one database: minutes, most of them to build
 	CGO_ENABLED=1 go test -tags upgrade,$(TAGS) -count=1 -timeout 60m -v -run '^TestUpgrade$$' ./e2e
