@@ -29,7 +29,7 @@ var kubeFaults = []kubeFault{
 	{"a pod of each kind killed from outside, in turn", killEach},
 	{"a pod of each kind deleted, in turn", deleteEach},
 	{"pods evicted, as far as the budgets let", evict},
-	{"upgraded to another tag of the same images", upgrade},
+	{"upgraded to another tag of the same images", upgradeChart},
 	{"an upgrade whose migration fails", failingMigration},
 	{"an upgrade whose programs end, rolled back", rollBack},
 	{"scaled up and down", scale},
@@ -146,8 +146,8 @@ func (k *kube) names(t *testing.T) (names []string) {
 	return names
 }
 
-// upgrade demands that another version replaces the programs and leaves their servers alone.
-func upgrade(t *testing.T, k *kube, _ *load) {
+// upgradeChart demands that another version replaces the programs and leaves their servers alone.
+func upgradeChart(t *testing.T, k *kube, _ *load) {
 	servers := k.servers(t)
 	if err := k.helm(t, "upgrade", "--set", "image.tag="+next); err != nil {
 		t.Fatal(err)
