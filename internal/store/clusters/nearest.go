@@ -33,12 +33,13 @@ JOIN spaces s ON s.id = CASE WHEN c.generation = $3 THEN c.space_id ELSE (
     SELECT g.space_id FROM generations g WHERE g.tenant_id = $1 AND g.collection_id = $2 AND g.number = $3) END
 WHERE c.tenant_id = $1 AND c.id = $2`
 
-	// A section's vector is the mean of its passages'.
+	// A section's vector is the mean of its passages'. Section, passages, vectors, in this order: with few vectors, of which
+	// nothing is known yet, the server would begin with all of them, and look at all the sections for each.
 	meanVectorsSQL = `
 SELECT k.id, avg(v.embedding)::halfvec
 FROM unnest($2::uuid[]) AS k(id)
 CROSS JOIN LATERAL (SELECT p.id FROM passages p WHERE p.tenant_id = $1 AND p.section_id = k.id AND p.generation = $3 OFFSET 0) p
-JOIN %s v ON v.passage_id = p.id AND v.tenant_id = $1 AND v.shard = ANY ($4)
+CROSS JOIN LATERAL (SELECT embedding FROM %s WHERE passage_id = p.id AND tenant_id = $1 AND shard = ANY ($4) OFFSET 0) v
 GROUP BY k.id`
 	// Passages near to one, of its own document too: those count for nothing.
 	nearPassagesSQL = `
