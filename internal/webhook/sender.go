@@ -50,7 +50,7 @@ type Options struct {
 	Allow []netip.Prefix
 	// PublicURL is where tenants reach the API, for links; empty: links are paths.
 	PublicURL string
-	// Now is the time; nil: the clock's.
+	// Now is the time; nil: the store's.
 	Now func() time.Time
 }
 
@@ -60,17 +60,15 @@ type Sender struct {
 	options Options
 	client  *http.Client
 	reading chan struct{}
+	clock   clock
 	forgot  time.Time // when old deliveries were last forgotten
 	*endpoints
 }
 
 // New makes a Sender.
 func New(store Store, o Options) *Sender {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
-	return &Sender{store: store, options: o, reading: make(chan struct{}, reading), endpoints: newEndpoints(), client: &http.Client{
+	return &Sender{store: store, options: o, clock: clock{read: store.Clock}, reading: make(chan struct{}, reading), endpoints: newEndpoints(), client: &http.Client{
 		Timeout: sendTime,
 		// Neither a proxy nor a redirect: what is dialled is what was checked.
 		Transport: &http.Transport{DialContext: dialer(o.Allow).DialContext, TLSHandshakeTimeout: connectTime, MaxResponseHeaderBytes: maxReply,
@@ -116,7 +114,10 @@ func (s *Sender) Round(ctx context.Context) error {
 // look begins to send as much of what is due as there is room for, and returns
 // how many that are.
 func (s *Sender) look(ctx context.Context, sending *sync.WaitGroup) (int, error) {
-	now := s.options.Now()
+	now, err := s.time(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the store's clock: %w", err)
+	}
 	if now.Sub(s.forgot) > time.Hour {
 		if _, err := s.store.ForgetDeliveries(ctx, now.Add(-keepOver), 10_000); err != nil {
 			return 0, fmt.Errorf("forget old deliveries: %w", err)
@@ -140,6 +141,22 @@ func (s *Sender) look(ctx context.Context, sending *sync.WaitGroup) (int, error)
 		})
 	}
 	return len(due), nil
+}
+
+// time looks at the clock.
+func (s *Sender) time(ctx context.Context) (time.Time, error) {
+	if s.options.Now != nil {
+		return s.options.Now(), nil
+	}
+	return s.clock.look(ctx)
+}
+
+// now is the time in the course of an attempt.
+func (s *Sender) now() time.Time {
+	if s.options.Now != nil {
+		return s.options.Now()
+	}
+	return s.clock.now()
 }
 
 // kept runs fn while few others read or write.
@@ -174,7 +191,7 @@ func (s *Sender) deliver(ctx context.Context, c Claimed) bool {
 // attempt reads and sends a delivery. An error is of this side: nothing is known
 // of the attempt.
 func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
-	now := s.options.Now()
+	now := s.now()
 	var d Delivery
 	err := s.kept(ctx, func() (err error) {
 		d, err = s.store.Delivery(ctx, c, now)
@@ -194,7 +211,7 @@ func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
 	if ctx.Err() != nil { // this process stops
 		return Outcome{}, ctx.Err()
 	}
-	out := Outcome{State: schema.DeliveryDelivered, Status: status, At: s.options.Now()}
+	out := Outcome{State: schema.DeliveryDelivered, Status: status, At: s.now()}
 	switch {
 	case err == nil && status/100 == 2:
 		return out, nil

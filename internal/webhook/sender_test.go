@@ -32,6 +32,14 @@ type memory struct {
 	next     time.Time
 	out      Outcome
 	lose     bool // what came of an attempt is lost, as when a process dies
+
+	ahead time.Duration // of the process's wall clock
+	asked int           // how often the store's clock was read
+}
+
+func (m *memory) Clock(context.Context) (time.Time, error) {
+	m.asked++
+	return time.Now().Add(m.ahead), nil
 }
 
 func (m *memory) ClaimDeliveries(_ context.Context, now, until time.Time, _ Room) ([]Claimed, error) {
@@ -67,10 +75,10 @@ func (m *memory) SettleDelivery(_ context.Context, _ Claimed, o Outcome) error {
 
 func (m *memory) ForgetDeliveries(context.Context, time.Time, int) (int, error) { return 0, nil }
 
-// clock is a time that a test sets.
-type clock struct{ at time.Time }
+// setClock is a time that a test sets.
+type setClock struct{ at time.Time }
 
-func (c *clock) now() time.Time { return c.at }
+func (c *setClock) now() time.Time { return c.at }
 
 // receiver is a server that verifies what it gets and answers by a script.
 type receiver struct {
@@ -144,7 +152,7 @@ func TestAReceiverThatFailsFirstGetsItAgain(t *testing.T) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
-	c := &clock{time.Unix(10_000, 0)}
+	c := &setClock{time.Unix(10_000, 0)}
 	m := &memory{since: c.at, delivery: jobDelivery(r.URL, secrets...)}
 	s := New(m, Options{Allow: loopback, PublicURL: "https://sluice.example/", Now: c.now})
 	pause := firstPause
@@ -177,7 +185,7 @@ func TestAReceiverThatFailsFirstGetsItAgain(t *testing.T) {
 // out.
 func TestACrashAfterSendingSendsAgain(t *testing.T) {
 	r := newReceiver(t, [][]byte{nil}, func(int, http.ResponseWriter, *http.Request) {})
-	c := &clock{time.Unix(10_000, 0)}
+	c := &setClock{time.Unix(10_000, 0)}
 	m := &memory{since: c.at, delivery: jobDelivery(r.URL, nil), lose: true}
 	s := New(m, Options{Allow: loopback, Now: c.now})
 	round(t, s)
@@ -198,7 +206,7 @@ func TestADeliveryIsGivenUp(t *testing.T) {
 		attempts int
 	}{"never accepted": {http.StatusInternalServerError, maxAttempts}, "gone": {http.StatusGone, 1}} {
 		r := newReceiver(t, [][]byte{nil}, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(c.status) })
-		now := &clock{time.Unix(10_000, 0)}
+		now := &setClock{time.Unix(10_000, 0)}
 		m := &memory{since: now.at, delivery: jobDelivery(r.URL, nil)}
 		s := New(m, Options{Allow: loopback, Now: now.now})
 		for m.out.State != schema.DeliveryFailed && len(r.ids) <= maxAttempts {
@@ -214,6 +222,28 @@ func TestADeliveryIsGivenUp(t *testing.T) {
 	round(t, New(m, Options{}))
 	if m.out.State != schema.DeliveryFailed || m.out.Problem != "what it tells of is gone" {
 		t.Errorf("what is gone: %+v", m.out)
+	}
+}
+
+// TestTimesAreTheStores: a process whose wall clock is three hours off has no delivery wait for that.
+func TestTimesAreTheStores(t *testing.T) {
+	for _, ahead := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
+		r := newReceiver(t, [][]byte{nil}, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		m := &memory{since: time.Now().Add(ahead), next: time.Now().Add(ahead), delivery: jobDelivery(r.URL, nil), ahead: ahead}
+		began := time.Now()
+		s := New(m, Options{Allow: loopback})
+		round(t, s)
+		round(t, s)
+		earliest, latest := began.Add(ahead), time.Now().Add(ahead)
+		if m.out.State != schema.DeliveryWaiting || m.out.At.Before(earliest) || m.out.At.After(latest) {
+			t.Errorf("%s ahead: it was tried at %s, want one of %s to %s: %+v", ahead, m.out.At, earliest, latest, m.out)
+		}
+		if m.next.Before(earliest) || m.next.After(latest.Add(2*firstPause)) {
+			t.Errorf("%s ahead: the next attempt is at %s, after one at %s", ahead, m.next, m.out.At)
+		}
+		if m.asked != 1 {
+			t.Errorf("%s ahead: the store's clock was read %d times", ahead, m.asked)
+		}
 	}
 }
 

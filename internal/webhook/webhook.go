@@ -90,6 +90,8 @@ type Outcome struct {
 
 // Store keeps deliveries.
 type Store interface {
+	// Clock is the time that the times of deliveries are compared with.
+	Clock(ctx context.Context) (time.Time, error)
 	// ClaimDeliveries takes deliveries that are due at now, as many as there is
 	// room for, until a time. Of one webhook ends of jobs come before versions, and
 	// the two are not mixed; tenants, and webhooks of a tenant, take turns.

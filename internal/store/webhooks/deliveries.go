@@ -56,6 +56,14 @@ WITH RECURSIVE endpoints AS (
 )
 SELECT tenant_id, webhook_id, id, attempts, since FROM claimed ORDER BY place, document`
 
+// Clock implements webhook.Store.
+func (s *WebhookStore) Clock(ctx context.Context) (now time.Time, err error) {
+	err = s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now)
+	})
+	return now, store.Wrap(err, "read the database's clock")
+}
+
 // ClaimDeliveries implements webhook.Store.
 func (s *WebhookStore) ClaimDeliveries(ctx context.Context, now, until time.Time, r webhook.Room) ([]webhook.Claimed, error) {
 	var out []webhook.Claimed
