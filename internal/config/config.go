@@ -272,6 +272,23 @@ type Webhooks struct {
 	WebhookAllowPrivate []string `env:"SLUICE_WEBHOOK_ALLOW_PRIVATE" sep:"," placeholder:"CIDR" help:"Ranges of addresses, as 10.1.0.0/16, that webhooks may be sent to though they are not public; none when empty." when:"receivers are in one's own network"`
 }
 
+// SourceKeys are what the secrets of sources are sealed with.
+type SourceKeys struct {
+	SourcesKeyFile string `name:"sources-key-file" env:"SLUICE_SOURCES_KEY_FILE" placeholder:"FILE" help:"Keys that secrets of sources are encrypted with: 32 random bytes in base64 on each line, of which the first encrypts and all decrypt; the same for 'sluice serve' and source-worker. When empty 'sluice up' makes one in its data directory, and elsewhere sources with secrets are refused." when:"programs run apart, or the key is kept elsewhere"`
+	SourcesKey     string `name:"sources-key" env:"SLUICE_SOURCES_KEY" placeholder:"KEYS" help:"The same keys in place of the file, separated by commas." when:"keys come from the environment"`
+}
+
+// Sources is how places are followed.
+type Sources struct {
+	SourceRoots   []string      `name:"source-roots" env:"SLUICE_SOURCE_ROOTS" sep:"," placeholder:"DIR,..." help:"Folders of the worker's machine that sources of the driver 'folder' may read, with what is below them; none when empty." when:"collections are to follow folders"`
+	SourcePrivate bool          `name:"source-allow-private" env:"SLUICE_SOURCE_ALLOW_PRIVATE" help:"Sources may connect to loopback, link-local and private addresses." when:"places are in one's own network, and every tenant may reach it"`
+	SourceFetches int           `name:"source-fetches" env:"SLUICE_SOURCE_FETCHES" default:"8" help:"Items that one synchronisation fetches at once." when:"places are far away, or ask for fewer"`
+	SourceRuns    int           `name:"source-runs" env:"SLUICE_SOURCE_RUNS" default:"16" help:"Synchronisations that one worker works on at once." when:"many sources wait for their turn"`
+	SourceItem    int64         `name:"source-item-mb" env:"SLUICE_SOURCE_ITEM_MB" default:"100" help:"Largest item, in MB, that is fetched; a source may have a smaller limit of its own." when:"files are larger, or must not be"`
+	SourceTick    time.Duration `name:"source-tick" env:"SLUICE_SOURCE_TICK" default:"2s" help:"How often sources that are due are looked for." when:"a test cannot wait" group:"Sources, for tests and repair"`
+	SourceLease   time.Duration `name:"source-lease" env:"SLUICE_SOURCE_LEASE" default:"60s" help:"How long a synchronisation stays with a worker that has gone silent." when:"a test kills workers and cannot wait a minute" group:"Sources, for tests and repair"`
+}
+
 // Public is where others find this system.
 type Public struct {
 	PublicURL string `name:"public-url" env:"SLUICE_PUBLIC_URL" placeholder:"URL" help:"Where tenants reach the API, for links in webhooks, which are paths when empty, and for the provider of sign-ins, which sends people back there; when empty to where their browser found the server." when:"tenants get webhooks, or people sign in at a provider"`
@@ -375,6 +392,17 @@ type QueryWorker struct {
 	Answering
 	Webhooks
 	Public
+	Health
+	Log
+}
+
+// SourceWorker are the settings of source-worker.
+type SourceWorker struct {
+	Connections
+	Blobs
+	Trust
+	Sources
+	SourceKeys
 	Health
 	Log
 }

@@ -44,6 +44,8 @@ var groups = []group{
 	{"Questions", &Answering{}},
 	{"Webhooks", &Webhooks{}},
 	{"Public address", &Public{}},
+	{"Sources", &Sources{}},
+	{"Keys of sources", &SourceKeys{}},
 	{"Language models", &LLM{}},
 	{"Disk", &Disk{}},
 	{"Health", &Health{}},
@@ -118,7 +120,7 @@ func readers(sluice any) (map[string]string, error) {
 	for _, p := range []struct {
 		name     string
 		settings any
-	}{{"ingest-worker", &IngestWorker{}}, {"query-worker", &QueryWorker{}}, {"llm-gateway", &LLMGateway{}}, {"gpu-segmenter", &GPUSegmenter{}}, {"", sluice}} {
+	}{{"ingest-worker", &IngestWorker{}}, {"query-worker", &QueryWorker{}}, {"llm-gateway", &LLMGateway{}}, {"source-worker", &SourceWorker{}}, {"gpu-segmenter", &GPUSegmenter{}}, {"", sluice}} {
 		parser, err := kong.New(p.settings, kong.NoDefaultHelp())
 		if err != nil {
 			return nil, fmt.Errorf("read the settings of %T: %w", p.settings, err)

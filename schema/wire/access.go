@@ -15,13 +15,14 @@ const (
 	ProgramQueryWorker  Program = "query-worker"
 	ProgramLLMGateway   Program = "llm-gateway"
 	ProgramGPUSegmenter Program = "gpu-segmenter"
+	ProgramSourceWorker Program = "source-worker"
 	// ProgramUp is `sluice up` with a server that others run: all of the above in one process.
 	ProgramUp Program = "up"
 )
 
 // Programs are all programs.
 func Programs() []Program {
-	return []Program{ProgramServe, ProgramIngestWorker, ProgramQueryWorker, ProgramLLMGateway, ProgramGPUSegmenter, ProgramUp}
+	return []Program{ProgramServe, ProgramIngestWorker, ProgramQueryWorker, ProgramLLMGateway, ProgramGPUSegmenter, ProgramSourceWorker, ProgramUp}
 }
 
 // Signers are the programs that may speak for a tenant to a service, and so sign its requests: those that know people by

@@ -49,15 +49,15 @@ type healthcheck struct {
 func (h *healthcheck) Run() error { return health.Check(context.Background(), h.HealthListen) }
 
 // Main reads the settings R from flags, environment and file, and runs its
-// method Run. It ends the process with status 1 when that fails.
-func Main[R any](w Worker) {
-	if err := run[R](w, os.Args[1:]); err != nil {
+// method Run, with what options bind. It ends the process with status 1 when that fails.
+func Main[R any](w Worker, options ...kong.Option) {
+	if err := run[R](w, os.Args[1:], options...); err != nil {
 		fmt.Fprintln(os.Stderr, w.Name+":", err)
 		os.Exit(1)
 	}
 }
 
-func run[R any](w Worker, args []string) error {
+func run[R any](w Worker, args []string, options ...kong.Option) error {
 	source, err := config.Read(args)
 	if err != nil {
 		return err
@@ -65,8 +65,8 @@ func run[R any](w Worker, args []string) error {
 	for _, warning := range source.Warnings {
 		fmt.Fprintln(os.Stderr, w.Name+": warning:", warning)
 	}
-	parser, err := kong.New(&commandLine[R]{}, kong.Name(w.Name), kong.Description(w.Description),
-		kong.Vars{"version": w.Name + " " + w.Version}, source)
+	parser, err := kong.New(&commandLine[R]{}, append(options, kong.Name(w.Name), kong.Description(w.Description),
+		kong.Vars{"version": w.Name + " " + w.Version}, source)...)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,60 @@
+package sourceworker
+
+// This file is source-worker as a program: its settings, its connections and its end.
+
+import (
+	"context"
+	"io"
+	"os"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/sluice-rag/sluice/cmd/internal/program"
+	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// command is what the program is told. drivers are bound to it by Main.
+type command struct {
+	config.SourceWorker
+	WithParent bool `help:"End when standard input closes. A parent keeps a pipe open to it, so that this process never outlives it."`
+}
+
+// Main runs the program source-worker, which follows places by these drivers and by folder's. It ends the process with
+// status 1 when that fails.
+func Main(version string, drivers []source.Driver) {
+	w := program.Worker{Name: string(wire.ProgramSourceWorker), Version: version, Description: "Keeps collections of Sluice in step with places."}
+	program.Main[command](w, kong.Bind(w, drivers))
+}
+
+// Run runs the worker until it is told to end.
+func (c *command) Run(w program.Worker, drivers []source.Driver) error {
+	ctx := context.Background()
+	if c.WithParent {
+		bound, cancel := context.WithCancel(ctx)
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin)
+			cancel()
+			// Its servers may be gone with the parent, so nothing is waited for.
+			time.Sleep(Grace / 4)
+			os.Exit(1)
+		}()
+		ctx = bound
+	}
+	parts, err := program.Connect(ctx, w, program.Needs{
+		Log: c.Log, Database: c.Database, NATS: c.NATS, Temporal: &c.Temporal, Lane: store.Batch, Blobs: c.Blobs,
+	})
+	if err != nil {
+		return err
+	}
+	defer parts.Close()
+	service, err := New(Settings{Sources: c.Sources, SourceKeys: c.SourceKeys, Trust: c.Trust},
+		Deps{Store: parts.Store, NATS: parts.NATS, Temporal: parts.Temporal}, drivers)
+	if err != nil {
+		return err
+	}
+	return parts.Serve(ctx, c.HealthListen, Grace+5*time.Second, service)
+}
