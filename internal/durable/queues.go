@@ -20,7 +20,7 @@ func TaskQueues(ctx context.Context, c client.Client, namespace string) ([]schem
 		namespace = client.DefaultNamespace
 	}
 	out := []schema.TaskQueue{}
-	for _, name := range []string{wire.TaskQueueIngest, wire.TaskQueueCurate, wire.TaskQueueVectors, wire.TaskQueueReparse, wire.TaskQueueQuestions, wire.TaskQueueChoices} {
+	for _, name := range []string{wire.TaskQueueIngest, wire.TaskQueueCurate, wire.TaskQueueVectors, wire.TaskQueueReparse, wire.TaskQueueQuestions, wire.TaskQueueChoices, wire.TaskQueueSources} {
 		for kind, of := range []enumspb.TaskQueueType{enumspb.TASK_QUEUE_TYPE_WORKFLOW, enumspb.TASK_QUEUE_TYPE_ACTIVITY} {
 			d, err := c.WorkflowService().DescribeTaskQueue(ctx, &workflowservice.DescribeTaskQueueRequest{
 				Namespace: namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: name}, TaskQueueType: of, ReportStats: true,

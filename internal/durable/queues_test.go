@@ -29,7 +29,7 @@ func TestTaskQueuesTellWhatWaitsAndWhoWorks(t *testing.T) {
 	look := func() schema.TaskQueue {
 		t.Helper()
 		all, err := durable.TaskQueues(t.Context(), c, ns.Namespace)
-		if err != nil || len(all) != 12 {
+		if err != nil || len(all) != 14 {
 			t.Fatalf("%+v, %v", all, err)
 		}
 		for _, q := range all {

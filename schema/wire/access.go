@@ -15,6 +15,7 @@ const (
 	ProgramQueryWorker  Program = "query-worker"
 	ProgramLLMGateway   Program = "llm-gateway"
 	ProgramGPUSegmenter Program = "gpu-segmenter"
+	// ProgramSourceWorker is a program of a module of its own.
 	ProgramSourceWorker Program = "source-worker"
 	// ProgramUp is `sluice up` with a server that others run: all of the above in one process.
 	ProgramUp Program = "up"
@@ -29,7 +30,7 @@ func Programs() []Program {
 // their keys, or own the tenant's jobs.
 func Signers(service string) []Program {
 	switch service {
-	case SearchSubject, AskSubject, LabelSubject, JudgeSubject:
+	case SearchSubject, AskSubject, LabelSubject, JudgeSubject, SourcePreviewSubject:
 		return []Program{ProgramServe, ProgramUp}
 	case LLMSubject:
 		return []Program{ProgramQueryWorker, ProgramUp}
@@ -69,8 +70,9 @@ const (
 var traffics = map[Program]traffic{
 	ProgramServe: {
 		// The model servers' info is for `sluice doctor`, which runs with these credentials.
-		asks:  slices.Concat([]string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, JudgeSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
-		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), ChangedSubject, OutboxSubject},
+		asks:  slices.Concat([]string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, JudgeSubject, SourcePreviewSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
+		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), CancelSubject(SourcePreviewSubject), ChangedSubject,
+			OutboxSubject},
 		hears: []string{EventsSubjects, stages, texts, ChangedSubject, HereSubject},
 	},
 	ProgramIngestWorker: {
@@ -91,6 +93,11 @@ var traffics = map[Program]traffic{
 		answers: []string{LLMSubject, RemoteEncodeSubject, RemoteRerankSubject, StatusSubject},
 		streams: []string{AskSubject, askAtWorkers}, // the text of an answer goes to who waits for it
 		hears:   []string{CancelSubject(LLMSubject)},
+	},
+	ProgramSourceWorker: {
+		answers: []string{SourcePreviewSubject, StatusSubject},
+		tells:   []string{OutboxSubject},
+		hears:   []string{CancelSubject(SourcePreviewSubject)},
 	},
 	ProgramGPUSegmenter: {
 		asks:    []string{RemoteEncodeSubject, RemoteRerankSubject},

@@ -65,7 +65,7 @@ const (
 func CancelSubject(service string) string {
 	service, _, _ = strings.Cut(service, atWorker)
 	switch service {
-	case SearchSubject, AskSubject, LabelSubject, JudgeSubject, LLMSubject:
+	case SearchSubject, AskSubject, LabelSubject, JudgeSubject, LLMSubject, SourcePreviewSubject:
 		return service + ".cancel"
 	}
 	return ""
@@ -127,6 +127,7 @@ const (
 	TaskQueueVectors   = "sluice-vectors"
 	TaskQueueReparse   = "sluice-reparse"
 	TaskQueueChoices   = "sluice-choices"
+	TaskQueueSources   = "sluice-sources"
 )
 
 // BatchWorkflowID is the workflow id of a batch: a hash of its sorted message

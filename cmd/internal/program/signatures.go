@@ -14,13 +14,19 @@ func Signatures(c config.Signatures) (*signature.Signer, *signature.Trusted, err
 	if err != nil {
 		return nil, nil, err
 	}
+	trusted, err := Trusted(c.Trust)
+	return signer, trusted, err
+}
+
+// Trusted are the keys of Signatures that a worker trusts.
+func Trusted(c config.Trust) (*signature.Trusted, error) {
 	trusted, err := signature.ReadTrusted("SLUICE_TRUSTED_KEYS", c.TrustedKeys)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if trusted == nil {
 		slog.Warn("requests in the name of a tenant are taken without a signature (SLUICE_TRUSTED_KEYS): any program that may send them " +
 			"can speak for all tenants; `sluice nats-config` makes keys")
 	}
-	return signer, trusted, nil
+	return trusted, nil
 }

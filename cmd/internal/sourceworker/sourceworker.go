@@ -4,16 +4,37 @@
 package sourceworker
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	enumspb "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
+	temporalworker "go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
+	"github.com/sluice-rag/sluice/cmd/internal/program"
+	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/documents"
+	"github.com/sluice-rag/sluice/internal/durable"
+	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/internal/source/folder"
+	"github.com/sluice-rag/sluice/internal/source/follow"
+	"github.com/sluice-rag/sluice/internal/source/seal"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+	"github.com/sluice-rag/sluice/workflows"
 )
 
 // Grace is how long a worker that stops gives the work in hand.
@@ -33,14 +54,141 @@ type Deps struct {
 	Temporal client.Client
 }
 
+const (
+	// dueAtOnce bounds the sources that one look starts.
+	dueAtOnce = 200
+	// tellEvery is how often a worker says which drivers it has.
+	tellEvery = 15 * time.Second
+	// previewTime bounds a preview.
+	previewTime = 2 * time.Minute
+	previews    = 4 // at once
+	// stopShare is the part of the time to stop that steps get to end by themselves; then another worker repeats them.
+	stopShare = 0.5
+)
+
+type worker struct {
+	settings Settings
+	deps     Deps
+	kept     stores.All
+	follower *follow.Follower
+	drivers  map[string]source.Driver
+}
+
 // New makes the worker of these drivers; that of local folders is always there.
 func New(s Settings, d Deps, drivers []source.Driver) (lifecycle.Service, error) {
 	named := map[string]source.Driver{}
-	for _, driver := range drivers {
+	for _, driver := range append(slices.Clone(drivers), folder.Driver()) {
 		if _, twice := named[driver.Name]; twice {
 			return nil, schema.Invalid("drivers", "%q is there twice", driver.Name)
 		}
 		named[driver.Name] = driver
 	}
-	return lifecycle.NewGroup("source worker", Grace), nil
+	for _, root := range s.SourceRoots {
+		if !filepath.IsAbs(root) {
+			return nil, schema.Invalid("SLUICE_SOURCE_ROOTS", "%q is not a whole path, as /srv/documents", root)
+		}
+	}
+	keys, err := seal.Read(s.SourcesKeyFile, s.SourcesKey)
+	if err != nil {
+		return nil, err
+	}
+	trusted, err := program.Trusted(s.Trust)
+	if err != nil {
+		return nil, err
+	}
+	d.Store.OnOutbox(bus.TellOutbox(d.NATS))
+	kept := stores.Of(d.Store)
+	most := cmp.Or(s.SourceItem, 100) << 20
+	w := &worker{settings: s, deps: d, kept: kept, drivers: named}
+	w.follower = follow.New(kept, documents.New(kept, documents.Options{MaxBytes: most}), kept, follow.Options{
+		Drivers: named, Keys: keys, Roots: s.SourceRoots, AllowPrivate: s.SourcePrivate, MaxBytes: most,
+		Fetches: cmp.Or(s.SourceFetches, 8), Lease: cmp.Or(s.SourceLease, time.Minute),
+	})
+	return lifecycle.NewGroup("source worker", Grace,
+		w.teller(),
+		w.temporalWorker(),
+		bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.SourcePreviewSubject, Group: wire.SourceGroup, Concurrency: previews, Timeout: previewTime,
+			StopShare: stopShare, Trusted: trusted}, w.preview, previewFailure),
+		w.starter(),
+	), nil
+}
+
+// temporalWorker runs synchronisations.
+func (w *worker) temporalWorker() lifecycle.Service {
+	return durable.Worker("synchronisations", w.deps.Temporal, wire.TaskQueueSources, temporalworker.Options{
+		MaxConcurrentActivityExecutionSize: cmp.Or(w.settings.SourceRuns, 16),
+		WorkerStopTimeout:                  time.Second,
+		MaxHeartbeatThrottleInterval:       heartbeat.Every,
+		DisableRegistrationAliasing:        true,
+	}, stopShare, func(r temporalworker.Worker) {
+		r.RegisterWorkflowWithOptions(workflows.SyncSource, workflow.RegisterOptions{Name: wire.WorkflowSyncSource})
+		w.follower.Register(r)
+	})
+}
+
+// starter starts what is due. One worker leads: beside another one a workflow that runs already stays.
+func (w *worker) starter() lifecycle.Service {
+	return lifecycle.NewLed(lifecycle.Led{Name: "starter of synchronisations", Turns: w.deps.Store, Every: cmp.Or(w.settings.SourceTick, 2*time.Second),
+		Round: func(_, work context.Context) error { return w.start(work) }})
+}
+
+func (w *worker) start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	due, err := w.kept.DueSources(ctx, dueAtOnce)
+	if err != nil {
+		return err
+	}
+	for _, in := range due {
+		if _, err := w.deps.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+			ID: wire.SourceWorkflowID(in.Source), TaskQueue: wire.TaskQueueSources,
+			WorkflowIDConflictPolicy: enumspb.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		}, wire.WorkflowSyncSource, in); err != nil {
+			return fmt.Errorf("start the workflow of source %s: %w", in.Source, err)
+		}
+	}
+	return nil
+}
+
+// teller says which drivers this worker has, for as long as it runs.
+func (w *worker) teller() lifecycle.Service {
+	var shown []schema.SourceDriver
+	for _, name := range slices.Sorted(maps.Keys(w.drivers)) {
+		shown = append(shown, shownDriver(w.drivers[name]))
+	}
+	return lifecycle.NewLoop("drivers of sources", nil, func(fetch, work context.Context) error {
+		tick := time.NewTicker(tellEvery)
+		defer tick.Stop()
+		for {
+			if err := w.kept.TellSourceDrivers(work, shown); err != nil && fetch.Err() == nil {
+				slog.WarnContext(work, "cannot tell which drivers of sources there are; trying again", "error", err)
+			}
+			select {
+			case <-fetch.Done():
+				return fetch.Err()
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+func shownDriver(d source.Driver) schema.SourceDriver {
+	out := schema.SourceDriver{Name: d.Name, Summary: d.Summary, Fields: []schema.SourceField{}, Running: true}
+	for _, f := range d.Fields {
+		out.Fields = append(out.Fields, schema.SourceField{Name: f.Name, Summary: f.Summary, Required: f.Required, Secret: f.Secret, Values: f.Values})
+	}
+	return out
+}
+
+func (w *worker) preview(ctx context.Context, r wire.SourcePreviewRequest) wire.SourcePreviewReply {
+	found, err := w.follower.Preview(ctx, r)
+	if err != nil {
+		slog.InfoContext(ctx, "a preview of a source failed", "tenant", r.Principal.Tenant, "source", r.Source, "error", err)
+		return previewFailure(schema.ToRemote(err))
+	}
+	return wire.SourcePreviewReply{Envelope: wire.Header(), SourcePreview: found}
+}
+
+func previewFailure(e *schema.RemoteError) wire.SourcePreviewReply {
+	return wire.SourcePreviewReply{Envelope: wire.Header(), Error: e}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/plans"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/search"
+	"github.com/sluice-rag/sluice/internal/store/sources"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/store/webhooks"
 )
@@ -30,6 +31,7 @@ type All struct {
 	*plans.PlanStore
 	*questions.QuestionStore
 	*search.SearchStore
+	*sources.SourceStore
 	*tenants.TenantStore
 	*webhooks.WebhookStore
 }
@@ -39,6 +41,6 @@ func Of(db *store.Store) All {
 	return All{
 		Store: db, BlobStore: blobs.New(db), ChoiceStore: choices.New(db), ClusterStore: clusters.New(db), CorpusStore: corpus.New(db), DocumentStore: documents.New(db),
 		EvaluationStore: evaluations.New(db), LedgerStore: ledger.New(db), PlanStore: plans.New(db),
-		QuestionStore: questions.New(db), SearchStore: search.New(db), TenantStore: tenants.New(db), WebhookStore: webhooks.New(db),
+		QuestionStore: questions.New(db), SearchStore: search.New(db), SourceStore: sources.New(db), TenantStore: tenants.New(db), WebhookStore: webhooks.New(db),
 	}
 }

@@ -1,0 +1,190 @@
+// Package folder follows a folder of the worker's machine.
+package folder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/sluice-rag/sluice/internal/source"
+)
+
+// pageItems is how many items a page has at most, folders that were looked into included.
+const pageItems = 500
+
+// Driver opens folders below the roots that the operator allows.
+func Driver() source.Driver {
+	return source.Driver{
+		Name: "folder", Summary: "A folder of the machine that source-worker runs on, below those that its operator allows.",
+		Fields: []source.Field{{Name: "path", Summary: "The folder, as /srv/documents/handbook.", Required: true}},
+		Open:   open,
+	}
+}
+
+// connector reads below root alone: links that lead out of it are refused by the system.
+type connector struct {
+	root *os.Root
+	at   string // the folder, below root
+	max  int64
+}
+
+func open(_ context.Context, s source.Settings) (source.Connector, error) {
+	wanted := filepath.Clean(s.Values["path"])
+	if !filepath.IsAbs(wanted) {
+		return nil, &source.FieldError{Field: "path", Reason: "is not a whole path, as /srv/documents"}
+	}
+	for _, allowed := range s.Roots {
+		at, err := filepath.Rel(filepath.Clean(allowed), wanted)
+		if err != nil || !filepath.IsLocal(at) {
+			continue
+		}
+		root, err := os.OpenRoot(allowed)
+		if err != nil {
+			return nil, fmt.Errorf("open the folder %s (SLUICE_SOURCE_ROOTS): %w", allowed, err)
+		}
+		c := &connector{root: root, at: filepath.ToSlash(at), max: s.MaxItemBytes}
+		info, err := root.Stat(c.at)
+		if err == nil && !info.IsDir() {
+			err = &source.FieldError{Field: "path", Reason: "is not a folder"}
+		}
+		if err != nil {
+			return nil, errors.Join(c.failure("open", "", err), root.Close())
+		}
+		return c, nil
+	}
+	return nil, &source.FieldError{Field: "path", Reason: "is not below a folder that may be read; the operator allows folders with SLUICE_SOURCE_ROOTS"}
+}
+
+// Close implements source.Connector.
+func (c *connector) Close() error { return c.root.Close() }
+
+// cursor says which folders are still to be listed, the next one last, and which of that one's entries were.
+type cursor struct {
+	Folders []string `json:"folders"`
+	After   string   `json:"after,omitempty"`
+}
+
+// List implements source.Connector. Links are skipped, for what they lead to may be listed itself.
+func (c *connector) List(ctx context.Context, text string) (source.Listing, error) {
+	at := cursor{Folders: []string{""}}
+	if text != "" {
+		if err := source.ReadCursor(text, &at); err != nil {
+			return source.Listing{}, err
+		}
+	}
+	var out source.Listing
+	for looked := 0; len(at.Folders) > 0 && looked < pageItems; looked++ {
+		if err := ctx.Err(); err != nil {
+			return source.Listing{}, err
+		}
+		folder := at.Folders[len(at.Folders)-1]
+		entries, err := c.entries(folder)
+		if errors.Is(err, fs.ErrNotExist) && folder != "" { // it went meanwhile
+			entries, err = nil, nil
+		}
+		if err != nil {
+			return source.Listing{}, c.failure("list", folder, err)
+		}
+		at.Folders = at.Folders[:len(at.Folders)-1]
+		begin, _ := slices.BinarySearchFunc(entries, at.After, func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) })
+		if at.After != "" && begin < len(entries) && entries[begin].Name() == at.After {
+			begin++
+		}
+		at.After = ""
+		var below []string
+		for i, e := range entries {
+			name := path.Join(folder, e.Name())
+			if e.IsDir() {
+				below = append(below, name)
+			}
+			if i < begin {
+				continue
+			}
+			if looked >= pageItems {
+				at.Folders, at.After, below = append(at.Folders, folder), entries[i-1].Name(), nil
+				break
+			}
+			looked++
+			c.add(&out, name, e)
+		}
+		slices.Reverse(below) // so that they come in order
+		at.Folders = append(at.Folders, below...)
+	}
+	if len(at.Folders) == 0 {
+		return out, nil
+	}
+	next, err := source.Cursor(at)
+	out.Next = next
+	return out, err
+}
+
+// entries are a folder's, by name.
+func (c *connector) entries(folder string) ([]fs.DirEntry, error) {
+	f, err := c.root.Open(path.Join(c.at, folder))
+	if err != nil {
+		return nil, err
+	}
+	entries, err := f.ReadDir(-1)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// add adds an entry to the listing, unless it is a folder.
+func (c *connector) add(out *source.Listing, name string, e fs.DirEntry) {
+	switch {
+	case e.IsDir():
+		return
+	case e.Type()&fs.ModeSymlink != 0:
+		out.Skipped = append(out.Skipped, source.Skipped{Path: name, Reason: "is a link"})
+		return
+	case !e.Type().IsRegular():
+		out.Skipped = append(out.Skipped, source.Skipped{Path: name, Reason: "is not a file"})
+		return
+	}
+	info, err := e.Info()
+	if err != nil { // it went meanwhile
+		return
+	}
+	out.Items = append(out.Items, source.Item{ID: name, Path: name, Size: info.Size(), Modified: info.ModTime().UTC(),
+		Version: strconv.FormatInt(info.Size(), 10) + "-" + strconv.FormatInt(info.ModTime().UnixNano(), 10)})
+}
+
+// Fetch implements source.Connector.
+func (c *connector) Fetch(_ context.Context, item source.Item) (source.Download, error) {
+	name := path.Join(c.at, item.ID)
+	info, err := c.root.Lstat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		return source.Download{}, &source.ItemError{Reason: "is not a file any more"}
+	}
+	var f *os.File
+	if err == nil {
+		f, err = c.root.Open(name)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return source.Download{}, source.ErrGone
+	case errors.Is(err, fs.ErrPermission):
+		return source.Download{}, &source.ItemError{Reason: "may not be read by source-worker"}
+	case err != nil:
+		return source.Download{}, c.failure("read", item.ID, err)
+	}
+	return source.Download{Body: f}, nil
+}
+
+// failure tells what the system says of a path. A folder that may not be read must not look empty.
+func (c *connector) failure(doing, name string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%s %q: source-worker may not read it: %w", doing, name, source.ErrRefused)
+	}
+	return fmt.Errorf("%s %q: %w", doing, name, err)
+}

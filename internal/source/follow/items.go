@@ -1,0 +1,291 @@
+package follow
+
+// What is done about items: fetched, described, deleted.
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"path"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// maxTries is how often an item may fail while the rest of its place answers. It is tried again in the next run.
+const maxTries = 5
+
+// maxItemID bounds an item's id, in bytes.
+const maxItemID = 1024
+
+// settle does what is to be done about items. One that fails for a reason of its own is skipped; where all fail, the place
+// does.
+func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job Job, c source.Connector, items []Item) error {
+	var mu sync.Mutex
+	var failed []string
+	var worst []Item
+	var first error
+	settled := 0
+	group, work := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, f.options.Fetches))
+	for _, item := range items {
+		group.Go(func() error {
+			if work.Err() != nil {
+				return work.Err()
+			}
+			outcome, err := f.one(work, job, c, item)
+			if err == nil {
+				err = f.store.SettleItem(work, in, outcome)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+				settled++
+			case work.Err() == nil && passing(err):
+				failed = append(failed, item.ID)
+				if first == nil {
+					first = err
+				}
+				if item.Tries >= maxTries {
+					worst = append(worst, item)
+				}
+			default:
+				return err
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	if settled == 0 && len(worst) < len(failed) {
+		if err := f.store.PostponeItems(ctx, in, failed); err != nil {
+			return err
+		}
+		return first
+	}
+	// Only these fail, or perhaps the place has failed since: whoever lists again can tell.
+	if len(worst) > 0 {
+		if _, err := c.List(ctx, ""); err != nil {
+			return &placeError{err}
+		}
+		for _, item := range worst {
+			if err := f.store.SettleItem(ctx, in, Outcome{Item: item.ID, What: Skipped, Again: true,
+				Reason: fmt.Sprintf("failed %d times: %s", item.Tries+1, text(first.Error()))}); err != nil {
+				return err
+			}
+		}
+	}
+	return f.store.PostponeItems(ctx, in, failed)
+}
+
+// passing reports whether err, of one item, may pass, and is none that stops the whole place.
+func passing(err error) bool {
+	var place *placeError
+	var limit *source.RateLimitError
+	var field *source.FieldError
+	return errors.As(err, &place) && !errors.As(err, &limit) && !errors.As(err, &field) && !errors.Is(err, source.ErrRefused)
+}
+
+// one does what is to be done about an item.
+func (f *Follower) one(ctx context.Context, job Job, c source.Connector, item Item) (Outcome, error) {
+	switch item.Do {
+	case DoDelete:
+		return Outcome{Item: item.ID, What: Deleted}, f.delete(ctx, job, item)
+	case DoDescribe:
+		return Outcome{Item: item.ID, What: Described}, f.describe(ctx, job, item)
+	}
+	if item.Moved { // so that the same content at another path is no new version
+		if err := f.describe(ctx, job, item); err != nil {
+			return Outcome{}, err
+		}
+	}
+	return f.fetch(ctx, job, c, item)
+}
+
+// delete deletes the document of an item, if it is there still.
+func (f *Follower) delete(ctx context.Context, job Job, item Item) error {
+	if item.Document == nil {
+		return nil
+	}
+	if err := f.deleter.DeleteDocument(ctx, principal(job), *item.Document); err != nil && !errors.Is(err, schema.ErrNotFound) {
+		return fmt.Errorf("delete the document of %q: %w", item.Path, err)
+	}
+	return nil
+}
+
+// describe gives the document of an item what is said of it now.
+func (f *Follower) describe(ctx context.Context, job Job, item Item) error {
+	if item.Document == nil {
+		return nil
+	}
+	metadata, labels := metadataOf(job, item.Item), append([]string{}, job.Labels...)
+	_, err := f.documents.UpdateDocument(ctx, principal(job), *item.Document, schema.DocumentChange{Metadata: &metadata, Labels: &labels})
+	if err != nil && !errors.Is(err, schema.ErrNotFound) {
+		return fmt.Errorf("describe the document of %q: %w", item.Path, err)
+	}
+	return nil
+}
+
+// fetch takes the content of an item in.
+func (f *Follower) fetch(ctx context.Context, job Job, c source.Connector, item Item) (Outcome, error) {
+	listed := item.Version
+	skip := func(reason string) (Outcome, error) {
+		return Outcome{Item: item.ID, What: Skipped, Version: listed, Reason: text(reason)}, nil
+	}
+	download, err := c.Fetch(ctx, item.Item)
+	if err == nil && download.NotModified && item.Version != item.Fetched { // than what was listed, which is not here yet
+		item.Version = ""
+		download, err = c.Fetch(ctx, item.Item)
+	}
+	var own *source.ItemError
+	switch {
+	case errors.Is(err, source.ErrGone):
+		return Outcome{Item: item.ID, What: Deleted}, f.delete(ctx, job, item)
+	case errors.As(err, &own):
+		return skip(own.Reason)
+	case err != nil:
+		return Outcome{}, &placeError{err}
+	}
+	out := Outcome{Item: item.ID, What: Fetched, Version: listed}
+	if download.Version != "" {
+		out.Version = download.Version
+	}
+	if download.NotModified {
+		out.What = Kept
+		return out, nil
+	}
+	body := &content{from: download.Body, left: f.maxBytes(job), sum: sha256.New()}
+	uploaded, err := f.documents.Upload(ctx, principal(job), job.Collection, []schema.Upload{{
+		ExternalID: externalID(job.ID, item.ID), FileName: fileName(item.Path), MediaType: mediaType(download.MediaType), Content: body,
+		Labels: job.Labels, Metadata: metadataOf(job, item.Item),
+	}})
+	if closing := download.Body.Close(); body.err == nil && closing != nil && err != nil {
+		body.err = closing
+	}
+	switch {
+	case body.over:
+		return skip(tooLarge(f.maxBytes(job)))
+	case errors.As(body.err, &own):
+		return skip(own.Reason)
+	case body.err != nil:
+		return Outcome{}, &placeError{body.err}
+	case errors.Is(err, schema.ErrQuota), errors.Is(err, schema.ErrStorageFull):
+		return Outcome{}, &placeError{err} // it is waited for, as a place is
+	case errors.Is(err, schema.ErrNotFound):
+		return Outcome{}, &placeError{&source.FieldError{Field: "collection", Reason: "is gone"}}
+	case errors.Is(err, schema.ErrInvalid):
+		return skip(err.Error())
+	case err != nil:
+		return Outcome{}, fmt.Errorf("take in %q: %w", item.Path, err)
+	}
+	out.Document, out.SHA256, out.Bytes = uploaded[0].Document, body.sum.Sum(nil), body.read
+	return out, nil
+}
+
+// content is what a place sends of an item: counted, hashed, and ended where it is too much.
+type content struct {
+	from io.Reader
+	left int64
+	sum  hash.Hash
+	read int64
+	over bool
+	err  error
+}
+
+var errTooLarge = errors.New("the item is too large")
+
+func (c *content) Read(p []byte) (int, error) {
+	n, err := c.from.Read(p)
+	c.read += int64(n)
+	c.sum.Write(p[:n])
+	if c.left -= int64(n); c.left < 0 {
+		c.over = true
+		return 0, errTooLarge
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		c.err = err
+	}
+	return n, err
+}
+
+// principal is who a source acts as in its tenant.
+func principal(job Job) schema.Principal {
+	return schema.Principal{Tenant: job.Tenant, Name: "source " + job.Name, Scopes: []schema.Scope{schema.ScopeIngest}}
+}
+
+// externalID is what a document of an item is called: no other source, and nobody else, has such ids.
+func externalID(of uuid.UUID, item string) string {
+	id := "source:" + of.String() + "/" + item
+	if len(id) > schema.MaxExternalID {
+		sum := sha256.Sum256([]byte(item))
+		id = "source:" + of.String() + "/sha256:" + hex.EncodeToString(sum[:])
+	}
+	return id
+}
+
+// metadataOf is what is said of an item's document.
+func metadataOf(job Job, item source.Item) schema.Metadata {
+	m := schema.Metadata{"source": job.Name, "path": item.Path}
+	if item.URL != "" {
+		m["url"] = item.URL
+	}
+	return m
+}
+
+// fileName is what the parser gets as a hint.
+func fileName(at string) string {
+	name := path.Base(at)
+	if len(name) > schema.MaxFileName { // the end, for what is behind the dot
+		name = strings.ToValidUTF8(name[len(name)-schema.MaxFileName:], "")
+	}
+	return name
+}
+
+func mediaType(of string) string {
+	if len(of) > schema.MaxMediaType || !utf8.ValidString(of) || strings.ContainsRune(of, 0) {
+		return ""
+	}
+	return of
+}
+
+// unusable says why an item can't be one.
+func unusable(item source.Item) string {
+	switch {
+	case item.ID == "" || item.Path == "":
+		return "has no name"
+	case len(item.ID) > maxItemID || len(item.Path) > 4*maxItemID:
+		return "has a name that is too long"
+	case text(item.ID) != item.ID || text(item.Path) != item.Path:
+		return "has a name that is not text"
+	}
+	return ""
+}
+
+func tooLarge(limit int64) string {
+	return fmt.Sprintf("larger than %s, the limit for an item", schema.FormatBytes(limit))
+}
+
+// text is s as Postgres takes it, and no longer than anybody reads.
+func text(s string) string {
+	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+	if len(s) > 4*maxItemID {
+		s = strings.ToValidUTF8(s[:4*maxItemID], "")
+	}
+	return s
+}

@@ -1,0 +1,287 @@
+package follow
+
+// The steps of a synchronisation.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/worker"
+
+	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// slice is for how long a step goes on before its workflow hears of it.
+	slice = time.Minute
+	// batch is how many items are settled between two looks at the store.
+	batch = 64
+)
+
+// Register registers the steps with a worker.
+func (f *Follower) Register(w worker.Worker) {
+	for name, step := range map[string]any{
+		wire.ActivitySourceBegin: f.Begin, wire.ActivitySourceFollow: f.Follow,
+		wire.ActivitySourceDelete: f.Delete, wire.ActivitySourceRemove: f.Remove,
+	} {
+		w.RegisterActivityWithOptions(step, activity.RegisterOptions{Name: name})
+	}
+}
+
+// Begin takes a source over, and tells what is to be done.
+func (f *Follower) Begin(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
+	job, err := f.store.TakeSource(ctx, in.Tenant, in.Source, f.options.Lease)
+	switch {
+	case errors.Is(err, schema.ErrLostLease), errors.Is(err, schema.ErrNotFound):
+		return wire.SourceStep{}, nil
+	case err != nil:
+		return wire.SourceStep{}, err
+	}
+	step := wire.SourceStep{Run: job.Run, Attempt: job.Attempt, Next: wire.ActivitySourceFollow}
+	switch {
+	case job.State == schema.SourceRemoving:
+		step.Next = wire.ActivitySourceRemove
+	case job.Phase == PhaseDelete:
+		step.Next = wire.ActivitySourceDelete
+	}
+	return step, nil
+}
+
+// step runs one with a heartbeat, and keeps the source meanwhile. What somebody else does now, or nobody is to, ends the
+// workflow.
+func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx context.Context, job Job) (next string, err error)) (wire.SourceStep, error) {
+	job, err := f.store.HoldSource(ctx, in, f.options.Lease)
+	if err == nil {
+		var next string
+		err = f.held(ctx, in, func(ctx context.Context) (err error) {
+			next, err = do(ctx, job)
+			return err
+		})
+		if err == nil {
+			return wire.SourceStep{Run: in.Run, Attempt: in.Attempt, Next: next}, nil
+		}
+	}
+	if errors.Is(err, schema.ErrLostLease) || errors.Is(err, schema.ErrNotFound) {
+		slog.DebugContext(ctx, "a source is not this step's any more", "tenant", in.Tenant, "source", in.Source, "error", err)
+		return wire.SourceStep{}, nil
+	}
+	return wire.SourceStep{}, fmt.Errorf("follow source %s of tenant %s: %w", in.Source, in.Tenant, err)
+}
+
+// held runs do, and keeps the source meanwhile. A source that is lost ends do.
+func (f *Follower) held(ctx context.Context, in wire.SourceSync, do func(context.Context) error) error {
+	ctx, lose := context.WithCancelCause(ctx)
+	defer lose(nil)
+	stopBeating := func() {}
+	if activity.IsActivity(ctx) {
+		stopBeating = heartbeat.Start(ctx, heartbeat.Every)
+	}
+	defer stopBeating()
+	done := make(chan struct{})
+	var keeping sync.WaitGroup
+	keeping.Go(func() {
+		tick := time.NewTicker(f.options.Lease / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if _, err := f.store.HoldSource(ctx, in, f.options.Lease); errors.Is(err, schema.ErrLostLease) || errors.Is(err, schema.ErrNotFound) {
+				lose(err)
+				return
+			}
+		}
+	})
+	err := do(ctx)
+	close(done)
+	keeping.Wait()
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, schema.ErrLostLease) {
+		return cause
+	}
+	return err
+}
+
+// Follow lists pages, and settles what they show.
+func (f *Follower) Follow(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
+	return f.step(ctx, in, func(ctx context.Context, job Job) (string, error) {
+		connector, err := f.open(ctx, job)
+		if err != nil {
+			return "", f.trouble(ctx, in, job, err)
+		}
+		defer closing(ctx, connector)
+		for began := time.Now(); time.Since(began) < slice; {
+			job, err = f.store.HoldSource(ctx, in, f.options.Lease)
+			if err != nil {
+				return "", err
+			}
+			pending, err := f.store.PendingItems(ctx, in, batch)
+			if err != nil {
+				return "", err
+			}
+			switch {
+			case len(pending) > 0:
+				err = f.settle(ctx, in, job, connector, pending)
+			case job.Phase == PhaseList:
+				err = f.list(ctx, in, job, connector)
+			default:
+				return f.store.EndListing(ctx, in)
+			}
+			if err != nil {
+				return "", f.trouble(ctx, in, job, err)
+			}
+		}
+		return wire.ActivitySourceFollow, nil
+	})
+}
+
+// Delete deletes the documents of what is gone, and ends the run.
+func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
+	return f.step(ctx, in, func(ctx context.Context, job Job) (string, error) {
+		for began := time.Now(); time.Since(began) < slice; {
+			pending, err := f.store.PendingItems(ctx, in, batch)
+			if err != nil {
+				return "", err
+			}
+			if len(pending) == 0 {
+				return "", f.store.FinishRun(ctx, in)
+			}
+			if pending[0].Do != DoDelete { // of labels that were changed meanwhile
+				return wire.ActivitySourceFollow, nil
+			}
+			if err := f.settle(ctx, in, job, nil, pending); err != nil {
+				return "", err
+			}
+		}
+		return wire.ActivitySourceDelete, nil
+	})
+}
+
+// Remove removes a source, and its documents unless they are kept.
+func (f *Follower) Remove(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
+	return f.step(ctx, in, func(ctx context.Context, job Job) (string, error) {
+		for began := time.Now(); !job.KeepDocuments && time.Since(began) < slice; {
+			held, err := f.store.HeldItems(ctx, in, batch)
+			if err != nil {
+				return "", err
+			}
+			if len(held) == 0 {
+				return "", f.store.DropSource(ctx, in)
+			}
+			var gone []string
+			for _, item := range held {
+				if err := f.delete(ctx, job, item); err != nil {
+					return "", err
+				}
+				gone = append(gone, item.ID)
+			}
+			if err := f.store.ForgetItems(ctx, in, gone); err != nil {
+				return "", err
+			}
+		}
+		if job.KeepDocuments {
+			return "", f.store.DropSource(ctx, in)
+		}
+		return wire.ActivitySourceRemove, nil
+	})
+}
+
+// open connects to the place of a source.
+func (f *Follower) open(ctx context.Context, job Job) (source.Connector, error) {
+	driver, ok := f.options.Drivers[job.Driver]
+	if !ok {
+		return nil, &placeError{&source.FieldError{Field: "driver", Reason: fmt.Sprintf("source-worker has no driver %q; `sluice sources drivers` lists those it has", job.Driver)}}
+	}
+	secrets, err := f.options.Keys.Open(job.Tenant, job.ID, job.Sealed)
+	if err != nil {
+		return nil, &placeError{&source.FieldError{Field: "secrets", Reason: err.Error()}}
+	}
+	values := map[string]string{}
+	for name, value := range job.Settings {
+		values[name] = value
+	}
+	for name, value := range secrets {
+		values[name] = value
+	}
+	connector, err := driver.Open(ctx, source.Settings{Values: values, Include: job.Include, Exclude: job.Exclude,
+		MaxItemBytes: f.maxBytes(job), AllowPrivate: f.options.AllowPrivate, Roots: f.options.Roots})
+	if err != nil {
+		return nil, &placeError{err}
+	}
+	return connector, nil
+}
+
+// maxBytes is how large an item of a source may be.
+func (f *Follower) maxBytes(job Job) int64 {
+	if job.MaxBytes > 0 {
+		return min(job.MaxBytes, f.options.MaxBytes)
+	}
+	return f.options.MaxBytes
+}
+
+func closing(ctx context.Context, c source.Connector) {
+	if err := c.Close(); err != nil {
+		slog.DebugContext(ctx, "close the connection to a place", "error", err)
+	}
+}
+
+// list notes the next page of a listing.
+func (f *Follower) list(ctx context.Context, in wire.SourceSync, job Job, c source.Connector) error {
+	listing, err := c.List(ctx, job.Cursor)
+	if errors.Is(err, source.ErrCursorExpired) && job.Cursor != "" {
+		if err := f.store.ListAnew(ctx, in); err != nil {
+			return err
+		}
+		if job.Tries == 0 { // else the place is given time, too
+			job.Cursor = ""
+			listing, err = c.List(ctx, "")
+		}
+	}
+	if err != nil {
+		return &placeError{err}
+	}
+	page := Page{Deleted: listing.Deleted, Next: listing.Next, Changes: listing.Changes}
+	page.Items, page.Skipped = f.sort(job, listing)
+	return f.store.NoteListing(ctx, in, job.Cursor, page)
+}
+
+// sort tells items of a listing, each once, from what is left out.
+func (f *Follower) sort(job Job, l source.Listing) (items []Listed, skipped []source.Skipped) {
+	skipped = append(skipped, l.Skipped...)
+	at := map[string]int{}
+	for _, item := range l.Items {
+		switch reason := unusable(item); {
+		case reason != "":
+			skipped = append(skipped, source.Skipped{Path: text(item.Path), Reason: reason})
+			continue
+		case !source.Lets(job.Include, job.Exclude, item.Path):
+			skipped = append(skipped, source.Skipped{Path: item.Path, Reason: "excluded by the source's patterns"})
+			continue
+		}
+		listed := Listed{Item: item}
+		if most := f.maxBytes(job); item.Size > most {
+			listed.Reason = tooLarge(most)
+		}
+		if i, twice := at[item.ID]; twice {
+			items[i] = listed
+			continue
+		}
+		at[item.ID] = len(items)
+		items = append(items, listed)
+	}
+	for i := range skipped {
+		skipped[i] = source.Skipped{Path: text(skipped[i].Path), Reason: text(skipped[i].Reason)}
+	}
+	return items, skipped
+}

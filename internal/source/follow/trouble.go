@@ -1,0 +1,130 @@
+package follow
+
+// What becomes of a source when its place fails.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// placeError is what a place says, apart from errors of what is ours.
+type placeError struct{ error }
+
+func (e *placeError) Unwrap() error { return e.error }
+
+const (
+	firstPause = 2 * time.Second
+	// longestPause is between two tries of a place that fails: for as long as it takes, but not more often.
+	longestPause = 15 * time.Minute
+	// longestLimit is as long as a place may have us wait.
+	longestLimit = 24 * time.Hour
+)
+
+// trouble notes that a place failed, and how it goes on. Errors of what is ours are returned, and the step is tried again.
+func (f *Follower) trouble(ctx context.Context, in wire.SourceSync, job Job, err error) error {
+	var place *placeError
+	if ctx.Err() != nil || !errors.As(err, &place) {
+		return err
+	}
+	var field *source.FieldError
+	var limit *source.RateLimitError
+	problem := text(place.Error())
+	slog.InfoContext(ctx, "a place fails", "tenant", in.Tenant, "source", in.Source, "driver", job.Driver, "error", place.error)
+	switch {
+	case errors.Is(place, source.ErrRefused):
+		return f.store.StopSource(ctx, in, schema.SourceRefused, problem+"; change the settings, then resume the source")
+	case errors.As(place, &field):
+		return f.store.StopSource(ctx, in, schema.SourceInvalid, problem)
+	case errors.As(place, &limit):
+		after := limit.After
+		if after <= 0 {
+			after = pause(job.Tries)
+		}
+		return f.store.WaitSource(ctx, in, schema.SourceLimited, problem, min(after, longestLimit))
+	}
+	return f.store.WaitSource(ctx, in, schema.SourceRetrying, problem, pause(job.Tries))
+}
+
+// pause is how long a place is left alone that failed so often before.
+func pause(tries int) time.Duration { return min(firstPause<<min(tries, 20), longestPause) }
+
+// Preview tells what a run would find now, up to limit items.
+func (f *Follower) Preview(ctx context.Context, r wire.SourcePreviewRequest) (schema.SourcePreview, error) {
+	out := schema.SourcePreview{Items: []schema.PreviewItem{}, Skipped: []schema.SourceSkipped{}}
+	job, err := f.store.SourceJob(ctx, r.Principal.Tenant, r.Source)
+	if err != nil {
+		return out, err
+	}
+	connector, err := f.open(ctx, job)
+	if err != nil {
+		return out, previewError(err)
+	}
+	defer closing(ctx, connector)
+	for cursor := ""; ; {
+		listing, err := connector.List(ctx, cursor)
+		if err != nil {
+			return out, previewError(&placeError{err})
+		}
+		items, skipped := f.sort(job, listing)
+		var ids []string
+		for _, item := range items {
+			ids = append(ids, item.ID)
+		}
+		known, err := f.store.KnownItems(ctx, job.Tenant, job.ID, ids)
+		if err != nil {
+			return out, err
+		}
+		for _, s := range skipped {
+			out.Skipped = append(out.Skipped, schema.SourceSkipped{Path: s.Path, Reason: s.Reason})
+		}
+		for _, item := range items {
+			if item.Reason != "" {
+				out.Skipped = append(out.Skipped, schema.SourceSkipped{Path: item.Path, Reason: item.Reason})
+				continue
+			}
+			out.Items = append(out.Items, previewOf(item, known))
+		}
+		cursor = listing.Next
+		if len(out.Items) > r.Limit || len(out.Skipped) > r.Limit || cursor == "" {
+			out.More = cursor != "" || len(out.Items) > r.Limit || len(out.Skipped) > r.Limit
+			out.Items, out.Skipped = out.Items[:min(len(out.Items), r.Limit)], out.Skipped[:min(len(out.Skipped), r.Limit)]
+			return out, nil
+		}
+	}
+}
+
+func previewOf(item Listed, known map[string]string) schema.PreviewItem {
+	p := schema.PreviewItem{Path: item.Path, URL: item.URL, Size: item.Size, Would: "add"}
+	if !item.Modified.IsZero() {
+		p.ModifiedAt = &item.Modified
+	}
+	if version, there := known[item.ID]; there && version == item.Version && version != "" {
+		p.Would = "keep"
+	} else if there {
+		p.Would = "fetch"
+	}
+	return p
+}
+
+// previewError is what a person hears who asked for a preview.
+func previewError(err error) error {
+	var place *placeError
+	if !errors.As(err, &place) {
+		return err
+	}
+	var field *source.FieldError
+	switch {
+	case errors.As(err, &field):
+		return schema.Invalid("settings."+field.Field, "%s", field.Reason)
+	case errors.Is(err, source.ErrRefused):
+		return schema.Invalid("settings", "%s", place.Error())
+	}
+	return fmt.Errorf("the place does not answer: %s: %w", place.Error(), schema.ErrUnavailable)
+}

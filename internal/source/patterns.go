@@ -1,0 +1,36 @@
+package source
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// CheckPatterns reports the first pattern that is none. `*` stands for a part of a name, `**` for folders; a pattern without
+// a slash is for names in any folder.
+func CheckPatterns(patterns []string) error {
+	for _, p := range patterns {
+		if p == "" || !doublestar.ValidatePattern(p) {
+			return fmt.Errorf("%q is no pattern; one is as *.pdf, or handbook/**", p)
+		}
+	}
+	return nil
+}
+
+// Matches reports whether a path matches a pattern that CheckPatterns took.
+func Matches(pattern, at string) bool {
+	if !strings.Contains(pattern, "/") {
+		at = path.Base(at)
+	}
+	return doublestar.MatchUnvalidated(pattern, at)
+}
+
+// Lets reports whether an item at this path is followed: it matches one of include, unless there are none, and none of
+// exclude.
+func Lets(include, exclude []string, at string) bool {
+	match := func(p string) bool { return Matches(p, at) }
+	return (len(include) == 0 || slices.ContainsFunc(include, match)) && !slices.ContainsFunc(exclude, match)
+}

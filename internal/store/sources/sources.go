@@ -1,0 +1,365 @@
+// Package sources keeps sources: places that collections are kept in step with, what is known of their items, and what runs
+// did. Package follow does the work.
+package sources
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// SourceStore keeps the tenants' sources.
+type SourceStore struct{ db *store.Store }
+
+// New returns those of a database.
+func New(db *store.Store) *SourceStore { return &SourceStore{db} }
+
+const (
+	// maxSources is how many a tenant has at most.
+	maxSources = 200
+
+	sourceColumns = `s.id, s.collection_id, s.name, s.driver, s.settings, s.secret_fields, s.include, s.exclude, s.labels, s.max_bytes, s.max_items,
+       s.max_shorter, s.every, s.state, s.problem, s.problem_at, s.tries, CASE WHEN s.state NOT IN ('running', 'removing') THEN s.due_at END, s.created_at`
+
+	insertSourceSQL = `
+INSERT INTO sources (tenant_id, id, collection_id, name, driver, settings, secrets, secret_fields, include, exclude, labels, max_bytes, max_items,
+                     max_shorter, every, state, due_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, CASE $16 WHEN 'waiting' THEN now() END)`
+
+	sourceSQL      = `SELECT ` + sourceColumns + ` FROM sources s WHERE s.tenant_id = $1 AND s.id = $2`
+	listSourcesSQL = `SELECT ` + sourceColumns + ` FROM sources s WHERE s.tenant_id = $1 AND ($2::uuid IS NULL OR s.collection_id = $2)
+   AND ($3::uuid IS NULL OR s.id < $3) ORDER BY s.id DESC LIMIT $4`
+
+	countsSQL = `
+SELECT count(*) FILTER (WHERE pending <> 'delete'), count(*) FILTER (WHERE document_id IS NOT NULL), count(*) FILTER (WHERE pending <> '')
+FROM source_items WHERE tenant_id = $1 AND source_id = $2`
+
+	runColumns = `id, state, whole, before, seen, added, changed, unchanged, moved, deleted, skipped, fetched, bytes, problem, started_at, finished_at`
+
+	lastRunSQL  = `SELECT ` + runColumns + ` FROM source_runs WHERE tenant_id = $1 AND source_id = $2 ORDER BY id DESC LIMIT 1`
+	listRunsSQL = `SELECT ` + runColumns + ` FROM source_runs WHERE tenant_id = $1 AND source_id = $2 AND ($3::uuid IS NULL OR id < $3) ORDER BY id DESC LIMIT $4`
+)
+
+func scanSource(row pgx.CollectableRow) (schema.Source, error) {
+	var s schema.Source
+	err := row.Scan(&s.ID, &s.CollectionID, &s.Name, &s.Driver, &s.Settings, &s.Secrets, &s.Include, &s.Exclude, &s.Labels, &s.MaxBytes, &s.MaxItems,
+		&s.MaxShorter, &s.Every, &s.State, &s.Problem, &s.ProblemSince, &s.Tries, &s.NextAt, &s.CreatedAt)
+	return s, err
+}
+
+func scanRun(row pgx.CollectableRow) (schema.SourceRun, error) {
+	var r schema.SourceRun
+	err := row.Scan(&r.ID, &r.State, &r.Whole, &r.Before, &r.Seen, &r.Added, &r.Changed, &r.Unchanged, &r.Moved, &r.Deleted, &r.Skipped, &r.Fetched,
+		&r.Bytes, &r.Problem, &r.StartedAt, &r.FinishedAt)
+	return r, err
+}
+
+// CreateSource stores a source. It runs at once, unless it is paused.
+func (s *SourceStore) CreateSource(ctx context.Context, p schema.Principal, n schema.NewSource) (schema.Source, error) {
+	var out schema.Source
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := store.CollectionExists(ctx, tx, p.Tenant, n.CollectionID); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('sources ' || $1::text, 0))`, p.Tenant); err != nil {
+			return err
+		}
+		var have int
+		var named bool
+		if err := tx.QueryRow(ctx, `SELECT count(*), coalesce(bool_or(name = $2), false) FROM sources WHERE tenant_id = $1`, p.Tenant, n.Name).Scan(&have, &named); err != nil {
+			return err
+		}
+		switch {
+		case named:
+			return fmt.Errorf("there is a source %q: %w", n.Name, schema.ErrConflict)
+		case have >= maxSources:
+			return fmt.Errorf("a tenant has %d sources at most: %w", maxSources, schema.ErrQuota)
+		}
+		state := schema.SourceWaiting
+		if n.Paused {
+			state = schema.SourcePaused
+		}
+		if _, err := tx.Exec(ctx, insertSourceSQL, p.Tenant, n.ID, n.CollectionID, n.Name, n.Driver, n.Settings, n.Sealed, store.EmptyNotNull(n.SecretFields),
+			store.EmptyNotNull(n.Include), store.EmptyNotNull(n.Exclude), store.EmptyNotNull(n.Labels), n.MaxBytes, n.MaxItems, n.MaxShorter, n.Every,
+			string(state)); err != nil {
+			return err
+		}
+		if err := store.Audit(ctx, tx, p.Tenant, p, "source.create", n.ID.String(), map[string]any{"name": n.Name, "driver": n.Driver, "collection": n.CollectionID}); err != nil {
+			return err
+		}
+		var err error
+		out, err = one(ctx, tx, p.Tenant, n.ID)
+		return err
+	})
+	return out, store.Wrap(err, "add a source")
+}
+
+// one reads a source with its counts and its newest run.
+func one(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (schema.Source, error) {
+	rows, err := tx.Query(ctx, sourceSQL, tenant, id)
+	if err != nil {
+		return schema.Source{}, err
+	}
+	out, err := pgx.CollectExactlyOneRow(rows, scanSource)
+	if err != nil {
+		return out, store.Named(err, "source", id)
+	}
+	if err := tx.QueryRow(ctx, countsSQL, tenant, id).Scan(&out.Items, &out.Documents, &out.Pending); err != nil {
+		return out, err
+	}
+	if rows, err = tx.Query(ctx, lastRunSQL, tenant, id); err != nil {
+		return out, err
+	}
+	run, err := pgx.CollectExactlyOneRow(rows, scanRun)
+	if store.IsNoRows(err) {
+		return out, nil
+	}
+	out.Run = &run
+	return out, err
+}
+
+// Source returns a source with its counts.
+func (s *SourceStore) Source(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
+	var out schema.Source
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, err = one(ctx, tx, p.Tenant, id)
+		return err
+	})
+	return out, store.Wrap(err, "show a source")
+}
+
+// ListSources lists a page of the tenant's sources, newest first, of one collection or, when it is nil, of all.
+func (s *SourceStore) ListSources(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.Source, string, error) {
+	pg, err := store.PageOf(q)
+	if err != nil {
+		return nil, "", err
+	}
+	var of *uuid.UUID
+	if collection != uuid.Nil {
+		of = &collection
+	}
+	var out []schema.Source
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, listSourcesSQL, p.Tenant, of, pg.After, pg.Limit+1)
+		if err != nil {
+			return err
+		}
+		if out, err = pgx.CollectRows(rows, scanSource); err != nil {
+			return err
+		}
+		for i := range out {
+			if out[i], err = one(ctx, tx, p.Tenant, out[i].ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("list sources: %w", err)
+	}
+	out, next := store.Cut(pg, out, func(s schema.Source) uuid.UUID { return s.ID })
+	return out, next, nil
+}
+
+// Sealed returns the sealed secrets of a source, to change them.
+func (s *SourceStore) Sealed(ctx context.Context, p schema.Principal, id uuid.UUID) ([]byte, error) {
+	var out []byte
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return store.Named(tx.QueryRow(ctx, `SELECT secrets FROM sources WHERE tenant_id = $1 AND id = $2`, p.Tenant, id).Scan(&out), "source", id)
+	})
+	return out, store.Wrap(err, "read the secrets of a source")
+}
+
+// What was skipped may be let in by other settings, and what is followed may have changed with them: everything is listed
+// anew.
+const (
+	changeSourceSQL = `
+UPDATE sources SET settings = $3, secrets = $4, secret_fields = $5, include = $6, exclude = $7, labels = $8, max_bytes = $9, max_items = $10,
+       max_shorter = $11, every = $12, changes = '', due_at = CASE WHEN state = 'waiting' THEN now() END
+WHERE tenant_id = $1 AND id = $2`
+	retrySkippedSQL = `UPDATE source_items SET version = '', reason = '' WHERE tenant_id = $1 AND source_id = $2 AND reason <> ''`
+	relabelSQL      = `UPDATE source_items SET pending = 'describe' WHERE tenant_id = $1 AND source_id = $2 AND pending = '' AND document_id IS NOT NULL`
+)
+
+// ChangeSource sets the settings of a source, and ends a run that is under way; the next one begins at once, unless the
+// source is paused. One that was stopped for its settings goes on.
+func (s *SourceStore) ChangeSource(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.SourceSettings, relabel bool) (schema.Source, error) {
+	return s.change(ctx, p, id, "source.change", func(ctx context.Context, tx pgx.Tx, _ schema.Source) error {
+		if err := endRun(ctx, tx, p.Tenant, id, "cancelled", ""); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, changeSourceSQL, p.Tenant, id, c.Settings, c.Sealed, store.EmptyNotNull(c.SecretFields), store.EmptyNotNull(c.Include),
+			store.EmptyNotNull(c.Exclude), store.EmptyNotNull(c.Labels), c.MaxBytes, c.MaxItems, c.MaxShorter, c.Every); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, retrySkippedSQL, p.Tenant, id); err != nil {
+			return err
+		}
+		if !relabel {
+			return nil
+		}
+		_, err := tx.Exec(ctx, relabelSQL, p.Tenant, id)
+		return err
+	})
+}
+
+// change locks a source, does something to it, and reads it again.
+func (s *SourceStore) change(ctx context.Context, p schema.Principal, id uuid.UUID, action string, do func(ctx context.Context, tx pgx.Tx, have schema.Source) error) (schema.Source, error) {
+	var out schema.Source
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT FROM sources WHERE tenant_id = $1 AND id = $2 FOR UPDATE`, p.Tenant, id); err != nil {
+			return err
+		}
+		have, err := one(ctx, tx, p.Tenant, id)
+		if err != nil {
+			return err
+		}
+		if have.State == schema.SourceRemoving {
+			return fmt.Errorf("the source is being removed: %w", schema.ErrConflict)
+		}
+		if err := do(ctx, tx, have); err != nil {
+			if errors.Is(err, errAsItIs) {
+				out = have
+				return nil
+			}
+			return err
+		}
+		if err := store.Audit(ctx, tx, p.Tenant, p, action, id.String(), map[string]any{"name": have.Name}); err != nil {
+			return err
+		}
+		out, err = one(ctx, tx, p.Tenant, id)
+		return err
+	})
+	return out, store.Wrap(err, "%s %s", action, id)
+}
+
+// errAsItIs says that there is nothing to change.
+var errAsItIs = errors.New("it is so already")
+
+const (
+	goOnSQL = `
+UPDATE sources SET state = CASE WHEN run_id IS NULL THEN 'waiting' ELSE 'running' END, due_at = now(), problem = '', problem_at = NULL, tries = 0
+WHERE tenant_id = $1 AND id = $2`
+	endRunSQL     = `UPDATE source_runs SET state = $3, problem = $4, finished_at = now() WHERE tenant_id = $1 AND id = $2 AND finished_at IS NULL`
+	undeleteSQL   = `UPDATE source_items SET pending = '' WHERE tenant_id = $1 AND source_id = $2 AND pending = 'delete'`
+	withoutRunSQL = `
+UPDATE sources SET run_id = NULL, attempt = attempt + 1, state = CASE WHEN state = 'paused' THEN 'paused' ELSE 'waiting' END, problem = '', problem_at = NULL, tries = 0,
+       due_at = CASE WHEN state <> 'paused' AND every > 0 THEN now() + every * interval '1 minute' END
+WHERE tenant_id = $1 AND id = $2`
+)
+
+// RunSource has a source run now. One that runs already goes on, one that waits after a failure tries at once, and one that
+// asks lists again.
+func (s *SourceStore) RunSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
+	return s.change(ctx, p, id, "source.run", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
+		switch have.State {
+		case schema.SourceRunning:
+			return errAsItIs
+		case schema.SourcePaused:
+			return fmt.Errorf("the source is paused; resume it: %w", schema.ErrConflict)
+		case schema.SourceAsking:
+			if err := endRun(ctx, tx, p.Tenant, id, "cancelled", ""); err != nil {
+				return err
+			}
+		}
+		_, err := tx.Exec(ctx, goOnSQL, p.Tenant, id)
+		return err
+	})
+}
+
+// endRun ends the run that is under way, and leaves what was to be deleted.
+func endRun(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, state, problem string) error {
+	var run *uuid.UUID
+	if err := tx.QueryRow(ctx, `SELECT run_id FROM sources WHERE tenant_id = $1 AND id = $2`, tenant, id).Scan(&run); err != nil {
+		return err
+	}
+	if run != nil {
+		if _, err := tx.Exec(ctx, endRunSQL, tenant, *run, state, problem); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, undeleteSQL, tenant, id); err != nil {
+			return err
+		}
+	}
+	_, err := tx.Exec(ctx, withoutRunSQL, tenant, id)
+	return err
+}
+
+// CancelSource ends the run that is under way. What it did stays; the next run is at its time.
+func (s *SourceStore) CancelSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
+	return s.change(ctx, p, id, "source.cancel", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
+		if have.Run == nil || have.Run.FinishedAt != nil {
+			return errAsItIs
+		}
+		return endRun(ctx, tx, p.Tenant, id, "cancelled", "")
+	})
+}
+
+// PauseSource stops a source where it is.
+func (s *SourceStore) PauseSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
+	return s.change(ctx, p, id, "source.pause", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
+		switch have.State {
+		case schema.SourcePaused:
+			return errAsItIs
+		case schema.SourceAsking:
+			return fmt.Errorf("the source waits for a word about what is gone, and does nothing until then: %w", schema.ErrConflict)
+		}
+		_, err := tx.Exec(ctx, `UPDATE sources SET state = 'paused', due_at = NULL, attempt = attempt + 1 WHERE tenant_id = $1 AND id = $2`, p.Tenant, id)
+		return err
+	})
+}
+
+// ResumeSource has a source go on that was paused, or stopped for what somebody has mended.
+func (s *SourceStore) ResumeSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
+	return s.change(ctx, p, id, "source.resume", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
+		switch have.State {
+		case schema.SourcePaused, schema.SourceRefused, schema.SourceInvalid, schema.SourceRetrying, schema.SourceLimited:
+			_, err := tx.Exec(ctx, goOnSQL, p.Tenant, id)
+			return err
+		case schema.SourceAsking:
+			return fmt.Errorf("the source asks whether what is gone is to be deleted here, too; confirm it, or run the source to list again: %w", schema.ErrConflict)
+		}
+		return errAsItIs
+	})
+}
+
+// ConfirmSource has a run delete what is gone, though it is much. run is the one that asks.
+func (s *SourceStore) ConfirmSource(ctx context.Context, p schema.Principal, id, run uuid.UUID) (schema.Source, error) {
+	return s.change(ctx, p, id, "source.confirm", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
+		if have.State != schema.SourceAsking || have.Run == nil || run != uuid.Nil && have.Run.ID != run {
+			return fmt.Errorf("no run of the source asks for it: %w", schema.ErrConflict)
+		}
+		if err := deleteUnseen(ctx, tx, p.Tenant, id, have.Run.ID); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, goOnSQL, p.Tenant, id)
+		return err
+	})
+}
+
+// RemoveSource removes a source, with its documents or without.
+func (s *SourceStore) RemoveSource(ctx context.Context, p schema.Principal, id uuid.UUID, keep bool) (schema.Source, error) {
+	var out schema.Source
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		tag, err := tx.Exec(ctx, `
+			UPDATE sources SET state = 'removing', keep_documents = $3, due_at = now(), attempt = attempt + 1, problem = '', problem_at = NULL
+			WHERE tenant_id = $1 AND id = $2`, p.Tenant, id, keep)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return fmt.Errorf("no source %s: %w", id, schema.ErrNotFound)
+		}
+		if out, err = one(ctx, tx, p.Tenant, id); err != nil {
+			return err
+		}
+		return store.Audit(ctx, tx, p.Tenant, p, "source.remove", id.String(), map[string]any{"name": out.Name, "keep_documents": keep})
+	})
+	return out, store.Wrap(err, "remove source %s", id)
+}
