@@ -55,6 +55,7 @@ type commands struct {
 	Models      modelsCommand      `cmd:"" help:"List model packs; add, check and choose one."`
 	Jobs        jobsCommand        `cmd:"" help:"List, show and cancel asynchronous questions."`
 	Webhooks    webhooksCommand    `cmd:"" help:"Have events sent to servers; list, rotate and remove webhooks, see and repeat deliveries."`
+	Sources     sourcesCommand     `cmd:"" help:"Keep collections in step with places: folders, shares, sites; list, preview, run, pause and remove such sources."`
 	Collections collectionsCommand `cmd:"" help:"List, create and delete collections."`
 	Tenants     tenantsCommand     `cmd:"" help:"List and create tenants."`
 	Keys        keysCommand        `cmd:"" help:"List, create and revoke API keys."`

@@ -18,6 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/receipt"
 	"github.com/sluice-rag/sluice/internal/signature"
+	"github.com/sluice-rag/sluice/internal/source/seal"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/tenants"
 	"github.com/sluice-rag/sluice/internal/telemetry"
@@ -47,6 +48,7 @@ type serveCommand struct {
 	config.OIDC
 	config.Public
 	config.Receipts
+	config.SourceKeys
 	config.Plans
 	config.Log
 }
@@ -95,7 +97,11 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	deps := apiserver.Deps{Signer: signer, Receipts: receipts, Store: db, NATS: nc, Version: version, Plans: c.Plans, OIDC: c.OIDC, PublicURL: c.PublicURL, Namespace: c.TemporalNamespace}
+	sealing, err := seal.Read(c.SourcesKeyFile, c.SourcesKey)
+	if err != nil {
+		return err
+	}
+	deps := apiserver.Deps{SourceKeys: sealing, Signer: signer, Receipts: receipts, Store: db, NATS: nc, Version: version, Plans: c.Plans, OIDC: c.OIDC, PublicURL: c.PublicURL, Namespace: c.TemporalNamespace}
 	if c.TemporalAddress != "" { // it serves without
 		deps.Temporal, err = durable.Later(program.TemporalOptions(c.Temporal, "sluice serve"))
 		if err != nil {

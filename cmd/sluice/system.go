@@ -362,7 +362,12 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{Store: u.store, Receipts: receipts, NATS: u.nats[wire.ProgramServe], Signer: u.signers[wire.ProgramServe], Version: version, Plans: s.Plans, OIDC: s.OIDC, PublicURL: s.PublicURL,
+	sealing, follower, err := u.sources()
+	if err != nil {
+		return nil, err
+	}
+	servers = append(servers, follower...)
+	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{SourceKeys: sealing, Store: u.store, Receipts: receipts, NATS: u.nats[wire.ProgramServe], Signer: u.signers[wire.ProgramServe], Version: version, Plans: s.Plans, OIDC: s.OIDC, PublicURL: s.PublicURL,
 		Temporal: u.temporal, Namespace: s.TemporalNamespace, Room: func() error { return local.Room(s.Data, s.KeepFree<<20) }, Ready: u.queues})
 	if err != nil {
 		return nil, err

@@ -36,6 +36,8 @@ type upCommand struct {
 	config.OIDC
 	config.Public
 	config.Receipts
+	config.Sources
+	config.SourceKeys
 	config.Ingest
 	config.Retention
 	config.Parse

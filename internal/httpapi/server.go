@@ -51,6 +51,7 @@ type Options struct {
 	Preferences    Preferences
 	PlanChoices    PlanChoices
 	Webhooks       Webhooks
+	SyncSources    SyncSources
 	Evaluations    Evaluations
 	Judge          Judge
 	Ratings        Ratings
@@ -128,6 +129,7 @@ func New(o Options) http.Handler {
 	s.routeJudgements()
 	s.routeRatings()
 	s.routeWebhooks()
+	s.routeSyncSources()
 	s.routeTenants()
 	s.routeOperations()
 	s.routeSessions()

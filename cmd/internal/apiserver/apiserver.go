@@ -31,6 +31,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/manual"
 	"github.com/sluice-rag/sluice/internal/receipt"
 	"github.com/sluice-rag/sluice/internal/signature"
+	"github.com/sluice-rag/sluice/internal/source/seal"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
@@ -44,8 +45,10 @@ type Deps struct {
 	Signer *signature.Signer // of requests that speak for a tenant; nil: they are not signed
 	// Receipts signs those of answers; nil: there are none.
 	Receipts *receipt.Signer
-	Version  string
-	Plans    config.Plans // those of the query workers
+	// SourceKeys encrypt secrets of sources; without any, sources with secrets are refused.
+	SourceKeys seal.Keys
+	Version    string
+	Plans      config.Plans // those of the query workers
 
 	OIDC      config.OIDC // where people sign in; without an issuer: nowhere
 	PublicURL string      // where people reach the API; empty: where their browser found it
@@ -139,6 +142,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Plans:         named,
 		PlanChoices:   choiceAPI{kept.ChoiceStore, named},
 		Webhooks:      webhookAPI{kept.WebhookStore},
+		SyncSources:   sourceAPI{kept.SourceStore, d.SourceKeys, d.NATS, d.Signer},
 		Evaluations:   evaluationAPI{kept.EvaluationStore},
 		Judge:         judgeAPI{asked},
 		Ratings:       kept,

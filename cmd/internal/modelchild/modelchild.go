@@ -1,6 +1,6 @@
-// Package modelchild runs gpu-segmenter as a child process for `sluice up`, so
-// that only that program needs ONNX Runtime. A child that dies is started
-// again.
+// Package modelchild runs programs as child processes of `sluice up`: gpu-segmenter, so
+// that only that program needs ONNX Runtime, and source-worker, with what connectors
+// need. A child that dies is started again.
 package modelchild
 
 import (
@@ -25,11 +25,13 @@ import (
 
 // Options of the child.
 type Options struct {
-	// Program is gpu-segmenter; see Find.
+	// Name is what the program is called; empty: gpu-segmenter.
+	Name string
+	// Program is the program's file; see Find.
 	Program string
 	// Env is the child's environment, but for what turns ONNX Runtime's telemetry off.
 	Env []string
-	// Ready asks whether the model server answers; Start waits for it.
+	// Ready asks whether the child answers; Start waits for it.
 	Ready func(context.Context) error
 	Log   *slog.Logger
 }
@@ -43,30 +45,39 @@ const (
 )
 
 // errStart means that the first child never became ready.
-var errStart = errors.New("gpu-segmenter did not start")
+var errStart = errors.New("the program did not start")
+
+// modelServer is the program that children are unless they have another name.
+const modelServer = "gpu-segmenter"
 
 // Find returns gpu-segmenter: the one beside this program, else from PATH.
-func Find() (string, error) {
+func Find() (string, error) { return FindProgram(modelServer) }
+
+// FindProgram returns a program of Sluice: the one beside this program, else from PATH.
+func FindProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err == nil {
 		if real, err := filepath.EvalSymlinks(self); err == nil {
 			self = real
 		}
-		beside := filepath.Join(filepath.Dir(self), "gpu-segmenter")
+		beside := filepath.Join(filepath.Dir(self), name)
 		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
 			return beside, nil
 		}
 	}
-	path, err := exec.LookPath("gpu-segmenter")
+	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("gpu-segmenter is neither beside this program nor on PATH; `make build` makes it: %w", schema.ErrUnavailable)
+		return "", fmt.Errorf("%s is neither beside this program nor on PATH; `make build` makes it: %w", name, schema.ErrUnavailable)
 	}
 	return path, nil
 }
 
-// New makes the service. Start returns when the model server answers.
+// New makes the service. Start returns when the child answers.
 func New(o Options) lifecycle.Service {
-	return lifecycle.NewFunc("gpu-segmenter", func(ctx context.Context) (lifecycle.Run, error) {
+	if o.Name == "" {
+		o.Name = modelServer
+	}
+	return lifecycle.NewFunc(o.Name, func(ctx context.Context) (lifecycle.Run, error) {
 		work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		done := make(chan struct{})
 		first := make(chan error, 1)
@@ -83,7 +94,7 @@ func New(o Options) lifecycle.Service {
 	})
 }
 
-// ready waits until the model server answers. Should the first child die
+// ready waits until the child answers. Should the first child die
 // before, its last words are the error.
 func (o Options) ready(ctx context.Context, first <-chan error) error {
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -97,9 +108,9 @@ func (o Options) ready(ctx context.Context, first <-chan error) error {
 		}
 		select {
 		case died := <-first:
-			return fmt.Errorf("%w: %w", errStart, died)
+			return fmt.Errorf("%s: %w: %w", o.Name, errStart, died)
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", errStart, errors.Join(ctx.Err(), err))
+			return fmt.Errorf("%s: %w: %w", o.Name, errStart, errors.Join(ctx.Err(), err))
 		case <-tick.C:
 		}
 	}
@@ -122,7 +133,7 @@ func supervise(ctx context.Context, o Options, first chan<- error) {
 		if time.Since(begin) > settled {
 			pause = 0
 		}
-		o.Log.Warn("gpu-segmenter ended; starting it again", "error", err, "pause", pause)
+		o.Log.Warn(o.Name+" ended; starting it again", "error", err, "pause", pause)
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -145,17 +156,17 @@ func child(ctx context.Context, o Options) error {
 	cmd.WaitDelay = stopTime
 	held, err := cmd.StdinPipe()
 	if err != nil {
-		return fmt.Errorf("start gpu-segmenter: %w", err)
+		return fmt.Errorf("start %s: %w", o.Name, err)
 	}
 	defer func() { _ = held.Close() }()
 	words, err := cmd.StderrPipe()
 	if err != nil {
-		return fmt.Errorf("start gpu-segmenter: %w", err)
+		return fmt.Errorf("start %s: %w", o.Name, err)
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start gpu-segmenter: %w", err)
+		return fmt.Errorf("start %s: %w", o.Name, err)
 	}
-	last := relay(words, o.Log)
+	last := relay(words, o.Name, o.Log)
 	err = cmd.Wait()
 	if err != nil && last != "" {
 		return fmt.Errorf("%s (%w)", last, err)
@@ -167,7 +178,7 @@ func child(ctx context.Context, o Options) error {
 const longestLine = 64 << 10
 
 // relay passes the child's log lines on and returns the last.
-func relay(words io.Reader, log *slog.Logger) string {
+func relay(words io.Reader, program string, log *slog.Logger) string {
 	last := ""
 	lines := bufio.NewReaderSize(words, longestLine)
 	for {
@@ -179,7 +190,7 @@ func relay(words io.Reader, log *slog.Logger) string {
 		if more {
 			last += "…"
 		}
-		log.Log(context.Background(), level(last), last, "program", "gpu-segmenter")
+		log.Log(context.Background(), level(last), last, "program", program)
 		for more && err == nil {
 			_, more, err = lines.ReadLine()
 		}

@@ -118,7 +118,7 @@ func TestWhatTheChildSaysIsPassedOn(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	long := strings.Repeat("x", 200<<10)
 	last := relay(strings.NewReader(strings.Join([]string{
-		"time=1 level=INFO msg=unimportant", `{"level":"ERROR","msg":"no memory"}`, "panic: dead", long, "the last words"}, "\n")), log)
+		"time=1 level=INFO msg=unimportant", `{"level":"ERROR","msg":"no memory"}`, "panic: dead", long, "the last words"}, "\n")), modelServer, log)
 	if last != "the last words" {
 		t.Errorf("the last line is %.80q", last)
 	}

@@ -134,6 +134,17 @@ func (s *SourceStore) Source(ctx context.Context, p schema.Principal, id uuid.UU
 	return out, store.Wrap(err, "show a source")
 }
 
+// ResolveSource returns the id of a source by its name or id.
+func (s *SourceStore) ResolveSource(ctx context.Context, p schema.Principal, nameOrID string) (id uuid.UUID, err error) {
+	if id, err := uuid.Parse(nameOrID); err == nil {
+		return id, nil
+	}
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return store.Named(tx.QueryRow(ctx, `SELECT id FROM sources WHERE tenant_id = $1 AND name = $2`, p.Tenant, nameOrID).Scan(&id), "source", nameOrID)
+	})
+	return id, store.Wrap(err, "find a source")
+}
+
 // ListSources lists a page of the tenant's sources, newest first, of one collection or, when it is nil, of all.
 func (s *SourceStore) ListSources(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.Source, string, error) {
 	pg, err := store.PageOf(q)

@@ -1,0 +1,237 @@
+package apiserver
+
+// Sources: settings are checked by what workers say of their drivers, and secrets are sealed before they are stored.
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/sluice-rag/sluice/internal/bus"
+	"github.com/sluice-rag/sluice/internal/signature"
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/internal/source/seal"
+	"github.com/sluice-rag/sluice/internal/store/sources"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+// maxSetting bounds a setting's value, in bytes: the key of a service account is the longest.
+const maxSetting = 16 << 10
+
+// everyHour is how often a source runs that doesn't say, in minutes.
+const everyHour = 60
+
+// sourceAPI implements httpapi.SyncSources.
+type sourceAPI struct {
+	*sources.SourceStore
+	keys   seal.Keys
+	nats   *nats.Conn
+	signer *signature.Signer
+}
+
+// CreateSource implements httpapi.SyncSources.
+func (a sourceAPI) CreateSource(ctx context.Context, p schema.Principal, collection uuid.UUID, n api.NewSource) (schema.Source, error) {
+	driver, err := a.driver(ctx, n.Driver)
+	if err != nil {
+		return schema.Source{}, err
+	}
+	out := schema.NewSource{ID: schema.NewID(), CollectionID: collection, Name: n.Name, Driver: n.Driver, Paused: n.Paused}
+	out.Include, out.Exclude, out.Labels, out.MaxBytes, out.MaxItems, out.MaxShorter, out.Every = n.Include, n.Exclude, n.Labels, n.MaxBytes, n.MaxItems, n.MaxShorter, everyHour
+	replace(n.Every, &out.Every)
+	if err := checkRules(out.SourceSettings); err != nil {
+		return schema.Source{}, err
+	}
+	if err := a.set(&out.SourceSettings, p.Tenant, out.ID, driver, n.Settings, nil, nil); err != nil {
+		return schema.Source{}, err
+	}
+	return a.told(ctx)(a.SourceStore.CreateSource(ctx, p, out))
+}
+
+// driver finds a driver that workers told of.
+func (a sourceAPI) driver(ctx context.Context, name string) (schema.SourceDriver, error) {
+	drivers, err := a.SourceDrivers(ctx)
+	if err != nil {
+		return schema.SourceDriver{}, err
+	}
+	var names []string
+	for _, d := range drivers {
+		if d.Name == name {
+			return d, nil
+		}
+		names = append(names, d.Name)
+	}
+	if len(names) == 0 {
+		return schema.SourceDriver{}, fmt.Errorf("no source-worker has run yet, so there is no driver; start one: %w", schema.ErrUnavailable)
+	}
+	return schema.SourceDriver{}, schema.Invalid("body.driver", "there is no driver %q; there are: %s", name, strings.Join(names, ", "))
+}
+
+// checkRules checks patterns and labels.
+func checkRules(s schema.SourceSettings) error {
+	for field, patterns := range map[string][]string{"body.include": s.Include, "body.exclude": s.Exclude} {
+		for i, p := range patterns {
+			if err := schema.CheckLength(fmt.Sprintf("%s[%d]", field, i), p, 1, schema.MaxExternalID); err != nil {
+				return err
+			}
+		}
+		if err := source.CheckPatterns(patterns); err != nil {
+			return schema.Invalid(field, "%s", err)
+		}
+	}
+	for i, label := range s.Labels {
+		field := fmt.Sprintf("body.labels[%d]", i)
+		if err := schema.CheckLength(field, label, 1, schema.MaxLabel); err != nil {
+			return err
+		}
+		if label == schema.NobodyLabel {
+			return schema.Invalid(field, "%q is kept for what nobody may see", label)
+		}
+	}
+	return nil
+}
+
+// set checks the values of a driver's fields beside those that were there, and seals the secrets among them.
+func (a sourceAPI) set(s *schema.SourceSettings, tenant, id uuid.UUID, driver schema.SourceDriver, values, had, secret map[string]string) error {
+	plain, hidden := maps.Clone(had), maps.Clone(secret)
+	if plain == nil {
+		plain = map[string]string{}
+	}
+	if hidden == nil {
+		hidden = map[string]string{}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		value, at := values[name], "body.settings."+name
+		i := slices.IndexFunc(driver.Fields, func(f schema.SourceField) bool { return f.Name == name })
+		if i < 0 {
+			var names []string
+			for _, f := range driver.Fields {
+				names = append(names, f.Name)
+			}
+			return schema.Invalid(at, "the driver %s has no such setting; it has: %s", driver.Name, strings.Join(names, ", "))
+		}
+		field := driver.Fields[i]
+		if err := schema.CheckLength(at, value, 0, maxSetting); err != nil {
+			return err
+		}
+		if value != "" && len(field.Values) > 0 && !slices.Contains(field.Values, value) {
+			return schema.Invalid(at, "%q is none of: %s", value, strings.Join(field.Values, ", "))
+		}
+		into := plain
+		if field.Secret {
+			into = hidden
+		}
+		if value == "" {
+			delete(into, name)
+			continue
+		}
+		into[name] = value
+	}
+	for _, f := range driver.Fields {
+		if f.Required && plain[f.Name] == "" && hidden[f.Name] == "" {
+			return schema.Invalid("body.settings."+f.Name, "is missing: %s", f.Summary)
+		}
+	}
+	var err error
+	s.Settings, s.SecretFields = plain, slices.Sorted(maps.Keys(hidden))
+	s.Sealed, err = a.keys.Seal(tenant, id, hidden)
+	return err
+}
+
+// ChangeSource implements httpapi.SyncSources.
+func (a sourceAPI) ChangeSource(ctx context.Context, p schema.Principal, id uuid.UUID, c api.SourceChange) (schema.Source, error) {
+	have, err := a.SourceStore.Source(ctx, p, id)
+	if err != nil {
+		return have, err
+	}
+	sealed, err := a.Sealed(ctx, p, id)
+	if err != nil {
+		return have, err
+	}
+	to := schema.SourceSettings{Settings: have.Settings, Sealed: sealed, SecretFields: have.Secrets, Include: have.Include, Exclude: have.Exclude, Labels: have.Labels,
+		MaxBytes: have.MaxBytes, MaxItems: have.MaxItems, MaxShorter: have.MaxShorter, Every: have.Every}
+	relabel := c.Labels != nil && !slices.Equal(*c.Labels, have.Labels)
+	replace(c.Include, &to.Include)
+	replace(c.Exclude, &to.Exclude)
+	replace(c.Labels, &to.Labels)
+	replace(c.MaxBytes, &to.MaxBytes)
+	replace(c.MaxItems, &to.MaxItems)
+	replace(c.MaxShorter, &to.MaxShorter)
+	replace(c.Every, &to.Every)
+	if err := checkRules(to); err != nil {
+		return have, err
+	}
+	if len(c.Settings) > 0 {
+		driver, err := a.driver(ctx, have.Driver)
+		if err != nil {
+			return have, err
+		}
+		secret, err := a.kept(p.Tenant, id, driver, sealed, c.Settings)
+		if err != nil {
+			return have, err
+		}
+		if err := a.set(&to, p.Tenant, id, driver, c.Settings, have.Settings, secret); err != nil {
+			return have, err
+		}
+	}
+	return a.told(ctx)(a.SourceStore.ChangeSource(ctx, p, id, to, relabel))
+}
+
+// kept are the secrets that a source has. When all of them are set anew it doesn't matter that they can't be read.
+func (a sourceAPI) kept(tenant, id uuid.UUID, driver schema.SourceDriver, sealed []byte, values map[string]string) (map[string]string, error) {
+	secret, err := a.keys.Open(tenant, id, sealed)
+	if err == nil {
+		return secret, nil
+	}
+	for _, f := range driver.Fields {
+		if _, anew := values[f.Name]; f.Secret && f.Required && !anew {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// replace sets what a change has.
+func replace[T any](value, to *T) {
+	if value != nil {
+		*to = *value
+	}
+}
+
+// Source implements httpapi.SyncSources.
+func (a sourceAPI) Source(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
+	return a.told(ctx)(a.SourceStore.Source(ctx, p, id))
+}
+
+// told says of a source that has no other problem that no worker runs for it.
+func (a sourceAPI) told(ctx context.Context) func(schema.Source, error) (schema.Source, error) {
+	return func(s schema.Source, err error) (schema.Source, error) {
+		if err != nil || s.Problem != "" || s.State == schema.SourcePaused {
+			return s, err
+		}
+		drivers, err := a.SourceDrivers(ctx)
+		if err == nil && !slices.ContainsFunc(drivers, func(d schema.SourceDriver) bool { return d.Name == s.Driver && d.Running }) {
+			s.Problem = fmt.Sprintf("no source-worker with the driver %s runs; the source waits for one", s.Driver)
+		}
+		return s, err
+	}
+}
+
+// PreviewSource implements httpapi.SyncSources.
+func (a sourceAPI) PreviewSource(ctx context.Context, p schema.Principal, id uuid.UUID, limit int) (schema.SourcePreview, error) {
+	reply, err := bus.Request[wire.SourcePreviewReply](ctx, a.nats, wire.SourcePreviewSubject,
+		wire.SourcePreviewRequest{Envelope: wire.Header(), Principal: p, Source: id, Limit: limit, Deadline: deadline(ctx)}, bus.SignedBy(a.signer))
+	if err != nil {
+		return schema.SourcePreview{}, fmt.Errorf("ask a source-worker for a preview: %w", err)
+	}
+	if reply.Error != nil {
+		return schema.SourcePreview{}, reply.Error
+	}
+	return reply.SourcePreview, nil
+}

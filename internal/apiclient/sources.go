@@ -1,0 +1,89 @@
+package apiclient
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
+)
+
+// sourcePath is that of a source, by its name or id.
+func sourcePath(source string) string { return "/v1/sources/" + url.PathEscape(source) }
+
+// SourceDrivers lists the kinds of places that can be followed.
+func (c *Client) SourceDrivers(ctx context.Context) (api.SourceDrivers, error) {
+	return get[api.SourceDrivers](ctx, c, "/v1/source-drivers", nil)
+}
+
+// Sources lists the tenant's sources, of one collection or, when it is empty, of all.
+func (c *Client) Sources(ctx context.Context, collection string) iter.Seq2[schema.Source, error] {
+	query := url.Values{}
+	if collection != "" {
+		query.Set("collection", collection)
+	}
+	return pages[schema.Source](ctx, c, "/v1/sources", query)
+}
+
+// CreateSource keeps a collection in step with a place.
+func (c *Client) CreateSource(ctx context.Context, n api.NewSource) (schema.Source, error) {
+	return post[schema.Source](ctx, c, "/v1/sources", n)
+}
+
+// Source shows a source.
+func (c *Client) Source(ctx context.Context, source string) (schema.Source, error) {
+	return get[schema.Source](ctx, c, sourcePath(source), nil)
+}
+
+// ChangeSource changes what change has.
+func (c *Client) ChangeSource(ctx context.Context, source string, change api.SourceChange) (schema.Source, error) {
+	var out schema.Source
+	return out, c.json(ctx, http.MethodPatch, sourcePath(source), nil, change, &out)
+}
+
+// RemoveSource removes a source, and its documents unless they are kept.
+func (c *Client) RemoveSource(ctx context.Context, source string, keepDocuments bool) (schema.Source, error) {
+	var out schema.Source
+	return out, c.json(ctx, http.MethodDelete, sourcePath(source), url.Values{"keep_documents": {strconv.FormatBool(keepDocuments)}}, nil, &out)
+}
+
+// PreviewSource shows what a run would find now.
+func (c *Client) PreviewSource(ctx context.Context, source string, limit int) (schema.SourcePreview, error) {
+	return get[schema.SourcePreview](ctx, c, sourcePath(source)+"/preview", url.Values{"limit": {strconv.Itoa(limit)}})
+}
+
+// What SourceAction does.
+const (
+	SourceRun    = "run"
+	SourceCancel = "cancel"
+	SourcePause  = "pause"
+	SourceResume = "resume"
+)
+
+// SourceAction runs, cancels, pauses or resumes a source.
+func (c *Client) SourceAction(ctx context.Context, source, action string) (schema.Source, error) {
+	return post[schema.Source](ctx, c, sourcePath(source)+"/"+action, struct{}{})
+}
+
+// ConfirmSource has what is gone deleted; run is the one that asks, or empty for the newest.
+func (c *Client) ConfirmSource(ctx context.Context, source, run string) (schema.Source, error) {
+	return post[schema.Source](ctx, c, sourcePath(source)+"/confirm", api.SourceConfirm{Run: run})
+}
+
+// SourceSkipped lists what the newest run left out.
+func (c *Client) SourceSkipped(ctx context.Context, source string) iter.Seq2[schema.SourceSkipped, error] {
+	return pages[schema.SourceSkipped](ctx, c, sourcePath(source)+"/skipped", nil)
+}
+
+// SourceItems lists the items of a source.
+func (c *Client) SourceItems(ctx context.Context, source string) iter.Seq2[schema.SourceItem, error] {
+	return pages[schema.SourceItem](ctx, c, sourcePath(source)+"/items", nil)
+}
+
+// SourceRuns lists a source's runs, newest first.
+func (c *Client) SourceRuns(ctx context.Context, source string) iter.Seq2[schema.SourceRun, error] {
+	return pages[schema.SourceRun](ctx, c, sourcePath(source)+"/runs", nil)
+}
