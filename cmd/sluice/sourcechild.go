@@ -1,6 +1,7 @@
 package main
 
-// Sources in `sluice up`: the key of their secrets, and source-worker as a child, where it lies beside this program.
+// Sources in `sluice up`: the key of their secrets, and source-worker as a child, where it lies beside this program. Where
+// it doesn't, this process follows sources, and knows folders alone.
 
 import (
 	"context"
@@ -11,14 +12,16 @@ import (
 	"strings"
 
 	"github.com/sluice-rag/sluice/cmd/internal/modelchild"
+	"github.com/sluice-rag/sluice/cmd/internal/sourceworker"
+	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/receipt"
 	"github.com/sluice-rag/sluice/internal/source/seal"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// sources makes the keys of secrets, and the child that follows sources; none where there is no such program.
-func (u *system) sources() (seal.Keys, []lifecycle.Service, error) {
+// sources makes the keys of secrets, and what follows sources.
+func (u *system) sources() (seal.Keys, lifecycle.Service, error) {
 	s := u.settings
 	file := s.SourcesKeyFile
 	if file == "" && s.SourcesKey == "" {
@@ -33,15 +36,17 @@ func (u *system) sources() (seal.Keys, []lifecycle.Service, error) {
 	}
 	program, err := modelchild.FindProgram(string(wire.ProgramSourceWorker))
 	if err != nil {
-		u.log.Info("sources are not followed", "error", err)
-		return keys, nil, nil
+		u.log.Info("sources can be folders alone", "why", err)
+		worker, err := sourceworker.New(sourceworker.Settings{Sources: s.Sources, SourceKeys: config.SourceKeys{SourcesKeyFile: file, SourcesKey: s.SourcesKey}},
+			sourceworker.Deps{Store: u.ingestion, NATS: u.nats[wire.ProgramSourceWorker], Temporal: u.temporal, Trusted: u.trusted}, nil)
+		return keys, worker, err
 	}
 	env, err := u.sourceEnv(file)
 	if err != nil {
 		return keys, nil, err
 	}
-	return keys, []lifecycle.Service{modelchild.New(modelchild.Options{Name: string(wire.ProgramSourceWorker), Program: program, Env: env, Log: u.log,
-		Ready: func(context.Context) error { return nil }})}, nil // nothing else waits for it
+	return keys, modelchild.New(modelchild.Options{Name: string(wire.ProgramSourceWorker), Program: program, Env: env, Log: u.log,
+		Ready: func(context.Context) error { return nil }}), nil // nothing else waits for it
 }
 
 // sourceEnv is source-worker's environment: this process's, without what is not its business.

@@ -245,7 +245,7 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 // all have one connection, with those of the settings.
 func (u *system) connectNATS(ctx context.Context, closing func(func())) error {
 	u.nats = map[wire.Program]*nats.Conn{}
-	parts := []wire.Program{wire.ProgramServe, wire.ProgramIngestWorker, wire.ProgramQueryWorker, wire.ProgramLLMGateway}
+	parts := []wire.Program{wire.ProgramServe, wire.ProgramIngestWorker, wire.ProgramQueryWorker, wire.ProgramLLMGateway, wire.ProgramSourceWorker}
 	if err := u.signatures(); err != nil {
 		return err
 	}
@@ -366,7 +366,6 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	servers = append(servers, follower...)
 	api, err := apiserver.New(ctx, s.HTTP, apiserver.Deps{SourceKeys: sealing, Store: u.store, Receipts: receipts, NATS: u.nats[wire.ProgramServe], Signer: u.signers[wire.ProgramServe], Version: version, Plans: s.Plans, OIDC: s.OIDC, PublicURL: s.PublicURL,
 		Temporal: u.temporal, Namespace: s.TemporalNamespace, Room: func() error { return local.Room(s.Data, s.KeepFree<<20) }, Ready: u.queues})
 	if err != nil {
@@ -375,7 +374,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	u.credentials.URL = api.URL()
 	metrics := health.Metrics(s.MetricsListen, u.observed.Handler())
 	left := lifecycle.NewResource("credentials", func(context.Context) error { return apiclient.WriteCredentials(u.credentials) }, nil)
-	return lifecycle.NewGroup("workers", grace, append(servers, ingest, gateway, query, api, metrics, left)...), nil
+	return lifecycle.NewGroup("workers", grace, append(servers, ingest, gateway, query, follower, api, metrics, left)...), nil
 }
 
 // modelEnv is the model server's environment: this process's, without what

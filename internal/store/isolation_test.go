@@ -23,7 +23,7 @@ import (
 
 // notTenants are the tables without a tenant: the same for all, and nobody's
 // data.
-var notTenants = []string{"erasures", "goose_db_version", "loops", "outbox_claims", "schema_compatibility", "spaces"}
+var notTenants = []string{"erasures", "goose_db_version", "loops", "outbox_claims", "schema_compatibility", "source_drivers", "spaces"}
 
 // systemColumns are what sluice_system may read of all tenants: no text, titles
 // or metadata, no questions, no replies.
@@ -56,6 +56,8 @@ var systemColumns = map[string]string{
 	"reparses":           "collection_id created_at number state tenant_id",
 	"retrievals":         "created_at emptied_at question_id round tenant_id",
 	"slow_queries":       "at code id kind millis plan stages tenant_id trace",
+	"source_drivers":     "fields name seen_at summary",
+	"sources":            "due_at id tenant_id",
 	"tenants":            "created_at id llm_at_once llm_day_nanos llm_day_tokens llm_month_nanos llm_month_tokens llm_per_minute max_bytes max_documents name",
 	"vector_shards":      "collection_id created_at dimension id indexed retired_at tenant_id",
 	"webhook_deliveries": "attempts claimed_until finished_at id kind next_at since state subject_id tenant_id webhook_id",
@@ -127,6 +129,9 @@ var fill = map[string]string{
 	"plans.name":                   `'p' || gen_random_uuid()::text`,
 	"version_metadata.ordinal":     `(random() * 1000000000)::int`,
 	"document_signatures.keys":     `'{}'`,
+	"source_items.item":            `gen_random_uuid()::text`,
+	"source_skipped.number":        `(random() * 1000000000)::bigint`,
+	"sources.name":                 `'s' || gen_random_uuid()::text`,
 	"document_signature_keys.key":  `(random() * 1000000000)::bigint`,
 }
 

@@ -206,6 +206,7 @@ func (w *world) ended(name string, runs int) schema.SourceRun {
 	w.t.Helper()
 	var page api.Page[schema.SourceRun]
 	w.until(func() string {
+		page = api.Page[schema.SourceRun]{} // what is absent from a reply would stay
 		w.do(http.MethodGet, "/v1/sources/"+name+"/runs", nil, http.StatusOK, &page)
 		if len(page.Items) != runs || page.Items[0].FinishedAt == nil {
 			return fmt.Sprintf("%d runs, %+v", len(page.Items), w.source(name))

@@ -32,6 +32,10 @@ func Main(version string, drivers []source.Driver) {
 
 // Run runs the worker until it is told to end.
 func (c *command) Run(w program.Worker, drivers []source.Driver) error {
+	trusted, err := program.Trusted(c.Trust)
+	if err != nil {
+		return err
+	}
 	ctx := context.Background()
 	if c.WithParent {
 		bound, cancel := context.WithCancel(ctx)
@@ -51,8 +55,8 @@ func (c *command) Run(w program.Worker, drivers []source.Driver) error {
 		return err
 	}
 	defer parts.Close()
-	service, err := New(Settings{Sources: c.Sources, SourceKeys: c.SourceKeys, Trust: c.Trust},
-		Deps{Store: parts.Store, NATS: parts.NATS, Temporal: parts.Temporal}, drivers)
+	service, err := New(Settings{Sources: c.Sources, SourceKeys: c.SourceKeys},
+		Deps{Store: parts.Store, NATS: parts.NATS, Temporal: parts.Temporal, Trusted: trusted}, drivers)
 	if err != nil {
 		return err
 	}

@@ -19,13 +19,13 @@ import (
 	temporalworker "go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
-	"github.com/sluice-rag/sluice/cmd/internal/program"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/durable"
 	"github.com/sluice-rag/sluice/internal/durable/heartbeat"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/signature"
 	"github.com/sluice-rag/sluice/internal/source"
 	"github.com/sluice-rag/sluice/internal/source/folder"
 	"github.com/sluice-rag/sluice/internal/source/follow"
@@ -44,7 +44,6 @@ const Grace = 20 * time.Second
 type Settings struct {
 	config.Sources
 	config.SourceKeys
-	config.Trust
 }
 
 // Deps are the connections that the worker works on; they stay the caller's.
@@ -52,6 +51,7 @@ type Deps struct {
 	Store    *store.Store
 	NATS     *nats.Conn
 	Temporal client.Client
+	Trusted  *signature.Trusted // whose requests for previews are taken; nil: anybody's
 }
 
 const (
@@ -92,10 +92,6 @@ func New(s Settings, d Deps, drivers []source.Driver) (lifecycle.Service, error)
 	if err != nil {
 		return nil, err
 	}
-	trusted, err := program.Trusted(s.Trust)
-	if err != nil {
-		return nil, err
-	}
 	d.Store.OnOutbox(bus.TellOutbox(d.NATS))
 	kept := stores.Of(d.Store)
 	most := cmp.Or(s.SourceItem, 100) << 20
@@ -108,7 +104,7 @@ func New(s Settings, d Deps, drivers []source.Driver) (lifecycle.Service, error)
 		w.teller(),
 		w.temporalWorker(),
 		bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.SourcePreviewSubject, Group: wire.SourceGroup, Concurrency: previews, Timeout: previewTime,
-			StopShare: stopShare, Trusted: trusted}, w.preview, previewFailure),
+			StopShare: stopShare, Trusted: d.Trusted}, w.preview, previewFailure),
 		w.starter(),
 	), nil
 }

@@ -61,6 +61,10 @@ UPDATE collections SET description = coalesce($3, description), plan = coalesce(
 UPDATE collections SET deleted_at = now() WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING name`
 	retireAllShardsSQL = `
 UPDATE vector_shards SET retired_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND retired_at IS NULL`
+	// A source-worker removes them, as it does when somebody asks; their documents go with the collection.
+	removeSourcesSQL = `
+UPDATE sources SET state = 'removing', keep_documents = true, due_at = now(), attempt = attempt + 1, problem = '', problem_at = NULL
+WHERE tenant_id = $1 AND collection_id = $2`
 	countedSQL = `
 SELECT coalesce(sum(documents), 0)::bigint FROM (
     SELECT documents FROM collection_counts WHERE tenant_id = $1 AND collection_id = $2
@@ -214,6 +218,9 @@ func (s *DocumentStore) DeleteCollection(ctx context.Context, p schema.Principal
 		}
 		if _, err := tx.Exec(ctx, retireAllShardsSQL, p.Tenant, id); err != nil {
 			return fmt.Errorf("retire its vectors' partitions: %w", err)
+		}
+		if _, err := tx.Exec(ctx, removeSourcesSQL, p.Tenant, id); err != nil {
+			return fmt.Errorf("remove its sources: %w", err)
 		}
 		var out store.Outbox
 		if err := out.Event(wire.Event{Kind: "collection.deleted", Tenant: p.Tenant, Collection: id, State: schema.StateCancelled}, store.Traceparent(ctx)); err != nil {
