@@ -113,7 +113,7 @@ CREATE TABLE source_drivers (
     fields   jsonb NOT NULL,
     seen_at  timestamptz NOT NULL DEFAULT now()
 );
-GRANT SELECT, INSERT, UPDATE, DELETE ON source_drivers TO sluice_system;
+GRANT SELECT, INSERT, UPDATE (summary, fields, seen_at) ON source_drivers TO sluice_system;
 
 -- +goose Down
 DROP TABLE source_drivers, source_skipped, source_items, source_runs, sources;

@@ -40,7 +40,8 @@ func (f *fixture) digests(t *testing.T, p schema.Principal) map[string]string {
 		if slices.Contains(staysBehind, name) {
 			continue
 		}
-		set := map[string]string{"tenants": "{name}", "api_keys": "{revoked_at}", "blobs": "{object}", "collection_changes": "{id}", "tenant_changes": "{id}"}[name]
+		set := map[string]string{"tenants": "{name}", "api_keys": "{revoked_at}", "blobs": "{object}", "collection_changes": "{id}", "tenant_changes": "{id}",
+			"sources": "{state,due_at}"}[name]
 		if set == "" {
 			set = "{space_id,shard}"
 		}

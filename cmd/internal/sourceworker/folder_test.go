@@ -174,20 +174,12 @@ func TestAPreviewWritesNothing(t *testing.T) {
 	w.add("again", "folder", map[string]string{"path": w.root + "/docs"})
 	w.ended("again", 1)
 	w.do(http.MethodDelete, "/v1/sources/docs?keep_documents=true", nil, http.StatusAccepted, nil)
-	gone := func(name string) func() string {
-		return func() string {
-			if status, body := w.call(w.key, http.MethodGet, "/v1/sources/"+name, nil, nil); status != http.StatusNotFound {
-				return body
-			}
-			return ""
-		}
-	}
-	w.until(gone("docs"))
+	w.until(w.gone("docs"))
 	if n := w.documents(); n != 4 { // with b.tmp of the second source
 		t.Errorf("%d documents", n)
 	}
 	w.do(http.MethodDelete, "/v1/sources/again", nil, http.StatusAccepted, nil)
-	w.until(gone("again"))
+	w.until(w.gone("again"))
 	if n := w.documents(); n != 1 {
 		t.Errorf("%d documents", n)
 	}

@@ -229,6 +229,16 @@ func (w *world) state(name string, want schema.SourceState) schema.Source {
 	return s
 }
 
+// gone says what there is of a source that is to be gone.
+func (w *world) gone(name string) func() string {
+	return func() string {
+		if status, body := w.call(w.key, http.MethodGet, "/v1/sources/"+name, nil, nil); status != http.StatusNotFound {
+			return body
+		}
+		return ""
+	}
+}
+
 // counts are those of a run without what differs from run to run.
 func counts(r schema.SourceRun) string {
 	return fmt.Sprintf("%s: seen %d added %d changed %d unchanged %d moved %d deleted %d skipped %d fetched %d",
@@ -242,7 +252,7 @@ func (w *world) wantCounts(r schema.SourceRun, want string) {
 	}
 }
 
-// admin runs a query for one value as the superuser, who sees everything.
+// scalar runs a query for one value as the superuser, who sees everything.
 func scalar[T any](w *world, query string, args ...any) T {
 	w.t.Helper()
 	name := w.url[strings.LastIndex(w.url, "/")+1:]

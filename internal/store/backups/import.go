@@ -78,6 +78,9 @@ func changed(t table) map[string]string {
 		out["revoked_at"] = `CASE WHEN 'operator' = ANY (scopes) THEN coalesce(revoked_at, now()) ELSE revoked_at END`
 	case "blobs":
 		out["object"] = "NULL" // the bytes go into the database
+	case "sources": // the places may be others here, or out of reach, and the key of the secrets is another
+		out["state"] = `CASE WHEN state = 'removing' THEN state ELSE 'paused' END`
+		out["due_at"] = `CASE WHEN state = 'removing' THEN now() END`
 	}
 	if slices.Contains(t.Columns, "space_id") {
 		out["space_id"] = `(SELECT here FROM imported_spaces s WHERE s.id = space_id)`

@@ -1,0 +1,91 @@
+package workflows_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+
+	"github.com/sluice-rag/sluice/schema/wire"
+	"github.com/sluice-rag/sluice/workflows"
+)
+
+// How to record more: cmd/internal/sourceworker/history_test.go.
+func TestSyncSourceReplays(t *testing.T) {
+	files, err := filepath.Glob("testdata/sync_source_*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 6 {
+		t.Fatalf("only %d recorded histories", len(files))
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			replayer := worker.NewWorkflowReplayer()
+			replayer.RegisterWorkflowWithOptions(workflows.SyncSource, workflow.RegisterOptions{Name: wire.WorkflowSyncSource})
+			if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// sync runs SyncSource with a scripted step, and returns the steps that ran with what each was given.
+func sync(in wire.SourceSync, step func(name string, n int) (wire.SourceStep, error)) (names []string, given []wire.SourceSync, err error) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	for _, name := range []string{wire.ActivitySourceBegin, wire.ActivitySourceFollow, wire.ActivitySourceDelete, wire.ActivitySourceRemove} {
+		env.RegisterActivityWithOptions(func(_ context.Context, in wire.SourceSync) (wire.SourceStep, error) {
+			names, given = append(names, name), append(given, in)
+			return step(name, len(names))
+		}, activity.RegisterOptions{Name: name})
+	}
+	env.ExecuteWorkflow(workflows.SyncSource, in)
+	return names, given, env.GetWorkflowError()
+}
+
+func TestSyncSourceDoesTheStepsThatAreNamed(t *testing.T) {
+	run := uuid.New()
+	names, given, err := sync(wire.SourceSync{Tenant: uuid.New(), Source: uuid.New()}, func(name string, n int) (wire.SourceStep, error) {
+		switch {
+		case name == wire.ActivitySourceBegin:
+			return wire.SourceStep{Run: run, Attempt: 3, Next: wire.ActivitySourceFollow}, nil
+		case name == wire.ActivitySourceFollow && n == 2:
+			return wire.SourceStep{}, errors.New("Postgres is away")
+		case name == wire.ActivitySourceFollow:
+			return wire.SourceStep{Run: run, Attempt: 3, Next: wire.ActivitySourceDelete}, nil
+		}
+		return wire.SourceStep{Run: run, Attempt: 3}, nil
+	})
+	want := []string{wire.ActivitySourceBegin, wire.ActivitySourceFollow, wire.ActivitySourceFollow, wire.ActivitySourceDelete}
+	if err != nil || !slices.Equal(names, want) {
+		t.Fatalf("%v, %v", names, err)
+	}
+	for i, in := range given[1:] {
+		if in.Run != run || in.Attempt != 3 {
+			t.Errorf("step %d was given %+v", i+1, in)
+		}
+	}
+}
+
+func TestSyncSourceBeginsAnewBeforeItsHistoryGetsLong(t *testing.T) {
+	more := func(string, int) (wire.SourceStep, error) {
+		return wire.SourceStep{Next: wire.ActivitySourceFollow}, nil
+	}
+	names, _, err := sync(wire.SourceSync{}, more)
+	var anew *workflow.ContinueAsNewError
+	if !errors.As(err, &anew) || len(names) != 500 {
+		t.Fatalf("%v after %d steps", err, len(names))
+	}
+	names, _, err = sync(wire.SourceSync{Next: wire.ActivitySourceDelete}, func(string, int) (wire.SourceStep, error) { return wire.SourceStep{}, nil })
+	if err != nil || !slices.Equal(names, []string{wire.ActivitySourceDelete}) {
+		t.Errorf("it goes on with %v, %v", names, err)
+	}
+}
