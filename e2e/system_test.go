@@ -36,7 +36,7 @@ func TestSluice(t *testing.T) {
 // testUp runs one `sluice up` for all tests that don't disturb each other: each has collections, or tenants, of its own.
 func testUp(t *testing.T, p programs) {
 	data := localtest.Dir(t)
-	s := p.up(t, data, signInSettings(t)...)
+	s := p.up(t, data, append(signInSettings(t), "SLUICE_SOURCE_ROOTS="+sourceRoot(data))...)
 	t.Run("Examples", func(t *testing.T) { testExamples(t, s) })
 	t.Run("Tutorial", func(t *testing.T) { testTutorial(t, s) })
 	t.Run("Overview", func(t *testing.T) { testOverview(t, s) })
@@ -69,6 +69,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("PlainQuestions", func(t *testing.T) { testPlainQuestions(t, s) })
 	t.Run("Filings", func(t *testing.T) { testFilings(t, s) })
 	t.Run("Places", func(t *testing.T) { testPlaces(t, s) })
+	t.Run("Sources", func(t *testing.T) { testSources(t, s) })
 	t.Run("Versions", func(t *testing.T) { testVersions(t, s) })
 	t.Run("Reparse", func(t *testing.T) { testReparse(t, s) })
 	t.Run("Receipts", func(t *testing.T) { testReceipts(t, s) })

@@ -271,6 +271,10 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 	}
 	choice := into[schema.PlanChoice](t, s.sluice(t, "plans", "choose", "-c", collection, "--plans", "bm25,naive", "--limit", "3",
 		"--questions", filepath.Join(write(t, map[string]string{"known.jsonl": known.String()}), "known.jsonl"), "--json").ok(t))
+	followed := filepath.Join(sourceRoot(operator.data), name)
+	put(t, followed, "never.txt", "Nobody asked for it.")
+	source := as[schema.Source](t, s.call(t, http.MethodPost, "/v1/sources", api.NewSource{Name: name + "-source", Collection: collection, Driver: "folder",
+		Settings: map[string]string{"path": followed}, Paused: true}).want(t, http.StatusCreated))
 	var delivery schema.WebhookDelivery
 	waittest.Until(t, func() string {
 		failed := into[[]schema.WebhookDelivery](t, s.sluice(t, "webhooks", "deliveries", hook.ID.String(), "--state", "failed", "--json").ok(t))
@@ -293,6 +297,7 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 		"against":    {against.ID.String()},
 		"key":        {key.ID.String()},
 		"session":    {signInSession(t, s, name).ID.String()},
+		"source":     {source.ID.String(), source.Name},
 		"webhook":    {hook.ID.String()},
 		"delivery":   {delivery.ID.String()},
 		"tenant":     {made.ID.String()},

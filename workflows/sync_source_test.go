@@ -37,8 +37,8 @@ func TestSyncSourceReplays(t *testing.T) {
 	}
 }
 
-// sync runs SyncSource with a scripted step, and returns the steps that ran with what each was given.
-func sync(in wire.SourceSync, step func(name string, n int) (wire.SourceStep, error)) (names []string, given []wire.SourceSync, err error) {
+// synchronise runs SyncSource with a scripted step, and returns the steps that ran with what each was given.
+func synchronise(in wire.SourceSync, step func(name string, n int) (wire.SourceStep, error)) (names []string, given []wire.SourceSync, err error) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	for _, name := range []string{wire.ActivitySourceBegin, wire.ActivitySourceFollow, wire.ActivitySourceDelete, wire.ActivitySourceRemove} {
@@ -53,7 +53,7 @@ func sync(in wire.SourceSync, step func(name string, n int) (wire.SourceStep, er
 
 func TestSyncSourceDoesTheStepsThatAreNamed(t *testing.T) {
 	run := uuid.New()
-	names, given, err := sync(wire.SourceSync{Tenant: uuid.New(), Source: uuid.New()}, func(name string, n int) (wire.SourceStep, error) {
+	names, given, err := synchronise(wire.SourceSync{Tenant: uuid.New(), Source: uuid.New()}, func(name string, n int) (wire.SourceStep, error) {
 		switch {
 		case name == wire.ActivitySourceBegin:
 			return wire.SourceStep{Run: run, Attempt: 3, Next: wire.ActivitySourceFollow}, nil
@@ -79,12 +79,12 @@ func TestSyncSourceBeginsAnewBeforeItsHistoryGetsLong(t *testing.T) {
 	more := func(string, int) (wire.SourceStep, error) {
 		return wire.SourceStep{Next: wire.ActivitySourceFollow}, nil
 	}
-	names, _, err := sync(wire.SourceSync{}, more)
+	names, _, err := synchronise(wire.SourceSync{}, more)
 	var anew *workflow.ContinueAsNewError
 	if !errors.As(err, &anew) || len(names) != 500 {
 		t.Fatalf("%v after %d steps", err, len(names))
 	}
-	names, _, err = sync(wire.SourceSync{Next: wire.ActivitySourceDelete}, func(string, int) (wire.SourceStep, error) { return wire.SourceStep{}, nil })
+	names, _, err = synchronise(wire.SourceSync{Next: wire.ActivitySourceDelete}, func(string, int) (wire.SourceStep, error) { return wire.SourceStep{}, nil })
 	if err != nil || !slices.Equal(names, []string{wire.ActivitySourceDelete}) {
 		t.Errorf("it goes on with %v, %v", names, err)
 	}

@@ -33,6 +33,8 @@ var uncalled = map[string]string{
 	"end-session":   "it needs a browser's cookie, and has no statement but those of other keys",
 	"begin-oidc":    "it has no statement",
 	"complete-oidc": "it needs a provider; its statements are those of SignIn, which is called",
+
+	"preview-source": "a source-worker does it, and none runs here; it reads the source, and the items that it shows",
 }
 
 // calls calls operations of the API's description by their ids.
@@ -149,6 +151,28 @@ func (c *calls) manage(name string) {
 	c.call("cancel-reparse", "", nil, nil)
 	c.ids["webhook"] = c.webhook(name)
 	c.call("rotate-webhook", "", map[string]any{}, nil)
+	c.follow(name)
+}
+
+// follow calls what sources have. No worker follows them.
+func (c *calls) follow(name string) {
+	c.t.Helper()
+	driver := schema.SourceDriver{Name: "folder", Fields: []schema.SourceField{{Name: "path", Required: true}}}
+	if err := c.store.TellSourceDrivers(c.t.Context(), []schema.SourceDriver{driver}); err != nil {
+		c.t.Fatal(err)
+	}
+	var source schema.Source
+	c.call("create-source", "", api.NewSource{Name: name, Collection: "papers", Driver: "folder", Settings: map[string]string{"path": "/srv/papers"}}, &source)
+	c.ids["source"] = source.ID.String()
+	for _, id := range []string{"run-source", "cancel-source", "pause-source", "resume-source"} {
+		c.call(id, "", map[string]any{}, nil)
+	}
+	labels := []string{"staff"}
+	c.call("change-source", "", api.SourceChange{Labels: &labels}, nil)
+	c.admin(c.t, `WITH asking AS (INSERT INTO source_runs (tenant_id, id, source_id, whole) SELECT tenant_id, gen_random_uuid(), id, true FROM sources WHERE id = $1 RETURNING id)
+		UPDATE sources SET state = 'asking', due_at = NULL, run_id = (SELECT id FROM asking) WHERE id = $1`, source.ID)
+	c.call("confirm-source", "", map[string]any{}, nil)
+	c.call("list-sources", "?collection=papers", nil, nil)
 }
 
 // signIn begins a session of somebody who comes from a provider.
@@ -271,7 +295,7 @@ func (c *calls) end(name string) {
 		c.call("delete-webhook", "", nil, nil)
 	}
 	c.ids["webhook"] = webhooks.Items[0].ID.String()
-	for _, id := range []string{"forget-preferences", "delete-rating", "delete-evaluation", "delete-plan", "delete-webhook", "revoke-key"} {
+	for _, id := range []string{"forget-preferences", "delete-rating", "delete-evaluation", "delete-plan", "delete-webhook", "delete-source", "revoke-key"} {
 		c.call(id, "", nil, nil)
 	}
 	var key api.KeyCreated

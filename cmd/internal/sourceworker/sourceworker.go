@@ -152,17 +152,18 @@ func (w *worker) teller() lifecycle.Service {
 	for _, name := range slices.Sorted(maps.Keys(w.drivers)) {
 		shown = append(shown, shownDriver(w.drivers[name]))
 	}
-	return lifecycle.NewLoop("drivers of sources", nil, func(fetch, work context.Context) error {
+	first := func(ctx context.Context) error { return w.kept.TellSourceDrivers(ctx, shown) } // so that sources can be added from now on
+	return lifecycle.NewLoop("drivers of sources", first, func(fetch, work context.Context) error {
 		tick := time.NewTicker(tellEvery)
 		defer tick.Stop()
 		for {
-			if err := w.kept.TellSourceDrivers(work, shown); err != nil && fetch.Err() == nil {
-				slog.WarnContext(work, "cannot tell which drivers of sources there are; trying again", "error", err)
-			}
 			select {
 			case <-fetch.Done():
 				return fetch.Err()
 			case <-tick.C:
+			}
+			if err := w.kept.TellSourceDrivers(work, shown); err != nil && fetch.Err() == nil {
+				slog.WarnContext(work, "cannot tell which drivers of sources there are; trying again", "error", err)
 			}
 		}
 	})
