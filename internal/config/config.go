@@ -280,7 +280,7 @@ type SourceKeys struct {
 
 // Sources is how places are followed.
 type Sources struct {
-	SourceRoots   []string      `name:"source-roots" env:"SLUICE_SOURCE_ROOTS" sep:"," placeholder:"DIR,..." help:"Folders of the worker's machine that sources of the driver 'folder' may read, with what is below them; none when empty." when:"collections are to follow folders"`
+	SourceRoots   []string      `name:"source-roots" env:"SLUICE_SOURCE_ROOTS" sep:"," placeholder:"DIR,..." help:"Folders of the worker's machine that sources of the driver 'folder', of every tenant, may read with what is below them; none when empty." when:"collections are to follow folders"`
 	SourcePrivate bool          `name:"source-allow-private" env:"SLUICE_SOURCE_ALLOW_PRIVATE" help:"Sources may connect to loopback, link-local and private addresses." when:"places are in one's own network, and every tenant may reach it"`
 	SourceFetches int           `name:"source-fetches" env:"SLUICE_SOURCE_FETCHES" default:"8" help:"Items that one synchronisation fetches at once." when:"places are far away, or ask for fewer"`
 	SourceRuns    int           `name:"source-runs" env:"SLUICE_SOURCE_RUNS" default:"16" help:"Synchronisations that one worker works on at once." when:"many sources wait for their turn"`

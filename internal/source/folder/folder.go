@@ -51,8 +51,11 @@ func open(_ context.Context, s source.Settings) (source.Connector, error) {
 		}
 		c := &connector{root: root, at: filepath.ToSlash(at), max: s.MaxItemBytes}
 		info, err := root.Stat(c.at)
-		if err == nil && !info.IsDir() {
+		switch {
+		case err == nil && !info.IsDir():
 			err = &source.FieldError{Field: "path", Reason: "is not a folder"}
+		case err != nil && leadsOut(allowed, wanted):
+			err = &source.FieldError{Field: "path", Reason: "leads through a link out of what may be read; name the folder itself"}
 		}
 		if err != nil {
 			return nil, errors.Join(c.failure("open", "", err), root.Close())
@@ -60,6 +63,20 @@ func open(_ context.Context, s source.Settings) (source.Connector, error) {
 		return c, nil
 	}
 	return nil, &source.FieldError{Field: "path", Reason: "is not below a folder that may be read; the operator allows folders with SLUICE_SOURCE_ROOTS"}
+}
+
+// leadsOut reports whether links on the way to a folder lead out of what is allowed. It is for the error alone: root refuses
+// them by itself.
+func leadsOut(allowed, wanted string) bool {
+	real, err := filepath.EvalSymlinks(wanted)
+	if err != nil {
+		return false
+	}
+	if allowed, err = filepath.EvalSymlinks(allowed); err != nil {
+		return false
+	}
+	at, err := filepath.Rel(allowed, real)
+	return err != nil || !filepath.IsLocal(at)
 }
 
 // Close implements source.Connector.
