@@ -74,7 +74,7 @@ func (s *server) routeSyncSources() {
 			items, next, err := s.SyncSources.ListSources(ctx, p, collection, in.query())
 			return list(items, next, err, same[schema.Source])
 		})
-	s.sourceAction("get-source", http.MethodGet, path, "Show a source: what it does, its newest run, and what it waits for", "", s.SyncSources.Source)
+	s.sourceAction("get-source", http.MethodGet, path, "Show a source: what it does, its newest run, and what it waits for", "", SyncSources.Source)
 	route(s, huma.Operation{OperationID: "change-source", Method: http.MethodPatch, Path: path, Tags: tags, Summary: "Change a source",
 		Description: "A run that is under way ends, and the next one begins at once and lists everything, unless the source is paused."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
@@ -111,10 +111,10 @@ func (s *server) routeSyncSources() {
 			}
 			return replyTo(s.SyncSources.PreviewSource(ctx, p, id, in.Limit))
 		})
-	s.sourceAction("run-source", http.MethodPost, path+"/run", "Run a source now", "One that waits after a failure tries at once; one that asks lists again.", s.SyncSources.RunSource)
-	s.sourceAction("cancel-source", http.MethodPost, path+"/cancel", "End the run that is under way", "What it did stays.", s.SyncSources.CancelSource)
-	s.sourceAction("pause-source", http.MethodPost, path+"/pause", "Stop a source where it is", "", s.SyncSources.PauseSource)
-	s.sourceAction("resume-source", http.MethodPost, path+"/resume", "Have a source go on that was paused or stopped", "", s.SyncSources.ResumeSource)
+	s.sourceAction("run-source", http.MethodPost, path+"/run", "Run a source now", "One that waits after a failure tries at once; one that asks lists again.", SyncSources.RunSource)
+	s.sourceAction("cancel-source", http.MethodPost, path+"/cancel", "End the run that is under way", "What it did stays.", SyncSources.CancelSource)
+	s.sourceAction("pause-source", http.MethodPost, path+"/pause", "Stop a source where it is", "", SyncSources.PauseSource)
+	s.sourceAction("resume-source", http.MethodPost, path+"/resume", "Have a source go on that was paused or stopped", "", SyncSources.ResumeSource)
 	route(s, huma.Operation{OperationID: "confirm-source", Method: http.MethodPost, Path: path + "/confirm", Tags: tags, Summary: "Have what is gone deleted, though it is much",
 		Description: "A complete listing that is much shorter than the one before deletes nothing without this."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
@@ -133,26 +133,26 @@ func (s *server) routeSyncSources() {
 			}
 			return replyTo(s.SyncSources.ConfirmSource(ctx, p, id, run))
 		})
-	sourceList(s, "list-source-runs", path+"/runs", "List a source's runs, newest first", "50 are kept.", s.SyncSources.SourceRuns)
-	sourceList(s, "list-source-items", path+"/items", "List the items of a source", "", s.SyncSources.SourceItems)
-	sourceList(s, "list-source-skipped", path+"/skipped", "List what the newest run left out, with reasons", "The first 1,000 are kept.", s.SyncSources.SourceSkipped)
+	sourceList(s, "list-source-runs", path+"/runs", "List a source's runs, newest first", "50 are kept.", SyncSources.SourceRuns)
+	sourceList(s, "list-source-items", path+"/items", "List the items of a source", "", SyncSources.SourceItems)
+	sourceList(s, "list-source-skipped", path+"/skipped", "List what the newest run left out, with reasons", "The first 1,000 are kept.", SyncSources.SourceSkipped)
 }
 
 // sourceAction is a route that needs nothing but the source.
-func (s *server) sourceAction(id, method, path, summary, description string, do func(context.Context, schema.Principal, uuid.UUID) (schema.Source, error)) {
+func (s *server) sourceAction(id, method, path, summary, description string, do func(SyncSources, context.Context, schema.Principal, uuid.UUID) (schema.Source, error)) {
 	route(s, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"Sources"}},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InSource) (*reply[schema.Source], error) {
 			source, err := s.SyncSources.ResolveSource(ctx, p, in.Source)
 			if err != nil {
 				return nil, err
 			}
-			return replyTo(do(ctx, p, source))
+			return replyTo(do(s.SyncSources, ctx, p, source))
 		})
 }
 
 // sourceList is a route that lists something of a source.
 func sourceList[T any](s *server, id, path, summary, description string,
-	read func(context.Context, schema.Principal, uuid.UUID, schema.PageQuery) ([]T, string, error)) {
+	read func(SyncSources, context.Context, schema.Principal, uuid.UUID, schema.PageQuery) ([]T, string, error)) {
 	route(s, huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Description: description, Tags: []string{"Sources"}},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
 			InSource
@@ -162,7 +162,7 @@ func sourceList[T any](s *server, id, path, summary, description string,
 			if err != nil {
 				return nil, err
 			}
-			items, next, err := read(ctx, p, source, in.query())
+			items, next, err := read(s.SyncSources, ctx, p, source, in.query())
 			return list(items, next, err, same[T])
 		})
 }

@@ -1326,6 +1326,47 @@ export interface components {
             /** @description An API key. */
             key?: string;
         };
+        NewSource: {
+            /** @description Name or id of the collection that its documents come to. */
+            collection: string;
+            /** @description The kind of place; they are listed at /v1/source-drivers. */
+            driver: string;
+            /**
+             * Format: int64
+             * @description Minutes between two runs; 60 when absent, 0: it runs when somebody asks.
+             */
+            every?: number;
+            /** @description Patterns of paths, of which an item matches none. */
+            exclude?: string[] | null;
+            /** @description Patterns of paths, of which an item matches one: * stands for a part of a name, ** for folders; one without a slash is for names in any folder. All items when absent. */
+            include?: string[] | null;
+            /** @description That its documents get; keys whose groups have none of them don't see them. */
+            labels?: string[] | null;
+            /**
+             * Format: int64
+             * @description Largest item; 0: what the worker allows.
+             */
+            max_bytes?: number;
+            /**
+             * Format: int64
+             * @description Most items; 0: any number.
+             */
+            max_items?: number;
+            /**
+             * Format: int64
+             * @description Per cent by which a complete listing is not shorter than before without somebody's word; 100: it never asks.
+             * @default 20
+             */
+            max_shorter?: number;
+            /** @description Letters, digits, dots, underscores and dashes, beginning with a letter or digit. It doesn't change. */
+            name: string;
+            /** @description It does not run before it is resumed, so that a preview can be looked at first. */
+            paused?: boolean;
+            /** @description Of the driver. Those that are secret are encrypted, and never shown. */
+            settings?: {
+                [key: string]: string;
+            };
+        };
         NewTenant: {
             /** Format: int64 */
             max_bytes?: number;
@@ -1441,6 +1482,26 @@ export interface components {
         };
         PageRatedAnswer: {
             items: components["schemas"]["RatedAnswer"][] | null;
+            /** @description Cursor of the next page; absent on the last one. */
+            next?: string;
+        };
+        PageSource: {
+            items: components["schemas"]["Source"][] | null;
+            /** @description Cursor of the next page; absent on the last one. */
+            next?: string;
+        };
+        PageSourceItem: {
+            items: components["schemas"]["SourceItem"][] | null;
+            /** @description Cursor of the next page; absent on the last one. */
+            next?: string;
+        };
+        PageSourceRun: {
+            items: components["schemas"]["SourceRun"][] | null;
+            /** @description Cursor of the next page; absent on the last one. */
+            next?: string;
+        };
+        PageSourceSkipped: {
+            items: components["schemas"]["SourceSkipped"][] | null;
             /** @description Cursor of the next page; absent on the last one. */
             next?: string;
         };
@@ -1728,6 +1789,19 @@ export interface components {
             texts: number;
             /** Format: double */
             weight: number;
+        };
+        PreviewItem: {
+            /** Format: date-time */
+            modified_at?: string;
+            path: string;
+            /** Format: int64 */
+            size: number;
+            url?: string;
+            /**
+             * @description Be added; be fetched to see what changed; stay as it is.
+             * @enum {string}
+             */
+            would: "add" | "fetch" | "keep";
         };
         Prices: {
             /** Format: double */
@@ -2079,11 +2153,208 @@ export interface components {
             /** @description Id of its trace. */
             trace?: string;
         };
+        Source: {
+            collection_id: string;
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * Format: int64
+             * @description Documents that it brought and that are there.
+             */
+            documents: number;
+            driver: string;
+            /**
+             * Format: int64
+             * @description Minutes between two runs; 0: it runs when somebody asks.
+             */
+            every: number;
+            /** @description Patterns of paths, of which an item matches none. */
+            exclude: string[] | null;
+            id: string;
+            /** @description Patterns of paths, of which an item matches one; all match when there are none. */
+            include: string[] | null;
+            /**
+             * Format: int64
+             * @description Items that the newest listings showed.
+             */
+            items: number;
+            /** @description That its documents get. */
+            labels: string[] | null;
+            /**
+             * Format: int64
+             * @description Largest item; 0: what the worker allows.
+             */
+            max_bytes: number;
+            /**
+             * Format: int64
+             * @description Most items; 0: any number.
+             */
+            max_items: number;
+            /**
+             * Format: int64
+             * @description Per cent by which a complete listing may not be shorter than the one before without somebody's word.
+             */
+            max_shorter: number;
+            name: string;
+            /**
+             * Format: date-time
+             * @description When it runs, or goes on; absent: when somebody has said what to do.
+             */
+            next_at?: string;
+            /**
+             * Format: int64
+             * @description Items that are still to be fetched, described or deleted.
+             */
+            pending: number;
+            /** @description Why it does not go on, and what helps. */
+            problem?: string;
+            /** Format: date-time */
+            problem_since?: string;
+            /** @description The newest run. */
+            run?: components["schemas"]["SourceRun"];
+            /** @description Names of the secret settings that it has. Their values are never shown. */
+            secrets: string[] | null;
+            /** @description Of the driver, but for secrets. */
+            settings: {
+                [key: string]: string;
+            };
+            /** @enum {string} */
+            state: "waiting" | "running" | "retrying" | "limited" | "paused" | "asking" | "refused" | "invalid" | "removing";
+            /**
+             * Format: int64
+             * @description How often the place failed since it last answered.
+             */
+            tries: number;
+        };
+        SourceChange: {
+            /** Format: int64 */
+            every?: number;
+            exclude?: string[];
+            include?: string[];
+            labels?: string[];
+            /** Format: int64 */
+            max_bytes?: number;
+            /** Format: int64 */
+            max_items?: number;
+            /** Format: int64 */
+            max_shorter?: number;
+            /** @description Those that change; an empty one is taken away. */
+            settings?: {
+                [key: string]: string;
+            };
+        };
+        SourceConfirm: {
+            /**
+             * Format: uuid
+             * @description The run that asks; the newest when absent.
+             */
+            run?: string;
+        };
         SourceCount: {
             /** Format: int64 */
             questions: number;
             /** @enum {string} */
             source: "labelled" | "rated" | "written" | "made";
+        };
+        SourceDriver: {
+            fields: components["schemas"]["SourceField"][] | null;
+            name: string;
+            /** @description A source-worker that follows such places runs. */
+            running: boolean;
+            summary: string;
+        };
+        SourceDrivers: {
+            items: components["schemas"]["SourceDriver"][] | null;
+        };
+        SourceField: {
+            name: string;
+            required: boolean;
+            /** @description It is encrypted where it is kept, and is never shown. */
+            secret: boolean;
+            summary: string;
+            /** @description Those allowed, where not every text is. */
+            values?: string[] | null;
+        };
+        SourceItem: {
+            document?: string;
+            /** @description Its id in the place. */
+            item: string;
+            /** Format: date-time */
+            modified_at?: string;
+            path: string;
+            /**
+             * @description What is still to be done.
+             * @enum {string}
+             */
+            pending?: "fetch" | "describe" | "delete";
+            /** @description Why it is skipped. */
+            reason?: string;
+            /**
+             * Format: int64
+             * @description Bytes; -1 where the place doesn't say.
+             */
+            size: number;
+            url?: string;
+        };
+        SourcePreview: {
+            items: components["schemas"]["PreviewItem"][] | null;
+            /** @description There is more than is shown. */
+            more: boolean;
+            skipped: components["schemas"]["SourceSkipped"][] | null;
+        };
+        SourceRun: {
+            /** Format: int64 */
+            added: number;
+            /**
+             * Format: int64
+             * @description Items that there were before.
+             */
+            before: number;
+            /**
+             * Format: int64
+             * @description Bytes that were fetched.
+             */
+            bytes: number;
+            /** Format: int64 */
+            changed: number;
+            /** Format: int64 */
+            deleted: number;
+            /**
+             * Format: int64
+             * @description Items that were fetched.
+             */
+            fetched: number;
+            /** Format: date-time */
+            finished_at?: string;
+            id: string;
+            /**
+             * Format: int64
+             * @description Items with the same content at another path.
+             */
+            moved: number;
+            problem?: string;
+            /**
+             * Format: int64
+             * @description Items that were listed.
+             */
+            seen: number;
+            /**
+             * Format: int64
+             * @description What was left out; the reasons are listed apart.
+             */
+            skipped: number;
+            /** Format: date-time */
+            started_at: string;
+            /** @enum {string} */
+            state: "running" | "done" | "cancelled" | "refused" | "invalid";
+            /** Format: int64 */
+            unchanged: number;
+            /** @description Everything was listed, not what changed alone. */
+            whole: boolean;
+        };
+        SourceSkipped: {
+            path: string;
+            reason: string;
         };
         Span: {
             /** Format: int64 */
@@ -2429,6 +2700,7 @@ export type NewPreference = components['schemas']['NewPreference'];
 export type NewRating = components['schemas']['NewRating'];
 export type NewRebuild = components['schemas']['NewRebuild'];
 export type NewSession = components['schemas']['NewSession'];
+export type NewSource = components['schemas']['NewSource'];
 export type NewTenant = components['schemas']['NewTenant'];
 export type NewWebhook = components['schemas']['NewWebhook'];
 export type OIDCWay = components['schemas']['OIDCWay'];
@@ -2450,6 +2722,10 @@ export type PagePlan = components['schemas']['PagePlan'];
 export type PagePlanChoice = components['schemas']['PagePlanChoice'];
 export type PagePreference = components['schemas']['PagePreference'];
 export type PageRatedAnswer = components['schemas']['PageRatedAnswer'];
+export type PageSource = components['schemas']['PageSource'];
+export type PageSourceItem = components['schemas']['PageSourceItem'];
+export type PageSourceRun = components['schemas']['PageSourceRun'];
+export type PageSourceSkipped = components['schemas']['PageSourceSkipped'];
 export type PageTenant = components['schemas']['PageTenant'];
 export type PageWebhook = components['schemas']['PageWebhook'];
 export type PageWebhookDelivery = components['schemas']['PageWebhookDelivery'];
@@ -2468,6 +2744,7 @@ export type PlanVerdict = components['schemas']['PlanVerdict'];
 export type PlanVerdicts = components['schemas']['PlanVerdicts'];
 export type Poller = components['schemas']['Poller'];
 export type Preference = components['schemas']['Preference'];
+export type PreviewItem = components['schemas']['PreviewItem'];
 export type Prices = components['schemas']['Prices'];
 export type Query = components['schemas']['Query'];
 export type QueueState = components['schemas']['QueueState'];
@@ -2492,7 +2769,17 @@ export type Session = components['schemas']['Session'];
 export type ShortAnswer = components['schemas']['ShortAnswer'];
 export type SignInWays = components['schemas']['SignInWays'];
 export type SlowQuery = components['schemas']['SlowQuery'];
+export type Source = components['schemas']['Source'];
+export type SourceChange = components['schemas']['SourceChange'];
+export type SourceConfirm = components['schemas']['SourceConfirm'];
 export type SourceCount = components['schemas']['SourceCount'];
+export type SourceDriver = components['schemas']['SourceDriver'];
+export type SourceDrivers = components['schemas']['SourceDrivers'];
+export type SourceField = components['schemas']['SourceField'];
+export type SourceItem = components['schemas']['SourceItem'];
+export type SourcePreview = components['schemas']['SourcePreview'];
+export type SourceRun = components['schemas']['SourceRun'];
+export type SourceSkipped = components['schemas']['SourceSkipped'];
 export type Span = components['schemas']['Span'];
 export type StageEvent = components['schemas']['StageEvent'];
 export type StageLatency = components['schemas']['StageLatency'];
