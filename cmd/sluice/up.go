@@ -36,7 +36,7 @@ type upCommand struct {
 	config.OIDC
 	config.Public
 	config.Receipts
-	config.Sources
+	config.Synchronisation
 	config.SourceKeys
 	config.Ingest
 	config.Retention

@@ -29,8 +29,10 @@ sluice.llm.complete                          query-worker                llm-gat
 sluice.llm.complete.cancel                   query-worker                llm-gateway
 sluice.llm.encode                            gpu-segmenter               llm-gateway
 sluice.llm.rerank                            gpu-segmenter               llm-gateway
-sluice.outbox                                serve,query-worker,ingest-worker ingest-worker
-sluice.status                                serve                       query-worker,llm-gateway,gpu-segmenter
+sluice.outbox                                serve,query-worker,ingest-worker,source-worker ingest-worker
+sluice.status                                serve                       query-worker,llm-gateway,gpu-segmenter,source-worker
+sluice.source.preview                        serve                       source-worker
+sluice.source.preview.cancel                 serve                       source-worker
 sluice.model.info                            serve,query-worker,ingest-worker,llm-gateway gpu-segmenter
 sluice.model.encode                          query-worker,ingest-worker,llm-gateway gpu-segmenter
 sluice.model.segment                         query-worker,ingest-worker,llm-gateway gpu-segmenter
@@ -42,8 +44,8 @@ sluice.ingest.TENANT                         ingest-worker               -
 sluice.questions.TENANT                      ingest-worker               -
 sluice.events.TENANT.version.ready           ingest-worker               serve
 sluice.events.TENANT.question.cancelled      ingest-worker               serve,query-worker
-_INBOX.serve.abc                             query-worker,llm-gateway,gpu-segmenter serve
-_INBOX.serve.abc.text                        query-worker,llm-gateway,gpu-segmenter serve
+_INBOX.serve.abc                             query-worker,llm-gateway,gpu-segmenter,source-worker serve
+_INBOX.serve.abc.text                        query-worker,llm-gateway,gpu-segmenter,source-worker serve
 _INBOX.query-worker.abc                      llm-gateway,gpu-segmenter   query-worker
 _INBOX.ingest-worker.abc                     gpu-segmenter               ingest-worker
 _INBOX.llm-gateway.abc                       gpu-segmenter               llm-gateway

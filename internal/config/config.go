@@ -278,8 +278,8 @@ type SourceKeys struct {
 	SourcesKey     string `name:"sources-key" env:"SLUICE_SOURCES_KEY" placeholder:"KEYS" help:"The same keys in place of the file, separated by commas." when:"keys come from the environment"`
 }
 
-// Sources is how places are followed.
-type Sources struct {
+// Synchronisation is how places are followed.
+type Synchronisation struct {
 	SourceRoots   []string      `name:"source-roots" env:"SLUICE_SOURCE_ROOTS" sep:"," placeholder:"DIR,..." help:"Folders of the worker's machine that sources of the driver 'folder', of every tenant, may read with what is below them; none when empty." when:"collections are to follow folders"`
 	SourcePrivate bool          `name:"source-allow-private" env:"SLUICE_SOURCE_ALLOW_PRIVATE" help:"Sources may connect to loopback, link-local and private addresses." when:"places are in one's own network, and every tenant may reach it"`
 	SourceFetches int           `name:"source-fetches" env:"SLUICE_SOURCE_FETCHES" default:"8" help:"Items that one synchronisation fetches at once." when:"places are far away, or ask for fewer"`
@@ -401,7 +401,7 @@ type SourceWorker struct {
 	Connections
 	Blobs
 	Trust
-	Sources
+	Synchronisation
 	SourceKeys
 	Health
 	Log

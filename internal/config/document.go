@@ -44,7 +44,7 @@ var groups = []group{
 	{"Questions", &Answering{}},
 	{"Webhooks", &Webhooks{}},
 	{"Public address", &Public{}},
-	{"Sources", &Sources{}},
+	{"Sources", &Synchronisation{}},
 	{"Keys of sources", &SourceKeys{}},
 	{"Language models", &LLM{}},
 	{"Disk", &Disk{}},

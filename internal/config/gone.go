@@ -46,7 +46,7 @@ func (g goneSetting) warning(given, now string) string {
 }
 
 // retire takes the settings that are gone out of the file's values and the arguments, or gives them the names that they have now.
-func (s *Source) retire(args []string) {
+func (s *Resolver) retire(args []string) {
 	for _, g := range gone {
 		var warnings []string
 		if value, set := s.values[g.name]; set {

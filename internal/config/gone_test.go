@@ -33,7 +33,7 @@ func TestSettingsThatAreGoneAreWarnedOf(t *testing.T) {
 // TestWhatFollowsTheFlagsIsLeftAlone: it is text, such as a question.
 func TestWhatFollowsTheFlagsIsLeftAlone(t *testing.T) {
 	args := []string{"ask", "--", "--query-wait", "--events-age=1h"}
-	s := &Source{}
+	s := &Resolver{}
 	if s.retire(args); !slices.Equal(s.Args, args) || len(s.Warnings) > 0 {
 		t.Errorf("%q, %q", s.Args, s.Warnings)
 	}
@@ -49,7 +49,7 @@ func TestNoSettingIsGoneAndThere(t *testing.T) {
 	}
 }
 
-func read(t *testing.T, file string, args ...string) (settings IngestWorker, source *Source, err error) {
+func read(t *testing.T, file string, args ...string) (settings IngestWorker, source *Resolver, err error) {
 	t.Helper()
 	t.Setenv("SLUICE_CONFIG", settingsFile(t, file))
 	if source, err = Read(args); err != nil {

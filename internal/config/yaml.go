@@ -17,8 +17,8 @@ import (
 // SLUICE_CONFIG names another.
 const File = "sluice.yaml"
 
-// Source is where a program's settings come from.
-type Source struct {
+// Resolver is where a program's settings come from.
+type Resolver struct {
 	// Args are the program's arguments, without settings that are gone.
 	Args []string
 	// Warnings are of settings that are gone, one for each.
@@ -30,8 +30,8 @@ type Source struct {
 // Read reads the settings file, flag names and values (database-url: ...), and finds in it, in the environment and in args
 // the settings that are gone. A missing default file is fine; a missing named one, a malformed one and an unknown setting
 // are errors. A setting of another program is known, too.
-func Read(args []string) (*Source, error) {
-	s := &Source{values: map[string]string{}}
+func Read(args []string) (*Resolver, error) {
+	s := &Resolver{values: map[string]string{}}
 	path, named := os.LookupEnv("SLUICE_CONFIG")
 	if !named {
 		path = File
@@ -51,7 +51,7 @@ func Read(args []string) (*Source, error) {
 }
 
 // Apply implements kong.Option.
-func (s *Source) Apply(k *kong.Kong) error {
+func (s *Resolver) Apply(k *kong.Kong) error {
 	return kong.Resolvers(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 		value, ok := s.values[flag.Name]
 		if !ok {

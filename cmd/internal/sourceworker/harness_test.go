@@ -68,8 +68,8 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, url: localtest.Database(t), temporal: localtest.Temporal(t), root: t.TempDir(), place: &scriptedPlace{items: map[string]scriptedItem{}}}
 	w.settings = Settings{
-		Sources:    config.Sources{SourceRoots: []string{w.root}, SourceFetches: 4, SourceRuns: 4, SourceItem: 1, SourceTick: 200 * time.Millisecond, SourceLease: 5 * time.Second},
-		SourceKeys: config.SourceKeys{SourcesKey: strings.TrimSpace(seal.NewKey())},
+		Synchronisation: config.Synchronisation{SourceRoots: []string{w.root}, SourceFetches: 4, SourceRuns: 4, SourceItem: 1, SourceTick: 200 * time.Millisecond, SourceLease: 5 * time.Second},
+		SourceKeys:      config.SourceKeys{SourcesKey: strings.TrimSpace(seal.NewKey())},
 	}
 	ctx := w.context()
 	var err error

@@ -55,7 +55,7 @@ func (c *command) Run(w program.Worker, drivers []source.Driver) error {
 		return err
 	}
 	defer parts.Close()
-	service, err := New(Settings{Sources: c.Sources, SourceKeys: c.SourceKeys},
+	service, err := New(Settings{Synchronisation: c.Synchronisation, SourceKeys: c.SourceKeys},
 		Deps{Store: parts.Store, NATS: parts.NATS, Temporal: parts.Temporal, Trusted: trusted}, drivers)
 	if err != nil {
 		return err

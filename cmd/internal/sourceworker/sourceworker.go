@@ -42,7 +42,7 @@ const Grace = 20 * time.Second
 
 // Settings of the worker.
 type Settings struct {
-	config.Sources
+	config.Synchronisation
 	config.SourceKeys
 }
 

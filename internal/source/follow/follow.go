@@ -19,17 +19,17 @@ import (
 // somebody else works on the source now, or nobody is to.
 type Store interface {
 	// TakeSource takes a source over for a time, and begins a run where none is under way.
-	TakeSource(ctx context.Context, tenant, source uuid.UUID, lease time.Duration) (Job, error)
+	TakeSource(ctx context.Context, tenant, source uuid.UUID, lease time.Duration) (SourceJob, error)
 	// HoldSource reads the source, and keeps it for a time.
-	HoldSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (Job, error)
+	HoldSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (SourceJob, error)
 	// NoteListing writes a page whose cursor was at. One that was noted already is schema.ErrLostLease.
-	NoteListing(ctx context.Context, in wire.SourceSync, at string, p Page) error
+	NoteListing(ctx context.Context, in wire.SourceSync, at string, p ListedPage) error
 	// ListAnew has everything listed from the beginning.
 	ListAnew(ctx context.Context, in wire.SourceSync) error
 	// PendingItems are items that something is to be done about, those that failed least first.
 	PendingItems(ctx context.Context, in wire.SourceSync, limit int) ([]Item, error)
 	// SettleItem notes what became of an item, once.
-	SettleItem(ctx context.Context, in wire.SourceSync, o Outcome) error
+	SettleItem(ctx context.Context, in wire.SourceSync, o ItemOutcome) error
 	// PostponeItems notes that items failed, and will be tried after others.
 	PostponeItems(ctx context.Context, in wire.SourceSync, items []string) error
 	// EndListing follows what is gone after a listing that is complete, and tells the next step: ActivitySourceDelete, or
@@ -48,7 +48,7 @@ type Store interface {
 	// DropSource removes a source that has no documents any more, or keeps them.
 	DropSource(ctx context.Context, in wire.SourceSync) error
 	// SourceJob reads a source for a preview.
-	SourceJob(ctx context.Context, tenant, source uuid.UUID) (Job, error)
+	SourceJob(ctx context.Context, tenant, source uuid.UUID) (SourceJob, error)
 	// KnownItems are, of items by their ids, the versions that were fetched.
 	KnownItems(ctx context.Context, tenant, source uuid.UUID, ids []string) (map[string]string, error)
 }
@@ -71,8 +71,8 @@ const (
 	PhaseDelete = "delete" // what is gone is deleted
 )
 
-// Job is a source with the run that is under way.
-type Job struct {
+// SourceJob is a source with the run that is under way.
+type SourceJob struct {
 	Tenant, ID, Collection   uuid.UUID
 	Name, Driver             string
 	Settings                 map[string]string
@@ -104,8 +104,8 @@ type Item struct {
 	Tries    int
 }
 
-// Page is what is noted of a listing.
-type Page struct {
+// ListedPage is what is noted of a listing.
+type ListedPage struct {
 	Items   []Listed
 	Deleted []string
 	Skipped []source.Skipped // that are no items
@@ -128,8 +128,8 @@ const (
 	Deleted   = "deleted"
 )
 
-// Outcome is what became of an item.
-type Outcome struct {
+// ItemOutcome is what became of an item.
+type ItemOutcome struct {
 	Item     string
 	What     string
 	Version  string

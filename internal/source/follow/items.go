@@ -31,7 +31,7 @@ const maxItemID = 1024
 
 // settle does what is to be done about items. One that fails for a reason of its own is skipped; where all fail, the place
 // does.
-func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job Job, c source.Connector, items []Item) error {
+func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector, items []Item) error {
 	var mu sync.Mutex
 	var failed []string
 	var worst []Item
@@ -85,7 +85,7 @@ func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job Job, c so
 			return &placeError{err}
 		}
 		for _, item := range worst {
-			if err := f.store.SettleItem(ctx, in, Outcome{Item: item.ID, What: Skipped, Again: true,
+			if err := f.store.SettleItem(ctx, in, ItemOutcome{Item: item.ID, What: Skipped, Again: true,
 				Reason: fmt.Sprintf("failed %d times: %s", item.Tries+1, text(first.Error()))}); err != nil {
 				return err
 			}
@@ -103,23 +103,23 @@ func passing(err error) bool {
 }
 
 // one does what is to be done about an item.
-func (f *Follower) one(ctx context.Context, job Job, c source.Connector, item Item) (Outcome, error) {
+func (f *Follower) one(ctx context.Context, job SourceJob, c source.Connector, item Item) (ItemOutcome, error) {
 	switch item.Do {
 	case DoDelete:
-		return Outcome{Item: item.ID, What: Deleted}, f.delete(ctx, job, item)
+		return ItemOutcome{Item: item.ID, What: Deleted}, f.delete(ctx, job, item)
 	case DoDescribe:
-		return Outcome{Item: item.ID, What: Described}, f.describe(ctx, job, item)
+		return ItemOutcome{Item: item.ID, What: Described}, f.describe(ctx, job, item)
 	}
 	if item.Moved { // so that the same content at another path is no new version
 		if err := f.describe(ctx, job, item); err != nil {
-			return Outcome{}, err
+			return ItemOutcome{}, err
 		}
 	}
 	return f.fetch(ctx, job, c, item)
 }
 
 // delete deletes the document of an item, if it is there still.
-func (f *Follower) delete(ctx context.Context, job Job, item Item) error {
+func (f *Follower) delete(ctx context.Context, job SourceJob, item Item) error {
 	if item.Document == nil {
 		return nil
 	}
@@ -130,7 +130,7 @@ func (f *Follower) delete(ctx context.Context, job Job, item Item) error {
 }
 
 // describe gives the document of an item what is said of it now.
-func (f *Follower) describe(ctx context.Context, job Job, item Item) error {
+func (f *Follower) describe(ctx context.Context, job SourceJob, item Item) error {
 	if item.Document == nil {
 		return nil
 	}
@@ -143,10 +143,10 @@ func (f *Follower) describe(ctx context.Context, job Job, item Item) error {
 }
 
 // fetch takes the content of an item in.
-func (f *Follower) fetch(ctx context.Context, job Job, c source.Connector, item Item) (Outcome, error) {
+func (f *Follower) fetch(ctx context.Context, job SourceJob, c source.Connector, item Item) (ItemOutcome, error) {
 	listed := item.Version
-	skip := func(reason string) (Outcome, error) {
-		return Outcome{Item: item.ID, What: Skipped, Version: listed, Reason: text(reason)}, nil
+	skip := func(reason string) (ItemOutcome, error) {
+		return ItemOutcome{Item: item.ID, What: Skipped, Version: listed, Reason: text(reason)}, nil
 	}
 	download, err := c.Fetch(ctx, item.Item)
 	if err == nil && download.NotModified && item.Version != item.Fetched { // than what was listed, which is not here yet
@@ -156,13 +156,13 @@ func (f *Follower) fetch(ctx context.Context, job Job, c source.Connector, item 
 	var own *source.ItemError
 	switch {
 	case errors.Is(err, source.ErrGone):
-		return Outcome{Item: item.ID, What: Deleted}, f.delete(ctx, job, item)
+		return ItemOutcome{Item: item.ID, What: Deleted}, f.delete(ctx, job, item)
 	case errors.As(err, &own):
 		return skip(own.Reason)
 	case err != nil:
-		return Outcome{}, &placeError{err}
+		return ItemOutcome{}, &placeError{err}
 	}
-	out := Outcome{Item: item.ID, What: Fetched, Version: listed}
+	out := ItemOutcome{Item: item.ID, What: Fetched, Version: listed}
 	if download.Version != "" {
 		out.Version = download.Version
 	}
@@ -184,15 +184,15 @@ func (f *Follower) fetch(ctx context.Context, job Job, c source.Connector, item 
 	case errors.As(body.err, &own):
 		return skip(own.Reason)
 	case body.err != nil:
-		return Outcome{}, &placeError{body.err}
+		return ItemOutcome{}, &placeError{body.err}
 	case errors.Is(err, schema.ErrQuota), errors.Is(err, schema.ErrStorageFull):
-		return Outcome{}, &placeError{err} // it is waited for, as a place is
+		return ItemOutcome{}, &placeError{err} // it is waited for, as a place is
 	case errors.Is(err, schema.ErrNotFound):
-		return Outcome{}, &placeError{&source.FieldError{Field: "collection", Reason: "is gone"}}
+		return ItemOutcome{}, &placeError{&source.FieldError{Field: "collection", Reason: "is gone"}}
 	case errors.Is(err, schema.ErrInvalid):
 		return skip(err.Error())
 	case err != nil:
-		return Outcome{}, fmt.Errorf("take in %q: %w", item.Path, err)
+		return ItemOutcome{}, fmt.Errorf("take in %q: %w", item.Path, err)
 	}
 	out.Document, out.SHA256, out.Bytes = uploaded[0].Document, body.sum.Sum(nil), body.read
 	return out, nil
@@ -225,7 +225,7 @@ func (c *content) Read(p []byte) (int, error) {
 }
 
 // principal is who a source acts as in its tenant.
-func principal(job Job) schema.Principal {
+func principal(job SourceJob) schema.Principal {
 	return schema.Principal{Tenant: job.Tenant, Name: "source " + job.Name, Scopes: []schema.Scope{schema.ScopeIngest}}
 }
 
@@ -240,7 +240,7 @@ func externalID(of uuid.UUID, item string) string {
 }
 
 // metadataOf is what is said of an item's document.
-func metadataOf(job Job, item source.Item) schema.Metadata {
+func metadataOf(job SourceJob, item source.Item) schema.Metadata {
 	m := schema.Metadata{"source": job.Name, "path": item.Path}
 	if item.URL != "" {
 		m["url"] = item.URL

@@ -57,7 +57,7 @@ func (f *Follower) Begin(ctx context.Context, in wire.SourceSync) (wire.SourceSt
 
 // step runs one with a heartbeat, and keeps the source meanwhile. What somebody else does now, or nobody is to, ends the
 // workflow.
-func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx context.Context, job Job) (next string, err error)) (wire.SourceStep, error) {
+func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx context.Context, job SourceJob) (next string, err error)) (wire.SourceStep, error) {
 	job, err := f.store.HoldSource(ctx, in, f.options.Lease)
 	if err == nil {
 		var next string
@@ -115,7 +115,7 @@ func (f *Follower) held(ctx context.Context, in wire.SourceSync, do func(context
 
 // Follow lists pages, and settles what they show.
 func (f *Follower) Follow(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
-	return f.step(ctx, in, func(ctx context.Context, job Job) (string, error) {
+	return f.step(ctx, in, func(ctx context.Context, job SourceJob) (string, error) {
 		connector, err := f.open(ctx, job)
 		if err != nil {
 			return "", f.trouble(ctx, in, job, err)
@@ -148,7 +148,7 @@ func (f *Follower) Follow(ctx context.Context, in wire.SourceSync) (wire.SourceS
 
 // Delete deletes the documents of what is gone, and ends the run.
 func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
-	return f.step(ctx, in, func(ctx context.Context, job Job) (string, error) {
+	return f.step(ctx, in, func(ctx context.Context, job SourceJob) (string, error) {
 		for began := time.Now(); time.Since(began) < slice; {
 			pending, err := f.store.PendingItems(ctx, in, batch)
 			if err != nil {
@@ -170,7 +170,7 @@ func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceS
 
 // Remove removes a source, and its documents unless they are kept.
 func (f *Follower) Remove(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
-	return f.step(ctx, in, func(ctx context.Context, job Job) (string, error) {
+	return f.step(ctx, in, func(ctx context.Context, job SourceJob) (string, error) {
 		for began := time.Now(); !job.KeepDocuments && time.Since(began) < slice; {
 			held, err := f.store.HeldItems(ctx, in, batch)
 			if err != nil {
@@ -198,7 +198,7 @@ func (f *Follower) Remove(ctx context.Context, in wire.SourceSync) (wire.SourceS
 }
 
 // open connects to the place of a source.
-func (f *Follower) open(ctx context.Context, job Job) (source.Connector, error) {
+func (f *Follower) open(ctx context.Context, job SourceJob) (source.Connector, error) {
 	driver, ok := f.options.Drivers[job.Driver]
 	if !ok {
 		return nil, &placeError{&source.FieldError{Field: "driver", Reason: fmt.Sprintf("source-worker has no driver %q; `sluice sources drivers` lists those it has", job.Driver)}}
@@ -223,7 +223,7 @@ func (f *Follower) open(ctx context.Context, job Job) (source.Connector, error) 
 }
 
 // maxBytes is how large an item of a source may be.
-func (f *Follower) maxBytes(job Job) int64 {
+func (f *Follower) maxBytes(job SourceJob) int64 {
 	if job.MaxBytes > 0 {
 		return min(job.MaxBytes, f.options.MaxBytes)
 	}
@@ -237,7 +237,7 @@ func closing(ctx context.Context, c source.Connector) {
 }
 
 // list notes the next page of a listing.
-func (f *Follower) list(ctx context.Context, in wire.SourceSync, job Job, c source.Connector) error {
+func (f *Follower) list(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector) error {
 	listing, err := c.List(ctx, job.Cursor)
 	if errors.Is(err, source.ErrCursorExpired) && job.Cursor != "" {
 		if err := f.store.ListAnew(ctx, in); err != nil {
@@ -251,13 +251,13 @@ func (f *Follower) list(ctx context.Context, in wire.SourceSync, job Job, c sour
 	if err != nil {
 		return &placeError{err}
 	}
-	page := Page{Deleted: listing.Deleted, Next: listing.Next, Changes: listing.Changes}
+	page := ListedPage{Deleted: listing.Deleted, Next: listing.Next, Changes: listing.Changes}
 	page.Items, page.Skipped = f.sort(job, listing)
 	return f.store.NoteListing(ctx, in, job.Cursor, page)
 }
 
 // sort tells items of a listing, each once, from what is left out.
-func (f *Follower) sort(job Job, l source.Listing) (items []Listed, skipped []source.Skipped) {
+func (f *Follower) sort(job SourceJob, l source.Listing) (items []Listed, skipped []source.Skipped) {
 	skipped = append(skipped, l.Skipped...)
 	at := map[string]int{}
 	for _, item := range l.Items {

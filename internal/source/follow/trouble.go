@@ -28,7 +28,7 @@ const (
 )
 
 // trouble notes that a place failed, and how it goes on. Errors of what is ours are returned, and the step is tried again.
-func (f *Follower) trouble(ctx context.Context, in wire.SourceSync, job Job, err error) error {
+func (f *Follower) trouble(ctx context.Context, in wire.SourceSync, job SourceJob, err error) error {
 	var place *placeError
 	if ctx.Err() != nil || !errors.As(err, &place) {
 		return err

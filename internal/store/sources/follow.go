@@ -63,14 +63,14 @@ UPDATE sources SET run_id = $3, attempt = attempt + 1, due_at = now() + $4::inte
 WHERE tenant_id = $1 AND id = $2`
 )
 
-func job(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (j follow.Job, err error) {
+func job(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (j follow.SourceJob, err error) {
 	err = tx.QueryRow(ctx, jobSQL, tenant, id).Scan(&j.Tenant, &j.ID, &j.Collection, &j.Name, &j.Driver, &j.Settings, &j.Sealed, &j.Include, &j.Exclude, &j.Labels,
 		&j.MaxBytes, &j.State, &j.KeepDocuments, &j.Tries, &j.Run, &j.Attempt, &j.Phase, &j.Cursor)
 	return j, store.Named(err, "source", id)
 }
 
 // SourceJob implements follow.Store.
-func (s *SourceStore) SourceJob(ctx context.Context, tenant, id uuid.UUID) (j follow.Job, err error) {
+func (s *SourceStore) SourceJob(ctx context.Context, tenant, id uuid.UUID) (j follow.SourceJob, err error) {
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
 		j, err = job(ctx, tx, tenant, id)
 		return err
@@ -79,7 +79,7 @@ func (s *SourceStore) SourceJob(ctx context.Context, tenant, id uuid.UUID) (j fo
 }
 
 // TakeSource implements follow.Store.
-func (s *SourceStore) TakeSource(ctx context.Context, tenant, id uuid.UUID, lease time.Duration) (j follow.Job, err error) {
+func (s *SourceStore) TakeSource(ctx context.Context, tenant, id uuid.UUID, lease time.Duration) (j follow.SourceJob, err error) {
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var due *bool
 		var state schema.SourceState
@@ -146,7 +146,7 @@ func lost(err error, in wire.SourceSync) error {
 }
 
 // HoldSource implements follow.Store.
-func (s *SourceStore) HoldSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (j follow.Job, err error) {
+func (s *SourceStore) HoldSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (j follow.SourceJob, err error) {
 	err = s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var held bool
 		if err := tx.QueryRow(ctx, guardSQL, in.Tenant, in.Source, in.Attempt, runOf(in), lease).Scan(&held); err != nil {

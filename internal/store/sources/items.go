@@ -64,7 +64,7 @@ type columns struct {
 }
 
 // NoteListing implements follow.Store.
-func (s *SourceStore) NoteListing(ctx context.Context, in wire.SourceSync, at string, p follow.Page) error {
+func (s *SourceStore) NoteListing(ctx context.Context, in wire.SourceSync, at string, p follow.ListedPage) error {
 	return s.guarded(ctx, in, "note a page", func(ctx context.Context, tx pgx.Tx) error {
 		var cursor, phase string
 		var before, most int64
@@ -246,7 +246,7 @@ WHERE tenant_id = $1 AND id = $2`
 
 // SettleItem implements follow.Store. Whether an item was added or changed is told by what its row had before, so that it is the
 // same when it is fetched again after a worker died.
-func (s *SourceStore) SettleItem(ctx context.Context, in wire.SourceSync, o follow.Outcome) error {
+func (s *SourceStore) SettleItem(ctx context.Context, in wire.SourceSync, o follow.ItemOutcome) error {
 	return s.guarded(ctx, in, "settle an item", func(ctx context.Context, tx pgx.Tx) error {
 		var pending, path string
 		var document *uuid.UUID
@@ -300,7 +300,7 @@ func (s *SourceStore) SettleItem(ctx context.Context, in wire.SourceSync, o foll
 }
 
 // count counts an item that was fetched or described.
-func count(r *schema.SourceRun, o follow.Outcome, had, same, moved bool) {
+func count(r *schema.SourceRun, o follow.ItemOutcome, had, same, moved bool) {
 	if o.What == follow.Fetched {
 		r.Fetched, r.Bytes = 1, o.Bytes
 	}
