@@ -74,7 +74,7 @@ func (s *server) routeSyncSources() {
 			items, next, err := s.SyncSources.ListSources(ctx, p, collection, in.query())
 			return list(items, next, err, same[schema.Source])
 		})
-	s.sourceAction("get-source", http.MethodGet, path, "Show a source: what it does, its newest run, and what it waits for", "", SyncSources.Source)
+	s.sourceAction("get-source", http.MethodGet, path, "Show a source: what it does, its newest run, and what it waits for", "", repeatRun, SyncSources.Source)
 	route(s, huma.Operation{OperationID: "change-source", Method: http.MethodPatch, Path: path, Tags: tags, Summary: "Change a source",
 		Description: "A run that is under way ends, and the next one begins at once and lists everything, unless the source is paused."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
@@ -111,10 +111,11 @@ func (s *server) routeSyncSources() {
 			}
 			return replyTo(s.SyncSources.PreviewSource(ctx, p, id, in.Limit))
 		})
-	s.sourceAction("run-source", http.MethodPost, path+"/run", "Run a source now", "One that waits after a failure tries at once; one that asks lists again.", SyncSources.RunSource)
-	s.sourceAction("cancel-source", http.MethodPost, path+"/cancel", "End the run that is under way", "What it did stays.", SyncSources.CancelSource)
-	s.sourceAction("pause-source", http.MethodPost, path+"/pause", "Stop a source where it is", "", SyncSources.PauseSource)
-	s.sourceAction("resume-source", http.MethodPost, path+"/resume", "Have a source go on that was paused or stopped", "", SyncSources.ResumeSource)
+	s.sourceAction("run-source", http.MethodPost, path+"/run", "Run a source now", "One that waits after a failure tries at once; one that asks lists again.",
+		repeatReplay, SyncSources.RunSource)
+	s.sourceAction("cancel-source", http.MethodPost, path+"/cancel", "End the run that is under way", "What it did stays.", repeatRun, SyncSources.CancelSource)
+	s.sourceAction("pause-source", http.MethodPost, path+"/pause", "Stop a source where it is", "", repeatRun, SyncSources.PauseSource)
+	s.sourceAction("resume-source", http.MethodPost, path+"/resume", "Have a source go on that was paused or stopped", "", repeatRun, SyncSources.ResumeSource)
 	route(s, huma.Operation{OperationID: "confirm-source", Method: http.MethodPost, Path: path + "/confirm", Tags: tags, Summary: "Have what is gone deleted, though it is much",
 		Description: "A complete listing that is much shorter than the one before deletes nothing without this."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
@@ -139,8 +140,9 @@ func (s *server) routeSyncSources() {
 }
 
 // sourceAction is a route that needs nothing but the source.
-func (s *server) sourceAction(id, method, path, summary, description string, do func(SyncSources, context.Context, schema.Principal, uuid.UUID) (schema.Source, error)) {
-	route(s, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"Sources"}},
+func (s *server) sourceAction(id, method, path, summary, description string, mode repeat,
+	do func(SyncSources, context.Context, schema.Principal, uuid.UUID) (schema.Source, error)) {
+	route(s, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"Sources"}, Metadata: mode.metadata()},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InSource) (*reply[schema.Source], error) {
 			source, err := s.SyncSources.ResolveSource(ctx, p, in.Source)
 			if err != nil {

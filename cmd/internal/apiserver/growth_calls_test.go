@@ -157,21 +157,12 @@ func (c *calls) manage(name string) {
 // follow calls what sources have. No worker follows them.
 func (c *calls) follow(name string) {
 	c.t.Helper()
-	driver := schema.SourceDriver{Name: "folder", Fields: []schema.SourceField{{Name: "path", Required: true}}}
-	if err := c.store.TellSourceDrivers(c.t.Context(), []schema.SourceDriver{driver}); err != nil {
-		c.t.Fatal(err)
-	}
-	var source schema.Source
-	c.call("create-source", "", api.NewSource{Name: name, Collection: "papers", Driver: "folder", Settings: map[string]string{"path": "/srv/papers"}}, &source)
-	c.ids["source"] = source.ID.String()
+	c.ids["source"] = c.source(name + "-source")
 	for _, id := range []string{"run-source", "cancel-source", "pause-source", "resume-source"} {
 		c.call(id, "", map[string]any{}, nil)
 	}
 	labels := []string{"staff"}
 	c.call("change-source", "", api.SourceChange{Labels: &labels}, nil)
-	c.admin(c.t, `WITH asking AS (INSERT INTO source_runs (tenant_id, id, source_id, whole) SELECT tenant_id, gen_random_uuid(), id, true FROM sources WHERE id = $1 RETURNING id)
-		UPDATE sources SET state = 'asking', due_at = NULL, run_id = (SELECT id FROM asking) WHERE id = $1`, source.ID)
-	c.call("confirm-source", "", map[string]any{}, nil)
 	c.call("list-sources", "?collection=papers", nil, nil)
 }
 

@@ -92,6 +92,18 @@ var samples = map[string]func(w *world, name string) sample{
 		w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
 		return sample{"/v1/collections/" + name + "/plan-choices", api.NewPlanChoice{}, countAudit, []any{"plan_choice.start"}}
 	},
+	"create-source": func(w *world, name string) sample {
+		return sample{"/v1/sources", w.newSource(name), countAudit, []any{"source.create"}}
+	},
+	"run-source": func(w *world, name string) sample {
+		return sample{"/v1/sources/" + w.source(name) + "/run", struct{}{}, countAudit, []any{"source.run"}}
+	},
+	"confirm-source": func(w *world, name string) sample {
+		id := w.source(name)
+		w.exec(`WITH asking AS (INSERT INTO source_runs (tenant_id, id, source_id, whole) SELECT tenant_id, gen_random_uuid(), id, true FROM sources WHERE id = $1 RETURNING id)
+			UPDATE sources SET state = 'asking', due_at = NULL, run_id = (SELECT id FROM asking) WHERE id = $1`, id)
+		return sample{"/v1/sources/" + id + "/confirm", struct{}{}, countAudit, []any{"source.confirm"}}
+	},
 	"recluster-collection": func(w *world, name string) sample {
 		w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
 		return sample{"/v1/collections/" + name + "/recluster", struct{}{}, countAudit, []any{"collection.recluster"}}
@@ -112,6 +124,24 @@ func (w *world) webhook(name string) string {
 	w.t.Helper()
 	var made api.WebhookSecret
 	w.post("/v1/webhooks", api.NewWebhook{URL: "https://example.com/" + name}, "").want(http.StatusCreated, &made)
+	return made.ID.String()
+}
+
+// newSource asks for a source of a collection of the same name. No worker follows it.
+func (w *world) newSource(name string) api.NewSource {
+	w.t.Helper()
+	driver := schema.SourceDriver{Name: "folder", Fields: []schema.SourceField{{Name: "path", Required: true}}}
+	if err := w.store.TellSourceDrivers(w.t.Context(), []schema.SourceDriver{driver}); err != nil {
+		w.t.Fatal(err)
+	}
+	w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)
+	return api.NewSource{Name: name, Collection: name, Driver: "folder", Settings: map[string]string{"path": "/srv/" + name}}
+}
+
+func (w *world) source(name string) string {
+	w.t.Helper()
+	var made schema.Source
+	w.post("/v1/sources", w.newSource(name), "").want(http.StatusCreated, &made)
 	return made.ID.String()
 }
 
