@@ -183,4 +183,13 @@ func TestAPreviewWritesNothing(t *testing.T) {
 	if n := w.documents(); n != 1 {
 		t.Errorf("%d documents", n)
 	}
+
+	// A collection takes its sources along, whatever they do.
+	for name, paused := range map[string]bool{"paused": true, "followed": false} {
+		w.add(name, "folder", map[string]string{"path": w.root + "/docs"}, func(s *api.NewSource) { s.Paused = paused })
+	}
+	w.ended("followed", 1)
+	w.do(http.MethodDelete, "/v1/collections/docs", nil, http.StatusNoContent, nil)
+	w.until(w.gone("paused"))
+	w.until(w.gone("followed"))
 }

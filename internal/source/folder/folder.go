@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/sluice-rag/sluice/internal/source"
 )
@@ -31,8 +32,12 @@ func Driver() source.Driver {
 // connector reads below root alone: links that lead out of it are refused by the system.
 type connector struct {
 	root *os.Root
-	at   string // the folder, below root
-	max  int64
+	at   string   // the folder, below root
+	skip []string // patterns of folders that are not looked into
+
+	mu      sync.Mutex
+	begun   string // the folder of which the page before had a part
+	entries []fs.DirEntry
 }
 
 func open(_ context.Context, s source.Settings) (source.Connector, error) {
@@ -49,7 +54,12 @@ func open(_ context.Context, s source.Settings) (source.Connector, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open the folder %s (SLUICE_SOURCE_ROOTS): %w", allowed, err)
 		}
-		c := &connector{root: root, at: filepath.ToSlash(at), max: s.MaxItemBytes}
+		c := &connector{root: root, at: filepath.ToSlash(at)}
+		for _, pattern := range s.Exclude {
+			if strings.HasSuffix(pattern, "/**") {
+				c.skip = append(c.skip, pattern)
+			}
+		}
 		info, err := root.Stat(c.at)
 		switch {
 		case err == nil && !info.IsDir():
@@ -68,14 +78,14 @@ func open(_ context.Context, s source.Settings) (source.Connector, error) {
 // leadsOut reports whether links on the way to a folder lead out of what is allowed. It is for the error alone: root refuses
 // them by itself.
 func leadsOut(allowed, wanted string) bool {
-	real, err := filepath.EvalSymlinks(wanted)
+	led, err := filepath.EvalSymlinks(wanted)
 	if err != nil {
 		return false
 	}
 	if allowed, err = filepath.EvalSymlinks(allowed); err != nil {
 		return false
 	}
-	at, err := filepath.Rel(allowed, real)
+	at, err := filepath.Rel(allowed, led)
 	return err != nil || !filepath.IsLocal(at)
 }
 
@@ -102,7 +112,7 @@ func (c *connector) List(ctx context.Context, text string) (source.Listing, erro
 			return source.Listing{}, err
 		}
 		folder := at.Folders[len(at.Folders)-1]
-		entries, err := c.entries(folder)
+		entries, err := c.read(folder, at.After != "")
 		if errors.Is(err, fs.ErrNotExist) && folder != "" { // it went meanwhile
 			entries, err = nil, nil
 		}
@@ -118,7 +128,8 @@ func (c *connector) List(ctx context.Context, text string) (source.Listing, erro
 		var below []string
 		for i, e := range entries {
 			name := path.Join(folder, e.Name())
-			if e.IsDir() {
+			excluded := e.IsDir() && slices.ContainsFunc(c.skip, func(p string) bool { return source.Matches(p, name) })
+			if e.IsDir() && !excluded {
 				below = append(below, name)
 			}
 			if i < begin {
@@ -126,9 +137,14 @@ func (c *connector) List(ctx context.Context, text string) (source.Listing, erro
 			}
 			if looked >= pageItems {
 				at.Folders, at.After, below = append(at.Folders, folder), entries[i-1].Name(), nil
+				c.keep(folder, entries)
 				break
 			}
 			looked++
+			if excluded {
+				out.Skipped = append(out.Skipped, source.Skipped{Path: name, Reason: "excluded by the source's patterns"})
+				continue
+			}
 			c.add(&out, name, e)
 		}
 		slices.Reverse(below) // so that they come in order
@@ -142,8 +158,29 @@ func (c *connector) List(ctx context.Context, text string) (source.Listing, erro
 	return out, err
 }
 
-// entries are a folder's, by name.
-func (c *connector) entries(folder string) ([]fs.DirEntry, error) {
+// keep keeps the entries of a folder of which a page has a part, so that a large one is not read again for every page.
+func (c *connector) keep(folder string, entries []fs.DirEntry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun, c.entries = folder, entries
+}
+
+// kept returns the entries that keep was given of a folder, once; nil: of another.
+func (c *connector) kept(folder string) (entries []fs.DirEntry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.begun == folder {
+		entries = c.entries
+	}
+	c.begun, c.entries = "", nil
+	return entries
+}
+
+// read returns a folder's entries, by name; goOn says that the page before had a part of them.
+func (c *connector) read(folder string, goOn bool) ([]fs.DirEntry, error) {
+	if kept := c.kept(folder); goOn && kept != nil {
+		return kept, nil
+	}
 	f, err := c.root.Open(path.Join(c.at, folder))
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -157,7 +158,7 @@ func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceS
 			if len(pending) == 0 {
 				return "", f.store.FinishRun(ctx, in)
 			}
-			if pending[0].Do != DoDelete { // of labels that were changed meanwhile
+			if slices.ContainsFunc(pending, func(i Item) bool { return i.Do != DoDelete }) { // that needs the place
 				return wire.ActivitySourceFollow, nil
 			}
 			if err := f.settle(ctx, in, job, nil, pending); err != nil {
