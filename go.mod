@@ -70,6 +70,7 @@ require (
 	github.com/minio/minio-go/v7 v7.4.1
 	golang.org/x/image v0.47.0
 	golang.org/x/oauth2 v0.38.0
+	golang.org/x/tools v0.51.0
 )
 
 require (
