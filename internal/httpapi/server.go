@@ -83,6 +83,25 @@ type server struct {
 
 // New returns the handler of the whole API.
 func New(o Options) http.Handler {
+	s, mux := newServer(o)
+	mux.HandleFunc("GET /docs/api", docsPage)
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", s.ready)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notServed(mux, w, r) })
+	return otelhttp.NewHandler(recovered(logged(mux)), "http",
+		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
+			if r.Pattern != "" {
+				return r.Pattern
+			}
+			return r.Method
+		}),
+		otelhttp.WithFilter(func(r *http.Request) bool {
+			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz"
+		}))
+}
+
+// newServer has every route described, and served by mux.
+func newServer(o Options) (*server, *http.ServeMux) {
 	if o.AskTime <= 0 {
 		o.AskTime = 2 * time.Minute
 	}
@@ -135,21 +154,8 @@ func New(o Options) http.Handler {
 	s.routeSessions()
 	s.routeSignIns()
 	s.routePeopleSessions()
-
-	mux.HandleFunc("GET /docs/api", docsPage)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") })
-	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notServed(mux, w, r) })
-	return otelhttp.NewHandler(recovered(logged(mux)), "http",
-		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
-			if r.Pattern != "" {
-				return r.Pattern
-			}
-			return r.Method
-		}),
-		otelhttp.WithFilter(func(r *http.Request) bool {
-			return r.URL.Path != "/healthz" && r.URL.Path != "/readyz"
-		}))
+	addSamples(s.api.OpenAPI())
+	return s, mux
 }
 
 // notServed answers what no route takes: the path is unknown, or takes other methods.
