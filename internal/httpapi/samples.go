@@ -45,7 +45,8 @@ var exampleCalls = map[string]exampleCall{
 	"list-collections":  {query: url.Values{"limit": {"20"}}},
 	"upload-documents": {ids: map[string]string{"collection": exampleCollection}, body: object{"documents": []object{
 		{"external_id": "leave.md", "title": "Leave", "text": "Up to five days of unused leave are carried over."}}}},
-	"upload-content": {ids: map[string]string{"collection": exampleCollection}, query: url.Values{"external_id": {"leave.pdf"}}, file: "leave.pdf"},
+	"upload-content": {ids: map[string]string{"collection": exampleCollection}, query: url.Values{"external_id": {"leave.pdf"}},
+		file: "leave.pdf"},
 	"list-documents": {ids: map[string]string{"collection": exampleCollection}, query: url.Values{"state": {"failed"}, "limit": {"20"}}},
 	"get-document":   {ids: map[string]string{"document": exampleID}},
 	"search":         {body: object{"collection": exampleCollection, "query": "unused leave", "k": 5}},

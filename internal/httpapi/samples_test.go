@@ -20,8 +20,10 @@ var sentBy = map[string][3]*regexp.Regexp{
 	"bash": {regexp.MustCompile(`^curl -X ([A-Z]+) `), regexp.MustCompile(`\$SLUICE_URL([^"]+)"`), regexp.MustCompile(`(?s)-d '(.*)'`)},
 	"go": {regexp.MustCompile(`http\.NewRequest\("([A-Z]+)"`), regexp.MustCompile(`Getenv\("SLUICE_URL"\)\+"([^"]+)"`),
 		regexp.MustCompile("(?s)NewReader\\(`(.*)`\\)")},
-	"typescript": {regexp.MustCompile(`method: "([A-Z]+)"`), regexp.MustCompile(`env\.SLUICE_URL \+ "([^"]+)"`), regexp.MustCompile("(?s)body: `(.*)`,")},
-	"python":     {regexp.MustCompile(`method="([A-Z]+)"`), regexp.MustCompile(`"SLUICE_URL"\] \+ "([^"]+)"`), regexp.MustCompile(`(?s)data="""(.*)"""`)},
+	"typescript": {regexp.MustCompile(`method: "([A-Z]+)"`), regexp.MustCompile(`env\.SLUICE_URL \+ "([^"]+)"`),
+		regexp.MustCompile("(?s)body: `(.*)`,")},
+	"python": {regexp.MustCompile(`method="([A-Z]+)"`), regexp.MustCompile(`"SLUICE_URL"\] \+ "([^"]+)"`),
+		regexp.MustCompile(`(?s)data="""(.*)"""`)},
 }
 
 // TestSamplesAreRequestsThatTheAPITakes reads what each sample sends from its text, and holds it against the document.
@@ -154,7 +156,10 @@ func invalid(d *huma.OpenAPI, s *huma.Schema, v any) []string {
 
 func TestTheDocumentAndItsPageHaveSamples(t *testing.T) {
 	h := New(Options{Version: "test"})
-	for at, want := range map[string]string{"/openapi.json": `"x-codeSamples":[{"lang":"bash","label":"curl","source":"curl -X`, "/docs/api": `op["x-codeSamples"]`} {
+	for at, want := range map[string]string{
+		"/openapi.json": `"x-codeSamples":[{"lang":"bash","label":"curl","source":"curl -X`,
+		"/docs/api":     `op["x-codeSamples"]`,
+	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, at, nil))
 		if !strings.Contains(w.Body.String(), want) {
