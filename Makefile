@@ -18,8 +18,8 @@ export GOFLAGS := $(strip $(filter-out -tags=$(TAGS),$(GOFLAGS)) -tags=$(TAGS))
 PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
 CGO := ./cmd/gpu-segmenter
 
-# Programs that aren't part of the product have modules of their own.
-MODULES := tools/temporal tools/s3 tools/oidc tools/examples tools/bench tools/bench-bleve tools/chart tools/chat
+# Programs that aren't part of the product have modules of their own, and source-worker, whose libraries no other program needs.
+MODULES := cmd/source-worker tools/temporal tools/s3 tools/oidc tools/examples tools/bench tools/bench-bleve tools/chart tools/chat
 
 # The tests of concurrent code run under the race detector; all others without it.
 # The longest come first.
@@ -50,6 +50,8 @@ build: ## build the back office, which needs npm, and all programs into bin/
 	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ $(PURE)
 	@echo "build: done; next: $(notdir $(CGO)), which links a C library"
 	@CGO_ENABLED=1 go build -ldflags '$(LDFLAGS)' -o bin/ $(CGO)
+	@echo "build: done; next: source-worker, a module of its own, which takes minutes the first time"
+	@cd cmd/source-worker && CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o ../../bin/ .
 	@echo "build: all programs are in bin/"
 
 demo: setup build ## ingest the examples and ask three questions; or DOCS=/some/folder ASK="some question"

@@ -1,0 +1,174 @@
+package guard
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Proxy is an HTTP proxy on the loopback interface that dials by a guard. It is for libraries that make their connections
+// themselves, but can be told of a proxy. Only who knows its password may use it.
+type Proxy struct {
+	guard    *Guard
+	password string
+	listener net.Listener
+	server   *http.Server
+	forward  *httputil.ReverseProxy
+	refused  atomic.Pointer[error]
+
+	ending context.Context
+	end    context.CancelFunc
+	served chan struct{}
+
+	mu      sync.Mutex // held where tunnels grows, so that none begins while Close waits
+	tunnels sync.WaitGroup
+}
+
+// NewProxy starts a proxy. Close ends it.
+func (g *Guard) NewProxy() (*Proxy, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the connections of a source: %w", err)
+	}
+	p := &Proxy{guard: g, password: rand.Text(), listener: listener, served: make(chan struct{})}
+	p.ending, p.end = context.WithCancel(context.Background())
+	transport := g.Transport()
+	transport.DisableCompression = true // what comes is handed on as it is
+	p.forward = &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.Header.Del("Proxy-Authorization") },
+		Transport:     transport,
+		FlushInterval: -1,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+			http.Error(w, err.Error(), p.failure(err))
+		},
+	}
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: connectTime, BaseContext: func(net.Listener) context.Context { return p.ending }}
+	go func() {
+		defer close(p.served)
+		_ = p.server.Serve(listener)
+	}()
+	return p, nil
+}
+
+// URL is what the library is told, with the password.
+func (p *Proxy) URL() string {
+	at := url.URL{Scheme: "http", Host: p.listener.Addr().String(), User: url.UserPassword("sluice", p.password)}
+	return at.String()
+}
+
+// Refused is why the proxy last refused an address, or nil. Libraries hide it behind errors of their own.
+func (p *Proxy) Refused() error {
+	if err := p.refused.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Close ends all connections.
+func (p *Proxy) Close() {
+	p.mu.Lock()
+	p.end()
+	p.mu.Unlock()
+	_ = p.server.Close()
+	<-p.served
+	p.tunnels.Wait()
+	p.forward.Transport.(*http.Transport).CloseIdleConnections()
+}
+
+// failure notes an address that was refused, and returns the status to answer with.
+func (p *Proxy) failure(err error) int {
+	if errors.Is(err, ErrPrivate) {
+		p.refused.Store(&err)
+		return http.StatusForbidden
+	}
+	return http.StatusBadGateway
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("sluice:"+p.password))
+	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Proxy-Authorization")), []byte(want)) != 1 {
+		w.Header().Set("Proxy-Authenticate", `Basic realm="sluice"`)
+		http.Error(w, "the proxy's password is needed", http.StatusProxyAuthRequired)
+		return
+	}
+	if r.Method == http.MethodConnect {
+		p.connect(w, r)
+		return
+	}
+	if !r.URL.IsAbs() {
+		http.Error(w, "this is a proxy", http.StatusBadRequest)
+		return
+	}
+	p.forward.ServeHTTP(w, r)
+}
+
+// connect opens a tunnel, and returns when it ended.
+func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
+	far, err := p.guard.Dialer().DialContext(r.Context(), "tcp", r.Host)
+	if err != nil {
+		http.Error(w, err.Error(), p.failure(err))
+		return
+	}
+	near, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		_ = far.Close()
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	shut := func() { _, _ = near.Close(), far.Close() }
+	defer shut()
+	if !p.begin() {
+		return
+	}
+	defer p.tunnels.Done()
+	defer context.AfterFunc(p.ending, shut)()
+	_ = near.SetDeadline(time.Time{})
+	if _, err := io.WriteString(near, "HTTP/1.1 200 Connection Established\r\n\r\n"); err != nil {
+		return
+	}
+	join(near, buffered.Reader, far)
+}
+
+// begin counts a tunnel, unless the proxy ends.
+func (p *Proxy) begin() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ending.Err() != nil {
+		return false
+	}
+	p.tunnels.Add(1)
+	return true
+}
+
+// join copies both ways until both directions have ended.
+func join(near net.Conn, buffered *bufio.Reader, far net.Conn) {
+	var up sync.WaitGroup
+	up.Go(func() {
+		_, _ = io.Copy(far, buffered)
+		halfClose(far)
+	})
+	_, _ = io.Copy(near, far)
+	halfClose(near)
+	up.Wait()
+}
+
+// halfClose says that nothing more comes, and closes what can't be told so.
+func halfClose(c net.Conn) {
+	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		return
+	}
+	_ = c.Close()
+}

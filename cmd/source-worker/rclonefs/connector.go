@@ -1,0 +1,281 @@
+// Package rclonefs connects sources to file services by rclone's backends: S3, WebDAV, SFTP, SMB, and the drives and buckets
+// of clouds. The backends are used as a library: no configuration of rclone is read or written, neither files nor environment.
+package rclonefs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rclone/rclone/fs"
+	"github.com/rclone/rclone/fs/config/configmap"
+	"github.com/rclone/rclone/fs/hash"
+
+	"github.com/sluice-rag/sluice/cmd/source-worker/guard"
+	"github.com/sluice-rag/sluice/internal/source"
+)
+
+const (
+	// tries is how often a request is made that fails in a way that may pass. The synchronisation tries later again.
+	tries = 3
+	// idle is how long a connection may be silent.
+	idle = time.Minute
+	// probe is a name that nothing has: looking it up shows whether the place lets us in, for one small request.
+	probe = "sluice-access-check"
+)
+
+// quiet ends what rclone writes to standard error in a form of its own; what matters comes as errors.
+var quiet = sync.OnceFunc(func() { fs.GetConfig(context.Background()).LogLevel = fs.LogLevelEmergency })
+
+// connector is one place by one backend.
+type connector struct {
+	kind  *kind
+	fs    fs.Fs
+	hash  hash.Type
+	proxy *guard.Proxy // nil where none is needed
+
+	life    context.Context // rclone's settings are in it; it ends with Close
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	walk   *walk
+	cursor string // of walk's next page
+}
+
+// open connects to a place.
+func (k *kind) open(ctx context.Context, settings source.Settings) (source.Connector, error) {
+	quiet()
+	keeper := guard.New(settings.AllowPrivate)
+	target, err := k.settings(ctx, settings.Values, keeper)
+	if err != nil {
+		return nil, err
+	}
+	c := &connector{kind: k}
+	life, config := fs.AddConfig(context.WithoutCancel(ctx))
+	c.life, c.end = context.WithCancel(life)
+	config.LowLevelRetries, config.MaxStatsGroups = tries, 1
+	config.Timeout, config.ConnectTimeout = fs.Duration(idle), fs.Duration(15*time.Second)
+	config.UseServerModTime = true // else S3 is asked for each object's own
+	config.UserAgent = "sluice-source-worker"
+	if !keeper.AllowsAll() || k.tunnel {
+		if c.proxy, err = keeper.NewProxy(); err != nil {
+			c.end()
+			return nil, err
+		}
+		if k.tunnel {
+			target.options["http_proxy"] = c.proxy.URL()
+		} else {
+			config.HTTPProxy = c.proxy.URL()
+		}
+	}
+	if err := c.connect(ctx, target); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// connect makes the backend and asks whether the place lets us in.
+func (c *connector) connect(ctx context.Context, target target) error {
+	backend, err := fs.Find(c.kind.backend)
+	if err != nil {
+		return fmt.Errorf("find rclone's backend: %w", err)
+	}
+	options := configmap.Simple{}
+	for _, o := range backend.Options {
+		options[o.Name] = o.String()
+	}
+	for name, value := range target.options {
+		options[name] = value
+	}
+	err = c.do(ctx, func(context.Context) error {
+		made, err := backend.NewFs(c.life, c.kind.backend, target.root, options)
+		if err != nil && !errors.Is(err, fs.ErrorIsFile) {
+			return err
+		}
+		c.fs = made
+		return err
+	})
+	if errors.Is(err, fs.ErrorIsFile) {
+		return &source.FieldError{Field: c.kind.rootField, Reason: "it is a file; a folder is needed"}
+	}
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", c.kind.name, c.failure(ctx, err))
+	}
+	if !c.fs.Features().SlowHash {
+		c.hash = c.fs.Hashes().GetOne()
+	}
+	err = c.do(ctx, func(ctx context.Context) error {
+		_, err := c.fs.NewObject(ctx, probe)
+		return err
+	})
+	if err == nil || isAbsent(err) {
+		return nil
+	}
+	return fmt.Errorf("connect to %s: %w", c.kind.name, c.failure(ctx, err))
+}
+
+// do calls f with rclone's settings, and returns when f does or ctx ends. Some backends go on until their connection is
+// silent for too long; Close waits for them.
+func (c *connector) do(ctx context.Context, f func(context.Context) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	inner, cancel := context.WithCancel(fs.CopyConfig(ctx, c.life))
+	stop := context.AfterFunc(c.life, cancel)
+	done := make(chan error, 1)
+	c.running.Go(func() {
+		defer stop()
+		done <- f(inner)
+	})
+	defer cancel()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// List implements source.Connector.
+func (c *connector) List(ctx context.Context, cursor string) (source.Listing, error) {
+	var at position
+	if cursor != "" {
+		if err := source.ReadCursor(cursor, &at); err != nil {
+			return source.Listing{}, err
+		}
+	}
+	w := c.take(cursor)
+	if w == nil {
+		w = newWalk(c, at)
+	}
+	page, err := w.page(ctx)
+	if err != nil {
+		return source.Listing{}, fmt.Errorf("list %s %q: %w", c.kind.name, w.at.Dir, err)
+	}
+	if page.Next != "" {
+		c.keep(w, page.Next)
+	}
+	return page, nil
+}
+
+// take returns the listing that stands at a cursor, which is then the caller's.
+func (c *connector) take(cursor string) *walk {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if cursor == "" || c.cursor != cursor {
+		return nil
+	}
+	w := c.walk
+	c.walk, c.cursor = nil, ""
+	return w
+}
+
+func (c *connector) keep(w *walk, cursor string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.walk, c.cursor = w, cursor
+}
+
+// item describes a file.
+func (c *connector) item(ctx context.Context, o fs.Object) source.Item {
+	modified := o.ModTime(ctx)
+	return source.Item{ID: id(o), Path: o.Remote(), Version: c.version(o, modified), Size: max(o.Size(), -1), Modified: modified}
+}
+
+// id is the place's own where it has any, else the path.
+func id(o fs.Object) string {
+	if known, ok := o.(fs.IDer); ok && known.ID() != "" {
+		return known.ID()
+	}
+	return o.Remote()
+}
+
+// version is the hash of a file where its listing brought one, else its size and time.
+func (c *connector) version(o fs.Object, modified time.Time) string {
+	if c.hash != hash.None {
+		// What has to be asked for needs a context that hasn't ended.
+		ended, end := context.WithCancel(c.life)
+		end()
+		if sum, err := o.Hash(ended, c.hash); err == nil && sum != "" {
+			return c.hash.String() + ":" + sum
+		}
+	}
+	return strconv.FormatInt(o.Size(), 10) + ":" + strconv.FormatInt(modified.UnixNano(), 10)
+}
+
+// Fetch implements source.Connector.
+func (c *connector) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
+	down, err := c.fetch(ctx, item)
+	if err != nil {
+		return source.Download{}, fmt.Errorf("fetch %s from %s: %w", item.Path, c.kind.name, err)
+	}
+	return down, nil
+}
+
+func (c *connector) fetch(ctx context.Context, item source.Item) (source.Download, error) {
+	var o fs.Object
+	var body io.ReadCloser
+	err := c.do(ctx, func(ctx context.Context) (err error) {
+		o, err = c.fs.NewObject(ctx, item.Path)
+		return err
+	})
+	if err == nil && id(o) != item.ID {
+		return source.Download{}, &source.ItemError{Reason: "another file has its path now"}
+	}
+	if err == nil {
+		// The body is read with the caller's context, which outlives this call.
+		opened := make(chan struct{})
+		err = c.do(ctx, func(context.Context) (err error) {
+			defer close(opened)
+			body, err = o.Open(fs.CopyConfig(ctx, c.life))
+			return err
+		})
+		if err != nil && ctx.Err() != nil {
+			c.running.Go(func() {
+				<-opened
+				if body != nil {
+					_ = body.Close()
+				}
+			})
+		}
+	}
+	if isAbsent(err) {
+		return source.Download{}, source.ErrGone
+	}
+	if err != nil {
+		err = c.failure(ctx, err)
+		if errors.Is(err, errForbidden) {
+			return source.Download{}, &source.ItemError{Reason: "the place refuses access to the file"}
+		}
+		return source.Download{}, err
+	}
+	down := source.Download{Body: c.body(ctx, body, o), Version: c.version(o, o.ModTime(ctx))}
+	if typed, ok := o.(fs.MimeTyper); ok {
+		down.MediaType = typed.MimeType(ctx)
+	}
+	return down, nil
+}
+
+// Close implements source.Connector.
+func (c *connector) Close() error {
+	c.end()
+	if c.proxy != nil {
+		c.proxy.Close()
+	}
+	c.running.Wait()
+	if c.fs == nil {
+		return nil
+	}
+	if shut := c.fs.Features().Shutdown; shut != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), idle)
+		defer cancel()
+		_ = shut(ctx) // what was read is read; connections that don't close in good order are closed all the same
+	}
+	return nil
+}

@@ -1,0 +1,167 @@
+package rclonefs
+
+// What the errors of backends mean. Each backend has its own; rclone has words in common for what is absent alone.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	smb2 "github.com/cloudsoda/go-smb2"
+	"github.com/dropbox/dropbox-sdk-go-unofficial/v6/dropbox/auth"
+	boxapi "github.com/rclone/rclone/backend/box/api"
+	onedriveapi "github.com/rclone/rclone/backend/onedrive/api"
+	webdavapi "github.com/rclone/rclone/backend/webdav/api"
+	"github.com/rclone/rclone/fs"
+	"github.com/rclone/rclone/fs/fserrors"
+	"github.com/rclone/rclone/lib/pacer"
+	"golang.org/x/oauth2"
+	"google.golang.org/api/googleapi"
+
+	"github.com/sluice-rag/sluice/cmd/source-worker/retry"
+	"github.com/sluice-rag/sluice/internal/source"
+)
+
+// errForbidden is the error of a place that knows who asks, and doesn't let them have this. Where it is about everything, it
+// is a source.ErrRefused.
+var errForbidden = fmt.Errorf("it gives no right to this: %w", source.ErrRefused)
+
+// isAbsent reports whether a place says that there is no such file.
+func isAbsent(err error) bool {
+	return errors.Is(err, fs.ErrorObjectNotFound) || errors.Is(err, fs.ErrorDirNotFound) || errors.Is(err, fs.ErrorIsDir) ||
+		errors.Is(err, fs.ErrorNotAFile) || errors.Is(err, iofs.ErrNotExist) || status(err).code == http.StatusNotFound
+}
+
+// failure says what an error means: one of package source where there is one.
+func (c *connector) failure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if c.proxy != nil {
+		if private := c.proxy.Refused(); private != nil {
+			return private
+		}
+	}
+	if after := fserrors.RetryAfterErrorTime(err); !after.IsZero() {
+		return &source.RateLimitError{After: max(time.Until(after), 0)}
+	}
+	if wait, ok := pacer.IsRetryAfter(err); ok {
+		return &source.RateLimitError{After: max(wait, 0)}
+	}
+	reply := status(err)
+	switch {
+	case reply.code == http.StatusTooManyRequests, reply.slow:
+		return &source.RateLimitError{After: reply.after}
+	case reply.code == http.StatusUnauthorized, refusesToken(err), refusesSSH(err):
+		return fmt.Errorf("%w: %w", source.ErrRefused, err)
+	case reply.code == http.StatusForbidden, errors.Is(err, iofs.ErrPermission), errors.Is(err, fs.ErrorPermissionDenied):
+		return fmt.Errorf("%w: %w", errForbidden, err)
+	case strings.Contains(err.Error(), "host key"):
+		return &source.FieldError{Field: "host_key", Reason: err.Error()}
+	}
+	return err
+}
+
+// reply is what an HTTP service said.
+type reply struct {
+	code  int
+	slow  bool // it asks for fewer requests, by another code than 429
+	after time.Duration
+}
+
+// status finds a reply in an error.
+func status(err error) reply {
+	var (
+		dav    *webdavapi.Error
+		aws    *smithyhttp.ResponseError
+		google *googleapi.Error
+		azure  *azcore.ResponseError
+		box    *boxapi.Error
+		graph  *onedriveapi.Error
+		slow   auth.RateLimitAPIError
+		deny   auth.AuthAPIError
+		smb    *smb2.ResponseError
+	)
+	switch {
+	case errors.As(err, &dav):
+		return reply{code: dav.StatusCode}
+	case errors.As(err, &aws):
+		made := reply{code: aws.HTTPStatusCode(), slow: strings.Contains(err.Error(), "SlowDown")}
+		if aws.Response != nil {
+			made.after = retry.After(aws.Response.Header)
+		}
+		return made
+	case errors.As(err, &google):
+		limited := google.Code == http.StatusForbidden && strings.Contains(strings.ToLower(google.Error()), "ratelimitexceeded")
+		return reply{code: google.Code, slow: limited, after: retry.After(google.Header)}
+	case errors.As(err, &azure):
+		made := reply{code: azure.StatusCode, slow: azure.ErrorCode == "ServerBusy"}
+		if azure.RawResponse != nil {
+			made.after = retry.After(azure.RawResponse.Header)
+		}
+		return made
+	case errors.As(err, &box):
+		return reply{code: box.Status}
+	case errors.As(err, &graph):
+		return graphReply(graph)
+	case errors.As(err, &slow):
+		made := reply{slow: true}
+		if slow.RateLimitError != nil {
+			made.after = time.Duration(slow.RateLimitError.RetryAfter) * time.Second
+		}
+		return made
+	case errors.As(err, &deny):
+		return reply{code: http.StatusUnauthorized}
+	case errors.As(err, &smb):
+		return smbReply(smb.Code)
+	}
+	return reply{}
+}
+
+// graphReply reads Microsoft's words.
+func graphReply(err *onedriveapi.Error) reply {
+	switch code := err.ErrorInfo.Code; {
+	case code == "InvalidAuthenticationToken", code == "unauthenticated", strings.HasPrefix(code, "401"):
+		return reply{code: http.StatusUnauthorized}
+	case code == "accessDenied", strings.HasPrefix(code, "403"):
+		return reply{code: http.StatusForbidden}
+	case code == "activityLimitReached", strings.HasPrefix(code, "429"):
+		return reply{slow: true}
+	case code == "itemNotFound", strings.HasPrefix(code, "404"):
+		return reply{code: http.StatusNotFound}
+	}
+	return reply{}
+}
+
+// smbReply reads NT status codes (MS-ERREF 2.3.1).
+func smbReply(code uint32) reply {
+	switch code {
+	case 0xC000006D, 0xC000006E, 0xC0000064, 0xC000006A, 0xC0000071, 0xC0000072, 0xC0000234: // log-on failures
+		return reply{code: http.StatusUnauthorized}
+	case 0xC0000022: // STATUS_ACCESS_DENIED
+		return reply{code: http.StatusForbidden}
+	case 0xC0000034, 0xC000003A, 0xC00000CC: // no such name, path, share
+		return reply{code: http.StatusNotFound}
+	}
+	return reply{}
+}
+
+// refusesToken reports whether a token couldn't be had or renewed.
+func refusesToken(err error) bool {
+	var token *oauth2.RetrieveError
+	if errors.As(err, &token) {
+		return token.Response == nil || token.Response.StatusCode < 500 && token.Response.StatusCode != http.StatusTooManyRequests
+	}
+	return false
+}
+
+// refusesSSH knows the one error of a sign-in that x/crypto/ssh has no type for.
+func refusesSSH(err error) bool {
+	return strings.Contains(err.Error(), "ssh: unable to authenticate")
+}

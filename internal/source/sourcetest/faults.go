@@ -1,0 +1,164 @@
+package sourcetest
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// Fault is what an HTTP server does wrong.
+type Fault struct {
+	// Match says which requests it befalls; all where it is nil.
+	Match func(*http.Request) bool
+	// After is how many of them pass before it begins, and Times how many it befalls then; all where it is zero.
+	After, Times int
+
+	// Status is answered in place of the server's, with a Retry-After of as many seconds where that isn't zero.
+	Status, RetryAfter int
+	// Hold answers when the request ends, not before.
+	Hold bool
+	// Break ends the connection after as many bytes of the body.
+	Break int
+	// Truncate ends the body after as many bytes, as if that were all.
+	Truncate int
+}
+
+// Faults is a proxy before an HTTP server, which does wrong what it is told.
+type Faults struct {
+	server *httptest.Server
+	ending chan struct{}
+
+	mu       sync.Mutex
+	fault    *Fault
+	seen     int
+	requests int
+	held     chan struct{}
+}
+
+// NewFaults starts a proxy before the server at an address. It ends with the test.
+func NewFaults(t testing.TB, server string) *Faults {
+	t.Helper()
+	target, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &Faults{held: make(chan struct{}, 1), ending: make(chan struct{})}
+	forward := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
+			r.Out.Host = r.In.Host // signatures are of it
+			r.Out.Header.Set("Accept-Encoding", r.In.Header.Get("Accept-Encoding"))
+		},
+		FlushInterval: -1,
+		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	}
+	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, forward) }))
+	t.Cleanup(func() {
+		close(f.ending)
+		f.server.CloseClientConnections()
+		f.server.Close()
+	})
+	return f
+}
+
+// URL is the proxy's address.
+func (f *Faults) URL() string { return f.server.URL }
+
+// Set has the proxy do wrong what a fault says from now on, in place of what it did before; nothing where it is nil.
+func (f *Faults) Set(fault *Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault, f.seen = fault, 0
+	select {
+	case <-f.held:
+	default:
+	}
+}
+
+// Held receives when a request is held.
+func (f *Faults) Held() <-chan struct{} { return f.held }
+
+// Requests is how many requests have come.
+func (f *Faults) Requests() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.requests
+}
+
+// next counts a request, and returns the fault that befalls it.
+func (f *Faults) next(r *http.Request) *Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests++
+	if f.fault == nil || f.fault.Match != nil && !f.fault.Match(r) {
+		return nil
+	}
+	f.seen++
+	if f.seen <= f.fault.After || f.fault.Times > 0 && f.seen > f.fault.After+f.fault.Times {
+		return nil
+	}
+	return f.fault
+}
+
+func (f *Faults) serve(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+	fault := f.next(r)
+	switch {
+	case fault == nil:
+		forward.ServeHTTP(w, r)
+	case fault.Hold:
+		select {
+		case f.held <- struct{}{}:
+		default:
+		}
+		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client is gone
+		select {
+		case <-r.Context().Done():
+		case <-f.ending:
+		}
+		panic(http.ErrAbortHandler)
+	case fault.Status != 0:
+		if fault.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(fault.RetryAfter))
+		}
+		http.Error(w, http.StatusText(fault.Status), fault.Status)
+	default:
+		forward.ServeHTTP(&cutter{ResponseWriter: w, left: fault.Break + fault.Truncate, breaks: fault.Break > 0}, r)
+	}
+}
+
+// cutter passes the beginning of a body on.
+type cutter struct {
+	http.ResponseWriter
+	left   int
+	breaks bool
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (c *cutter) WriteHeader(status int) {
+	if !c.breaks {
+		c.Header().Del("Content-Length")
+	}
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements io.Writer.
+func (c *cutter) Write(p []byte) (int, error) {
+	part := p[:min(len(p), c.left)]
+	c.left -= len(part)
+	if _, err := c.ResponseWriter.Write(part); err != nil {
+		return 0, err
+	}
+	if len(part) < len(p) && c.breaks {
+		_ = http.NewResponseController(c.ResponseWriter).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	return len(p), nil
+}
+
+// Unwrap is for http.ResponseController.
+func (c *cutter) Unwrap() http.ResponseWriter { return c.ResponseWriter }

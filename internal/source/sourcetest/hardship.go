@@ -1,0 +1,236 @@
+package sourcetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/internal/waittest"
+)
+
+// asked is what a place that is too busy asks callers to wait for.
+const asked = 7
+
+func endsWithItsContext(t *testing.T, p Place) {
+	p.Put(t, "a.txt", []byte("A text.\n"))
+	c := p.open(t)
+	item := p.byName(t, list(t, c, ""))["a.txt"]
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if _, err := c.List(ended, ""); !errors.Is(err, context.Canceled) {
+		t.Errorf("listing with a context that ended gives %v", err)
+	}
+	if _, _, err := fetch(ended, c, item); !errors.Is(err, context.Canceled) {
+		t.Errorf("fetching with a context that ended gives %v", err)
+	}
+	if p.Faults == nil {
+		return
+	}
+	for what, call := range map[string]func(context.Context) error{
+		"listing":  func(ctx context.Context) error { _, err := c.List(ctx, ""); return err },
+		"fetching": func(ctx context.Context) error { _, _, err := fetch(ctx, c, item); return err },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		p.Faults.Set(&Fault{Hold: true, Match: p.matching(what)})
+		go func() { done <- call(ctx) }()
+		waittest.Receive(t, p.Faults.Held(), what+" to wait for the place")
+		cancel()
+		if err := waittest.Receive(t, done, what+" to end with its context"); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, whose context ended while the place was silent, gives %v", what, err)
+		}
+		p.Faults.Set(nil)
+	}
+}
+
+// matching are the requests of a call.
+func (p Place) matching(what string) func(*http.Request) bool {
+	if what == "listing" {
+		return p.Listing
+	}
+	return p.Content
+}
+
+func checksSettings(t *testing.T, p Place) {
+	var field *source.FieldError
+	values := maps.Clone(p.Settings.Values)
+	values["no_such_setting"] = "1"
+	if err := p.attempt(t, values); !errors.As(err, &field) || field.Field != "no_such_setting" {
+		t.Errorf("an unknown setting gives %v", err)
+	}
+	for _, f := range p.Driver.Fields {
+		if !f.Required {
+			continue
+		}
+		values := maps.Clone(p.Settings.Values)
+		delete(values, f.Name)
+		if err := p.attempt(t, values); !errors.As(err, &field) || field.Field != f.Name {
+			t.Errorf("without %s opening gives %v", f.Name, err)
+		}
+	}
+}
+
+// attempt opens the place with other values, and lists it where that goes well.
+func (p Place) attempt(t testing.TB, values map[string]string) error {
+	t.Helper()
+	settings := p.Settings
+	settings.Values = values
+	c, err := p.Driver.Open(t.Context(), settings)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.List(t.Context(), "")
+	return err
+}
+
+func keepsFromPrivateAddresses(t *testing.T, p Place) {
+	p.Put(t, "a.txt", []byte("A text.\n"))
+	p.Settings.AllowPrivate = false
+	if err := p.attempt(t, p.Settings.Values); err == nil {
+		t.Error("a server on the loopback interface is read, though private addresses are not allowed")
+	}
+	if p.Faults != nil && p.Faults.Requests() > 0 {
+		t.Errorf("the server got %d requests", p.Faults.Requests())
+	}
+}
+
+func saysRefused(t *testing.T, p Place) {
+	p.Put(t, "a.txt", []byte("A text.\n"))
+	if p.Wrong != nil {
+		values := maps.Clone(p.Settings.Values)
+		p.Wrong(values)
+		if err := p.attempt(t, values); !errors.Is(err, source.ErrRefused) {
+			t.Errorf("wrong credentials give %v, want ErrRefused", err)
+		}
+	}
+	if p.Faults == nil {
+		return
+	}
+	c := p.open(t)
+	item := p.byName(t, list(t, c, ""))["a.txt"]
+	p.Faults.Set(&Fault{Status: http.StatusUnauthorized})
+	if _, err := c.List(t.Context(), ""); !errors.Is(err, source.ErrRefused) {
+		t.Errorf("listing with credentials that expired gives %v, want ErrRefused", err)
+	}
+	if _, _, err := fetch(t.Context(), c, item); !errors.Is(err, source.ErrRefused) {
+		t.Errorf("fetching with credentials that expired gives %v, want ErrRefused", err)
+	}
+	p.Faults.Set(nil)
+}
+
+func saysTooFast(t *testing.T, p Place) {
+	p.Put(t, "a.txt", []byte("A text.\n"))
+	if p.Faults == nil {
+		return
+	}
+	c := p.open(t)
+	item := p.byName(t, list(t, c, ""))["a.txt"]
+	before := p.Faults.Requests()
+	p.Faults.Set(&Fault{Status: http.StatusTooManyRequests, RetryAfter: asked})
+	_, err := c.List(t.Context(), "")
+	p.checkLimit(t, "listing", err)
+	_, _, err = fetch(t.Context(), c, item)
+	p.checkLimit(t, "fetching", err)
+	p.Faults.Set(nil)
+	if made := p.Faults.Requests() - before; made > 20 {
+		t.Errorf("two calls made %d requests of a place that wanted fewer", made)
+	}
+	if _, err := c.List(t.Context(), ""); err != nil {
+		t.Errorf("afterwards, listing gives %v", err)
+	}
+}
+
+func (p Place) checkLimit(t testing.TB, what string, err error) {
+	t.Helper()
+	var limit *source.RateLimitError
+	switch {
+	case !errors.As(err, &limit):
+		t.Errorf("%s too fast gives %v, want a RateLimitError", what, err)
+	case !p.NoRetryAfter && (limit.After > asked*time.Second || limit.After < (asked-6)*time.Second):
+		t.Errorf("%s too fast asks to wait for %s, the place for %ds", what, limit.After, asked)
+	}
+}
+
+func survivesOutages(t *testing.T, p Place) {
+	files := p.fill(t)
+	if p.Faults == nil {
+		return
+	}
+	c := p.open(t)
+	item := p.byName(t, list(t, c, ""))["reports.txt"]
+	p.Faults.Set(&Fault{Status: http.StatusServiceUnavailable})
+	_, err := c.List(t.Context(), "")
+	checkPassing(t, "listing", err)
+	_, _, err = fetch(t.Context(), c, item)
+	checkPassing(t, "fetching", err)
+	p.Faults.Set(nil)
+	if content, _, err := fetch(t.Context(), c, item); err != nil || !p.same(files["reports.txt"], content) {
+		t.Errorf("after an outage, fetching gives %q, %v", content, err)
+	}
+	if found := p.byName(t, list(t, c, "")); len(found) != len(files) {
+		t.Errorf("after an outage, %d items are listed, want %d", len(found), len(files))
+	}
+}
+
+// checkPassing checks that an error is none that says that the place, or the item, is over with.
+func checkPassing(t testing.TB, what string, err error) {
+	t.Helper()
+	var item *source.ItemError
+	var field *source.FieldError
+	if err == nil || errors.Is(err, source.ErrGone) || errors.Is(err, source.ErrRefused) || errors.As(err, &item) || errors.As(err, &field) {
+		t.Errorf("%s while the place is out of order gives %v", what, err)
+	}
+}
+
+func givesNoShortFile(t *testing.T, p Place) {
+	content := bytes.Repeat([]byte("A long text that takes a while to come.\n"), 25_000)
+	p.Put(t, "long.txt", content)
+	if p.Faults == nil {
+		return
+	}
+	c := p.open(t)
+	item := p.byName(t, list(t, c, ""))["long.txt"]
+	p.Faults.Set(&Fault{Break: 100_000, Match: p.Content})
+	down, err := c.Fetch(t.Context(), item)
+	if err == nil {
+		var n int64
+		n, err = io.Copy(io.Discard, down.Body)
+		_ = down.Body.Close()
+		if err == nil {
+			t.Errorf("a body whose connection broke reads as %d bytes of %d, without an error", n, len(content))
+		}
+	}
+	checkPassing(t, "reading", err)
+	p.Faults.Set(nil)
+	if got, _, err := fetch(t.Context(), c, item); err != nil || !p.same(content, got) {
+		t.Errorf("afterwards, fetching gives %d bytes, %v", len(got), err)
+	}
+}
+
+func givesNoShortListing(t *testing.T, p Place) {
+	files := p.fill(t)
+	if p.Faults == nil {
+		return
+	}
+	c := p.open(t)
+	for name, fault := range map[string]*Fault{
+		"breaks": {Break: 150, Match: p.Listing}, "is cut short": {Truncate: 150, Match: p.Listing},
+	} {
+		p.Faults.Set(fault)
+		_, err := c.List(t.Context(), "")
+		if err == nil {
+			t.Errorf("a listing that %s gives no error", name)
+		}
+		p.Faults.Set(nil)
+		if found := p.byName(t, list(t, c, "")); len(found) != len(files) {
+			t.Errorf("afterwards, %d items are listed, want %d", len(found), len(files))
+		}
+	}
+}
