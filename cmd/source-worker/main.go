@@ -3,10 +3,9 @@
 package main
 
 import (
-	"slices"
-
 	"github.com/sluice-rag/sluice/cmd/internal/sourceworker"
 	"github.com/sluice-rag/sluice/cmd/source-worker/rclonefs"
+	"github.com/sluice-rag/sluice/cmd/source-worker/web"
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
@@ -17,5 +16,5 @@ func main() { sourceworker.Main(version, drivers()) }
 
 // drivers are the kinds of places that it reads; sourceworker has that of folders.
 func drivers() []source.Driver {
-	return slices.Concat(rclonefs.Drivers())
+	return append(rclonefs.Drivers(), web.Driver())
 }

@@ -1,0 +1,257 @@
+package web
+
+// A crawl reads pages in the order of their distance from the start, some for each page of the listing. What it still has to
+// read, and what it has seen, is in the cursor, compressed: at most 10,000 pages, and a megabyte of addresses that wait.
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/charset"
+
+	"github.com/sluice-rag/sluice/internal/source"
+)
+
+const (
+	mostPages = 10_000
+	// waitingBytes is how many bytes of addresses may wait.
+	waitingBytes = 1 << 20
+	// cursorBytes is how large a cursor may be when it is unpacked.
+	cursorBytes = 4 << 20
+)
+
+// frontier is where a crawl stands.
+type frontier struct {
+	Waiting []waiting `json:"waiting"`
+	// Seen are hashes of addresses, 8 bytes each.
+	Seen []byte `json:"seen"`
+	// Full is whether addresses were left out because too many waited.
+	Full bool `json:"full,omitempty"`
+
+	seen  map[uint64]bool
+	bytes int
+}
+
+type waiting struct {
+	URL   string `json:"u"`
+	Depth int    `json:"d"`
+}
+
+// crawl reads the next pages, and lists them.
+func (s *site) crawl(ctx context.Context, cursor string) (source.Listing, error) {
+	f := &frontier{seen: map[uint64]bool{}}
+	if cursor == "" {
+		f.add(s.start, 0, s.maxPages)
+	} else if err := f.unpack(cursor); err != nil {
+		return source.Listing{}, err
+	}
+	var out source.Listing
+	for read := 0; read < s.crawlPages && len(f.Waiting) > 0; read++ {
+		next := f.Waiting[0]
+		f.Waiting = f.Waiting[1:]
+		f.bytes -= len(next.URL)
+		if err := s.visit(ctx, next, f, &out); err != nil {
+			return source.Listing{}, fmt.Errorf("%s: %w", next.URL, err)
+		}
+	}
+	if len(f.Waiting) == 0 {
+		if f.Full {
+			out.Skipped = append(out.Skipped, source.Skipped{Path: s.prefix, Reason: fmt.Sprintf("the site has more than %d pages, or too long addresses", s.maxPages)})
+		}
+		return out, nil
+	}
+	next, err := f.pack()
+	out.Next = next
+	return out, err
+}
+
+// visit reads a page: it becomes an item, and its links wait.
+func (s *site) visit(ctx context.Context, at waiting, f *frontier, out *source.Listing) error {
+	address, err := url.Parse(at.URL)
+	if err != nil {
+		return err
+	}
+	allowed, err := s.allowed(ctx, address)
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		out.Skipped = append(out.Skipped, source.Skipped{Path: at.URL, Reason: "robots.txt doesn't allow to read it"})
+		return nil
+	}
+	r, err := s.get(ctx, address, "")
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	var limit *source.RateLimitError
+	switch err := status(r); {
+	case err == nil:
+	case at.Depth == 0:
+		return refusal(err)
+	case errors.As(err, &limit), r.StatusCode == http.StatusUnauthorized:
+		return err
+	case errors.Is(err, source.ErrGone):
+		return nil // a link that leads nowhere
+	case errors.Is(err, errForbidden):
+		out.Skipped = append(out.Skipped, source.Skipped{Path: at.URL, Reason: "the site refuses access to the page"})
+		return nil
+	default:
+		// It is there, and out of order: fetching says so, and what was read of it before stays.
+		out.Items = append(out.Items, item(address, ""))
+		return nil
+	}
+	final := normal(r.Request.URL) // behind redirects
+	if !s.within(final) || final.String() != at.URL && !f.once(final) {
+		return nil
+	}
+	kind := r.Header.Get("Content-Type")
+	if !readable(kind) {
+		return nil
+	}
+	if !strings.Contains(kind, "html") {
+		out.Items = append(out.Items, item(final, version(r)))
+		return nil
+	}
+	content, err := io.ReadAll(io.LimitReader(r.Body, pageBytes))
+	if err != nil {
+		return err
+	}
+	links, canonical, err := links(content, kind, final)
+	if err != nil {
+		return err
+	}
+	if at.Depth < s.maxDepth {
+		for _, link := range links {
+			if s.within(link) {
+				f.add(link, at.Depth+1, s.maxPages)
+			}
+		}
+	}
+	if canonical != nil && s.within(canonical) && canonical.String() != final.String() {
+		f.add(canonical, at.Depth, s.maxPages) // the same page by its own name
+		return nil
+	}
+	known := version(r)
+	if known == "" {
+		known = digest(content)
+	}
+	out.Items = append(out.Items, item(final, known))
+	return nil
+}
+
+func item(at *url.URL, version string) source.Item {
+	return source.Item{ID: at.String(), Path: file(at), Version: version, Size: -1, URL: at.String()}
+}
+
+// links finds where a page leads, and what it says its own address is.
+func links(content []byte, kind string, at *url.URL) (found []*url.URL, canonical *url.URL, err error) {
+	plain, err := charset.NewReader(bytes.NewReader(content), kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	base := at
+	for z := html.NewTokenizer(plain); ; {
+		switch z.Next() {
+		case html.ErrorToken:
+			if errors.Is(z.Err(), io.EOF) {
+				return found, canonical, nil
+			}
+			return nil, nil, z.Err()
+		case html.StartTagToken, html.SelfClosingTagToken:
+			tag := z.Token()
+			attribute := map[string]string{}
+			for _, a := range tag.Attr {
+				attribute[a.Key] = a.Val
+			}
+			to, err := base.Parse(strings.TrimSpace(attribute["href"]))
+			if attribute["href"] == "" || err != nil {
+				continue
+			}
+			rel := " " + strings.ToLower(attribute["rel"]) + " "
+			switch {
+			case tag.Data == "base":
+				base = to
+			case tag.Data == "link" && strings.Contains(rel, " canonical "):
+				canonical = normal(to)
+			case (tag.Data == "a" || tag.Data == "area") && !strings.Contains(rel, " nofollow "):
+				found = append(found, normal(to))
+			}
+		}
+	}
+}
+
+// once reports whether an address is seen for the first time.
+func (f *frontier) once(at *url.URL) bool {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(at.String()))
+	if f.seen[h.Sum64()] {
+		return false
+	}
+	f.seen[h.Sum64()] = true
+	return true
+}
+
+// add has an address wait, unless it was seen, or there are too many.
+func (f *frontier) add(at *url.URL, depth, most int) {
+	address := at.String()
+	if len(f.seen) >= most || len(address) > addressBytes || f.bytes+len(address) > waitingBytes {
+		f.Full = true
+		return
+	}
+	if f.once(at) {
+		f.Waiting = append(f.Waiting, waiting{URL: address, Depth: depth})
+		f.bytes += len(address)
+	}
+}
+
+// pack makes a cursor of it.
+func (f *frontier) pack() (string, error) {
+	for h := range f.seen {
+		f.Seen = binary.BigEndian.AppendUint64(f.Seen, h)
+	}
+	data, err := json.Marshal(f)
+	if err != nil {
+		return "", err
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(data); err != nil {
+		return "", err
+	}
+	if err := w.Close(); err != nil {
+		return "", err
+	}
+	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
+}
+
+// unpack reads a cursor.
+func (f *frontier) unpack(cursor string) error {
+	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(cursor)))
+	if err == nil {
+		err = json.NewDecoder(io.LimitReader(r, cursorBytes)).Decode(f)
+	}
+	if err != nil || len(f.Seen)%8 != 0 {
+		return fmt.Errorf("read the cursor of a crawl: %w", source.ErrCursorExpired)
+	}
+	for i := 0; i < len(f.Seen); i += 8 {
+		f.seen[binary.BigEndian.Uint64(f.Seen[i:])] = true
+	}
+	for _, w := range f.Waiting {
+		f.bytes += len(w.URL)
+	}
+	f.Seen = nil
+	return nil
+}
