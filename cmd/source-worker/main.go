@@ -4,6 +4,7 @@ package main
 
 import (
 	"github.com/sluice-rag/sluice/cmd/internal/sourceworker"
+	"github.com/sluice-rag/sluice/cmd/source-worker/git"
 	"github.com/sluice-rag/sluice/cmd/source-worker/rclonefs"
 	"github.com/sluice-rag/sluice/cmd/source-worker/web"
 	"github.com/sluice-rag/sluice/internal/source"
@@ -16,5 +17,5 @@ func main() { sourceworker.Main(version, drivers()) }
 
 // drivers are the kinds of places that it reads; sourceworker has that of folders.
 func drivers() []source.Driver {
-	return append(rclonefs.Drivers(), web.Driver())
+	return append(rclonefs.Drivers(), web.Driver(), git.Driver())
 }

@@ -37,6 +37,8 @@ type Place struct {
 	Listing, Content func(*http.Request) bool
 	// NoRetryAfter says that the library in between keeps to itself how long the place asks to wait.
 	NoRetryAfter bool
+	// Snapshot says that a connector fetches what its listing brought, so that only a new one asks the place.
+	Snapshot bool
 	// OnePage says that the place lists everything in one page, however much it is.
 	OnePage bool
 }
@@ -130,6 +132,39 @@ func (p Place) byName(t testing.TB, pages []page) map[string]source.Item {
 		}
 	}
 	return out
+}
+
+// listFirst lists a first page in a way that asks the place.
+func (p Place) listFirst(ctx context.Context, c source.Connector) error {
+	c, done, err := p.fresh(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer done()
+	_, err = c.List(ctx, "")
+	return err
+}
+
+// fetch reads an item in a way that asks the place.
+func (p Place) fetch(ctx context.Context, c source.Connector, item source.Item) ([]byte, source.Download, error) {
+	c, done, err := p.fresh(ctx, c)
+	if err != nil {
+		return nil, source.Download{}, err
+	}
+	defer done()
+	return fetch(ctx, c, item)
+}
+
+// fresh is a connector that has to ask the place: a new one, where others know what their listing brought.
+func (p Place) fresh(ctx context.Context, c source.Connector) (source.Connector, func(), error) {
+	if !p.Snapshot {
+		return c, func() {}, nil
+	}
+	made, err := p.Driver.Open(ctx, p.Settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	return made, func() { _ = made.Close() }, nil
 }
 
 // fetch reads an item.
@@ -291,7 +326,7 @@ func seesWhatIsGone(t *testing.T, p Place) {
 	if got := slices.Sorted(maps.Keys(after)); !slices.Equal(got, []string{"b/c.txt"}) {
 		t.Errorf("after a removal there are %q", got)
 	}
-	if _, _, err := fetch(t.Context(), c, before["a.txt"]); !errors.Is(err, source.ErrGone) {
+	if _, _, err := p.fetch(t.Context(), c, before["a.txt"]); !errors.Is(err, source.ErrGone) {
 		t.Errorf("fetching what was removed gives %v, want ErrGone", err)
 	}
 	if changes := pages[len(pages)-1].Changes; changes != "" {
