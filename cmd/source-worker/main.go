@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/sluice-rag/sluice/cmd/internal/sourceworker"
 	"github.com/sluice-rag/sluice/cmd/source-worker/git"
+	"github.com/sluice-rag/sluice/cmd/source-worker/mailbox"
 	"github.com/sluice-rag/sluice/cmd/source-worker/rclonefs"
 	"github.com/sluice-rag/sluice/cmd/source-worker/web"
 	"github.com/sluice-rag/sluice/internal/source"
@@ -17,5 +18,5 @@ func main() { sourceworker.Main(version, drivers()) }
 
 // drivers are the kinds of places that it reads; sourceworker has that of folders.
 func drivers() []source.Driver {
-	return append(rclonefs.Drivers(), web.Driver(), git.Driver())
+	return append(rclonefs.Drivers(), web.Driver(), git.Driver(), mailbox.Driver())
 }

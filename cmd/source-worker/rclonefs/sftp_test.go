@@ -89,14 +89,12 @@ func serveSSH(conn net.Conn, config *ssh.ServerConfig) {
 
 func TestSFTP(t *testing.T) {
 	address, key := sftpServer(t)
-	host, port, err := net.SplitHostPort(address.String())
-	if err != nil {
-		t.Fatal(err)
-	}
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Place {
 		dir := t.TempDir()
+		wire := sourcetest.NewWire(t, address.String())
+		host, port := wire.Address()
 		place := sourcetest.Place{
-			Driver: paged(sftp, testPage).driver(),
+			Driver: paged(sftp, testPage).driver(), Wire: wire,
 			Settings: source.Settings{AllowPrivate: true, Values: map[string]string{"host": host, "port": port, "host_key": key,
 				"user": "reader", "password": "secret", "path": dir}},
 			Wrong: func(v map[string]string) { v["password"] = "wrong" },

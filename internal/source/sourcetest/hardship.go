@@ -29,7 +29,8 @@ func endsWithItsContext(t *testing.T, p Place) {
 	if _, _, err := p.fetch(ended, c, item); !errors.Is(err, context.Canceled) {
 		t.Errorf("fetching with a context that ended gives %v", err)
 	}
-	if p.Faults == nil {
+	faults := p.faults()
+	if faults == nil {
 		return
 	}
 	for what, call := range map[string]func(context.Context) error{
@@ -38,14 +39,14 @@ func endsWithItsContext(t *testing.T, p Place) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		p.Faults.Set(&Fault{Hold: true, Match: p.matching(what)})
+		faults.Set(&Fault{Hold: true, Match: p.matching(what)})
 		go func() { done <- call(ctx) }()
-		waittest.Receive(t, p.Faults.Held(), what+" to wait for the place")
+		waittest.Receive(t, faults.Held(), what+" to wait for the place")
 		cancel()
 		if err := waittest.Receive(t, done, what+" to end with its context"); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s, whose context ended while the place was silent, gives %v", what, err)
 		}
-		p.Faults.Set(nil)
+		faults.Set(nil)
 	}
 }
 
@@ -160,17 +161,18 @@ func (p Place) checkLimit(t testing.TB, what string, err error) {
 
 func survivesOutages(t *testing.T, p Place) {
 	files := p.fill(t)
-	if p.Faults == nil {
+	faults := p.faults()
+	if faults == nil {
 		return
 	}
 	c := p.open(t)
 	item := p.byName(t, list(t, c, ""))["reports.txt"]
-	p.Faults.Set(&Fault{Status: http.StatusServiceUnavailable})
+	faults.Set(&Fault{Status: http.StatusServiceUnavailable})
 	_, err := c.List(t.Context(), "")
 	checkPassing(t, "listing", err)
 	_, _, err = p.fetch(t.Context(), c, item)
 	checkPassing(t, "fetching", err)
-	p.Faults.Set(nil)
+	faults.Set(nil)
 	if content, _, err := p.fetch(t.Context(), c, item); err != nil || !p.same(files["reports.txt"], content) {
 		t.Errorf("after an outage, fetching gives %q, %v", content, err)
 	}
@@ -202,18 +204,19 @@ func longText() []byte {
 func givesNoShortFile(t *testing.T, p Place) {
 	content := longText()
 	p.Put(t, "long.txt", content)
-	if p.Faults == nil {
+	faults := p.faults()
+	if faults == nil {
 		return
 	}
 	c := p.open(t)
 	item := p.byName(t, list(t, c, ""))["long.txt"]
-	p.Faults.Set(&Fault{Break: 100_000, Match: p.Content})
+	faults.Set(&Fault{Break: 100_000, Match: p.Content})
 	got, _, err := p.fetch(t.Context(), c, item)
 	if err == nil {
 		t.Errorf("a body whose connection broke reads as %d bytes of %d, without an error", len(got), len(content))
 	}
 	checkPassing(t, "reading", err)
-	p.Faults.Set(nil)
+	faults.Set(nil)
 	if got, _, err := p.fetch(t.Context(), c, item); err != nil || !p.same(content, got) {
 		t.Errorf("afterwards, fetching gives %d bytes, %v", len(got), err)
 	}
@@ -221,18 +224,19 @@ func givesNoShortFile(t *testing.T, p Place) {
 
 func givesNoShortListing(t *testing.T, p Place) {
 	files := p.fill(t)
-	if p.Faults == nil {
+	faults := p.faults()
+	if faults == nil {
 		return
 	}
 	c := p.open(t)
 	for name, fault := range map[string]*Fault{
 		"breaks": {Break: 150, Match: p.Listing}, "is cut short": {Truncate: 150, Match: p.Listing},
 	} {
-		p.Faults.Set(fault)
+		faults.Set(fault)
 		if err := p.listFirst(t.Context(), c); err == nil {
 			t.Errorf("a listing that %s gives no error", name)
 		}
-		p.Faults.Set(nil)
+		faults.Set(nil)
 		if found := p.byName(t, list(t, c, "")); len(found) != len(files) {
 			t.Errorf("afterwards, %d items are listed, want %d", len(found), len(files))
 		}

@@ -33,6 +33,8 @@ type Place struct {
 	Wrong func(values map[string]string)
 	// Faults is the proxy that the settings lead through; nil where the place has none.
 	Faults *Faults
+	// Wire is the same for a place that isn't reached by HTTP.
+	Wire *Wire
 	// Listing and Content are the requests that list and fetch, for faults; all where they are nil.
 	Listing, Content func(*http.Request) bool
 	// NoRetryAfter says that the library in between keeps to itself how long the place asks to wait.
@@ -56,6 +58,23 @@ func (p Place) same(put, fetched []byte) bool {
 		return p.Same(put, fetched)
 	}
 	return bytes.Equal(put, fetched)
+}
+
+// faulty is a proxy before a server, which does wrong what it is told.
+type faulty interface {
+	Set(*Fault)
+	Held() <-chan struct{}
+}
+
+// faults is the proxy of the place; nil where it has none.
+func (p Place) faults() faulty {
+	switch {
+	case p.Faults != nil:
+		return p.Faults
+	case p.Wire != nil:
+		return p.Wire
+	}
+	return nil
 }
 
 // open opens the place, or fails the test.

@@ -1,0 +1,278 @@
+package mailbox
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"mime"
+	"net/mail"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+	"golang.org/x/net/html/charset"
+
+	"github.com/sluice-rag/sluice/internal/source"
+)
+
+// place is where a listing stands: behind the message UID of Mailbox, whose ids were those of Validity.
+type place struct {
+	Mailbox  string   `json:"mailbox"`
+	Validity uint32   `json:"validity,omitempty"`
+	UID      imap.UID `json:"uid,omitempty"`
+}
+
+// box is a mailbox of the account.
+type box struct{ name, path string }
+
+// List implements source.Connector. Everything is listed every time: a mailbox tells in one reply which messages it has.
+func (a *account) List(ctx context.Context, cursor string) (source.Listing, error) {
+	var at place
+	if cursor != "" {
+		if err := source.ReadCursor(cursor, &at); err != nil {
+			return source.Listing{}, err
+		}
+	}
+	var out source.Listing
+	err := a.use(ctx, func(c *imapclient.Client) (err error) {
+		out, err = a.list(c, at)
+		return err
+	})
+	if err != nil {
+		return source.Listing{}, fmt.Errorf("list %s: %w", a.address, err)
+	}
+	return out, nil
+}
+
+func (a *account) list(c *imapclient.Client, at place) (source.Listing, error) {
+	boxes, err := a.boxes(c)
+	if err != nil {
+		return source.Listing{}, err
+	}
+	var out source.Listing
+	opened := 0
+	for _, b := range boxes {
+		if b.name < at.Mailbox {
+			continue
+		}
+		if b.name != at.Mailbox {
+			at = place{Mailbox: b.name}
+		}
+		full := opened == pageMailboxes || len(out.Items) >= a.pageItems
+		opened++
+		if !full {
+			if at, full, err = a.messages(c, b, at, &out); err != nil {
+				return source.Listing{}, err
+			}
+		}
+		if full {
+			out.Next, err = source.Cursor(at)
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// boxes are the mailboxes that are read, in the order of their names.
+func (a *account) boxes(c *imapclient.Client) ([]box, error) {
+	options := &imap.ListOptions{}
+	caps := c.Caps()
+	options.ReturnSpecialUse = caps.Has(imap.CapSpecialUse) && caps.Has(imap.CapListExtended)
+	found, err := c.List("", "*", options).Collect()
+	if err != nil {
+		return nil, fmt.Errorf("list the mailboxes: %w", err)
+	}
+	var out []box
+	for _, m := range found {
+		if has(m.Attrs, imap.MailboxAttrNoSelect, imap.MailboxAttrNonExistent) {
+			continue
+		}
+		b := box{name: m.Mailbox, path: folder(m.Mailbox, m.Delim)}
+		switch {
+		case a.mailbox == "" && has(m.Attrs, imap.MailboxAttrTrash, imap.MailboxAttrJunk, imap.MailboxAttrDrafts, imap.MailboxAttrAll,
+			imap.MailboxAttrFlagged, imap.MailboxAttrImportant):
+		case a.mailbox == "", b.path == a.mailbox, strings.HasPrefix(b.path, a.mailbox+"/"),
+			b.path == "INBOX" && strings.EqualFold(a.mailbox, "INBOX"):
+			out = append(out, b)
+		}
+	}
+	if len(out) == 0 {
+		return nil, &source.FieldError{Field: "mailbox", Reason: fmt.Sprintf("there is no mailbox %q", a.mailbox)}
+	}
+	slices.SortFunc(out, func(x, y box) int { return cmp.Compare(x.name, y.name) })
+	return slices.CompactFunc(out, func(x, y box) bool { return x.name == y.name }), nil
+}
+
+func has(attrs []imap.MailboxAttr, any ...imap.MailboxAttr) bool {
+	return slices.ContainsFunc(attrs, func(attr imap.MailboxAttr) bool {
+		return slices.ContainsFunc(any, func(one imap.MailboxAttr) bool { return strings.EqualFold(string(attr), string(one)) })
+	})
+}
+
+// messages lists those of a mailbox that come behind a place, as many as the page has room for. It returns where it stands,
+// and whether there are more.
+func (a *account) messages(c *imapclient.Client, b box, at place, out *source.Listing) (place, bool, error) {
+	selected, err := examine(c, b.name)
+	var answer *imap.Error
+	switch {
+	case errors.As(err, &answer) && answer.Code == imap.ResponseCodeNonExistent:
+		return at, false, nil // it went while the listing was under way
+	case errors.As(err, &answer) && answer.Code == imap.ResponseCodeNoPerm:
+		out.Skipped = append(out.Skipped, source.Skipped{Path: b.path, Reason: "the server refuses access to the mailbox"})
+		return at, false, nil
+	case err != nil:
+		return at, false, err
+	case at.Validity != 0 && at.Validity != selected.UIDValidity:
+		return at, false, fmt.Errorf("the mailbox %s gave its messages new ids: %w", b.path, source.ErrCursorExpired)
+	}
+	at.Validity = selected.UIDValidity
+	if len(id(b.name, selected.UIDValidity, 1<<32-1)) > 1024 {
+		out.Skipped = append(out.Skipped, source.Skipped{Path: b.path, Reason: "the mailbox has a name that is too long"})
+		return at, false, nil
+	}
+	uids, err := present(c, at.UID)
+	if err != nil {
+		return at, false, fmt.Errorf("list the messages of %s: %w", b.path, err)
+	}
+	room := a.pageItems - len(out.Items)
+	more := len(uids) > room
+	uids = uids[:min(room, len(uids))]
+	if len(uids) == 0 {
+		return at, more, nil
+	}
+	items, err := describe(c, b, selected.UIDValidity, uids)
+	if err != nil {
+		return at, false, fmt.Errorf("read the subjects of %s: %w", b.path, err)
+	}
+	out.Items = append(out.Items, items...)
+	at.UID = uids[len(uids)-1]
+	return at, more, nil
+}
+
+// examine opens a mailbox to read it alone.
+func examine(c *imapclient.Client, name string) (*imap.SelectData, error) {
+	selected, err := c.Select(name, &imap.SelectOptions{ReadOnly: true}).Wait()
+	if err != nil {
+		return nil, fmt.Errorf("open the mailbox %s: %w", name, err)
+	}
+	return selected, nil
+}
+
+// present are the messages behind one that aren't marked as deleted.
+func present(c *imapclient.Client, after imap.UID) ([]imap.UID, error) {
+	if after == 1<<32-1 {
+		return nil, nil
+	}
+	criteria := &imap.SearchCriteria{NotFlag: []imap.Flag{imap.FlagDeleted}, UID: []imap.UIDSet{{{Start: after + 1, Stop: 0}}}}
+	found, err := c.UIDSearch(criteria, nil).Wait()
+	if err != nil {
+		return nil, err
+	}
+	uids := slices.Sorted(slices.Values(found.AllUIDs()))
+	from, _ := slices.BinarySearch(uids, after+1) // "5:*" has the last message always
+	return slices.Compact(uids[from:]), nil
+}
+
+// subject is the one header that an item's name is made of.
+var subject = &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, HeaderFields: []string{"Subject"}, Peek: true,
+	Partial: &imap.SectionPartial{Size: 4 << 10}}
+
+// describe makes items of messages.
+func describe(c *imapclient.Client, b box, validity uint32, uids []imap.UID) ([]source.Item, error) {
+	found, err := c.Fetch(imap.UIDSetNum(uids...), &imap.FetchOptions{UID: true, InternalDate: true, RFC822Size: true,
+		BodySection: []*imap.FetchItemBodySection{subject}}).Collect()
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(found, func(x, y *imapclient.FetchMessageBuffer) int { return cmp.Compare(x.UID, y.UID) })
+	found = slices.CompactFunc(found, func(x, y *imapclient.FetchMessageBuffer) bool { return x.UID == y.UID })
+	var out []source.Item
+	for _, m := range found {
+		if _, asked := slices.BinarySearch(uids, m.UID); !asked {
+			continue
+		}
+		var header []byte
+		for _, section := range m.BodySection {
+			header = section.Bytes
+		}
+		out = append(out, source.Item{ID: id(b.name, validity, m.UID), Path: fmt.Sprintf("%s/%d %s.eml", b.path, m.UID, title(header)),
+			Version: version(validity, m.UID), Size: m.RFC822Size, Modified: m.InternalDate})
+	}
+	return out, nil
+}
+
+// id names a message for as long as its mailbox keeps its ids (RFC 9051, 2.3.1.1).
+func id(mailbox string, validity uint32, uid imap.UID) string {
+	return fmt.Sprintf("%d/%d/%s", validity, uid, mailbox)
+}
+
+// version of a message, which never changes.
+func version(validity uint32, uid imap.UID) string { return fmt.Sprintf("%d/%d", validity, uid) }
+
+// readID reads what id wrote.
+func readID(id string) (mailbox string, validity uint32, uid imap.UID, ok bool) {
+	parts := strings.SplitN(id, "/", 3)
+	if len(parts) != 3 {
+		return "", 0, 0, false
+	}
+	v, errV := strconv.ParseUint(parts[0], 10, 32)
+	u, errU := strconv.ParseUint(parts[1], 10, 32)
+	return parts[2], uint32(v), imap.UID(u), errV == nil && errU == nil
+}
+
+// folder is the path of a mailbox.
+func folder(name string, delim rune) string {
+	levels := []string{name}
+	if delim != 0 {
+		levels = strings.Split(name, string(delim))
+	}
+	for i, level := range levels {
+		levels[i] = plain(level)
+	}
+	return strings.Join(levels, "/")
+}
+
+// titleRunes is how much of a subject is in an item's name.
+const titleRunes = 80
+
+// title is the subject as part of a file's name.
+func title(header []byte) string {
+	text := ""
+	if m, err := mail.ReadMessage(bytes.NewReader(append(bytes.TrimRight(header, "\r\n"), "\r\n\r\n"...))); err == nil {
+		text = m.Header.Get("Subject")
+	}
+	words := mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
+	if decoded, err := words.DecodeHeader(text); err == nil {
+		text = decoded
+	}
+	if runes := []rune(text); len(runes) > titleRunes {
+		text = string(runes[:titleRunes])
+	}
+	if strings.TrimSpace(text) == "" {
+		return "(no subject)"
+	}
+	return plain(strings.TrimSpace(text))
+}
+
+// plain is a text that can be a step of a path.
+func plain(text string) string {
+	out := strings.Map(func(r rune) rune {
+		switch {
+		case r == '/' || r == '\\' || r == utf8.RuneError:
+			return '_'
+		case unicode.IsControl(r):
+			return ' '
+		}
+		return r
+	}, text)
+	if strings.Trim(out, ".") == "" {
+		return "_"
+	}
+	return out
+}

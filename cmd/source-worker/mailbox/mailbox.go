@@ -1,0 +1,116 @@
+// Package mailbox connects sources to mailboxes by IMAP. A message is an item, whose content is the message as it came
+// (message/rfc822). Mailboxes are opened read-only, so that no message is marked as read.
+package mailbox
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/emersion/go-imap/v2/imapclient"
+
+	"github.com/sluice-rag/sluice/cmd/source-worker/guard"
+	"github.com/sluice-rag/sluice/cmd/source-worker/setting"
+	"github.com/sluice-rag/sluice/internal/source"
+)
+
+const (
+	// pageItems is how many messages a page of a listing has at most.
+	pageItems = 500
+	// pageMailboxes is how many mailboxes are opened for a page at most.
+	pageMailboxes = 100
+	// wholeBytes is how large a message may be where the settings don't say.
+	wholeBytes = 256 << 20
+)
+
+var fields = []source.Field{
+	{Name: "host", Summary: "name or address of the server", Required: true},
+	{Name: "port", Summary: "its port; 993 when empty, or 143 where security isn't tls"},
+	{Name: "security", Summary: "how the connection is secured: tls from the start (when empty), starttls, or none, which sends the password in clear text",
+		Values: []string{"tls", "starttls", "none"}},
+	{Name: "ca", Summary: "certificate of the authority that the server's is from, in PEM form; those of the system when empty"},
+	{Name: "user", Summary: "name to sign in with", Required: true},
+	{Name: "password", Summary: "password, or better one made for this application", Required: true, Secret: true},
+	{Name: "mailbox", Summary: "mailbox to read, with those below it, as INBOX or Archive/2026; when empty all but those that the server " +
+		"calls trash, junk, drafts, or collections of what is in others"},
+}
+
+// Driver reads mailboxes.
+func Driver() source.Driver { return driver(pageItems) }
+
+func driver(items int) source.Driver {
+	return source.Driver{Name: "imap", Summary: "The messages of a mailbox, by IMAP.", Fields: fields,
+		Open: func(ctx context.Context, settings source.Settings) (source.Connector, error) {
+			a, err := open(ctx, settings, items)
+			if err != nil {
+				return nil, err
+			}
+			return a, nil
+		}}
+}
+
+// account is the mailboxes of a user.
+type account struct {
+	address, security string
+	user, password    string
+	mailbox           string // with slashes; empty for all
+	maxBytes          int64
+	pageItems         int
+	tls               *tls.Config
+	dialer            *net.Dialer
+
+	turn   chan struct{} // who holds it uses what is below
+	client *imapclient.Client
+	conn   *line
+}
+
+func open(ctx context.Context, settings source.Settings, items int) (*account, error) {
+	v := settings.Values
+	if err := setting.Check(fields, v); err != nil {
+		return nil, err
+	}
+	a := &account{security: v["security"], user: v["user"], password: v["password"], mailbox: strings.Trim(v["mailbox"], "/"),
+		maxBytes: settings.MaxItemBytes, pageItems: items, turn: make(chan struct{}, 1),
+		tls: &tls.Config{ServerName: v["host"], MinVersion: tls.VersionTLS12}}
+	if a.maxBytes <= 0 {
+		a.maxBytes = wholeBytes
+	}
+	port := 993
+	if a.security == "starttls" || a.security == "none" {
+		port = 143
+	}
+	port, err := setting.Number("port", v["port"], 1, 65535, port)
+	if err != nil {
+		return nil, err
+	}
+	a.address = net.JoinHostPort(v["host"], fmt.Sprint(port))
+	if v["ca"] != "" {
+		a.tls.RootCAs = x509.NewCertPool()
+		if !a.tls.RootCAs.AppendCertsFromPEM([]byte(v["ca"])) {
+			return nil, &source.FieldError{Field: "ca", Reason: "it is no certificate in PEM form"}
+		}
+	}
+	keeper := guard.New(settings.AllowPrivate)
+	if _, err := keeper.Resolve(ctx, v["host"]); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, &source.FieldError{Field: "host", Reason: err.Error()}
+	}
+	a.dialer = keeper.Dialer()
+	if err := a.use(ctx, func(*imapclient.Client) error { return nil }); err != nil {
+		return nil, fmt.Errorf("sign in at %s: %w", a.address, err)
+	}
+	return a, nil
+}
+
+// Close implements source.Connector.
+func (a *account) Close() error {
+	a.turn <- struct{}{}
+	defer func() { <-a.turn }()
+	a.hangUp()
+	return nil
+}

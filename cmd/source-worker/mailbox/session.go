@@ -1,0 +1,205 @@
+package mailbox
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/emersion/go-imap/v2"
+	"github.com/emersion/go-imap/v2/imapclient"
+	"github.com/emersion/go-sasl"
+
+	"github.com/sluice-rag/sluice/internal/source"
+)
+
+const (
+	// silence is how long a server may say nothing.
+	silence = time.Minute
+	// callBytes is how much a server may say in one call, besides the content of a message.
+	callBytes = 64 << 20
+)
+
+// line is a connection that ends when its server is silent for too long, or says too much.
+type line struct {
+	net.Conn
+	left atomic.Int64
+}
+
+// Read implements net.Conn.
+func (l *line) Read(p []byte) (int, error) {
+	_ = l.Conn.SetReadDeadline(time.Now().Add(silence))
+	n, err := l.Conn.Read(p)
+	if l.left.Add(-int64(n)) < 0 {
+		return 0, errors.New("the server sends more than was asked for")
+	}
+	return n, err
+}
+
+// SetReadDeadline implements net.Conn. The library's deadlines are for whole messages, or half an hour.
+func (l *line) SetReadDeadline(time.Time) error { return nil }
+
+// use calls f with a connection that is signed in, one caller at a time. The connection ends with ctx. Where one that was
+// there already turns out to be dead, f is called again with a new one.
+func (a *account) use(ctx context.Context, f func(*imapclient.Client) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case a.turn <- struct{}{}:
+		defer func() { <-a.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	again := a.client != nil
+	err := a.try(ctx, f)
+	if again && a.client == nil && ctx.Err() == nil {
+		err = a.try(ctx, f)
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return failure(err)
+}
+
+// try calls f, and hangs up where the connection can't be used any more.
+func (a *account) try(ctx context.Context, f func(*imapclient.Client) error) error {
+	if a.client == nil {
+		if err := a.call(ctx); err != nil {
+			a.hangUp()
+			return err
+		}
+	}
+	a.conn.left.Store(a.maxBytes + callBytes)
+	conn := a.conn
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
+	err := f(a.client)
+	if !stop() || !settled(err) {
+		a.hangUp()
+	}
+	return err
+}
+
+// settled reports whether a call ended in good order.
+func settled(err error) bool {
+	var answer *imap.Error
+	var item *source.ItemError
+	var field *source.FieldError
+	return err == nil || errors.As(err, &answer) && answer.Type != imap.StatusResponseTypeBye || errors.Is(err, source.ErrGone) ||
+		errors.Is(err, source.ErrCursorExpired) || errors.As(err, &item) || errors.As(err, &field)
+}
+
+// hangUp ends the connection.
+func (a *account) hangUp() {
+	if a.client != nil {
+		_ = a.client.Close() // it ends with an error where the server ended it before
+	}
+	a.client, a.conn = nil, nil
+}
+
+// call connects and signs in.
+func (a *account) call(ctx context.Context) error {
+	dialled, err := a.dialer.DialContext(ctx, "tcp", a.address)
+	if err != nil {
+		return err
+	}
+	a.conn = &line{Conn: dialled}
+	a.conn.left.Store(callBytes)
+	conn := a.conn
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	options := &imapclient.Options{TLSConfig: a.tls}
+	switch a.security {
+	case "none":
+		a.client = imapclient.New(a.conn, options)
+	case "starttls":
+		a.client, err = imapclient.NewStartTLS(a.conn, options)
+	default:
+		secured := tls.Client(a.conn, a.tls)
+		if err = secured.HandshakeContext(ctx); err == nil {
+			a.client = imapclient.New(secured, options)
+		}
+	}
+	if err != nil {
+		_ = conn.Close()
+		return err
+	}
+	if err := a.client.WaitGreeting(); err != nil {
+		return err
+	}
+	return a.signIn()
+}
+
+// refusal is the error of a server that doesn't take the credentials.
+type refusal struct{ error }
+
+func (r refusal) Unwrap() error { return r.error }
+
+func (a *account) signIn() error {
+	if a.client.State() == imap.ConnStateAuthenticated {
+		return nil
+	}
+	var err error
+	if a.client.Caps().Has(imap.AuthCap(sasl.Plain)) {
+		err = a.client.Authenticate(sasl.NewPlainClient("", a.user, a.password))
+	} else {
+		err = a.client.Login(a.user, a.password).Wait()
+	}
+	var answer *imap.Error
+	if errors.As(err, &answer) && answer.Type == imap.StatusResponseTypeNo {
+		return refusal{err}
+	}
+	return err
+}
+
+// failure says what an error of the library means.
+func failure(err error) error {
+	var answer *imap.Error
+	var refused refusal
+	var network *net.OpError
+	var header tls.RecordHeaderError
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &answer):
+		return answered(answer, errors.As(err, &refused), err)
+	case errors.As(err, &header):
+		return &source.FieldError{Field: "security", Reason: "the server doesn't speak TLS at this port; starttls may be right, or another port"}
+	case errors.As(err, &authority):
+		return &source.FieldError{Field: "ca", Reason: "the server's certificate is from an authority that isn't known; ca may name it"}
+	case errors.As(err, &host):
+		return &source.FieldError{Field: "host", Reason: host.Error()}
+	case errors.As(err, &network) && network.Timeout():
+		return fmt.Errorf("the server is silent: %w", err)
+	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
+		return fmt.Errorf("the server ended the connection: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// answered says what an answer means (RFC 9051, 7.1; RFC 5530).
+func answered(answer *imap.Error, signingIn bool, err error) error {
+	switch answer.Code {
+	case imap.ResponseCodeLimit, imap.ResponseCodeOverQuota:
+		return &source.RateLimitError{}
+	case imap.ResponseCodeUnavailable, imap.ResponseCodeInUse, imap.ResponseCodeServerBug:
+		return err
+	case imap.ResponseCodeAuthenticationFailed, imap.ResponseCodeAuthorizationFailed, imap.ResponseCodeExpired,
+		imap.ResponseCodePrivacyRequired, imap.ResponseCodeNoPerm:
+		return fmt.Errorf("%w: %w", source.ErrRefused, err)
+	}
+	switch {
+	case strings.Contains(strings.ToLower(answer.Text), "too many"): // connections, log-ins, requests
+		return &source.RateLimitError{}
+	case signingIn:
+		return fmt.Errorf("%w: %w", source.ErrRefused, err)
+	}
+	return err
+}
