@@ -23,6 +23,7 @@ import (
 
 	"github.com/sluice-rag/sluice/cmd/source-worker/guard"
 	"github.com/sluice-rag/sluice/cmd/source-worker/retry"
+	"github.com/sluice-rag/sluice/cmd/source-worker/secret"
 	"github.com/sluice-rag/sluice/cmd/source-worker/setting"
 	"github.com/sluice-rag/sluice/internal/source"
 )
@@ -42,7 +43,7 @@ var fields = []source.Field{
 }
 
 // Driver reads git repositories.
-func Driver() source.Driver { return driver(pageItems) }
+func Driver() source.Driver { return secret.Keep(driver(pageItems)) }
 
 func driver(items int) source.Driver {
 	return source.Driver{Name: "git", Summary: "A branch of a git repository.", Fields: fields,
@@ -85,7 +86,7 @@ func open(ctx context.Context, settings source.Settings) (*repository, error) {
 	if r.branch != "" && plumbing.NewBranchReferenceName(r.branch).Validate() != nil {
 		return nil, &source.FieldError{Field: "branch", Reason: fmt.Sprintf("%q is no name of a branch", r.branch)}
 	}
-	if err := r.reach(ctx, v, guard.New(settings.AllowPrivate)); err != nil {
+	if err := r.reach(ctx, v, guard.New(ctx, settings.AllowPrivate)); err != nil {
 		_ = r.Close()
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"syscall"
 	"time"
 
@@ -33,11 +34,31 @@ var platforms = []netip.Prefix{
 type Guard struct {
 	private bool
 	known   *ssrf.Guardian
+	network Network
+}
+
+// Network is the network as a test has it: servers on the loopback interface that count as public, and a name server. So a
+// test sees what comes of a public server that leads to a private one.
+type Network struct {
+	Public []netip.Addr
+	Names  *net.Resolver
+}
+
+type networkKey struct{}
+
+// WithNetwork is the context of a test: guards that are made with it are in that network.
+func WithNetwork(ctx context.Context, n Network) context.Context {
+	return context.WithValue(ctx, networkKey{}, n)
 }
 
 // New returns a guard that lets public addresses through, and all where private ones are allowed, too.
-func New(allowPrivate bool) *Guard {
-	return &Guard{private: allowPrivate, known: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(platforms...))}
+func New(ctx context.Context, allowPrivate bool) *Guard {
+	g := &Guard{private: allowPrivate, known: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(platforms...))}
+	g.network, _ = ctx.Value(networkKey{}).(Network)
+	if g.network.Names == nil {
+		g.network.Names = net.DefaultResolver
+	}
+	return g
 }
 
 // AllowsAll reports whether private addresses may be dialled, too.
@@ -45,7 +66,7 @@ func (g *Guard) AllowsAll() bool { return g.private }
 
 // Allowed returns an error that wraps ErrPrivate where the address may not be dialled.
 func (g *Guard) Allowed(address netip.Addr) error {
-	if g.private {
+	if g.private || slices.Contains(g.network.Public, address.Unmap()) {
 		return nil
 	}
 	if err := g.known.SafeAddr(address.Unmap().WithZone("")); err != nil {
@@ -56,7 +77,7 @@ func (g *Guard) Allowed(address netip.Addr) error {
 
 // Dialer dials allowed addresses alone.
 func (g *Guard) Dialer() *net.Dialer {
-	return &net.Dialer{Timeout: connectTime, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+	return &net.Dialer{Timeout: connectTime, Resolver: g.network.Names, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fmt.Errorf("%w: %q", ErrPrivate, address)
@@ -78,7 +99,7 @@ func (g *Guard) Resolve(ctx context.Context, host string) (netip.Addr, error) {
 	if literal, err := netip.ParseAddr(host); err == nil {
 		return literal, g.Allowed(literal)
 	}
-	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	found, err := g.network.Names.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("look up %s: %w", host, err)
 	}

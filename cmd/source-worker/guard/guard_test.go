@@ -19,10 +19,10 @@ func TestAllowed(t *testing.T) {
 		{"168.63.129.16", false}, {"0.0.0.0", false}, {"::1", false}, {"fe80::1%eth0", false}, {"fd00::1", false},
 		{"::ffff:127.0.0.1", false}, {"64:ff9b::7f00:1", false}, {"93.184.215.14", true}, {"2606:4700::1111", true},
 	} {
-		if err := New(false).Allowed(netip.MustParseAddr(c.address)); (err == nil) != c.public {
+		if err := New(t.Context(), false).Allowed(netip.MustParseAddr(c.address)); (err == nil) != c.public {
 			t.Errorf("%s: %v", c.address, err)
 		}
-		if err := New(true).Allowed(netip.MustParseAddr(c.address)); err != nil {
+		if err := New(t.Context(), true).Allowed(netip.MustParseAddr(c.address)); err != nil {
 			t.Errorf("%s, where all are allowed: %v", c.address, err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestProxyDialsByItsGuard(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, private := range []bool{true, false} {
-		p, err := New(private).NewProxy()
+		p, err := New(t.Context(), private).NewProxy()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestProxyDialsByItsGuard(t *testing.T) {
 func TestProxyTunnels(t *testing.T) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }))
 	defer server.Close()
-	p, err := New(true).NewProxy()
+	p, err := New(t.Context(), true).NewProxy()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestProxyTunnels(t *testing.T) {
 }
 
 func TestProxyWantsItsPassword(t *testing.T) {
-	p, err := New(true).NewProxy()
+	p, err := New(t.Context(), true).NewProxy()
 	if err != nil {
 		t.Fatal(err)
 	}

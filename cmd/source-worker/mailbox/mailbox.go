@@ -13,6 +13,7 @@ import (
 	"github.com/emersion/go-imap/v2/imapclient"
 
 	"github.com/sluice-rag/sluice/cmd/source-worker/guard"
+	"github.com/sluice-rag/sluice/cmd/source-worker/secret"
 	"github.com/sluice-rag/sluice/cmd/source-worker/setting"
 	"github.com/sluice-rag/sluice/internal/source"
 )
@@ -39,7 +40,7 @@ var fields = []source.Field{
 }
 
 // Driver reads mailboxes.
-func Driver() source.Driver { return driver(pageItems) }
+func Driver() source.Driver { return secret.Keep(driver(pageItems)) }
 
 func driver(items int) source.Driver {
 	return source.Driver{Name: "imap", Summary: "The messages of a mailbox, by IMAP.", Fields: fields,
@@ -93,7 +94,7 @@ func open(ctx context.Context, settings source.Settings, items int) (*account, e
 			return nil, &source.FieldError{Field: "ca", Reason: "it is no certificate in PEM form"}
 		}
 	}
-	keeper := guard.New(settings.AllowPrivate)
+	keeper := guard.New(ctx, settings.AllowPrivate)
 	if _, err := keeper.Resolve(ctx, v["host"]); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

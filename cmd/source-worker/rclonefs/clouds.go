@@ -124,11 +124,18 @@ var dropbox = &kind{
 	name: "dropbox", backend: "dropbox", rootField: "path",
 	summary: "A Dropbox.",
 	fields:  []source.Field{required(tokenField), clientField, clientSecretField, pathField},
-	target:  signedIn,
+	target: func(v values) (target, error) {
+		options := v.options("client_id", "client_secret")
+		options["batch_mode"] = "off" // of uploads; there are none
+		if err := token(v, options); err != nil {
+			return target{}, err
+		}
+		return target{options: options, root: v.folder()}, nil
+	},
 }
 
 var box = &kind{
-	name: "box", backend: "box", rootField: "path",
+	name: "box", backend: "box", rootField: "path", signsIn: true,
 	summary: "A folder of Box, by an application that signs in as itself.",
 	fields: []source.Field{
 		{Name: "config", Summary: "settings of a Box application with JWT authentication, the JSON object that Box gives out", Required: true, Secret: true},
@@ -139,21 +146,15 @@ var box = &kind{
 		if err := object("config", v["config"], "boxAppSettings"); err != nil {
 			return target{}, err
 		}
-		options := map[string]string{"config_credentials": v["config"], "root_folder_id": v["folder_id"], "box_sub_type": "enterprise"}
+		options := map[string]string{"config_credentials": v["config"], "box_sub_type": "enterprise"}
+		if v["folder_id"] != "" {
+			options["root_folder_id"] = v["folder_id"]
+		}
 		if v["acts_for"] != "" {
 			options["box_sub_type"] = v["acts_for"]
 		}
 		return target{options: options, root: v.folder()}, nil
 	},
-}
-
-// signedIn is of a place that takes a token, a folder and nothing else.
-func signedIn(v values) (target, error) {
-	options := v.options("client_id", "client_secret")
-	if err := token(v, options); err != nil {
-		return target{}, err
-	}
-	return target{options: options, root: v.folder()}, nil
 }
 
 func required(f source.Field) source.Field {

@@ -14,6 +14,7 @@ import (
 	"github.com/rclone/rclone/fs"
 	"github.com/rclone/rclone/fs/config/configmap"
 	"github.com/rclone/rclone/fs/hash"
+	"github.com/rclone/rclone/lib/atexit"
 
 	"github.com/sluice-rag/sluice/cmd/source-worker/guard"
 	"github.com/sluice-rag/sluice/internal/source"
@@ -28,8 +29,12 @@ const (
 	probe = "sluice-access-check"
 )
 
-// quiet ends what rclone writes to standard error in a form of its own; what matters comes as errors.
-var quiet = sync.OnceFunc(func() { fs.GetConfig(context.Background()).LogLevel = fs.LogLevelEmergency })
+// quiet ends what rclone writes to standard error in a form of its own; what matters comes as errors. It also keeps rclone
+// from ending the process when a signal comes, which is the program's to do.
+var quiet = sync.OnceFunc(func() {
+	fs.GetConfig(context.Background()).LogLevel = fs.LogLevelEmergency
+	atexit.IgnoreSignals()
+})
 
 // connector is one place by one backend.
 type connector struct {
@@ -50,7 +55,7 @@ type connector struct {
 // open connects to a place.
 func (k *kind) open(ctx context.Context, settings source.Settings) (source.Connector, error) {
 	quiet()
-	keeper := guard.New(settings.AllowPrivate)
+	keeper := guard.New(ctx, settings.AllowPrivate)
 	target, err := k.settings(ctx, settings.Values, keeper)
 	if err != nil {
 		return nil, err
@@ -94,6 +99,11 @@ func (c *connector) connect(ctx context.Context, target target) error {
 		options[name] = value
 	}
 	err = c.do(ctx, func(context.Context) error {
+		if c.kind.signsIn {
+			if _, err := backend.Config(c.life, c.kind.backend, options, fs.ConfigIn{}); err != nil {
+				return err
+			}
+		}
 		made, err := backend.NewFs(c.life, c.kind.backend, target.root, options)
 		if err != nil && !errors.Is(err, fs.ErrorIsFile) {
 			return err

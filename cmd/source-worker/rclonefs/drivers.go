@@ -1,6 +1,7 @@
 package rclonefs
 
 import (
+	"github.com/sluice-rag/sluice/cmd/source-worker/secret"
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
@@ -8,7 +9,7 @@ import (
 func Drivers() []source.Driver {
 	var out []source.Driver
 	for _, k := range []*kind{webdav, s3, sftp, smb, gcs, azureblob, onedrive, drive, dropbox, box} {
-		out = append(out, k.driver())
+		out = append(out, secret.Keep(k.driver()))
 	}
 	return out
 }

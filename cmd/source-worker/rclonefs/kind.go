@@ -23,6 +23,8 @@ type kind struct {
 	tunnel bool
 	// unguarded is for a backend whose connections can't be guarded.
 	unguarded bool
+	// signsIn is for a backend that gets its first token when it is configured.
+	signsIn bool
 	// inexactSizes is for a place whose sizes aren't those of what it sends.
 	inexactSizes bool
 	page         int // how many items a page has at most; pageItems where it is zero

@@ -22,6 +22,7 @@ import (
 
 	"github.com/sluice-rag/sluice/cmd/source-worker/guard"
 	"github.com/sluice-rag/sluice/cmd/source-worker/retry"
+	"github.com/sluice-rag/sluice/cmd/source-worker/secret"
 	"github.com/sluice-rag/sluice/cmd/source-worker/setting"
 	"github.com/sluice-rag/sluice/internal/source"
 )
@@ -50,7 +51,7 @@ var fields = []source.Field{
 }
 
 // Driver reads web sites.
-func Driver() source.Driver { return driver(pageItems, crawlPages) }
+func Driver() source.Driver { return secret.Keep(driver(pageItems, crawlPages)) }
 
 func driver(items, pages int) source.Driver {
 	return source.Driver{Name: "web", Summary: "A web site, by its sitemap or by the links of its pages.", Fields: fields,
@@ -115,7 +116,7 @@ func open(ctx context.Context, settings source.Settings) (*site, error) {
 		return nil, err
 	}
 	s.pace = rate.NewLimiter(rate.Every(time.Duration(delay)*time.Millisecond), 1)
-	keeper := guard.New(settings.AllowPrivate)
+	keeper := guard.New(ctx, settings.AllowPrivate)
 	if _, err := keeper.Resolve(ctx, s.start.Hostname()); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

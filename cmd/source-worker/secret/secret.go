@@ -1,0 +1,184 @@
+// Package secret keeps the secret settings of a place out of errors, whatever a server or a library writes into them.
+package secret
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/sluice-rag/sluice/cmd/source-worker/guard"
+	"github.com/sluice-rag/sluice/internal/source"
+)
+
+const (
+	// shortest is how long a text must be to be taken for a secret; shorter ones are in every error by chance.
+	shortest = 4
+	hidden   = "***"
+)
+
+// Keep is a driver whose errors show no secret.
+func Keep(d source.Driver) source.Driver {
+	open := d.Open
+	d.Open = func(ctx context.Context, settings source.Settings) (source.Connector, error) {
+		k := newKeeper(d.Fields, settings.Values)
+		c, err := open(ctx, settings)
+		if err != nil {
+			return nil, k.hide(err)
+		}
+		return &connector{Connector: c, keeper: k}, nil
+	}
+	return d
+}
+
+type connector struct {
+	source.Connector
+	keeper *keeper
+}
+
+// List implements source.Connector.
+func (c *connector) List(ctx context.Context, cursor string) (source.Listing, error) {
+	out, err := c.Connector.List(ctx, cursor)
+	return out, c.keeper.hide(err)
+}
+
+// Fetch implements source.Connector.
+func (c *connector) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
+	down, err := c.Connector.Fetch(ctx, item)
+	if down.Body != nil {
+		down.Body = body{down.Body, c.keeper}
+	}
+	return down, c.keeper.hide(err)
+}
+
+// Close implements source.Connector.
+func (c *connector) Close() error { return c.keeper.hide(c.Connector.Close()) }
+
+type body struct {
+	io.ReadCloser
+	keeper *keeper
+}
+
+// Read implements io.Reader.
+func (b body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil || err == io.EOF {
+		return n, err
+	}
+	return n, b.keeper.hide(err)
+}
+
+// keeper knows the secrets of a place, in the forms in which they are sent.
+type keeper struct{ texts *strings.Replacer }
+
+func newKeeper(fields []source.Field, values map[string]string) *keeper {
+	var found []string
+	for _, f := range fields {
+		if value := values[f.Name]; f.Secret && value != "" {
+			found = append(found, value, strings.TrimSpace(value), base64.StdEncoding.EncodeToString([]byte(values["user"]+":"+value)))
+			found = append(found, members(value)...)
+			found = append(found, lines(value)...)
+		}
+	}
+	for _, text := range slices.Clone(found) {
+		quoted, _ := json.Marshal(text) // a string can always be written
+		found = append(found, url.QueryEscape(text), url.PathEscape(text), strings.Trim(string(quoted), `"`))
+	}
+	found = slices.DeleteFunc(found, func(text string) bool { return len(text) < shortest })
+	slices.SortFunc(found, func(a, b string) int { return len(b) - len(a) }) // longer ones may have shorter ones in them
+	var pairs []string
+	for _, text := range slices.Compact(found) {
+		pairs = append(pairs, text, hidden)
+	}
+	return &keeper{texts: strings.NewReplacer(pairs...)}
+}
+
+// members are the secrets in a JSON object, such as a token or the key of a service account.
+func members(value string) (out []string) {
+	var object map[string]any
+	if json.Unmarshal([]byte(value), &object) != nil {
+		return nil
+	}
+	var walk func(name string, v any)
+	walk = func(name string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, below := range v {
+				walk(strings.ToLower(name), below)
+			}
+		case string:
+			for _, part := range []string{"secret", "key", "pass", "access_token", "refresh_token"} {
+				if strings.Contains(name, part) {
+					out = append(out, v)
+					out = append(out, lines(v)...)
+					return
+				}
+			}
+		}
+	}
+	walk("", object)
+	return out
+}
+
+// lines are those of a key; what frames them is in every key.
+func lines(value string) (out []string) {
+	if !strings.Contains(value, "\n") {
+		return nil
+	}
+	for line := range strings.Lines(value) {
+		if line = strings.TrimSpace(line); len(line) >= 16 && !strings.HasPrefix(line, "-----") {
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+// hide returns the error, or where there is a secret in it, one with the same meaning and without it.
+func (k *keeper) hide(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := k.texts.Replace(err.Error())
+	var item *source.ItemError
+	var field *source.FieldError
+	if text == err.Error() {
+		return err
+	}
+	out := &kept{text: text}
+	for _, known := range []error{source.ErrGone, source.ErrRefused, source.ErrCursorExpired, guard.ErrPrivate, context.Canceled,
+		context.DeadlineExceeded, io.ErrUnexpectedEOF} {
+		if errors.Is(err, known) {
+			out.means = append(out.means, known)
+		}
+	}
+	var limit *source.RateLimitError
+	if errors.As(err, &limit) {
+		out.means = append(out.means, limit)
+	}
+	if errors.As(err, &item) {
+		out.means = append(out.means, &source.ItemError{Reason: k.texts.Replace(item.Reason)})
+	}
+	if errors.As(err, &field) {
+		out.means = append(out.means, &source.FieldError{Field: field.Field, Reason: k.texts.Replace(field.Reason)})
+	}
+	return out
+}
+
+// kept is an error that had a secret in it.
+type kept struct {
+	text  string
+	means []error
+}
+
+func (e *kept) Error() string { return e.text }
+
+// Unwrap is for errors.Is and errors.As.
+func (e *kept) Unwrap() []error { return e.means }
+
+// Format has no verb show more than the text.
+func (e *kept) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.text) }
