@@ -95,11 +95,11 @@ func (b *bed) settings(url string) source.Settings {
 }
 
 func TestGit(t *testing.T) {
-	sourcetest.Run(t, func(t *testing.T) sourcetest.Place {
+	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
 		b := newBed(t, true)
 		faults := sourcetest.NewFaults(t, b.url)
 		pack := func(r *http.Request) bool { return r.Method == http.MethodPost }
-		return sourcetest.Place{
+		return sourcetest.Fixture{
 			Driver: driver(4), Settings: b.settings(faults.URL()), Faults: faults, Snapshot: true, Listing: pack, Content: pack,
 			Wrong:  func(v map[string]string) { v["password"] = "wrong" },
 			Put:    b.commit,

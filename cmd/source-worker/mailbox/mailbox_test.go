@@ -164,10 +164,10 @@ func (b *bed) direct(t testing.TB) source.Settings {
 }
 
 func TestIMAP(t *testing.T) {
-	sourcetest.Run(t, func(t *testing.T) sourcetest.Place {
+	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
 		b := newBed(t, true)
 		wire := sourcetest.NewWire(t, b.address)
-		return sourcetest.Place{
+		return sourcetest.Fixture{
 			Driver: driver(4), Settings: b.settings(wire.Address()), Wire: wire, Put: b.put, Remove: b.remove,
 			Wrong: func(v map[string]string) { v["password"] = "wrong" },
 			Name:  func(item source.Item) string { return numbered.ReplaceAllString(item.Path, "$1$2") },

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source/sourcetest"
 )
 
-func s3Place(t testing.TB, server *localtest.S3, bucket string) sourcetest.Place {
+func s3Place(t testing.TB, server *localtest.S3, bucket string) sourcetest.Fixture {
 	server.MakeBucket(bucket)
 	client, err := minio.New(server.Address, &minio.Options{Creds: credentials.NewStaticV4(server.AccessKey, server.SecretKey, ""), Region: "us-east-1"})
 	if err != nil {
@@ -24,7 +24,7 @@ func s3Place(t testing.TB, server *localtest.S3, bucket string) sourcetest.Place
 	listing := func(r *http.Request) bool {
 		return r.Method == http.MethodGet && strings.Trim(r.URL.Path, "/") == bucket
 	}
-	return sourcetest.Place{
+	return sourcetest.Fixture{
 		Driver: paged(s3, testPage).driver(), Faults: faults,
 		Settings: source.Settings{AllowPrivate: true, Values: map[string]string{"endpoint": faults.URL(), "bucket": bucket,
 			"access_key": server.AccessKey, "secret_key": server.SecretKey}},
@@ -48,7 +48,7 @@ func s3Place(t testing.TB, server *localtest.S3, bucket string) sourcetest.Place
 
 func TestS3(t *testing.T) {
 	server := localtest.NewS3(t)
-	sourcetest.Run(t, func(t *testing.T) sourcetest.Place {
+	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
 		return s3Place(t, server, strings.ToLower(t.Name()[strings.LastIndex(t.Name(), "/")+1:]))
 	})
 }

@@ -89,11 +89,11 @@ func serveSSH(conn net.Conn, config *ssh.ServerConfig) {
 
 func TestSFTP(t *testing.T) {
 	address, key := sftpServer(t)
-	sourcetest.Run(t, func(t *testing.T) sourcetest.Place {
+	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
 		dir := t.TempDir()
 		wire := sourcetest.NewWire(t, address.String())
 		host, port := wire.Address()
-		place := sourcetest.Place{
+		place := sourcetest.Fixture{
 			Driver: paged(sftp, testPage).driver(), Wire: wire,
 			Settings: source.Settings{AllowPrivate: true, Values: map[string]string{"host": host, "port": port, "host_key": key,
 				"user": "reader", "password": "secret", "path": dir}},

@@ -25,7 +25,7 @@ func paged(k *kind, items int) *kind {
 }
 
 // folder puts files into a folder that a server serves.
-func folder(place *sourcetest.Place, dir string) {
+func folder(place *sourcetest.Fixture, dir string) {
 	place.Put = func(t testing.TB, path string, content []byte) {
 		t.Helper()
 		at := filepath.Join(dir, filepath.FromSlash(path))
@@ -60,10 +60,10 @@ func webdavServer(t testing.TB, dir string) string {
 	return server.URL
 }
 
-func webdavPlace(t testing.TB) sourcetest.Place {
+func webdavPlace(t testing.TB) sourcetest.Fixture {
 	dir := t.TempDir()
 	faults := sourcetest.NewFaults(t, webdavServer(t, dir))
-	place := sourcetest.Place{
+	place := sourcetest.Fixture{
 		Driver: paged(webdav, testPage).driver(), Faults: faults, NoRetryAfter: true,
 		Settings: source.Settings{AllowPrivate: true, Values: map[string]string{"url": faults.URL(), "user": "reader", "password": "secret"}},
 		Wrong:    func(v map[string]string) { v["password"] = "wrong" },
@@ -75,5 +75,5 @@ func webdavPlace(t testing.TB) sourcetest.Place {
 }
 
 func TestWebDAV(t *testing.T) {
-	sourcetest.Run(t, func(t *testing.T) sourcetest.Place { return webdavPlace(t) })
+	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture { return webdavPlace(t) })
 }

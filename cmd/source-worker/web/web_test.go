@@ -18,13 +18,12 @@ import (
 
 // server is a site whose pages a test changes.
 type server struct {
-	mu       sync.Mutex
-	pages    map[string]string
-	headers  map[string]http.Header
-	asked    []string
-	sign     bool // whether one has to sign in
-	perMap   int  // pages of a sitemap
-	sitemaps string
+	mu      sync.Mutex
+	pages   map[string]string
+	headers map[string]http.Header
+	asked   []string
+	sign    bool // whether one has to sign in
+	perMap  int  // pages of a sitemap
 	*httptest.Server
 }
 
@@ -97,12 +96,12 @@ func (s *server) put(path, kind, content string, tagged bool) {
 func TestSitemap(t *testing.T) {
 	for _, tagged := range []bool{true, false} {
 		t.Run(fmt.Sprintf("EntityTags=%v", tagged), func(t *testing.T) {
-			sourcetest.Run(t, func(t *testing.T) sourcetest.Place {
+			sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
 				site := newServer(t)
 				site.sign = true
 				faults := sourcetest.NewFaults(t, site.URL)
 				isMap := func(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, "/sitemap") }
-				return sourcetest.Place{
+				return sourcetest.Fixture{
 					Driver: driver(4, 4), Faults: faults, Listing: isMap,
 					Content: func(r *http.Request) bool { return !isMap(r) && r.URL.Path != "/robots.txt" },
 					Settings: source.Settings{AllowPrivate: true, Values: map[string]string{"url": faults.URL() + "/sitemap.xml",

@@ -17,7 +17,7 @@ import (
 // asked is what a place that is too busy asks callers to wait for.
 const asked = 7
 
-func endsWithItsContext(t *testing.T, p Place) {
+func endsWithItsContext(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("A text.\n"))
 	c := p.open(t)
 	item := p.byName(t, list(t, c, ""))["a.txt"]
@@ -51,14 +51,14 @@ func endsWithItsContext(t *testing.T, p Place) {
 }
 
 // matching are the requests of a call.
-func (p Place) matching(what string) func(*http.Request) bool {
+func (p Fixture) matching(what string) func(*http.Request) bool {
 	if what == "listing" {
 		return p.Listing
 	}
 	return p.Content
 }
 
-func checksSettings(t *testing.T, p Place) {
+func checksSettings(t *testing.T, p Fixture) {
 	var field *source.FieldError
 	values := maps.Clone(p.Settings.Values)
 	values["no_such_setting"] = "1"
@@ -78,7 +78,7 @@ func checksSettings(t *testing.T, p Place) {
 }
 
 // attempt opens the place with other values, and lists it where that goes well.
-func (p Place) attempt(t testing.TB, values map[string]string) error {
+func (p Fixture) attempt(t testing.TB, values map[string]string) error {
 	t.Helper()
 	settings := p.Settings
 	settings.Values = values
@@ -91,7 +91,7 @@ func (p Place) attempt(t testing.TB, values map[string]string) error {
 	return err
 }
 
-func keepsFromPrivateAddresses(t *testing.T, p Place) {
+func keepsFromPrivateAddresses(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("A text.\n"))
 	p.Settings.AllowPrivate = false
 	if err := p.attempt(t, p.Settings.Values); err == nil {
@@ -102,7 +102,7 @@ func keepsFromPrivateAddresses(t *testing.T, p Place) {
 	}
 }
 
-func saysRefused(t *testing.T, p Place) {
+func saysRefused(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("A text.\n"))
 	if p.Wrong != nil {
 		values := maps.Clone(p.Settings.Values)
@@ -126,7 +126,7 @@ func saysRefused(t *testing.T, p Place) {
 	p.Faults.Set(nil)
 }
 
-func saysTooFast(t *testing.T, p Place) {
+func saysTooFast(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("A text.\n"))
 	if p.Faults == nil {
 		return
@@ -148,7 +148,7 @@ func saysTooFast(t *testing.T, p Place) {
 	}
 }
 
-func (p Place) checkLimit(t testing.TB, what string, err error) {
+func (p Fixture) checkLimit(t testing.TB, what string, err error) {
 	t.Helper()
 	var limit *source.RateLimitError
 	switch {
@@ -159,7 +159,7 @@ func (p Place) checkLimit(t testing.TB, what string, err error) {
 	}
 }
 
-func survivesOutages(t *testing.T, p Place) {
+func survivesOutages(t *testing.T, p Fixture) {
 	files := p.fill(t)
 	faults := p.faults()
 	if faults == nil {
@@ -201,7 +201,7 @@ func longText() []byte {
 	return out.Bytes()
 }
 
-func givesNoShortFile(t *testing.T, p Place) {
+func givesNoShortFile(t *testing.T, p Fixture) {
 	content := longText()
 	p.Put(t, "long.txt", content)
 	faults := p.faults()
@@ -222,7 +222,7 @@ func givesNoShortFile(t *testing.T, p Place) {
 	}
 }
 
-func givesNoShortListing(t *testing.T, p Place) {
+func givesNoShortListing(t *testing.T, p Fixture) {
 	files := p.fill(t)
 	faults := p.faults()
 	if faults == nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// Place is a place that a driver opens, empty at first, and how a test changes what is in it.
-type Place struct {
+// Fixture is a place that a driver opens, empty at first, and how a test changes what is in it.
+type Fixture struct {
 	Driver   source.Driver
 	Settings source.Settings
 	// Put writes a file, and Remove removes one.
@@ -46,14 +46,14 @@ type Place struct {
 }
 
 // name is the path that an item was put at.
-func (p Place) name(item source.Item) string {
+func (p Fixture) name(item source.Item) string {
 	if p.Name != nil {
 		return p.Name(item)
 	}
 	return item.Path
 }
 
-func (p Place) same(put, fetched []byte) bool {
+func (p Fixture) same(put, fetched []byte) bool {
 	if p.Same != nil {
 		return p.Same(put, fetched)
 	}
@@ -67,7 +67,7 @@ type faulty interface {
 }
 
 // faults is the proxy of the place; nil where it has none.
-func (p Place) faults() faulty {
+func (p Fixture) faults() faulty {
 	switch {
 	case p.Faults != nil:
 		return p.Faults
@@ -78,7 +78,7 @@ func (p Place) faults() faulty {
 }
 
 // open opens the place, or fails the test.
-func (p Place) open(t testing.TB) source.Connector {
+func (p Fixture) open(t testing.TB) source.Connector {
 	t.Helper()
 	c, err := p.Driver.Open(t.Context(), p.Settings)
 	if err != nil {
@@ -93,7 +93,7 @@ func (p Place) open(t testing.TB) source.Connector {
 }
 
 // files are what most tests put: more than a page, in folders, with names that are hard on paths and addresses.
-func (p Place) fill(t testing.TB) map[string][]byte {
+func (p Fixture) fill(t testing.TB) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	for i := range 8 {
@@ -135,7 +135,7 @@ func list(t testing.TB, c source.Connector, cursor string) []page {
 }
 
 // byName takes the items of pages, and fails the test where one comes twice.
-func (p Place) byName(t testing.TB, pages []page) map[string]source.Item {
+func (p Fixture) byName(t testing.TB, pages []page) map[string]source.Item {
 	t.Helper()
 	out, ids := map[string]source.Item{}, map[string]bool{}
 	for _, page := range pages {
@@ -154,7 +154,7 @@ func (p Place) byName(t testing.TB, pages []page) map[string]source.Item {
 }
 
 // listFirst lists a first page in a way that asks the place.
-func (p Place) listFirst(ctx context.Context, c source.Connector) error {
+func (p Fixture) listFirst(ctx context.Context, c source.Connector) error {
 	c, done, err := p.fresh(ctx, c)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (p Place) listFirst(ctx context.Context, c source.Connector) error {
 }
 
 // fetch reads an item in a way that asks the place.
-func (p Place) fetch(ctx context.Context, c source.Connector, item source.Item) ([]byte, source.Download, error) {
+func (p Fixture) fetch(ctx context.Context, c source.Connector, item source.Item) ([]byte, source.Download, error) {
 	c, done, err := p.fresh(ctx, c)
 	if err != nil {
 		return nil, source.Download{}, err
@@ -175,7 +175,7 @@ func (p Place) fetch(ctx context.Context, c source.Connector, item source.Item) 
 }
 
 // fresh is a connector that has to ask the place: a new one, where others know what their listing brought.
-func (p Place) fresh(ctx context.Context, c source.Connector) (source.Connector, func(), error) {
+func (p Fixture) fresh(ctx context.Context, c source.Connector) (source.Connector, func(), error) {
 	if !p.Snapshot {
 		return c, func() {}, nil
 	}
@@ -201,10 +201,10 @@ func fetch(ctx context.Context, c source.Connector, item source.Item) ([]byte, s
 }
 
 // Run runs the suite. Each part has a place of its own from make.
-func Run(t *testing.T, make func(t *testing.T) Place) {
+func Run(t *testing.T, make func(t *testing.T) Fixture) {
 	for _, part := range []struct {
 		name string
-		test func(*testing.T, Place)
+		test func(*testing.T, Fixture)
 	}{
 		{"ListsEverythingOnce", listsEverythingOnce},
 		{"GoesOnFromEveryCursor", goesOnFromEveryCursor},
@@ -225,7 +225,7 @@ func Run(t *testing.T, make func(t *testing.T) Place) {
 	}
 }
 
-func listsEverythingOnce(t *testing.T, p Place) {
+func listsEverythingOnce(t *testing.T, p Fixture) {
 	files := p.fill(t)
 	c := p.open(t)
 	pages := list(t, c, "")
@@ -263,7 +263,7 @@ func listsEverythingOnce(t *testing.T, p Place) {
 	}
 }
 
-func goesOnFromEveryCursor(t *testing.T, p Place) {
+func goesOnFromEveryCursor(t *testing.T, p Fixture) {
 	p.fill(t)
 	pages := list(t, p.open(t), "")
 	ids := func(pages []page) (out []string) {
@@ -281,7 +281,7 @@ func goesOnFromEveryCursor(t *testing.T, p Place) {
 	}
 }
 
-func refusesForeignCursors(t *testing.T, p Place) {
+func refusesForeignCursors(t *testing.T, p Fixture) {
 	p.Put(t, "one.txt", []byte("One.\n"))
 	if _, err := p.open(t).List(t.Context(), "no cursor of this place"); !errors.Is(err, source.ErrCursorExpired) {
 		t.Errorf("a cursor of another form gives %v, want ErrCursorExpired", err)
@@ -301,7 +301,7 @@ func versionOf(t testing.TB, c source.Connector, item source.Item) string {
 	return down.Version
 }
 
-func seesChanges(t *testing.T, p Place) {
+func seesChanges(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("The first text.\n"))
 	p.Put(t, "b/c.txt", []byte("It stays.\n"))
 	c := p.open(t)
@@ -334,7 +334,7 @@ func seesChanges(t *testing.T, p Place) {
 	}
 }
 
-func seesWhatIsGone(t *testing.T, p Place) {
+func seesWhatIsGone(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("It goes.\n"))
 	p.Put(t, "b/c.txt", []byte("It stays.\n"))
 	c := p.open(t)
@@ -362,7 +362,7 @@ func seesWhatIsGone(t *testing.T, p Place) {
 	}
 }
 
-func fetchesAtOnce(t *testing.T, p Place) {
+func fetchesAtOnce(t *testing.T, p Fixture) {
 	files := p.fill(t)
 	c := p.open(t)
 	items := p.byName(t, list(t, c, ""))
