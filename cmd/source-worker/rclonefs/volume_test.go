@@ -1,0 +1,159 @@
+//go:build volume
+
+package rclonefs
+
+// make sources-volume follows 20,000 files on a real WebDAV server and a real S3 server, and counts what that takes.
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/internal/source/sourcetest"
+	"github.com/sluice-rag/sluice/internal/waittest"
+)
+
+const (
+	volumeFiles   = 20_000
+	volumeChanged = volumeFiles / 100
+	volumeGone    = 500
+	atOnce        = 8 // fetches, as the worker does
+)
+
+// kept is what is known of a place: the versions of its items, as the synchronisation has them.
+type kept map[string]string
+
+// counts are of one run.
+type counts struct{ seen, fetched, deleted int }
+
+// follow lists a place and fetches what is new. After an error nothing is taken for gone.
+func (k kept) follow(t *testing.T, c source.Connector) (counts, error) {
+	var n counts
+	seen := map[string]bool{}
+	for cursor := ""; ; {
+		page, err := c.List(t.Context(), cursor)
+		if err != nil {
+			return n, err
+		}
+		if len(page.Skipped) > 0 {
+			t.Fatalf("skipped are %+v", page.Skipped)
+		}
+		n.seen += len(page.Items)
+		fetched, err := k.fetch(t, c, page.Items, seen)
+		n.fetched += fetched
+		if err != nil {
+			return n, err
+		}
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	for id := range k {
+		if !seen[id] {
+			delete(k, id)
+			n.deleted++
+		}
+	}
+	return n, nil
+}
+
+// fetch fetches those of a page that are new or have changed.
+func (k kept) fetch(t *testing.T, c source.Connector, items []source.Item, seen map[string]bool) (fetched int, first error) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	for _, item := range items {
+		seen[item.ID] = true
+		mu.Lock()
+		known := k[item.ID] == item.Version
+		mu.Unlock()
+		if known {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			down, err := c.Fetch(t.Context(), item)
+			if err == nil {
+				_, err = io.Copy(io.Discard, down.Body)
+				_ = down.Body.Close()
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				first = errors.Join(first, err)
+				return
+			}
+			fetched++
+			k[item.ID] = item.Version
+		})
+	}
+	all.Wait()
+	return fetched, first
+}
+
+func volumeFile(i int) string {
+	return fmt.Sprintf("year-%02d/part-%02d/%05d.txt", i/2000, i/100%20, i)
+}
+
+func TestVolume(t *testing.T) {
+	for name, make := range map[string]func(t *testing.T) sourcetest.Fixture{
+		"WebDAV": func(t *testing.T) sourcetest.Fixture { return webdavPlace(t) },
+		"S3":     func(t *testing.T) sourcetest.Fixture { return s3Place(t, localtest.NewS3(t), "volume") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := make(t)
+			p.Driver = map[string]*kind{"WebDAV": webdav, "S3": s3}[name].driver()
+			for i := range volumeFiles {
+				p.Put(t, volumeFile(i), fmt.Appendf(nil, "Document %d.\n", i))
+			}
+			c, err := p.Driver.Open(waittest.Context(t), p.Settings)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			k := kept{}
+			run := func(what string, want counts, fails func(error) bool) {
+				t.Helper()
+				before, began := p.Faults.Requests(), time.Now()
+				got, err := k.follow(t, c)
+				t.Logf("%s, %s: %+v in %.1f s, %d requests; %v", name, what, got, time.Since(began).Seconds(), p.Faults.Requests()-before, err)
+				switch {
+				case fails == nil && (err != nil || got != want):
+					t.Errorf("%s: %+v, want %+v (%v)", what, got, want, err)
+				case fails != nil && (!fails(err) || got.deleted != 0):
+					t.Errorf("%s: %+v, %v", what, got, err)
+				}
+			}
+			// The server goes in the middle of the first run, and what was fetched by then isn't fetched again.
+			p.Faults.Set(&sourcetest.Fault{Status: http.StatusServiceUnavailable, After: 10_000})
+			run("server gone after 10,000 requests", counts{}, func(err error) bool {
+				return err != nil && !errors.Is(err, source.ErrRefused) && !errors.Is(err, source.ErrGone)
+			})
+			p.Faults.Set(nil)
+			had := len(k)
+			run("first run to its end", counts{seen: volumeFiles, fetched: volumeFiles - had}, nil)
+			clear(k)
+			run("all anew", counts{seen: volumeFiles, fetched: volumeFiles}, nil)
+			run("nothing changed", counts{seen: volumeFiles}, nil)
+			for i := range volumeChanged {
+				p.Put(t, volumeFile(i*100), fmt.Appendf(nil, "Document %d, changed.\n", i))
+			}
+			run("1 % changed", counts{seen: volumeFiles, fetched: volumeChanged}, nil)
+			for i := range volumeGone {
+				p.Remove(t, volumeFile(i*40+1))
+			}
+			run("500 gone", counts{seen: volumeFiles - volumeGone, deleted: volumeGone}, nil)
+			p.Faults.Set(&sourcetest.Fault{Status: http.StatusUnauthorized, After: 3})
+			run("credentials expired", counts{}, func(err error) bool { return errors.Is(err, source.ErrRefused) })
+			p.Faults.Set(nil)
+			run("credentials renewed", counts{seen: volumeFiles - volumeGone}, nil)
+		})
+	}
+}
