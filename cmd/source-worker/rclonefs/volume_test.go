@@ -71,8 +71,11 @@ func (k kept) fetch(t *testing.T, c source.Connector, items []source.Item, seen 
 	for _, item := range items {
 		seen[item.ID] = true
 		mu.Lock()
-		known := k[item.ID] == item.Version
+		known, failed := k[item.ID] == item.Version, first != nil
 		mu.Unlock()
+		if failed {
+			break // the synchronisation waits, too
+		}
 		if known {
 			continue
 		}
