@@ -2,13 +2,15 @@
 
 package rclonefs
 
-// make sources-volume follows 20,000 files on a real WebDAV server and a real S3 server, and counts what that takes.
+// make sources-volume follows 20,000 files, or VOLUME_FILES, on a real WebDAV server and a real S3 server, and counts what that takes.
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -19,12 +21,22 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-const (
-	volumeFiles   = 20_000
-	volumeChanged = volumeFiles / 100
-	volumeGone    = 500
-	atOnce        = 8 // fetches, as the worker does
-)
+// atOnce is how many items are fetched at once, as the worker does.
+const atOnce = 8
+
+// volume is how many files there are: VOLUME_FILES, a multiple of 2,000.
+func volume(t *testing.T) int {
+	t.Helper()
+	asked := os.Getenv("VOLUME_FILES")
+	if asked == "" {
+		return 20_000
+	}
+	n, err := strconv.Atoi(asked)
+	if err != nil || n <= 0 || n%2000 != 0 {
+		t.Fatalf("VOLUME_FILES is %q; a multiple of 2000 is needed", asked)
+	}
+	return n
+}
 
 // kept is what is known of a place: the versions of its items, as the synchronisation has them.
 type kept map[string]string
@@ -106,6 +118,8 @@ func volumeFile(i int) string {
 }
 
 func TestVolume(t *testing.T) {
+	files := volume(t)
+	changed, gone := files/100, files/40
 	for name, make := range map[string]func(t *testing.T) sourcetest.Fixture{
 		"WebDAV": func(t *testing.T) sourcetest.Fixture { return webdavPlace(t) },
 		"S3":     func(t *testing.T) sourcetest.Fixture { return s3Place(t, localtest.NewS3(t), "volume") },
@@ -113,7 +127,7 @@ func TestVolume(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := make(t)
 			p.Driver = map[string]*kind{"WebDAV": webdav, "S3": s3}[name].driver()
-			for i := range volumeFiles {
+			for i := range files {
 				p.Put(t, volumeFile(i), fmt.Appendf(nil, "Document %d.\n", i))
 			}
 			c, err := p.Driver.Open(waittest.Context(t), p.Settings)
@@ -135,28 +149,28 @@ func TestVolume(t *testing.T) {
 				}
 			}
 			// The server goes in the middle of the first run, and what was fetched by then isn't fetched again.
-			p.Faults.Set(&sourcetest.Fault{Status: http.StatusServiceUnavailable, After: 10_000})
-			run("server gone after 10,000 requests", counts{}, func(err error) bool {
+			p.Faults.Set(&sourcetest.Fault{Status: http.StatusServiceUnavailable, After: files / 2})
+			run("server gone in the middle", counts{}, func(err error) bool {
 				return err != nil && !errors.Is(err, source.ErrRefused) && !errors.Is(err, source.ErrGone)
 			})
 			p.Faults.Set(nil)
 			had := len(k)
-			run("first run to its end", counts{seen: volumeFiles, fetched: volumeFiles - had}, nil)
+			run("first run to its end", counts{seen: files, fetched: files - had}, nil)
 			clear(k)
-			run("all anew", counts{seen: volumeFiles, fetched: volumeFiles}, nil)
-			run("nothing changed", counts{seen: volumeFiles}, nil)
-			for i := range volumeChanged {
+			run("all anew", counts{seen: files, fetched: files}, nil)
+			run("nothing changed", counts{seen: files}, nil)
+			for i := range changed {
 				p.Put(t, volumeFile(i*100), fmt.Appendf(nil, "Document %d, changed.\n", i))
 			}
-			run("1 % changed", counts{seen: volumeFiles, fetched: volumeChanged}, nil)
-			for i := range volumeGone {
+			run("1 % changed", counts{seen: files, fetched: changed}, nil)
+			for i := range gone {
 				p.Remove(t, volumeFile(i*40+1))
 			}
-			run("500 gone", counts{seen: volumeFiles - volumeGone, deleted: volumeGone}, nil)
+			run("2.5 % gone", counts{seen: files - gone, deleted: gone}, nil)
 			p.Faults.Set(&sourcetest.Fault{Status: http.StatusUnauthorized, After: 3})
 			run("credentials expired", counts{}, func(err error) bool { return errors.Is(err, source.ErrRefused) })
 			p.Faults.Set(nil)
-			run("credentials renewed", counts{seen: volumeFiles - volumeGone}, nil)
+			run("credentials renewed", counts{seen: files - gone}, nil)
 		})
 	}
 }
