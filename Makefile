@@ -36,23 +36,24 @@ LESS_IN := ./cmd/internal/apiserver
 # is the only limit that tests wait with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -parallel 4 -timeout 30m
 
-.PHONY: help setup build demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos sources-volume upgrade drill compose-test kube-test clean
+.PHONY: help setup build source-worker demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos sources-volume upgrade drill compose-test kube-test clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: Postgres with pgvector, ONNX Runtime, a Temporal server
 	@tools/setup
 
-build: ## build the back office, which needs npm, and all programs into bin/
+build: ## build the back office, which needs npm, and all programs but source-worker into bin/
 	@tools/web build
 	@echo "build: the back office is there; next: $(notdir $(PURE))"
 	@CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ $(PURE)
 	@echo "build: done; next: $(notdir $(CGO)), which links a C library"
 	@CGO_ENABLED=1 go build -ldflags '$(LDFLAGS)' -o bin/ $(CGO)
-	@echo "build: done; next: source-worker, a module of its own, which takes minutes the first time"
-	@cd cmd/source-worker && CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o ../../bin/ .
-	@echo "build: all programs are in bin/"
+	@echo "build: all programs are in bin/; make source-worker adds the one that follows sources other than folders"
+
+source-worker: setup ## build bin/source-worker, with which sources may also be file services, web sites, mailboxes and repositories: minutes the first time
+	cd cmd/source-worker && CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o ../../bin/ .
 
 demo: setup build ## ingest the examples and ask three questions; or DOCS=/some/folder ASK="some question"
 	@tools/demo
