@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +13,6 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -26,22 +23,7 @@ import (
 // that ran once: a question that runs while a worker is updated must go on. How
 // to record more: cmd/internal/queryworker/jobs_test.go.
 func TestAnswerQuestionReplays(t *testing.T) {
-	files, err := filepath.Glob("testdata/answer_question_*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 6 {
-		t.Fatalf("only %d recorded histories", len(files))
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			replayer := worker.NewWorkflowReplayer()
-			replayer.RegisterWorkflowWithOptions(workflows.AnswerQuestion, workflow.RegisterOptions{Name: wire.WorkflowAnswerQuestion})
-			if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	replays(t, "answer_question", 6, map[string]any{wire.WorkflowAnswerQuestion: workflows.AnswerQuestion})
 }
 
 var questionSteps = []string{wire.ActivityQuestionUnderstand, wire.ActivityQuestionRetrieve, wire.ActivityQuestionGenerate, wire.ActivityQuestionFinish}

@@ -3,7 +3,6 @@ package workflows_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -22,27 +20,14 @@ import (
 // How to record more: cmd/internal/ingestworker/history_test.go, and cmd/internal/queryworker/planchoices_test.go.
 func TestCurationsRebuildsAndChoicesReplay(t *testing.T) {
 	for prefix, least := range map[string]int{"curate_collection": 2, "curate_together": 3, "rebuild_collection": 3, "choose_plan": 2, "reparse_collection": 2, "tend_vectors": 1} {
-		files, err := filepath.Glob("testdata/" + prefix + "_*.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(files) < least {
-			t.Errorf("only %d recorded histories of %s", len(files), prefix)
-		}
-		for _, file := range files {
-			t.Run(filepath.Base(file), func(t *testing.T) {
-				replayer := worker.NewWorkflowReplayer()
-				replayer.RegisterWorkflowWithOptions(workflows.CurateCollection, workflow.RegisterOptions{Name: wire.WorkflowCurate})
-				replayer.RegisterWorkflowWithOptions(workflows.TendVectors, workflow.RegisterOptions{Name: wire.WorkflowVectors})
-				replayer.RegisterWorkflowWithOptions(workflows.CurateCollections, workflow.RegisterOptions{Name: wire.WorkflowCurateMany})
-				replayer.RegisterWorkflowWithOptions(workflows.RebuildCollection, workflow.RegisterOptions{Name: wire.WorkflowRebuild})
-				replayer.RegisterWorkflowWithOptions(workflows.ReparseCollection, workflow.RegisterOptions{Name: wire.WorkflowReparse})
-				replayer.RegisterWorkflowWithOptions(workflows.ChoosePlan, workflow.RegisterOptions{Name: wire.WorkflowChoosePlan})
-				if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
-					t.Error(err)
-				}
-			})
-		}
+		replays(t, prefix, least, map[string]any{
+			wire.WorkflowCurate:     workflows.CurateCollection,
+			wire.WorkflowVectors:    workflows.TendVectors,
+			wire.WorkflowCurateMany: workflows.CurateCollections,
+			wire.WorkflowRebuild:    workflows.RebuildCollection,
+			wire.WorkflowReparse:    workflows.ReparseCollection,
+			wire.WorkflowChoosePlan: workflows.ChoosePlan,
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package workflows_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -11,8 +10,6 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
-	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -23,22 +20,7 @@ import (
 // once: a batch that runs while a worker is updated must go on. How to record
 // more: cmd/internal/ingestworker/history_test.go.
 func TestIngestBatchReplays(t *testing.T) {
-	files, err := filepath.Glob("testdata/ingest_batch_*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 3 {
-		t.Fatalf("only %d recorded histories", len(files))
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			replayer := worker.NewWorkflowReplayer()
-			replayer.RegisterWorkflowWithOptions(workflows.IngestBatch, workflow.RegisterOptions{Name: wire.WorkflowIngestBatch})
-			if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	replays(t, "ingest_batch", 3, map[string]any{wire.WorkflowIngestBatch: workflows.IngestBatch})
 }
 
 // batchOf makes a batch of n versions.

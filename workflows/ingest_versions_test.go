@@ -3,7 +3,6 @@ package workflows_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -21,22 +19,7 @@ import (
 
 // How to record more: cmd/internal/ingestworker/history_test.go.
 func TestIngestVersionsReplays(t *testing.T) {
-	files, err := filepath.Glob("testdata/ingest_versions_*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 4 {
-		t.Fatalf("only %d recorded histories", len(files))
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			replayer := worker.NewWorkflowReplayer()
-			replayer.RegisterWorkflowWithOptions(workflows.IngestVersions, workflow.RegisterOptions{Name: wire.WorkflowIngestVersions})
-			if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	replays(t, "ingest_versions", 4, map[string]any{wire.WorkflowIngestVersions: workflows.IngestVersions})
 }
 
 // versionsOf makes a batch of two tenants: the first has two collections with n

@@ -3,14 +3,12 @@ package workflows_test
 import (
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/google/uuid"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/testsuite"
-	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -19,22 +17,7 @@ import (
 
 // How to record more: cmd/internal/sourceworker/history_test.go.
 func TestSyncSourceReplays(t *testing.T) {
-	files, err := filepath.Glob("testdata/sync_source_*.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) < 6 {
-		t.Fatalf("only %d recorded histories", len(files))
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			replayer := worker.NewWorkflowReplayer()
-			replayer.RegisterWorkflowWithOptions(workflows.SyncSource, workflow.RegisterOptions{Name: wire.WorkflowSyncSource})
-			if err := replayer.ReplayWorkflowHistoryFromJSONFile(nil, file); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	replays(t, "sync_source", 6, map[string]any{wire.WorkflowSyncSource: workflows.SyncSource})
 }
 
 // synchronise runs SyncSource with a scripted step, and returns the steps that ran with what each was given.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"time"
@@ -73,15 +72,7 @@ func run() error {
 
 	ctx := context.Background()
 	if s.WithParent {
-		bound, cancel := context.WithCancelCause(ctx)
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			cancel(fmt.Errorf("the parent process is gone"))
-			// What is held is for nobody now, and its NATS may be gone with it.
-			time.Sleep(grace / 4)
-			os.Exit(1)
-		}()
-		ctx = bound
+		ctx = lifecycle.WithParent(ctx, grace)
 	}
 	observed, err := telemetry.Setup(ctx, "gpu-segmenter", version)
 	if err != nil {

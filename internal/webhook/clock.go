@@ -13,6 +13,7 @@ const askedAgain = 10 * time.Second
 // set wrong for a moment would have them wait until its time comes.
 type clock struct {
 	read func(context.Context) (time.Time, error)
+	set  func() time.Time // a test's time instead; nil: none
 
 	mu sync.Mutex
 	at time.Time // the store's time
@@ -21,6 +22,9 @@ type clock struct {
 
 // look returns the time, and asks the store for it now and then.
 func (c *clock) look(ctx context.Context) (time.Time, error) {
+	if c.set != nil {
+		return c.set(), nil
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.by.IsZero() || time.Since(c.by) > askedAgain {
@@ -35,6 +39,9 @@ func (c *clock) look(ctx context.Context) (time.Time, error) {
 
 // now returns the time by the last look.
 func (c *clock) now() time.Time {
+	if c.set != nil {
+		return c.set()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at.Add(time.Since(c.by))

@@ -68,7 +68,7 @@ type Sender struct {
 // New makes a Sender.
 func New(store Store, o Options) *Sender {
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
-	return &Sender{store: store, options: o, clock: clock{read: store.Clock}, reading: make(chan struct{}, reading), endpoints: newEndpoints(), client: &http.Client{
+	return &Sender{store: store, options: o, clock: clock{read: store.Clock, set: o.Now}, reading: make(chan struct{}, reading), endpoints: newEndpoints(), client: &http.Client{
 		Timeout: sendTime,
 		// Neither a proxy nor a redirect: what is dialled is what was checked.
 		Transport: &http.Transport{DialContext: dialer(o.Allow).DialContext, TLSHandshakeTimeout: connectTime, MaxResponseHeaderBytes: maxReply,
@@ -114,7 +114,7 @@ func (s *Sender) Round(ctx context.Context) error {
 // look begins to send as much of what is due as there is room for, and returns
 // how many that are.
 func (s *Sender) look(ctx context.Context, sending *sync.WaitGroup) (int, error) {
-	now, err := s.time(ctx)
+	now, err := s.clock.look(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("read the store's clock: %w", err)
 	}
@@ -141,22 +141,6 @@ func (s *Sender) look(ctx context.Context, sending *sync.WaitGroup) (int, error)
 		})
 	}
 	return len(due), nil
-}
-
-// time looks at the clock.
-func (s *Sender) time(ctx context.Context) (time.Time, error) {
-	if s.options.Now != nil {
-		return s.options.Now(), nil
-	}
-	return s.clock.look(ctx)
-}
-
-// now is the time in the course of an attempt.
-func (s *Sender) now() time.Time {
-	if s.options.Now != nil {
-		return s.options.Now()
-	}
-	return s.clock.now()
 }
 
 // kept runs fn while few others read or write.
@@ -191,7 +175,7 @@ func (s *Sender) deliver(ctx context.Context, c Claimed) bool {
 // attempt reads and sends a delivery. An error is of this side: nothing is known
 // of the attempt.
 func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
-	now := s.now()
+	now := s.clock.now()
 	var d Delivery
 	err := s.kept(ctx, func() (err error) {
 		d, err = s.store.Delivery(ctx, c, now)
@@ -211,7 +195,7 @@ func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
 	if ctx.Err() != nil { // this process stops
 		return Outcome{}, ctx.Err()
 	}
-	out := Outcome{State: schema.DeliveryDelivered, Status: status, At: s.now()}
+	out := Outcome{State: schema.DeliveryDelivered, Status: status, At: s.clock.now()}
 	switch {
 	case err == nil && status/100 == 2:
 		return out, nil

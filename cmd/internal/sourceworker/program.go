@@ -4,14 +4,13 @@ package sourceworker
 
 import (
 	"context"
-	"io"
-	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/sluice-rag/sluice/cmd/internal/program"
 	"github.com/sluice-rag/sluice/internal/config"
+	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/source"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -38,15 +37,7 @@ func (c *command) Run(w program.Worker, drivers []source.Driver) error {
 	}
 	ctx := context.Background()
 	if c.WithParent {
-		bound, cancel := context.WithCancel(ctx)
-		go func() {
-			_, _ = io.Copy(io.Discard, os.Stdin)
-			cancel()
-			// Its servers may be gone with the parent, so nothing is waited for.
-			time.Sleep(Grace / 4)
-			os.Exit(1)
-		}()
-		ctx = bound
+		ctx = lifecycle.WithParent(ctx, Grace)
 	}
 	parts, err := program.Connect(ctx, w, program.Needs{
 		Log: c.Log, Database: c.Database, NATS: c.NATS, Temporal: &c.Temporal, Lane: store.Batch, Blobs: c.Blobs,
