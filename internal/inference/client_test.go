@@ -153,12 +153,15 @@ func TestOverloadedServersAreAskedAgain(t *testing.T) {
 		t.Fatalf("%d vectors, %v", vectors.Len(), err)
 	}
 
-	stuck, _ := serving(t, open(t), ServerOptions{MaxBytes: 1000, Wait: time.Hour})
-	held := send(t, stuck, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Now().Add(8*time.Second), strings.Repeat("word ", 150)))
+	// Room for one long text, and beside it for the client's question what is served, which has a subject of its own and may
+	// overtake the text.
+	stuck, _ := serving(t, open(t), ServerOptions{MaxBytes: 16_000, Wait: time.Hour})
+	long := strings.Repeat("word ", 1800)
+	held := send(t, stuck, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Now().Add(8*time.Second), long))
 	//house:clock the caller's time, in which there is never room
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 	defer cancel()
-	if _, _, err := modelclient.New(stuck, modelclient.Options{}).Encode(ctx, wire.LaneBulk, []string{strings.Repeat("word ", 150)}); !errors.Is(err, schema.ErrOverloaded) {
+	if _, _, err := modelclient.New(stuck, modelclient.Options{}).Encode(ctx, wire.LaneBulk, []string{long}); !errors.Is(err, schema.ErrOverloaded) {
 		t.Errorf("got %v, want overloaded", err)
 	}
 	receive[wire.EncodeReply](t, held)
