@@ -65,16 +65,6 @@ type SealedKey struct {
 	Hash   []byte // SHA-256 of the whole key
 }
 
-// AuditEntry tells who did what to what. Entries are never changed.
-type AuditEntry struct {
-	ID     uuid.UUID
-	At     time.Time
-	Actor  string // "key:<id>" or "system"
-	Action string // "document.delete"
-	Target string
-	Detail map[string]any
-}
-
 // PageQuery asks for one page of a list.
 type PageQuery struct {
 	Cursor string // where the page before said the next begins; empty: the first

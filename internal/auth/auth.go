@@ -65,7 +65,8 @@ func New(store Store) *Auth {
 }
 
 // Authenticate returns who holds key, an API key or the secret of a person's session;
-// schema.ErrUnauthorized when it is unknown, revoked, ended or expired.
+// schema.ErrUnauthorized when it is unknown, revoked, ended or expired. Whose it was
+// that is good no more is returned with the error, without what it could do.
 func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, error) {
 	if !wellFormed(key) {
 		return schema.Principal{}, fmt.Errorf("this is not an API key: %w", schema.ErrUnauthorized)
@@ -83,11 +84,11 @@ func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, 
 	case err != nil:
 		return schema.Principal{}, fmt.Errorf("authenticate: %w", err)
 	case k.RevokedAt != nil:
-		return schema.Principal{}, fmt.Errorf("%s was revoked: %w", h, schema.ErrUnauthorized)
+		return h.whose(), fmt.Errorf("%s was revoked: %w", h, schema.ErrUnauthorized)
 	case h.ended:
-		return schema.Principal{}, fmt.Errorf("%s was ended: %w", h, schema.ErrUnauthorized)
+		return h.whose(), fmt.Errorf("%s was ended: %w", h, schema.ErrUnauthorized)
 	case h.expires != nil && !h.expires.After(now):
-		return schema.Principal{}, fmt.Errorf("%s has expired: %w", h, schema.ErrUnauthorized)
+		return h.whose(), fmt.Errorf("%s has expired: %w", h, schema.ErrUnauthorized)
 	}
 	p := schema.Principal{Tenant: h.tenant, Key: k.ID, Name: k.Name, Scopes: k.Scopes, Groups: k.Groups}
 	until := now.Add(keepFor)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
+	"github.com/sluice-rag/sluice/internal/store/stores"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -24,14 +24,14 @@ func TestMain(m *testing.M) {
 
 // setUp returns an Auth with a clock that stands until it is moved, its store,
 // and an admin of a tenant.
-func setUp(t *testing.T) (a *Auth, s *tenants.TenantStore, admin schema.Principal, clock *time.Time) {
+func setUp(t *testing.T) (a *Auth, s stores.All, admin schema.Principal, clock *time.Time) {
 	t.Helper()
 	db, err := store.Open(t.Context(), localtest.Database(t), store.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(db.Close)
-	s = tenants.New(db)
+	s = stores.Of(db)
 	a = New(s)
 	now := time.Now()
 	a.now = func() time.Time { return now }

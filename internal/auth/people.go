@@ -48,6 +48,11 @@ func (h held) String() string {
 	return "the API key " + h.key.Prefix
 }
 
+// whose is who holds it, without what they may.
+func (h held) whose() schema.Principal {
+	return schema.Principal{Tenant: h.tenant, Key: h.key.ID, Name: h.key.Name}
+}
+
 // held looks up the API key, or the session, whose secret has a hash.
 func (a *Auth) held(ctx context.Context, hash []byte) (held, error) {
 	tenant, k, err := a.store.KeyByHash(ctx, hash)

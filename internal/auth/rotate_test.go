@@ -58,7 +58,7 @@ func TestRotatedKeysOverlap(t *testing.T) {
 	if _, err := a.Authenticate(t.Context(), keys[0]); !errors.Is(err, schema.ErrUnauthorized) {
 		t.Errorf("without an overlap: %v", err)
 	}
-	list, _, err := s.Audit(t.Context(), admin, schema.PageQuery{})
+	list, _, err := s.Audit(t.Context(), admin, schema.AuditQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

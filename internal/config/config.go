@@ -186,6 +186,7 @@ type Retention struct {
 	KeepLLMDays        int `name:"keep-llm-days" env:"SLUICE_KEEP_LLM_DAYS" default:"800" placeholder:"DAYS" help:"Days that the sums of each day are kept, at least 62, for budgets count this month's; 0 for ever." when:"costs of longer ago are to be shown, or not to be kept"`
 	KeepQuestions      int `name:"keep-questions" env:"SLUICE_KEEP_QUESTIONS" default:"365" placeholder:"DAYS" help:"Days that questions are kept, with their answers; those that are rated stay. At least as many as their calls in the ledger, as which the default counts where that keeps them longer; 0 for ever." when:"rules on the keeping of data say so"`
 	KeepAudit          int `name:"keep-audit" env:"SLUICE_KEEP_AUDIT" default:"400" placeholder:"DAYS" help:"Days that entries of the audit log are kept, at least 30; 0 for ever." when:"rules on the keeping of data say so"`
+	KeepAuditReads     int `name:"keep-audit-reads" env:"SLUICE_KEEP_AUDIT_READS" default:"400" placeholder:"DAYS" help:"Days that the audit log keeps who read what, at least 30; whole months go. 0 for ever." when:"rules on the keeping of data say so, or reads take too much room"`
 	KeepRetrievals     int `name:"keep-retrievals" env:"SLUICE_KEEP_RETRIEVALS" default:"90" placeholder:"DAYS" help:"Days that what was found for a question, which only answering it needs, is kept; 0 for ever." when:"rules on the keeping of data say so, or questions are explained later than that"`
 }
 
@@ -316,6 +317,9 @@ type HTTP struct {
 	MaxUpload     int64         `name:"max-upload-mb" env:"SLUICE_MAX_UPLOAD_MB" default:"100" help:"Largest file, in MB, that is taken." when:"files are larger, or must not be"`
 	AskTimeout    time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question." when:"the language model is slow: then with llm-timeout"`
 	TenantOpen    int           `name:"tenant-searches" env:"SLUICE_TENANT_SEARCHES" default:"32" help:"Searches and synchronous questions of one tenant that one API process holds open; more are refused with 429." when:"a tenant may ask more at once, or less"`
+
+	AuditReads     string   `name:"audit-reads" env:"SLUICE_AUDIT_READS" default:"on" enum:"on,off" help:"Whether the audit log has who read what, and who was refused: ${enum}." when:"nobody is to know what others read"`
+	TrustedProxies []string `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" sep:"," placeholder:"CIDR" help:"Ranges of addresses, as 10.1.0.0/16, of proxies whose X-Forwarded-For is believed; nobody's when empty." when:"the API is behind a proxy"`
 
 	TraceURL string `name:"trace-url" env:"SLUICE_TRACE_URL" placeholder:"URL" help:"Where the traces' own pages are, with {trace} for a trace's id, as https://jaeger.example/trace/{trace}; the back office links to them." when:"traces are kept"`
 

@@ -99,6 +99,7 @@ func (s *server) answer(ctx context.Context, p schema.Principal, asked api.Query
 	if err != nil {
 		return nil, err
 	}
+	noted(ctx).gave(answer)
 	if err := s.good(ctx); err != nil {
 		return nil, huma.Error401Unauthorized(err.Error())
 	}
@@ -164,6 +165,7 @@ func (s *server) follow(ctx context.Context, out *events, t teller, f *feed, wai
 		case over && f.err != nil:
 			return t.problem(problemModel(problem(ctx, f.err)))
 		case over:
+			noted(ctx).gave(f.answer)
 			return t.answer(f.answer)
 		}
 		select {

@@ -125,6 +125,7 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 	if err := out.send(api.EventJob, job); err != nil {
 		return err
 	}
+	noted(ctx).answered(job.Result)
 	for !job.State.Final() {
 		select {
 		case <-ctx.Done():
@@ -166,6 +167,7 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 				return err
 			}
 		}
+		noted(ctx).answered(now.Result)
 		if now.State != job.State || now.Stage != job.Stage {
 			if err := out.send(api.EventJob, now); err != nil {
 				return err

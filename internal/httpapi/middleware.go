@@ -55,6 +55,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		return
 	}
 	p, err := s.Authenticator.Authenticate(ctx.Context(), used.key)
+	noted(ctx.Context()).by(p)
 	switch {
 	case errors.Is(err, schema.ErrUnauthorized):
 		ctx.SetHeader("WWW-Authenticate", "Bearer")
@@ -66,6 +67,9 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 	}
 	r, _ := humago.Unwrap(ctx)
 	acting, err := actingFor(r.Header, p)
+	if err == nil {
+		noted(ctx.Context()).by(acting)
+	}
 	switch {
 	case err != nil:
 		s.refuse(ctx, err)

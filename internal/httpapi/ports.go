@@ -168,7 +168,16 @@ type Tenants interface {
 	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error
 	// RotateKey returns a key in place of another, which is good for the overlap.
 	RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error)
-	Audit(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.AuditEntry, string, error)
+}
+
+// AuditLog tells who changed and who read what.
+type AuditLog interface {
+	Audit(ctx context.Context, p schema.Principal, q schema.AuditQuery) ([]schema.AuditEntry, string, error)
+	Reads(ctx context.Context, tenant uuid.UUID, q schema.AuditQuery) ([]schema.AuditRead, string, error)
+	// AuditLines returns entries of a chain after one, in its order.
+	AuditLines(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain, after int64, limit int) ([]schema.AuditLine, error)
+	// VerifyAudit tells the first place where a chain is not whole.
+	VerifyAudit(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain) (schema.AuditVerdict, error)
 }
 
 // Idempotency keeps replies, so that a repeated POST gets the first one's.

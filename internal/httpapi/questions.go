@@ -49,6 +49,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if err != nil {
 		return schema.Query{}, err
 	}
+	noted(ctx).asked(collection, q.Query)
 	text, asked := q.Query, ""
 	if s.Standalone != nil {
 		if whole, changed := s.Standalone(q.History, q.Query); changed {
@@ -105,6 +106,9 @@ func (s *server) routeQuestions() {
 			if err != nil {
 				return nil, err
 			}
+			for _, c := range slices.Concat(found.Candidates, found.Context) {
+				noted(ctx).showed(c.Document)
+			}
 			out := api.SearchResult{Query: q.Told(), Standalone: standalone(q), Plan: found.Plan, PlanNote: found.PlanNote, Passages: some(found.Candidates), Context: some(found.Context),
 				Documents: found.Documents, Trace: some(found.Trace), Millis: float64(time.Since(begin).Microseconds()) / 1000}
 			return &reply[api.SearchResult]{out}, nil
@@ -131,7 +135,9 @@ func (s *server) routeQuestions() {
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
 			Question uuid.UUID `path:"question" format:"uuid"`
 		}) (*reply[schema.AskedQuestion], error) {
-			return replyTo(s.Questions.AskedQuestion(ctx, p, in.Question))
+			q, err := s.Questions.AskedQuestion(ctx, p, in.Question)
+			noted(ctx).answered(q.Result)
+			return replyTo(q, err)
 		})
 	route(s, huma.Operation{OperationID: "start-job", Metadata: queryBody.with(nil), Method: http.MethodPost, Path: "/v1/jobs", Summary: "Ask a question as a job", Tags: tags, DefaultStatus: http.StatusAccepted,
 		Description: "The job survives crashes; ask for it by its id."},
@@ -140,7 +146,11 @@ func (s *server) routeQuestions() {
 			if err != nil {
 				return nil, err
 			}
-			return replyTo(s.Questions.StartJob(ctx, p, q))
+			job, err := s.Questions.StartJob(ctx, p, q)
+			if err == nil {
+				noted(ctx).Target = job.ID.String()
+			}
+			return replyTo(job, err)
 		})
 	route(s, huma.Operation{OperationID: "list-jobs", Method: http.MethodGet, Path: "/v1/jobs", Summary: "List jobs, newest first", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[schema.Job]], error) {
@@ -149,7 +159,9 @@ func (s *server) routeQuestions() {
 		})
 	route(s, huma.Operation{OperationID: "get-job", Method: http.MethodGet, Path: "/v1/jobs/{job}", Summary: "Show a job and its result", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InJob) (*reply[schema.Job], error) {
-			return replyTo(s.Questions.Job(ctx, p, in.Job))
+			job, err := s.Questions.Job(ctx, p, in.Job)
+			noted(ctx).answered(job.Result)
+			return replyTo(job, err)
 		})
 	s.routeFollowJob(tags)
 	route(s, huma.Operation{OperationID: "cancel-job", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: "/v1/jobs/{job}/cancel", Summary: "Cancel a job", Tags: tags},

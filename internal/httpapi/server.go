@@ -8,11 +8,13 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+	"github.com/google/uuid"
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
 	"github.com/sluice-rag/sluice/schema"
@@ -56,11 +58,16 @@ type Options struct {
 	Judge          Judge
 	Ratings        Ratings
 	Tenants        Tenants
+	Audit          AuditLog
 	Operations     Operations
 	Events         Events
 	Idempotency    Idempotency
 	// Standalone makes a question whole that follows others in a conversation; nil: questions are as they are asked.
 	Standalone func(history []schema.Turn, question string) (whole string, changed bool)
+	// Record takes note of a request that read something, or was refused. It does not block; nil: nobody does.
+	Record func(tenant uuid.UUID, r schema.AuditRead)
+	// TrustedProxies are those whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
 	// TraceURL is where a trace is shown, with {trace} for its id; empty: nowhere.
 	TraceURL string
 	// Ready says why the server cannot serve now, or nil.
@@ -131,7 +138,7 @@ func newServer(o Options) (*server, *http.ServeMux) {
 	s := &server{Options: o, api: humago.New(mux, config), open: openOf(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
 		held: openOf(o.TenantStreams, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
 	s.uploads, s.decoding = newUploads(), make(chan struct{}, decodersAtOnce)
-	s.api.UseMiddleware(s.authenticate, s.upload, s.readFirst, s.idempotent)
+	s.api.UseMiddleware(s.audited, s.authenticate, s.upload, s.readFirst, s.idempotent)
 
 	s.routeCollections()
 	s.routeRebuilds()

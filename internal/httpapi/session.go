@@ -129,9 +129,10 @@ func (s *server) routeSessions() {
 			}
 			key := strings.TrimSpace(in.Body.Key)
 			p, err := s.Authenticator.Authenticate(ctx, key)
+			noted(ctx).by(p)
 			if errors.Is(err, schema.ErrUnauthorized) {
 				// A good key passes whatever others from its address tried.
-				if wait := refused.refuse(tryOf(in.r, key), time.Now()); wait > 0 {
+				if wait := refused.refuse(s.tryOf(in.r, key), time.Now()); wait > 0 {
 					return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests("this key and others like it from this address were wrong too often; try again later"),
 						http.Header{"Retry-After": {strconv.Itoa(int(wait/time.Second) + 1)}})
 				}
@@ -158,6 +159,8 @@ func (s *server) routeSessions() {
 			}
 			if s.Sessions != nil {
 				if key, err := s.Sessions.Open(sealed.Value); err == nil {
+					p, _ := s.Authenticator.Authenticate(ctx, key)
+					noted(ctx).by(p)
 					if err := s.signOut(ctx, key); err != nil {
 						return nil, err
 					}
@@ -193,8 +196,8 @@ func addressOf(r *http.Request) string {
 }
 
 // tryOf is what a wrong key counts for: its address and its prefix.
-func tryOf(r *http.Request, key string) string {
-	return addressOf(r) + " " + key[:min(len(key), shownKeyBytes)]
+func (s *server) tryOf(r *http.Request, key string) string {
+	return s.clientAddress(r) + " " + key[:min(len(key), shownKeyBytes)]
 }
 
 // refusals counts wrong keys by address and prefix.

@@ -55,11 +55,7 @@ func (s *server) routeTenants() {
 		})
 
 	s.routeKeys()
-	route(s, huma.Operation{OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "List who did what", Tags: []string{"Audit"}},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[api.AuditEntry]], error) {
-			items, next, err := s.Tenants.Audit(ctx, p, in.query())
-			return list(items, next, err, func(e schema.AuditEntry) api.AuditEntry { return api.AuditEntry(e) })
-		})
+	s.routeAudit()
 }
 
 func shownTenant(t schema.Tenant) api.Tenant { return api.Tenant(t) }

@@ -114,7 +114,7 @@ func TestQuestionsOfPeopleAreApart(t *testing.T) {
 	if jobs, _, err := f.ListJobs(t.Context(), admin, schema.PageQuery{}); err != nil || len(jobs) != 3 {
 		t.Errorf("an admin lists %d jobs, %v", len(jobs), err)
 	}
-	entries, _, err := f.Audit(t.Context(), admin, schema.PageQuery{Limit: 500})
+	entries, _, err := f.Audit(t.Context(), admin, schema.AuditQuery{PageQuery: schema.PageQuery{Limit: 500}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
+	"github.com/sluice-rag/sluice/internal/store/auditlog"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -60,7 +60,7 @@ func TestOldEntriesOfTheAuditLogGo(t *testing.T) {
 		t.Errorf("the owner removed entries: %v", err)
 	}
 	for days, good := range map[int]bool{0: true, 30: true, 400: true, 29: false, -1: false, schema.MaxKeepDays + 1: false} {
-		err := tenants.CheckAuditRetention(days)
+		err := auditlog.CheckAuditRetention(days)
 		var wrong *schema.FieldError
 		if named := errors.As(err, &wrong) && wrong.Field == "SLUICE_KEEP_AUDIT"; named == good {
 			t.Errorf("%d days: %v", days, err)

@@ -55,7 +55,7 @@ func TestTenants(t *testing.T) {
 		t.Fatal(list, next, err)
 	}
 	// What the operator did is in the log of the tenant it was done to.
-	entries, _, err := f.Audit(ctx, schema.Principal{Tenant: made.ID}, schema.PageQuery{})
+	entries, _, err := f.Audit(ctx, schema.Principal{Tenant: made.ID}, schema.AuditQuery{})
 	if err != nil || len(entries) != 3 || entries[0].Action != "tenant.quotas" || entries[0].Actor != "key:"+f.a.Key.String() {
 		t.Errorf("%+v, %v", entries, err)
 	}
@@ -72,7 +72,7 @@ func TestAuditPages(t *testing.T) {
 	last := schema.AuditEntry{}
 	q := schema.PageQuery{Limit: 2}
 	for {
-		list, next, err := f.Audit(t.Context(), f.a, q)
+		list, next, err := f.Audit(t.Context(), f.a, schema.AuditQuery{PageQuery: q})
 		if err != nil {
 			t.Fatal(err)
 		}

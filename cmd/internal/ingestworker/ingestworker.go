@@ -25,10 +25,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/modelclient"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/auditlog"
 	"github.com/sluice-rag/sluice/internal/store/ledger"
 	"github.com/sluice-rag/sluice/internal/store/questions"
 	"github.com/sluice-rag/sluice/internal/store/stores"
-	"github.com/sluice-rag/sluice/internal/store/tenants"
 )
 
 // Grace is how long a worker that stops gives the work in hand.
@@ -86,7 +86,8 @@ func (s Settings) keepQuestions() questions.QuestionRetention {
 // New makes the worker. It is ready when it can take work; Stop lets the stages
 // that run finish, hands back the rest, and ends within Grace.
 func New(s Settings, d Deps) (lifecycle.Service, error) {
-	if err := errors.Join(s.keep().Check(), s.keepQuestions().Check(s.KeepLLMCalls), tenants.CheckAuditRetention(s.KeepAudit)); err != nil {
+	if err := errors.Join(s.keep().Check(), s.keepQuestions().Check(s.KeepLLMCalls),
+		auditlog.CheckAuditRetention(s.KeepAudit), auditlog.CheckReadsRetention(s.KeepAuditReads)); err != nil {
 		return nil, err
 	}
 	parsers, err := parsers(s)
@@ -154,7 +155,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 		curate.NewReconciler(kept, encoder, curations{d.Temporal}, kept,
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: cmp.Or(s.CurateAfter, curateAfter), Keep: s.CurateKeep}),
 		emptier(kept),
-		purger(kept, cmp.Or(s.PurgeEvery, purgeEvery), s.keep(), s.keepQuestions(), s.KeepAudit),
+		purger(kept, cmp.Or(s.PurgeEvery, purgeEvery), s.keep(), s.keepQuestions(), s.KeepAudit, s.KeepAuditReads),
 	}, nil
 }
 

@@ -61,18 +61,28 @@ func newPurged() metric.Int64Counter {
 
 // purger gives back the space of what was deleted or replaced, and of what the
 // ledger of language model calls no longer has to keep, then of questions and the audit log,
-// and puts right how much tenants are said to have. One of all leads.
-func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention, keepAudit int) lifecycle.Service {
+// whose next months it makes room for, and puts right how much tenants are said to have. One of
+// all leads.
+func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention,
+	keepAudit, keepReads int) lifecycle.Service {
 	return lifecycle.NewLed(lifecycle.Led{Name: "purger", Turns: s, Every: every, Round: func(fetch, _ context.Context) error {
+		if err := s.MakeAuditMonths(fetch); err != nil {
+			slog.ErrorContext(fetch, "cannot make room for the next months' reads in the audit log", "error", err)
+		}
 		for fetch.Err() == nil {
 			n, err := s.PurgeOnce(fetch, purgeRows)
 			forgotten, forgetting := s.ForgetCalls(fetch, keepCalls, forgetRows)
 			old, forgettingQuestions := s.ForgetQuestions(fetch, keepQuestions, forgetQuestions)
 			audited, forgettingAudit := s.ForgetAudit(fetch, keepAudit, forgetRows)
+			month, forgettingReads := s.ForgetReads(fetch, keepReads)
+			if month != "" {
+				slog.InfoContext(fetch, "forgot a month of reads in the audit log", "partition", month)
+				audited++
+			}
 			if old+audited > 0 {
 				slog.InfoContext(fetch, "forgot what is kept no longer", "questions_and_retrievals", old, "audit_entries", audited)
 			}
-			n, err = n+forgotten+old+audited, errors.Join(err, forgetting, forgettingQuestions, forgettingAudit)
+			n, err = n+forgotten+old+audited, errors.Join(err, forgetting, forgettingQuestions, forgettingAudit, forgettingReads)
 			purged.Add(fetch, int64(n))
 			if n == 0 || err != nil {
 				_, counting := s.RecountStored(fetch, recountAge, recountTenants)

@@ -1,0 +1,123 @@
+// Package auditlog keeps who changed and who read what: a chain of entries for each
+// tenant and kind. Changes are written by store.Audit in their own transactions,
+// and chained by the database when these commit; reads are appended in batches.
+package auditlog
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/audit"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// AuditStore keeps the audit log.
+type AuditStore struct{ db *store.Store }
+
+// New returns that of a database.
+func New(db *store.Store) *AuditStore { return &AuditStore{db} }
+
+// stored is an entry with its place in its chain.
+type stored struct {
+	number  int64
+	hash    []byte
+	written time.Time // of a read
+	removed bool      // of a change: retention removed it
+	change  *schema.AuditChange
+	read    *schema.AuditRead
+}
+
+// link is what a walk needs of an entry.
+func (e stored) link(tenant uuid.UUID) audit.Link {
+	l := audit.Link{Number: e.number, Hash: e.hash, Removed: e.removed}
+	switch {
+	case e.read != nil:
+		l.Fields = audit.ReadFields(tenant, e.number, e.written, *e.read)
+	case e.change != nil:
+		l.Fields = audit.ChangeFields(tenant, e.number, *e.change)
+	}
+	return l
+}
+
+func (e stored) line(chain schema.AuditChain, tenant uuid.UUID) schema.AuditLine {
+	l := schema.AuditLine{Chain: chain, Tenant: tenant, Number: e.number, Hash: hex.EncodeToString(e.hash), Change: e.change, Read: e.read}
+	if e.read != nil {
+		l.Written = &e.written
+	}
+	return l
+}
+
+// numberOf reads a cursor that is an entry's number; none is 0.
+func numberOf(cursor string) (int64, error) {
+	if cursor == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(cursor, 10, 64)
+	if err != nil || n < 0 {
+		return 0, schema.Invalid("cursor", "is not one that a page before gave")
+	}
+	return n, nil
+}
+
+// pageLimit is how many entries a page has, as store.PageOf says.
+func pageLimit(q schema.PageQuery) (int, error) {
+	pg, err := store.PageOf(schema.PageQuery{Limit: q.Limit})
+	return pg.Limit, err
+}
+
+// zeroIsNull is a time as a parameter that may be absent.
+func zeroIsNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// nilIsNull is an id as a parameter that may be absent.
+func nilIsNull(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}
+
+// AuditLines returns up to limit entries of a chain of tenant after one, in the
+// chain's order, for an export.
+func (s *AuditStore) AuditLines(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain, after int64, limit int) ([]schema.AuditLine, error) {
+	var out []schema.AuditLine
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		entries, err := entriesAfter(ctx, tx, tenant, chain, after, limit)
+		out = make([]schema.AuditLine, 0, len(entries))
+		for _, e := range entries {
+			if !e.removed {
+				out = append(out, e.line(chain, tenant))
+			}
+		}
+		return err
+	})
+	return out, store.Wrap(err, "export the audit log")
+}
+
+// entriesAfter reads a chain from an entry on.
+func entriesAfter(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, chain schema.AuditChain, after int64, limit int) ([]stored, error) {
+	sql, scan := changesAfterSQL, scanChange
+	if chain == schema.AuditReads {
+		sql, scan = readsAfterSQL, scanRead
+	}
+	rows, err := tx.Query(ctx, sql, tenant, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := pgx.CollectRows(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("read the chain of %s: %w", chain, err)
+	}
+	return entries, nil
+}

@@ -1,0 +1,83 @@
+package auditlog
+
+// This file verifies a chain as the database has it.
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"math"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/audit"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	changesChainSQL = `SELECT number, hash, kept_after, kept_hash FROM audit_chains WHERE tenant_id = $1`
+	readsChainSQL   = `SELECT number, hash, kept_after, kept_hash FROM audit_read_chains WHERE tenant_id = $1`
+	// An entry and its place are committed together.
+	looseChangesSQL = `
+SELECT a.id FROM audit a
+WHERE a.tenant_id = $1 AND NOT EXISTS (SELECT FROM audit_links l WHERE l.tenant_id = $1 AND l.entry_id = a.id) ORDER BY a.id LIMIT 1`
+)
+
+// walked is how many entries are read at a time.
+const walked = 2000
+
+// VerifyAudit walks one of tenant's chains, as it is now, and tells the first place where
+// it is not whole.
+func (s *AuditStore) VerifyAudit(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain) (schema.AuditVerdict, error) {
+	var out schema.AuditVerdict
+	err := s.db.In(store.Batch).ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, err = verify(ctx, tx, tenant, chain)
+		return err
+	})
+	return out, store.Wrap(err, "verify the chain of %s", chain)
+}
+
+func verify(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, chain schema.AuditChain) (schema.AuditVerdict, error) {
+	out := schema.AuditVerdict{Chain: chain}
+	sql := changesChainSQL
+	if chain == schema.AuditReads {
+		sql = readsChainSQL
+	}
+	var end, kept []byte
+	if err := tx.QueryRow(ctx, sql, tenant).Scan(&out.Number, &end, &out.KeptAfter, &kept); err != nil && !store.IsNoRows(err) {
+		return out, fmt.Errorf("read the ends of the chain: %w", err)
+	}
+	out.Hash = hex.EncodeToString(end)
+	walk := audit.Begin(out.KeptAfter, kept)
+	for after := int64(math.MinInt64); out.Break == nil; {
+		entries, err := entriesAfter(ctx, tx, tenant, chain, after, walked)
+		if err != nil {
+			return out, err
+		}
+		for _, e := range entries {
+			if out.Break = walk.Next(e.link(tenant)); out.Break != nil {
+				break
+			}
+		}
+		if len(entries) < walked {
+			break
+		}
+		after = entries[len(entries)-1].number
+	}
+	if out.Break == nil {
+		out.Break = walk.End(out.Number, end)
+	}
+	out.Entries, out.Removed = walk.Counts()
+	if out.Break != nil || chain == schema.AuditReads {
+		return out, nil
+	}
+	var loose uuid.UUID
+	err := tx.QueryRow(ctx, looseChangesSQL, tenant).Scan(&loose)
+	if store.IsNoRows(err) {
+		return out, nil
+	}
+	out.Break = &schema.AuditBreak{Problem: fmt.Sprintf("the entry %s was inserted: it has no place in the chain", loose)}
+	return out, err
+}

@@ -1,0 +1,19 @@
+-- Entries from before the chains are put at their ends. Changes of a tenant wait with their commit until this one commits.
+
+-- +goose Up
+-- +goose StatementBegin
+DO $$
+DECLARE
+    entry audit;
+BEGIN
+    FOR entry IN SELECT * FROM audit a WHERE NOT EXISTS (SELECT FROM audit_links l WHERE l.tenant_id = a.tenant_id AND l.entry_id = a.id)
+        ORDER BY a.tenant_id, a.id
+    LOOP
+        PERFORM sluice_audit_chain(entry);
+    END LOOP;
+END
+$$;
+-- +goose StatementEnd
+
+-- +goose Down
+SELECT 1;
