@@ -106,7 +106,7 @@ func (s *server) routeQuestions() {
 			if err != nil {
 				return nil, err
 			}
-			for _, c := range slices.Concat(found.Candidates, found.Context) {
+			for _, c := range found.Candidates {
 				noted(ctx).showed(c.Document)
 			}
 			out := api.SearchResult{Query: q.Told(), Standalone: standalone(q), Plan: found.Plan, PlanNote: found.PlanNote, Passages: some(found.Candidates), Context: some(found.Context),

@@ -22,9 +22,9 @@ import (
 
 // recorded are the operations that read something worth a note, or change who may.
 var recorded = []string{
-	"search", "ask", "start-job", "get-job", "follow-job", "get-question", "list-questions", "list-jobs", "get-receipt",
+	"search", "ask", "create-chat-completion", "start-job", "get-job", "follow-job", "get-question", "list-questions", "list-jobs", "get-receipt",
 	"list-documents", "get-document", "list-sections", "get-place", "get-content",
-	"begin-session", "end-session", "create-key", "rotate-key", "revoke-key", "change-document",
+	"begin-session", "end-session", "complete-oidc", "end-person-session", "create-key", "rotate-key", "revoke-key", "change-document",
 	"list-audit", "list-audit-reads", "export-audit", "verify-audit",
 }
 
@@ -46,7 +46,9 @@ type (
 )
 
 // Via says in the audit log of reads what requests under a context came through.
-func Via(ctx context.Context, what string) context.Context { return context.WithValue(ctx, viaKey{}, what) }
+func Via(ctx context.Context, what string) context.Context {
+	return context.WithValue(ctx, viaKey{}, what)
+}
 
 // noted returns what is noted of the request; what nobody notes is noted nowhere.
 func noted(ctx context.Context) *record {
@@ -103,7 +105,7 @@ func (s *server) audited(ctx huma.Context, next func(huma.Context)) {
 		next(ctx)
 		return
 	}
-	r, _ := humago.Unwrap(ctx)
+	r, w := humago.Unwrap(ctx)
 	note := &record{tenant: schema.Nobody, AuditRead: schema.AuditRead{ID: schema.NewID(), At: time.Now().Truncate(time.Microsecond),
 		Action: ctx.Operation().OperationID, Address: clean(s.clientAddress(r)), Agent: clean(r.UserAgent())}}
 	if span := trace.SpanContextFromContext(ctx.Context()); span.HasTraceID() {
@@ -111,9 +113,9 @@ func (s *server) audited(ctx huma.Context, next func(huma.Context)) {
 	}
 	note.Via, _ = ctx.Context().Value(viaKey{}).(string)
 	next(huma.WithValue(ctx, recordKey{}, note))
-	note.Status = ctx.Status()
-	if note.Status == 0 {
-		note.Status = http.StatusOK
+	note.Status = http.StatusOK
+	if sent, ok := w.(*statusWriter); ok && sent.status != 0 {
+		note.Status = sent.status
 	}
 	refused := note.Status == http.StatusUnauthorized || note.Status == http.StatusForbidden || note.Status == http.StatusNotFound
 	if !refused && !slices.Contains(recorded, note.Action) {

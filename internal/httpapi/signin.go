@@ -92,7 +92,7 @@ func (s *server) routeSignIns() {
 		return &huma.StreamResponse{Body: func(ctx huma.Context) {
 			r, w := humago.Unwrap(ctx)
 			w.Header().Set("Cache-Control", "no-store")
-			handle(w, r)
+			handle(w, r.WithContext(ctx.Context()))
 		}}
 	}
 	errs := []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusBadGateway, http.StatusServiceUnavailable}
@@ -148,6 +148,9 @@ func (s *server) completeSignIn(w http.ResponseWriter, r *http.Request) {
 	if len(done.Tenants) > 0 {
 		s.chooseTenant(w, r, done)
 		return
+	}
+	if p, err := s.Authenticator.Authenticate(r.Context(), done.Secret); err == nil {
+		noted(r.Context()).by(p)
 	}
 	c := cookie(r, s.Sessions.SealUntil(done.Secret, done.Session.ExpiresAt), int(time.Until(done.Session.ExpiresAt)/time.Second))
 	http.SetCookie(w, &c)

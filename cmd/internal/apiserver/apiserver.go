@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -21,6 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/cmd/internal/mcpserver"
 	"github.com/sluice-rag/sluice/cmd/internal/queryworker"
 	"github.com/sluice-rag/sluice/docs"
+	"github.com/sluice-rag/sluice/internal/audit"
 	"github.com/sluice-rag/sluice/internal/auth"
 	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/internal/config"
@@ -104,6 +106,10 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	proxies, err := trustedProxies(c.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", c.Listen)
 	if err != nil {
@@ -123,6 +129,11 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	workers := bus.NewWorkers(d.NATS)
 	asked := questionAPI{QuestionStore: kept.QuestionStore, nats: d.NATS, workers: workers, signer: d.Signer, plans: named, waiting: waiting}
 	people := peopleAPI{keys, lookups}
+	recorder := audit.NewRecorder(kept.AuditStore)
+	record := recorder.Record
+	if c.AuditReads == auditOff {
+		record = nil
+	}
 	handler := httpapi.New(httpapi.Options{
 		Standalone:    conversation.Standalone,
 		Version:       d.Version,
@@ -147,6 +158,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		Judge:         judgeAPI{asked},
 		Ratings:       kept,
 		Tenants:       tenantAPI{TenantStore: kept.TenantStore, LedgerStore: kept.LedgerStore, auth: keys, lookups: lookups},
+		Audit:         kept.AuditStore,
+		Record:        record,
 		Operations:    running,
 		Events:        running,
 		Idempotency:   d.Store,
@@ -165,11 +178,12 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		},
 		Lacking:        func(ctx context.Context) string { return lacking(ctx, d.Store) },
 		PeopleSessions: people,
+		TrustedProxies: proxies,
 	})
 	handler = web.Mount(mcpserver.Mount(pages.Mount(handler), d.Version))
 	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) {
-		return s.serve(ctx, handler, []hearing{lookups.listen, workers.Listen}, stopping, cutShort)
+		return s.serve(ctx, handler, recorder, []hearing{lookups.listen, workers.Listen}, stopping, cutShort)
 	})
 	return s, nil
 }
@@ -208,6 +222,22 @@ func certificate(c config.HTTP) (*httpserver.Certificate, error) {
 	return read, nil
 }
 
+// auditOff is the setting by which nobody's reads are recorded.
+const auditOff = "off"
+
+// trustedProxies reads ranges of addresses.
+func trustedProxies(ranges []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, text := range ranges {
+		p, err := netip.ParsePrefix(strings.TrimSpace(text))
+		if err != nil {
+			return nil, schema.Invalid("trusted-proxies", "%q: needs to be a range of addresses, as 10.1.0.0/16", text)
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
+}
+
 // checkTraceURL reports a template that leads nowhere.
 func checkTraceURL(template string) error {
 	if template == "" {
@@ -241,7 +271,7 @@ func (s *Server) Close() { _ = s.listener.Close() }
 // hearing hears what other processes tell until stop is called.
 type hearing func() (stop func(), err error)
 
-func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []hearing, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
+func (s *Server) serve(ctx context.Context, handler http.Handler, recorder *audit.Recorder, listeners []hearing, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
 	var unheard []func()
 	hearNoMore := func() {
 		for _, stop := range unheard {
@@ -265,6 +295,12 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []he
 	}
 	server.BaseContext = func(net.Listener) context.Context { return base }
 	server.RegisterOnShutdown(sync.OnceFunc(func() { close(stopping) }))
+	recording, recordNoMore := context.WithCancel(base)
+	recorded := make(chan struct{})
+	go func() {
+		defer close(recorded)
+		recorder.Run(recording)
+	}()
 	done := make(chan struct{})
 	var failure error
 	go func() {
@@ -284,6 +320,11 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, listeners []he
 			err = errors.Join(err, server.Close())
 		}
 		<-done
+		recordNoMore()
+		<-recorded
+		if failed := recorder.Flush(ctx); failed != nil {
+			slog.ErrorContext(ctx, "the last reads are not in the audit log", "error", failed)
+		}
 		hearNoMore()
 		return err
 	}}, nil

@@ -37,8 +37,8 @@ func Mount(handler http.Handler, version string) http.Handler {
 	mux.Handle("/", handler)
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
 		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		local := inProcess{handler, http.Header{}}
-		for _, name := range []string{httpapi.PersonHeader, httpapi.GroupsHeader} {
+		local := inProcess{handler, http.Header{}, r.RemoteAddr}
+		for _, name := range []string{httpapi.PersonHeader, httpapi.GroupsHeader, "User-Agent", "X-Forwarded-For"} {
 			if values := r.Header.Values(name); len(values) > 0 {
 				local.header[name] = values
 			}
@@ -70,19 +70,20 @@ func refuse(w http.ResponseWriter, err error) {
 	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
 }
 
-// inProcess sends requests to a handler, with more headers.
+// inProcess sends requests to a handler, with more headers, as from an address.
 type inProcess struct {
 	handler http.Handler
 	header  http.Header
+	from    string
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := &recorded{header: http.Header{}, status: http.StatusOK}
-	r = r.Clone(r.Context())
+	r = r.Clone(httpapi.Via(r.Context(), "mcp"))
 	maps.Copy(r.Header, t.header)
 	r.RequestURI = r.URL.RequestURI()
-	r.RemoteAddr = "in process"
+	r.RemoteAddr = t.from
 	if r.Body == nil {
 		r.Body = http.NoBody
 	}

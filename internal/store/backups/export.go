@@ -66,7 +66,7 @@ type space struct {
 
 const (
 	// Not what is only of the installation that it is in: what is queued or in work, which the other one queues anew, what
-	// is kept for a while, who is signed in, deliveries that were made or are about to be, and which vectors have a
+	// is kept for a while, who is signed in, who read what there, deliveries that were made or are about to be, and which vectors have a
 	// partition, which curation makes again.
 	exportedSQL = `
 SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)
@@ -74,7 +74,7 @@ FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND N
 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
   AND (c.relname = 'tenants' OR EXISTS (SELECT FROM pg_attribute t WHERE t.attrelid = c.oid AND t.attname = 'tenant_id' AND NOT t.attisdropped))
   AND c.relname <> ALL ('{outbox, leases, artifacts, idempotency, llm_cache, llm_cache_versions, llm_reservations, llm_leases, loose_objects,
-    sessions, webhook_deliveries, vector_shards}')
+    sessions, webhook_deliveries, vector_shards, audit_read_chains, audit_reads}')
 GROUP BY c.relname ORDER BY c.relname <> 'tenants', c.relname`
 	findTenantSQL = `SELECT id, name FROM public.tenants WHERE name = $1 OR id::text = $1`
 	spacesSQL     = `SELECT id, name, dimension FROM public.spaces ORDER BY id`
