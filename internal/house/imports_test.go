@@ -67,6 +67,7 @@ var house = map[string]kind{
 
 	"internal/durable/heartbeat": activity,
 
+	"internal/audit":         capability,
 	"internal/backup":        capability,
 	"internal/question/...":  capability,
 	"internal/curate/...":    capability,

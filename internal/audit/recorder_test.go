@@ -1,0 +1,75 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// chains keeps what is appended, in memory: the real writer is tested in internal/store.
+type chains struct {
+	reads map[uuid.UUID][]schema.AuditRead
+	err   error
+}
+
+func (c *chains) AppendReads(_ context.Context, tenant uuid.UUID, reads []schema.AuditRead) error {
+	if c.err == nil {
+		c.reads[tenant] = append(c.reads[tenant], reads...)
+	}
+	return c.err
+}
+
+func TestReadsWaitWhileTheyCannotBeWritten(t *testing.T) {
+	c := &chains{map[uuid.UUID][]schema.AuditRead{}, schema.ErrUnavailable}
+	r, tenant := NewRecorder(c), uuid.New()
+	for i := range recordFull + 2 {
+		r.Record(tenant, schema.AuditRead{Query: fmt.Sprint(i)})
+	}
+	if err := r.Flush(t.Context()); err == nil {
+		t.Error("no error, though nothing was written")
+	}
+	r.Record(tenant, schema.AuditRead{Query: "last"})
+	c.err = nil
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := c.reads[tenant]
+	if len(got) != recordFull+3 || got[0].Query != "0" || got[recordFull+2].Query != "last" {
+		t.Errorf("%d reads", len(got))
+	}
+}
+
+func TestFloodsOfWrongKeysAreCounted(t *testing.T) {
+	c := &chains{reads: map[uuid.UUID][]schema.AuditRead{}}
+	r := NewRecorder(c)
+	for range unknownMost + 7 {
+		r.Record(schema.Nobody, schema.AuditRead{Action: "search", Status: 401})
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := c.reads[schema.Nobody]
+	if len(got) != unknownMost+1 || got[unknownMost].Action != ActionLost || got[unknownMost].Query != "7 reads were not recorded" {
+		t.Errorf("%d reads, the last %+v", len(got), got[len(got)-1])
+	}
+}
+
+func TestWhatIsLostIsTold(t *testing.T) {
+	c := &chains{reads: map[uuid.UUID][]schema.AuditRead{}}
+	r, tenant := NewRecorder(c), uuid.New()
+	n := recordBytes/entryBytes + 5
+	for range n {
+		r.Record(tenant, schema.AuditRead{Action: "search"})
+	}
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := c.reads[tenant]
+	if len(got) != n-5+1 || got[n-5].Query != "5 reads were not recorded" {
+		t.Errorf("%d reads, the last %+v", len(got), got[len(got)-1])
+	}
+}
