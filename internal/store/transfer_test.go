@@ -86,7 +86,7 @@ func TestTenantsMove(t *testing.T) {
 	f.upload(t, f.b, f.foreign, text("b.txt", "of b"))
 	execAs(t, f.fixture, f.a, `INSERT INTO spaces (name, dimension) VALUES ('test', 256)`)
 	for _, tb := range tenantTables(t, f.owner) {
-		if tb.name == "tenants" {
+		if tb.name == "tenants" || slices.Contains(madeByTriggers, tb.name) {
 			continue
 		}
 		if err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
