@@ -93,6 +93,11 @@ export interface components {
             state: string;
             trace?: string;
         };
+        AuditBreak: {
+            /** Format: int64 */
+            number: number;
+            problem: string;
+        };
         AuditEntry: {
             action: string;
             actor: string;
@@ -103,6 +108,38 @@ export interface components {
             };
             id: string;
             target: string;
+        };
+        AuditRead: {
+            action: string;
+            address?: string;
+            /** Format: date-time */
+            at: string;
+            collection?: string;
+            documents?: string[] | null;
+            id: string;
+            key_id?: string;
+            key_name?: string;
+            person?: string;
+            query?: string;
+            /** Format: int64 */
+            status: number;
+            target?: string;
+            trace_id?: string;
+            user_agent?: string;
+            via?: string;
+        };
+        AuditVerdict: {
+            break?: components["schemas"]["AuditBreak"];
+            chain: string;
+            /** Format: int64 */
+            entries: number;
+            hash: string;
+            /** Format: int64 */
+            kept_after: number;
+            /** Format: int64 */
+            number: number;
+            /** Format: int64 */
+            removed: number;
         };
         Box: {
             /** Format: double */
@@ -1419,6 +1456,11 @@ export interface components {
             /** @description Cursor of the next page; absent on the last one. */
             next?: string;
         };
+        PageAuditRead: {
+            items: components["schemas"]["AuditRead"][] | null;
+            /** @description Cursor of the next page; absent on the last one. */
+            next?: string;
+        };
         PageChoiceQuestion: {
             items: components["schemas"]["ChoiceQuestion"][] | null;
             /** @description Cursor of the next page; absent on the last one. */
@@ -2617,7 +2659,10 @@ export type Answer = components['schemas']['Answer'];
 export type AnswerToJudge = components['schemas']['AnswerToJudge'];
 export type AppliedPlan = components['schemas']['AppliedPlan'];
 export type AskedQuestion = components['schemas']['AskedQuestion'];
+export type AuditBreak = components['schemas']['AuditBreak'];
 export type AuditEntry = components['schemas']['AuditEntry'];
+export type AuditRead = components['schemas']['AuditRead'];
+export type AuditVerdict = components['schemas']['AuditVerdict'];
 export type Box = components['schemas']['Box'];
 export type Calibration = components['schemas']['Calibration'];
 export type CalibrationBin = components['schemas']['CalibrationBin'];
@@ -2709,6 +2754,7 @@ export type OutboxState = components['schemas']['OutboxState'];
 export type OwnUsage = components['schemas']['OwnUsage'];
 export type PageAskedQuestion = components['schemas']['PageAskedQuestion'];
 export type PageAuditEntry = components['schemas']['PageAuditEntry'];
+export type PageAuditRead = components['schemas']['PageAuditRead'];
 export type PageChoiceQuestion = components['schemas']['PageChoiceQuestion'];
 export type PageCollection = components['schemas']['PageCollection'];
 export type PageDocument = components['schemas']['PageDocument'];
