@@ -60,6 +60,7 @@ type commands struct {
 	Tenants     tenantsCommand     `cmd:"" help:"List and create tenants."`
 	Keys        keysCommand        `cmd:"" help:"List, create and revoke API keys."`
 	Sessions    sessionsCommand    `cmd:"" help:"List and end sessions of people who signed in at a provider."`
+	Audit       auditCommand       `cmd:"" help:"List, export and verify the audit log: who read and who changed what."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 

@@ -105,7 +105,11 @@ func (r *Recorder) lose(tenant uuid.UUID, n int) {
 }
 
 func sizeOf(read schema.AuditRead) int {
-	return entryBytes + len(read.Query) + len(uuid.UUID{})*len(read.Documents)
+	size := entryBytes + len(uuid.UUID{})*len(read.Documents)
+	for _, text := range [...]string{read.Query, read.KeyName, read.Person, read.Address, read.Agent, read.Collection, read.Target} {
+		size += len(text)
+	}
+	return size
 }
 
 // Run writes what comes until ctx ends.

@@ -91,16 +91,21 @@ func nilIsNull(id uuid.UUID) *uuid.UUID {
 // AuditLines returns up to limit entries of a chain of tenant after one, in the
 // chain's order, for an export.
 func (s *AuditStore) AuditLines(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain, after int64, limit int) ([]schema.AuditLine, error) {
-	var out []schema.AuditLine
+	out := []schema.AuditLine{}
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		entries, err := entriesAfter(ctx, tx, tenant, chain, after, limit)
-		out = make([]schema.AuditLine, 0, len(entries))
-		for _, e := range entries {
-			if !e.removed {
-				out = append(out, e.line(chain, tenant))
+		for len(out) == 0 { // retention may have removed a whole page
+			entries, err := entriesAfter(ctx, tx, tenant, chain, after, limit)
+			if err != nil || len(entries) == 0 {
+				return err
 			}
+			for _, e := range entries {
+				if !e.removed {
+					out = append(out, e.line(chain, tenant))
+				}
+			}
+			after = entries[len(entries)-1].number
 		}
-		return err
+		return nil
 	})
 	return out, store.Wrap(err, "export the audit log")
 }
