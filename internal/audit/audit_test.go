@@ -13,18 +13,18 @@ import (
 )
 
 // chain is a chain of n reads.
-func chain(n int) []Link {
-	var out []Link
+func chain(n int) []ChainLink {
+	var out []ChainLink
 	var previous []byte
 	for i := range n {
 		fields := ReadFields(uuid.Nil, int64(i+1), time.UnixMicro(5), schema.AuditRead{Action: "search", Query: fmt.Sprint("question ", i)})
 		previous = Hash(previous, fields)
-		out = append(out, Link{Number: int64(i + 1), Hash: previous, Fields: fields})
+		out = append(out, ChainLink{Number: int64(i + 1), Hash: previous, Fields: fields})
 	}
 	return out
 }
 
-func verify(after int64, hash []byte, links, whole []Link) *schema.AuditBreak {
+func verify(after int64, hash []byte, links, whole []ChainLink) *schema.AuditBreak {
 	w := Begin(after, hash)
 	for _, l := range links {
 		if b := w.Next(l); b != nil {
@@ -44,35 +44,35 @@ func TestEveryTamperingIsFound(t *testing.T) {
 		t.Fatalf("the rest after retention: %+v", b)
 	}
 	for name, c := range map[string]struct {
-		tamper func([]Link) []Link
+		tamper func([]ChainLink) []ChainLink
 		number int64
 		says   string
 	}{
-		"changed": {func(l []Link) []Link { l[2].Fields = slices.Clone(l[2].Fields); l[2].Fields[17] = "other"; return l }, 3, "changed"},
-		"changed with hash": {func(l []Link) []Link {
+		"changed": {func(l []ChainLink) []ChainLink { l[2].Fields = slices.Clone(l[2].Fields); l[2].Fields[17] = "other"; return l }, 3, "changed"},
+		"changed with hash": {func(l []ChainLink) []ChainLink {
 			l[2].Fields = slices.Clone(l[2].Fields)
 			l[2].Fields[17] = "other"
 			l[2].Hash = Hash(l[1].Hash, l[2].Fields)
 			return l
 		}, 4, "changed"},
-		"last changed, hash": {func(l []Link) []Link {
+		"last changed, hash": {func(l []ChainLink) []ChainLink {
 			l[5].Fields = slices.Clone(l[5].Fields)
 			l[5].Fields[17] = "other"
 			l[5].Hash = Hash(l[4].Hash, l[5].Fields)
 			return l
 		}, 6, "end"},
-		"removed":          {func(l []Link) []Link { return slices.Delete(l, 2, 3) }, 3, "missing"},
-		"content removed":  {func(l []Link) []Link { l[2].Fields = nil; return l }, 3, "not retention"},
-		"first removed":    {func(l []Link) []Link { return l[1:] }, 1, "missing"},
-		"last removed":     {func(l []Link) []Link { return l[:5] }, 6, "missing"},
-		"all removed":      {func([]Link) []Link { return nil }, 1, "missing"},
-		"reordered":        {func(l []Link) []Link { l[2].Fields, l[3].Fields = l[3].Fields, l[2].Fields; return l }, 3, "changed"},
-		"reordered wholly": {func(l []Link) []Link { l[2], l[3] = l[3], l[2]; l[2].Number, l[3].Number = 3, 4; return l }, 3, "changed"},
-		"inserted":         {func(l []Link) []Link { return slices.Insert(l, 3, l[2]) }, 3, "inserted"},
-		"inserted at end": {func(l []Link) []Link {
-			return append(l, Link{Number: 7, Fields: l[0].Fields, Hash: Hash(l[5].Hash, l[0].Fields)})
+		"removed":          {func(l []ChainLink) []ChainLink { return slices.Delete(l, 2, 3) }, 3, "missing"},
+		"content removed":  {func(l []ChainLink) []ChainLink { l[2].Fields = nil; return l }, 3, "not retention"},
+		"first removed":    {func(l []ChainLink) []ChainLink { return l[1:] }, 1, "missing"},
+		"last removed":     {func(l []ChainLink) []ChainLink { return l[:5] }, 6, "missing"},
+		"all removed":      {func([]ChainLink) []ChainLink { return nil }, 1, "missing"},
+		"reordered":        {func(l []ChainLink) []ChainLink { l[2].Fields, l[3].Fields = l[3].Fields, l[2].Fields; return l }, 3, "changed"},
+		"reordered wholly": {func(l []ChainLink) []ChainLink { l[2], l[3] = l[3], l[2]; l[2].Number, l[3].Number = 3, 4; return l }, 3, "changed"},
+		"inserted":         {func(l []ChainLink) []ChainLink { return slices.Insert(l, 3, l[2]) }, 3, "inserted"},
+		"inserted at end": {func(l []ChainLink) []ChainLink {
+			return append(l, ChainLink{Number: 7, Fields: l[0].Fields, Hash: Hash(l[5].Hash, l[0].Fields)})
 		}, 7, "inserted"},
-		"said to be removed": {func(l []Link) []Link { l[2].Removed = true; return l }, 3, "though"},
+		"said to be removed": {func(l []ChainLink) []ChainLink { l[2].Removed = true; return l }, 3, "though"},
 	} {
 		b := verify(0, nil, c.tamper(slices.Clone(whole)), whole)
 		if b == nil || b.Number != c.number || !strings.Contains(b.Problem, c.says) {

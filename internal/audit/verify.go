@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Link is an entry's place in its chain.
-type Link struct {
+// ChainLink is an entry's place in its chain.
+type ChainLink struct {
 	Number int64
 	Hash   []byte
 	// Fields are what is hashed of the entry; nil: it is not there.
@@ -32,7 +32,7 @@ func Begin(after int64, hash []byte) *Walk { return &Walk{number: after, hash: h
 
 // Next takes the next link, in the order of numbers, and says what is wrong with it;
 // nil: nothing.
-func (w *Walk) Next(l Link) *schema.AuditBreak {
+func (w *Walk) Next(l ChainLink) *schema.AuditBreak {
 	broken := func(number int64, format string, args ...any) *schema.AuditBreak {
 		return &schema.AuditBreak{Number: number, Problem: fmt.Sprintf(format, args...)}
 	}

@@ -35,8 +35,8 @@ type stored struct {
 }
 
 // link is what a walk needs of an entry.
-func (e stored) link(tenant uuid.UUID) audit.Link {
-	l := audit.Link{Number: e.number, Hash: e.hash, Removed: e.removed}
+func (e stored) link(tenant uuid.UUID) audit.ChainLink {
+	l := audit.ChainLink{Number: e.number, Hash: e.hash, Removed: e.removed}
 	switch {
 	case e.read != nil:
 		l.Fields = audit.ReadFields(tenant, e.number, e.written, *e.read)
