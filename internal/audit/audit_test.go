@@ -48,7 +48,11 @@ func TestEveryTamperingIsFound(t *testing.T) {
 		number int64
 		says   string
 	}{
-		"changed": {func(l []ChainLink) []ChainLink { l[2].Fields = slices.Clone(l[2].Fields); l[2].Fields[17] = "other"; return l }, 3, "changed"},
+		"changed": {func(l []ChainLink) []ChainLink {
+			l[2].Fields = slices.Clone(l[2].Fields)
+			l[2].Fields[17] = "other"
+			return l
+		}, 3, "changed"},
 		"changed with hash": {func(l []ChainLink) []ChainLink {
 			l[2].Fields = slices.Clone(l[2].Fields)
 			l[2].Fields[17] = "other"
