@@ -61,6 +61,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Tenants", func(t *testing.T) { testTenants(t, s) })
 	t.Run("Isolation", func(t *testing.T) { testIsolation(t, s) })
 	t.Run("Canary", func(t *testing.T) { testCanary(t, s) })
+	t.Run("Audit", func(t *testing.T) { testAudit(t, s) })
 	t.Run("SignIn", func(t *testing.T) { testSignIn(t, s) })
 	t.Run("Scopes", func(t *testing.T) { testScopes(t, s) })
 	t.Run("Idempotency", func(t *testing.T) { testIdempotency(t, s) })

@@ -28,8 +28,8 @@ const (
 	// recordTime is for how long one try to write may go on.
 	recordTime = 30 * time.Second
 	// unknownMost is how many requests with keys of nobody are recorded in unknownTime. Everybody
-	// can send them; more are counted alone.
-	unknownMost = 300
+	// can send them; more are counted, in one entry.
+	unknownMost = 60
 	unknownTime = time.Minute
 	// entryBytes is what an entry takes beside its texts.
 	entryBytes = 512
@@ -123,7 +123,7 @@ func (r *Recorder) Run(ctx context.Context) {
 		case <-ticker.C:
 		case <-r.full:
 		}
-		if err := r.Flush(ctx); err != nil && ctx.Err() == nil {
+		if err := r.flush(ctx, false); err != nil && ctx.Err() == nil {
 			slog.WarnContext(ctx, "cannot write to the audit log of reads; trying again", "error", err)
 			select {
 			case <-ctx.Done():
@@ -135,10 +135,17 @@ func (r *Recorder) Run(ctx context.Context) {
 }
 
 // Flush writes all that waits. What cannot be written for now waits on.
-func (r *Recorder) Flush(ctx context.Context) error {
+func (r *Recorder) Flush(ctx context.Context) error { return r.flush(ctx, true) }
+
+// flush leaves the count of requests with keys of nobody for the end of their time, unless it is to write all.
+func (r *Recorder) flush(ctx context.Context, all bool) error {
 	r.mu.Lock()
 	waiting, lost := r.waiting, r.lost
 	r.waiting, r.lost, r.number, r.bytes = map[uuid.UUID][]schema.AuditRead{}, map[uuid.UUID]int{}, 0, 0
+	if n := lost[schema.Nobody]; n > 0 && !all && r.now().Sub(r.since) < unknownTime {
+		delete(lost, schema.Nobody)
+		r.lost[schema.Nobody] = n
+	}
 	r.mu.Unlock()
 	for tenant, n := range lost {
 		waiting[tenant] = append(waiting[tenant], schema.AuditRead{ID: schema.NewID(), At: r.now().Truncate(time.Microsecond),

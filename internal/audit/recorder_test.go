@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -46,14 +47,25 @@ func TestReadsWaitWhileTheyCannotBeWritten(t *testing.T) {
 func TestFloodsOfWrongKeysAreCounted(t *testing.T) {
 	c := &chains{reads: map[uuid.UUID][]schema.AuditRead{}}
 	r := NewRecorder(c)
-	for range unknownMost + 7 {
-		r.Record(schema.Nobody, schema.AuditRead{Action: "search", Status: 401})
+	now := time.Now()
+	r.now = func() time.Time { return now }
+	for range 7 {
+		for range unknownMost/7 + 2 {
+			r.Record(schema.Nobody, schema.AuditRead{Action: "search", Status: 401})
+		}
+		if err := r.flush(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := r.Flush(t.Context()); err != nil {
+	if n := len(c.reads[schema.Nobody]); n != unknownMost {
+		t.Errorf("%d entries within their time, want %d", n, unknownMost)
+	}
+	now = now.Add(unknownTime)
+	if err := r.flush(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
 	got := c.reads[schema.Nobody]
-	if len(got) != unknownMost+1 || got[unknownMost].Action != ActionLost || got[unknownMost].Query != "7 reads were not recorded" {
+	if len(got) != unknownMost+1 || got[unknownMost].Action != ActionLost || got[unknownMost].Query != fmt.Sprintf("%d reads were not recorded", 7*(unknownMost/7+2)-unknownMost) {
 		t.Errorf("%d reads, the last %+v", len(got), got[len(got)-1])
 	}
 }

@@ -20,13 +20,21 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// recorded are the operations that read something worth a note, or change who may.
+// recorded are the operations that show text of documents, questions or answers, or the names of documents, and those that
+// change who may see them. A test demands that each of the API is here, or in its list of those that do neither.
 var recorded = []string{
-	"search", "ask", "create-chat-completion", "start-job", "get-job", "follow-job", "get-question", "list-questions", "list-jobs", "get-receipt",
+	"search", "ask", "create-chat-completion", "start-job", "get-job", "follow-job", "list-jobs", "cancel-job",
+	"get-question", "list-questions", "get-receipt", "list-ratings", "list-plan-choice-questions", "get-evaluation", "compare-evaluations",
 	"list-documents", "get-document", "list-sections", "get-place", "get-content",
-	"begin-session", "end-session", "complete-oidc", "end-person-session", "create-key", "rotate-key", "revoke-key", "change-document",
+	"preview-source", "list-source-items", "list-source-skipped",
+	"begin-session", "end-session", "complete-oidc", "end-person-session",
+	"create-key", "rotate-key", "revoke-key", "revoke-tenant-key", "create-tenant", "change-document", "create-source", "change-source", "delete-source",
+	"create-webhook", "rotate-webhook", "delete-webhook",
 	"list-audit", "list-audit-reads", "export-audit", "verify-audit",
 }
+
+// targets are the path parameters that say what an operation is about, the narrowest first.
+var targets = []string{"document", "question", "job", "key", "session", "delivery", "webhook", "evaluation", "source", "plan", "tenant"}
 
 // What is kept of texts that clients choose, in bytes. A question has its own limit.
 const (
@@ -124,7 +132,7 @@ func (s *server) audited(ctx huma.Context, next func(huma.Context)) {
 	if note.Collection == "" {
 		note.Collection = clean(r.PathValue("collection"))
 	}
-	for _, name := range []string{"document", "question", "job", "key", "webhook", "evaluation", "tenant"} {
+	for _, name := range targets {
 		if id := r.PathValue(name); id != "" {
 			note.Target = clean(id)
 			if _, err := uuid.Parse(id); err == nil && name == "document" && !refused {
