@@ -1,6 +1,9 @@
 -- Entries from before the chains are put at their ends. Changes of a tenant wait with their commit until this one commits.
 
 -- +goose Up
+ALTER TABLE audit_chains DISABLE TRIGGER append_only;
+ALTER TABLE audit_links DISABLE TRIGGER append_only;
+
 -- +goose StatementBegin
 DO $$
 DECLARE
@@ -14,6 +17,9 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+ALTER TABLE audit_chains ENABLE TRIGGER append_only;
+ALTER TABLE audit_links ENABLE TRIGGER append_only;
 
 -- +goose Down
 SELECT 1;
