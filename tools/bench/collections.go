@@ -189,7 +189,7 @@ func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, ran
 		}
 		loads = append(loads, docs)
 	}
-	if err := rest(ctx); err != nil {
+	if err := rest(ctx, statistics); err != nil {
 		return out, err
 	}
 	before, err := b.tell(ctx, db)
@@ -232,7 +232,7 @@ func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, ran
 	if err != nil {
 		return out, err
 	}
-	if err := rest(ctx); err != nil {
+	if err := rest(ctx, statistics); err != nil {
 		return out, err
 	}
 	after, err := b.tell(ctx, db)
@@ -250,8 +250,8 @@ func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, ran
 const uncurated = `SELECT count(*) FROM versions WHERE tenant_id = ANY ($1) AND state IN ('ready', 'superseded') AND NOT curated`
 
 // rest waits until what was done is over and counted.
-func rest(ctx context.Context) error {
-	timer := time.NewTimer(statistics)
+func rest(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

@@ -26,6 +26,7 @@ type commands struct {
 	Funnel      funnelCommand      `cmd:"" help:"Measure a funnel against flat retrieval among a million passages."`
 	Neighbour   neighbourCommand   `cmd:"" help:"Measure a tenant's searches beside a noisy one's."`
 	Callers     callersCommand     `cmd:"" help:"Measure searches of a tenant by how many callers it has."`
+	Audit       auditCommand       `cmd:"" help:"Measure what the audit of reads costs a search."`
 	Collections collectionsCommand `cmd:"" help:"Measure ingestion into many collections against one."`
 	Workers     workersCommand     `cmd:"" help:"Measure how much more four workers of a stage do than one, beside models that only wait."`
 	Models      modelsCommand      `cmd:"" help:"Measure the model server."`
