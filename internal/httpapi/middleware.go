@@ -65,6 +65,10 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, unproven(ctx.Context(), err))
 		return
 	}
+	if err := s.admit(p, time.Now()); err != nil {
+		s.refuse(ctx, err)
+		return
+	}
 	r, _ := humago.Unwrap(ctx)
 	acting, err := actingFor(r.Header, p)
 	if err == nil {

@@ -27,6 +27,8 @@ type Options struct {
 	// TenantOpen is how many searches and synchronous questions of one tenant are
 	// open at most; 0: 32.
 	TenantOpen int
+	// KeyRequests and TenantRequests are how many requests of one key, and of one tenant, are taken in a minute; 0: as many as come.
+	KeyRequests, TenantRequests int
 	// TenantStreams is how many streams of jobs and events of one tenant are open at
 	// most; 0: 250.
 	TenantStreams int
@@ -81,6 +83,8 @@ type server struct {
 	api  huma.API
 	open *admission // searches and questions
 	held *admission // streams of jobs, and of what happens
+
+	keyRate, tenantRate *rates
 
 	ended endedSessions
 
@@ -137,6 +141,7 @@ func newServer(o Options) (*server, *http.ServeMux) {
 	config.Security = []map[string][]string{{"key": {}}}
 	s := &server{Options: o, api: humago.New(mux, config), open: openOf(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
 		held: openOf(o.TenantStreams, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
+	s.keyRate, s.tenantRate = ratesOf(o.KeyRequests, "key"), ratesOf(o.TenantRequests, "tenant")
 	s.uploads, s.decoding = newUploads(), make(chan struct{}, decodersAtOnce)
 	s.api.UseMiddleware(s.audited, s.authenticate, s.upload, s.readFirst, s.idempotent)
 
@@ -211,7 +216,7 @@ func route[In, Out any](s *server, op huma.Operation, scope schema.Scope, handle
 		op.DefaultStatus = http.StatusOK
 	}
 	op.Errors = append(op.Errors, http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
-		http.StatusConflict, http.StatusUnprocessableEntity, http.StatusServiceUnavailable)
+		http.StatusConflict, http.StatusUnprocessableEntity, http.StatusTooManyRequests, http.StatusServiceUnavailable)
 	if op.Metadata == nil {
 		op.Metadata = map[string]any{}
 	}

@@ -106,6 +106,11 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	for name, perMinute := range map[string]int{"key-requests": c.KeyRequests, "tenant-requests": c.TenantRequests} {
+		if perMinute < 0 {
+			return nil, schema.Invalid(name, "%d: needs to be 0 or more requests a minute", perMinute)
+		}
+	}
 	proxies, err := trustedProxies(c.TrustedProxies)
 	if err != nil {
 		return nil, err
@@ -135,10 +140,11 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		record = nil
 	}
 	handler := httpapi.New(httpapi.Options{
-		Standalone:    conversation.Standalone,
-		Version:       d.Version,
-		AskTime:       c.AskTimeout,
-		TenantOpen:    c.TenantOpen,
+		Standalone:  conversation.Standalone,
+		Version:     d.Version,
+		AskTime:     c.AskTimeout,
+		TenantOpen:  c.TenantOpen,
+		KeyRequests: c.KeyRequests, TenantRequests: c.TenantRequests,
 		TenantStreams: d.TenantStreams,
 		Authenticator: keys,
 		Sessions:      sessions,
