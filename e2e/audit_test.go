@@ -16,6 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
+// auditFile is where a server with these data sends its audit log.
+func auditFile(data string) string { return filepath.Join(data, "audit.jsonl") }
+
 // testAudit has a key sign in, search, ask, open and download a document, and be refused another one; reads all of it back
 // from the audit log; and changes an entry in the database, as only its owner can.
 func testAudit(t *testing.T, operator *server) {
@@ -109,6 +112,19 @@ func testAudit(t *testing.T, operator *server) {
 	if first == 0 {
 		t.Fatalf("the export lacks the search: %s", data)
 	}
+
+	waittest.Until(t, func() string {
+		all, err := os.ReadFile(auditFile(operator.data))
+		if err != nil {
+			return err.Error()
+		}
+		for line := range bytes.Lines(data) {
+			if !bytes.Contains(all, line) {
+				return fmt.Sprintf("the file that the log is sent to lacks %s", line)
+			}
+		}
+		return ""
+	})
 
 	// Somebody who owns the database makes two entries say something else; the first one is named.
 	db := connect(t, operator.superuserURL(t))

@@ -36,7 +36,7 @@ func TestSluice(t *testing.T) {
 // testUp runs one `sluice up` for all tests that don't disturb each other: each has collections, or tenants, of its own.
 func testUp(t *testing.T, p programs) {
 	data := localtest.Dir(t)
-	s := p.up(t, data, append(signInSettings(t), "SLUICE_SOURCE_ROOTS="+sourceRoot(data))...)
+	s := p.up(t, data, append(signInSettings(t), "SLUICE_SOURCE_ROOTS="+sourceRoot(data), "SLUICE_SEND_AUDIT=file://"+auditFile(data))...)
 	t.Run("Examples", func(t *testing.T) { testExamples(t, s) })
 	t.Run("Tutorial", func(t *testing.T) { testTutorial(t, s) })
 	t.Run("Overview", func(t *testing.T) { testOverview(t, s) })

@@ -51,6 +51,21 @@ CREATE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_reads
 CREATE TRIGGER append_only BEFORE DELETE OR TRUNCATE ON audit_read_chains
     FOR EACH STATEMENT EXECUTE FUNCTION sluice_append_only();
 
+-- How far the chains were sent elsewhere. The system role sees where chains end, and sends nothing.
+CREATE TABLE audit_sent (
+    tenant_id   uuid NOT NULL,
+    chain       text NOT NULL CHECK (chain IN ('changes', 'reads')),
+    number      bigint NOT NULL,
+    PRIMARY KEY (tenant_id, chain)
+);
+SELECT sluice_protect('audit_sent');
+GRANT SELECT, INSERT, UPDATE (number) ON audit_sent TO sluice_app;
+GRANT SELECT ON audit_sent TO sluice_system;
+CREATE POLICY system ON audit_sent FOR SELECT TO sluice_system USING (true);
+GRANT SELECT (tenant_id, number) ON audit_chains, audit_read_chains TO sluice_system;
+CREATE POLICY system ON audit_chains FOR SELECT TO sluice_system USING (true);
+CREATE POLICY system ON audit_read_chains FOR SELECT TO sluice_system USING (true);
+
 -- Makes the partitions of this month and so many after it, as far as they are missing.
 -- +goose StatementBegin
 CREATE FUNCTION sluice_audit_months(ahead int) RETURNS int
@@ -111,4 +126,6 @@ GRANT EXECUTE ON FUNCTION sluice_drop_audit_month(int) TO sluice_system;
 
 -- +goose Down
 DROP FUNCTION sluice_drop_audit_month(int), sluice_audit_months(int);
-DROP TABLE audit_reads, audit_read_chains;
+DROP POLICY system ON audit_chains;
+REVOKE ALL (tenant_id, number) ON audit_chains FROM sluice_system;
+DROP TABLE audit_sent, audit_reads, audit_read_chains;

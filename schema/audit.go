@@ -109,3 +109,10 @@ type AuditBreak struct {
 	Number  int64  `json:"number"`
 	Problem string `json:"problem"`
 }
+
+// AuditBacklog is a chain with entries that were not sent yet: those after Sent.
+type AuditBacklog struct {
+	Tenant uuid.UUID
+	Chain  AuditChain
+	Sent   int64
+}

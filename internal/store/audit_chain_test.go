@@ -351,3 +351,38 @@ func TestReadsAreListedFilteredAndExported(t *testing.T) {
 		t.Errorf("%+v, %v", lines, err)
 	}
 }
+
+func TestHowFarTheLogWasSentIsKept(t *testing.T) {
+	f := setUp(t, store.Options{})
+	f.appendReads(t, f.a, readsOf("one", 3))
+	backlog := func() (out []schema.AuditBacklog) {
+		all, err := f.UnsentAudit(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range all {
+			if b.Tenant == f.a.Tenant {
+				out = append(out, b)
+			}
+		}
+		return out
+	}
+	sent := func(chain schema.AuditChain, number int64) {
+		if err := f.AuditSent(t.Context(), f.a.Tenant, chain, number); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := fmt.Sprint(backlog()); got != fmt.Sprint([]schema.AuditBacklog{{Tenant: f.a.Tenant, Chain: schema.AuditChanges}, {Tenant: f.a.Tenant, Chain: schema.AuditReads}}) {
+		t.Errorf("before anything is sent: %s", got)
+	}
+	sent(schema.AuditChanges, 1000)
+	sent(schema.AuditReads, 2)
+	sent(schema.AuditReads, 1) // by a process that leads no more
+	if got := fmt.Sprint(backlog()); got != fmt.Sprint([]schema.AuditBacklog{{Tenant: f.a.Tenant, Chain: schema.AuditReads, Sent: 2}}) {
+		t.Errorf("when two reads are sent: %s", got)
+	}
+	sent(schema.AuditReads, 3)
+	if got := backlog(); len(got) != 0 {
+		t.Errorf("when all is sent: %+v", got)
+	}
+}

@@ -35,6 +35,9 @@ var systemColumns = map[string]string{
 	"collection_changes": "", // triggers of what it changes write there
 	"artifacts":          "attempt created_at stage tenant_id version_id",
 	"audit":              "at id tenant_id",
+	"audit_chains":       "number tenant_id",
+	"audit_read_chains":  "number tenant_id",
+	"audit_sent":         "chain number tenant_id",
 	"collections":        "deleted_at encoder generation id tenant_id emptied_at",
 	"generations":        "collection_id created_at encoder finished_at number removed_at state tenant_id",
 	"goose_db_version":   "id is_applied tstamp version_id",
@@ -92,6 +95,7 @@ var fill = map[string]string{
 	"tenants.name":                 `'t' || replace(gen_random_uuid()::text, '-', '')`,
 	"collections.name":             `'c' || gen_random_uuid()::text`,
 	"api_keys.scopes":              `'{query}'`,
+	"audit_sent.chain":             `'reads'`,
 	"blobs.sha256":                 `sha256(gen_random_uuid()::text::bytea)`,
 	"loose_objects.sha256":         `sha256(gen_random_uuid()::text::bytea)`,
 	"versions.state":               `'ready'`,

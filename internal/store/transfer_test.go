@@ -26,7 +26,7 @@ import (
 // staysBehind are tables of which nothing is exported.
 var staysBehind = []string{
 	"outbox", "leases", "artifacts", "idempotency", "llm_cache", "llm_cache_versions", "llm_reservations", "llm_leases", "loose_objects",
-	"sessions", "webhook_deliveries", "vector_shards", "audit_read_chains", "audit_reads",
+	"sessions", "webhook_deliveries", "vector_shards", "audit_read_chains", "audit_reads", "audit_sent",
 }
 
 // digests are the hashes of a tenant's rows by table, without the columns that an import sets.

@@ -139,8 +139,12 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 	if err != nil {
 		return nil, err
 	}
+	sender, err := auditSender(kept, s.SendAudit)
+	if err != nil {
+		return nil, err
+	}
 	steps := curate.NewActivities(kept, encoder, curations{d.Temporal}, curate.Options{Keep: s.CurateKeep})
-	return []lifecycle.Service{
+	return append([]lifecycle.Service{
 		lifecycle.NewResource("streams", func(ctx context.Context) error { return retry(ctx, streams) }, nil),
 		ingest.NewPresence(func(ctx context.Context) (ingest.Session, error) { return d.Store.OpenSession(ctx, o.Holder) }),
 		changed,
@@ -156,7 +160,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 			curate.ReconcilerOptions{Every: s.IngestReconcile, Age: cmp.Or(s.CurateAfter, curateAfter), Keep: s.CurateKeep}),
 		emptier(kept),
 		purger(kept, cmp.Or(s.PurgeEvery, purgeEvery), s.keep(), s.keepQuestions(), s.KeepAudit, s.KeepAuditReads),
-	}, nil
+	}, sender...), nil
 }
 
 const (

@@ -74,7 +74,7 @@ FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND N
 WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND NOT c.relispartition
   AND (c.relname = 'tenants' OR EXISTS (SELECT FROM pg_attribute t WHERE t.attrelid = c.oid AND t.attname = 'tenant_id' AND NOT t.attisdropped))
   AND c.relname <> ALL ('{outbox, leases, artifacts, idempotency, llm_cache, llm_cache_versions, llm_reservations, llm_leases, loose_objects,
-    sessions, webhook_deliveries, vector_shards, audit_read_chains, audit_reads}')
+    sessions, webhook_deliveries, vector_shards, audit_read_chains, audit_reads, audit_sent}')
 GROUP BY c.relname ORDER BY c.relname <> 'tenants', c.relname`
 	findTenantSQL = `SELECT id, name FROM public.tenants WHERE name = $1 OR id::text = $1`
 	spacesSQL     = `SELECT id, name, dimension FROM public.spaces ORDER BY id`
