@@ -201,6 +201,18 @@ try {
   await page.goto(`${url}/usage`);
   await page.getByRole("heading", { name: "Today" }).waitFor();
 
+  step("what was asked, and what it showed, is in the audit log");
+  await page.goto(`${url}/audit`);
+  await page.getByLabel("Action").fill("ask");
+  await page.getByLabel("Collection").fill(name);
+  await page.getByRole("button", { name: "Show", exact: true }).click();
+  const read = page.getByRole("row").filter({ hasText: question }).first();
+  await read.getByRole("cell", { name: "200", exact: true }).waitFor();
+  await read.getByRole("link", { name: "document 1" }).waitFor();
+  await page.getByLabel("Action").fill("no-such-action");
+  await page.keyboard.press("Enter");
+  await page.getByText("Nobody read anything like that.").waitFor();
+
   await running(page, name, step);
 
   const onPage = await original(page, step);

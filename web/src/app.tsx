@@ -3,6 +3,7 @@ import { I18nProvider } from "react-aria-components";
 import { Link, Redirect, Route, Switch, useLocation } from "wouter";
 import { KeysPage, UsagePage } from "./access";
 import { AskPage } from "./ask";
+import { AuditPage } from "./audit";
 import { CollectionsPage } from "./collections";
 import { DocumentPage } from "./document";
 import { DocumentsPage } from "./documents";
@@ -45,6 +46,7 @@ export function App() {
             <Route path="/running">{admins(<OperationsPage />)}</Route>
             <Route path="/tenants">{operators(<TenantsPage />)}</Route>
             <Route path="/keys">{admins(<KeysPage />)}</Route>
+            <Route path="/audit">{admins(<AuditPage />)}</Route>
             <Route path="/usage">{admins(<UsagePage />)}</Route>
             <Route path="/jobs">{queries(<JobsPage />)}</Route>
             <Route path="/jobs/:job">{(p) => queries(<JobPage key={p.job} id={p.job} />)}</Route>
@@ -123,6 +125,7 @@ function TopBar() {
           {session.may("admin") && item("/running", "Running")}
           {session.may("admin") && item("/usage", "Usage")}
           {session.may("admin") && item("/keys", "Keys")}
+          {session.may("admin") && item("/audit", "Audit")}
           {session.may("operator") && item("/tenants", "Tenants")}
         </ul>
       </nav>
