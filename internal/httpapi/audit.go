@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// auditFilter says which entries of the audit log are asked for.
-type auditFilter struct {
+// AuditFilter says which entries of the audit log are asked for. The router sees fields of exported types alone.
+type AuditFilter struct {
 	Paging
 	From       time.Time `query:"from" doc:"Not before this time."`
 	To         time.Time `query:"to" doc:"Before this time."`
@@ -27,12 +27,12 @@ type auditFilter struct {
 	Collection string    `query:"collection" maxLength:"128" doc:"Name or id."`
 }
 
-// auditOf says whose reads are asked for.
-type auditOf struct {
+// AuditOf says whose reads are asked for.
+type AuditOf struct {
 	Unknown bool `query:"unknown" doc:"Those of requests with keys of nobody; needs the operator scope."`
 }
 
-func (a auditOf) tenant(p schema.Principal) (uuid.UUID, error) {
+func (a AuditOf) tenant(p schema.Principal) (uuid.UUID, error) {
 	switch {
 	case !a.Unknown:
 		return p.Tenant, nil
@@ -42,7 +42,7 @@ func (a auditOf) tenant(p schema.Principal) (uuid.UUID, error) {
 	return schema.Nobody, nil
 }
 
-func (s *server) auditQuery(ctx context.Context, p schema.Principal, f auditFilter) (schema.AuditQuery, error) {
+func (s *server) auditQuery(ctx context.Context, p schema.Principal, f AuditFilter) (schema.AuditQuery, error) {
 	q := schema.AuditQuery{PageQuery: f.query(), From: f.From, To: f.To, Action: f.Action, Actor: f.Actor, Document: f.Document}
 	if f.Collection == "" {
 		return q, nil
@@ -62,8 +62,8 @@ const exportedMost = 1000
 func (s *server) routeAudit() {
 	tags := []string{"Audit"}
 	route(s, huma.Operation{OperationID: "list-audit", Method: http.MethodGet, Path: "/v1/audit", Summary: "List who did what", Tags: tags},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ auditFilter }) (*reply[api.Page[api.AuditEntry]], error) {
-			q, err := s.auditQuery(ctx, p, in.auditFilter)
+		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ AuditFilter }) (*reply[api.Page[api.AuditEntry]], error) {
+			q, err := s.auditQuery(ctx, p, in.AuditFilter)
 			if err != nil {
 				return nil, err
 			}
@@ -73,14 +73,14 @@ func (s *server) routeAudit() {
 	route(s, huma.Operation{OperationID: "list-audit-reads", Method: http.MethodGet, Path: "/v1/audit/reads", Summary: "List who read what", Tags: tags,
 		Description: "Searches, questions, documents that were opened or downloaded, sign-ins, and requests that were refused; the last written first."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
-			auditFilter
-			auditOf
+			AuditFilter
+			AuditOf
 		}) (*reply[api.Page[schema.AuditRead]], error) {
 			tenant, err := in.tenant(p)
 			if err != nil {
 				return nil, err
 			}
-			q, err := s.auditQuery(ctx, p, in.auditFilter)
+			q, err := s.auditQuery(ctx, p, in.AuditFilter)
 			if err != nil {
 				return nil, err
 			}
@@ -92,7 +92,7 @@ func (s *server) routeAudit() {
 		Responses: map[string]*huma.Response{"200": {Description: "An entry a line.",
 			Content: map[string]*huma.MediaType{"application/x-ndjson": {}}}}},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
-			auditOf
+			AuditOf
 			Chain schema.AuditChain `query:"chain" enum:"changes,reads" default:"reads"`
 			After int64             `query:"after" minimum:"0" doc:"The number of the last entry that is known."`
 		}) (*huma.StreamResponse, error) {
@@ -117,7 +117,7 @@ func (s *server) routeAudit() {
 	route(s, huma.Operation{OperationID: "verify-audit", Method: http.MethodGet, Path: "/v1/audit/verify", Summary: "Verify a chain of the audit log", Tags: tags,
 		Description: "Walks the chain and tells the first place where an entry was changed, removed, inserted or moved."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
-			auditOf
+			AuditOf
 			Chain schema.AuditChain `query:"chain" enum:"changes,reads" default:"reads"`
 		}) (*reply[schema.AuditVerdict], error) {
 			tenant, err := in.tenant(p)
