@@ -11,6 +11,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/sluice-rag/sluice/cmd/internal/apiserver"
 	"github.com/sluice-rag/sluice/internal/bus"
@@ -25,9 +26,16 @@ import (
 
 // TestAuditOfReadsAsksTheDatabaseNothingMore counts the statements of searches, with the audit of reads and without.
 func TestAuditOfReadsAsksTheDatabaseNothingMore(t *testing.T) {
-	spans, before := tracetest.NewSpanRecorder(), otel.GetTracerProvider()
-	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
-	t.Cleanup(func() { otel.SetTracerProvider(before) })
+	spans := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	otel.SetTracerProvider(provider)
+	t.Cleanup(func() { // tracers that were made before go on with it, and record nothing once it is shut down
+		if err := provider.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+		otel.SetTracerProvider(noop.NewTracerProvider())
+		spans.Reset()
+	})
 	const searches = 20
 	found := uuid.UUID{7}
 	counts := map[string]int{}
