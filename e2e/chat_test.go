@@ -161,6 +161,19 @@ func testChatModels(t *testing.T, s *server) {
 	if models.Object != "list" || !containsAll(strings.Join(ids, "\n")+"\n", []string{"marrowick\n", "marrowick/bm25\n", "marrowick/funnelrag\n"}) {
 		t.Errorf("the models are %v", ids)
 	}
+	for _, path := range []string{"marrowick/bm25", "marrowick%2Fbm25"} {
+		if m := as[api.ChatModel](t, s.call(t, http.MethodGet, "/v1/models/"+path, nil).want(t, http.StatusOK)); m.ID != "marrowick/bm25" || m.Created == 0 {
+			t.Errorf("%s is %+v", path, m)
+		}
+	}
+	for _, path := range []string{"marrowick", "marrowick/bm25", "nothing"} {
+		want := http.StatusOK
+		if path == "nothing" {
+			want = http.StatusNotFound
+		}
+		s.call(t, http.MethodGet, "/v1/models/"+path, nil).want(t, want)
+	}
+	s.call(t, http.MethodGet, "/v1/models/marrowick/nothing", nil).chatRefused(t, http.StatusNotFound, "model", "model_not_found")
 	s.withKey("wrong").call(t, http.MethodGet, "/v1/models", nil).chatRefused(t, http.StatusUnauthorized, "", "invalid_api_key")
 
 	// Another tenant's collection is no model.
@@ -170,6 +183,7 @@ func testChatModels(t *testing.T, s *server) {
 		t.Errorf("another tenant's models are %+v", got)
 	}
 	for _, model := range []string{"marrowick", "marrowick/bm25"} {
+		other.call(t, http.MethodGet, "/v1/models/"+model, nil).chatRefused(t, http.StatusNotFound, "model", "model_not_found")
 		for _, stream := range []bool{false, true} {
 			other.call(t, http.MethodPost, "/v1/chat/completions", chatBody(model, map[string]any{"stream": stream}, lighthouse)).
 				chatRefused(t, http.StatusNotFound, "model", "model_not_found")
@@ -414,6 +428,7 @@ func testChatLabels(t *testing.T, s *server) {
 // chatSeen is what OpenAI's clients make of the replies: what the programs in tools/chat print.
 type chatSeen struct {
 	Models          []string
+	Model           string
 	Answer, Stream  chatSaid
 	FollowUp        chatSaid `json:"follow_up"`
 	Tools           chatRefusal
@@ -454,6 +469,9 @@ func useClient(t *testing.T, s *server, more []string, program string, args ...s
 	message := want.Choices[0].Message
 	if !slices.Contains(seen.Models, "marrowick") || !slices.Contains(seen.Models, "marrowick/bm25") {
 		t.Errorf("the client lists %v", seen.Models)
+	}
+	if seen.Model != "marrowick/bm25" {
+		t.Errorf("the client retrieves %q", seen.Model)
 	}
 	for name, said := range map[string]chatSaid{"answer": seen.Answer, "stream": seen.Stream} {
 		if said.Content != message.Content || said.Finish != "stop" || len(said.Annotations) != len(message.Annotations) || said.Tokens != want.Usage.TotalTokens {

@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -56,6 +58,7 @@ type Scope string
 const (
 	ScopeOperator    Scope = "operator"
 	ScopeAdmin       Scope = "admin"
+	ScopeCurate      Scope = "curate"
 	ScopeIngest      Scope = "ingest"
 	ScopeQuery       Scope = "query"
 	ScopeImpersonate Scope = "impersonate"
@@ -72,16 +75,26 @@ type Principal struct {
 	Groups []string `json:"groups"`
 	// Person is who the key asks for, as it named them; empty: for itself.
 	Person string `json:"person,omitempty"`
+	// Addresses are those from which the key may be used; none: from every one. They are
+	// looked at where the request comes in, and go no further.
+	Addresses []netip.Prefix `json:"-"`
+}
+
+// MayComeFrom reports whether p's key may be used from an address; an unknown one is the
+// zero Addr.
+func (p Principal) MayComeFrom(at netip.Addr) bool {
+	at = at.Unmap().WithZone("")
+	return len(p.Addresses) == 0 || slices.ContainsFunc(p.Addresses, func(of netip.Prefix) bool { return of.Contains(at) })
 }
 
 // NobodyLabel is the label of what nobody may see: a version whose document got
 // labels that have none in common with its own. It is no document's, and no group.
 const NobodyLabel = "sluice:nobody"
 
-// Has reports whether p holds s; admin implies ingest and query.
+// Has reports whether p holds s; admin implies curate, ingest and query.
 func (p Principal) Has(s Scope) bool {
 	for _, have := range p.Scopes {
-		if have == s || have == ScopeAdmin && (s == ScopeIngest || s == ScopeQuery) {
+		if have == s || have == ScopeAdmin && (s == ScopeCurate || s == ScopeIngest || s == ScopeQuery) {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"net/netip"
 	"regexp"
 	"time"
 
@@ -31,6 +32,7 @@ type Key struct {
 	Prefix    string // the part of the key that lists show
 	Scopes    []Scope
 	Groups    []string
+	Addresses []netip.Prefix // from which it may be used; none: from every one
 	CreatedAt time.Time
 	ExpiresAt *time.Time
 	RevokedAt *time.Time
@@ -55,6 +57,7 @@ type NewKey struct {
 	Name      string
 	Scopes    []Scope
 	Groups    []string
+	Addresses []netip.Prefix
 	ExpiresAt *time.Time
 }
 

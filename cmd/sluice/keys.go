@@ -69,8 +69,9 @@ func (l *keysList) Run(ctx context.Context) error {
 type keysCreate struct {
 	remote
 	Name    string         `arg:"" help:"What it is for."`
-	Scope   []schema.Scope `short:"s" default:"query" help:"admin, ingest, query, impersonate or, with an operator's key, operator; may be repeated."`
+	Scope   []schema.Scope `short:"s" default:"query" help:"admin, curate, ingest, query, impersonate or, with an operator's key, operator; may be repeated."`
 	Group   []string       `short:"g" help:"Groups whose labelled documents it sees; may be repeated."`
+	From    []string       `placeholder:"RANGE" help:"Addresses from which it may be used, as 203.0.113.7 or 10.1.0.0/16; may be repeated. From everywhere without."`
 	Expires time.Duration  `help:"How long it lasts, e.g. 720h; for ever when 0."`
 }
 
@@ -79,7 +80,7 @@ func (n *keysCreate) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	key := api.NewKey{Name: n.Name, Scopes: n.Scope, Groups: n.Group}
+	key := api.NewKey{Name: n.Name, Scopes: n.Scope, Groups: n.Group, Addresses: n.From}
 	if n.Expires > 0 {
 		at := time.Now().Add(n.Expires)
 		key.ExpiresAt = &at

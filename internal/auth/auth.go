@@ -66,7 +66,8 @@ func New(store Store) *Auth {
 
 // Authenticate returns who holds key, an API key or the secret of a person's session;
 // schema.ErrUnauthorized when it is unknown, revoked, ended or expired. Whose it was
-// that is good no more is returned with the error, without what it could do.
+// that is good no more is returned with the error, without what it could do. Whether it may
+// be used from where the request comes is for the caller to look at.
 func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, error) {
 	if !wellFormed(key) {
 		return schema.Principal{}, fmt.Errorf("this is not an API key: %w", schema.ErrUnauthorized)
@@ -90,7 +91,7 @@ func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, 
 	case h.expires != nil && !h.expires.After(now):
 		return h.whose(), fmt.Errorf("%s has expired: %w", h, schema.ErrUnauthorized)
 	}
-	p := schema.Principal{Tenant: h.tenant, Key: k.ID, Name: k.Name, Scopes: k.Scopes, Groups: k.Groups}
+	p := schema.Principal{Tenant: h.tenant, Key: k.ID, Name: k.Name, Scopes: k.Scopes, Groups: k.Groups, Addresses: k.Addresses}
 	until := now.Add(keepFor)
 	if h.expires != nil && h.expires.Before(until) {
 		until = *h.expires

@@ -24,9 +24,12 @@ const (
 	secretBits   = 256
 	secretLength = 43 // ceil(256 / log2(62))
 
-	maxName   = 128 // bytes
-	maxGroups = 100
-	maxGroup  = 256 // bytes
+	maxName      = 128 // bytes
+	maxGroups    = 100
+	maxGroup     = 256 // bytes
+	maxAddresses = 100
+
+	scopeNames = "operator, admin, curate, ingest, query, impersonate"
 )
 
 // seal makes the secret of k. The key is returned this once.
@@ -76,13 +79,13 @@ func check(k schema.NewKey, now time.Time) error {
 		return err
 	}
 	if len(k.Scopes) == 0 {
-		return schema.Invalid("scopes", "is missing: give at least one of operator, admin, ingest, query, impersonate")
+		return schema.Invalid("scopes", "is missing: give at least one of %s", scopeNames)
 	}
 	for i, s := range k.Scopes {
 		switch s {
-		case schema.ScopeOperator, schema.ScopeAdmin, schema.ScopeIngest, schema.ScopeQuery, schema.ScopeImpersonate:
+		case schema.ScopeOperator, schema.ScopeAdmin, schema.ScopeCurate, schema.ScopeIngest, schema.ScopeQuery, schema.ScopeImpersonate:
 		default:
-			return schema.Invalid(fmt.Sprintf("scopes[%d]", i), "%q is not one of operator, admin, ingest, query, impersonate", string(s))
+			return schema.Invalid(fmt.Sprintf("scopes[%d]", i), "%q is not one of %s", string(s), scopeNames)
 		}
 	}
 	if len(k.Groups) > maxGroups {
@@ -95,6 +98,9 @@ func check(k schema.NewKey, now time.Time) error {
 		if g == schema.NobodyLabel {
 			return schema.Invalid(fmt.Sprintf("groups[%d]", i), "%q is kept for what nobody may see", g)
 		}
+	}
+	if len(k.Addresses) > maxAddresses {
+		return schema.Invalid("addresses", "has %d ranges; at most %d are allowed", len(k.Addresses), maxAddresses)
 	}
 	if k.ExpiresAt != nil && !k.ExpiresAt.After(now) {
 		return schema.Invalid("expires_at", "lies in the past")

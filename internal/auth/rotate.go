@@ -14,8 +14,8 @@ import (
 // maxOverlap is how long a key is good at most after another replaced it.
 const maxOverlap = 30 * 24 * time.Hour
 
-// RotateKey makes a key in place of another of p's tenant, with its name, scopes and
-// groups, and returns it this once. Both are good for the overlap; the old one ends with
+// RotateKey makes a key in place of another of p's tenant, with its name, scopes,
+// groups and addresses, and returns it this once. Both are good for the overlap; the old one ends with
 // it. Who may make keys with those scopes may rotate a key, and the key itself may; a
 // person that it acts for may not.
 func (a *Auth) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error) {

@@ -58,6 +58,21 @@ func (s *server) routeChat() {
 	route(s, huma.Operation{OperationID: "list-models", Metadata: map[string]any{chatKey: true}, Method: http.MethodGet, Path: "/v1/models", Summary: "List the models of chats", Tags: tags,
 		Description: "As OpenAI's route of this name: every collection, and every collection with each plan. Problems have the member `error`, as OpenAI's have."},
 		schema.ScopeQuery, s.models)
+	route(s, huma.Operation{OperationID: "get-model", Metadata: map[string]any{chatKey: true}, Method: http.MethodGet, Path: "/v1/models/{model}", Summary: "Show a model of chats", Tags: tags,
+		Description: "As OpenAI's route of this name: a collection, or a collection, a slash, which may be written as %2F, and a plan."},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
+			Model string `path:"model" maxLength:"193"`
+		}) (*reply[api.ChatModel], error) {
+			return s.model(ctx, p, in.Model)
+		})
+	route(s, huma.Operation{OperationID: "get-model-with-plan", Metadata: map[string]any{chatKey: true}, Method: http.MethodGet, Path: "/v1/models/{model}/{plan}", Summary: "Show a model of chats that has a plan", Tags: tags,
+		Description: "For clients that do not write the slash as %2F."},
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
+			Model string `path:"model" maxLength:"128"`
+			OfPlan
+		}) (*reply[api.ChatModel], error) {
+			return s.model(ctx, p, in.Model+"/"+in.Plan)
+		})
 }
 
 func (s *server) chat(ctx context.Context, p schema.Principal, in *chatAsked) (*written, error) {
@@ -96,7 +111,7 @@ func (s *server) models(ctx context.Context, p schema.Principal, _ *struct{}) (*
 	}
 	out := api.ChatModels{Object: "list", Data: []api.ChatModel{}}
 	for _, c := range collections {
-		m := api.ChatModel{ID: c.Name, Object: "model", Created: c.CreatedAt.Unix(), OwnedBy: "sluice"}
+		m := chatModel(c)
 		out.Data = append(out.Data, m)
 		for _, plan := range plans {
 			m.ID = c.Name + "/" + plan.Name
@@ -104,6 +119,28 @@ func (s *server) models(ctx context.Context, p schema.Principal, _ *struct{}) (*
 		}
 	}
 	return &reply[api.ChatModels]{out}, nil
+}
+
+func chatModel(c schema.Collection) api.ChatModel {
+	return api.ChatModel{ID: c.Name, Object: "model", Created: c.CreatedAt.Unix(), OwnedBy: "sluice"}
+}
+
+// model is one of those that models lists.
+func (s *server) model(ctx context.Context, p schema.Principal, id string) (*reply[api.ChatModel], error) {
+	collection, plan, planned := strings.Cut(id, "/")
+	c, err := s.Collections.Collection(ctx, p, collection)
+	if err != nil {
+		return nil, ofModel(err, id)
+	}
+	m := chatModel(c)
+	if planned {
+		found, err := s.Plans.Plan(ctx, p, plan)
+		if err != nil {
+			return nil, ofModel(err, id)
+		}
+		m.ID += "/" + found.Name
+	}
+	return &reply[api.ChatModel]{m}, nil
 }
 
 // everyPage reads a list to its end.

@@ -71,7 +71,7 @@ func (s *server) routeCollections() {
 			return replyTo(s.Collections.Collection(ctx, p, in.Collection))
 		})
 	route(s, huma.Operation{OperationID: "change-collection", Method: http.MethodPatch, Path: "/v1/collections/{collection}", Summary: "Change a collection", Tags: []string{"Collections"}},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.CollectionChange
 		}) (*reply[schema.Collection], error) {

@@ -7,8 +7,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"net/http"
+	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -39,6 +43,27 @@ func (s *server) good(ctx context.Context) error {
 		return errKeyEnded
 	}
 	return nil
+}
+
+// errElsewhere says that a key may not be used from where a request comes.
+var errElsewhere = errors.New("the API key may not be used from here")
+
+// elsewhere is how a request is told so.
+func (s *server) elsewhere(r *http.Request) error {
+	return huma.Error403Forbidden("the API key may not be used from " + clean(s.clientAddress(r)) + ", the address that this request comes from; its addresses are others")
+}
+
+// holder is who holds a key that a request is made with, when it may be made from where
+// it comes; else errElsewhere, and whose key it is, without what that may.
+func (s *server) holder(r *http.Request, key string) (schema.Principal, error) {
+	p, err := s.Authenticator.Authenticate(r.Context(), key)
+	if err != nil {
+		return p, err
+	}
+	if from, _ := netip.ParseAddr(s.clientAddress(r)); !p.MayComeFrom(from) {
+		return schema.Principal{Tenant: p.Tenant, Key: p.Key, Name: p.Name}, errElsewhere
+	}
+	return p, nil
 }
 
 // endedKept bounds how many ended sessions are remembered.

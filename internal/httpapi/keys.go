@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -20,7 +21,11 @@ func shownKey(k schema.Key) api.Key {
 	if k.Subject != "" {
 		kind = "person"
 	}
-	return api.Key{ID: k.ID, Kind: kind, Name: k.Name, Prefix: k.Prefix, Scopes: k.Scopes, Groups: k.Groups, CreatedAt: k.CreatedAt,
+	var addresses []string
+	for _, a := range k.Addresses {
+		addresses = append(addresses, a.String())
+	}
+	return api.Key{ID: k.ID, Kind: kind, Name: k.Name, Prefix: k.Prefix, Scopes: k.Scopes, Groups: k.Groups, Addresses: addresses, CreatedAt: k.CreatedAt,
 		ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, LastUsedAt: k.LastUsedAt, Subject: k.Subject}
 }
 
@@ -39,12 +44,16 @@ func (s *server) routeKeys() {
 		Summary: "Create an API key", Tags: keys, DefaultStatus: http.StatusCreated,
 		Description: "The key is in this reply and nowhere else. Needs the `admin` scope; giving the `operator` scope needs that one."},
 		"", func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewKey }) (*reply[api.KeyCreated], error) {
-			k, key, err := s.Tenants.CreateKey(ctx, p, schema.NewKey{Name: in.Body.Name, Scopes: in.Body.Scopes, Groups: in.Body.Groups, ExpiresAt: in.Body.ExpiresAt})
+			addresses, err := readAddresses(in.Body.Addresses)
+			if err != nil {
+				return nil, err
+			}
+			k, key, err := s.Tenants.CreateKey(ctx, p, schema.NewKey{Name: in.Body.Name, Scopes: in.Body.Scopes, Groups: in.Body.Groups, Addresses: addresses, ExpiresAt: in.Body.ExpiresAt})
 			return replyTo(api.KeyCreated{Key: shownKey(k), APIKey: key}, err)
 		})
 	route(s, huma.Operation{OperationID: "rotate-key", Metadata: repeatRefuse.metadata(), Method: http.MethodPost, Path: "/v1/keys/{key}/rotate",
 		Summary: "Make an API key in place of another", Tags: keys, DefaultStatus: http.StatusCreated,
-		Description: "It has the same name, scopes, groups and end. The old one stays good for a while, as the request says. " +
+		Description: "It has the same name, scopes, groups, addresses and end. The old one stays good for a while, as the request says. " +
 			"The new key is in this reply and nowhere else. A key may rotate itself; others may whose key could create it."},
 		"", func(ctx context.Context, p schema.Principal, in *struct {
 			Key  uuid.UUID `path:"key" format:"uuid"`
@@ -88,6 +97,28 @@ func (s *server) routeKeys() {
 			}
 			return nil, s.Tenants.RevokeKey(ctx, p, in.Key)
 		})
+}
+
+// readAddresses reads ranges of addresses, of which one address is the smallest.
+func readAddresses(texts []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for i, text := range texts {
+		of, err := netip.ParsePrefix(text)
+		if err != nil {
+			var at netip.Addr
+			if at, err = netip.ParseAddr(text); err == nil {
+				of = netip.PrefixFrom(at.WithZone(""), at.BitLen())
+			}
+		}
+		switch field := fmt.Sprintf("addresses[%d]", i); {
+		case err != nil:
+			return nil, schema.Invalid(field, "%q is no address or range of addresses, as 203.0.113.7 or 10.1.0.0/16", text)
+		case of.Addr().Is4In6():
+			return nil, schema.Invalid(field, "%q is a range of IPv4 in IPv6: write it as one of IPv4", text)
+		}
+		out = append(out, of.Masked())
+	}
+	return out, nil
 }
 
 // keeperOf is the caller as who looks after a tenant's keys: an admin of it, or an

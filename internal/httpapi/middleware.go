@@ -54,9 +54,13 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, unproven(ctx.Context(), err))
 		return
 	}
-	p, err := s.Authenticator.Authenticate(ctx.Context(), used.key)
+	r, _ := humago.Unwrap(ctx)
+	p, err := s.holder(r, used.key)
 	noted(ctx.Context()).by(p)
 	switch {
+	case errors.Is(err, errElsewhere):
+		s.refuse(ctx, s.elsewhere(r))
+		return
 	case errors.Is(err, schema.ErrUnauthorized):
 		ctx.SetHeader("WWW-Authenticate", "Bearer")
 		s.refuse(ctx, huma.Error401Unauthorized("the API key is unknown, revoked or expired"))
@@ -69,7 +73,6 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, err)
 		return
 	}
-	r, _ := humago.Unwrap(ctx)
 	acting, err := actingFor(r.Header, p)
 	if err == nil {
 		noted(ctx.Context()).by(acting)

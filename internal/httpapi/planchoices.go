@@ -40,7 +40,7 @@ func (s *server) routePlanChoices() {
 	route(s, huma.Operation{OperationID: "choose-plan", Metadata: choiceBody.with(nil), Method: http.MethodPost, Path: path, Tags: tags,
 		Summary: "Find out which plan a collection is best searched with", DefaultStatus: http.StatusAccepted,
 		Description: "Asks questions of the collection under every plan, in the background, and proposes the cheapest plan whose answers are found within a point of the best one's. One of a collection runs at a time. 50 are kept."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.NewPlanChoice
 		}) (*reply[schema.PlanChoice], error) {
@@ -51,7 +51,7 @@ func (s *server) routePlanChoices() {
 			return replyTo(s.PlanChoices.StartChoice(ctx, p, id, in.Body.Schema()))
 		})
 	route(s, huma.Operation{OperationID: "list-plan-choices", Method: http.MethodGet, Path: path, Tags: tags, Summary: "List a collection's choices of plans, newest first"},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Paging
 		}) (*reply[api.Page[schema.PlanChoice]], error) {
@@ -63,7 +63,7 @@ func (s *server) routePlanChoices() {
 			return list(items, next, err, same[schema.PlanChoice])
 		})
 	route(s, huma.Operation{OperationID: "get-plan-choice", Method: http.MethodGet, Path: path + "/{choice}", Tags: tags, Summary: "Show a choice of a plan: how far it is, and its table"},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InChoice) (*reply[schema.PlanChoice], error) {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *InChoice) (*reply[schema.PlanChoice], error) {
 			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
@@ -71,7 +71,7 @@ func (s *server) routePlanChoices() {
 			return replyTo(s.PlanChoices.Choice(ctx, p, id, in.Choice))
 		})
 	route(s, huma.Operation{OperationID: "list-plan-choice-questions", Method: http.MethodGet, Path: path + "/{choice}/questions", Tags: tags,
-		Summary: "List the questions that plans were measured on", Description: "Without those that are about documents which the key may not see, or which were deleted."},
+		Summary: "List the questions that plans were measured on", Description: "Without those that are about documents which the key may not see, or which were deleted. People asked some of them."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
 			InChoice
 			After int `query:"after" minimum:"0" doc:"Those behind this number."`
@@ -86,7 +86,7 @@ func (s *server) routePlanChoices() {
 		})
 	route(s, huma.Operation{OperationID: "cancel-plan-choice", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: path + "/{choice}/cancel", Tags: tags,
 		Summary: "Cancel a choice of a plan", Description: "One that has ended stays as it is."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InChoice) (*reply[schema.PlanChoice], error) {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *InChoice) (*reply[schema.PlanChoice], error) {
 			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
@@ -95,7 +95,7 @@ func (s *server) routePlanChoices() {
 		})
 	route(s, huma.Operation{OperationID: "apply-plan-choice", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: path + "/{choice}/apply", Tags: tags,
 		Summary: "Give a collection the plan that a choice proposes", Description: "Searches and questions that name no plan run it from then on."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InChoice
 			Body *api.AppliedPlan
 		}) (*reply[schema.PlanChoice], error) {
@@ -111,7 +111,7 @@ func (s *server) routePlanChoices() {
 		})
 	route(s, huma.Operation{OperationID: "repeat-plan-choice", Method: http.MethodPut, Path: path + "/repeat", Tags: tags,
 		Summary: "Say how often a collection's newest choice of a plan is repeated", Description: "A repetition compares the same plans on what the collection has by then. Webhooks hear plan.better when it finds a better plan; nothing is applied by itself."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.RepeatedChoice
 		}) (*reply[schema.PlanChoice], error) {

@@ -34,7 +34,7 @@ func (s *server) routePlans() {
 		})
 	route(s, huma.Operation{OperationID: "put-plan", Metadata: queryBody.with(nil), Method: http.MethodPut, Path: "/v1/plans/{plan}", Summary: "Store a plan of the tenant's own", Tags: tags,
 		Description: "Searches, questions and jobs may name it from then on. Another one of that name is replaced. The plan's own `name` is the one in the path; names of the server's plans are taken."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			OfPlan
 			Body api.PlanText
 		}) (*reply[schema.Plan], error) {
@@ -42,7 +42,7 @@ func (s *server) routePlans() {
 		})
 	route(s, huma.Operation{OperationID: "delete-plan", Method: http.MethodDelete, Path: "/v1/plans/{plan}", Summary: "Delete a plan of the tenant's own", Tags: tags, DefaultStatus: http.StatusNoContent,
 		Description: "Questions that were asked with it are answered by it."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *OfPlan) (*struct{}, error) {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *OfPlan) (*struct{}, error) {
 			return nil, s.Plans.DeletePlan(ctx, p, in.Plan)
 		})
 }

@@ -30,7 +30,7 @@ func (s *server) routePreferences() {
 	route(s, huma.Operation{OperationID: "label-question", Metadata: queryBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/collections/{collection}/labels", Tags: tags,
 		Summary: "Ask the language model a question whose answers are known", Errors: []int{http.StatusTooManyRequests},
 		Description: "Without retrieval, which teaches plans that may skip it what the model knows, and with one text at a time, which labels texts for llm_prefer (FIT-RAG). What is known already is not asked again: the same request goes on where another one ended."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.LabelledQuestion
 		}) (*reply[schema.Labelled], error) {
@@ -51,7 +51,7 @@ func (s *server) routePreferences() {
 	route(s, huma.Operation{OperationID: "learn-preference", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: path, Tags: tags,
 		Summary:     "Learn which texts the language model prefers",
 		Description: "From the texts that were labelled. Plans that rank by llm_prefer use it from then on where that model answers, unless it tells worse than the pack's own reader on questions that were held out."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.NewPreference
 		}) (*reply[schema.Preference], error) {
@@ -62,7 +62,7 @@ func (s *server) routePreferences() {
 			return replyTo(s.Preferences.Learn(ctx, p, id, in.Body.Model, cmp.Or(in.Body.Seed, 1)))
 		})
 	route(s, huma.Operation{OperationID: "list-preferences", Method: http.MethodGet, Path: path, Tags: tags, Summary: "List what was learnt of language models' preferences"},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[api.Page[schema.Preference]], error) {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[api.Page[schema.Preference]], error) {
 			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err
@@ -72,7 +72,7 @@ func (s *server) routePreferences() {
 		})
 	route(s, huma.Operation{OperationID: "forget-preferences", Method: http.MethodDelete, Path: path, Tags: tags, DefaultStatus: http.StatusNoContent,
 		Summary: "Forget what was learnt of language models from labelled questions", Description: "With the labels, and with what the questions taught: llm_prefer is that of the pack's own reader again."},
-		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InCollection) (*struct{}, error) {
+		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *InCollection) (*struct{}, error) {
 			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err

@@ -18,7 +18,7 @@ import (
 // unrecorded are the operations that neither show text or names of documents nor change who may see them. What of them
 // changes something is in the log of changes.
 var unrecorded = []string{
-	"begin-oidc", "sign-in-ways", "whoami", "get-installation", "get-operations", "follow-events", "list-receipt-keys", "list-models",
+	"begin-oidc", "sign-in-ways", "whoami", "get-installation", "get-operations", "follow-events", "list-receipt-keys", "list-models", "get-model", "get-model-with-plan",
 	"create-collection", "change-collection", "delete-collection", "get-collection", "list-collections", "retry-collection", "recluster-collection",
 	"rebuild-collection", "get-rebuild", "cancel-rebuild", "reparse-collection", "get-reparse", "cancel-reparse",
 	"upload-content", "upload-documents", "compare-documents", "delete-document", "retry-document",

@@ -23,7 +23,7 @@ func (s *server) routeReparses() {
 			Description: "Documents that are queued are still written."}, Reparses.CancelReparse},
 	} {
 		o.operation.Path, o.operation.Tags = "/v1/collections/{collection}/reparse", []string{"Collections"}
-		route(s, o.operation, schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[schema.Reparse], error) {
+		route(s, o.operation, schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *InCollection) (*reply[schema.Reparse], error) {
 			id, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 			if err != nil {
 				return nil, err

@@ -128,8 +128,11 @@ func (s *server) routeSessions() {
 				return nil, huma.Error401Unauthorized("send an API key as \"key\"")
 			}
 			key := strings.TrimSpace(in.Body.Key)
-			p, err := s.Authenticator.Authenticate(ctx, key)
+			p, err := s.holder(in.r, key)
 			noted(ctx).by(p)
+			if errors.Is(err, errElsewhere) {
+				return nil, s.elsewhere(in.r)
+			}
 			if errors.Is(err, schema.ErrUnauthorized) {
 				// A good key passes whatever others from its address tried.
 				if wait := refused.refuse(s.tryOf(in.r, key), time.Now()); wait > 0 {

@@ -140,7 +140,7 @@ func (s *server) completeSignIn(w http.ResponseWriter, r *http.Request) {
 	}
 	over := whileSigningIn(r, "", -1) // whatever comes of it
 	http.SetCookie(w, &over)
-	done, err := s.SignIns.CompleteSignIn(r.Context(), kept, r.URL.Query(), schema.NewSession{Address: addressOf(r), Agent: cut(strings.ToValidUTF8(r.UserAgent(), ""), 256)})
+	done, err := s.SignIns.CompleteSignIn(r.Context(), kept, r.URL.Query(), schema.NewSession{Address: clean(s.clientAddress(r)), Agent: cut(strings.ToValidUTF8(r.UserAgent(), ""), 256)})
 	if err != nil {
 		s.signInFailed(w, r, err, signInPath)
 		return

@@ -27,12 +27,13 @@ const (
 var roles = map[string][]schema.Scope{
 	"reader":      {schema.ScopeQuery},
 	"contributor": {schema.ScopeQuery, schema.ScopeIngest},
+	"curator":     {schema.ScopeQuery, schema.ScopeIngest, schema.ScopeCurate},
 	"admin":       {schema.ScopeAdmin},
 	"operator":    {schema.ScopeOperator, schema.ScopeAdmin},
 }
 
 // roleNames are in order of what they may.
-const roleNames = "reader, contributor, admin, operator"
+const roleNames = "reader, contributor, curator, admin, operator"
 
 // rule is one of the file.
 type rule struct {

@@ -183,8 +183,9 @@ type TenantCreated struct {
 // NewKey makes an API key.
 type NewKey struct {
 	Name      string         `json:"name" minLength:"1" maxLength:"128"`
-	Scopes    []schema.Scope `json:"scopes" minItems:"1" enum:"operator,admin,ingest,query,impersonate" doc:"Operators alone give operator on."`
+	Scopes    []schema.Scope `json:"scopes" minItems:"1" enum:"operator,admin,curate,ingest,query,impersonate" doc:"Operators alone give operator on."`
 	Groups    []string       `json:"groups,omitempty" maxItems:"100" doc:"Labelled documents that the key sees."`
+	Addresses []string       `json:"addresses,omitempty" maxItems:"100" doc:"Addresses and ranges, as 203.0.113.7 and 10.1.0.0/16, from which the key may be used; none: from everywhere."`
 	ExpiresAt *time.Time     `json:"expires_at,omitempty"`
 }
 
@@ -201,6 +202,7 @@ type Key struct {
 	Prefix    string         `json:"prefix"`
 	Scopes    []schema.Scope `json:"scopes"`
 	Groups    []string       `json:"groups,omitempty"`
+	Addresses []string       `json:"addresses,omitempty" doc:"Ranges of addresses from which it may be used; absent: from everywhere."`
 	CreatedAt time.Time      `json:"created_at"`
 	ExpiresAt *time.Time     `json:"expires_at,omitempty"`
 	RevokedAt *time.Time     `json:"revoked_at,omitempty"`

@@ -11,6 +11,7 @@ const [model, question, followUp] = process.argv.slice(2);
 const client = new OpenAI();
 const seen = { models: [] };
 for await (const m of client.models.list()) seen.models.push(m.id);
+seen.model = (await client.models.retrieve(`${model}/bm25`)).id;
 
 const cited = (annotations) =>
   (annotations ?? []).map(({ url_citation: u }) => ({ start: u.start_index, end: u.end_index, title: u.title, url: u.url }));

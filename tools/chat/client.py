@@ -8,6 +8,7 @@ from openai import APIStatusError, OpenAI
 model, question, follow_up = sys.argv[1:]
 client = OpenAI()
 seen = {"models": [m.id for m in client.models.list()]}
+seen["model"] = client.models.retrieve(f"{model}/bm25").id
 
 
 def cited(annotations):

@@ -36,6 +36,7 @@ type refused struct {
 
 type seen struct {
 	Models     []string `json:"models"`
+	Model      string   `json:"model"` // asked for by its name, with a plan
 	Answer     said     `json:"answer"`
 	FollowUp   said     `json:"follow_up"`
 	Stream     said     `json:"stream"`
@@ -68,6 +69,11 @@ func use(ctx context.Context, client openai.Client, model, question, followUp st
 	if err := models.Err(); err != nil {
 		return out, fmt.Errorf("list models: %w", err)
 	}
+	retrieved, err := client.Models.Get(ctx, model+"/bm25")
+	if err != nil {
+		return out, fmt.Errorf("retrieve a model: %w", err)
+	}
+	out.Model = retrieved.ID
 	asked := openai.ChatCompletionNewParams{Model: model, Temperature: openai.Float(0.2), User: openai.String("test"),
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.SystemMessage("Be brief."), openai.UserMessage(question)}}
 	answer, err := client.Chat.Completions.New(ctx, asked)

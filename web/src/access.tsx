@@ -46,6 +46,7 @@ export function KeysAt({ path }: { path: string }) {
               <th>Begins with</th>
               <th>May</th>
               <th>Groups</th>
+              <th>From</th>
               <th>Made</th>
               <th>Last used</th>
               <th>Ends</th>
@@ -84,6 +85,7 @@ function KeyRow({ apiKey: k, path }: { apiKey: Key; path: string }) {
       </td>
       <td data-label="May">{k.scopes?.join(", ")}</td>
       <td data-label="Groups">{k.groups?.join(", ")}</td>
+      <td data-label="From">{k.addresses?.join(", ")}</td>
       <td data-label="Made">{when(k.created_at)}</td>
       <td data-label="Last used">{k.last_used_at ? when(k.last_used_at) : "never"}</td>
       <td data-label="Ends">{end}</td>
@@ -116,10 +118,20 @@ function KeyRow({ apiKey: k, path }: { apiKey: Key; path: string }) {
 const scopes: { scope: Scope; may: string }[] = [
   { scope: "query", may: "search, ask, read documents" },
   { scope: "ingest", may: "upload, retry, delete, make collections" },
-  { scope: "admin", may: "both, and manage keys and collections" },
+  { scope: "curate", may: "change plans and collections' settings, rebuild" },
+  { scope: "admin", may: "all three, and manage keys, sources and webhooks" },
   { scope: "impersonate", may: "ask with the groups of someone else" },
   { scope: "operator", may: "manage tenants; only an operator can give it" },
 ];
+
+// listed are the texts between commas; undefined when there are none.
+function listed(text: string) {
+  const list = text
+    .split(",")
+    .map((t) => t.trim())
+    .filter(Boolean);
+  return list.length > 0 ? list : undefined;
+}
 
 function NewKey({ close }: { close: () => void }) {
   const { may } = useSession();
@@ -127,6 +139,7 @@ function NewKey({ close }: { close: () => void }) {
   const [name, setName] = useState("");
   const [chosen, setChosen] = useState<string[]>(["query"]);
   const [groups, setGroups] = useState("");
+  const [addresses, setAddresses] = useState("");
   const [made, setMade] = useState<KeyCreated | null>(null);
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
@@ -135,11 +148,7 @@ function NewKey({ close }: { close: () => void }) {
     setBusy(true);
     setError(null);
     try {
-      const list = groups
-        .split(",")
-        .map((g) => g.trim())
-        .filter(Boolean);
-      setMade(await post<KeyCreated>("/v1/keys", { name, scopes: chosen, groups: list.length > 0 ? list : undefined }));
+      setMade(await post<KeyCreated>("/v1/keys", { name, scopes: chosen, groups: listed(groups), addresses: listed(addresses) }));
       await cache.invalidateQueries({ queryKey: ["keys"] });
     } catch (e) {
       setError(e as Error);
@@ -180,6 +189,7 @@ function NewKey({ close }: { close: () => void }) {
         ))}
       </CheckboxGroup>
       <Field label="Groups" hint="Whose labelled documents it sees, divided by commas." value={groups} onChange={setGroups} />
+      <Field label="Addresses" hint="From which it may be used, as 203.0.113.7 or 10.1.0.0/16; from everywhere without." value={addresses} onChange={setAddresses} />
       <ErrorBox error={error} />
       <div className="actions">
         <Action onPress={close}>Cancel</Action>

@@ -98,7 +98,7 @@ export function DocumentsPage({ name }: { name: string }) {
           <dd>{c.generation}</dd>
         </div>
       </dl>
-      {may("admin") && <PlanChoices collection={c.name} />}
+      {may("curate") && <PlanChoices collection={c.name} />}
       {may("ingest") && <Upload collection={c.name} />}
       <DocumentList collection={c.name} />
     </>

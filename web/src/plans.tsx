@@ -61,7 +61,7 @@ function PlanList() {
             <p>
               <StageNames plan={p} />
             </p>
-            {p.own && may("admin") && <DeletePlan name={p.name} />}
+            {p.own && may("curate") && <DeletePlan name={p.name} />}
           </li>
         ))}
       </ul>
@@ -179,12 +179,12 @@ function Editor({ above, start, plan }: { above: ReactNode; start: string; plan?
   return (
     <>
       <PageHead title={plan?.name ?? "New plan"} above={above}>
-        {may("admin") && (
+        {may("curate") && (
           <Action look="primary" isPending={busy} isDisabled={!name} onPress={() => name && void save(name)}>
             {name && name !== plan?.name ? `Save as ${name}` : "Save"}
           </Action>
         )}
-        {plan?.own && may("admin") && <DeletePlan name={plan.name} />}
+        {plan?.own && may("curate") && <DeletePlan name={plan.name} />}
       </PageHead>
       <p className="quiet" role="status">
         {saved === text && saved !== ""

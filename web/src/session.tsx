@@ -60,7 +60,7 @@ export function SignedIn({ children }: { children: ReactNode }) {
     ...identity,
     may: (scope) =>
       scopes.includes(scope) ||
-      (scopes.includes("admin") && (scope === "ingest" || scope === "query")),
+      (scopes.includes("admin") && (scope === "curate" || scope === "ingest" || scope === "query")),
     signOut: async () => {
       await del("/v1/session").catch((e) => {
         if (!(e instanceof APIError) || e.status !== 401) throw e;

@@ -5,6 +5,7 @@ package tenants
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,10 +17,10 @@ import (
 
 const (
 	// A key that another replaced ends with that, or before.
-	keyColumns = `id, name, prefix, scopes, groups, created_at, least(expires_at, replaced_until), revoked_at, last_used_at, coalesce(subject, '')`
+	keyColumns = `id, name, prefix, scopes, groups, addresses, created_at, least(expires_at, replaced_until), revoked_at, last_used_at, coalesce(subject, '')`
 
-	insertKeySQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING ` + keyColumns
+	insertKeySQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, addresses, expires_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING ` + keyColumns
 	keyPageSQL = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3`
 	// A key revoked twice keeps the time of the first.
 	revokeKeySQL = `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND id = $2 RETURNING ` + keyColumns
@@ -44,15 +45,22 @@ func (s *TenantStore) CreateKey(ctx context.Context, p schema.Principal, tenant 
 
 func insertKey(ctx context.Context, tx pgx.Tx, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error) {
 	id := schema.NewID()
-	groups := k.Groups
+	groups, addresses := k.Groups, k.Addresses
 	if groups == nil {
 		groups = []string{}
 	}
-	out, err := keyRow(tx.Query(ctx, insertKeySQL, tenant, id, k.Name, k.Prefix, k.Hash, k.Scopes, groups, k.ExpiresAt))
+	if addresses == nil {
+		addresses = []netip.Prefix{}
+	}
+	out, err := keyRow(tx.Query(ctx, insertKeySQL, tenant, id, k.Name, k.Prefix, k.Hash, k.Scopes, groups, addresses, k.ExpiresAt))
 	if err != nil {
 		return out, err
 	}
-	return out, store.Audit(ctx, tx, tenant, p, "key.create", id.String(), map[string]any{"name": k.Name, "scopes": k.Scopes, "groups": groups})
+	details := map[string]any{"name": k.Name, "scopes": k.Scopes, "groups": groups}
+	if len(addresses) > 0 {
+		details["addresses"] = addresses
+	}
+	return out, store.Audit(ctx, tx, tenant, p, "key.create", id.String(), details)
 }
 
 // Keys returns a page of p's tenant's keys, oldest first, and the next cursor.
@@ -97,7 +105,7 @@ func (s *TenantStore) RevokeKey(ctx context.Context, p schema.Principal, id uuid
 }
 
 // RotateKey stores next as a key in place of another of p's tenant, with its name,
-// scopes and groups, and the end that it was made with; the other one is good until a
+// scopes, groups and addresses, and the end that it was made with; the other one is good until a
 // time, or its own end. may is asked about the other one first. One that has ended by
 // now is schema.ErrConflict.
 func (s *TenantStore) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, next schema.SealedKey,
@@ -114,7 +122,7 @@ func (s *TenantStore) RotateKey(ctx context.Context, p schema.Principal, id uuid
 		if old.RevokedAt != nil || old.ExpiresAt != nil && !old.ExpiresAt.After(now) {
 			return fmt.Errorf("it has ended; create a new key: %w", schema.ErrConflict)
 		}
-		next.NewKey = schema.NewKey{Name: old.Name, Scopes: old.Scopes, Groups: old.Groups}
+		next.NewKey = schema.NewKey{Name: old.Name, Scopes: old.Scopes, Groups: old.Groups, Addresses: old.Addresses}
 		if err := tx.QueryRow(ctx, ownEndSQL, p.Tenant, id).Scan(&next.ExpiresAt); err != nil {
 			return err
 		}
