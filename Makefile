@@ -78,8 +78,8 @@ test-race:
 	CGO_ENABLED=1 $(TEST) -race -run '$(AT_ONCE)' $(RACE_SOME)
 
 test-web: setup build ## drive the back office in a real Chromium and a real Firefox, which are installed if they are not there
-	@tools/setup chromium firefox
-	@tools/browse test language-model firefox
+	@tools/setup chromium firefox oidc
+	@tools/browse test language-model firefox sign-in
 
 screenshots: setup build ## take pictures of every page of the back office, into dist/screenshots
 	@tools/setup chromium

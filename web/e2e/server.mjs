@@ -20,6 +20,7 @@ export const pages = (collection) => [
   "/running",
   "/usage",
   "/keys",
+  "/sessions",
   "/audit",
   "/tenants",
 ];

@@ -14,6 +14,7 @@ import { OperationsPage } from "./operations";
 import { PlansPage } from "./plans";
 import { SearchPage } from "./search";
 import { type Scope, SignedIn, useSession } from "./session";
+import { SessionsPage } from "./sessions";
 import { TenantsPage } from "./tenants";
 import { Action, Empty, PageHead } from "./ui";
 
@@ -45,6 +46,7 @@ export function App() {
             </Route>
             <Route path="/running">{admins(<OperationsPage />)}</Route>
             <Route path="/tenants">{operators(<TenantsPage />)}</Route>
+            <Route path="/sessions" component={SessionsPage} />
             <Route path="/keys">{admins(<KeysPage />)}</Route>
             <Route path="/audit">{admins(<AuditPage />)}</Route>
             <Route path="/usage">{admins(<UsagePage />)}</Route>
@@ -130,9 +132,9 @@ function TopBar() {
         </ul>
       </nav>
       <div className="who">
-        <span className="quiet" title={`Scopes: ${session.scopes?.join(", ")}`}>
+        <Link href="/sessions" className="quiet" title={`Scopes: ${session.scopes?.join(", ")}`}>
           {session.name}
-        </span>
+        </Link>
         <Action onPress={() => void session.signOut()}>Sign out</Action>
       </div>
     </header>
