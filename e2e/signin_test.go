@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,7 +39,8 @@ func signInSettings(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	return []string{"SLUICE_OIDC_ISSUER=" + signedInAt.provider.Issuer(), "SLUICE_OIDC_CLIENT_ID=" + signedInAt.provider.ClientID,
-		"SLUICE_OIDC_CLIENT_SECRET=" + signedInAt.provider.ClientSecret, "SLUICE_OIDC_ACCESS=" + signedInAt.file}
+		"SLUICE_OIDC_CLIENT_SECRET=" + signedInAt.provider.ClientSecret, "SLUICE_OIDC_ACCESS=" + signedInAt.file,
+		"SLUICE_OIDC_AUDIENCE=" + localtest.Assistant}
 }
 
 // allow adds a rule, and somebody in its group.
@@ -135,17 +137,19 @@ func testSignIn(t *testing.T, operator *server) {
 	anybody.call(t, http.MethodPut, "/v1/collections/birds/content?external_id=c.txt", []byte("More."), ann...).problem(t, http.StatusForbidden, "")
 	anybody.call(t, http.MethodGet, "/v1/keys", nil, ann...).problem(t, http.StatusForbidden, "")
 
+	testTokens(t, operator, who)
+
 	keys := into[[]api.Key](t, admin.sluice(t, "keys", "list", "--json").ok(t))
 	if len(keys) != 2 || keys[1].Kind != "person" || keys[1].Subject != signedInAt.provider.Issuer()+"|id-ann" || keys[1].ID != who.Key {
 		t.Fatalf("the keys are %+v", keys)
 	}
 	_, second := signIn(t, operator, "ann")
 	sessions := as[api.Page[api.PersonSession]](t, anybody.call(t, http.MethodGet, "/v1/sessions", nil, second...).want(t, http.StatusOK)).Items
-	if len(sessions) != 2 || !sessions[0].Current || sessions[1].Current || sessions[0].Key != who.Key {
+	if len(sessions) != 3 || !sessions[0].Current || sessions[2].Current || sessions[0].Key != who.Key {
 		t.Fatalf("ann's sessions are %+v", sessions)
 	}
-	operator.call(t, http.MethodDelete, "/v1/sessions/"+sessions[1].ID.String(), nil).problem(t, http.StatusNotFound, "")
-	anybody.call(t, http.MethodDelete, "/v1/sessions/"+sessions[1].ID.String(), nil, second...).want(t, http.StatusNoContent)
+	operator.call(t, http.MethodDelete, "/v1/sessions/"+sessions[2].ID.String(), nil).problem(t, http.StatusNotFound, "")
+	anybody.call(t, http.MethodDelete, "/v1/sessions/"+sessions[2].ID.String(), nil, second...).want(t, http.StatusNoContent)
 	anybody.call(t, http.MethodGet, "/v1/whoami", nil, ann...).want(t, http.StatusUnauthorized)
 	anybody.call(t, http.MethodGet, "/v1/whoami", nil, second...).want(t, http.StatusOK)
 	admin.sluice(t, "keys", "revoke", who.Key.String()).ok(t)
@@ -158,4 +162,51 @@ func testSignIn(t *testing.T, operator *server) {
 	if status, _ := signIn(t, operator, "ann"); status != http.StatusForbidden {
 		t.Errorf("one who was revoked signs in: status %d", status)
 	}
+}
+
+// testTokens has an assistant act for ann, with an access token of the provider, as the Model Context Protocol's authorization
+// says.
+func testTokens(t *testing.T, operator *server, ann api.Identity) {
+	refused := operator.withKey("").call(t, http.MethodPost, "/mcp", map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).want(t, http.StatusUnauthorized)
+	place := regexp.MustCompile(`resource_metadata="([^"]+)"`).FindStringSubmatch(refused.header.Get("WWW-Authenticate"))
+	if place == nil || !strings.HasPrefix(place[1], operator.url+"/") {
+		t.Fatalf("the challenge is %q", refused.header.Get("WWW-Authenticate"))
+	}
+	type metadata struct {
+		Resource string
+		Servers  []string `json:"authorization_servers"`
+	}
+	found := as[metadata](t, operator.withKey("").call(t, http.MethodGet, strings.TrimPrefix(place[1], operator.url), nil).want(t, http.StatusOK))
+	if found.Resource != operator.url+"/mcp" || len(found.Servers) != 1 || found.Servers[0] != signedInAt.provider.Issuer() {
+		t.Errorf("the metadata are %+v", found)
+	}
+
+	token, id := signedInAt.provider.Tokens(localtest.Assistant, "ann", signInPassword)
+	assistant := operator.withKey(token)
+	if who := as[api.Identity](t, assistant.call(t, http.MethodGet, "/v1/whoami", nil).want(t, http.StatusOK)); who.Key != ann.Key || who.Name != ann.Name {
+		t.Errorf("the token is of %+v, not of %+v", who, ann)
+	}
+	asked := map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+		"params": map[string]any{"name": "search", "arguments": map[string]any{"collection": "birds", "query": "Where does the red kite nest?"}}}
+	reply := assistant.call(t, http.MethodPost, "/mcp", asked, "Accept", "application/json, text/event-stream").want(t, http.StatusOK)
+	if text := string(reply.body); !strings.Contains(text, "old oak") || strings.Contains(text, "tall pine") {
+		t.Errorf("the assistant finds %s", text)
+	}
+	assistant.call(t, http.MethodGet, "/v1/keys", nil).problem(t, http.StatusForbidden, "")
+	assistant.call(t, http.MethodGet, "/v1/whoami", nil, "X-Sluice-Tenant", "default").problem(t, http.StatusForbidden, "")
+
+	// Neither an ID token, nor one that was meant for this server's own client, nor one of somebody without a rule.
+	operator.withKey(id).call(t, http.MethodGet, "/v1/whoami", nil).problem(t, http.StatusUnauthorized, "")
+	own, _ := signedInAt.provider.Tokens(signedInAt.provider.ClientID, "ann", signInPassword)
+	operator.withKey(own).call(t, http.MethodGet, "/v1/whoami", nil).want(t, http.StatusUnauthorized)
+	eve, _ := signedInAt.provider.Tokens(localtest.Assistant, "eve", signInPassword)
+	operator.withKey(eve).call(t, http.MethodGet, "/v1/whoami", nil).problem(t, http.StatusForbidden, "")
+
+	// Its session ends like others, and the token begins no second one.
+	sessions := as[api.Page[api.PersonSession]](t, assistant.call(t, http.MethodGet, "/v1/sessions", nil).want(t, http.StatusOK)).Items
+	if len(sessions) != 2 || !sessions[0].Current {
+		t.Fatalf("ann's sessions are %+v", sessions)
+	}
+	assistant.call(t, http.MethodDelete, "/v1/sessions/"+sessions[0].ID.String(), nil).want(t, http.StatusNoContent)
+	assistant.call(t, http.MethodGet, "/v1/whoami", nil).want(t, http.StatusUnauthorized)
 }

@@ -64,12 +64,12 @@ func New(store Store) *Auth {
 	return &Auth{store: store, now: time.Now, kept: map[[sha256.Size]byte]kept{}}
 }
 
-// Authenticate returns who holds key, an API key or the secret of a person's session;
+// Authenticate returns who holds key, an API key, the secret of a person's session or an access token that began one;
 // schema.ErrUnauthorized when it is unknown, revoked, ended or expired. Whose it was
 // that is good no more is returned with the error, without what it could do. Whether it may
 // be used from where the request comes is for the caller to look at.
 func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, error) {
-	if !wellFormed(key) {
+	if !wellFormed(key) && !tokenShaped(key) {
 		return schema.Principal{}, fmt.Errorf("this is not an API key: %w", schema.ErrUnauthorized)
 	}
 	hash := sha256.Sum256([]byte(key))

@@ -73,6 +73,14 @@ func wellFormed(key string) bool {
 	return true
 }
 
+// maxToken is the size of an access token, in bytes, and of the tenant's name that goes with it.
+const maxToken = 16<<10 + 64
+
+// tokenShaped reports whether key may be a provider's access token, with or without the name of a tenant.
+func tokenShaped(key string) bool {
+	return len(key) <= maxToken && strings.HasPrefix(key, "eyJ") && strings.Count(key, ".") >= 2
+}
+
 // check validates a key to be.
 func check(k schema.NewKey, now time.Time) error {
 	if err := checkText("name", k.Name, maxName); err != nil {

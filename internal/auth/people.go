@@ -79,24 +79,37 @@ func (a *Auth) noteUse(ctx context.Context, h held) error {
 // SignIn makes a session of a person in a tenant, and returns its secret this once: it is used as an API key is. What
 // they may from now on holds for the sessions that they have there, too.
 func (a *Auth) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, n schema.NewSession) (schema.Principal, schema.PersonSession, string, error) {
-	if err := check(schema.NewKey{Name: who.Name, Scopes: who.Scopes, Groups: who.Groups}, a.now()); err != nil {
-		return schema.Principal{}, schema.PersonSession{}, "", fmt.Errorf("sign in %s: %w", who.Subject, err)
-	}
 	secret, sealed, err := seal(schema.NewKey{})
 	if err != nil {
 		return schema.Principal{}, schema.PersonSession{}, "", err
 	}
-	row, session, err := a.store.SignIn(ctx, tenant, who, schema.SealedSession{NewSession: n, Hash: sealed.Hash})
+	p, session, err := a.signIn(ctx, tenant, who, schema.SealedSession{NewSession: n, Hash: sealed.Hash})
+	return p, session, secret, err
+}
+
+// SignInBy makes a session whose secret is an access token that was verified. A token begins one session: once more, also
+// when that is over, it is schema.ErrConflict.
+func (a *Auth) SignInBy(ctx context.Context, token string, tenant uuid.UUID, who schema.Person, n schema.NewSession) error {
+	hash := sha256.Sum256([]byte(token))
+	_, _, err := a.signIn(ctx, tenant, who, schema.SealedSession{NewSession: n, Hash: hash[:]})
+	return err
+}
+
+func (a *Auth) signIn(ctx context.Context, tenant uuid.UUID, who schema.Person, s schema.SealedSession) (schema.Principal, schema.PersonSession, error) {
+	if err := check(schema.NewKey{Name: who.Name, Scopes: who.Scopes, Groups: who.Groups}, a.now()); err != nil {
+		return schema.Principal{}, schema.PersonSession{}, fmt.Errorf("sign in %s: %w", who.Subject, err)
+	}
+	row, session, err := a.store.SignIn(ctx, tenant, who, s)
 	if err != nil {
-		return schema.Principal{}, schema.PersonSession{}, "", err
+		return schema.Principal{}, schema.PersonSession{}, err
 	}
 	a.forget(row.ID)
-	return schema.Principal{Tenant: tenant, Key: row.ID, Name: row.Name, Scopes: row.Scopes, Groups: row.Groups}, session, secret, nil
+	return schema.Principal{Tenant: tenant, Key: row.ID, Name: row.Name, Scopes: row.Scopes, Groups: row.Groups}, session, nil
 }
 
 // Session returns the session that a secret is of; schema.ErrNotFound when it is an API key, or nothing.
 func (a *Auth) Session(ctx context.Context, secret string) (uuid.UUID, error) {
-	if !wellFormed(secret) {
+	if !wellFormed(secret) && !tokenShaped(secret) {
 		return uuid.Nil, schema.ErrNotFound
 	}
 	hash := sha256.Sum256([]byte(secret))

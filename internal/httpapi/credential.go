@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -45,6 +46,12 @@ func (s *server) good(ctx context.Context) error {
 	return nil
 }
 
+// tokenError is why an access token is not taken. Who sends it is told.
+type tokenError struct{ error }
+
+// Unwrap returns the reason.
+func (e tokenError) Unwrap() error { return e.error }
+
 // errElsewhere says that a key may not be used from where a request comes.
 var errElsewhere = errors.New("the API key may not be used from here")
 
@@ -57,6 +64,15 @@ func (s *server) elsewhere(r *http.Request) error {
 // it comes; else errElsewhere, and whose key it is, without what that may.
 func (s *server) holder(r *http.Request, key string) (schema.Principal, error) {
 	p, err := s.Authenticator.Authenticate(r.Context(), key)
+	if errors.Is(err, schema.ErrUnauthorized) && p.Tenant == uuid.Nil && s.SignIns != nil {
+		begun, failure := s.SignIns.SignInByToken(r.Context(), key, s.newSession(r))
+		if failure != nil {
+			return p, tokenError{failure}
+		}
+		if begun {
+			p, err = s.Authenticator.Authenticate(r.Context(), key)
+		}
+	}
 	if err != nil {
 		return p, err
 	}

@@ -61,6 +61,12 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 	case errors.Is(err, errElsewhere):
 		s.refuse(ctx, s.elsewhere(r))
 		return
+	case errors.As(err, new(tokenError)):
+		if errors.Is(err, schema.ErrUnauthorized) {
+			ctx.SetHeader("WWW-Authenticate", `Bearer error="invalid_token"`)
+		}
+		s.refuse(ctx, problem(ctx.Context(), err))
+		return
 	case errors.Is(err, schema.ErrUnauthorized):
 		ctx.SetHeader("WWW-Authenticate", "Bearer")
 		s.refuse(ctx, huma.Error401Unauthorized("the API key is unknown, revoked or expired"))

@@ -61,7 +61,11 @@ func (s *server) key(ctx huma.Context) (credential, error) {
 		if !ok || strings.TrimSpace(key) == "" {
 			return credential{}, errNoKey
 		}
-		return credential{key: strings.TrimSpace(key)}, nil
+		key = strings.TrimSpace(key)
+		if tenant := ctx.Header(TenantHeader); tenant != "" && strings.Contains(key, ".") {
+			key += " " + tenant // an access token
+		}
+		return credential{key: key}, nil
 	}
 	r, _ := humago.Unwrap(ctx)
 	cookie, err := r.Cookie(sessionCookie)
@@ -128,6 +132,9 @@ func (s *server) routeSessions() {
 				return nil, huma.Error401Unauthorized("send an API key as \"key\"")
 			}
 			key := strings.TrimSpace(in.Body.Key)
+			if strings.Contains(key, ".") {
+				return nil, huma.Error401Unauthorized("a browser's session begins with an API key; an access token goes into the header Authorization")
+			}
 			p, err := s.holder(in.r, key)
 			noted(ctx).by(p)
 			if errors.Is(err, errElsewhere) {

@@ -29,7 +29,13 @@ type SignIns interface {
 	BeginSignIn(ctx context.Context, b SignInBegin) (page, kept string, err error)
 	// CompleteSignIn reads the answer that the browser came back with.
 	CompleteSignIn(ctx context.Context, kept string, answer url.Values, from schema.NewSession) (SignedIn, error)
+	// SignInByToken begins a session whose secret is an access token of the provider, which may be followed by a space and
+	// the name of a tenant. It reports whether there is one; a secret that can be no token is no error.
+	SignInByToken(ctx context.Context, secret string, from schema.NewSession) (bool, error)
 }
+
+// TenantHeader names the tenant that an access token is used in, where its person may enter several.
+const TenantHeader = "X-Sluice-Tenant"
 
 // SignInBegin is how somebody signs in.
 type SignInBegin struct {
@@ -140,7 +146,7 @@ func (s *server) completeSignIn(w http.ResponseWriter, r *http.Request) {
 	}
 	over := whileSigningIn(r, "", -1) // whatever comes of it
 	http.SetCookie(w, &over)
-	done, err := s.SignIns.CompleteSignIn(r.Context(), kept, r.URL.Query(), schema.NewSession{Address: clean(s.clientAddress(r)), Agent: cut(strings.ToValidUTF8(r.UserAgent(), ""), 256)})
+	done, err := s.SignIns.CompleteSignIn(r.Context(), kept, r.URL.Query(), s.newSession(r))
 	if err != nil {
 		s.signInFailed(w, r, err, signInPath)
 		return
@@ -155,6 +161,11 @@ func (s *server) completeSignIn(w http.ResponseWriter, r *http.Request) {
 	c := cookie(r, s.Sessions.SealUntil(done.Secret, done.Session.ExpiresAt), int(time.Until(done.Session.ExpiresAt)/time.Second))
 	http.SetCookie(w, &c)
 	http.Redirect(w, r, done.ReturnTo, http.StatusFound)
+}
+
+// newSession is a session that a request begins.
+func (s *server) newSession(r *http.Request) schema.NewSession {
+	return schema.NewSession{Address: clean(s.clientAddress(r)), Agent: cut(strings.ToValidUTF8(r.UserAgent(), ""), 256)}
 }
 
 // chooseTenant offers the tenants; the provider, which knows the person now, is asked again.

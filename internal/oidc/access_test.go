@@ -59,7 +59,7 @@ func TestWrongRulesAreNamedWithTheirLine(t *testing.T) {
 		"rules: x":                             {":1: rules", "list"},
 		"rules:\n  - {group: a, tenant: b}":    {":2: role", "missing"},
 		"rules:\n  - {group: a, role: reader}": {":2: tenant", "missing"},
-		"rules:\n  - group: a\n    tenant: b\n    role: king":                                         {":2: role", "king", "reader, contributor, admin, operator"},
+		"rules:\n  - group: a\n    tenant: b\n    role: king":                                         {":2: role", "king", "reader, contributor, curator, admin, operator"},
 		"rules:\n  - group: a\n    tennant: b":                                                        {":3: tennant", "not a field", "group, labels, role, tenant"},
 		"rules:\n  - group: a\n    group: b":                                                          {":3: group", "twice"},
 		"rules:\n  - group: []":                                                                       {":2: group", "text"},

@@ -54,6 +54,7 @@ type Options struct {
 	GroupsClaim  string   // the claim that lists a person's groups
 	Name         string   // of the provider, for people; empty: the issuer's host
 	AccessFile   string   // the rules of access
+	Audience     string   // of access tokens; empty: none are taken
 	Seals        Seals
 	Now          func() time.Time // nil: time.Now
 }
@@ -67,7 +68,8 @@ type Provider struct {
 
 	mu         sync.Mutex // held while the provider is asked for its endpoints
 	discovered *openid.Provider
-	failed     time.Time // when it last did not answer
+	keys       openid.KeySet // of access tokens
+	failed     time.Time     // when it last did not answer
 }
 
 // New checks the options, and the rules of access, and asks nobody anything.

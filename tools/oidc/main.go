@@ -1,4 +1,4 @@
-// Command oidc-server is a provider of OpenID Connect for tests: zitadel's library, with users of a file and one client. It is
+// Command oidc-server is a provider of OpenID Connect for tests: zitadel's library, with users of a file and two clients. It is
 // not part of the product, and no place to sign in at.
 package main
 
@@ -42,7 +42,7 @@ func parse(args []string) (options, error) {
 	fs.StringVar(&o.listen, "listen", "127.0.0.1:7080", "`address` of the provider")
 	fs.StringVar(&o.issuer, "issuer", "", "`address` that it calls itself; http:// and that of --listen when empty")
 	fs.StringVar(&o.users, "users", "", "JSON `file` with the users, read again for everything")
-	fs.StringVar(&o.client, "client-id", "sluice", "`id` of the one client")
+	fs.StringVar(&o.client, "client-id", "sluice", "`id` of the client of browsers; that of access tokens is assistant")
 	fs.StringVar(&o.secret, "client-secret", "", "its `secret`")
 	fs.StringVar(&o.redirect, "redirect", "http://127.0.0.1:*/v1/session/oidc/callback", "`pattern` of the addresses that browsers are sent back to")
 	fs.BoolVar(&o.exitWithStdin, "exit-with-stdin", false, "stop when standard input closes, so that the server ends with its parent")

@@ -145,10 +145,30 @@ func (k kept) AuthRequestByCode(ctx context.Context, code string) (op.AuthReques
 	return r, nil
 }
 
+// GetPrivateClaimsFromScopes says what an access token has that is a JWT.
+func (k kept) GetPrivateClaimsFromScopes(_ context.Context, subject, _ string, _ []string) (map[string]any, error) {
+	u := k.users.find(func(x user) bool { return x.ID == subject })
+	if u == nil {
+		return nil, nil
+	}
+	return map[string]any{"name": u.Name, "groups": u.Groups}, nil
+}
+
+// assistant is the client that acts for people by access tokens: JWTs, whose audience it is.
+const assistant = "assistant"
+
 // client may be sent back to any address of a pattern.
 type client struct {
 	op.Client
 	redirect string
+}
+
+// AccessTokenType implements op.Client.
+func (c client) AccessTokenType() op.AccessTokenType {
+	if c.GetID() == assistant {
+		return op.AccessTokenTypeJWT
+	}
+	return c.Client.AccessTokenType()
 }
 
 // RedirectURIGlobs implements op.HasRedirectGlobs.
@@ -167,7 +187,8 @@ func (k kept) GetClientByClientID(ctx context.Context, id string) (op.Client, er
 }
 
 func provider(o options) http.Handler {
-	storage.RegisterClients(storage.WebClient(o.client, o.secret, "http://127.0.0.1:9/callback"))
+	const nowhere = "http://127.0.0.1:9/callback"
+	storage.RegisterClients(storage.WebClient(o.client, o.secret, nowhere), storage.WebClient(assistant, o.secret, nowhere))
 	u := users{o.users}
 	s := kept{Storage: storage.NewStorage(u), users: u, redirect: o.redirect}
 	return exampleop.SetupServer(o.issuer, s, slog.New(slog.DiscardHandler), false)

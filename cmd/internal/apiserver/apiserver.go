@@ -186,7 +186,11 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		PeopleSessions: people,
 		TrustedProxies: proxies,
 	})
-	handler = web.Mount(mcpserver.Mount(pages.Mount(handler), d.Version))
+	signInAt := mcpserver.Authorization{PublicURL: strings.TrimRight(d.PublicURL, "/")}
+	if provider != nil && provider.TakesTokens() {
+		signInAt.Issuer = provider.Issuer()
+	}
+	handler = web.Mount(mcpserver.Mount(pages.Mount(handler), d.Version, signInAt))
 	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) {
 		return s.serve(ctx, handler, recorder, []hearing{lookups.listen, workers.Listen}, stopping, cutShort)

@@ -54,7 +54,7 @@ func signInProvider(c config.HTTP, o config.OIDC) (*oidc.Provider, error) {
 		return nil, err
 	}
 	return oidc.New(oidc.Options{Issuer: o.OIDCIssuer, Name: o.OIDCName, ClientID: o.OIDCClientID, ClientSecret: secret, Scopes: o.OIDCScopes,
-		GroupsClaim: o.OIDCGroupsClaim, AccessFile: o.OIDCAccess, Seals: seals})
+		GroupsClaim: o.OIDCGroupsClaim, AccessFile: o.OIDCAccess, Audience: o.OIDCAudience, Seals: seals})
 }
 
 // peopleAPI keeps sessions through auth, and tells other processes of their ends.
@@ -114,35 +114,88 @@ func (a signInAPI) CompleteSignIn(ctx context.Context, kept string, answer url.V
 	if err != nil {
 		return httpapi.SignedIn{}, err
 	}
-	grants, ids, err := a.grants(ctx, who)
+	as, err := a.entering(ctx, who)
 	if err != nil {
 		return httpapi.SignedIn{}, err
+	}
+	done := httpapi.SignedIn{ReturnTo: who.ReturnTo, Tenants: as.choices}
+	if as.tenant == uuid.Nil {
+		return done, nil
+	}
+	from.ExpiresAt = time.Now().Add(a.lasts)
+	_, done.Session, done.Secret, err = a.people.SignIn(ctx, as.tenant, as.Person, from)
+	if err != nil {
+		return httpapi.SignedIn{}, err
+	}
+	a.people.lookups.changed(ctx, as.tenant)
+	return done, nil
+}
+
+// SignInByToken implements httpapi.SignIns.
+func (a signInAPI) SignInByToken(ctx context.Context, secret string, from schema.NewSession) (bool, error) {
+	token, tenant, _ := strings.Cut(secret, " ")
+	if !a.provider.TakesTokens() || !oidc.LooksLikeToken(token) {
+		return false, nil
+	}
+	who, expires, err := a.provider.Token(ctx, token)
+	if err != nil {
+		return false, err
+	}
+	who.Tenant = tenant
+	as, err := a.entering(ctx, who)
+	if err != nil {
+		return false, err
+	}
+	if as.tenant == uuid.Nil {
+		return false, fmt.Errorf("you may enter several tenants: name one of %s in the header %s: %w", strings.Join(as.choices, ", "), httpapi.TenantHeader, schema.ErrConflict)
+	}
+	from.ExpiresAt = time.Now().Add(a.lasts)
+	if expires.Before(from.ExpiresAt) {
+		from.ExpiresAt = expires
+	}
+	err = a.people.SignInBy(ctx, secret, as.tenant, as.Person, from)
+	if errors.Is(err, schema.ErrConflict) {
+		return true, nil // another request with it came first
+	}
+	if err == nil {
+		a.people.lookups.changed(ctx, as.tenant)
+	}
+	return err == nil, err
+}
+
+// entrant is a person who may enter a tenant.
+type entrant struct {
+	schema.Person
+	tenant  uuid.UUID
+	choices []string // of tenants, when the person has to say which; tenant is uuid.Nil then
+}
+
+// entering is who a person is in the tenant that they chose, or in the only one that they may enter. Their sessions in
+// tenants that they may enter no more end.
+func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, error) {
+	grants, ids, err := a.grants(ctx, who)
+	if err != nil {
+		return entrant{}, err
 	}
 	ended, err := a.people.EndSessionsElsewhere(ctx, who.Subject, ids)
 	for _, tenant := range ended {
 		a.people.lookups.changed(ctx, tenant)
 	}
 	if err != nil {
-		return httpapi.SignedIn{}, err
+		return entrant{}, err
 	}
 	chosen, tenant, err := chosenGrant(who, grants, ids)
 	if err != nil {
-		return httpapi.SignedIn{}, err
+		return entrant{}, err
 	}
-	done := httpapi.SignedIn{ReturnTo: who.ReturnTo}
 	if chosen == nil {
+		var as entrant
 		for _, g := range grants {
-			done.Tenants = append(done.Tenants, g.Tenant)
+			as.choices = append(as.choices, g.Tenant)
 		}
-		return done, nil
+		return as, nil
 	}
-	from.ExpiresAt = time.Now().Add(a.lasts)
-	_, done.Session, done.Secret, err = a.people.SignIn(ctx, tenant, schema.Person{Subject: who.Subject, Name: who.Name, Scopes: chosen.Scopes, Groups: chosen.Groups}, from)
-	if err != nil {
-		return httpapi.SignedIn{}, err
-	}
-	a.people.lookups.changed(ctx, tenant)
-	return done, nil
+	return entrant{Person: schema.Person{Subject: who.Subject, Name: who.Name, Scopes: chosen.Scopes, Groups: chosen.Groups}, tenant: tenant}, nil
 }
 
 // grants are what the rules give a person in tenants that there are, with these tenants' ids.

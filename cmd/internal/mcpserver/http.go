@@ -23,9 +23,9 @@ const Path = "/mcp"
 
 // Mount adds the protocol to an API: streamable HTTP at Path, without sessions,
 // so that any of several servers may answer any request. Requests carry an API
-// key as the API's do, and name a person in the same headers; what they ask for goes
-// to the API in this process.
-func Mount(handler http.Handler, version string) http.Handler {
+// key, or a provider's access token, as the API's do, and name a person in the same
+// headers; what they ask for goes to the API in this process.
+func Mount(handler http.Handler, version string, a Authorization) http.Handler {
 	protocol := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		c, _ := r.Context().Value(clientKey{}).(*apiclient.Client)
 		if c == nil {
@@ -35,17 +35,18 @@ func Mount(handler http.Handler, version string) http.Handler {
 	}, &mcp.StreamableHTTPOptions{Stateless: true, JSONResponse: true, PropagateRequestCancellation: true})
 	mux := http.NewServeMux()
 	mux.Handle("/", handler)
+	a.mount(mux)
 	mux.HandleFunc(Path, func(w http.ResponseWriter, r *http.Request) {
 		key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 		local := inProcess{handler, http.Header{}, r.RemoteAddr}
-		for _, name := range []string{httpapi.PersonHeader, httpapi.GroupsHeader, "User-Agent", "X-Forwarded-For"} {
+		for _, name := range []string{httpapi.PersonHeader, httpapi.GroupsHeader, httpapi.TenantHeader, "User-Agent", "X-Forwarded-For"} {
 			if values := r.Header.Values(name); len(values) > 0 {
 				local.header[name] = values
 			}
 		}
 		c := apiclient.Over(&http.Client{Transport: local}, "http://in.process", key)
 		if _, err := c.WhoAmI(r.Context()); err != nil {
-			refuse(w, err)
+			refuse(w, err, a.challenge(r))
 			return
 		}
 		protocol.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, c)))
@@ -55,15 +56,15 @@ func Mount(handler http.Handler, version string) http.Handler {
 
 type clientKey struct{}
 
-// refuse answers a request whose key the API does not take.
-func refuse(w http.ResponseWriter, err error) {
+// refuse answers a request whose key the API does not take; challenge says how to get one.
+func refuse(w http.ResponseWriter, err error, challenge string) {
 	p := &api.Problem{Status: http.StatusServiceUnavailable, Title: http.StatusText(http.StatusServiceUnavailable), Detail: err.Error()}
 	var said *api.Problem
 	if errors.As(err, &said) {
 		p = said
 	}
 	if p.Status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", "Bearer")
+		w.Header().Set("WWW-Authenticate", challenge)
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)

@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"testing"
 
+	"golang.org/x/oauth2"
+
 	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
@@ -127,6 +129,24 @@ func (o *OIDC) Stop() {
 	_ = o.input.Close()
 	_ = o.child.Wait() // it says that it was killed
 	o.child = nil
+}
+
+// Assistant is the client that acts for people by access tokens, and their audience. Its secret is ClientSecret.
+const Assistant = "assistant"
+
+// Tokens signs a user in for a client, as an assistant does that opens their browser, and returns the tokens that it gets.
+func (o *OIDC) Tokens(client, username, password string) (access, id string) {
+	o.t.Helper()
+	c := oauth2.Config{ClientID: client, ClientSecret: o.ClientSecret, RedirectURL: "http://127.0.0.1:9/v1/session/oidc/callback", Scopes: []string{"openid", "profile"},
+		Endpoint: oauth2.Endpoint{AuthURL: o.Issuer() + "/auth", TokenURL: o.Issuer() + "/oauth/token", AuthStyle: oauth2.AuthStyleInHeader}}
+	verifier := oauth2.GenerateVerifier()
+	back := o.SignIn(c.AuthCodeURL("state", oauth2.S256ChallengeOption(verifier)), username, password)
+	token, err := c.Exchange(o.t.Context(), back.Query().Get("code"), oauth2.VerifierOption(verifier))
+	if err != nil {
+		o.t.Fatalf("localtest: exchange the code of %s: %v", username, err)
+	}
+	id, _ = token.Extra("id_token").(string)
+	return token.AccessToken, id
 }
 
 var signInID = regexp.MustCompile(`name="id" value="([^"]+)"`)

@@ -1,0 +1,157 @@
+package oidc
+
+// Access tokens of the provider, which programs send for the people who let them (OAuth 2.0; RFC 9068).
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	openid "github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// keysAgain is how often the provider is asked for its keys at most: anybody can send a token that names a key which is
+// not known yet.
+const keysAgain = 5 * time.Second
+
+// Issuer is the provider's, as the settings have it.
+func (p *Provider) Issuer() string { return p.o.Issuer }
+
+// TakesTokens reports whether access tokens are taken.
+func (p *Provider) TakesTokens() bool { return p.o.Audience != "" }
+
+// Token returns whom an access token is of, and when it expires. It must be a JWT of this provider for the audience of the
+// settings. ID tokens are refused: they say who somebody is, and give no program leave to act for them.
+func (p *Provider) Token(ctx context.Context, raw string) (Identity, time.Time, error) {
+	provider, err := p.discover(ctx)
+	if err != nil {
+		return Identity{}, time.Time{}, err
+	}
+	c, expires, err := p.verifiedToken(ctx, provider, raw)
+	if err != nil {
+		slog.DebugContext(ctx, "an access token was refused", "issuer", p.o.Issuer, "error", err)
+		var expired *openid.TokenExpiredError
+		why := strings.TrimPrefix(err.Error(), "oidc: ")
+		if errors.As(err, &expired) {
+			why = "it has expired"
+		}
+		return Identity{}, time.Time{}, fmt.Errorf("the access token is not good: %s: %w", printable(why, 300), schema.ErrUnauthorized)
+	}
+	who, err := p.identity(openid.ClientContext(ctx, p.client), provider, &oauth2.Token{AccessToken: raw, TokenType: "Bearer"}, c)
+	return who, expires, err
+}
+
+func (p *Provider) verifiedToken(ctx context.Context, provider *openid.Provider, raw string) (claims, time.Time, error) {
+	keys, err := p.keysOf(provider)
+	if err != nil {
+		return claims{}, time.Time{}, err
+	}
+	var known struct {
+		Algorithms []string `json:"id_token_signing_alg_values_supported"`
+	}
+	if err := provider.Claims(&known); err != nil {
+		return claims{}, time.Time{}, err
+	}
+	late := func() time.Time { return p.o.Now().Add(-skew) }
+	token, err := openid.NewVerifier(p.o.Issuer, keys, &openid.Config{ClientID: p.o.Audience, Now: late, SupportedSigningAlgs: signed(known.Algorithms)}).Verify(ctx, raw)
+	if err != nil {
+		return claims{}, time.Time{}, err
+	}
+	c := claims{issuer: token.Issuer, subject: token.Subject}
+	if err := token.Claims(&c.all); err != nil {
+		return claims{}, time.Time{}, err
+	}
+	switch {
+	case token.IssuedAt.After(p.o.Now().Add(skew)):
+		return claims{}, time.Time{}, errors.New("it was issued in the future; are the clocks of both right?")
+	case c.subject == "":
+		return claims{}, time.Time{}, errors.New("it names nobody")
+	}
+	for _, name := range []string{"nonce", "at_hash", "c_hash"} {
+		if _, ok := c.all[name]; ok {
+			return claims{}, time.Time{}, errors.New("it is an ID token")
+		}
+	}
+	return c, token.Expiry, nil
+}
+
+// signed are the algorithms that sign with a key which the provider alone has; none is what providers are to know.
+func signed(algorithms []string) []string {
+	out := []string{}
+	for _, a := range algorithms {
+		if strings.HasPrefix(a, "RS") || strings.HasPrefix(a, "PS") || strings.HasPrefix(a, "ES") || a == openid.EdDSA {
+			out = append(out, a)
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, openid.RS256)
+	}
+	return out
+}
+
+// keysOf are the provider's keys, fetched when a token names one that is not known.
+func (p *Provider) keysOf(provider *openid.Provider) (openid.KeySet, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.keys != nil {
+		return p.keys, nil
+	}
+	var where struct {
+		Keys string `json:"jwks_uri"`
+	}
+	if err := provider.Claims(&where); err != nil || where.Keys == "" {
+		return nil, fmt.Errorf("%s does not say where its keys are: %w", p.o.Name, errors.Join(err, schema.ErrProvider))
+	}
+	client := *p.client
+	client.Transport = &seldom{next: p.client.Transport, now: p.o.Now}
+	p.keys = openid.NewRemoteKeySet(openid.ClientContext(context.Background(), &client), where.Keys)
+	return p.keys, nil
+}
+
+// seldom refuses a request that comes too soon after another.
+type seldom struct {
+	next http.RoundTripper
+	now  func() time.Time
+
+	mu   sync.Mutex
+	last time.Time
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	now := s.now()
+	since := now.Sub(s.last)
+	soon := since >= 0 && since < keysAgain
+	if !soon {
+		s.last = now
+	}
+	s.mu.Unlock()
+	if soon {
+		return nil, errors.New("the provider's keys were fetched just now, and its key is not among them")
+	}
+	return s.next.RoundTrip(r)
+}
+
+// LooksLikeToken reports whether a text can be a JWT: three parts of base64url, the first of them an object of JSON.
+func LooksLikeToken(text string) bool {
+	if len(text) > maxToken || !strings.HasPrefix(text, "eyJ") || strings.Count(text, ".") != 2 {
+		return false
+	}
+	for _, c := range []byte(text) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+const maxToken = 16 << 10 // bytes
