@@ -1012,6 +1012,8 @@ export interface components {
             unreadable: number;
         };
         Key: {
+            /** @description Ranges of addresses from which it may be used; absent: from everywhere. */
+            addresses?: string[] | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -1037,6 +1039,8 @@ export interface components {
             subject?: string;
         };
         KeyCreated: {
+            /** @description Ranges of addresses from which it may be used; absent: from everywhere. */
+            addresses?: string[] | null;
             api_key: string;
             /** Format: date-time */
             created_at: string;
@@ -1305,13 +1309,15 @@ export interface components {
             reports: components["schemas"]["EvaluationReport"][] | null;
         };
         NewKey: {
+            /** @description Addresses and ranges, as 203.0.113.7 and 10.1.0.0/16, from which the key may be used; none: from everywhere. */
+            addresses?: string[] | null;
             /** Format: date-time */
             expires_at?: string;
             /** @description Labelled documents that the key sees. */
             groups?: string[] | null;
             name: string;
             /** @description Operators alone give operator on. */
-            scopes: ("operator" | "admin" | "ingest" | "query" | "impersonate")[] | null;
+            scopes: ("operator" | "admin" | "curate" | "ingest" | "query" | "impersonate")[] | null;
         };
         NewPlanChoice: {
             /**

@@ -43,7 +43,7 @@ func TestACuratorTendsCollectionsAndManagesNobody(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return u.do(c.method, c.path, strings.NewReader(string(data)), "application/json")
+			return u.do(c.method, c.path, strings.NewReader(string(data)), "")
 		}
 		send(contributor).want(http.StatusForbidden, nil)
 		send(curator).want(c.want, nil)
@@ -64,22 +64,23 @@ func TestKeysAreUsedFromTheirAddresses(t *testing.T) {
 	elsewhere, far := key("192.0.2.0/24")
 	for range 2 { // asked of the store, and remembered
 		near.do(http.MethodGet, "/v1/whoami", nil, "").want(http.StatusOK, nil)
-		if r := far.do(http.MethodGet, "/v1/whoami", nil, "").want(http.StatusForbidden, nil); !strings.Contains(string(r.body), "127.0.0.1") {
+		r := far.do(http.MethodGet, "/v1/whoami", nil, "")
+		if r.want(http.StatusForbidden, nil); !strings.Contains(string(r.body), "127.0.0.1") {
 			t.Errorf("the refusal does not say what the server saw: %s", r.body)
 		}
 	}
 	var next api.KeyCreated
 	w.post("/v1/keys/"+elsewhere.ID.String()+"/rotate", api.RotateKey{}, "").want(http.StatusCreated, &next)
 	user{t: t, url: w.url, key: next.APIKey}.do(http.MethodGet, "/v1/whoami", nil, "").want(http.StatusForbidden, nil)
-	r := w.post("/v1/keys", api.NewKey{Name: "k", Scopes: []schema.Scope{schema.ScopeQuery}, Addresses: []string{"10.0.0.0/8", "the office"}}, "").want(http.StatusUnprocessableEntity, nil)
-	if !strings.Contains(string(r.body), "addresses[1]") {
+	r := w.post("/v1/keys", api.NewKey{Name: "k", Scopes: []schema.Scope{schema.ScopeQuery}, Addresses: []string{"10.0.0.0/8", "the office"}}, "")
+	if r.want(http.StatusUnprocessableEntity, nil); !strings.Contains(string(r.body), "addresses[1]") {
 		t.Errorf("the error does not name the field: %s", r.body)
 	}
 	// The audit log says for where it was made.
 	var log api.Page[api.AuditEntry]
 	w.do(http.MethodGet, "/v1/audit", nil, "").want(http.StatusOK, &log)
 	if !slices.ContainsFunc(log.Items, func(e api.AuditEntry) bool {
-		details, _ := json.Marshal(e.Details)
+		details, _ := json.Marshal(e.Detail)
 		return e.Action == "key.create" && e.Target == elsewhere.ID.String() && strings.Contains(string(details), "192.0.2.0/24")
 	}) {
 		t.Errorf("the audit log has %+v", log.Items)
