@@ -1,4 +1,6 @@
 -- A scope between ingest and admin: curate.
+--
+-- breaks nothing: the new constraint takes all that the one before took, and programs of before look for scopes that they know.
 
 -- +goose Up
 ALTER TABLE api_keys
