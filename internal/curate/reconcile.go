@@ -63,12 +63,12 @@ const (
 )
 
 // NewReconciler makes the reconciler. One of all leads.
-func NewReconciler(f Found, second Second, w Workflows, turns lifecycle.Turns, o ReconcilerOptions) lifecycle.Service {
+func NewReconciler(f Found, second Second, w Workflows, elector lifecycle.Elector, o ReconcilerOptions) lifecycle.Service {
 	if o.Keep == 0 {
 		o.Keep = Options{}.defaults().Keep
 	}
 	r := &reconciler{found: f, second: second, workflows: w, options: o, begun: map[uuid.UUID]pause{}}
-	return lifecycle.NewLed(lifecycle.Led{Name: "curation reconciler", Turns: turns, Every: o.Every,
+	return lifecycle.NewLed(lifecycle.Led{Name: "curation reconciler", Elector: elector, Every: o.Every,
 		Round: func(fetch, _ context.Context) error { return r.round(fetch) }})
 }
 

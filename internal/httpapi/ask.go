@@ -56,20 +56,20 @@ func (s *server) routeAsk(tags []string) {
 
 func (s *server) ask(ctx context.Context, p schema.Principal, in *askedNow) (*written, error) {
 	return s.answer(ctx, p, in.Body, answerForm{streams: in.streams, document: func(a schema.Answer) any { return a },
-		teller: func(out *events, p schema.Principal, question uuid.UUID) teller {
-			return &eventTeller{out: out, shown: sources{server: s, p: p, question: question}}
+		answerWriter: func(out *events, p schema.Principal, question uuid.UUID) answerWriter {
+			return &eventWriter{out: out, shown: sources{server: s, p: p, question: question}}
 		}})
 }
 
 // answerForm is how an answer is told: as one document, or by a stream.
 type answerForm struct {
-	streams  bool
-	document func(schema.Answer) any
-	teller   func(*events, schema.Principal, uuid.UUID) teller
+	streams      bool
+	document     func(schema.Answer) any
+	answerWriter func(*events, schema.Principal, uuid.UUID) answerWriter
 }
 
-// teller tells one client of the answer to a question by a stream.
-type teller interface {
+// answerWriter writes the answer to a question to the stream of one client.
+type answerWriter interface {
 	// progress tells of an answer in the making.
 	progress(context.Context, []Progress) error
 	// last tells the text that counts, empty where there is none, before the end.
@@ -135,7 +135,7 @@ func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q 
 		defer done()
 		_, w := humago.Unwrap(hctx)
 		out := newEvents(w)
-		if err := s.follow(ctx, out, form.teller(out, p, f.question()), f, waiting, over); err != nil {
+		if err := s.follow(ctx, out, form.answerWriter(out, p, f.question()), f, waiting, over); err != nil {
 			slog.DebugContext(ctx, "a client left before its answer", "tenant", p.Tenant, "error", err)
 		}
 	}}, nil
@@ -143,7 +143,7 @@ func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q 
 
 // follow tells what a feed has until the end of its question. Whatever it
 // does, the question goes on: the feed blocks nobody.
-func (s *server) follow(ctx context.Context, out *events, t teller, f *feed, waiting []Progress, over bool) error {
+func (s *server) follow(ctx context.Context, out *events, t answerWriter, f *feed, waiting []Progress, over bool) error {
 	defer out.close()
 	ticker, keys := time.NewTicker(s.Heartbeat), time.NewTicker(keyLook)
 	defer ticker.Stop()
@@ -185,16 +185,16 @@ func (s *server) follow(ctx context.Context, out *events, t teller, f *feed, wai
 	}
 }
 
-// eventTeller tells of every step and of every piece of text, as long as its reader may
+// eventWriter writes every step and every delta of text, as long as its reader may
 // see all that was read for it.
-type eventTeller struct {
+type eventWriter struct {
 	out   *events
 	shown sources
 	said  strings.Builder // of the answer, to this client
 	kept  bool            // text was kept back since the answer began
 }
 
-func (e *eventTeller) progress(ctx context.Context, waiting []Progress) error {
+func (e *eventWriter) progress(ctx context.Context, waiting []Progress) error {
 	for _, told := range waiting {
 		if d := told.Delta; d != nil {
 			e.kept = e.kept && !d.Restart
@@ -217,11 +217,11 @@ func (e *eventTeller) progress(ctx context.Context, waiting []Progress) error {
 	return nil
 }
 
-func (e *eventTeller) last(text string) error { return replace(e.out, e.said.String(), text) }
+func (e *eventWriter) last(text string) error { return replace(e.out, e.said.String(), text) }
 
-func (e *eventTeller) answer(a schema.Answer) error { return e.out.send(api.EventAnswer, a) }
+func (e *eventWriter) answer(a schema.Answer) error { return e.out.send(api.EventAnswer, a) }
 
-func (e *eventTeller) problem(m *huma.ErrorModel) error { return e.out.send(api.EventError, m) }
+func (e *eventWriter) problem(m *huma.ErrorModel) error { return e.out.send(api.EventError, m) }
 
 // takeBack makes void what a client was told of an answer.
 func takeBack(out *events, said *strings.Builder) error {

@@ -81,8 +81,8 @@ func (s *server) chat(ctx context.Context, p schema.Principal, in *chatAsked) (*
 		return nil, err
 	}
 	c := completion{model: in.Body.Model, base: in.base, created: time.Now().Unix()}
-	w, err := s.answer(ctx, p, q, answerForm{streams: in.Body.Stream, document: c.document, teller: func(out *events, _ schema.Principal, question uuid.UUID) teller {
-		return &chatTeller{completion: c, out: out, id: completionID(question), usage: in.Body.StreamOptions != nil && in.Body.StreamOptions.IncludeUsage}
+	w, err := s.answer(ctx, p, q, answerForm{streams: in.Body.Stream, document: c.document, answerWriter: func(out *events, _ schema.Principal, question uuid.UUID) answerWriter {
+		return &chatWriter{completion: c, out: out, id: completionID(question), usage: in.Body.StreamOptions != nil && in.Body.StreamOptions.IncludeUsage}
 	}})
 	return w, ofModel(err, in.Body.Model)
 }
@@ -323,8 +323,8 @@ func (c completion) url(at schema.Citation) string {
 	return c.base + "/documents/" + at.DocumentID.String() + "?" + query.Encode()
 }
 
-// chatTeller tells nothing of an answer but that which counts.
-type chatTeller struct {
+// chatWriter writes nothing of an answer but the text that counts.
+type chatWriter struct {
 	completion
 	out   *events
 	id    string
@@ -332,19 +332,19 @@ type chatTeller struct {
 	begun bool
 }
 
-func (t *chatTeller) chunk(choices ...api.ChatChunkChoice) api.ChatChunk {
+func (t *chatWriter) chunk(choices ...api.ChatChunkChoice) api.ChatChunk {
 	if choices == nil {
 		choices = []api.ChatChunkChoice{}
 	}
 	return api.ChatChunk{ID: t.id, Object: "chat.completion.chunk", Created: t.created, Model: t.model, Choices: choices}
 }
 
-func (t *chatTeller) send(d api.ChatDelta) error {
+func (t *chatWriter) send(d api.ChatDelta) error {
 	return t.out.send("", t.chunk(api.ChatChunkChoice{Delta: d}))
 }
 
 // progress tells once that there will be a message.
-func (t *chatTeller) progress(context.Context, []Progress) error {
+func (t *chatWriter) progress(context.Context, []Progress) error {
 	if t.begun {
 		return nil
 	}
@@ -352,9 +352,9 @@ func (t *chatTeller) progress(context.Context, []Progress) error {
 	return t.send(api.ChatDelta{Role: "assistant", Content: new("")})
 }
 
-func (t *chatTeller) last(string) error { return nil }
+func (t *chatWriter) last(string) error { return nil }
 
-func (t *chatTeller) answer(a schema.Answer) error {
+func (t *chatWriter) answer(a schema.Answer) error {
 	if err := t.send(api.ChatDelta{Content: &a.Answer}); err != nil {
 		return err
 	}
@@ -378,4 +378,4 @@ func (t *chatTeller) answer(a schema.Answer) error {
 	return t.out.write([]byte("data: [DONE]\n\n"))
 }
 
-func (t *chatTeller) problem(m *huma.ErrorModel) error { return t.out.send("", chatProblem(m)) }
+func (t *chatWriter) problem(m *huma.ErrorModel) error { return t.out.send("", chatProblem(m)) }

@@ -45,13 +45,13 @@ const (
 )
 
 // NewReconciler makes the reconciler. One of all leads.
-func NewReconciler(u Unfinished, js jetstream.JetStream, turns lifecycle.Turns, o Options) (lifecycle.Service, error) {
+func NewReconciler(u Unfinished, js jetstream.JetStream, elector lifecycle.Elector, o Options) (lifecycle.Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	r := reconciler{unfinished: u, js: js, options: o}
 	var swept time.Time
-	return lifecycle.NewLed(lifecycle.Led{Name: "reconciler", Turns: turns, Every: o.Reconcile,
+	return lifecycle.NewLed(lifecycle.Led{Name: "reconciler", Elector: elector, Every: o.Reconcile,
 		Round: func(fetch, _ context.Context) error {
 			err := errors.Join(r.round(fetch), u.AddUpStored(fetch))
 			if time.Since(swept) > sweepEvery {

@@ -12,8 +12,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Turns says which process leads a loop.
-type Turns interface {
+// Elector says which process leads a loop.
+type Elector interface {
 	// Lead makes holder the leader of a loop for a time from now on, and reports
 	// whether it is: not while another holder's time lasts.
 	Lead(ctx context.Context, loop, holder string, ttl time.Duration) (bool, error)
@@ -24,9 +24,9 @@ type Turns interface {
 // Led describes a loop that one process runs at a time, of all that have it. When its leader is gone another one leads
 // within three looks.
 type Led struct {
-	Name  string // of the loop, the same in all processes
-	Turns Turns
-	Every time.Duration // between two rounds
+	Name    string // of the loop, the same in all processes
+	Elector Elector
+	Every   time.Duration // between two rounds
 	// Round does the work, once. fetch and work are a Loop's; both also end when the lead is lost. What a round that lost
 	// the lead has begun may overlap with the next leader's.
 	Round func(fetch, work context.Context) error
@@ -76,7 +76,7 @@ type led struct {
 // turn runs a round if this process leads.
 func (l *led) turn(fetch, work context.Context) {
 	asked := time.Now()
-	leads, err := l.Turns.Lead(fetch, l.Name, l.holder, l.ttl)
+	leads, err := l.Elector.Lead(fetch, l.Name, l.holder, l.ttl)
 	if fetch.Err() != nil {
 		l.leads = l.leads || leads || err != nil // it may
 		return
@@ -127,7 +127,7 @@ func (l *led) round(fetch, work context.Context, until time.Time) error {
 			}
 			asked := time.Now()
 			asking, cancel := context.WithDeadline(work, until)
-			leads, err := l.Turns.Lead(asking, l.Name, l.holder, l.ttl)
+			leads, err := l.Elector.Lead(asking, l.Name, l.holder, l.ttl)
 			cancel()
 			switch {
 			case leads:
@@ -149,7 +149,7 @@ func (l *led) yield(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), yieldTime)
 	defer cancel()
-	if err := l.Turns.Yield(ctx, l.Name, l.holder); err != nil {
+	if err := l.Elector.Yield(ctx, l.Name, l.holder); err != nil {
 		slog.DebugContext(ctx, "a loop's lead ends by itself", "loop", l.Name, "error", err)
 	}
 }

@@ -65,7 +65,7 @@ func isOwn(p Provider) bool {
 // ask has the providers of a chain answer, the next one when one cannot. The
 // usage of the reply has all that was paid for it, also where a provider was paid
 // and failed; so has used.
-func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas, pays *purse, used *spent) (wire.LLMReply, error) {
+func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas, payer *payer, used *spent) (wire.LLMReply, error) {
 	var failed error
 	for i, m := range chain {
 		if i > 0 {
@@ -74,7 +74,7 @@ func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, o
 			g.fallbacks.Add(ctx, 1, metric.WithAttributes(attribute.String("from", chain[i-1].Name()), attribute.String("to", m.Name())))
 			out.again()
 		}
-		reply, err := g.askOne(ctx, m, r, out, pays, used)
+		reply, err := g.askOne(ctx, m, r, out, payer, used)
 		if err == nil {
 			reply.Usage = used.in(reply.Usage)
 			return reply, nil
@@ -99,7 +99,7 @@ func standsIn(err error) bool {
 }
 
 // askOne runs a provider and keeps of its answer what can be proved.
-func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out *deltas, pays *purse, used *spent) (wire.LLMReply, error) {
+func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out *deltas, payer *payer, used *spent) (wire.LLMReply, error) {
 	ctx, span := g.tracer.Start(ctx, "complete "+string(r.Task), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("gen_ai.provider.name", p.Name()), attribute.Int("sluice.passages", len(r.Passages))))
 	defer span.End()
@@ -115,7 +115,7 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 		return fail(err)
 	}
 	start := time.Now()
-	c, err := run(context.WithValue(ctx, purseKey{}, paying{pays, p.price, isOwn(p.Provider)}), p.Provider, r, out)
+	c, err := run(context.WithValue(ctx, payerKey{}, payment{payer, p.price, isOwn(p.Provider)}), p.Provider, r, out)
 	took := time.Since(start)
 	// That is what a trial shows. Of judgements the caller counts those that there are.
 	if bad := (*unreadable)(nil); (r.Trial || r.Task == wire.TaskCorrectness) && errors.As(err, &bad) {

@@ -67,19 +67,19 @@ type refusal struct{ error }
 
 func (e *refusal) Unwrap() error { return e.error }
 
-// purse pays for one reply: it reserves before each call of a provider.
-type purse struct {
+// payer pays for one reply: it reserves before each call of a provider.
+type payer struct {
 	g        *Gateway
 	tenant   uuid.UUID
 	id       uuid.UUID
 	reserved bool
 }
 
-type purseKey struct{}
+type payerKey struct{}
 
-// paying is a purse in a context, with the prices of the provider at work.
-type paying struct {
-	*purse
+// payment is a payer in a context, with the prices of the provider at work.
+type payment struct {
+	*payer
 	price Price
 	own   bool
 }
@@ -87,7 +87,7 @@ type paying struct {
 // reserve sets aside what a call of the provider at work may cost. It is called
 // before each one.
 func reserve(ctx context.Context, input, output int) error {
-	p, ok := ctx.Value(purseKey{}).(paying)
+	p, ok := ctx.Value(payerKey{}).(payment)
 	if !ok || p.g.accounts == nil {
 		return nil
 	}
@@ -219,7 +219,7 @@ func (l *lines) enter(ctx context.Context, tenant uuid.UUID) (leave func(), firs
 }
 
 // settle ends the reservation of a call that failed, or was cancelled.
-func (p *purse) settle(ctx context.Context, call Call, used spent) {
+func (p *payer) settle(ctx context.Context, call Call, used spent) {
 	if !p.reserved {
 		return
 	}

@@ -215,7 +215,7 @@ func (g *Gateway) once(ctx context.Context, chain []*member, r wire.LLMRequest, 
 		return wire.LLMReply{}, err
 	}
 	var used spent
-	p := &purse{g: g, tenant: r.Tenant, id: call.ID}
+	p := &payer{g: g, tenant: r.Tenant, id: call.ID}
 	answer := func(ctx context.Context) (wire.LLMReply, error) {
 		return g.cached(ctx, chain[0], r, call.RequestHash, func(ctx context.Context) (wire.LLMReply, error) {
 			return g.ask(ctx, chain, r, out, p, &used)

@@ -55,7 +55,7 @@ func testChild() error {
 		return in.become(strings.Split(os.Getenv(skipVariable), ",")...)
 	}
 	pdfiumRuntime.cacheDir = in.CacheDir
-	return serve(os.Stdin, os.Stdout, in.confine(strings.Split(os.Getenv(skipVariable), ",")...), dawdle, misbehave)
+	return serve(os.Stdin, os.Stdout, in.confine(strings.Split(os.Getenv(skipVariable), ",")...), delayed, parseBadly)
 }
 
 // without has children go without protections.
@@ -68,8 +68,8 @@ func without(o *PoolOptions, protections ...string) {
 	}
 }
 
-// dawdle makes ready, for as long as the file's text says.
-func dawdle(data []byte) {
+// delayed prepares a file for as long as the file's text says.
+func delayed(data []byte) {
 	order, rest, _ := strings.Cut(string(data), " ")
 	if order != "DAWDLE" {
 		prepare(data)
@@ -82,8 +82,8 @@ func dawdle(data []byte) {
 	<-time.After(long) //house:clock what the file says
 }
 
-// misbehave parses, or does what the file's text says.
-func misbehave(ctx context.Context, name, mediaHint string, data []byte, limits Limits, ocr *ocrSession) (schema.Parsed, error) {
+// parseBadly parses, or does what the file's text says.
+func parseBadly(ctx context.Context, name, mediaHint string, data []byte, limits Limits, ocr *ocrSession) (schema.Parsed, error) {
 	order, rest, _ := strings.Cut(string(data), " ")
 	switch order {
 	case "HANG":

@@ -70,7 +70,7 @@ type Jobs struct {
 	// Answerer makes what runs a step. job, unless it is nil, is whose answer's text is told while it is made.
 	Answerer func(job *wire.QuestionInput) *answer.Answerer
 	Models   Encoder
-	Turns    lifecycle.Turns // of what one process of all does
+	Elector  lifecycle.Elector // of what one process of all does
 	Slow     *Slow
 
 	Holder string        // of leases

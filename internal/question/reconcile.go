@@ -34,7 +34,7 @@ const (
 
 func (j *Jobs) reconciler() lifecycle.Service {
 	meters := sync.OnceValues(newQueueMeters)
-	return lifecycle.NewLed(lifecycle.Led{Name: "question reconciler", Turns: j.Turns, Every: j.Every,
+	return lifecycle.NewLed(lifecycle.Led{Name: "question reconciler", Elector: j.Elector, Every: j.Every,
 		Round: func(_, work context.Context) error {
 			err := j.reconcile(work)
 			queue, failure := meters()

@@ -32,7 +32,7 @@ func TestLexicalSendsNewDeathsAlone(t *testing.T) {
 			t.Errorf("%s: %d dead entries were sent, not %d", what, got, want)
 		}
 	}
-	bury := func(n int) {
+	markDead := func(n int) {
 		t.Helper()
 		for _, w := range list[:n] {
 			if err := f.DeleteDocument(t.Context(), f.a, w.id); err != nil {
@@ -42,9 +42,9 @@ func TestLexicalSendsNewDeathsAlone(t *testing.T) {
 		list = list[n:]
 	}
 	sent("none is dead", 0)
-	bury(3)
+	markDead(3)
 	sent("three have died", 3)
-	bury(2)
+	markDead(2)
 	sent("two more", 2)
 	sent("none since", 0)
 
@@ -54,7 +54,7 @@ func TestLexicalSendsNewDeathsAlone(t *testing.T) {
 			return err
 		}
 		list = list[1:]
-		bury(1)
+		markDead(1)
 		list = append(list, late)
 		sent("one, numbered after one that is not committed", 1)
 		return nil

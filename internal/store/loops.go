@@ -17,7 +17,7 @@ ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, until = excluded.unti
 WHERE l.holder = excluded.holder OR l.until < now()
 RETURNING true`
 
-// Lead implements lifecycle.Turns.
+// Lead implements lifecycle.Elector.
 func (s *Store) Lead(ctx context.Context, loop, holder string, ttl time.Duration) (leads bool, err error) {
 	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		leads = false
@@ -30,7 +30,7 @@ func (s *Store) Lead(ctx context.Context, loop, holder string, ttl time.Duration
 	return leads, Wrap(err, "take the lead of loop %q", loop)
 }
 
-// Yield implements lifecycle.Turns.
+// Yield implements lifecycle.Elector.
 func (s *Store) Yield(ctx context.Context, loop, holder string) error {
 	return Wrap(s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM loops WHERE name = $1 AND holder = $2`, loop, holder)

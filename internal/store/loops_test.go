@@ -65,21 +65,21 @@ func TestOfManyProcessesOneLeadsALoop(t *testing.T) {
 	}
 }
 
-// patient are turns of leads that last until the test ends them, however slow the machine is.
+// patient makes leads that last until the test ends them, however slow the machine is.
 type patient struct {
-	lifecycle.Turns
+	lifecycle.Elector
 	killed bool // its process says nothing when it ends
 }
 
 func (p patient) Lead(ctx context.Context, loop, holder string, _ time.Duration) (bool, error) {
-	return p.Turns.Lead(ctx, loop, holder, time.Hour)
+	return p.Elector.Lead(ctx, loop, holder, time.Hour)
 }
 
 func (p patient) Yield(ctx context.Context, loop, holder string) error {
 	if p.killed {
 		return nil
 	}
-	return p.Turns.Yield(ctx, loop, holder)
+	return p.Elector.Yield(ctx, loop, holder)
 }
 
 // part is a process's part in a loop, which counts what it does.
@@ -88,10 +88,10 @@ type part struct {
 	*lifecycle.Loop
 }
 
-func led(t *testing.T, turns lifecycle.Turns, round func(fetch context.Context) error) *part {
+func led(t *testing.T, elector lifecycle.Elector, round func(fetch context.Context) error) *part {
 	t.Helper()
 	c := &part{}
-	c.Loop = lifecycle.NewLed(lifecycle.Led{Name: "led", Turns: turns, Every: 10 * time.Millisecond,
+	c.Loop = lifecycle.NewLed(lifecycle.Led{Name: "led", Elector: elector, Every: 10 * time.Millisecond,
 		Round: func(fetch, _ context.Context) error {
 			c.rounds.Add(1)
 			if round != nil {
@@ -124,9 +124,9 @@ func reaches(t *testing.T, what string, n *atomic.Int64, least int64) {
 
 func TestALedLoopRunsInOneProcess(t *testing.T) {
 	f := setUp(t, store.Options{})
-	first := led(t, patient{Turns: f.All, killed: true}, nil)
+	first := led(t, patient{Elector: f.All, killed: true}, nil)
 	reaches(t, "the first process leads", &first.rounds, 1)
-	second := led(t, patient{Turns: f.All}, func(context.Context) error { return errors.New("a round that fails is followed by the next") })
+	second := led(t, patient{Elector: f.All}, func(context.Context) error { return errors.New("a round that fails is followed by the next") })
 	reaches(t, "both look", &second.rests, 5)
 	reaches(t, "the first goes on", &first.rounds, first.rounds.Load()+5)
 	if n := second.rounds.Load(); n != 0 {
@@ -143,7 +143,7 @@ func TestALedLoopRunsInOneProcess(t *testing.T) {
 	reaches(t, "the second leads", &second.rounds, 3)
 
 	// One that stops in peace hands over at once.
-	third := led(t, patient{Turns: f.All}, nil)
+	third := led(t, patient{Elector: f.All}, nil)
 	if err := second.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestARoundEndsWithItsLead(t *testing.T) {
 	f := setUp(t, store.Options{})
 	cause := make(chan error)
 	var once sync.Once
-	led(t, patient{Turns: f.All}, func(fetch context.Context) error {
+	led(t, patient{Elector: f.All}, func(fetch context.Context) error {
 		once.Do(func() {
 			execute(t, f.owner, `UPDATE loops SET holder = 'another'`)
 			<-fetch.Done()

@@ -193,7 +193,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	handler = web.Mount(mcpserver.Mount(pages.Mount(handler), d.Version, signInAt))
 	s := &Server{listener: listener, bodyIdle: d.BodyIdle, certificate: certificate}
 	s.Func = lifecycle.NewFunc("api", func(ctx context.Context) (lifecycle.Run, error) {
-		return s.serve(ctx, handler, recorder, []hearing{lookups.listen, workers.Listen}, stopping, cutShort)
+		return s.serve(ctx, handler, recorder, []subscribe{lookups.listen, workers.Listen}, stopping, cutShort)
 	})
 	return s, nil
 }
@@ -278,23 +278,23 @@ func (s *Server) URL() string {
 // Close gives the address back when the server was never started.
 func (s *Server) Close() { _ = s.listener.Close() }
 
-// hearing hears what other processes tell until stop is called.
-type hearing func() (stop func(), err error)
+// subscribe hears what other processes tell until stop is called.
+type subscribe func() (stop func(), err error)
 
-func (s *Server) serve(ctx context.Context, handler http.Handler, recorder *audit.Recorder, listeners []hearing, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
-	var unheard []func()
-	hearNoMore := func() {
-		for _, stop := range unheard {
+func (s *Server) serve(ctx context.Context, handler http.Handler, recorder *audit.Recorder, listeners []subscribe, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {
+	var stops []func()
+	unsubscribe := func() {
+		for _, stop := range stops {
 			stop()
 		}
 	}
 	for _, listen := range listeners {
 		stop, err := listen()
 		if err != nil {
-			hearNoMore()
+			unsubscribe()
 			return lifecycle.Run{}, err
 		}
-		unheard = append(unheard, stop)
+		stops = append(stops, stop)
 	}
 	base, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	server := httpserver.New(handler, httpserver.Limits{Idle: s.bodyIdle})
@@ -335,7 +335,7 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, recorder *audi
 		if failed := recorder.Flush(ctx); failed != nil {
 			slog.ErrorContext(ctx, "the last reads are not in the audit log", "error", failed)
 		}
-		hearNoMore()
+		unsubscribe()
 		return err
 	}}, nil
 }

@@ -39,7 +39,7 @@ func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query
 		return bus.RequestStream[wire.AskReply](ctx, a.nats, at, func(stream string) any {
 			request.Stream = stream
 			return request
-		}, func(part string, data []byte) { told(ctx, part, data, tell) }, bus.SignedBy(a.signer))
+		}, func(part string, data []byte) { passOn(ctx, part, data, tell) }, bus.SignedBy(a.signer))
 	})
 	switch {
 	case err != nil:
@@ -104,9 +104,9 @@ func given(ctx context.Context, err error) error {
 	return err
 }
 
-// told passes on what one message of a stream says. One that cannot be read,
+// passOn passes on what one message of a stream says. One that cannot be read,
 // such as a newer build's, is left out: the answer does not depend on it.
-func told(ctx context.Context, part string, data []byte, tell func(httpapi.Progress)) {
+func passOn(ctx context.Context, part string, data []byte, tell func(httpapi.Progress)) {
 	var err error
 	switch part {
 	case wire.PartStage:

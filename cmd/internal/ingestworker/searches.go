@@ -20,12 +20,12 @@ import (
 // than that. While NATS is away nobody searches: searches travel through it.
 const searchedFor = 2 * time.Second
 
-// hearSearches makes the service that takes note of searches.
-func hearSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle.Service {
+// subscribeToSearches makes the service that notes searches.
+func subscribeToSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle.Service {
 	var sub *nats.Subscription
-	return lifecycle.NewResource("word of searches", func(context.Context) (err error) {
+	return lifecycle.NewResource("subscription to searches", func(context.Context) (err error) {
 		sub, err = nc.Subscribe(wire.SearchingSubject, func(m *nats.Msg) {
-			if here(m.Data) {
+			if fromThisMachine(m.Data) {
 				searches.Seen(time.Now())
 			}
 		})
@@ -41,11 +41,11 @@ func hearSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle.Servic
 	})
 }
 
-// here reports whether word of a search came from this machine. An older query worker
+// fromThisMachine reports whether word of a search came from this machine. An older query worker
 // does not say where it runs.
-func here(data []byte) bool {
-	told, err := wire.Decode[wire.Searching](data)
-	return err != nil || told.Machine == machine.ID()
+func fromThisMachine(data []byte) bool {
+	searching, err := wire.Decode[wire.Searching](data)
+	return err != nil || searching.Machine == machine.ID()
 }
 
 // pausing has each stage followed by a pause while somebody searches.

@@ -22,9 +22,11 @@ func TestIngestionHearsOfSearches(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	lifecycletest.Stress(t, func(*testing.T) lifecycle.Service { return hearSearches(nc, fairness.NewForeground(searchedFor)) })
+	lifecycletest.Stress(t, func(*testing.T) lifecycle.Service {
+		return subscribeToSearches(nc, fairness.NewForeground(searchedFor))
+	})
 	searches := fairness.NewForeground(time.Hour)
-	s := hearSearches(nc, searches)
+	s := subscribeToSearches(nc, searches)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -39,10 +41,10 @@ func TestIngestionHearsOfSearches(t *testing.T) {
 		}
 		return data
 	}
-	if here(told("another")) {
+	if fromThisMachine(told("another")) {
 		t.Error("a search on another machine counts")
 	}
-	if !here(nil) {
+	if !fromThisMachine(nil) {
 		t.Error("a search of an older query worker, which may be here, does not count")
 	}
 	if err := nc.Publish(wire.SearchingSubject, told(machine.ID())); err != nil {

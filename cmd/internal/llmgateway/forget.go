@@ -20,8 +20,8 @@ const (
 
 // forgetCached removes cached replies that are older than an age, of all tenants, at
 // once and then again and again. One of all leads.
-func forgetCached(s *questions.QuestionStore, turns lifecycle.Turns, age time.Duration, every time.Duration) lifecycle.Service {
-	return lifecycle.NewLed(lifecycle.Led{Name: "sweeper of cached replies", Turns: turns, Every: every, Round: func(fetch, _ context.Context) error {
+func forgetCached(s *questions.QuestionStore, elector lifecycle.Elector, age time.Duration, every time.Duration) lifecycle.Service {
+	return lifecycle.NewLed(lifecycle.Led{Name: "sweeper of cached replies", Elector: elector, Every: every, Round: func(fetch, _ context.Context) error {
 		for fetch.Err() == nil {
 			if n, err := s.ForgetCached(fetch, age, forgetRows); n == 0 || err != nil {
 				return err

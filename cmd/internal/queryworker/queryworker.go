@@ -161,7 +161,7 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 		Cancels:  bus.Cancels,
 		Answerer: func(job *wire.QuestionInput) *answer.Answerer { return w.answerer(requestState{job: job}) },
 		Models:   models,
-		Turns:    deps.Store,
+		Elector:  deps.Store,
 		Slow:     question.NewSlow(kept, settings.SlowSearch, settings.SlowQuestion),
 		Holder:   fmt.Sprintf("query-worker %s %d %s", host, os.Getpid(), schema.NewID()),
 		Lease:    settings.QuestionLease, Every: 5 * time.Second, Grace: question.Grace,

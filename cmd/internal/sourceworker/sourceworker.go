@@ -124,7 +124,7 @@ func (w *worker) temporalWorker() lifecycle.Service {
 
 // starter starts what is due. One worker leads: beside another one a workflow that runs already stays.
 func (w *worker) starter() lifecycle.Service {
-	return lifecycle.NewLed(lifecycle.Led{Name: "starter of synchronisations", Turns: w.deps.Store, Every: cmp.Or(w.settings.SourceTick, 2*time.Second),
+	return lifecycle.NewLed(lifecycle.Led{Name: "starter of synchronisations", Elector: w.deps.Store, Every: cmp.Or(w.settings.SourceTick, 2*time.Second),
 		Round: func(_, work context.Context) error { return w.start(work) }})
 }
 

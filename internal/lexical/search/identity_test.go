@@ -12,7 +12,7 @@ import (
 // What documents are called is a field of its own: it scores documents, whoever holds them, and no text.
 func TestIdentityScoresDocumentsAndNoText(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t, smallLayout)
+	s := newCorpus(t, smallLayout)
 	text := [][][]string{{{"acme", "revenue"}, {"revenue"}}, {{"acme"}}}
 	docs := []segment.VersionText{
 		{Entry: numbered(1), Version: numbered(101), Sections: text, Identity: []string{"acme", "y 2018"}},

@@ -17,7 +17,7 @@ import (
 func TestAMergeIsWhatBuildingAtOnceGives(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newShelf(t, rapid.SampledFrom([]segment.Layout{smallLayout, segment.DefaultLayout}).Draw(rt, "layout"))
+		s := newCorpus(t, rapid.SampledFrom([]segment.Layout{smallLayout, segment.DefaultLayout}).Draw(rt, "layout"))
 		dead := map[uuid.UUID]bool{}
 		var living []segment.VersionText
 		for range rapid.IntRange(1, 4).Draw(rt, "segments") {
@@ -75,7 +75,7 @@ func manyPages() (docs []segment.VersionText) {
 
 func TestAListGoesOnInTheNextPages(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t, segment.DefaultLayout)
+	s := newCorpus(t, segment.DefaultLayout)
 	docs := manyPages()
 	s.add(docs[:500]...)
 	s.add(docs[500:]...)
@@ -109,8 +109,8 @@ func TestAListGoesOnInTheNextPages(t *testing.T) {
 			}
 		}
 	}
-	s.bury(3)
-	s.bury(400)
+	s.markDead(3)
+	s.markDead(400)
 	check()
 	s.merge([]int{1, 0})
 	check()
@@ -118,7 +118,7 @@ func TestAListGoesOnInTheNextPages(t *testing.T) {
 
 func TestPagesOfAnotherSegmentAreAnError(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t, smallLayout)
+	s := newCorpus(t, smallLayout)
 	docs := manyPages()
 	s.add(docs[0])
 	s.add(docs[1:]...)

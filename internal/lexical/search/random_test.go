@@ -60,8 +60,8 @@ func differs(want []lexical.Hit, st lexical.Statistics, k int, got lexical.Resul
 	return ""
 }
 
-// shelf is a collection in segments, with the oracle's copy of what lives.
-type shelf struct {
+// corpus is a collection in segments, with the oracle's copy of what lives.
+type corpus struct {
 	t        testing.TB
 	cut      segment.Layout
 	segments []segment.Built
@@ -74,12 +74,12 @@ type shelf struct {
 // smallLayout makes even little text take several blocks and pages.
 var smallLayout = segment.Layout{Block: 4, Target: 256, Limit: 384, Room: 64}
 
-func newShelf(t testing.TB, cut segment.Layout) *shelf {
-	return &shelf{t: t, cut: cut, dead: map[uuid.UUID]bool{}, oracle: oracle{clusters: map[lexical.Ref]uuid.UUID{}}}
+func newCorpus(t testing.TB, cut segment.Layout) *corpus {
+	return &corpus{t: t, cut: cut, dead: map[uuid.UUID]bool{}, oracle: oracle{clusters: map[lexical.Ref]uuid.UUID{}}}
 }
 
 // id makes ids that differ in what a draw says, so that ties come in any order.
-func (s *shelf) id(draw uint8) uuid.UUID {
+func (s *corpus) id(draw uint8) uuid.UUID {
 	s.ids++
 	var id uuid.UUID
 	id[0] = draw
@@ -89,7 +89,7 @@ func (s *shelf) id(draw uint8) uuid.UUID {
 	return id
 }
 
-func (s *shelf) add(docs ...segment.VersionText) {
+func (s *corpus) add(docs ...segment.VersionText) {
 	s.t.Helper()
 	built, err := s.cut.Build(s.id(0), docs)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *shelf) add(docs ...segment.VersionText) {
 	s.oracle.documents = append(s.oracle.documents, docs...)
 }
 
-func (s *shelf) bury(i int) segment.VersionText {
+func (s *corpus) markDead(i int) segment.VersionText {
 	doc := s.oracle.documents[i]
 	s.dead[doc.Entry] = true
 	s.oracle.documents = slices.Delete(s.oracle.documents, i, i+1)
@@ -129,7 +129,7 @@ func openAll(t testing.TB, b segment.Built) SegmentView {
 }
 
 // merge merges the segments with some numbers, in that order.
-func (s *shelf) merge(numbers []int) {
+func (s *corpus) merge(numbers []int) {
 	s.t.Helper()
 	var inputs []segment.MergeInput
 	for _, n := range numbers {
@@ -148,7 +148,7 @@ func (s *shelf) merge(numbers []int) {
 }
 
 // view opens what a query needs, and no more.
-func (s *shelf) view(q lexical.TermQuery) *View {
+func (s *corpus) view(q lexical.TermQuery) *View {
 	v := &View{Dead: maps.Clone(s.dead), Clusters: s.clusters}
 	for _, b := range s.segments {
 		sv := open(s.t, b)
@@ -173,7 +173,7 @@ func drawTerms(t *rapid.T, most int) []string {
 	return rapid.SliceOfN(rapid.SampledFrom(vocabulary), 0, most).Draw(t, "terms")
 }
 
-func (s *shelf) drawDocument(t *rapid.T) segment.VersionText {
+func (s *corpus) drawDocument(t *rapid.T) segment.VersionText {
 	doc := segment.VersionText{Entry: s.id(0), Version: s.id(rapid.Byte().Draw(t, "id"))}
 	doc.Title = drawTerms(t, 4)
 	doc.Labels = drawLabels(t)
@@ -194,7 +194,7 @@ func drawLabels(t *rapid.T) []string {
 	return rapid.SliceOfN(rapid.SampledFrom(groups), 1, 3).Draw(t, "labels")
 }
 
-func (s *shelf) drawQuery(t *rapid.T) lexical.TermQuery {
+func (s *corpus) drawQuery(t *rapid.T) lexical.TermQuery {
 	q := lexical.TermQuery{
 		Unit:   rapid.SampledFrom([]schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument, schema.UnitCluster}).Draw(t, "unit"),
 		Terms:  append(drawTerms(t, 5), rapid.SampledFrom([]string{"a", "absent"}).Draw(t, "term")),
@@ -231,7 +231,7 @@ func (s *shelf) drawQuery(t *rapid.T) lexical.TermQuery {
 }
 
 // recluster puts some sections into clusters and takes some out.
-func (s *shelf) recluster(t *rapid.T) {
+func (s *corpus) recluster(t *rapid.T) {
 	var changes []lexical.ClusterChange
 	for _, doc := range s.oracle.documents {
 		for i := range doc.Sections {
@@ -251,17 +251,17 @@ func (s *shelf) recluster(t *rapid.T) {
 	s.clusters = s.clusters.With(changes)
 }
 
-// step changes the shelf.
-func (s *shelf) step(t *rapid.T) {
+// step changes the corpus.
+func (s *corpus) step(t *rapid.T) {
 	living := len(s.oracle.documents)
 	switch what := rapid.IntRange(0, 7).Draw(t, "step"); {
 	case what == 0 && living > 0: // delete
-		s.bury(rapid.IntRange(0, living-1).Draw(t, "which"))
+		s.markDead(rapid.IntRange(0, living-1).Draw(t, "which"))
 	case what == 1 && living > 0: // update
-		s.bury(rapid.IntRange(0, living-1).Draw(t, "which"))
+		s.markDead(rapid.IntRange(0, living-1).Draw(t, "which"))
 		s.add(s.drawDocument(t))
 	case what == 2 && living > 0: // other labels
-		doc := s.bury(rapid.IntRange(0, living-1).Draw(t, "which"))
+		doc := s.markDead(rapid.IntRange(0, living-1).Draw(t, "which"))
 		doc.Entry, doc.Labels = s.id(0), drawLabels(t)
 		s.add(doc)
 	case what == 3 && len(s.segments) > 0:
@@ -289,7 +289,7 @@ func numbersTo(n int) []int {
 func TestSearchesFindWhatTheFormulasSay(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		s := newShelf(t, smallLayout)
+		s := newCorpus(t, smallLayout)
 		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
 			s.step(rt)
 			shared := NewStatisticsCache()

@@ -14,7 +14,7 @@ import (
 
 func TestVisibleEntriesLiveAndArePermitted(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t, smallLayout)
+	s := newCorpus(t, smallLayout)
 	var docs []segment.VersionText
 	for i := range 70 {
 		doc := segment.VersionText{Entry: numbered(i), Version: numbered(100 + i), Sections: [][][]string{{{"a"}, {"b", "c"}}, {{"d"}}}}
@@ -67,11 +67,11 @@ func TestVisibleEntriesLiveAndArePermitted(t *testing.T) {
 
 func TestManyMaySearchAView(t *testing.T) {
 	t.Parallel()
-	s := newShelf(t, smallLayout)
+	s := newCorpus(t, smallLayout)
 	docs := manyPages()[:40]
 	s.add(docs[:20]...)
 	s.add(docs[20:]...)
-	s.bury(5)
+	s.markDead(5)
 	q := lexical.TermQuery{Terms: []string{"common", "often", "some3"}, K: 10}
 	v := s.view(q)
 	v.Statistics = NewStatisticsCache()

@@ -21,7 +21,7 @@ var nested = []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDo
 
 // wordy are documents of words that are frequent, rare, or in few places many
 // times. Many passages have the same terms and the same length.
-func wordy(r *rand.Rand, s *shelf, documents int) (docs []segment.VersionText) {
+func wordy(r *rand.Rand, s *corpus, documents int) (docs []segment.VersionText) {
 	for range documents {
 		doc := segment.VersionText{Entry: s.id(0), Version: s.id(uint8(r.IntN(256))), Title: []string{"title"}}
 		if r.IntN(3) == 0 {
@@ -56,7 +56,7 @@ var wordyQueries = [][]string{
 // check compares what is found of some queries with the oracle, from statistics
 // that are not remembered, and then from those that are. It returns how many
 // blocks were passed over.
-func (s *shelf) check(t *testing.T, q lexical.TermQuery, k ...int) (pruned int) {
+func (s *corpus) check(t *testing.T, q lexical.TermQuery, k ...int) (pruned int) {
 	t.Helper()
 	known := NewStatisticsCache()
 	for _, q.Terms = range wordyQueries {
@@ -82,7 +82,7 @@ func (s *shelf) check(t *testing.T, q lexical.TermQuery, k ...int) (pruned int) 
 func TestWhatIsPassedOverIsNotAmongTheBest(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
-	s := newShelf(t, segment.DefaultLayout)
+	s := newCorpus(t, segment.DefaultLayout)
 	docs := wordy(r, s, 2000)
 	s.add(docs...)
 	// The last is more than there are.
@@ -95,7 +95,7 @@ func TestWhatIsPassedOverIsNotAmongTheBest(t *testing.T) {
 func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(5, 6))
-	s := newShelf(t, segment.DefaultLayout)
+	s := newCorpus(t, segment.DefaultLayout)
 	s.add(wordy(r, s, 1500)...)
 	// What scores best is dead, so that bounds speak of what is not there; and so
 	// is every fourth, anywhere.
@@ -107,7 +107,7 @@ func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
 	}
 	for i := len(s.oracle.documents) - 1; i >= 0; i-- {
 		if gone[s.oracle.documents[i].Version] || r.IntN(4) == 0 {
-			s.bury(i)
+			s.markDead(i)
 		}
 	}
 	s.check(t, lexical.TermQuery{Groups: []string{"green"}}, 1, 10, 100)
@@ -116,12 +116,12 @@ func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
 func TestManySegmentsFindWhatOneFinds(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))
-	s := newShelf(t, segment.DefaultLayout)
+	s := newCorpus(t, segment.DefaultLayout)
 	for i := range 40 {
 		s.add(wordy(r, s, 1+i*i/20)...) // of all sizes
 	}
 	for i := 0; i < len(s.oracle.documents); i += 7 {
-		s.bury(i)
+		s.markDead(i)
 	}
 	s.check(t, lexical.TermQuery{Groups: []string{"red"}}, 1, 10, 100)
 }
@@ -131,7 +131,7 @@ func TestManySegmentsFindWhatOneFinds(t *testing.T) {
 func TestTiesComeInTheOrderOfTheirNames(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 10))
-	s := newShelf(t, segment.DefaultLayout)
+	s := newCorpus(t, segment.DefaultLayout)
 	for range 3 {
 		var docs []segment.VersionText
 		for range 1000 {
@@ -179,7 +179,7 @@ func TestThresholds(t *testing.T) {
 func TestListsThatAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(13, 14))
-	s := newShelf(t, segment.Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
+	s := newCorpus(t, segment.Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
 	s.add(wordy(r, s, 200)...)
 	s.add(wordy(r, s, 3)...)
 	s.check(t, lexical.TermQuery{}, 10)
@@ -211,7 +211,7 @@ func TestListsThatAreNotRemembered(t *testing.T) {
 func TestKnownListsNeedNoPages(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(15, 16))
-	s := newShelf(t, segment.Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
+	s := newCorpus(t, segment.Layout{Block: 4, Target: 256, Limit: 384, Room: 64})
 	s.add(wordy(r, s, 200)...)
 	s.add(wordy(r, s, 20)...)
 	q := lexical.TermQuery{Unit: schema.UnitSection, Terms: []string{"often", "few", "absent"}, K: 10}

@@ -101,7 +101,7 @@ func (a *Answerer) read(ctx context.Context, in wire.QuestionInput, q Question, 
 	if provider == "" || provider == extractive || m.found.Skipped || len(proofs) == 0 || len(q.Query.Choices) > 0 {
 		return
 	}
-	ctx, cancel := sparing(ctx)
+	ctx, cancel := leavingTime(ctx)
 	defer cancel()
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskRead, Provider: extractive, Question: q.Query.Text,
 		Step: wire.Step{Question: in.Question, Round: m.round, Step: stepRead}, Versions: versionsOf(sent(m.found.Candidates))}

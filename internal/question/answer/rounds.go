@@ -92,7 +92,7 @@ func (a *Answerer) rounds(ctx context.Context, in wire.QuestionInput, last int) 
 // lost or a caller that gave up.
 func (a *Answerer) improve(ctx context.Context, in wire.QuestionInput, q Question, first made) ([]made, error) {
 	rounds := []made{first}
-	within, cancel := sparing(ctx)
+	within, cancel := leavingTime(ctx)
 	defer cancel()
 	for {
 		verdict, next, err := a.judge(within, in, q, rounds)
@@ -118,8 +118,8 @@ func (a *Answerer) improve(ctx context.Context, in wire.QuestionInput, q Questio
 	}
 }
 
-// sparing bounds rounds so that what is there can still be finished in time.
-func sparing(ctx context.Context) (context.Context, context.CancelFunc) {
+// leavingTime bounds rounds so that what is there can still be finished in time.
+func leavingTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return context.WithCancel(ctx)

@@ -217,7 +217,7 @@ func (a *Answerer) opinionOf(ctx context.Context, in wire.QuestionInput, q Quest
 	if provider == "" || provider == extractive || m.found.Skipped || len(m.found.Candidates) == 0 {
 		return unasked
 	}
-	ctx, cancel := sparing(ctx)
+	ctx, cancel := leavingTime(ctx)
 	defer cancel()
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskFilter, Provider: extractive, Question: q.Query.Text,
 		Step: wire.Step{Question: in.Question, Round: m.round, Step: stepAnswerable}, Passages: passagesOf(sent(m.found.Candidates)),

@@ -276,7 +276,7 @@ const (
 SELECT c.id, c.generation, c.language FROM documents d
 JOIN collections c ON c.tenant_id = $1 AND c.id = d.collection_id
 WHERE d.tenant_id = $1 AND d.id = $2 FOR SHARE OF c`
-	buryEntriesSQL = `
+	endEntriesSQL = `
 UPDATE lexical_entries SET dead = true WHERE tenant_id = $1 AND version_id = $2 AND NOT dead RETURNING generation`
 )
 
@@ -293,9 +293,9 @@ func ShareRecipe(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (Re
 	return r, store.Named(err, "document", document)
 }
 
-// bury ends the postings of a locked version and returns of which generations.
-func bury(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID) ([]int, error) {
-	rows, err := tx.Query(ctx, buryEntriesSQL, tenant, version)
+// markDead ends the postings of a locked version and returns of which generations.
+func markDead(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID) ([]int, error) {
+	rows, err := tx.Query(ctx, endEntriesSQL, tenant, version)
 	if err != nil {
 		return nil, fmt.Errorf("end postings of version %s: %w", version, err)
 	}
@@ -307,7 +307,7 @@ func bury(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID) ([]int, err
 // changed. Those of a generation that is being built are ended, and so are made
 // anew before it goes live.
 func Relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r Recipe) error {
-	generations, err := bury(ctx, tx, tenant, version)
+	generations, err := markDead(ctx, tx, tenant, version)
 	if err != nil {
 		return err
 	}

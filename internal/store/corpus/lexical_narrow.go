@@ -34,7 +34,7 @@ func ReindexNarrowed(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 	var indexed []uuid.UUID
 	var total int64
 	for i, version := range live {
-		generations, err := bury(ctx, tx, tenant, version)
+		generations, err := markDead(ctx, tx, tenant, version)
 		if err != nil {
 			return err
 		}
