@@ -33,6 +33,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"llmGateway: {secretKeys: {SLUICE_LLM_API_KEY: a}}":               "llmGateway.secret",
 		"llmGateway: {secretKeys: {SLUICE_LLM_MODEL: a}}":                 "SLUICE_LLM_MODEL",
 		"queryWorker: {autoscaling: {enabled: true, min: 20}}":            "queryWorker.autoscaling.max",
+		"autoscaling: {behavior: {scaleDown: {cooldown: 3}}}":             "cooldown",
 		"gpuSegmenterCuda: {enabled: true, autoscaling: {enabled: true}}": "gpuSegmenterCuda.autoscaling.enabled",
 		"{keda: {enabled: true}, gpuSegmenterCuda: {enabled: true, autoscaling: {enabled: true}}}":                                        "keda.prometheusAddress",
 		"{keda: {enabled: true}, ingestWorker: {autoscaling: {enabled: true}}, nats: {mode: external, external: {url: 'nats://x:4222'}}}": "nats.external.monitor",
