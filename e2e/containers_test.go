@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
@@ -32,6 +33,15 @@ func containersScript(t *testing.T, repository string, env []string, name string
 	}
 	t.Logf("tools/containers/%s\n%s", name, out.Bytes())
 	return out.String()
+}
+
+// documented ingests the examples and asks about them, as the documentation does once all is there.
+func documented(t *testing.T, repository string, s *server) {
+	t.Helper()
+	began := time.Now()
+	s.sluice(t, "ingest", filepath.Join(repository, "examples", "documents"), "--collection", "docs", "--wait").ok(t)
+	answer := s.sluice(t, "ask", "How long is the notice period?", "--collection", "docs").ok(t)
+	t.Logf("the examples were ingested and a question answered in %s:\n%s", time.Since(began).Round(time.Second), answer.out) //house:clock it is told
 }
 
 // without does something that takes the API server away for a while.

@@ -33,6 +33,9 @@ var kubeFaults = []kubeFault{
 	{"an upgrade whose migration fails", failingMigration},
 	{"an upgrade whose programs end, rolled back", rollBack},
 	{"scaled up and down", scale},
+	{"without network policies, and with them again", policies},
+	{"a backlog, with KEDA", scaleByBacklog},
+	{"each node drained, in turn", drain},
 }
 
 // killEach crashes the containers of one pod of each kind; the kubelet starts them again.
@@ -148,6 +151,9 @@ func (k *kube) names(t *testing.T) (names []string) {
 
 // upgradeChart demands that another version replaces the programs and leaves their servers alone.
 func upgradeChart(t *testing.T, k *kube, _ *load) {
+	k.must(t, "deploy/chart/make-secrets", "--namespace", "rag", "--dir", k.secrets)
+	k.kubectl(t, "rollout", "restart", "statefulset/sluice-nats")
+	k.kubectl(t, "rollout", "status", "statefulset/sluice-nats", "--timeout", "10m")
 	servers := k.servers(t)
 	if err := k.helm(t, "upgrade", "--set", "image.tag="+next); err != nil {
 		t.Fatal(err)

@@ -17,16 +17,22 @@ import (
 )
 
 // clients are who speaks to the API server, by the names of their files. Kubernetes itself gives these names and groups
-// the rights that they need, but for CoreDNS, which has them by files/dns.yaml.
-var clients = map[string]pkix.Name{
-	"admin":              {CommonName: "admin", Organization: []string{"system:masters"}},
-	"controller-manager": {CommonName: "system:kube-controller-manager"},
-	"scheduler":          {CommonName: "system:kube-scheduler"},
-	"proxy":              {CommonName: "system:kube-proxy"},
-	"kubelet":            {CommonName: "system:node:" + nodeName, Organization: []string{"system:nodes"}},
-	"dns":                {CommonName: "coredns"},
-	"api-server-client":  {CommonName: "api-server", Organization: []string{"system:masters"}},
-	"front-proxy":        {CommonName: "front-proxy"},
+// the rights that they need, but for CoreDNS and kube-router, which have them by files/cluster/rights.yaml.
+func clients() map[string]pkix.Name {
+	all := map[string]pkix.Name{
+		"admin":              {CommonName: "admin", Organization: []string{"system:masters"}},
+		"controller-manager": {CommonName: "system:kube-controller-manager"},
+		"scheduler":          {CommonName: "system:kube-scheduler"},
+		"proxy":              {CommonName: "system:kube-proxy"},
+		"dns":                {CommonName: "coredns"},
+		"policies":           {CommonName: "kube-router"},
+		"api-server-client":  {CommonName: "api-server", Organization: []string{"system:masters"}},
+		"front-proxy":        {CommonName: "front-proxy"},
+	}
+	for _, p := range places {
+		all[p.Name] = pkix.Name{CommonName: "system:node:" + p.Name, Organization: []string{"system:nodes"}}
+	}
+	return all
 }
 
 // certificates are PEM files in a directory: ca.crt, service-account.key, and NAME.crt and NAME.key for each.
@@ -70,11 +76,11 @@ func makeCertificates(dir string) (*certificates, error) {
 	}
 	server := &x509.Certificate{Subject: pkix.Name{CommonName: "kube-apiserver"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost"},
-		IPAddresses: []net.IP{net.ParseIP(nodeAddress), net.ParseIP(firstService), net.ParseIP("127.0.0.1")}}
+		IPAddresses: []net.IP{net.ParseIP(places[0].Address), net.ParseIP(firstService), net.ParseIP("127.0.0.1")}}
 	if err := c.issue("api-server", server); err != nil {
 		return nil, err
 	}
-	for name, subject := range clients {
+	for name, subject := range clients() {
 		if err := c.issue(name, &x509.Certificate{Subject: subject, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
 			return nil, err
 		}

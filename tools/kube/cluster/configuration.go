@@ -17,41 +17,66 @@ var files embed.FS
 
 // configurationOf is what the templates in files are given.
 type configurationOf struct {
-	Dir, Pki, Node, Address, Pods, Client string
+	Cluster, Pki, Address, DNS, Pods string
+	Nodes                            []place
+	Disks                            []string
+
+	Client string // whose kubeconfig it is
+	Node   place  // whose file it is
+	Dir    string // of the node
 }
 
-// writeConfiguration writes each of files, and a kubeconfig for each client.
+// disks are folders that become volumes.
+var disks = []string{"a", "b"}
+
+// writeConfiguration writes what files has for the cluster, for each client and for each node.
 func writeConfiguration(dir string, c *certificates) error {
-	given := configurationOf{Dir: dir, Pki: c.dir, Node: nodeName, Address: nodeAddress, Pods: podRange}
-	all, err := template.ParseFS(files, "files/*")
+	given := configurationOf{Cluster: dir, Pki: c.dir, Address: places[0].Address, DNS: dnsAddress, Pods: podRange, Nodes: places, Disks: disks}
+	all, err := template.ParseFS(files, "files/*/*")
 	if err != nil {
 		return err
 	}
-	for _, sub := range []string{"log", "networks/configuration", "kubelet", "volumes/a", "volumes/b"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+	for _, disk := range disks {
+		if err := os.MkdirAll(filepath.Join(dir, "volumes", disk), 0o755); err != nil {
 			return err
 		}
 	}
-	names, err := fs.ReadDir(files, "files")
+	for _, name := range []string{"rights.yaml", "volumes.yaml"} {
+		if err := writeTemplate(all, name, filepath.Join(dir, name), given); err != nil {
+			return err
+		}
+	}
+	for client := range clients() {
+		given.Client = client
+		if err := writeTemplate(all, "kubeconfig.yaml", filepath.Join(dir, client+".kubeconfig"), given); err != nil {
+			return err
+		}
+	}
+	for _, p := range places {
+		given.Node, given.Dir = p, filepath.Join(dir, p.Name)
+		for _, sub := range []string{"log", "networks/configuration", "kubelet"} {
+			if err := os.MkdirAll(filepath.Join(given.Dir, sub), 0o755); err != nil {
+				return err
+			}
+		}
+		if err := writeNode(all, given); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeNode(all *template.Template, given configurationOf) error {
+	names, err := fs.ReadDir(files, "files/node")
 	if err != nil {
 		return err
 	}
 	for _, file := range names {
-		name := file.Name()
-		switch {
-		case name == "kubeconfig.yaml":
-			for client := range clients {
-				given.Client = client
-				if err := writeTemplate(all, name, filepath.Join(dir, client+".kubeconfig"), given); err != nil {
-					return err
-				}
-			}
-		case strings.HasSuffix(name, ".conflist"):
-			err = writeTemplate(all, name, filepath.Join(dir, "networks/configuration", name), given)
-		default:
-			err = writeTemplate(all, name, filepath.Join(dir, name), given)
+		path := filepath.Join(given.Dir, file.Name())
+		if strings.HasSuffix(path, ".conflist") {
+			path = filepath.Join(given.Dir, "networks/configuration", file.Name())
 		}
-		if err != nil {
+		if err := writeTemplate(all, file.Name(), path, given); err != nil {
 			return err
 		}
 	}

@@ -1,11 +1,11 @@
-// Command cluster runs a Kubernetes of one node as plain processes: etcd, the API server, the controllers, the scheduler,
-// a container runtime, the kubelet, kube-proxy and CoreDNS. They have process numbers, mounts and a network of their own,
-// which end with the command, however it ends, and with them every container. The machine reaches pods and Services by
-// a route.
+// Command cluster runs a Kubernetes of two nodes on this machine as plain processes: on each node a container runtime, the
+// kubelet, kube-proxy, kube-router for network policies and CoreDNS, and on the first also etcd, the API server, the
+// controllers and the scheduler. Each node has process numbers, mounts and a network of its own, which end with the
+// command, however it ends, and with them every container. The machine reaches pods and Services by a route.
 //
 // Usage: cluster PROGRAMS DIRECTORY   (as root; PROGRAMS is what tools/setup kube made)
 //
-// It prints the path of a kubeconfig once the node is ready, and runs until a signal or the end of its standard input.
+// It prints the path of a kubeconfig once the nodes are ready, and runs until a signal or the end of its standard input.
 package main
 
 import (
@@ -23,18 +23,6 @@ import (
 	"syscall"
 )
 
-// Addresses that are the cluster's alone.
-const (
-	machineAddress = "172.28.0.1"
-	nodeAddress    = "172.28.0.2"
-	everything     = "172.28.0.0/16"
-	podRange       = "172.28.64.0/20"
-	serviceRange   = "172.28.128.0/20"
-	firstService   = "172.28.128.1" // of the API server
-	nodeName       = "sluice-node"
-	link           = "sluice-kube" // the machine's end of the link to the node
-)
-
 // inside is the first argument of the process that has namespaces of its own.
 const inside = "inside"
 
@@ -46,8 +34,8 @@ func main() {
 }
 
 func run() error {
-	if len(os.Args) == 4 && os.Args[1] == inside {
-		return runNode(os.Args[2], os.Args[3])
+	if len(os.Args) == 5 && os.Args[1] == inside {
+		return runNode(os.Args[2], os.Args[3], os.Args[4])
 	}
 	if len(os.Args) != 3 {
 		return errors.New("usage: cluster PROGRAMS DIRECTORY")
@@ -68,7 +56,7 @@ func run() error {
 	return supervise(ctx, programs, dir)
 }
 
-// supervise starts the node, and removes what is left of it when it ended.
+// supervise starts the nodes one after the other, and removes what is left of them when one ended.
 func supervise(ctx context.Context, programs, dir string) (err error) {
 	if err := cleanUp(dir); err != nil {
 		return err
@@ -85,78 +73,96 @@ func supervise(ctx context.Context, programs, dir string) (err error) {
 	if err := writeConfiguration(dir, c); err != nil {
 		return fmt.Errorf("writing the configuration: %w", err)
 	}
-
-	// The kernel kills the node when the thread that started it ends.
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	node := exec.Command("/proc/self/exe", inside, programs, dir)
-	node.Stderr = os.Stderr
-	node.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	begin, err := node.StdinPipe()
-	if err != nil {
+	if err := makeGroups(); err != nil {
 		return err
-	}
-	says, err := node.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	if err := node.Start(); err != nil {
-		return fmt.Errorf("starting the node: %w", err)
-	}
-	ended := make(chan error, 1)
-	defer func() {
-		_ = node.Process.Kill() // and with it every process of its namespace
-		<-ended
-	}()
-	ready := make(chan error, 1)
-	go func() {
-		_, err := bufio.NewReader(says).ReadString('\n')
-		ready <- err
-		ended <- node.Wait()
-		close(ended)
-	}()
-	if err := connect(node.Process.Pid); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(begin, "begin\n"); err != nil {
-		return fmt.Errorf("telling the node to begin: %w", err)
 	}
 	left := make(chan struct{})
 	go func() { // it ends with the process: nothing else ends a read of standard input
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		close(left)
 	}()
-	for {
+
+	// The kernel kills a node when the thread that started it ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	ended := make(chan error, len(places))
+	first := 0
+	for _, p := range places {
+		n, err := startProcess(p, programs, dir, ended)
+		if err != nil {
+			return err
+		}
+		defer n.kill()
+		if first == 0 {
+			first = n.process.Process.Pid
+		}
+		if err := p.connect(first, n.process.Process.Pid); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(n.begin, "begin\n"); err != nil {
+			return fmt.Errorf("telling %s to begin: %w", p.Name, err)
+		}
 		select {
-		case err := <-ready:
-			if err != nil {
-				return fmt.Errorf("the node did not become ready; logs are in %s", filepath.Join(dir, "log"))
-			}
-			fmt.Println(filepath.Join(dir, "admin.kubeconfig"))
-			ready = nil
+		case <-n.ready:
 		case err := <-ended:
-			return fmt.Errorf("the node ended: %w; logs are in %s", err, filepath.Join(dir, "log"))
+			return err
 		case <-ctx.Done():
 			return nil
 		case <-left:
 			return nil
 		}
 	}
+	fmt.Println(filepath.Join(dir, "admin.kubeconfig"))
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return nil
+	case <-left:
+		return nil
+	}
 }
 
-// connect links the node's network to the machine's.
-func connect(pid int) error {
-	for _, args := range []string{
-		fmt.Sprintf("link add %s type veth peer name node netns %d", link, pid),
-		fmt.Sprintf("address add %s/30 dev %s", machineAddress, link),
-		fmt.Sprintf("link set %s up", link),
-		fmt.Sprintf("route add %s via %s", everything, nodeAddress),
-	} {
-		if err := command("ip", strings.Fields(args)...); err != nil {
-			return err
-		}
+// nodeProcess is the first process of a node's namespaces.
+type nodeProcess struct {
+	process *exec.Cmd
+	begin   io.Writer
+	ready   chan struct{} // closed when it says so
+	gone    chan struct{} // closed when it ended
+}
+
+// startProcess starts a node, which waits for its network. That it ended is sent to ended.
+func startProcess(p place, programs, dir string, ended chan<- error) (*nodeProcess, error) {
+	n := &nodeProcess{process: exec.Command("/proc/self/exe", inside, programs, dir, p.Name), ready: make(chan struct{}), gone: make(chan struct{})}
+	n.process.Stderr = os.Stderr
+	n.process.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	begin, err := n.process.StdinPipe()
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	n.begin = begin
+	says, err := n.process.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := n.process.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", p.Name, err)
+	}
+	go func() {
+		if _, err := bufio.NewReader(says).ReadString('\n'); err == nil {
+			close(n.ready)
+		}
+		err := n.process.Wait()
+		ended <- fmt.Errorf("%s ended: %w; logs are in %s", p.Name, err, filepath.Join(dir, p.Name, "log"))
+		close(n.gone)
+	}()
+	return n, nil
+}
+
+// kill ends a node, and with it every process of its namespace.
+func (n *nodeProcess) kill() {
+	_ = n.process.Process.Kill()
+	<-n.gone
 }
 
 // command runs a program, and says what it printed when it fails.

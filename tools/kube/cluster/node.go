@@ -1,6 +1,6 @@
 package main
 
-// This file is the first process of the node's namespaces: it starts the others, and ends when one of them does.
+// This file is the first process of a node's namespaces: it starts the others, and ends when one of them does.
 
 import (
 	"bufio"
@@ -20,18 +20,24 @@ import (
 // patience is how long one program may take until it answers.
 const patience = 5 * time.Minute
 
-// node is a cluster that is being started.
+// node is one that is being started.
 type node struct {
-	programs, dir string
-	ended         chan error
+	place
+	programs, cluster string
+	dir               string // its own
+	ended             chan error
 }
 
-func runNode(programs, dir string) error {
+func runNode(programs, cluster, name string) error {
+	p, err := placeOf(name)
+	if err != nil {
+		return err
+	}
 	// Until the machine has made the link.
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return fmt.Errorf("waiting for the network: %w", err)
 	}
-	n := &node{programs: programs, dir: dir, ended: make(chan error, 16)}
+	n := &node{place: p, programs: programs, cluster: cluster, dir: filepath.Join(cluster, name), ended: make(chan error, 16)}
 	if err := n.mount(); err != nil {
 		return err
 	}
@@ -73,9 +79,10 @@ func (n *node) mount() error {
 func (n *node) network() error {
 	for _, args := range []string{
 		"link set lo up",
-		"address add " + nodeAddress + "/30 dev node",
+		"address add " + dnsAddress + "/32 dev lo",
+		"address add " + n.Address + "/30 dev node",
 		"link set node up",
-		"route add default via " + machineAddress,
+		"route add default via " + n.Gateway,
 	} {
 		if err := command("ip", strings.Fields(args)...); err != nil {
 			return err
@@ -84,50 +91,31 @@ func (n *node) network() error {
 	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644)
 }
 
+// step is a program, and what to ask it until it answers.
+type step struct {
+	program string
+	args    []string
+	answers func() error
+}
+
 // start starts one program after the other, each when those that it needs answer.
 func (n *node) start() error {
-	file := func(name string) string { return filepath.Join(n.dir, name) }
-	pki := func(name string) string { return filepath.Join(n.dir, "pki", name) }
-	kubectl := func(args ...string) func() error {
-		return func() error {
-			return command(filepath.Join(n.programs, "kubectl"), append([]string{"--kubeconfig", file("admin.kubeconfig"), "--request-timeout", "10s"}, args...)...)
+	if n.first() {
+		steps, err := n.controllers()
+		if err != nil {
+			return err
+		}
+		if err := n.steps(steps); err != nil {
+			return err
+		}
+		if err := n.until("kubectl", n.kubectl("apply", "-f", filepath.Join(n.cluster, "rights.yaml"), "-f", filepath.Join(n.cluster, "volumes.yaml"))); err != nil {
+			return err
 		}
 	}
-	client, err := n.client()
-	if err != nil {
-		return err
-	}
-	steps := []struct {
-		program string
-		args    []string
-		answers func() error
-	}{
-		{"etcd", []string{"--data-dir", file("etcd"), "--unsafe-no-fsync", "--log-level", "warn"}, get(http.DefaultClient, "http://127.0.0.1:2379/health")},
-		{"kube-apiserver", []string{
-			"--etcd-servers=http://127.0.0.1:2379", "--advertise-address=" + nodeAddress, "--service-cluster-ip-range=" + serviceRange,
-			"--tls-cert-file=" + pki("api-server.crt"), "--tls-private-key-file=" + pki("api-server.key"), "--client-ca-file=" + pki("ca.crt"),
-			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file=" + pki("service-account.key"),
-			"--service-account-key-file=" + pki("service-account.key"),
-			"--kubelet-client-certificate=" + pki("api-server-client.crt"), "--kubelet-client-key=" + pki("api-server-client.key"),
-			"--kubelet-preferred-address-types=InternalIP",
-			"--requestheader-client-ca-file=" + pki("ca.crt"), "--requestheader-allowed-names=front-proxy", "--requestheader-username-headers=X-Remote-User",
-			"--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
-			"--proxy-client-cert-file=" + pki("front-proxy.crt"), "--proxy-client-key-file=" + pki("front-proxy.key"),
-		}, get(client, "https://"+nodeAddress+":6443/readyz")},
-		{"kube-controller-manager", []string{
-			"--kubeconfig=" + file("controller-manager.kubeconfig"), "--authentication-kubeconfig=" + file("controller-manager.kubeconfig"),
-			"--authorization-kubeconfig=" + file("controller-manager.kubeconfig"), "--use-service-account-credentials", "--leader-elect=false",
-			"--service-account-private-key-file=" + pki("service-account.key"), "--root-ca-file=" + pki("ca.crt"), "--horizontal-pod-autoscaler-sync-period=5s",
-		}, nil},
-		{"kube-scheduler", []string{"--kubeconfig=" + file("scheduler.kubeconfig"), "--authentication-kubeconfig=" + file("scheduler.kubeconfig"),
-			"--authorization-kubeconfig=" + file("scheduler.kubeconfig"), "--leader-elect=false"}, nil},
-		{"containerd", []string{"--config", file("containerd.toml")}, socket(file("containerd.sock"))},
-		{"coredns", []string{"-conf", file("Corefile")}, nil},
-		{"kube-proxy", []string{"--config=" + file("kube-proxy.yaml")}, get(http.DefaultClient, "http://127.0.0.1:10256/livez")},
-		{"kubelet", []string{"--config=" + file("kubelet.yaml"), "--kubeconfig=" + file("kubelet.kubeconfig"), "--hostname-override=" + nodeName,
-			"--node-ip=" + nodeAddress, "--cert-dir=" + file("kubelet/pki")}, kubectl("wait", "--for=condition=Ready", "node/"+nodeName, "--timeout=1s")},
-	}
+	return n.steps(n.workers())
+}
+
+func (n *node) steps(steps []step) error {
 	for _, step := range steps {
 		if err := n.program(step.program, step.args...); err != nil {
 			return err
@@ -137,13 +125,62 @@ func (n *node) start() error {
 				return err
 			}
 		}
-		if step.program == "kube-apiserver" { // rights of CoreDNS, before it asks
-			if err := n.until("kubectl", kubectl("apply", "-f", file("dns.yaml"))); err != nil {
-				return err
-			}
-		}
 	}
-	return n.until("kubectl", kubectl("apply", "-f", file("volumes.yaml")))
+	return nil
+}
+
+func (n *node) kubectl(args ...string) func() error {
+	return func() error {
+		return command(filepath.Join(n.programs, "kubectl"),
+			append([]string{"--kubeconfig", filepath.Join(n.cluster, "admin.kubeconfig"), "--request-timeout", "10s"}, args...)...)
+	}
+}
+
+// controllers are the programs that a cluster has once.
+func (n *node) controllers() ([]step, error) {
+	file := func(name string) string { return filepath.Join(n.cluster, name) }
+	pki := func(name string) string { return filepath.Join(n.cluster, "pki", name) }
+	client, err := n.client()
+	if err != nil {
+		return nil, err
+	}
+	return []step{
+		{"etcd", []string{"--data-dir", file("etcd"), "--unsafe-no-fsync", "--log-level", "warn"}, get(http.DefaultClient, "http://127.0.0.1:2379/health")},
+		{"kube-apiserver", []string{
+			"--etcd-servers=http://127.0.0.1:2379", "--advertise-address=" + n.Address, "--service-cluster-ip-range=" + serviceRange,
+			"--tls-cert-file=" + pki("api-server.crt"), "--tls-private-key-file=" + pki("api-server.key"), "--client-ca-file=" + pki("ca.crt"),
+			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
+			"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file=" + pki("service-account.key"),
+			"--service-account-key-file=" + pki("service-account.key"),
+			"--kubelet-client-certificate=" + pki("api-server-client.crt"), "--kubelet-client-key=" + pki("api-server-client.key"),
+			"--kubelet-preferred-address-types=InternalIP",
+			"--requestheader-client-ca-file=" + pki("ca.crt"), "--requestheader-allowed-names=front-proxy", "--requestheader-username-headers=X-Remote-User",
+			"--requestheader-group-headers=X-Remote-Group", "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+			"--proxy-client-cert-file=" + pki("front-proxy.crt"), "--proxy-client-key-file=" + pki("front-proxy.key"),
+		}, get(client, "https://"+n.Address+":6443/readyz")},
+		{"kube-controller-manager", []string{
+			"--kubeconfig=" + file("controller-manager.kubeconfig"), "--authentication-kubeconfig=" + file("controller-manager.kubeconfig"),
+			"--authorization-kubeconfig=" + file("controller-manager.kubeconfig"), "--use-service-account-credentials", "--leader-elect=false",
+			"--service-account-private-key-file=" + pki("service-account.key"), "--root-ca-file=" + pki("ca.crt"), "--horizontal-pod-autoscaler-sync-period=5s",
+		}, nil},
+		{"kube-scheduler", []string{"--kubeconfig=" + file("scheduler.kubeconfig"), "--authentication-kubeconfig=" + file("scheduler.kubeconfig"),
+			"--authorization-kubeconfig=" + file("scheduler.kubeconfig"), "--leader-elect=false"}, nil},
+	}, nil
+}
+
+// workers are the programs that each node has.
+func (n *node) workers() []step {
+	file := func(name string) string { return filepath.Join(n.dir, name) }
+	return []step{
+		{"containerd", []string{"--config", file("containerd.toml")}, socket(file("containerd.sock"))},
+		{"coredns", []string{"-conf", file("Corefile")}, nil},
+		{"kube-proxy", []string{"--config=" + file("kube-proxy.yaml")}, get(http.DefaultClient, "http://127.0.0.1:10256/livez")},
+		{"kubelet", []string{"--config=" + file("kubelet.yaml"), "--kubeconfig=" + filepath.Join(n.cluster, n.Name+".kubeconfig"), "--hostname-override=" + n.Name,
+			"--node-ip=" + n.Address, "--cert-dir=" + file("kubelet/pki")}, n.kubectl("wait", "--for=condition=Ready", "node/"+n.Name, "--timeout=1s")},
+		// Of what it can do only network policies. It asks for its node when it starts.
+		{"kube-router", []string{"--kubeconfig=" + filepath.Join(n.cluster, "policies.kubeconfig"), "--hostname-override=" + n.Name, "--run-firewall=true",
+			"--run-router=false", "--run-service-proxy=false", "--service-cluster-ip-range=" + serviceRange}, get(http.DefaultClient, "http://127.0.0.1:20244/healthz")},
+	}
 }
 
 // program starts one, whose output goes to a log of its own. That it ends ends the node.
@@ -190,13 +227,13 @@ func (n *node) until(name string, answers func() error) error {
 
 // client is one for the API server.
 func (n *node) client() (*http.Client, error) {
-	authority, err := os.ReadFile(filepath.Join(n.dir, "pki", "ca.crt"))
+	authority, err := os.ReadFile(filepath.Join(n.cluster, "pki", "ca.crt"))
 	if err != nil {
 		return nil, err
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(authority)
-	own, err := tls.LoadX509KeyPair(filepath.Join(n.dir, "pki", "admin.crt"), filepath.Join(n.dir, "pki", "admin.key"))
+	own, err := tls.LoadX509KeyPair(filepath.Join(n.cluster, "pki", "admin.crt"), filepath.Join(n.cluster, "pki", "admin.key"))
 	if err != nil {
 		return nil, err
 	}

@@ -18,19 +18,62 @@ func cleanUp(dir string) error {
 	if _, err := net.InterfaceByName(link); err == nil {
 		errs = append(errs, command("ip", "link", "delete", link))
 	}
-	groups, err := filepath.Glob("/sys/fs/cgroup/*/kubepods")
-	if err != nil {
-		return err
-	}
-	for _, group := range append(groups, "/sys/fs/cgroup/kubepods") {
-		errs = append(errs, removeGroups(group))
-	}
-	for _, name := range []string{"containerd", "state", "etcd", "kubelet", "pki", "volumes", "networks"} {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			errs = append(errs, fmt.Errorf("removing what a cluster left: %w", err))
+	for _, p := range places {
+		groups, err := p.groups()
+		if err != nil {
+			return err
+		}
+		for _, group := range groups {
+			errs = append(errs, removeGroups(group))
+		}
+		for _, name := range []string{"containerd", "state", "kubelet", "networks"} {
+			errs = append(errs, os.RemoveAll(filepath.Join(dir, p.Name, name)))
 		}
 	}
-	return errors.Join(errs...)
+	for _, name := range []string{"etcd", "pki", "volumes"} {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("removing what a cluster left: %w", err)
+	}
+	return nil
+}
+
+const groupsRoot = "/sys/fs/cgroup"
+
+// groups are the control groups of a node's pods: one of each kind, or one of all.
+func (p place) groups() ([]string, error) {
+	if _, err := os.Stat(filepath.Join(groupsRoot, "cgroup.controllers")); err == nil {
+		return []string{filepath.Join(groupsRoot, p.Name)}, nil
+	}
+	kinds, err := filepath.Glob(groupsRoot + "/*")
+	if err != nil {
+		return nil, err
+	}
+	var groups []string
+	for _, kind := range kinds {
+		if info, err := os.Lstat(kind); err == nil && info.IsDir() {
+			groups = append(groups, filepath.Join(kind, p.Name))
+		}
+	}
+	return groups, nil
+}
+
+// makeGroups makes the nodes' control groups, which a kubelet with a root of its own asks for. Two that share one would
+// end each other's pods.
+func makeGroups() error {
+	for _, p := range places {
+		groups, err := p.groups()
+		if err != nil {
+			return err
+		}
+		for _, group := range groups {
+			if err := os.Mkdir(group, 0o755); err != nil {
+				return fmt.Errorf("making a control group: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // removeGroups removes a control group with those in it, which have no processes any more.
