@@ -196,20 +196,16 @@ func (k *kube) start(t *testing.T) {
 		t.Logf("%s is a stand-in: %s", image, k.must(t, "docker", "image", "inspect", "--format", `{{index .Config.Labels "sluice.stand-in"}}`, image))
 		images = append(images, image)
 	}
-	archive := filepath.Join(t.TempDir(), "images.tar")
-	k.must(t, "docker", append([]string{"save", "-o", archive}, images...)...)
 	var imports sync.WaitGroup
 	for _, node := range nodes {
 		imports.Go(func() {
-			if _, err := k.command("", "ctr", "--address", filepath.Join(k.dir, node, "containerd.sock"), "--namespace", "k8s.io", "images", "import", archive); err != nil {
+			importing := `set -o pipefail; docker save "${@:2}" | ctr --address "$1" --namespace k8s.io images import -`
+			if _, err := k.command("", "bash", append([]string{"-c", importing, "bash", filepath.Join(k.dir, node, "containerd.sock")}, images...)...); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	imports.Wait()
-	if err := os.Remove(archive); err != nil {
-		t.Fatal(err)
-	}
 	t.Logf("each node has %d images after %s", len(images), time.Since(began).Round(time.Second)) //house:clock it is told
 }
 

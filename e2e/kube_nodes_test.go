@@ -39,6 +39,16 @@ func drain(t *testing.T, k *kube, l *load) {
 	}
 }
 
+// spread demands that two pods of a program are not on one node.
+func (k *kube) spread(t *testing.T) {
+	t.Helper()
+	for _, component := range components {
+		if pods := k.pods(t, component); len(pods) == 2 && pods[0].Spec.NodeName == pods[1].Spec.NodeName {
+			t.Errorf("both pods of %s are on %s", component, pods[0].Spec.NodeName)
+		}
+	}
+}
+
 // on are the components on a node, by the number of their pods.
 func (k *kube) on(t *testing.T, node string) (on []string) {
 	t.Helper()

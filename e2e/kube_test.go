@@ -50,6 +50,9 @@ func TestKube(t *testing.T) {
 		f.do(t, k, l)
 		back := time.Since(began) //house:clock it is told, not waited for
 		l.serves(t)
+		for _, wrong := range l.takeWrong() {
+			t.Errorf("%s: %s", f.name, wrong)
+		}
 		t.Logf("%-52s took %s, served again %s after it", f.name, back.Round(time.Second), (time.Since(began) - back).Round(time.Second)) //house:clock it is told
 	}
 	l.finish(t)
@@ -85,6 +88,7 @@ func (k *kube) install(t *testing.T) {
 	}
 	k.kubectl(t, "rollout", "status", "deploy/sluice-serve", "--timeout", "10m")
 	k.ready(t)
+	k.spread(t)
 	t.Logf("all pods are ready %s after make-secrets", time.Since(began).Round(time.Second)) //house:clock it is told
 
 	k.kubectl(t, "create", "job", "sluice-bootstrap", "--from=cronjob/sluice-bootstrap")

@@ -275,6 +275,15 @@ func (l *load) serves(t *testing.T) {
 	}
 }
 
+// takeWrong returns what was answered wrongly since it was last called.
+func (l *load) takeWrong() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	wrong := l.wrong
+	l.wrong = nil
+	return wrong
+}
+
 // said is how often which status was answered.
 func (l *load) said() string {
 	l.mu.Lock()
@@ -290,11 +299,9 @@ func (l *load) said() string {
 func (l *load) finish(t *testing.T) {
 	t.Helper()
 	l.sending.Wait()
-	l.mu.Lock()
-	for _, wrong := range l.wrong {
+	for _, wrong := range l.takeWrong() {
 		t.Error(wrong)
 	}
-	l.mu.Unlock()
 	began := time.Now()
 	waittest.Until(t, func() string {
 		c := counts(t, l.server, crowded)

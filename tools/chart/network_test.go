@@ -83,6 +83,18 @@ func TestWebhooksGoToNoPrivateAddress(t *testing.T) {
 	}
 }
 
+// TestNothingIsCutOffWhilePoliciesCome: Helm makes them in this order, and a plug-in may hold the first before the last is there.
+func TestNothingIsCutOffWhilePoliciesCome(t *testing.T) {
+	in, err := render(t, values(t), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := in.of("NetworkPolicy")
+	if last := all[len(all)-1].name(); last != "sluice-deny" {
+		t.Errorf("the last policy is %s, want sluice-deny", last)
+	}
+}
+
 // TestPoliciesAreOfPodsThatThereAre: selectors take pods, and ports are those that pods listen on.
 func TestPoliciesAreOfPodsThatThereAre(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {

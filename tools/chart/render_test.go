@@ -61,6 +61,7 @@ func list(o any, path ...string) (out []map[string]any) {
 type installation struct {
 	objects []object
 	notes   string
+	zones   bool // its pods are spread over zones too
 }
 
 // of returns the objects of a kind.
@@ -106,6 +107,7 @@ func render(t *testing.T, v map[string]any, upgrade bool) (in installation, err 
 	if err != nil {
 		return in, err
 	}
+	in.zones = given["Values"].(chartutil.Values)["spreadZones"].(bool)
 	files, err := engine.Render(c, given)
 	if err != nil {
 		return in, err

@@ -100,7 +100,7 @@ imagePullSecrets:
 {{- /* What a pod needs to be spread over nodes and zones: dict root, component. */ -}}
 {{- define "sluice.spread" -}}
 topologySpreadConstraints:
-  {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  {{- range ternary (list "kubernetes.io/hostname" "topology.kubernetes.io/zone") (list "kubernetes.io/hostname") .root.Values.spreadZones }}
   - maxSkew: 1
     topologyKey: {{ . }}
     whenUnsatisfiable: {{ $.root.Values.spread }}

@@ -174,10 +174,10 @@ func (n *node) workers() []step {
 	return []step{
 		{"containerd", []string{"--config", file("containerd.toml")}, socket(file("containerd.sock"))},
 		{"coredns", []string{"-conf", file("Corefile")}, nil},
-		{"kube-proxy", []string{"--config=" + file("kube-proxy.yaml")}, get(http.DefaultClient, "http://127.0.0.1:10256/livez")},
 		{"kubelet", []string{"--config=" + file("kubelet.yaml"), "--kubeconfig=" + filepath.Join(n.cluster, n.Name+".kubeconfig"), "--hostname-override=" + n.Name,
 			"--node-ip=" + n.Address, "--cert-dir=" + file("kubelet/pki")}, n.kubectl("wait", "--for=condition=Ready", "node/"+n.Name, "--timeout=1s")},
-		// Of what it can do only network policies. It asks for its node when it starts.
+		// These two ask for their node when they start. Of what kube-router can do it does only network policies.
+		{"kube-proxy", []string{"--config=" + file("kube-proxy.yaml")}, get(http.DefaultClient, "http://127.0.0.1:10256/livez")},
 		{"kube-router", []string{"--kubeconfig=" + filepath.Join(n.cluster, "policies.kubeconfig"), "--hostname-override=" + n.Name, "--run-firewall=true",
 			"--run-router=false", "--run-service-proxy=false", "--service-cluster-ip-range=" + serviceRange}, get(http.DefaultClient, "http://127.0.0.1:20244/healthz")},
 	}
