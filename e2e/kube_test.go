@@ -110,7 +110,7 @@ func (k *kube) install(t *testing.T) {
 func (k *kube) uninstall(t *testing.T) {
 	t.Helper()
 	k.must(t, "helm", "uninstall", "sluice", "-n", "rag")
-	k.kubectl(t, "delete", "pvc", "-l", "app.kubernetes.io/instance=sluice")
+	k.kubectl(t, "delete", "job,pvc", "-l", "app.kubernetes.io/instance=sluice")
 	k.kubectl(t, "delete", "secret", "-l", "!helm.sh/chart")
 	waittest.Until(t, func() string {
 		return k.kubectl(t, "get", "all,ingresses,networkpolicies,poddisruptionbudgets,pvc,secrets,scaledobjects", "-o", "name")
