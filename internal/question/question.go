@@ -6,7 +6,6 @@ package question
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -87,9 +86,7 @@ func (j *Jobs) Services() []lifecycle.Service {
 
 // Remote gives an error the code that its caller acts on.
 func Remote(err error) *schema.RemoteError {
-	e := schema.ToRemote(err)
-	if e.Code == schema.CodeInternal && errors.Is(err, context.DeadlineExceeded) {
-		e.Code = schema.CodeDeadline
-	}
+	e, reason := schema.ToRemote(err), answer.ReasonOf(err)
+	e.Code, e.Message = schema.Code(reason.Code), reason.Message
 	return e
 }
