@@ -36,9 +36,9 @@ func TestSluice(t *testing.T) {
 // testUp runs one `sluice up` for all tests that don't disturb each other: each has collections, or tenants, of its own.
 func testUp(t *testing.T, p programs) {
 	data := localtest.Dir(t)
-	s := p.up(t, data, append(signInSettings(t), "SLUICE_SOURCE_ROOTS="+sourceRoot(data), "SLUICE_SEND_AUDIT=file://"+auditFile(data))...)
+	s := p.up(t, data, append(signInSettings(t), "SLUICE_SOURCE_ROOTS="+sourceRoot(data)+","+filepath.Join(docsDir(data), "documents"), "SLUICE_SEND_AUDIT=file://"+auditFile(data))...)
 	t.Run("Examples", func(t *testing.T) { testExamples(t, s) })
-	t.Run("Tutorial", func(t *testing.T) { testTutorial(t, s) })
+	t.Run("Pages", func(t *testing.T) { testPages(t, s) })
 	t.Run("Overview", func(t *testing.T) { testOverview(t, s) })
 	t.Run("MCP", func(t *testing.T) { testMCP(t, s) })
 	t.Run("Chat", func(t *testing.T) { testChat(t, s) })
