@@ -3,6 +3,7 @@ package schema
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,6 +79,11 @@ type Principal struct {
 	// Addresses are those from which the key may be used; none: from every one. They are
 	// looked at where the request comes in, and go no further.
 	Addresses []netip.Prefix `json:"-"`
+	// Acting is true where a request for somebody else replaced the key's own groups.
+	Acting bool `json:"-"`
+	// Writes is the item of a source whose document a worker writes, with the label that
+	// the source's permissions give it. Nobody can send it.
+	Writes *SourceWrite `json:"-"`
 }
 
 // MayComeFrom reports whether p's key may be used from an address; an unknown one is the
@@ -87,9 +93,37 @@ func (p Principal) MayComeFrom(at netip.Addr) bool {
 	return len(p.Addresses) == 0 || slices.ContainsFunc(p.Addresses, func(of netip.Prefix) bool { return of.Contains(at) })
 }
 
+// SourceWrite is an item of a source whose permissions are followed.
+type SourceWrite struct {
+	Source uuid.UUID
+	Item   string
+}
+
 // NobodyLabel is the label of what nobody may see: a version whose document got
 // labels that have none in common with its own. It is no document's, and no group.
 const NobodyLabel = "sluice:nobody"
+
+// AccessLabel begins labels that name who may see a document in its source.
+// Sources alone give them to documents; people have them as groups by the source's
+// permissions alone.
+const AccessLabel = "sluice:access:"
+
+// Reserved reports whether label is one of the system's own, which nobody may give
+// to a document or to a key.
+func Reserved(label string) bool {
+	return label == NobodyLabel || strings.HasPrefix(label, AccessLabel)
+}
+
+// OwnGroups are p's groups without those that permissions of sources gave it.
+func (p Principal) OwnGroups() []string {
+	out := make([]string, 0, len(p.Groups))
+	for _, group := range p.Groups {
+		if !strings.HasPrefix(group, AccessLabel) {
+			out = append(out, group)
+		}
+	}
+	return out
+}
 
 // Has reports whether p holds s; admin implies curate, ingest and query.
 func (p Principal) Has(s Scope) bool {

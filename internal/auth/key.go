@@ -103,8 +103,8 @@ func check(k schema.NewKey, now time.Time) error {
 		if err := checkText(fmt.Sprintf("groups[%d]", i), g, maxGroup); err != nil {
 			return err
 		}
-		if g == schema.NobodyLabel {
-			return schema.Invalid(fmt.Sprintf("groups[%d]", i), "%q is kept for what nobody may see", g)
+		if schema.Reserved(g) {
+			return schema.Invalid(fmt.Sprintf("groups[%d]", i), "%q is one of the system's own", g)
 		}
 	}
 	if len(k.Addresses) > maxAddresses {

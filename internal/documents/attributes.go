@@ -39,7 +39,8 @@ type MetadataValue struct {
 	Time    *time.Time
 }
 
-func (a *Attributes) setLabels(field string, labels []string) error {
+// setLabels checks labels. reserved are allowed where a source's permissions give them.
+func (a *Attributes) setLabels(field string, labels []string, reserved bool) error {
 	if len(labels) > schema.MaxLabels {
 		return schema.Invalid(field, "has %d labels; at most %d are allowed", len(labels), schema.MaxLabels)
 	}
@@ -47,8 +48,8 @@ func (a *Attributes) setLabels(field string, labels []string) error {
 		if err := schema.CheckLength(fmt.Sprintf("%s[%d]", field, i), label, 1, schema.MaxLabel); err != nil {
 			return err
 		}
-		if label == schema.NobodyLabel {
-			return schema.Invalid(fmt.Sprintf("%s[%d]", field, i), "%q is kept for what nobody may see", label)
+		if schema.Reserved(label) && !reserved {
+			return schema.Invalid(fmt.Sprintf("%s[%d]", field, i), "%q is one of the system's own", label)
 		}
 	}
 	a.Labels = slices.Compact(slices.Sorted(slices.Values(labels)))

@@ -87,7 +87,7 @@ func (u *Uploads) Upload(ctx context.Context, p schema.Principal, collection uui
 	}()
 	versions := make([]*NewVersion, len(uploads))
 	for i, one := range uploads {
-		if versions[i], err = take(&spool, u.options.MaxBytes, i, one); err != nil {
+		if versions[i], err = take(&spool, u.options.MaxBytes, i, one, p.Writes != nil); err != nil {
 			return nil, err
 		}
 	}
@@ -110,7 +110,7 @@ func (u *Uploads) Upload(ctx context.Context, p schema.Principal, collection uui
 }
 
 // take checks one upload and reads its content, up to limit bytes.
-func take(spool *spool, limit int64, index int, u schema.Upload) (*NewVersion, error) {
+func take(spool *spool, limit int64, index int, u schema.Upload, reserved bool) (*NewVersion, error) {
 	field := func(name string) string { return fmt.Sprintf("documents[%d].%s", index, name) }
 	v := &NewVersion{ExternalID: u.ExternalID, Title: u.Title, FileName: u.FileName, MediaType: u.MediaType, index: index}
 	for _, f := range []struct {
@@ -128,7 +128,7 @@ func take(spool *spool, limit int64, index int, u schema.Upload) (*NewVersion, e
 	if err := schema.CheckCharacters(field("title"), u.Title, 0, schema.MaxTitle); err != nil {
 		return nil, err
 	}
-	if err := v.Attributes.setLabels(field("labels"), u.Labels); err != nil {
+	if err := v.Attributes.setLabels(field("labels"), u.Labels, reserved); err != nil {
 		return nil, err
 	}
 	if err := v.Attributes.setMetadata(field("metadata"), u.Metadata); err != nil {
@@ -175,7 +175,7 @@ func take(spool *spool, limit int64, index int, u schema.Upload) (*NewVersion, e
 func (u *Uploads) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error) {
 	var to Attributes
 	if c.Labels != nil {
-		if err := to.setLabels("labels", *c.Labels); err != nil {
+		if err := to.setLabels("labels", *c.Labels, p.Writes != nil); err != nil {
 			return schema.Document{}, err
 		}
 	}

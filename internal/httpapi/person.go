@@ -63,7 +63,7 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 		if err != nil {
 			return p, err
 		}
-		if group == schema.NobodyLabel {
+		if schema.Reserved(group) {
 			return p, wrongHeader(GroupsHeader, "names "+schema.NobodyLabel+", which is no group")
 		}
 		if p.Groups = append(p.Groups, group); len(p.Groups) > maxPersonGroups {

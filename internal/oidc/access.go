@@ -218,8 +218,8 @@ func checkLabel(label string) string {
 		return fmt.Sprintf("has %d bytes, of which a label has at most %d", len(label), maxLabel)
 	case !utf8.ValidString(label) || strings.IndexByte(label, 0) >= 0:
 		return "is not UTF-8 without U+0000"
-	case label == schema.NobodyLabel:
-		return "is kept for what nobody may see"
+	case schema.Reserved(label):
+		return "is one of the system's own"
 	}
 	return ""
 }

@@ -29,12 +29,18 @@ type Item struct {
 	Modified time.Time
 	// URL opens the item for a person; may be empty.
 	URL string
+	// Folder is the id of the folder that it is in, where permissions are asked for; empty: it is in none.
+	Folder string
+	// Access is who may see it, where that is asked for; nil: nobody knows, and nobody sees it.
+	Access *Access
 }
 
 // Listing is one page of what a place has.
 type Listing struct {
 	Items []Item
-	// Deleted are the ids of items that are known to be gone. Only places that list changes fill it.
+	// Folders are those whose access items inherit, where permissions are asked for.
+	Folders []Folder
+	// Deleted are the ids of items, and of folders, that are known to be gone. Only places that list changes fill it.
 	Deleted []string
 	// Skipped are things that are there and can't be items, with reasons.
 	Skipped []Skipped
@@ -110,6 +116,8 @@ type Settings struct {
 	AllowPrivate bool
 	// Roots are the folders of the machine that may be read.
 	Roots []string
+	// Permissions asks for who may see what.
+	Permissions bool
 }
 
 // ErrGone is the error of fetching an item that is not there any more.

@@ -140,6 +140,11 @@ var fill = map[string]string{
 	"source_items.item":            `gen_random_uuid()::text`,
 	"source_skipped.number":        `(random() * 1000000000)::bigint`,
 	"sources.name":                 `'s' || gen_random_uuid()::text`,
+	"access_principals.principal":  `gen_random_uuid()::text`,
+	"access_members.member":        `gen_random_uuid()::text`,
+	"access_mappings.kind":         `'group'`,
+	"access_lists.label":           `gen_random_uuid()::text`,
+	"access_nodes.node":            `gen_random_uuid()::text`,
 	"document_signature_keys.key":  `(random() * 1000000000)::bigint`,
 }
 

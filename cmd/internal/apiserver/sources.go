@@ -90,8 +90,8 @@ func checkRules(s schema.SourceSettings) error {
 		if err := schema.CheckLength(field, label, 1, schema.MaxLabel); err != nil {
 			return err
 		}
-		if label == schema.NobodyLabel {
-			return schema.Invalid(field, "%q is kept for what nobody may see", label)
+		if schema.Reserved(label) {
+			return schema.Invalid(field, "%q is one of the system's own", label)
 		}
 	}
 	return nil

@@ -22,7 +22,11 @@ type Store interface {
 	TakeSource(ctx context.Context, tenant, source uuid.UUID, lease time.Duration) (SourceJob, error)
 	// HoldSource reads the source, and keeps it for a time.
 	HoldSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (SourceJob, error)
-	// NoteListing writes a page whose cursor was at. One that was noted already is schema.ErrLostLease.
+	// SetPrincipals replaces the users and groups of the place by those that were listed after pushed was read. When something
+	// was pushed since it is schema.ErrConflict.
+	SetPrincipals(ctx context.Context, in wire.SourceSync, pushed int64, principals []source.Principal) error
+	// NoteListing writes a page whose cursor was at. One that was noted already is schema.ErrLostLease; when permissions were
+	// pushed since it was listed it is schema.ErrConflict.
 	NoteListing(ctx context.Context, in wire.SourceSync, at string, p ListedPage) error
 	// ListAnew has everything listed from the beginning.
 	ListAnew(ctx context.Context, in wire.SourceSync) error
@@ -85,6 +89,9 @@ type SourceJob struct {
 	Run                      uuid.UUID
 	Attempt                  int
 	Phase, Cursor            string
+	Permissions              bool  // are followed
+	PrincipalsListed         bool  // in this run
+	Pushed                   int64 // changes of permissions, until now
 }
 
 // What is to be done about an item.
@@ -107,10 +114,12 @@ type Item struct {
 // ListedPage is what is noted of a listing.
 type ListedPage struct {
 	Items   []Listed
+	Folders []source.Folder
 	Deleted []string
 	Skipped []source.Skipped // that are no items
 	Next    string
 	Changes string
+	Pushed  int64 // SourceJob.Pushed, from before the page was listed
 }
 
 // Listed is an item that was listed.

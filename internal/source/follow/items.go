@@ -231,10 +231,10 @@ func principal(job SourceJob) schema.Principal {
 
 // externalID is what a document of an item is called: no other source, and nobody else, has such ids.
 func externalID(of uuid.UUID, item string) string {
-	id := "source:" + of.String() + "/" + item
+	id := schema.SourceDocument + of.String() + "/" + item
 	if len(id) > schema.MaxExternalID {
 		sum := sha256.Sum256([]byte(item))
-		id = "source:" + of.String() + "/sha256:" + hex.EncodeToString(sum[:])
+		id = schema.SourceDocument + of.String() + "/sha256:" + hex.EncodeToString(sum[:])
 	}
 	return id
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/access"
 	"github.com/sluice-rag/sluice/internal/store/corpus"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -212,6 +213,11 @@ func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal
 		d, err := lockDocument(ctx, tx, p.Tenant, id)
 		if err != nil {
 			return err
+		}
+		if c.Labels != nil {
+			if err := access.MayLabel(ctx, tx, p, d.externalID, to.Labels); err != nil {
+				return err
+			}
 		}
 		var versions []uuid.UUID
 		for _, v := range []*uuid.UUID{d.live, d.last} {

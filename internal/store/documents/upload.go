@@ -17,6 +17,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/documents"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/access"
 	"github.com/sluice-rag/sluice/internal/store/blobs"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -174,6 +175,14 @@ type uploadRun struct {
 func (w *uploadRun) run(ctx context.Context, items []*item) error {
 	if err := w.lock(ctx, items); err != nil {
 		return err
+	}
+	for _, it := range items {
+		if w.principal.Writes == nil {
+			break
+		}
+		if err := access.MayLabel(ctx, w.tx, w.principal, it.ExternalID, it.Attributes.Labels); err != nil {
+			return err
+		}
 	}
 	var changed []*item
 	for _, it := range items {

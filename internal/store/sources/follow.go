@@ -11,8 +11,10 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/source"
 	"github.com/sluice-rag/sluice/internal/source/follow"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/access"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -44,8 +46,10 @@ func (s *SourceStore) DueSources(ctx context.Context, limit int) ([]wire.SourceS
 const (
 	jobSQL = `
 SELECT s.tenant_id, s.id, s.collection_id, s.name, s.driver, s.settings, s.secrets, s.include, s.exclude, s.labels, s.max_bytes, s.state, s.keep_documents,
-       s.tries, coalesce(s.run_id, '00000000-0000-0000-0000-000000000000'), s.attempt, coalesce(r.phase, ''), coalesce(r.cursor, '')
+       s.tries, coalesce(s.run_id, '00000000-0000-0000-0000-000000000000'), s.attempt, coalesce(r.phase, ''), coalesce(r.cursor, ''),
+       a.source_id IS NOT NULL, coalesce(a.listed_run = s.run_id, false), coalesce(a.pushed, 0)
 FROM sources s LEFT JOIN source_runs r ON r.tenant_id = s.tenant_id AND r.id = s.run_id
+LEFT JOIN source_access a ON a.tenant_id = s.tenant_id AND a.source_id = s.id
 WHERE s.tenant_id = $1 AND s.id = $2`
 	takeSQL = `
 SELECT s.due_at <= now(), s.state, s.run_id, s.changes, c.deleted_at IS NOT NULL
@@ -65,7 +69,7 @@ WHERE tenant_id = $1 AND id = $2`
 
 func job(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (j follow.SourceJob, err error) {
 	err = tx.QueryRow(ctx, jobSQL, tenant, id).Scan(&j.Tenant, &j.ID, &j.Collection, &j.Name, &j.Driver, &j.Settings, &j.Sealed, &j.Include, &j.Exclude, &j.Labels,
-		&j.MaxBytes, &j.State, &j.KeepDocuments, &j.Tries, &j.Run, &j.Attempt, &j.Phase, &j.Cursor)
+		&j.MaxBytes, &j.State, &j.KeepDocuments, &j.Tries, &j.Run, &j.Attempt, &j.Phase, &j.Cursor, &j.Permissions, &j.PrincipalsListed, &j.Pushed)
 	return j, store.Named(err, "source", id)
 }
 
@@ -93,8 +97,7 @@ func (s *SourceStore) TakeSource(ctx context.Context, tenant, id uuid.UUID, leas
 			return fmt.Errorf("source %s is not due: %w", id, schema.ErrLostLease)
 		}
 		if gone && state != schema.SourceRemoving { // its documents went with the collection
-			_, err := tx.Exec(ctx, `DELETE FROM sources WHERE tenant_id = $1 AND id = $2`, tenant, id)
-			return err
+			return drop(ctx, tx, tenant, id)
 		}
 		if run == nil && state != schema.SourceRemoving {
 			made := schema.NewID()
@@ -227,7 +230,7 @@ func (s *SourceStore) EndListing(ctx context.Context, in wire.SourceSync) (next 
 		}
 		switch {
 		case gone == 0:
-			return finish(ctx, tx, in)
+			return finish(ctx, tx, in, whole)
 		case shorter < 100 && (before-seen)*100 >= shorter*before:
 			_, err := tx.Exec(ctx, `
 				UPDATE sources SET state = 'asking', problem = $3, problem_at = now(), due_at = NULL, tries = 0, attempt = attempt + 1
@@ -257,7 +260,13 @@ UPDATE sources SET run_id = NULL, state = 'waiting', problem = '', problem_at = 
        due_at = CASE WHEN every > 0 THEN now() + every * interval '1 minute' END
 WHERE tenant_id = $1 AND id = $2`
 
-func finish(ctx context.Context, tx pgx.Tx, in wire.SourceSync) error {
+// finish ends a run. After a complete listing, folders that it didn't show are gone.
+func finish(ctx context.Context, tx pgx.Tx, in wire.SourceSync, whole bool) error {
+	if whole {
+		if err := access.ForgetUnseen(ctx, tx, in.Tenant, in.Source, in.Run); err != nil {
+			return err
+		}
+	}
 	if _, err := tx.Exec(ctx, finishSQL, in.Tenant, in.Source, in.Run); err != nil {
 		return err
 	}
@@ -267,7 +276,20 @@ func finish(ctx context.Context, tx pgx.Tx, in wire.SourceSync) error {
 
 // FinishRun implements follow.Store.
 func (s *SourceStore) FinishRun(ctx context.Context, in wire.SourceSync) error {
-	return s.guarded(ctx, in, "end the run", func(ctx context.Context, tx pgx.Tx) error { return finish(ctx, tx, in) })
+	return s.guarded(ctx, in, "end the run", func(ctx context.Context, tx pgx.Tx) error {
+		var whole bool
+		if err := tx.QueryRow(ctx, `SELECT whole FROM source_runs WHERE tenant_id = $1 AND id = $2`, in.Tenant, in.Run).Scan(&whole); err != nil {
+			return err
+		}
+		return finish(ctx, tx, in, whole)
+	})
+}
+
+// SetPrincipals implements follow.Store.
+func (s *SourceStore) SetPrincipals(ctx context.Context, in wire.SourceSync, pushed int64, principals []source.Principal) error {
+	return s.guarded(ctx, in, "write the users and groups", func(ctx context.Context, tx pgx.Tx) error {
+		return access.SetPrincipals(ctx, tx, in.Tenant, in.Source, in.Run, pushed, principals)
+	})
 }
 
 // HeldItems implements follow.Store.
@@ -297,7 +319,14 @@ func (s *SourceStore) ForgetItems(ctx context.Context, in wire.SourceSync, items
 // DropSource implements follow.Store.
 func (s *SourceStore) DropSource(ctx context.Context, in wire.SourceSync) error {
 	return s.guarded(ctx, in, "remove what is left", func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `DELETE FROM sources WHERE tenant_id = $1 AND id = $2`, in.Tenant, in.Source)
-		return err
+		return drop(ctx, tx, in.Tenant, in.Source)
 	})
+}
+
+// drop removes a source with all that is known of its place.
+func drop(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) error {
+	if _, err := tx.Exec(ctx, `DELETE FROM sources WHERE tenant_id = $1 AND id = $2`, tenant, id); err != nil {
+		return err
+	}
+	return access.Drop(ctx, tx, tenant, id)
 }

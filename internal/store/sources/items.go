@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 	"github.com/sluice-rag/sluice/internal/source/follow"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/access"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
 )
@@ -74,6 +75,9 @@ func (s *SourceStore) NoteListing(ctx context.Context, in wire.SourceSync, at st
 		if cursor != at || phase != follow.PhaseList {
 			return lost(pgx.ErrNoRows, in)
 		}
+		if err := access.Current(ctx, tx, in.Tenant, in.Source, p.Pushed); err != nil {
+			return err
+		}
 		have, err := knownItems(ctx, tx, in, p.Items)
 		if err != nil {
 			return err
@@ -88,6 +92,7 @@ func (s *SourceStore) NoteListing(ctx context.Context, in wire.SourceSync, at st
 		}
 		rows, skipped := columns{}, append([]source.Skipped{}, p.Skipped...)
 		var seen, unchanged int64
+		var noted []source.Item
 		for _, item := range p.Items {
 			k, there := have[item.ID]
 			if !there && room == 0 {
@@ -103,6 +108,7 @@ func (s *SourceStore) NoteListing(ctx context.Context, in wire.SourceSync, at st
 			}
 			pending, moved, reason := due(in.Run, k, there, item)
 			rows.add(item, pending, moved, reason)
+			noted = append(noted, item.Item)
 			switch {
 			case counted:
 			case reason != "":
@@ -114,7 +120,13 @@ func (s *SourceStore) NoteListing(ctx context.Context, in wire.SourceSync, at st
 		if err := rows.write(ctx, tx, in); err != nil {
 			return err
 		}
+		if err := access.Note(ctx, tx, in.Tenant, in.Source, in.Run, p.Folders, noted); err != nil {
+			return err
+		}
 		if len(p.Deleted) > 0 {
+			if err := access.Forget(ctx, tx, in.Tenant, in.Source, nil, p.Deleted); err != nil {
+				return err
+			}
 			if _, err := tx.Exec(ctx, noteDeletedSQL, in.Tenant, in.Source, p.Deleted); err != nil {
 				return err
 			}
@@ -264,6 +276,9 @@ func (s *SourceStore) SettleItem(ctx context.Context, in wire.SourceSync, o foll
 		switch o.What {
 		case follow.Deleted:
 			if _, err := tx.Exec(ctx, `DELETE FROM source_items WHERE tenant_id = $1 AND source_id = $2 AND item = $3`, in.Tenant, in.Source, o.Item); err != nil {
+				return err
+			}
+			if err := access.Forget(ctx, tx, in.Tenant, in.Source, []string{o.Item}, nil); err != nil {
 				return err
 			}
 			if document != nil {

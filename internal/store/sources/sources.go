@@ -10,7 +10,9 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/source"
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/access"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -89,6 +91,11 @@ func (s *SourceStore) CreateSource(ctx context.Context, p schema.Principal, n sc
 			store.EmptyNotNull(n.Include), store.EmptyNotNull(n.Exclude), store.EmptyNotNull(n.Labels), n.MaxBytes, n.MaxItems, n.MaxShorter, n.Every,
 			string(state)); err != nil {
 			return err
+		}
+		if n.Settings[source.PermissionsSetting] == source.FollowPermissions {
+			if err := access.Follow(ctx, tx, p.Tenant, n.ID); err != nil {
+				return err
+			}
 		}
 		if err := store.Audit(ctx, tx, p.Tenant, p, "source.create", n.ID.String(), map[string]any{"name": n.Name, "driver": n.Driver, "collection": n.CollectionID}); err != nil {
 			return err

@@ -3,6 +3,7 @@ package stores
 
 import (
 	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/access"
 	"github.com/sluice-rag/sluice/internal/store/auditlog"
 	"github.com/sluice-rag/sluice/internal/store/blobs"
 	"github.com/sluice-rag/sluice/internal/store/choices"
@@ -22,6 +23,7 @@ import (
 // All are the stores of one database. What one of them writes others read.
 type All struct {
 	*store.Store
+	*access.AccessStore
 	*auditlog.AuditStore
 	*blobs.BlobStore
 	*choices.ChoiceStore
@@ -41,7 +43,7 @@ type All struct {
 // Of returns the stores of a database.
 func Of(db *store.Store) All {
 	return All{
-		Store: db, AuditStore: auditlog.New(db), BlobStore: blobs.New(db), ChoiceStore: choices.New(db), ClusterStore: clusters.New(db), CorpusStore: corpus.New(db), DocumentStore: documents.New(db),
+		Store: db, AccessStore: access.New(db), AuditStore: auditlog.New(db), BlobStore: blobs.New(db), ChoiceStore: choices.New(db), ClusterStore: clusters.New(db), CorpusStore: corpus.New(db), DocumentStore: documents.New(db),
 		EvaluationStore: evaluations.New(db), LedgerStore: ledger.New(db), PlanStore: plans.New(db),
 		QuestionStore: questions.New(db), SearchStore: search.New(db), SourceStore: sources.New(db), TenantStore: tenants.New(db), WebhookStore: webhooks.New(db),
 	}

@@ -1,0 +1,214 @@
+// Package access keeps who may see what in sources: their users and groups, the access of folders and items, and who people
+// are there. A document has one label, which names an access list; somebody's groups are the lists that let them in.
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// AccessStore keeps permissions of sources.
+type AccessStore struct{ db *store.Store }
+
+// New returns those of a database.
+func New(db *store.Store) *AccessStore { return &AccessStore{db} }
+
+const (
+	raiseSQL    = `INSERT INTO access_revisions AS r (tenant_id) VALUES ($1) ON CONFLICT (tenant_id) DO UPDATE SET revision = r.revision + 1`
+	revisionSQL = `SELECT coalesce((SELECT revision FROM access_revisions WHERE tenant_id = $1), 0)`
+	// lockSQL has one writer of a source at a time.
+	lockSQL = `SELECT true FROM source_access WHERE tenant_id = $1 AND source_id = $2 FOR UPDATE`
+)
+
+// raise has all programs work out anew what people of a tenant see.
+func raise(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
+	_, err := tx.Exec(ctx, raiseSQL, tenant)
+	return store.Wrap(err, "raise the revision of permissions")
+}
+
+// followed locks the permissions of a source, and tells whether they are followed.
+func followed(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID) (yes bool, err error) {
+	err = tx.QueryRow(ctx, lockSQL, tenant, of).Scan(&yes)
+	if store.IsNoRows(err) {
+		return false, nil
+	}
+	return yes, store.Wrap(err, "lock the permissions of source %s", of)
+}
+
+// AccessRevision changes whenever what somebody of a tenant sees may have changed.
+func (s *AccessStore) AccessRevision(ctx context.Context, tenant uuid.UUID) (revision int64, err error) {
+	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, revisionSQL, tenant).Scan(&revision)
+	})
+	return revision, store.Wrap(err, "read the revision of permissions")
+}
+
+const (
+	// A person's row leads to who they are at the provider. One that was revoked is nobody.
+	subjectSQL = `SELECT coalesce(subject, '') FROM api_keys WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL`
+	// Groups may be in each other: UNION ends that. A group that the place no longer has passes nothing on.
+	heldSQL = `
+WITH RECURSIVE held AS (
+    SELECT m.source_id, m.principal FROM access_mappings m JOIN unnest($2::text[], $3::text[]) AS who (kind, value) ON m.kind = who.kind AND m.value = who.value
+    WHERE m.tenant_id = $1
+    UNION
+    SELECT h.source_id, g.principal
+    FROM held h JOIN access_members x ON x.tenant_id = $1 AND x.source_id = h.source_id AND x.member = h.principal
+    JOIN access_principals g ON g.tenant_id = $1 AND g.source_id = h.source_id AND g.principal = x.in_group AND g.is_group
+)
+SELECT source_id, array_agg(principal ORDER BY principal) FROM held GROUP BY source_id ORDER BY source_id`
+	// What names none of them lets none of them in. A list counts for nobody while a document has it that should have another.
+	listsSQL = `
+SELECT l.label, l.content FROM access_lists l
+WHERE l.tenant_id = $1 AND l.source_id = $2 AND l.principals && $3::text[]
+  AND NOT EXISTS (SELECT FROM access_nodes n WHERE n.tenant_id = $1 AND n.source_id = $2 AND n.given = l.label AND n.given <> '' AND n.given <> n.label)
+ORDER BY l.label`
+	knownSQL = `SELECT principal FROM access_principals WHERE tenant_id = $1 AND source_id = $2 AND principal = ANY ($3)`
+)
+
+// AccessLabels returns the labels of the access lists that let p in, and a revision that was current before.
+func (s *AccessStore) AccessLabels(ctx context.Context, p schema.Principal) (labels []string, revision int64, err error) {
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		labels = nil
+		if err := tx.QueryRow(ctx, revisionSQL, p.Tenant).Scan(&revision); err != nil || revision == 0 {
+			return err
+		}
+		held, err := heldBy(ctx, tx, p)
+		if err != nil {
+			return err
+		}
+		for _, h := range held {
+			found, err := h.labels(ctx, tx, p.Tenant)
+			if err != nil {
+				return err
+			}
+			labels = append(labels, found...)
+		}
+		return nil
+	})
+	return labels, revision, store.Wrap(err, "work out what permissions of sources give")
+}
+
+// held are the principals of one source that somebody is.
+type held struct {
+	source     uuid.UUID
+	principals []string
+}
+
+// heldBy returns what p is in sources. A request for somebody else is that person's alone, with the groups that it has.
+func heldBy(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]held, error) {
+	who, err := subjectsOf(ctx, tx, p)
+	if err != nil {
+		return nil, err
+	}
+	return heldBySubjects(ctx, tx, p.Tenant, who)
+}
+
+func subjectsOf(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]schema.AccessSubject, error) {
+	var who []schema.AccessSubject
+	if !p.Acting && p.Person == "" && p.Key != uuid.Nil {
+		var subject string
+		err := tx.QueryRow(ctx, subjectSQL, p.Tenant, p.Key).Scan(&subject)
+		switch {
+		case store.IsNoRows(err):
+			return nil, nil
+		case err != nil:
+			return nil, store.Wrap(err, "read who key %s is of", p.Key)
+		case subject != "":
+			who = append(who, schema.AccessSubject{Kind: schema.AccessPerson, Value: subject})
+		}
+		who = append(who, schema.AccessSubject{Kind: schema.AccessKey, Value: p.Key.String()})
+	}
+	if p.Person != "" {
+		who = append(who, schema.AccessSubject{Kind: schema.AccessAsker, Value: p.Person})
+	}
+	for _, group := range p.OwnGroups() {
+		who = append(who, schema.AccessSubject{Kind: schema.AccessGroup, Value: group})
+	}
+	return who, nil
+}
+
+func heldBySubjects(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject) ([]held, error) {
+	var kinds, values []string
+	for _, w := range who {
+		kinds, values = append(kinds, string(w.Kind)), append(values, w.Value)
+	}
+	if len(kinds) == 0 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, heldSQL, tenant, kinds, values)
+	if err != nil {
+		return nil, fmt.Errorf("look up who somebody is in sources: %w", err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h held, err error) {
+		err = row.Scan(&h.source, &h.principals)
+		return h, err
+	})
+	return out, store.Wrap(err, "look up who somebody is in sources")
+}
+
+// labels are those of the source's lists that let h in.
+func (h held) labels(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) ([]string, error) {
+	rows, err := tx.Query(ctx, listsSQL, tenant, h.source, append(slices.Clone(h.principals), source.Everyone))
+	if err != nil {
+		return nil, fmt.Errorf("read access lists: %w", err)
+	}
+	lists := map[string]source.AccessList{}
+	var label string
+	var content []byte
+	var named []string
+	if _, err := pgx.ForEachRow(rows, []any{&label, &content}, func() error {
+		var list source.AccessList
+		if err := json.Unmarshal(content, &list); err != nil {
+			return fmt.Errorf("decode list %s: %w", label, err)
+		}
+		lists[label], named = list, append(named, list.Principals()...)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read access lists: %w", err)
+	}
+	known, err := knownAmong(ctx, tx, tenant, h.source, named)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for label, list := range lists {
+		if list.Decide(h.holds, known).Allowed {
+			out = append(out, label)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// holds tells whether h is a principal. Everyone is who is somebody there.
+func (h held) holds(principal string) bool {
+	_, is := slices.BinarySearch(h.principals, principal)
+	return is || principal == source.Everyone && len(h.principals) > 0
+}
+
+// knownAmong tells which principals a source has.
+func knownAmong(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, named []string) (func(string) bool, error) {
+	rows, err := tx.Query(ctx, knownSQL, tenant, of, store.EmptyNotNull(named))
+	if err != nil {
+		return nil, fmt.Errorf("read principals: %w", err)
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("read principals: %w", err)
+	}
+	have := make(map[string]bool, len(names))
+	for _, n := range names {
+		have[n] = true
+	}
+	return func(principal string) bool { return have[principal] }, nil
+}

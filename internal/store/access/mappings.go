@@ -1,0 +1,118 @@
+package access
+
+// Who principals of sources are here. An admin says so; nothing follows from names.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	mapSQL = `
+INSERT INTO access_mappings (tenant_id, source_id, principal, kind, value) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant_id, source_id, principal, kind, value) DO UPDATE SET value = excluded.value RETURNING created_at`
+	unmapSQL = `DELETE FROM access_mappings WHERE tenant_id = $1 AND source_id = $2 AND principal = $3 AND kind = $4 AND value = $5`
+	// The next page begins after a principal, in the order of ids.
+	principalsSQL = `
+SELECT a.principal, a.is_group, a.name, a.email,
+       (SELECT count(*) FROM access_members m WHERE m.tenant_id = $1 AND m.source_id = $2 AND m.in_group = a.principal),
+       coalesce((SELECT jsonb_agg(jsonb_build_object('source', m.source_id, 'principal', m.principal, 'kind', m.kind, 'value', m.value, 'created_at', m.created_at)
+                                  ORDER BY m.kind, m.value)
+                 FROM access_mappings m WHERE m.tenant_id = $1 AND m.source_id = $2 AND m.principal = a.principal), '[]')
+FROM access_principals a
+WHERE a.tenant_id = $1 AND a.source_id = $2 AND a.principal > $3
+  AND (NOT $5 OR EXISTS (SELECT FROM access_mappings m WHERE m.tenant_id = $1 AND m.source_id = $2 AND m.principal = a.principal))
+ORDER BY a.principal LIMIT $4`
+)
+
+// maxPrincipals bounds a page of principals.
+const maxPrincipals = 500
+
+// SourcePrincipals lists users and groups of a source after one, by their ids: all, or those that somebody here is. next is
+// where the next page begins; empty on the last.
+func (s *AccessStore) SourcePrincipals(ctx context.Context, p schema.Principal, of uuid.UUID, mapped bool, after string, limit int) (out []schema.SourcePrincipal, next string, err error) {
+	if limit <= 0 || limit > maxPrincipals {
+		limit = maxPrincipals
+	}
+	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := isFollowed(ctx, tx, p.Tenant, of); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, principalsSQL, p.Tenant, of, after, limit+1, mapped)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.SourcePrincipal])
+		return err
+	})
+	if len(out) > limit {
+		out = out[:limit]
+		next = out[limit-1].ID
+	}
+	return out, next, store.Wrap(err, "list the principals of source %s", of)
+}
+
+// MapPrincipal says that somebody here is a principal of a source.
+func (s *AccessStore) MapPrincipal(ctx context.Context, p schema.Principal, of uuid.UUID, principal string, who schema.AccessSubject) (schema.AccessMapping, error) {
+	out := schema.AccessMapping{Source: of, Principal: principal, AccessSubject: who}
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := isFollowed(ctx, tx, p.Tenant, of); err != nil {
+			return err
+		}
+		have, err := knownAmong(ctx, tx, p.Tenant, of, []string{principal})
+		if err != nil {
+			return err
+		}
+		if !have(principal) {
+			return fmt.Errorf("the source has no principal %q: %w", principal, schema.ErrNotFound)
+		}
+		if who.Kind == schema.AccessKey {
+			id, err := uuid.Parse(who.Value)
+			if err != nil {
+				return schema.Invalid("value", "%q is not the id of a key", who.Value)
+			}
+			out.Value = id.String()
+			if err := tx.QueryRow(ctx, `SELECT true FROM api_keys WHERE tenant_id = $1 AND id = $2`, p.Tenant, id).Scan(nil); err != nil {
+				return store.Named(err, "key", id)
+			}
+		}
+		if who.Kind == schema.AccessGroup && schema.Reserved(who.Value) {
+			return schema.Invalid("value", "%q is one of the system's own", who.Value)
+		}
+		if err := tx.QueryRow(ctx, mapSQL, p.Tenant, of, principal, string(who.Kind), out.Value).Scan(&out.CreatedAt); err != nil {
+			return err
+		}
+		if err := raise(ctx, tx, p.Tenant); err != nil {
+			return err
+		}
+		return store.Audit(ctx, tx, p.Tenant, p, "source.map", of.String(), map[string]any{"principal": principal, "kind": who.Kind, "value": out.Value})
+	})
+	return out, store.Wrap(err, "map a principal")
+}
+
+// UnmapPrincipal takes back what MapPrincipal said.
+func (s *AccessStore) UnmapPrincipal(ctx context.Context, p schema.Principal, of uuid.UUID, principal string, who schema.AccessSubject) error {
+	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if err := isFollowed(ctx, tx, p.Tenant, of); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, unmapSQL, p.Tenant, of, principal, string(who.Kind), who.Value)
+		if err != nil {
+			return err
+		}
+		if tag.RowsAffected() == 0 {
+			return fmt.Errorf("%s %q is not %q in the source: %w", who.Kind, who.Value, principal, schema.ErrNotFound)
+		}
+		if err := raise(ctx, tx, p.Tenant); err != nil {
+			return err
+		}
+		return store.Audit(ctx, tx, p.Tenant, p, "source.unmap", of.String(), map[string]any{"principal": principal, "kind": who.Kind, "value": who.Value})
+	})
+	return store.Wrap(err, "unmap a principal")
+}

@@ -1,0 +1,551 @@
+package store_test
+
+// A random model of permissions: what the store says of every person and document is compared, after every step, with what
+// follows from a description of the place that shares no code with it.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/access"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// place is the reference: a place as it is, and who people are there.
+type place struct {
+	groups  map[string]map[string]bool // members of groups, by the ids of these
+	users   map[string]bool
+	names   map[string]string
+	folders map[string]*thing
+	items   map[string]*thing
+	mapped  map[string]map[schema.AccessSubject]bool // of principals
+}
+
+// thing is a folder or an item.
+type thing struct {
+	in       string
+	inherits bool
+	rules    []rule
+	needs    [][]rule
+}
+
+type rule struct {
+	who  string
+	deny bool
+	rank int
+}
+
+// is reports whether somebody is a principal: by a mapping, or by a member of a group that they are.
+func (p *place) is(who []schema.AccessSubject, principal string, passed map[string]bool) bool {
+	members, group := p.groups[principal]
+	if passed[principal] || !group && !p.users[principal] {
+		return false
+	}
+	passed[principal] = true
+	for _, w := range who {
+		if p.mapped[principal][w] {
+			return true
+		}
+	}
+	for m := range members {
+		if p.is(who, m, passed) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *place) somebody(who []schema.AccessSubject) bool {
+	for principal := range p.mapped {
+		if p.is(who, principal, map[string]bool{}) {
+			return true
+		}
+	}
+	return false
+}
+
+// sees tells whether somebody may see an item.
+func (p *place) sees(who []schema.AccessSubject, item string) bool {
+	if !p.somebody(who) {
+		return false
+	}
+	var chain []*thing
+	passed := map[string]bool{}
+	for at := p.items[item]; ; {
+		chain = append(chain, at)
+		if !at.inherits || at.in == "" {
+			break
+		}
+		next := p.folders[at.in]
+		if next == nil || passed[at.in] {
+			return false
+		}
+		passed[at.in] = true
+		at = next
+	}
+	decided, let := false, false
+	for _, at := range chain {
+		for _, need := range at.needs {
+			if _, in := p.says(who, need); !in {
+				return false
+			}
+		}
+		if !decided {
+			decided, let = p.says(who, at.rules)
+		}
+	}
+	return let
+}
+
+// says looks through rules for the lowest rank that has one for somebody.
+func (p *place) says(who []schema.AccessSubject, rules []rule) (decided, let bool) {
+	for rank := range 4 {
+		for _, r := range rules {
+			_, group := p.groups[r.who]
+			unknown := r.who != "*" && !group && !p.users[r.who]
+			is := r.who == "*" || p.is(who, r.who, map[string]bool{})
+			switch {
+			case r.rank != rank:
+			case r.deny && (is || unknown):
+				return true, false
+			case is:
+				decided, let = true, true
+			}
+		}
+		if decided {
+			return decided, let
+		}
+	}
+	return false, false
+}
+
+// accessModel makes steps, on the place and on the store.
+type accessModel struct {
+	*fixture
+	t       *testing.T
+	random  *rand.Rand
+	of      uuid.UUID
+	place   *place
+	made    int
+	people  []schema.Principal
+	who     [][]schema.AccessSubject // who the people are
+	applied []string                 // the last steps
+}
+
+func (m *accessModel) pick(from []string) string { return from[m.random.IntN(len(from))] }
+
+// principal is the id of one that there is, or, seldom, of one that there isn't.
+func (m *accessModel) principal() string {
+	all := m.principals()
+	if len(all) == 0 || m.random.IntN(20) == 0 {
+		return "nobody-" + fmt.Sprint(m.random.IntN(3))
+	}
+	return m.pick(all)
+}
+
+func (m *accessModel) principals() []string {
+	var out []string
+	for id := range m.place.groups {
+		out = append(out, id)
+	}
+	for id := range m.place.users {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (m *accessModel) groups() []string {
+	var out []string
+	for id := range m.place.groups {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (m *accessModel) folders() []string {
+	var out []string
+	for id := range m.place.folders {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (m *accessModel) rules() (out []rule) {
+	for range m.random.IntN(4) {
+		r := rule{who: m.principal(), deny: m.random.IntN(3) == 0, rank: m.random.IntN(3)}
+		if m.random.IntN(8) == 0 {
+			r.who = "*"
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+func entries(rules []rule) (out []schema.AccessEntry) {
+	for _, r := range rules {
+		out = append(out, schema.AccessEntry{Principal: r.who, Deny: r.deny, Rank: r.rank})
+	}
+	return out
+}
+
+func (t thing) node(id string) schema.AccessNode {
+	n := schema.AccessNode{ID: id, Folder: t.in, Inherits: t.inherits, Entries: entries(t.rules)}
+	for _, need := range t.needs {
+		n.Requires = append(n.Requires, entries(need))
+	}
+	return n
+}
+
+func (m *accessModel) told(id string) schema.PushedPrincipal {
+	p := schema.PushedPrincipal{ID: id, Name: m.place.names[id]}
+	members, group := m.place.groups[id]
+	p.Group = group
+	for member := range members {
+		p.Members = append(p.Members, member)
+	}
+	slices.Sort(p.Members)
+	return p
+}
+
+func (m *accessModel) push(push schema.AccessPush) {
+	m.t.Helper()
+	if err := m.PushAccess(m.t.Context(), m.a, m.of, push); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// step changes something, in the place and in the store.
+func (m *accessModel) step() string {
+	all, groups, folders := m.principals(), m.groups(), m.folders()
+	change := func(what string) string {
+		id := "i" + fmt.Sprint(m.random.IntN(len(m.place.items)))
+		of, isFolder := m.place.items[id], false
+		if m.random.IntN(2) == 0 && len(folders) > 0 {
+			id, isFolder = m.pick(folders), true
+			of = m.place.folders[id]
+		}
+		switch what {
+		case "grant":
+			of.rules = append(of.rules, rule{who: m.principal(), rank: m.random.IntN(3)})
+		case "deny":
+			of.rules = append(of.rules, rule{who: m.principal(), deny: true, rank: m.random.IntN(3)})
+		case "revoke":
+			of.rules = m.rules()
+		case "require":
+			if of.needs = nil; m.random.IntN(3) == 0 {
+				of.needs = [][]rule{{{who: m.principal()}, {who: m.principal()}}}
+			}
+		case "inherit":
+			of.inherits = !of.inherits
+		case "move":
+			if of.in = ""; len(folders) > 0 {
+				of.in = m.pick(folders)
+			}
+		}
+		if len(of.rules) > 4 {
+			of.rules = of.rules[1:]
+		}
+		if isFolder {
+			m.push(schema.AccessPush{Folders: []schema.AccessNode{of.node(id)}})
+		} else {
+			m.push(schema.AccessPush{Items: []schema.AccessNode{of.node(id)}})
+		}
+		return what + " " + id
+	}
+	switch m.random.IntN(18) {
+	case 0, 1:
+		return change("grant")
+	case 2:
+		return change("deny")
+	case 3:
+		return change("revoke")
+	case 4:
+		return change("inherit")
+	case 5, 6:
+		return change("move")
+	case 7:
+		return change("require")
+	case 8: // a new user, or group; names come again, ids don't
+		m.made++
+		id := fmt.Sprintf("p%d", m.made)
+		if m.place.names[id] = m.pick([]string{"Ann", "Staff", "Legal"}); m.random.IntN(2) == 0 {
+			m.place.users[id] = true
+		} else {
+			m.place.groups[id] = map[string]bool{}
+		}
+		m.push(schema.AccessPush{Principals: []schema.PushedPrincipal{m.told(id)}})
+		return "new " + id
+	case 9:
+		if len(all) < 8 {
+			return "too few to remove one"
+		}
+		id := m.pick(all)
+		delete(m.place.users, id)
+		delete(m.place.groups, id)
+		delete(m.place.mapped, id)
+		for _, members := range m.place.groups {
+			delete(members, id)
+		}
+		m.push(schema.AccessPush{Removed: []string{id}})
+		return "remove " + id
+	case 10, 11, 12:
+		if len(groups) == 0 {
+			return "no group"
+		}
+		id, member := m.pick(groups), m.pick(all)
+		if m.place.groups[id][member] {
+			delete(m.place.groups[id], member)
+		} else {
+			m.place.groups[id][member] = true
+		}
+		m.push(schema.AccessPush{Principals: []schema.PushedPrincipal{m.told(id)}})
+		return "nest or unnest " + member + " in " + id
+	case 13, 14, 15:
+		if len(all) == 0 {
+			return "nobody"
+		}
+		id, of := m.pick(all), m.random.IntN(len(m.who))
+		who := m.who[of][m.random.IntN(len(m.who[of]))]
+		if m.place.mapped[id][who] {
+			delete(m.place.mapped[id], who)
+			if err := m.UnmapPrincipal(m.t.Context(), m.a, m.of, id, who); err != nil {
+				m.t.Fatal(err)
+			}
+			return fmt.Sprint("unmap ", id, who)
+		}
+		if m.place.mapped[id] == nil {
+			m.place.mapped[id] = map[schema.AccessSubject]bool{}
+		}
+		m.place.mapped[id][who] = true
+		if _, err := m.MapPrincipal(m.t.Context(), m.a, m.of, id, who); err != nil {
+			m.t.Fatal(err)
+		}
+		return fmt.Sprint("map ", id, who)
+	case 16:
+		m.made++
+		id := fmt.Sprintf("f%d", m.made)
+		if len(folders) > 6 { // the oldest goes
+			gone := m.pick(folders)
+			delete(m.place.folders, gone)
+			m.in(func(ctx context.Context, tx pgx.Tx) error {
+				return access.Forget(ctx, tx, m.a.Tenant, m.of, nil, []string{gone})
+			})
+			return "remove folder " + gone
+		}
+		m.place.folders[id] = &thing{inherits: m.random.IntN(2) == 0, rules: m.rules()}
+		m.push(schema.AccessPush{Folders: []schema.AccessNode{m.place.folders[id].node(id)}})
+		return "new folder " + id
+	}
+	return m.list()
+}
+
+// list lists everything, as a synchronisation does.
+func (m *accessModel) list() string {
+	var principals []source.Principal
+	for _, id := range m.principals() {
+		told := m.told(id)
+		principals = append(principals, source.Principal{ID: id, Group: told.Group, Name: told.Name, Members: told.Members})
+	}
+	var folders []source.Folder
+	for id, f := range m.place.folders {
+		folders = append(folders, source.Folder{ID: id, Folder: f.in, Access: f.access()})
+	}
+	var items []source.Item
+	for id, i := range m.place.items {
+		own := i.access()
+		items = append(items, source.Item{ID: id, Folder: i.in, Access: &own})
+	}
+	run := schema.NewID()
+	m.in(func(ctx context.Context, tx pgx.Tx) error {
+		var pushed int64
+		if err := tx.QueryRow(ctx, `SELECT pushed FROM source_access WHERE source_id = $1`, m.of).Scan(&pushed); err != nil {
+			return err
+		}
+		if err := access.SetPrincipals(ctx, tx, m.a.Tenant, m.of, run, pushed-1, principals); !errors.Is(err, schema.ErrConflict) {
+			m.t.Errorf("what was listed before a push: %v", err)
+		}
+		if err := access.SetPrincipals(ctx, tx, m.a.Tenant, m.of, run, pushed, principals); err != nil {
+			return err
+		}
+		if err := access.Note(ctx, tx, m.a.Tenant, m.of, run, folders, items); err != nil {
+			return err
+		}
+		return access.ForgetUnseen(ctx, tx, m.a.Tenant, m.of, run)
+	})
+	return "list everything"
+}
+
+func (t thing) access() source.Access {
+	list := func(rules []rule) (out []source.AccessEntry) {
+		for _, r := range rules {
+			out = append(out, source.AccessEntry{Principal: r.who, Deny: r.deny, Rank: r.rank})
+		}
+		return out
+	}
+	a := source.Access{Entries: list(t.rules), Inherits: t.inherits}
+	for _, need := range t.needs {
+		a.Requires = append(a.Requires, list(need))
+	}
+	return a
+}
+
+func (m *accessModel) in(do func(ctx context.Context, tx pgx.Tx) error) {
+	m.t.Helper()
+	if err := m.AsTenant(m.t.Context(), m.a.Tenant, do); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// compare holds what everybody sees against the place. While documents wait for their labels nobody may see too much;
+// when they have them, nobody sees too little.
+func (m *accessModel) compare(settled bool) {
+	m.t.Helper()
+	given := map[string]string{}
+	m.in(func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT node, given FROM access_nodes WHERE source_id = $1 AND NOT is_folder`, m.of)
+		if err != nil {
+			return err
+		}
+		var node, label string
+		_, err = pgx.ForEachRow(rows, []any{&node, &label}, func() error {
+			given[node] = label
+			return nil
+		})
+		return err
+	})
+	if len(given) != len(m.place.items) {
+		m.t.Fatalf("%d items, of %d", len(given), len(m.place.items))
+	}
+	for i, p := range m.people {
+		labels, _, err := m.AccessLabels(m.t.Context(), p)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		for item, label := range given {
+			sees, may := slices.Contains(labels, label), m.place.sees(m.who[i], item)
+			if sees && !may || settled && may && !sees {
+				m.t.Fatalf("person %d, item %s: sees it %t, may %t, settled %t, after:\n%s", i, item, sees, may, settled, strings.Join(m.applied, "\n"))
+			}
+		}
+	}
+}
+
+// settle gives documents the labels that they should have, as workers do.
+func (m *accessModel) settle() {
+	m.t.Helper()
+	stale, err := m.StaleItems(m.t.Context(), m.a.Tenant, m.of, 1000)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if len(stale) == 0 {
+		return
+	}
+	m.in(func(ctx context.Context, tx pgx.Tx) error {
+		for _, s := range stale {
+			p := schema.Principal{Tenant: m.a.Tenant, Writes: &schema.SourceWrite{Source: m.of, Item: s.Item}}
+			if err := access.MayLabel(ctx, tx, p, "", []string{s.Label}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// followedSource makes a source whose permissions are followed, with so many items that have documents.
+func (f *fixture) followedSource(t *testing.T, items int) uuid.UUID {
+	t.Helper()
+	id := schema.NewID()
+	if _, err := f.CreateSource(t.Context(), f.a, schema.NewSource{ID: id, CollectionID: f.collection, Name: "s" + id.String(), Driver: "folder", Paused: true,
+		SourceSettings: schema.SourceSettings{Settings: map[string]string{source.PermissionsSetting: source.FollowPermissions}, MaxShorter: 100}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		var listed []source.Item
+		for i := range items {
+			item := fmt.Sprint("i", i)
+			if _, err := tx.Exec(ctx, `INSERT INTO source_items (tenant_id, source_id, item, path, document_id, run_id) VALUES ($1, $2, $3, $3, $4, $4)`,
+				f.a.Tenant, id, item, schema.NewID()); err != nil {
+				return err
+			}
+			listed = append(listed, source.Item{ID: item, Access: &source.Access{}})
+		}
+		if err := access.Note(ctx, tx, f.a.Tenant, id, schema.NewID(), nil, listed); err != nil {
+			return err
+		}
+		for _, item := range listed {
+			label := source.Effective(*item.Access, nil).Label(id)
+			if err := access.MayLabel(ctx, tx, schema.Principal{Tenant: f.a.Tenant, Writes: &schema.SourceWrite{Source: id, Item: item.ID}}, "", []string{label}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestPermissionsAgainstAReference(t *testing.T) {
+	steps := 10_000
+	if testing.Short() {
+		steps = 300
+	}
+	f := setUp(t, store.Options{})
+	const items = 8
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	m := &accessModel{fixture: f, t: t, random: rand.New(rand.NewPCG(seed, 0)), of: f.followedSource(t, items), place: &place{
+		groups: map[string]map[string]bool{}, users: map[string]bool{}, names: map[string]string{}, folders: map[string]*thing{}, items: map[string]*thing{},
+		mapped: map[string]map[schema.AccessSubject]bool{}}}
+	for i := range items {
+		m.place.items[fmt.Sprint("i", i)] = &thing{}
+	}
+	key, err := f.CreateKey(t.Context(), f.a, f.a.Tenant, schema.SealedKey{NewKey: schema.NewKey{Name: "k", Scopes: []schema.Scope{schema.ScopeQuery}}, Hash: []byte("a key's hash")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.people = []schema.Principal{
+		{Tenant: f.a.Tenant, Key: key.ID},
+		{Tenant: f.a.Tenant, Key: key.ID, Acting: true, Person: "ann"},
+		{Tenant: f.a.Tenant, Key: key.ID, Acting: true, Person: "bob", Groups: []string{"staff"}},
+	}
+	m.who = [][]schema.AccessSubject{
+		{{Kind: schema.AccessKey, Value: key.ID.String()}},
+		{{Kind: schema.AccessAsker, Value: "ann"}},
+		{{Kind: schema.AccessAsker, Value: "bob"}, {Kind: schema.AccessGroup, Value: "staff"}},
+	}
+	seen := 0
+	for n := range steps {
+		m.applied = append(m.applied, m.step())
+		m.applied = m.applied[max(0, len(m.applied)-20):]
+		m.compare(false)
+		m.settle()
+		m.compare(true)
+		for i := range m.people {
+			for item := range m.place.items {
+				if m.place.sees(m.who[i], item) {
+					seen++
+				}
+			}
+		}
+		if n%1000 == 999 {
+			t.Logf("%d steps; somebody saw a document %d times", n+1, seen)
+		}
+	}
+	if seen < steps {
+		t.Errorf("in %d steps somebody saw a document %d times: the model shows little", steps, seen)
+	}
+}
