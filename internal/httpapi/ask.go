@@ -95,7 +95,7 @@ func (s *server) answer(ctx context.Context, p schema.Principal, asked api.Query
 		return s.stream(ctx, done, p, q, form)
 	}
 	defer done()
-	answer, err := s.Questions.Ask(ctx, p, q, nil)
+	answer, err := s.askNow(ctx, p, q, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q 
 				f.end(schema.Answer{}, errors.New("a panic"))
 			}
 		}()
-		f.end(s.Questions.Ask(ctx, p, q, f.tell))
+		f.end(s.askNow(ctx, p, q, f.tell))
 	}()
 	<-f.wake // Ask ends with ctx, at the latest
 	waiting, over := f.take()

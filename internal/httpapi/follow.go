@@ -158,7 +158,11 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 		case <-hints:
 		case <-look.C:
 		}
-		now, err := s.Questions.Job(ctx, p, job.ID)
+		var now schema.Job
+		p, err := s.permit(ctx, p)
+		if err == nil {
+			now, err = s.Questions.Job(ctx, p, job.ID)
+		}
 		if err != nil {
 			return out.send(api.EventError, problemModel(problem(ctx, err)))
 		}

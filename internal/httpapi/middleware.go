@@ -94,7 +94,10 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, huma.Error403Forbidden("the API key lacks the "+string(scope)+" scope"))
 		return
 	}
-	p = acting
+	if p, err = s.permit(ctx.Context(), acting); err != nil {
+		s.refuse(ctx, unproven(ctx.Context(), err))
+		return
+	}
 	next(huma.WithValue(huma.WithValue(ctx, callerKey{}, p), credentialKey{}, used))
 }
 

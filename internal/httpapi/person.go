@@ -48,7 +48,7 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 	if len(groups) == 0 { // a query may still pass them
 		scopes = append(scopes, schema.ScopeImpersonate)
 	}
-	p.Scopes, p.Groups = scopes, []string{}
+	p.Scopes, p.Groups, p.Acting = scopes, []string{}, true
 	if len(persons) == 1 {
 		var err error
 		if p.Person, err = headerText(PersonHeader, persons[0], maxPerson); err != nil {
@@ -64,7 +64,7 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 			return p, err
 		}
 		if schema.Reserved(group) {
-			return p, wrongHeader(GroupsHeader, "names "+schema.NobodyLabel+", which is no group")
+			return p, wrongHeader(GroupsHeader, "names "+group+", which is no group")
 		}
 		if p.Groups = append(p.Groups, group); len(p.Groups) > maxPersonGroups {
 			return p, wrongHeader(GroupsHeader, fmt.Sprintf("has more than %d groups", maxPersonGroups))

@@ -28,10 +28,14 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 			return schema.Query{}, &schema.RemoteError{Code: schema.CodeForbidden, Field: "body.groups",
 				Message: "groups come from the key; only a key with the impersonate scope may pass them, in the body or in " + GroupsHeader}
 		}
-		if i := slices.Index(q.Groups, schema.NobodyLabel); i >= 0 {
-			return schema.Query{}, schema.Invalid(fmt.Sprintf("body.groups[%d]", i), "%q is no group", schema.NobodyLabel)
+		if i := slices.IndexFunc(q.Groups, schema.Reserved); i >= 0 {
+			return schema.Query{}, schema.Invalid(fmt.Sprintf("body.groups[%d]", i), "%q is no group", q.Groups[i])
 		}
-		p.Groups = q.Groups
+		p.Groups, p.Acting = q.Groups, true
+		var err error
+		if *p, err = s.permit(ctx, *p); err != nil {
+			return schema.Query{}, err
+		}
 	}
 	if err := q.Filter.Validate(); err != nil {
 		return schema.Query{}, err
@@ -102,7 +106,7 @@ func (s *server) routeQuestions() {
 			}
 			ctx, cancel := context.WithTimeout(ctx, s.AskTime)
 			defer cancel()
-			found, err := s.Questions.Search(ctx, p, q)
+			found, err := s.search(ctx, p, q)
 			if err != nil {
 				return nil, err
 			}

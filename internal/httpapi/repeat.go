@@ -69,7 +69,7 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 	hash := sha256.New()
 	_, _ = io.WriteString(hash, p.Key.String()+" "+r.Method+" "+r.URL.RequestURI()+"\n")
 	if p.Person != "" || r.Header.Get(GroupsHeader) != "" { // so is another person's
-		_, _ = fmt.Fprintf(hash, "%q %q\n", p.Person, p.Groups)
+		_, _ = fmt.Fprintf(hash, "%q %q\n", p.Person, p.OwnGroups())
 	}
 	hash.Write(body)
 	if documents != nil {

@@ -41,8 +41,9 @@ type Options struct {
 	Stopping <-chan struct{}
 
 	Authenticator Authenticator
-	Sessions      Sessions // nil: browsers have none
-	SignIns       SignIns  // nil: people sign in with API keys alone
+	Permissions   Permissions // nil: sources have none
+	Sessions      Sessions    // nil: browsers have none
+	SignIns       SignIns     // nil: people sign in with API keys alone
 
 	PeopleSessions PeopleSessions
 	Collections    Collections

@@ -39,7 +39,11 @@ func (s *sources) hidden(ctx context.Context) bool {
 		case <-timer.C:
 		}
 	}
-	hidden, err := s.server.Questions.SourcesHidden(ctx, s.p, s.question)
+	p, err := s.server.permit(ctx, s.p)
+	hidden := true
+	if err == nil {
+		hidden, err = s.server.Questions.SourcesHidden(ctx, p, s.question)
+	}
 	s.at = time.Now()
 	if err != nil {
 		slog.WarnContext(ctx, "cannot look up the sources of an answer; its text is not told", "question", s.question, "error", err)

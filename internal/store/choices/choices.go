@@ -89,7 +89,7 @@ func start(ctx context.Context, tx pgx.Tx, p schema.Principal, n NewChoice) (out
 		}
 	}
 	id := schema.NewID()
-	err = tx.QueryRow(ctx, insertChoiceSQL, p.Tenant, id, n.Collection, p.Key, store.GroupsOf(p), n.Plans, n.Current, n.Request.Limit,
+	err = tx.QueryRow(ctx, insertChoiceSQL, p.Tenant, id, n.Collection, p.Key, p.OwnGroups(), n.Plans, n.Current, n.Request.Limit,
 		n.Request.Seconds, store.EmptyNotNull(labelled), n.Request.Every, n.Recheck, n.Alpha).Scan(&id)
 	if store.IsNoRows(err) {
 		return out, fmt.Errorf("a choice of this collection's plan is under way; wait for it, or cancel it: %w", schema.ErrConflict)

@@ -37,9 +37,9 @@ func scanWebhook(row pgx.CollectableRow) (schema.Webhook, error) {
 }
 
 // CreateWebhook stores a webhook of p's tenant, with the secret that signs. It reads
-// answers with the groups that p has.
+// answers with the groups that p has, without what permissions of sources give it.
 func (s *WebhookStore) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook, secret []byte) (schema.Webhook, error) {
-	w := schema.Webhook{ID: schema.NewID(), URL: n.URL, Description: n.Description, Kinds: n.Kinds, Include: n.Include, Groups: store.EmptyNotNull(p.Groups)}
+	w := schema.Webhook{ID: schema.NewID(), URL: n.URL, Description: n.Description, Kinds: n.Kinds, Include: n.Include, Groups: p.OwnGroups()}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('webhooks ' || $1::text, 0))`, p.Tenant); err != nil {
 			return err
