@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,6 +48,14 @@ func newKube(t *testing.T) *kube {
 	k := &kube{repository: repository, programs: filepath.Join(home, "tools", "kube"), dir: filepath.Join(home, "kube"), secrets: t.TempDir()}
 	k.env = append(os.Environ(), "PATH="+k.programs+":"+os.Getenv("PATH"), "SLUICE="+filepath.Join(repository, "bin", "sluice"),
 		"KUBECONFIG="+filepath.Join(k.dir, "admin.kubeconfig"), "HELM_CACHE_HOME="+t.TempDir(), "HELM_CONFIG_HOME="+t.TempDir(), "HELM_DATA_HOME="+t.TempDir())
+	// Each node has a copy of the images, packed and unpacked.
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(home, &disk); err != nil {
+		t.Fatal(err)
+	}
+	if free := disk.Bavail * uint64(disk.Bsize) >> 30; free < 8 {
+		t.Fatalf("%s has %d GB free, and the test needs 8", home, free)
+	}
 	host := strings.TrimSpace(containersScript(t, repository, nil, "engine", "start"))
 	t.Cleanup(func() { containersScript(t, repository, nil, "engine", "stop") })
 	k.env = append(k.env, "DOCKER_HOST="+host)
