@@ -52,7 +52,7 @@ func printSummary(out io.Writer, s evaluate.Summary) error {
 		fmt.Fprintf(out, "\n$ and F1/$: at %g and %g dollars a million tokens of input and output, for the %d answers that do not state their cost", s.Prices.Input, s.Prices.Output, s.Nominal)
 	}
 	if len(s.Plans) > 1 {
-		fmt.Fprint(out, "\n* best; ~ not told apart from the best (paired bootstrap over the questions, p >= 0.05)")
+		fmt.Fprint(out, "\n* best; ~ no significant difference from the best (paired bootstrap over the questions, p >= 0.05)")
 	}
 	fmt.Fprintln(out)
 	return nil

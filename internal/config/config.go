@@ -16,7 +16,7 @@ import (
 // Database is where the store is.
 type Database struct {
 	DatabaseURL         string `env:"SLUICE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL with pgvector, as postgres://user:password@host:port/database, with a login that owns nothing." when:"the database is not the one that 'sluice up' starts"`
-	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"32" help:"Connections that one process opens at most for its work; one more tells whether the database answers." when:"what all processes may open together exceeds Postgres' max_connections, or requests wait for a connection"`
+	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"32" help:"Connections that one process opens at most for its work; one more checks whether the database answers." when:"what all processes may open together exceeds Postgres' max_connections, or requests wait for a connection"`
 	DatabasePooled      bool   `env:"SLUICE_DATABASE_POOLED" help:"The database's URL leads to a pooler that lends a connection for one transaction at a time, as PgBouncer does with pool_mode=transaction." when:"all processes together open more connections than Postgres takes"`
 	DatabaseDirectURL   string `env:"SLUICE_DATABASE_DIRECT_URL" placeholder:"URL" help:"The server itself, with the same login, where the database's URL leads to a pooler: each ingest worker holds one connection to it." when:"SLUICE_DATABASE_POOLED is true"`
 }
@@ -120,7 +120,7 @@ type Temporal struct {
 
 // Log is how a program logs.
 type Log struct {
-	LogLevel  string `env:"SLUICE_LOG_LEVEL" default:"${log_level=info}" enum:"debug,info,warn,error" help:"Least level that is logged: ${enum}; 'sluice up' has warn unless told otherwise." when:"a fault is looked for, or the log is too long"`
+	LogLevel  string `env:"SLUICE_LOG_LEVEL" default:"${log_level=info}" enum:"debug,info,warn,error" help:"Least level that is logged: ${enum}; 'sluice up' has warn by default." when:"a fault is looked for, or the log is too long"`
 	LogFormat string `env:"SLUICE_LOG_FORMAT" default:"text" enum:"text,json" help:"Format of the log: ${enum}." when:"a program reads the log"`
 }
 
@@ -207,7 +207,7 @@ type LLM struct {
 	LLMProvider  string        `name:"llm-provider" env:"SLUICE_LLM_PROVIDER" default:"auto" enum:"auto,openai,anthropic,extractive" help:"Who answers: ${enum}; auto is openai with its key or base URL, else anthropic with its key, else extractive." when:"several providers are set up, or none is to be asked"`
 	LLMFallback  []string      `name:"llm-fallback" env:"SLUICE_LLM_FALLBACK" placeholder:"PROVIDER,..." help:"Who answers while that provider cannot, in this order, e.g. anthropic,extractive; nobody when empty." when:"an answer by another model is better than none"`
 	LLMTimeout   time.Duration `name:"llm-timeout" env:"SLUICE_LLM_TIMEOUT" default:"60s" help:"Longest time of one call." when:"the model is slower, as on one's own machine"`
-	LLMCalls     int           `name:"llm-calls" env:"SLUICE_LLM_CALLS" default:"32" help:"Calls that one gateway makes at once; more wait, tenants in turns." when:"the provider allows more, or a server of one's own takes fewer"`
+	LLMCalls     int           `name:"llm-calls" env:"SLUICE_LLM_CALLS" default:"32" help:"Calls that one gateway makes at once; more wait, and tenants alternate." when:"the provider allows more, or a server of one's own takes fewer"`
 	LLMMaxTokens int           `name:"llm-max-tokens" env:"SLUICE_LLM_MAX_TOKENS" default:"1024" help:"Tokens of one reply at most; judgements and rewritten questions have smaller limits of their own." when:"answers are cut short, or cost too much"`
 
 	LLMReasoningTokens int `name:"llm-reasoning-tokens" env:"SLUICE_LLM_REASONING_TOKENS" default:"0" help:"Tokens that a model may reason with besides, added to the limit of each reply." when:"the model reasons before it replies"`
@@ -217,7 +217,7 @@ type LLM struct {
 	LLMBaseURL string   `name:"llm-base-url" env:"SLUICE_LLM_BASE_URL" placeholder:"URL" help:"Base URL of an OpenAI-compatible server (OpenAI, vLLM, Ollama)." when:"the server is not OpenAI's"`
 	LLMAPIKey  string   `name:"llm-api-key" env:"SLUICE_LLM_API_KEY" placeholder:"KEY" help:"Its key." when:"the provider asks for a key"`
 	LLMModel   string   `name:"llm-model" env:"SLUICE_LLM_MODEL" default:"gpt-4o-mini" help:"Its model." when:"another model is wanted"`
-	LLMFormat  string   `name:"llm-format" env:"SLUICE_LLM_FORMAT" default:"auto" enum:"auto,json_schema,json_object,text" help:"How it is held to JSON: ${enum}; json_schema sends the form of each reply, text nothing, auto takes the first of these that the server does not refuse." when:"a server takes json_schema and answers worse with it"`
+	LLMFormat  string   `name:"llm-format" env:"SLUICE_LLM_FORMAT" default:"auto" enum:"auto,json_schema,json_object,text" help:"How its replies are constrained to JSON: ${enum}; json_schema sends the form of each reply, text nothing, auto takes the first of these that the server does not refuse." when:"a server takes json_schema and answers worse with it"`
 	LLMPrice   LLMPrice `name:"llm-price" env:"SLUICE_LLM_PRICE" default:"0.15/0.60" placeholder:"IN/OUT" help:"US dollars per million of its input and output tokens; set it together with the model." when:"another model is wanted, or its price has changed"`
 
 	EmbedURL   string  `name:"embed-url" env:"SLUICE_EMBED_URL" placeholder:"URL" help:"Base URL of a server with OpenAI's embeddings, for model packs whose encoder is behind an API; OpenAI's when only the key is set." when:"the pack in use has such an encoder"`
@@ -303,7 +303,7 @@ type OIDC struct {
 	OIDCClientID         string        `name:"oidc-client-id" env:"SLUICE_OIDC_CLIENT_ID" placeholder:"ID" help:"The client that the provider knows this server by." when:"people are to sign in at a provider"`
 	OIDCClientSecret     string        `name:"oidc-client-secret" env:"SLUICE_OIDC_CLIENT_SECRET" placeholder:"SECRET" help:"Its secret; a public client has none." when:"the client has a secret"`
 	OIDCClientSecretFile string        `name:"oidc-client-secret-file" env:"SLUICE_OIDC_CLIENT_SECRET_FILE" placeholder:"FILE" help:"File with that secret, in place of it; read at the start." when:"secrets are not to be in the environment"`
-	OIDCScopes           []string      `name:"oidc-scopes" env:"SLUICE_OIDC_SCOPES" sep:"," default:"profile" placeholder:"SCOPE,..." help:"Scopes that are asked for beside openid." when:"the provider tells groups for a scope of their own"`
+	OIDCScopes           []string      `name:"oidc-scopes" env:"SLUICE_OIDC_SCOPES" sep:"," default:"profile" placeholder:"SCOPE,..." help:"Scopes that are asked for in addition to openid." when:"the provider gives groups for a scope of their own"`
 	OIDCGroupsClaim      string        `name:"oidc-groups-claim" env:"SLUICE_OIDC_GROUPS_CLAIM" default:"groups" placeholder:"NAME" help:"Claim of the ID token, or else of the user info, that lists a person's groups." when:"the provider calls it something else"`
 	OIDCAudience         string        `name:"oidc-audience" env:"SLUICE_OIDC_AUDIENCE" placeholder:"AUDIENCE" help:"Audience of the provider's access tokens that are taken in place of API keys, as https://sluice.example.com/mcp; none are taken when empty." when:"assistants are to sign people in by OAuth"`
 	OIDCAccess           string        `name:"oidc-access" env:"SLUICE_OIDC_ACCESS" placeholder:"FILE" help:"YAML file that says which groups have which role in which tenant; read again for every sign-in." when:"people are to sign in at a provider"`
