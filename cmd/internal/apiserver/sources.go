@@ -48,6 +48,9 @@ func (a sourceAPI) CreateSource(ctx context.Context, p schema.Principal, collect
 	if err := checkRules(out.SourceSettings); err != nil {
 		return schema.Source{}, err
 	}
+	if n.Settings[source.PermissionsSetting] == source.FollowPermissions && len(n.Labels) > 0 {
+		return schema.Source{}, schema.Invalid("body.labels", "a source whose permissions are followed gives its documents no other labels")
+	}
 	if err := a.set(&out.SourceSettings, p.Tenant, out.ID, driver, n.Settings, nil, nil); err != nil {
 		return schema.Source{}, err
 	}
@@ -166,6 +169,13 @@ func (a sourceAPI) ChangeSource(ctx context.Context, p schema.Principal, id uuid
 	replace(c.Every, &to.Every)
 	if err := checkRules(to); err != nil {
 		return have, err
+	}
+	follows := have.Settings[source.PermissionsSetting] == source.FollowPermissions
+	if now, said := c.Settings[source.PermissionsSetting]; said && (now == source.FollowPermissions) != follows {
+		return have, schema.Invalid("body.settings."+source.PermissionsSetting, "doesn't change; make another source, and remove this one")
+	}
+	if follows && len(to.Labels) > 0 {
+		return have, schema.Invalid("body.labels", "a source whose permissions are followed gives its documents no other labels")
 	}
 	if len(c.Settings) > 0 {
 		driver, err := a.driver(ctx, have.Driver)

@@ -25,6 +25,12 @@ type Store interface {
 	// SetPrincipals replaces the users and groups of the place by those that were listed after pushed was read. When something
 	// was pushed since it is schema.ErrConflict.
 	SetPrincipals(ctx context.Context, in wire.SourceSync, pushed int64, principals []source.Principal) error
+	// ItemLabel is the label that permissions give an item's document.
+	ItemLabel(ctx context.Context, tenant, source uuid.UUID, item string) (string, error)
+	// StaleItems are items whose documents have another label than permissions give them, some at a time.
+	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]StaleItem, error)
+	// LabelGone notes that the document of an item with another label than it should have is gone.
+	LabelGone(ctx context.Context, tenant, source uuid.UUID, item string) error
 	// NoteListing writes a page whose cursor was at. One that was noted already is schema.ErrLostLease; when permissions were
 	// pushed since it was listed it is schema.ErrConflict.
 	NoteListing(ctx context.Context, in wire.SourceSync, at string, p ListedPage) error
@@ -109,6 +115,12 @@ type Item struct {
 	Document *uuid.UUID
 	Moved    bool
 	Tries    int
+}
+
+// StaleItem is an item whose document has another label than permissions give it.
+type StaleItem struct {
+	Item, Label string
+	Document    uuid.UUID
 }
 
 // ListedPage is what is noted of a listing.

@@ -134,8 +134,12 @@ func (f *Follower) describe(ctx context.Context, job SourceJob, item Item) error
 	if item.Document == nil {
 		return nil
 	}
-	metadata, labels := metadataOf(job, item.Item), append([]string{}, job.Labels...)
-	_, err := f.documents.UpdateDocument(ctx, principal(job), *item.Document, schema.DocumentChange{Metadata: &metadata, Labels: &labels})
+	p, labels, err := f.labelled(ctx, job, item.ID)
+	if err != nil {
+		return err
+	}
+	metadata := metadataOf(job, item.Item)
+	_, err = f.documents.UpdateDocument(ctx, p, *item.Document, schema.DocumentChange{Metadata: &metadata, Labels: &labels})
 	if err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return fmt.Errorf("describe the document of %q: %w", item.Path, err)
 	}
@@ -170,10 +174,14 @@ func (f *Follower) fetch(ctx context.Context, job SourceJob, c source.Connector,
 		out.What = Kept
 		return out, nil
 	}
+	p, labels, err := f.labelled(ctx, job, item.ID)
+	if err != nil {
+		return ItemOutcome{}, errors.Join(err, download.Body.Close())
+	}
 	body := &content{from: download.Body, left: f.maxBytes(job), sum: sha256.New()}
-	uploaded, err := f.documents.Upload(ctx, principal(job), job.Collection, []schema.Upload{{
+	uploaded, err := f.documents.Upload(ctx, p, job.Collection, []schema.Upload{{
 		ExternalID: externalID(job.ID, item.ID), FileName: fileName(item.Path), MediaType: mediaType(download.MediaType), Content: body,
-		Labels: job.Labels, Metadata: metadataOf(job, item.Item),
+		Labels: labels, Metadata: metadataOf(job, item.Item),
 	}})
 	if closing := download.Body.Close(); body.err == nil && closing != nil && err != nil {
 		body.err = closing

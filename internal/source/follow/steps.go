@@ -127,11 +127,18 @@ func (f *Follower) Follow(ctx context.Context, in wire.SourceSync) (wire.SourceS
 			if err != nil {
 				return "", err
 			}
+			relabelled, err := f.relabel(ctx, job)
+			if err != nil {
+				return "", err
+			}
 			pending, err := f.store.PendingItems(ctx, in, batch)
 			if err != nil {
 				return "", err
 			}
 			switch {
+			case relabelled:
+			case job.Permissions && !job.PrincipalsListed:
+				err = f.listPrincipals(ctx, in, job, connector)
 			case len(pending) > 0:
 				err = f.settle(ctx, in, job, connector, pending)
 			case job.Phase == PhaseList:
@@ -154,6 +161,12 @@ func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceS
 			pending, err := f.store.PendingItems(ctx, in, batch)
 			if err != nil {
 				return "", err
+			}
+			if relabelled, err := f.relabel(ctx, job); relabelled || err != nil {
+				if err != nil {
+					return "", err
+				}
+				continue
 			}
 			if len(pending) == 0 {
 				return "", f.store.FinishRun(ctx, in)
@@ -216,9 +229,13 @@ func (f *Follower) open(ctx context.Context, job SourceJob) (source.Connector, e
 		values[name] = value
 	}
 	connector, err := driver.Open(ctx, source.Settings{Values: values, Include: job.Include, Exclude: job.Exclude,
-		MaxItemBytes: f.maxBytes(job), AllowPrivate: f.options.AllowPrivate, Roots: f.options.Roots})
+		MaxItemBytes: f.maxBytes(job), AllowPrivate: f.options.AllowPrivate, Roots: f.options.Roots, Permissions: job.Permissions})
 	if err != nil {
 		return nil, &placeError{err}
+	}
+	if _, tells := connector.(source.Permissions); job.Permissions && !tells {
+		closing(ctx, connector)
+		return nil, &placeError{&source.FieldError{Field: source.PermissionsSetting, Reason: fmt.Sprintf("the driver %s does not tell who may see what", job.Driver)}}
 	}
 	return connector, nil
 }
@@ -252,9 +269,9 @@ func (f *Follower) list(ctx context.Context, in wire.SourceSync, job SourceJob, 
 	if err != nil {
 		return &placeError{err}
 	}
-	page := ListedPage{Deleted: listing.Deleted, Next: listing.Next, Changes: listing.Changes}
+	page := ListedPage{Folders: listing.Folders, Deleted: listing.Deleted, Next: listing.Next, Changes: listing.Changes, Pushed: job.Pushed}
 	page.Items, page.Skipped = f.sort(job, listing)
-	return f.store.NoteListing(ctx, in, job.Cursor, page)
+	return overtaken(ctx, job, f.store.NoteListing(ctx, in, job.Cursor, page))
 }
 
 // sort tells items of a listing, each once, from what is left out.

@@ -344,12 +344,6 @@ func addLists(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, lists map[st
 const (
 	giveSQL = `
 UPDATE access_nodes SET given = label WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3 AND label = $4 RETURNING true`
-	wantedSQL = `SELECT label FROM access_nodes WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3`
-	// Items whose documents have another label than they should. One without a document gets it with its content.
-	staleSQL = `
-SELECT n.node, n.label, i.document_id FROM access_nodes n
-JOIN source_items i ON i.tenant_id = $1 AND i.source_id = $2 AND i.item = n.node AND i.document_id IS NOT NULL
-WHERE n.tenant_id = $1 AND n.source_id = $2 AND NOT n.is_folder AND n.given <> '' AND n.given <> n.label ORDER BY n.node LIMIT $3`
 )
 
 // MayLabel tells whether p may give labels to a document, in the transaction that does. Where the permissions of its source
@@ -381,31 +375,4 @@ func give(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, w schema.SourceWrite
 		return fmt.Errorf("who may see %q in its source has changed meanwhile: %w", w.Item, schema.ErrConflict)
 	}
 	return store.Wrap(err, "note who may see %q", w.Item)
-}
-
-// ItemLabel is the label that an item's document should have.
-func (s *AccessStore) ItemLabel(ctx context.Context, tenant, of uuid.UUID, item string) (label string, err error) {
-	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		return store.Named(tx.QueryRow(ctx, wantedSQL, tenant, of, item).Scan(&label), "access of item", item)
-	})
-	return label, store.Wrap(err, "read who may see %q", item)
-}
-
-// StaleItem is an item whose document has another label than it should.
-type StaleItem struct {
-	Item, Label string
-	Document    uuid.UUID
-}
-
-// StaleItems lists them, some at a time.
-func (s *AccessStore) StaleItems(ctx context.Context, tenant, of uuid.UUID, limit int) (out []StaleItem, err error) {
-	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, staleSQL, tenant, of, limit)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[StaleItem])
-		return err
-	})
-	return out, store.Wrap(err, "list items whose permissions changed")
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"github.com/sluice-rag/sluice/internal/source"
 	"github.com/sluice-rag/sluice/internal/source/follow"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/access"
@@ -282,13 +281,6 @@ func (s *SourceStore) FinishRun(ctx context.Context, in wire.SourceSync) error {
 			return err
 		}
 		return finish(ctx, tx, in, whole)
-	})
-}
-
-// SetPrincipals implements follow.Store.
-func (s *SourceStore) SetPrincipals(ctx context.Context, in wire.SourceSync, pushed int64, principals []source.Principal) error {
-	return s.guarded(ctx, in, "write the users and groups", func(ctx context.Context, tx pgx.Tx) error {
-		return access.SetPrincipals(ctx, tx, in.Tenant, in.Source, in.Run, pushed, principals)
 	})
 }
 

@@ -1,0 +1,97 @@
+package follow
+
+// Who may see what in a place whose permissions are followed: its users and groups, once in a run, and the label that each
+// document gets.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	// maxPrincipals bounds the users and groups of a place, which are in memory while they are listed.
+	maxPrincipals = 500_000
+	// maxPrincipalID bounds a principal's id, in bytes.
+	maxPrincipalID = 512
+)
+
+// listPrincipals lists the users and groups of a place, all of them.
+func (f *Follower) listPrincipals(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector) error {
+	place, tells := c.(source.Permissions)
+	if !tells {
+		return fmt.Errorf("the driver %s does not tell who may see what", job.Driver)
+	}
+	var all []source.Principal
+	for cursor := ""; ; {
+		page, err := place.Principals(ctx, cursor)
+		if err != nil {
+			return &placeError{err}
+		}
+		for _, p := range page.Principals {
+			if p.ID == "" || p.ID == source.Everyone || len(p.ID) > maxPrincipalID || text(p.ID) != p.ID {
+				return &placeError{fmt.Errorf("the place has a user or a group with the id %q, which can't be one", text(p.ID))}
+			}
+			p.Name, p.Email = text(p.Name), text(p.Email)
+			all = append(all, p)
+		}
+		if len(all) > maxPrincipals {
+			return &placeError{fmt.Errorf("the place has more than %d users and groups", maxPrincipals)}
+		}
+		if cursor = page.Next; cursor == "" {
+			return overtaken(ctx, job, f.store.SetPrincipals(ctx, in, job.Pushed, all))
+		}
+	}
+}
+
+// overtaken has what was listed before permissions were pushed listed once more, by the next turn.
+func overtaken(ctx context.Context, job SourceJob, err error) error {
+	if !errors.Is(err, schema.ErrConflict) {
+		return err
+	}
+	slog.DebugContext(ctx, "permissions were pushed; list again", "tenant", job.Tenant, "source", job.ID)
+	return nil
+}
+
+// relabel gives documents the labels that permissions give them by now, some of them, and tells whether there were any.
+func (f *Follower) relabel(ctx context.Context, job SourceJob) (bool, error) {
+	if !job.Permissions {
+		return false, nil
+	}
+	stale, err := f.store.StaleItems(ctx, job.Tenant, job.ID, batch)
+	if err != nil {
+		return false, err
+	}
+	for _, s := range stale {
+		p := principal(job)
+		p.Writes = &schema.SourceWrite{Source: job.ID, Item: s.Item}
+		labels := []string{s.Label}
+		_, err := f.documents.UpdateDocument(ctx, p, s.Document, schema.DocumentChange{Labels: &labels})
+		switch {
+		case errors.Is(err, schema.ErrNotFound):
+			err = f.store.LabelGone(ctx, job.Tenant, job.ID, s.Item)
+		case errors.Is(err, schema.ErrConflict): // it gets yet another one
+			err = nil
+		}
+		if err != nil {
+			return false, fmt.Errorf("change who may see the document of %q: %w", s.Item, err)
+		}
+	}
+	return len(stale) > 0, nil
+}
+
+// labelled returns who a source acts as for an item, and the labels that its document gets.
+func (f *Follower) labelled(ctx context.Context, job SourceJob, item string) (schema.Principal, []string, error) {
+	p := principal(job)
+	if !job.Permissions {
+		return p, append([]string{}, job.Labels...), nil
+	}
+	label, err := f.store.ItemLabel(ctx, job.Tenant, job.ID, item)
+	p.Writes = &schema.SourceWrite{Source: job.ID, Item: item}
+	return p, []string{label}, err
+}

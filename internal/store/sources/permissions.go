@@ -1,0 +1,65 @@
+package sources
+
+// What workers read and write of permissions, beside items.
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/source"
+	"github.com/sluice-rag/sluice/internal/source/follow"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/access"
+	"github.com/sluice-rag/sluice/schema/wire"
+)
+
+const (
+	itemLabelSQL = `SELECT label FROM access_nodes WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3`
+	// One without a document gets its label with its content.
+	staleSQL = `
+SELECT n.node, n.label, i.document_id FROM access_nodes n
+JOIN source_items i ON i.tenant_id = $1 AND i.source_id = $2 AND i.item = n.node AND i.document_id IS NOT NULL
+WHERE n.tenant_id = $1 AND n.source_id = $2 AND NOT n.is_folder AND n.given <> '' AND n.given <> n.label ORDER BY n.node LIMIT $3`
+	// One that has got a document with its label meanwhile keeps it.
+	labelGoneSQL = `
+UPDATE access_nodes SET given = '' WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3 AND given <> '' AND given <> label`
+)
+
+// SetPrincipals implements follow.Store.
+func (s *SourceStore) SetPrincipals(ctx context.Context, in wire.SourceSync, pushed int64, principals []source.Principal) error {
+	return s.guarded(ctx, in, "write the users and groups", func(ctx context.Context, tx pgx.Tx) error {
+		return access.SetPrincipals(ctx, tx, in.Tenant, in.Source, in.Run, pushed, principals)
+	})
+}
+
+// ItemLabel implements follow.Store.
+func (s *SourceStore) ItemLabel(ctx context.Context, tenant, of uuid.UUID, item string) (label string, err error) {
+	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return store.Named(tx.QueryRow(ctx, itemLabelSQL, tenant, of, item).Scan(&label), "access of item", item)
+	})
+	return label, store.Wrap(err, "read who may see %q", item)
+}
+
+// StaleItems implements follow.Store.
+func (s *SourceStore) StaleItems(ctx context.Context, tenant, of uuid.UUID, limit int) (out []follow.StaleItem, err error) {
+	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, staleSQL, tenant, of, limit)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[follow.StaleItem])
+		return err
+	})
+	return out, store.Wrap(err, "list items whose permissions changed")
+}
+
+// LabelGone implements follow.Store.
+func (s *SourceStore) LabelGone(ctx context.Context, tenant, of uuid.UUID, item string) error {
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, labelGoneSQL, tenant, of, item)
+		return err
+	})
+	return store.Wrap(err, "note that the document of %q is gone", item)
+}
