@@ -319,8 +319,8 @@ type HTTP struct {
 	MaxUpload      int64         `name:"max-upload-mb" env:"SLUICE_MAX_UPLOAD_MB" default:"100" help:"Largest file, in MB, that is taken." when:"files are larger, or must not be"`
 	AskTimeout     time.Duration `env:"SLUICE_ASK_TIMEOUT" default:"2m" help:"Longest time of a synchronous question." when:"the language model is slow: then with llm-timeout"`
 	TenantOpen     int           `name:"tenant-searches" env:"SLUICE_TENANT_SEARCHES" default:"32" help:"Searches and synchronous questions of one tenant that one API process holds open; more are refused with 429." when:"a tenant may ask more at once, or less"`
-	KeyRequests    int           `name:"key-requests" env:"SLUICE_KEY_REQUESTS" default:"0" placeholder:"N" help:"Requests a minute that one API process takes of one key, after 10 silent seconds a sixth of them at once; more are refused with 429; 0 is as many as come." when:"a program may ask too often"`
-	TenantRequests int           `name:"tenant-requests" env:"SLUICE_TENANT_REQUESTS" default:"0" placeholder:"N" help:"The same of one tenant, all its keys together; 0 is as many as come." when:"a tenant may ask too often"`
+	KeyRequests    int           `name:"key-requests" env:"SLUICE_KEY_REQUESTS" default:"0" placeholder:"N" help:"Requests a minute that one API process takes of one key, after 10 silent seconds a sixth of them at once; more are refused with 429; 0 is no limit." when:"a program may ask too often"`
+	TenantRequests int           `name:"tenant-requests" env:"SLUICE_TENANT_REQUESTS" default:"0" placeholder:"N" help:"The same of one tenant, all its keys together; 0 is no limit." when:"a tenant may ask too often"`
 
 	AuditReads     string   `name:"audit-reads" env:"SLUICE_AUDIT_READS" default:"on" enum:"on,off" help:"Whether the audit log has who read what, and who was refused: ${enum}." when:"nobody is to know what others read"`
 	TrustedProxies []string `name:"trusted-proxies" env:"SLUICE_TRUSTED_PROXIES" sep:"," placeholder:"CIDR" help:"Ranges of addresses, as 10.1.0.0/16, of proxies whose X-Forwarded-For is believed; nobody's when empty." when:"the API is behind a proxy"`
