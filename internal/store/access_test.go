@@ -443,7 +443,7 @@ func (m *accessModel) compare(settled bool) {
 	}
 }
 
-// settle gives documents the labels that they should have, as workers do.
+// settle gives documents the labels that they should have, as workers do, after a look at what is seen until then.
 func (m *accessModel) settle() {
 	m.t.Helper()
 	stale, err := m.StaleItems(m.t.Context(), m.a.Tenant, m.of, 1000)
@@ -453,6 +453,7 @@ func (m *accessModel) settle() {
 	if len(stale) == 0 {
 		return
 	}
+	m.compare(false)
 	m.in(func(ctx context.Context, tx pgx.Tx) error {
 		for _, s := range stale {
 			p := schema.Principal{Tenant: m.a.Tenant, Writes: &schema.SourceWrite{Source: m.of, Item: s.Item}}
@@ -531,7 +532,6 @@ func TestPermissionsAgainstAReference(t *testing.T) {
 	for n := range steps {
 		m.applied = append(m.applied, m.step())
 		m.applied = m.applied[max(0, len(m.applied)-20):]
-		m.compare(false)
 		m.settle()
 		m.compare(true)
 		for i := range m.people {

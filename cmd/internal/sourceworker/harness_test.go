@@ -298,11 +298,14 @@ type scriptedPlace struct {
 	list    func(cursor string) (*source.Listing, error) // nil results: what there is
 	fetch   func(id string) error
 	fetches int
+	// principals are the place's users and groups.
+	principals []source.Principal
 }
 
 func (p *scriptedPlace) driver() source.Driver {
 	return source.Driver{Name: "scripted", Summary: "A place of a test.",
-		Fields: []source.Field{{Name: "user", Summary: "Who asks.", Required: true}, {Name: "token", Summary: "Its token.", Secret: true}, {Name: "mode", Values: []string{"a", "b"}}},
+		Fields: []source.Field{{Name: "user", Summary: "Who asks.", Required: true}, {Name: "token", Summary: "Its token.", Secret: true}, {Name: "mode", Values: []string{"a", "b"}},
+			{Name: source.PermissionsSetting, Values: []string{source.FollowPermissions}}},
 		Open: func(_ context.Context, s source.Settings) (source.Connector, error) {
 			if s.Values["user"] == "wrong" {
 				return nil, &source.FieldError{Field: "user", Reason: "is unknown"}
@@ -355,6 +358,12 @@ func (c scriptedConnector) Fetch(_ context.Context, item source.Item) (source.Do
 		return source.Download{}, source.ErrGone
 	}
 	return source.Download{Body: io.NopCloser(strings.NewReader(have.content))}, nil
+}
+
+func (c scriptedConnector) Principals(context.Context, string) (source.PrincipalPage, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return source.PrincipalPage{Principals: c.principals}, nil
 }
 
 func (scriptedConnector) Close() error { return nil }
