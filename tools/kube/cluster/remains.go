@@ -16,7 +16,11 @@ import (
 func cleanUp(dir string) error {
 	var errs []error
 	if _, err := net.InterfaceByName(link); err == nil {
-		errs = append(errs, command("ip", "link", "delete", link))
+		err := command("ip", "link", "delete", link)
+		// It goes with the node's network too, which may be just now.
+		if _, gone := net.InterfaceByName(link); gone == nil {
+			errs = append(errs, err)
+		}
 	}
 	for _, p := range places {
 		groups, err := p.groups()
