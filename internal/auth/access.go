@@ -31,8 +31,8 @@ const (
 	keepLabels = 4096
 )
 
-// Access gives principals what permissions of sources say. It is safe for concurrent use.
-type Access struct {
+// Permits gives principals what permissions of sources say. It is safe for concurrent use.
+type Permits struct {
 	store AccessStore
 	now   func() time.Time
 
@@ -51,13 +51,13 @@ type knownLabels struct {
 	labels   []string
 }
 
-// NewAccess returns an Access on top of a store.
-func NewAccess(store AccessStore) *Access {
-	return &Access{store: store, now: time.Now, revisions: map[uuid.UUID]knownRevision{}, labels: map[string]knownLabels{}}
+// NewPermits returns Permits on top of a store.
+func NewPermits(store AccessStore) *Permits {
+	return &Permits{store: store, now: time.Now, revisions: map[uuid.UUID]knownRevision{}, labels: map[string]knownLabels{}}
 }
 
 // Permit returns p with its own groups and the labels that permissions give it now. On an error it has its own alone.
-func (a *Access) Permit(ctx context.Context, p schema.Principal) (schema.Principal, error) {
+func (a *Permits) Permit(ctx context.Context, p schema.Principal) (schema.Principal, error) {
 	p.Groups = p.OwnGroups()
 	labels, err := a.current(ctx, p)
 	if err != nil {
@@ -68,13 +68,13 @@ func (a *Access) Permit(ctx context.Context, p schema.Principal) (schema.Princip
 }
 
 // Forget has the store asked again for a tenant, whose permissions were changed here.
-func (a *Access) Forget(tenant uuid.UUID) {
+func (a *Permits) Forget(tenant uuid.UUID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.revisions, tenant)
 }
 
-func (a *Access) current(ctx context.Context, p schema.Principal) ([]string, error) {
+func (a *Permits) current(ctx context.Context, p schema.Principal) ([]string, error) {
 	revision, err := a.revision(ctx, p.Tenant)
 	if err != nil || revision == 0 {
 		return nil, err
@@ -99,7 +99,7 @@ func (a *Access) current(ctx context.Context, p schema.Principal) ([]string, err
 	return labels, nil
 }
 
-func (a *Access) revision(ctx context.Context, tenant uuid.UUID) (int64, error) {
+func (a *Permits) revision(ctx context.Context, tenant uuid.UUID) (int64, error) {
 	now := a.now()
 	a.mu.Lock()
 	known, ok := a.revisions[tenant]

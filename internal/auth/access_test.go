@@ -32,7 +32,7 @@ func (s *scriptedAccess) AccessLabels(_ context.Context, p schema.Principal) ([]
 func TestPermissionsAreThoseOfNow(t *testing.T) {
 	const list = schema.AccessLabel + "a"
 	s := &scriptedAccess{revision: 1, labels: map[string][]string{"ann": {list}}}
-	a, now := NewAccess(s), time.Now()
+	a, now := NewPermits(s), time.Now()
 	a.now = func() time.Time { return now }
 	ann := schema.Principal{Tenant: uuid.New(), Person: "ann", Acting: true, Groups: []string{"staff", schema.AccessLabel + "forged"}}
 	groups := func(p schema.Principal) []string {

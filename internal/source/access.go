@@ -51,8 +51,8 @@ type Principal struct {
 	Members []string
 }
 
-// Folder is what items inherit access from.
-type Folder struct {
+// AccessFolder is what items inherit access from.
+type AccessFolder struct {
 	ID     string // of a folder, as Item.ID is of an item
 	Folder string // that it is in; empty: in none
 	Access Access

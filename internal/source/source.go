@@ -39,7 +39,7 @@ type Item struct {
 type Listing struct {
 	Items []Item
 	// Folders are those whose access items inherit, where permissions are asked for.
-	Folders []Folder
+	Folders []AccessFolder
 	// Deleted are the ids of items, and of folders, that are known to be gone. Only places that list changes fill it.
 	Deleted []string
 	// Skipped are things that are there and can't be items, with reasons.

@@ -359,9 +359,9 @@ func (m *accessModel) list() string {
 		told := m.told(id)
 		principals = append(principals, source.Principal{ID: id, Group: told.Group, Name: told.Name, Members: told.Members})
 	}
-	var folders []source.Folder
+	var folders []source.AccessFolder
 	for id, f := range m.place.folders {
-		folders = append(folders, source.Folder{ID: id, Folder: f.in, Access: f.access()})
+		folders = append(folders, source.AccessFolder{ID: id, Folder: f.in, Access: f.access()})
 	}
 	var items []source.Item
 	for id, i := range m.place.items {

@@ -147,7 +147,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		KeyRequests: c.KeyRequests, TenantRequests: c.TenantRequests,
 		TenantStreams: d.TenantStreams,
 		Authenticator: keys,
-		Permissions:   auth.NewAccess(kept.AccessStore),
+		Permissions:   auth.NewPermits(kept.AccessStore),
 		Sessions:      sessions,
 		SignIns:       signIns(provider, people, kept.TenantStore, d),
 		Collections:   collectionAPI{kept.DocumentStore, named},

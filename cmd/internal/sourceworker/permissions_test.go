@@ -35,7 +35,7 @@ func TestDocumentsFollowThePermissionsOfTheirPlace(t *testing.T) {
 			w.place.items[item.ID] = scriptedItem{item.Path, "1", "Of " + item.ID + "."}
 		}
 		w.place.list = func(string) (*source.Listing, error) {
-			return &source.Listing{Items: items(), Folders: []source.Folder{{ID: "f", Access: *allow("u")}}}, nil
+			return &source.Listing{Items: items(), Folders: []source.AccessFolder{{ID: "f", Access: *allow("u")}}}, nil
 		}
 	})
 	var ann api.KeyCreated

@@ -126,7 +126,7 @@ type StaleItem struct {
 // ListedPage is what is noted of a listing.
 type ListedPage struct {
 	Items   []Listed
-	Folders []source.Folder
+	Folders []source.AccessFolder
 	Deleted []string
 	Skipped []source.Skipped // that are no items
 	Next    string

@@ -91,7 +91,7 @@ func (r *nodeRows) add(isFolder bool, id, folder string, a *source.Access) error
 
 // Note notes what a listing of run, or a push for uuid.Nil, shows of the access of folders and items. A source whose
 // permissions are not followed has none.
-func Note(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, folders []source.Folder, items []source.Item) error {
+func Note(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, folders []source.AccessFolder, items []source.Item) error {
 	if yes, err := followed(ctx, tx, tenant, of); err != nil || !yes {
 		return err
 	}

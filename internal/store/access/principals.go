@@ -122,9 +122,9 @@ func (s *AccessStore) PushAccess(ctx context.Context, p schema.Principal, of uui
 	for _, n := range push.Principals {
 		principals = append(principals, source.Principal{ID: n.ID, Group: n.Group, Name: n.Name, Email: n.Email, Members: n.Members})
 	}
-	var folders []source.Folder
+	var folders []source.AccessFolder
 	for _, n := range push.Folders {
-		folders = append(folders, source.Folder{ID: n.ID, Folder: n.Folder, Access: accessOf(n)})
+		folders = append(folders, source.AccessFolder{ID: n.ID, Folder: n.Folder, Access: accessOf(n)})
 	}
 	var items []source.Item
 	for _, n := range push.Items {
