@@ -36,7 +36,7 @@ LESS_IN := ./cmd/internal/apiserver
 # is the only limit that tests wait with: long enough for a machine that does ten other things.
 TEST := go test -p 2 -parallel 4 -timeout 30m
 
-.PHONY: help setup build source-worker demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos sources-volume upgrade drill compose-test kube-test clean
+.PHONY: help setup build source-worker demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos sources-volume permissions upgrade drill compose-test kube-test clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -115,6 +115,9 @@ kube-test: setup build ## install the chart in a Kubernetes of two nodes that is
 	@tools/setup engine kube
 	@trap 'tools/containers/engine stop' EXIT; trap 'exit 130' INT TERM; \
 		CGO_ENABLED=1 go test -tags kube,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestKube$$' ./e2e
+
+permissions: setup ## compare what permissions of sources let people see with a reference, over 10,000 random steps: 2 minutes
+	PERMISSION_STEPS=10000 CGO_ENABLED=1 go test -tags $(TAGS) -count=1 -timeout 60m -v -run '^TestPermissionsAgainstAReference$$' ./internal/store
 
 upgrade: setup ## run the programs of the version before (deploy/previous) and these side by side on one database: minutes, most of them to build
 	CGO_ENABLED=1 go test -tags upgrade,$(TAGS) -count=1 -timeout 60m -v -run '^TestUpgrade$$' ./e2e

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -499,10 +501,14 @@ func (f *fixture) followedSource(t *testing.T, items int) uuid.UUID {
 	return id
 }
 
+// TestPermissionsAgainstAReference takes PERMISSION_STEPS steps, 1,500 unless that is set.
 func TestPermissionsAgainstAReference(t *testing.T) {
-	steps := 10_000
-	if testing.Short() {
-		steps = 300
+	steps := 1_500
+	if text := os.Getenv("PERMISSION_STEPS"); text != "" {
+		var err error
+		if steps, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("PERMISSION_STEPS: %v", err)
+		}
 	}
 	f := setUp(t, store.Options{})
 	const items = 8
