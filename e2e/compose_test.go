@@ -45,7 +45,7 @@ func TestCompose(t *testing.T) {
 		c.script(t, "images", "--here")
 	}
 	c.begin(t)
-	documented(t, c.repository, c.server)
+	ingestAndAsk(t, c.repository, c.server)
 	l := newLoad(t, c.server, articles, questions)
 
 	faults := c.faults(whole)

@@ -35,8 +35,8 @@ func containersScript(t *testing.T, repository string, env []string, name string
 	return out.String()
 }
 
-// documented ingests the examples and asks about them, as the documentation does once all is there.
-func documented(t *testing.T, repository string, s *server) {
+// ingestAndAsk ingests the examples and asks about them, as the documentation does once all is there.
+func ingestAndAsk(t *testing.T, repository string, s *server) {
 	t.Helper()
 	began := time.Now()
 	s.sluice(t, "ingest", filepath.Join(repository, "examples", "documents"), "--collection", "docs", "--wait").ok(t)

@@ -36,7 +36,7 @@ func TestKube(t *testing.T) {
 	k.install(t)
 	near := *k.server
 	near.url = "http://" + k.forward(t, "svc/sluice-serve", "80")
-	documented(t, k.repository, &near)
+	ingestAndAsk(t, k.repository, &near)
 	l := newLoad(t, k.server, articles, questions[:60])
 
 	part := 0

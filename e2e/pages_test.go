@@ -51,8 +51,8 @@ type block struct {
 	notRun string // why its commands are not run
 }
 
-// documented are the documentation's pages, and the folder in which their commands run.
-type documented struct {
+// pageShell runs the commands of the documentation's pages in a folder.
+type pageShell struct {
 	*server
 	dir      string
 	settings string // the page that lists all settings
@@ -62,7 +62,7 @@ type documented struct {
 func docsDir(data string) string { return filepath.Join(data, "pages") }
 
 func testPages(t *testing.T, s *server) {
-	d := documented{server: s, dir: docsDir(s.data), settings: readPage(t, s.repository, "configuration")}
+	d := pageShell{server: s, dir: docsDir(s.data), settings: readPage(t, s.repository, "configuration")}
 	// The folder has what a clone of the repository has, and what commands write into it is not left there.
 	for _, name := range []string{"examples", "plans"} {
 		if err := os.CopyFS(filepath.Join(d.dir, name), os.DirFS(filepath.Join(s.repository, name))); err != nil {
@@ -144,7 +144,7 @@ func readBlocks(t *testing.T, name, page string) []block {
 }
 
 // run runs the commands of a page in one shell and compares what it shows with what they print.
-func (d documented) run(t *testing.T, blocks []block) {
+func (d pageShell) run(t *testing.T, blocks []block) {
 	var script strings.Builder
 	mark := func(i int) string { return fmt.Sprintf("== block %d ==", i) }
 	for i, b := range blocks {
@@ -182,7 +182,7 @@ func (d documented) run(t *testing.T, blocks []block) {
 }
 
 // readable reports what is wrong with a block that isn't run.
-func (d documented) readable(b block) error {
+func (d pageShell) readable(b block) error {
 	switch b.kind {
 	case "env":
 		for line := range strings.Lines(b.text) {
