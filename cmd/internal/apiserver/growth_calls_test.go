@@ -91,7 +91,7 @@ func (g *growing) callAll(name string, document, section uuid.UUID) {
 	}
 	g.do(http.MethodGet, "/openapi.json", nil, "").want(http.StatusOK, &spec)
 	c := &calls{g, map[string]struct{ method, path string }{}, map[string]bool{}, map[string]string{
-		"collection": "papers", "document": document.String(), "tenant": g.principal().Tenant.String(), "plan": "mine"}}
+		"collection": "papers", "model": "papers", "document": document.String(), "tenant": g.principal().Tenant.String(), "plan": "mine"}}
 	for path, methods := range spec.Paths {
 		for method, o := range methods {
 			c.operations[o.OperationID] = struct{ method, path string }{strings.ToUpper(method), path}
