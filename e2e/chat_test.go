@@ -166,14 +166,14 @@ func testChatModels(t *testing.T, s *server) {
 			t.Errorf("%s is %+v", path, m)
 		}
 	}
-	for _, path := range []string{"marrowick", "marrowick/bm25", "nothing"} {
+	for _, path := range []string{"marrowick", "marrowick/bm25", "no-such-model"} {
 		want := http.StatusOK
-		if path == "nothing" {
+		if path == "no-such-model" {
 			want = http.StatusNotFound
 		}
 		s.call(t, http.MethodGet, "/v1/models/"+path, nil).want(t, want)
 	}
-	s.call(t, http.MethodGet, "/v1/models/marrowick/nothing", nil).chatRefused(t, http.StatusNotFound, "model", "model_not_found")
+	s.call(t, http.MethodGet, "/v1/models/marrowick/no-such-plan", nil).chatRefused(t, http.StatusNotFound, "model", "model_not_found")
 	s.withKey("wrong").call(t, http.MethodGet, "/v1/models", nil).chatRefused(t, http.StatusUnauthorized, "", "invalid_api_key")
 
 	// Another tenant's collection is no model.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -78,6 +79,12 @@ func testPacks(t *testing.T, p programs) {
 	if after, could := byVectors(s, "old"); fmt.Sprint(after) != fmt.Sprint(before) || slices.Contains([]bool{could["sluice"], could["naive"]}, false) {
 		t.Errorf("rebuilt, plans compared vectors: %v, before %v", after, before)
 	}
+	waittest.Until(t, func() string { // it is queued again after the new generation is live
+		if d := documents(t, s, "old")["town8.md"]; d.State == schema.StateFailed {
+			return "the document that waited for the rebuild is still failed"
+		}
+		return ""
+	})
 	s.sluice(t, "ingest", more, "-c", "old", "--wait").ok(t)
 	if all := documents(t, s, "old"); len(all) != 9 || all["town8.md"].State != schema.StateReady {
 		t.Errorf("after the rebuild: %+v", all)

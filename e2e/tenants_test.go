@@ -384,7 +384,7 @@ func testScopes(t *testing.T, operator *server) {
 		narrow[scope] = admin.withKey(made.APIKey)
 	}
 	// For each scope that a route needs, a key that lacks it.
-	lacking := map[string]*server{"operator": narrow["operator"], "admin": narrow["ingest"], "ingest": narrow["query"], "query": narrow["ingest"]}
+	lacking := map[string]*server{"operator": narrow["operator"], "admin": narrow["ingest"], "curate": narrow["ingest"], "ingest": narrow["query"], "query": narrow["ingest"]}
 	refused := 0
 	for _, o := range d.operations {
 		paths, body := d.requests(t, o, things)

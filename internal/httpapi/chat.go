@@ -65,13 +65,13 @@ func (s *server) routeChat() {
 		}) (*reply[api.ChatModel], error) {
 			return s.model(ctx, p, in.Model)
 		})
-	route(s, huma.Operation{OperationID: "get-model-with-plan", Metadata: map[string]any{chatKey: true}, Method: http.MethodGet, Path: "/v1/models/{model}/{plan}", Summary: "Show a model of chats that has a plan", Tags: tags,
+	route(s, huma.Operation{OperationID: "get-model-with-plan", Metadata: map[string]any{chatKey: true}, Method: http.MethodGet, Path: "/v1/models/{collection}/{plan}", Summary: "Show a model of chats that has a plan", Tags: tags,
 		Description: "For clients that do not write the slash as %2F."},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
-			Model string `path:"model" maxLength:"128"`
+			InCollection
 			OfPlan
 		}) (*reply[api.ChatModel], error) {
-			return s.model(ctx, p, in.Model+"/"+in.Plan)
+			return s.model(ctx, p, in.Collection+"/"+in.Plan)
 		})
 }
 
