@@ -168,6 +168,8 @@ func (s *server) routeSessions() {
 				return nil, err
 			}
 			if s.Sessions != nil {
+				// A page that is left while it signs out has signed out.
+				ctx := context.WithoutCancel(ctx)
 				if key, err := s.Sessions.Open(sealed.Value); err == nil {
 					p, _ := s.Authenticator.Authenticate(ctx, key)
 					noted(ctx).by(p)

@@ -284,6 +284,7 @@ try {
   await signIn(stranger);
   await stranger.getByRole("link", { name }).waitFor();
   await stranger.getByRole("button", { name: "Sign out" }).click();
+  await stranger.getByLabel("API key").waitFor(); // to leave the page before ends the request
   await signIn(stranger, tenant.api_key);
   await stranger.getByText("There are no collections yet.").waitFor();
   for (const path of [cited, job.slice(url.length), `/collections/${name}`]) {
