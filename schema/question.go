@@ -2,7 +2,6 @@ package schema
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
 
@@ -89,8 +88,7 @@ type Principal struct {
 // MayComeFrom reports whether p's key may be used from an address; an unknown one is the
 // zero Addr.
 func (p Principal) MayComeFrom(at netip.Addr) bool {
-	at = at.Unmap().WithZone("")
-	return len(p.Addresses) == 0 || slices.ContainsFunc(p.Addresses, func(of netip.Prefix) bool { return of.Contains(at) })
+	return len(p.Addresses) == 0 || InRanges(at, p.Addresses)
 }
 
 // SourceWrite is an item of a source whose permissions are followed.

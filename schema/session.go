@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -13,6 +14,23 @@ type Person struct {
 	Name    string // as it is shown; it may change
 	Scopes  []Scope
 	Groups  []string
+}
+
+// maxToken is the size of an access token, in bytes.
+const maxToken = 16 << 10
+
+// LooksLikeToken reports whether a text can be a provider's access token, a JWT: three parts
+// of base64url, the first of them an object of JSON.
+func LooksLikeToken(text string) bool {
+	if len(text) > maxToken || !strings.HasPrefix(text, "eyJ") || strings.Count(text, ".") != 2 {
+		return false
+	}
+	for _, c := range []byte(text) {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
 }
 
 // NewSession is a person's session to be.

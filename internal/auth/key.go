@@ -73,12 +73,10 @@ func wellFormed(key string) bool {
 	return true
 }
 
-// maxToken is the size of an access token, in bytes, and of the tenant's name that goes with it.
-const maxToken = 16<<10 + 64
-
 // tokenShaped reports whether key may be a provider's access token, with or without the name of a tenant.
 func tokenShaped(key string) bool {
-	return len(key) <= maxToken && strings.HasPrefix(key, "eyJ") && strings.Count(key, ".") >= 2
+	token, _, _ := strings.Cut(key, " ")
+	return schema.LooksLikeToken(token)
 }
 
 // check validates a key to be.

@@ -181,5 +181,5 @@ func (s *server) trusted(address string) bool {
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(s.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a.Unmap().WithZone("")) })
+	return schema.InRanges(a, s.TrustedProxies)
 }

@@ -62,8 +62,8 @@ func (s *server) key(ctx huma.Context) (credential, error) {
 			return credential{}, errNoKey
 		}
 		key = strings.TrimSpace(key)
-		if tenant := ctx.Header(TenantHeader); tenant != "" && strings.Contains(key, ".") {
-			key += " " + tenant // an access token
+		if tenant := ctx.Header(TenantHeader); tenant != "" && schema.LooksLikeToken(key) {
+			key += " " + tenant
 		}
 		return credential{key: key}, nil
 	}
@@ -132,7 +132,7 @@ func (s *server) routeSessions() {
 				return nil, huma.Error401Unauthorized("send an API key as \"key\"")
 			}
 			key := strings.TrimSpace(in.Body.Key)
-			if strings.Contains(key, ".") {
+			if schema.LooksLikeToken(key) {
 				return nil, huma.Error401Unauthorized("a browser's session begins with an API key; an access token goes into the header Authorization")
 			}
 			p, err := s.holder(in.r, key)

@@ -125,7 +125,7 @@ func (s *server) beginSignIn(w http.ResponseWriter, r *http.Request, returnTo, t
 		s.signInFailed(w, r, errNoProvider, "")
 		return
 	}
-	page, kept, err := s.SignIns.BeginSignIn(r.Context(), SignInBegin{Redirect: ownAddress(r) + CallbackPath, ReturnTo: returnTo, Tenant: tenant})
+	page, kept, err := s.SignIns.BeginSignIn(r.Context(), SignInBegin{Redirect: OwnAddress(r) + CallbackPath, ReturnTo: returnTo, Tenant: tenant})
 	if err != nil {
 		s.signInFailed(w, r, err, "")
 		return
@@ -223,8 +223,8 @@ func whileSigningIn(r *http.Request, kept string, seconds int) http.Cookie {
 	return c
 }
 
-// ownAddress is where the browser found this server.
-func ownAddress(r *http.Request) string {
+// OwnAddress is where a request found this server.
+func OwnAddress(r *http.Request) string {
 	scheme := "http"
 	if cookie(r, "", 0).Secure {
 		scheme = "https"

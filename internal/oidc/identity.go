@@ -103,34 +103,41 @@ func (p *Provider) verified(ctx context.Context, provider *openid.Provider, toke
 	if raw == "" {
 		return bad(errors.New("there is none; is openid among the scopes that the client may ask for?"))
 	}
-	// Only the expiry is held against this clock, so that it runs behind.
-	late := func() time.Time { return p.o.Now().Add(-skew) }
-	id, err := provider.Verifier(&openid.Config{ClientID: p.o.ClientID, Now: late}).Verify(ctx, raw)
+	id, err := provider.Verifier(&openid.Config{ClientID: p.o.ClientID, Now: p.late}).Verify(ctx, raw)
 	if err != nil {
 		return bad(err)
 	}
 	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(nonce)) != 1 {
 		return bad(errors.New("its nonce is not that of this sign-in"))
 	}
-	if id.IssuedAt.After(p.o.Now().Add(skew)) {
-		return bad(errors.New("it was issued in the future; are the clocks of both right?"))
+	c, err := p.claimsOf(id)
+	if err != nil {
+		return bad(err)
 	}
 	if id.AccessTokenHash != "" {
 		if err := id.VerifyAccessToken(token.AccessToken); err != nil {
 			return bad(err)
 		}
 	}
-	c := claims{issuer: id.Issuer, subject: id.Subject}
-	if err := id.Claims(&c.all); err != nil {
-		return bad(err)
-	}
 	if party := textClaim(c.all, "azp"); party != "" && party != p.o.ClientID || party == "" && len(id.Audience) > 1 {
 		return bad(errors.New("it was issued for another client"))
 	}
-	if c.subject == "" {
-		return bad(errors.New("it names nobody"))
-	}
 	return c, nil
+}
+
+// late is the time that expiries are held against. Nothing else is, so that it runs behind.
+func (p *Provider) late() time.Time { return p.o.Now().Add(-skew) }
+
+// claimsOf reads the claims of a token that was verified, and checks those that every token has to have.
+func (p *Provider) claimsOf(token *openid.IDToken) (claims, error) {
+	c := claims{issuer: token.Issuer, subject: token.Subject}
+	switch {
+	case token.IssuedAt.After(p.o.Now().Add(skew)):
+		return c, errors.New("it was issued in the future; are the clocks of both right?")
+	case c.subject == "":
+		return c, errors.New("it names nobody")
+	}
+	return c, token.Claims(&c.all)
 }
 
 // identity is who the claims are of. What the ID token lacks of name and groups is asked for.

@@ -60,20 +60,13 @@ func (p *Provider) verifiedToken(ctx context.Context, provider *openid.Provider,
 	if err := provider.Claims(&known); err != nil {
 		return claims{}, time.Time{}, err
 	}
-	late := func() time.Time { return p.o.Now().Add(-skew) }
-	token, err := openid.NewVerifier(p.o.Issuer, keys, &openid.Config{ClientID: p.o.Audience, Now: late, SupportedSigningAlgs: signed(known.Algorithms)}).Verify(ctx, raw)
+	token, err := openid.NewVerifier(p.o.Issuer, keys, &openid.Config{ClientID: p.o.Audience, Now: p.late, SupportedSigningAlgs: signed(known.Algorithms)}).Verify(ctx, raw)
 	if err != nil {
 		return claims{}, time.Time{}, err
 	}
-	c := claims{issuer: token.Issuer, subject: token.Subject}
-	if err := token.Claims(&c.all); err != nil {
+	c, err := p.claimsOf(token)
+	if err != nil {
 		return claims{}, time.Time{}, err
-	}
-	switch {
-	case token.IssuedAt.After(p.o.Now().Add(skew)):
-		return claims{}, time.Time{}, errors.New("it was issued in the future; are the clocks of both right?")
-	case c.subject == "":
-		return claims{}, time.Time{}, errors.New("it names nobody")
 	}
 	for _, name := range []string{"nonce", "at_hash", "c_hash"} {
 		if _, ok := c.all[name]; ok {
@@ -140,18 +133,3 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return s.next.RoundTrip(r)
 }
-
-// LooksLikeToken reports whether a text can be a JWT: three parts of base64url, the first of them an object of JSON.
-func LooksLikeToken(text string) bool {
-	if len(text) > maxToken || !strings.HasPrefix(text, "eyJ") || strings.Count(text, ".") != 2 {
-		return false
-	}
-	for _, c := range []byte(text) {
-		if (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '-' && c != '_' && c != '.' {
-			return false
-		}
-	}
-	return true
-}
-
-const maxToken = 16 << 10 // bytes

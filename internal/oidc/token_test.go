@@ -23,7 +23,7 @@ func TestAccessTokensSayWhoLetTheProgramAct(t *testing.T) {
 	there := localtest.NewOIDC(t, ann)
 	w := setUp(t, there, takes(localtest.Assistant))
 	token, id := there.Tokens(localtest.Assistant, "ann", password)
-	if !oidc.LooksLikeToken(token) {
+	if !schema.LooksLikeToken(token) {
 		t.Fatal("the provider gives no JWT")
 	}
 	who, expires, err := w.p.Token(t.Context(), token)

@@ -3,12 +3,7 @@ package store_test
 import (
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/migrations"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -18,19 +13,7 @@ func TestEntriesFromBeforeTheChainsAreChained(t *testing.T) {
 	f.upload(t, f.a, f.collection, text("1", "one"))
 	f.upload(t, f.b, f.foreign, text("2", "two"))
 	before := f.verify(t, f.a, schema.AuditChanges)
-	config, err := pgx.ParseConfig(f.owner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := stdlib.OpenDB(*config)
-	defer db.Close() //nolint:errcheck // a test's
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.DownTo(t.Context(), 229); err != nil {
-		t.Fatal(err)
-	}
+	downTo(t, f.owner, 229)
 	if err := store.Migrate(t.Context(), f.owner, f.url, ""); err != nil {
 		t.Fatal(err)
 	}

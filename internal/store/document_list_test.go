@@ -9,11 +9,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/migrations"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -210,19 +207,7 @@ func TestMigrationCountsWhatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := pgx.ParseConfig(f.owner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := stdlib.OpenDB(*config)
-	defer db.Close() //nolint:errcheck // a test's
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.DownTo(t.Context(), 81); err != nil {
-		t.Fatal(err)
-	}
+	downTo(t, f.owner, 81)
 	if err := store.Migrate(t.Context(), f.owner, f.url, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -71,9 +71,9 @@ func TestCheckSchemaSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestMigrationsGoDownAndUpAgain(t *testing.T) {
-	url := localtest.Database(t)
-	owner := localtest.OwnerURL(t, url)
+// downTo takes a database back to a migration.
+func downTo(t *testing.T, owner string, version int64) {
+	t.Helper()
 	config, err := pgx.ParseConfig(owner)
 	if err != nil {
 		t.Fatal(err)
@@ -84,9 +84,15 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := provider.DownTo(t.Context(), 0); err != nil {
+	if _, err := provider.DownTo(t.Context(), version); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestMigrationsGoDownAndUpAgain(t *testing.T) {
+	url := localtest.Database(t)
+	owner := localtest.OwnerURL(t, url)
+	downTo(t, owner, 0)
 	if err := store.Migrate(t.Context(), owner, url, localtest.VectorURL(t, url)); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,14 @@ func EmptyNotNull[T any](list []T) []T {
 	return list
 }
 
+// NilIsNull is an id as a parameter that SQL takes for any where it is null.
+func NilIsNull(id uuid.UUID) *uuid.UUID {
+	if id == uuid.Nil {
+		return nil
+	}
+	return &id
+}
+
 // IDs reads rows of one id each.
 func IDs(rows pgx.Rows, err error) ([]uuid.UUID, error) {
 	if err != nil {

@@ -4,13 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-
 	"github.com/sluice-rag/sluice/internal/dense"
 	"github.com/sluice-rag/sluice/internal/store"
-	"github.com/sluice-rag/sluice/migrations"
 )
 
 // TestVectorsOutliveTheirMigration: what is in a collection's own partition and
@@ -35,19 +30,7 @@ func TestVectorsOutliveTheirMigration(t *testing.T) {
 	}
 	f.Close()
 
-	config, err := pgx.ParseConfig(f.owner)
-	if err != nil {
-		t.Fatal(err)
-	}
-	db := stdlib.OpenDB(*config)
-	defer db.Close() //nolint:errcheck // a test's
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, migrations.FS)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := provider.DownTo(t.Context(), 42); err != nil {
-		t.Fatal(err)
-	}
+	downTo(t, f.owner, 42)
 	f.All = open(t, f.url, store.Options{OwnVectorsAbove: 50})
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM vectors_256`); n != 61 {
 		t.Errorf("%d vectors in the older schema, want 61", n)

@@ -10,12 +10,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 	"syscall"
 
 	"code.dny.dev/ssrf"
-
-	"github.com/sluice-rag/sluice/schema"
 )
 
 // errRefused is wrapped when an address may not be sent to.
@@ -27,19 +24,6 @@ var errRefused = errors.New("the address is not public")
 var platforms = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("199.36.153.4/30"), netip.MustParsePrefix("199.36.153.8/30"),
 	netip.MustParsePrefix("161.26.0.0/16"), netip.MustParsePrefix("166.8.0.0/14"),
-}
-
-// ParsePrefixes reads address ranges, as 10.1.0.0/16.
-func ParsePrefixes(field string, list []string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, text := range list {
-		p, err := netip.ParsePrefix(strings.TrimSpace(text))
-		if err != nil {
-			return nil, schema.Invalid(field, "%q is not a range of addresses, as 10.1.0.0/16", text)
-		}
-		out = append(out, p.Masked())
-	}
-	return out, nil
 }
 
 // guardian knows public addresses and those that are allowed.

@@ -302,7 +302,7 @@ func TestPublicAddresses(t *testing.T) {
 			t.Errorf("%s is public: %v, want %v", text, got, want)
 		}
 	}
-	allowed, err := ParsePrefixes("f", []string{"10.1.0.0/16", " fd00::/8 "})
+	allowed, err := schema.ParseRanges("f", []string{"10.1.0.0/16", " fd00::/8 "})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestPublicAddresses(t *testing.T) {
 			t.Errorf("%s with allowed ranges: %v, want %v", text, got, want)
 		}
 	}
-	if _, err := ParsePrefixes("f", []string{"10.1.0.0"}); !errors.Is(err, schema.ErrInvalid) {
+	if _, err := schema.ParseRanges("f", []string{"10.1.0.0"}); !errors.Is(err, schema.ErrInvalid) {
 		t.Errorf("no range gave %v", err)
 	}
 }

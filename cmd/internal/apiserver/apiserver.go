@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
@@ -111,7 +110,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 			return nil, schema.Invalid(name, "%d: needs to be 0 or more requests a minute", perMinute)
 		}
 	}
-	proxies, err := trustedProxies(c.TrustedProxies)
+	proxies, err := schema.ParseRanges("trusted-proxies", c.TrustedProxies)
 	if err != nil {
 		return nil, err
 	}
@@ -235,19 +234,6 @@ func certificate(c config.HTTP) (*httpserver.Certificate, error) {
 
 // auditOff is the setting by which nobody's reads are recorded.
 const auditOff = "off"
-
-// trustedProxies reads ranges of addresses.
-func trustedProxies(ranges []string) ([]netip.Prefix, error) {
-	var out []netip.Prefix
-	for _, text := range ranges {
-		p, err := netip.ParsePrefix(strings.TrimSpace(text))
-		if err != nil {
-			return nil, schema.Invalid("trusted-proxies", "%q: needs to be a range of addresses, as 10.1.0.0/16", text)
-		}
-		out = append(out, p.Masked())
-	}
-	return out, nil
-}
 
 // checkTraceURL reports a template that leads nowhere.
 func checkTraceURL(template string) error {

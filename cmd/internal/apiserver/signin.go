@@ -134,7 +134,7 @@ func (a signInAPI) CompleteSignIn(ctx context.Context, kept string, answer url.V
 // SignInByToken implements httpapi.SignIns.
 func (a signInAPI) SignInByToken(ctx context.Context, secret string, from schema.NewSession) (bool, error) {
 	token, tenant, _ := strings.Cut(secret, " ")
-	if !a.provider.TakesTokens() || !oidc.LooksLikeToken(token) {
+	if !a.provider.TakesTokens() || !schema.LooksLikeToken(token) {
 		return false, nil
 	}
 	who, expires, err := a.provider.Token(ctx, token)

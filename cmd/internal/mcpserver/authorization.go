@@ -5,7 +5,8 @@ package mcpserver
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
+
+	"github.com/sluice-rag/sluice/internal/httpapi"
 )
 
 // Authorization is where people sign in whom assistants act for. The zero value is nowhere: requests carry API keys.
@@ -52,9 +53,5 @@ func (a Authorization) at(r *http.Request) string {
 	if a.PublicURL != "" {
 		return a.PublicURL
 	}
-	scheme := "http"
-	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
-		scheme = "https"
-	}
-	return scheme + "://" + r.Host
+	return httpapi.OwnAddress(r)
 }

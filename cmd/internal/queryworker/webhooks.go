@@ -6,6 +6,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 	"github.com/sluice-rag/sluice/internal/store/webhooks"
 	"github.com/sluice-rag/sluice/internal/webhook"
+	"github.com/sluice-rag/sluice/schema"
 )
 
 // tellWebhooks sends what webhooks are to hear. It is here because this worker
@@ -15,7 +16,7 @@ import (
 func (w *worker) tellWebhooks() lifecycle.Service {
 	var sender *webhook.Sender
 	return lifecycle.NewLoop("webhooks", func(context.Context) error {
-		allowed, err := webhook.ParsePrefixes("SLUICE_WEBHOOK_ALLOW_PRIVATE", w.settings.WebhookAllowPrivate)
+		allowed, err := schema.ParseRanges("SLUICE_WEBHOOK_ALLOW_PRIVATE", w.settings.WebhookAllowPrivate)
 		if err != nil {
 			return err
 		}

@@ -80,14 +80,6 @@ func zeroIsNull(t time.Time) *time.Time {
 	return &t
 }
 
-// nilIsNull is an id as a parameter that may be absent.
-func nilIsNull(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
-		return nil
-	}
-	return &id
-}
-
 // AuditLines returns up to limit entries of a chain of tenant after one, in the
 // chain's order, for an export.
 func (s *AuditStore) AuditLines(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain, after int64, limit int) ([]schema.AuditLine, error) {

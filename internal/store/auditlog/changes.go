@@ -40,7 +40,7 @@ func (s *AuditStore) Audit(ctx context.Context, p schema.Principal, q schema.Aud
 	var out []schema.AuditEntry
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, changePageSQL, p.Tenant, pg.After, pg.Limit+1,
-			zeroIsNull(q.From), zeroIsNull(q.To), q.Action, q.Actor, nilIsNull(q.Document), nilIsNull(q.Collection))
+			zeroIsNull(q.From), zeroIsNull(q.To), q.Action, q.Actor, store.NilIsNull(q.Document), store.NilIsNull(q.Collection))
 		if err != nil {
 			return err
 		}

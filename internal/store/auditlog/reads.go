@@ -137,7 +137,7 @@ func (s *AuditStore) Reads(ctx context.Context, tenant uuid.UUID, q schema.Audit
 	var found []stored
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, readPageSQL, tenant, before, limit+1,
-			zeroIsNull(q.From), zeroIsNull(q.To), q.Action, q.Actor, nilIsNull(q.Document), nilIsNull(q.Collection))
+			zeroIsNull(q.From), zeroIsNull(q.To), q.Action, q.Actor, store.NilIsNull(q.Document), store.NilIsNull(q.Collection))
 		if err != nil {
 			return err
 		}

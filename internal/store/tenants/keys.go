@@ -5,7 +5,6 @@ package tenants
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"time"
 
 	"github.com/google/uuid"
@@ -45,13 +44,7 @@ func (s *TenantStore) CreateKey(ctx context.Context, p schema.Principal, tenant 
 
 func insertKey(ctx context.Context, tx pgx.Tx, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error) {
 	id := schema.NewID()
-	groups, addresses := k.Groups, k.Addresses
-	if groups == nil {
-		groups = []string{}
-	}
-	if addresses == nil {
-		addresses = []netip.Prefix{}
-	}
+	groups, addresses := store.EmptyNotNull(k.Groups), store.EmptyNotNull(k.Addresses)
 	out, err := keyRow(tx.Query(ctx, insertKeySQL, tenant, id, k.Name, k.Prefix, k.Hash, k.Scopes, groups, addresses, k.ExpiresAt))
 	if err != nil {
 		return out, err

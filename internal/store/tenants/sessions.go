@@ -52,9 +52,7 @@ func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.P
 	if _, err := rand.Read(unknown); err != nil {
 		return schema.Key{}, schema.PersonSession{}, fmt.Errorf("no randomness for a person's row: %w", err)
 	}
-	if who.Groups == nil {
-		who.Groups = []string{}
-	}
+	who.Groups = store.EmptyNotNull(who.Groups)
 	var row schema.Key
 	var made schema.PersonSession
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -126,7 +124,7 @@ func (s *TenantStore) Sessions(ctx context.Context, p schema.Principal, of uuid.
 	}
 	var out []schema.PersonSession
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sessionPageSQL, p.Tenant, pg.After, pg.Limit+1, orNull(of))
+		rows, err := tx.Query(ctx, sessionPageSQL, p.Tenant, pg.After, pg.Limit+1, store.NilIsNull(of))
 		if err != nil {
 			return err
 		}
@@ -143,7 +141,7 @@ func (s *TenantStore) Sessions(ctx context.Context, p schema.Principal, of uuid.
 // EndSession ends a session of one person of p's tenant, or of anybody there for uuid.Nil. One that is over stays as it is.
 func (s *TenantStore) EndSession(ctx context.Context, p schema.Principal, id, of uuid.UUID) error {
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := sessionRow(tx.Query(ctx, oneSessionSQL, p.Tenant, id, orNull(of))); err != nil {
+		if _, err := sessionRow(tx.Query(ctx, oneSessionSQL, p.Tenant, id, store.NilIsNull(of))); err != nil {
 			return store.Named(err, "session", id)
 		}
 		tag, err := tx.Exec(ctx, endSessionSQL, p.Tenant, id)
@@ -188,14 +186,6 @@ func (s *TenantStore) EndSessionsElsewhere(ctx context.Context, subject string, 
 		ended = append(ended, r.Tenant)
 	}
 	return ended, nil
-}
-
-// orNull is what SQL takes for any.
-func orNull(id uuid.UUID) *uuid.UUID {
-	if id == uuid.Nil {
-		return nil
-	}
-	return &id
 }
 
 func sessionRow(rows pgx.Rows, err error) (schema.PersonSession, error) {
