@@ -92,6 +92,7 @@ type AccessExplanation struct {
 	Source   *uuid.UUID     `json:"source,omitempty" doc:"Whose permissions decide; absent: labels do."`
 	Item     string         `json:"item,omitempty" doc:"The document's id in the source."`
 	Label    string         `json:"label,omitempty" doc:"Names the access list."`
+	Labels   []string       `json:"labels" doc:"Of the document's newest version."`
 	Entries  []AccessRule   `json:"entries" doc:"Of the access list, in the order in which they decide. Each of its lists has to let somebody in."`
 	Decided  *AccessRule    `json:"decided,omitempty" doc:"The entry that decided; absent: there is none for them."`
 	Holds    []AccessHolder `json:"holds" doc:"Which principals of the source they are, and how."`

@@ -1,0 +1,88 @@
+package access
+
+// How somebody is a principal of a source: by a mapping, and by groups in groups.
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const (
+	namesSQL    = `SELECT principal, name FROM access_principals WHERE tenant_id = $1 AND source_id = $2 AND principal = ANY ($3)`
+	mappedAsSQL = `
+SELECT m.principal, m.kind, m.value FROM access_mappings m JOIN unnest($3::text[], $4::text[]) AS who (kind, value) ON m.kind = who.kind AND m.value = who.value
+WHERE m.tenant_id = $1 AND m.source_id = $2 ORDER BY m.principal, m.kind, m.value`
+	membersAmongSQL = `
+SELECT member, in_group FROM access_members WHERE tenant_id = $1 AND source_id = $2 AND member = ANY ($3) AND in_group = ANY ($3) ORDER BY member, in_group`
+)
+
+// namesOf are the names of principals.
+func namesOf(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, principals []string) (map[string]string, error) {
+	rows, err := tx.Query(ctx, namesSQL, tenant, of, principals)
+	if err != nil {
+		return nil, fmt.Errorf("read names of principals: %w", err)
+	}
+	out := map[string]string{}
+	var principal, name string
+	if _, err := pgx.ForEachRow(rows, []any{&principal, &name}, func() error {
+		out[principal] = name
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read names of principals: %w", err)
+	}
+	return out, nil
+}
+
+// through tells of each principal that h has by which mapping, and which members, somebody is it: a shortest way.
+func (h held) through(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject, names map[string]string) ([]schema.AccessHolder, error) {
+	out := []schema.AccessHolder{}
+	if len(h.principals) == 0 {
+		return out, nil
+	}
+	var kinds, values []string
+	for _, w := range who {
+		kinds, values = append(kinds, string(w.Kind)), append(values, w.Value)
+	}
+	rows, err := tx.Query(ctx, mappedAsSQL, tenant, h.source, kinds, values)
+	if err != nil {
+		return nil, fmt.Errorf("read mappings: %w", err)
+	}
+	ways, next := map[string][]string{}, []string(nil)
+	var principal, kind, value string
+	if _, err := pgx.ForEachRow(rows, []any{&principal, &kind, &value}, func() error {
+		if ways[principal] == nil {
+			ways[principal], next = []string{kind + " " + value}, append(next, principal)
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read mappings: %w", err)
+	}
+	if rows, err = tx.Query(ctx, membersAmongSQL, tenant, h.source, h.principals); err != nil {
+		return nil, fmt.Errorf("read members of groups: %w", err)
+	}
+	groups := map[string][]string{}
+	var member, group string
+	if _, err := pgx.ForEachRow(rows, []any{&member, &group}, func() error {
+		groups[member] = append(groups[member], group)
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read members of groups: %w", err)
+	}
+	for ; len(next) > 0; next = next[1:] {
+		for _, g := range groups[next[0]] {
+			if ways[g] == nil {
+				ways[g] = append(append([]string{}, ways[next[0]]...), named(next[0], names))
+				next = append(next, g)
+			}
+		}
+	}
+	for _, principal := range h.principals {
+		out = append(out, schema.AccessHolder{Principal: principal, Name: names[principal], Through: ways[principal]})
+	}
+	return out, nil
+}
