@@ -56,6 +56,7 @@ type commands struct {
 	Jobs        jobsCommand        `cmd:"" help:"List, show and cancel asynchronous questions."`
 	Webhooks    webhooksCommand    `cmd:"" help:"Have events sent to servers; list, rotate and remove webhooks, see and repeat deliveries."`
 	Sources     sourcesCommand     `cmd:"" help:"Keep collections in step with places: folders, shares, sites; list, preview, run, pause and remove such sources."`
+	Access      accessCommand      `cmd:"" help:"Tell who may see a document, and why."`
 	Collections collectionsCommand `cmd:"" help:"List, create and delete collections."`
 	Tenants     tenantsCommand     `cmd:"" help:"List and create tenants."`
 	Keys        keysCommand        `cmd:"" help:"List, create and revoke API keys."`

@@ -27,6 +27,10 @@ type sourcesCommand struct {
 	Resume  sourcesResume  `cmd:"" help:"Have a source go on that was paused or stopped."`
 	Confirm sourcesConfirm `cmd:"" help:"Have what is gone deleted, though it is much."`
 	Remove  sourcesRemove  `cmd:"" help:"Remove a source, and its documents unless they are kept."`
+
+	Principals sourcesPrincipals `cmd:"" help:"List the users and groups of a source, with who they are here."`
+	Map        sourcesMap        `cmd:"" help:"Say that somebody is a user or a group of a source."`
+	Unmap      sourcesUnmap      `cmd:"" help:"Say that somebody is not a user or a group of a source."`
 }
 
 type sourcesList struct {

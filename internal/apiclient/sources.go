@@ -87,3 +87,25 @@ func (c *Client) SourceItems(ctx context.Context, source string) iter.Seq2[schem
 func (c *Client) SourceRuns(ctx context.Context, source string) iter.Seq2[schema.SourceRun, error] {
 	return pages[schema.SourceRun](ctx, c, sourcePath(source)+"/runs", nil)
 }
+
+// SourcePrincipals lists the users and groups of a source: all, or those that somebody here is.
+func (c *Client) SourcePrincipals(ctx context.Context, source string, mapped bool) iter.Seq2[schema.SourcePrincipal, error] {
+	return pages[schema.SourcePrincipal](ctx, c, sourcePath(source)+"/principals", url.Values{"mapped": {strconv.FormatBool(mapped)}})
+}
+
+// MapPrincipal says that somebody is a principal of a source.
+func (c *Client) MapPrincipal(ctx context.Context, source, principal string, who schema.AccessSubject) (schema.AccessMapping, error) {
+	var out schema.AccessMapping
+	return out, c.json(ctx, http.MethodPut, sourcePath(source)+"/mappings", nil, api.NewAccessMapping{Principal: principal, AccessSubject: who}, &out)
+}
+
+// UnmapPrincipal takes back what MapPrincipal said.
+func (c *Client) UnmapPrincipal(ctx context.Context, source, principal string, who schema.AccessSubject) error {
+	query := url.Values{"principal": {principal}, "kind": {string(who.Kind)}, "value": {who.Value}}
+	return c.json(ctx, http.MethodDelete, sourcePath(source)+"/mappings", query, nil, nil)
+}
+
+// ExplainAccess tells why somebody may see a document, or may not.
+func (c *Client) ExplainAccess(ctx context.Context, document string, who schema.AccessSubject) (schema.AccessExplanation, error) {
+	return get[schema.AccessExplanation](ctx, c, "/v1/access/explain", url.Values{"document": {document}, string(who.Kind): {who.Value}})
+}

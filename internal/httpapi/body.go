@@ -34,6 +34,8 @@ var (
 	evaluationBody = limits{bytes: 16 << 20, values: 500_000, objects: 50_000}
 	// uploadBody has 256 documents of text; a larger file goes alone through PUT.
 	uploadBody = limits{bytes: 64 << 20, values: 200_000, objects: 20_000, text: true}
+	// accessBody has 1,000 groups with their members.
+	accessBody = limits{bytes: 16 << 20, values: 200_000, objects: 50_000}
 	// sessionBody has a key.
 	sessionBody = limits{bytes: 4 << 10, values: 20, objects: 2}
 )

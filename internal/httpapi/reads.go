@@ -29,6 +29,7 @@ var recorded = []string{
 	"preview-source", "list-source-items", "list-source-skipped",
 	"begin-session", "end-session", "complete-oidc", "end-person-session",
 	"create-key", "rotate-key", "revoke-key", "revoke-tenant-key", "create-tenant", "change-document", "create-source", "change-source", "delete-source",
+	"map-principal", "unmap-principal", "push-access", "explain-access",
 	"create-webhook", "rotate-webhook", "delete-webhook",
 	"list-audit", "list-audit-reads", "export-audit", "verify-audit",
 }

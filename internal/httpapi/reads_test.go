@@ -26,7 +26,7 @@ var unrecorded = []string{
 	"create-evaluation", "list-evaluations", "delete-evaluation",
 	"put-plan", "check-plan", "delete-plan", "get-plan", "list-plans",
 	"choose-plan", "get-plan-choice", "list-plan-choices", "apply-plan-choice", "cancel-plan-choice", "repeat-plan-choice",
-	"list-source-drivers", "list-sources", "get-source", "list-source-runs", "run-source", "cancel-source", "pause-source", "resume-source", "confirm-source",
+	"list-source-drivers", "list-sources", "get-source", "list-source-runs", "list-source-principals", "run-source", "cancel-source", "pause-source", "resume-source", "confirm-source",
 	"list-keys", "list-tenant-keys", "list-sessions", "list-tenants", "get-tenant", "change-tenant", "get-tenant-storage",
 	"get-usage", "get-usage-days", "get-tenant-usage", "get-tenant-usage-days", "set-limits",
 	"list-webhooks", "list-webhook-deliveries", "replay-webhook-delivery",

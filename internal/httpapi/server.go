@@ -57,6 +57,7 @@ type Options struct {
 	PlanChoices    PlanChoices
 	Webhooks       Webhooks
 	SyncSources    SyncSources
+	SourceAccess   SourceAccess
 	Evaluations    Evaluations
 	Judge          Judge
 	Ratings        Ratings
@@ -162,6 +163,7 @@ func newServer(o Options) (*server, *http.ServeMux) {
 	s.routeRatings()
 	s.routeWebhooks()
 	s.routeSyncSources()
+	s.routeSourceAccess()
 	s.routeTenants()
 	s.routeOperations()
 	s.routeSessions()

@@ -44,3 +44,9 @@ type SourceConfirm struct {
 type SourceDrivers struct {
 	Items []schema.SourceDriver `json:"items"`
 }
+
+// NewAccessMapping says that somebody here is a principal of a source.
+type NewAccessMapping struct {
+	Principal string `json:"principal" minLength:"1" maxLength:"512" doc:"Its id in the source, as the list of principals has it."`
+	schema.AccessSubject
+}

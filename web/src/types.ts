@@ -7,6 +7,96 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        AccessEntry: {
+            deny?: boolean;
+            /** @description Its id in the source; * is everyone. */
+            principal: string;
+            /**
+             * Format: int64
+             * @description The lowest with an entry for somebody decides; within a rank, denial goes first.
+             */
+            rank?: number;
+        };
+        AccessExplanation: {
+            allowed: boolean;
+            /** @description The entry that decided; absent: there is none for them. */
+            decided?: components["schemas"]["AccessRule"];
+            document: string;
+            /** @description Of the access list, in the order in which they decide. Each of its lists has to let somebody in. */
+            entries: components["schemas"]["AccessRule"][] | null;
+            /** @description Which principals of the source they are, and how. */
+            holds: components["schemas"]["AccessHolder"][] | null;
+            /** @description The document's id in the source. */
+            item?: string;
+            /** @description Names the access list. */
+            label?: string;
+            /** @description Of the document's newest version. */
+            labels: string[] | null;
+            /** @description In words. */
+            reason: string;
+            /** @description Whose permissions decide; absent: labels do. */
+            source?: string;
+        };
+        AccessHolder: {
+            name?: string;
+            principal: string;
+            /** @description The mapping, and from member to group. */
+            through: string[] | null;
+        };
+        AccessMapping: {
+            /** Format: date-time */
+            created_at: string;
+            /**
+             * @description A person of the identity provider; an API key or a person's row among them; a group of keys and people, as rules of access give it; or whom X-Sluice-Person names.
+             * @enum {string}
+             */
+            kind: "person" | "key" | "group" | "asker";
+            principal: string;
+            source: string;
+            /** @description Of a person the issuer, "|", and their sub; of a key its id; else the name. */
+            value: string;
+        };
+        AccessNode: {
+            entries?: components["schemas"]["AccessEntry"][] | null;
+            /** @description That it is in; absent: in none. */
+            folder?: string;
+            /** @description In the source. */
+            id: string;
+            /** @description Where no entry decides, its folder does. */
+            inherits?: boolean;
+            /** @description Lists each of which has to let somebody in, too. */
+            requires?: (components["schemas"]["AccessEntry"][] | null)[] | null;
+        };
+        AccessPush: {
+            /** @description New or changed ones, whole. */
+            folders?: components["schemas"]["AccessNode"][] | null;
+            /** @description Changed ones, whole. */
+            items?: components["schemas"]["AccessNode"][] | null;
+            /** @description New or changed ones, whole. */
+            principals?: components["schemas"]["PushedPrincipal"][] | null;
+            /** @description Principals that are gone, with their mappings. */
+            removed?: string[] | null;
+        };
+        AccessPushed: {
+            /**
+             * Format: int64
+             * @description That got another label.
+             */
+            documents: number;
+            /** @description More are to get one. Until then nobody sees those that have their old labels. */
+            waiting: boolean;
+        };
+        AccessRule: {
+            deny: boolean;
+            /** @description The source has such a principal. */
+            known: boolean;
+            /** Format: int64 */
+            level: number;
+            /** Format: int64 */
+            list: number;
+            name?: string;
+            principal: string;
+        };
         Activity: {
             /** Format: date-time */
             at: string;
@@ -1259,6 +1349,17 @@ export interface components {
             newer: boolean;
             span: components["schemas"]["Span"];
         };
+        NewAccessMapping: {
+            /**
+             * @description A person of the identity provider; an API key or a person's row among them; a group of keys and people, as rules of access give it; or whom X-Sluice-Person names.
+             * @enum {string}
+             */
+            kind: "person" | "key" | "group" | "asker";
+            /** @description Its id in the source, as the list of principals has it. */
+            principal: string;
+            /** @description Of a person the issuer, "|", and their sub; of a key its id; else the name. */
+            value: string;
+        };
         NewClusters: {
             /**
              * Format: int64
@@ -1540,6 +1641,11 @@ export interface components {
         };
         PageSourceItem: {
             items: components["schemas"]["SourceItem"][] | null;
+            /** @description Cursor of the next page; absent on the last one. */
+            next?: string;
+        };
+        PageSourcePrincipal: {
+            items: components["schemas"]["SourcePrincipal"][] | null;
             /** @description Cursor of the next page; absent on the last one. */
             next?: string;
         };
@@ -1856,6 +1962,15 @@ export interface components {
             input: number;
             /** Format: double */
             output: number;
+        };
+        PushedPrincipal: {
+            email?: string;
+            group?: boolean;
+            /** @description In the source, for good. */
+            id: string;
+            /** @description All that a group has itself, by their ids. */
+            members?: string[] | null;
+            name?: string;
         };
         Query: {
             /** @description What to choose the answer from, in order; each has 1 to 500 bytes. A search takes no notice of them. */
@@ -2350,6 +2465,22 @@ export interface components {
             more: boolean;
             skipped: components["schemas"]["SourceSkipped"][] | null;
         };
+        SourcePrincipal: {
+            /** @description As name. */
+            email?: string;
+            group: boolean;
+            /** @description In the place, for good. */
+            id: string;
+            /** @description Who it is here. */
+            mappings: components["schemas"]["AccessMapping"][] | null;
+            /**
+             * Format: int64
+             * @description Users and groups that a group has itself.
+             */
+            members: number;
+            /** @description Shown to people. Nothing is decided by it. */
+            name?: string;
+        };
         SourceRun: {
             /** Format: int64 */
             added: number;
@@ -2660,6 +2791,14 @@ export interface components {
     headers: never;
     pathItems: never;
 }
+export type AccessEntry = components['schemas']['AccessEntry'];
+export type AccessExplanation = components['schemas']['AccessExplanation'];
+export type AccessHolder = components['schemas']['AccessHolder'];
+export type AccessMapping = components['schemas']['AccessMapping'];
+export type AccessNode = components['schemas']['AccessNode'];
+export type AccessPush = components['schemas']['AccessPush'];
+export type AccessPushed = components['schemas']['AccessPushed'];
+export type AccessRule = components['schemas']['AccessRule'];
 export type Activity = components['schemas']['Activity'];
 export type Answer = components['schemas']['Answer'];
 export type AnswerToJudge = components['schemas']['AnswerToJudge'];
@@ -2741,6 +2880,7 @@ export type MetricComparison = components['schemas']['MetricComparison'];
 export type ModelState = components['schemas']['ModelState'];
 export type NearDuplicate = components['schemas']['NearDuplicate'];
 export type NearPassage = components['schemas']['NearPassage'];
+export type NewAccessMapping = components['schemas']['NewAccessMapping'];
 export type NewClusters = components['schemas']['NewClusters'];
 export type NewCollection = components['schemas']['NewCollection'];
 export type NewDocument = components['schemas']['NewDocument'];
@@ -2776,6 +2916,7 @@ export type PagePreference = components['schemas']['PagePreference'];
 export type PageRatedAnswer = components['schemas']['PageRatedAnswer'];
 export type PageSource = components['schemas']['PageSource'];
 export type PageSourceItem = components['schemas']['PageSourceItem'];
+export type PageSourcePrincipal = components['schemas']['PageSourcePrincipal'];
 export type PageSourceRun = components['schemas']['PageSourceRun'];
 export type PageSourceSkipped = components['schemas']['PageSourceSkipped'];
 export type PageTenant = components['schemas']['PageTenant'];
@@ -2798,6 +2939,7 @@ export type Poller = components['schemas']['Poller'];
 export type Preference = components['schemas']['Preference'];
 export type PreviewItem = components['schemas']['PreviewItem'];
 export type Prices = components['schemas']['Prices'];
+export type PushedPrincipal = components['schemas']['PushedPrincipal'];
 export type Query = components['schemas']['Query'];
 export type QueueState = components['schemas']['QueueState'];
 export type Quotas = components['schemas']['Quotas'];
@@ -2830,6 +2972,7 @@ export type SourceDrivers = components['schemas']['SourceDrivers'];
 export type SourceField = components['schemas']['SourceField'];
 export type SourceItem = components['schemas']['SourceItem'];
 export type SourcePreview = components['schemas']['SourcePreview'];
+export type SourcePrincipal = components['schemas']['SourcePrincipal'];
 export type SourceRun = components['schemas']['SourceRun'];
 export type SourceSkipped = components['schemas']['SourceSkipped'];
 export type Span = components['schemas']['Span'];

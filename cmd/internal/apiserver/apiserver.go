@@ -138,6 +138,8 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	if c.AuditReads == auditOff {
 		record = nil
 	}
+	permits := auth.NewPermits(kept.AccessStore)
+	uploads := documents.New(kept, documents.Options{MaxBytes: c.MaxUpload << 20, Room: d.Room})
 	handler := httpapi.New(httpapi.Options{
 		Standalone:  conversation.Standalone,
 		Version:     d.Version,
@@ -146,13 +148,13 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		KeyRequests: c.KeyRequests, TenantRequests: c.TenantRequests,
 		TenantStreams: d.TenantStreams,
 		Authenticator: keys,
-		Permissions:   auth.NewPermits(kept.AccessStore),
+		Permissions:   permits,
 		Sessions:      sessions,
 		SignIns:       signIns(provider, people, kept.TenantStore, d),
 		Collections:   collectionAPI{kept.DocumentStore, named},
 		Rebuilds:      kept,
 		Reparses:      kept,
-		Documents:     documentAPI{kept.DocumentStore, documents.New(kept, documents.Options{MaxBytes: c.MaxUpload << 20, Room: d.Room})},
+		Documents:     documentAPI{kept.DocumentStore, uploads},
 		Questions:     asked,
 		Receipts:      receiptAPI{kept.QuestionStore, d.Receipts, d.Version},
 		Preferences:   preferenceAPI{asked},
@@ -160,6 +162,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 		PlanChoices:   choiceAPI{kept.ChoiceStore, named},
 		Webhooks:      webhookAPI{kept.WebhookStore},
 		SyncSources:   sourceAPI{kept.SourceStore, d.SourceKeys, d.NATS, d.Signer},
+		SourceAccess:  accessAPI{kept.AccessStore, kept.SourceStore, uploads, permits},
 		Evaluations:   evaluationAPI{kept.EvaluationStore},
 		Judge:         judgeAPI{asked},
 		Ratings:       kept,

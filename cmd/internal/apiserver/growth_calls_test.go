@@ -164,6 +164,18 @@ func (c *calls) follow(name string) {
 	labels := []string{"staff"}
 	c.call("change-source", "", api.SourceChange{Labels: &labels}, nil)
 	c.call("list-sources", "?collection=papers", nil, nil)
+	n := c.newSource(name + "-permissions")
+	n.Settings["permissions"] = "follow"
+	var made schema.Source
+	c.post("/v1/sources", n, "").want(http.StatusCreated, &made)
+	c.ids["source"] = made.ID.String()
+	c.call("push-access", "", schema.AccessPush{Principals: []schema.PushedPrincipal{{ID: "u"}, {ID: "g", Group: true, Members: []string{"u"}}},
+		Folders: []schema.AccessNode{{ID: "f", Entries: []schema.AccessEntry{{Principal: "g"}}}}, Removed: []string{"gone"}}, nil)
+	who := schema.AccessSubject{Kind: schema.AccessKey, Value: c.ids["key"]}
+	c.call("map-principal", "", api.NewAccessMapping{Principal: "u", AccessSubject: who}, nil)
+	c.call("explain-access", "?document="+c.ids["document"]+"&key="+who.Value, nil, nil)
+	c.call("unmap-principal", "?principal=u&kind=key&value="+who.Value, nil, nil)
+	c.call("map-principal", "", api.NewAccessMapping{Principal: "g", AccessSubject: who}, nil)
 }
 
 // signIn begins a session of somebody who comes from a provider.

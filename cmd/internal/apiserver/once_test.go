@@ -130,7 +130,7 @@ func (w *world) webhook(name string) string {
 // newSource asks for a source of a collection of the same name. No worker follows it.
 func (w *world) newSource(name string) api.NewSource {
 	w.t.Helper()
-	driver := schema.SourceDriver{Name: "folder", Fields: []schema.SourceField{{Name: "path", Required: true}}}
+	driver := schema.SourceDriver{Name: "folder", Fields: []schema.SourceField{{Name: "path", Required: true}, {Name: "permissions"}}}
 	if err := w.store.TellSourceDrivers(w.t.Context(), []schema.SourceDriver{driver}); err != nil {
 		w.t.Fatal(err)
 	}

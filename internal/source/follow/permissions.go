@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"github.com/google/uuid"
+
 	"github.com/sluice-rag/sluice/internal/source"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/wire"
@@ -63,26 +65,40 @@ func (f *Follower) relabel(ctx context.Context, job SourceJob) (bool, error) {
 	if !job.Permissions {
 		return false, nil
 	}
-	stale, err := f.store.StaleItems(ctx, job.Tenant, job.ID, batch)
+	looked, _, err := Relabel(ctx, f.store, f.documents, principal(job), job.ID, batch)
+	return looked > 0, err
+}
+
+// Labels knows which labels documents of sources should have.
+type Labels interface {
+	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]StaleItem, error)
+	LabelGone(ctx context.Context, tenant, source uuid.UUID, item string) error
+}
+
+// Relabel has p give documents of a source the labels that permissions give them by now, limit at most. It tells at how many
+// it looked, and how many it changed.
+func Relabel(ctx context.Context, l Labels, d Documents, p schema.Principal, of uuid.UUID, limit int) (looked, changed int, err error) {
+	stale, err := l.StaleItems(ctx, p.Tenant, of, limit)
 	if err != nil {
-		return false, err
+		return 0, 0, err
 	}
 	for _, s := range stale {
-		p := principal(job)
-		p.Writes = &schema.SourceWrite{Source: job.ID, Item: s.Item}
+		p.Writes = &schema.SourceWrite{Source: of, Item: s.Item}
 		labels := []string{s.Label}
-		_, err := f.documents.UpdateDocument(ctx, p, s.Document, schema.DocumentChange{Labels: &labels})
+		_, err := d.UpdateDocument(ctx, p, s.Document, schema.DocumentChange{Labels: &labels})
 		switch {
+		case err == nil:
+			changed++
 		case errors.Is(err, schema.ErrNotFound):
-			err = f.store.LabelGone(ctx, job.Tenant, job.ID, s.Item)
+			err = l.LabelGone(ctx, p.Tenant, of, s.Item)
 		case errors.Is(err, schema.ErrConflict): // it gets yet another one
 			err = nil
 		}
 		if err != nil {
-			return false, fmt.Errorf("change who may see the document of %q: %w", s.Item, err)
+			return len(stale), changed, fmt.Errorf("change who may see the document of %q: %w", s.Item, err)
 		}
 	}
-	return len(stale) > 0, nil
+	return len(stale), changed, nil
 }
 
 // labelled returns who a source acts as for an item, and the labels that its document gets.

@@ -3,6 +3,7 @@ package access
 // Who principals of sources are here. An admin says so; nothing follows from names.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -31,20 +32,24 @@ WHERE a.tenant_id = $1 AND a.source_id = $2 AND a.principal > $3
 ORDER BY a.principal LIMIT $4`
 )
 
-// maxPrincipals bounds a page of principals.
-const maxPrincipals = 500
+// What a page of principals has, when nobody says how many, and at most.
+const (
+	somePrincipals = 50
+	maxPrincipals  = 500
+)
 
-// SourcePrincipals lists users and groups of a source after one, by their ids: all, or those that somebody here is. next is
-// where the next page begins; empty on the last.
-func (s *AccessStore) SourcePrincipals(ctx context.Context, p schema.Principal, of uuid.UUID, mapped bool, after string, limit int) (out []schema.SourcePrincipal, next string, err error) {
-	if limit <= 0 || limit > maxPrincipals {
-		limit = maxPrincipals
+// SourcePrincipals lists a page of a source's users and groups, by their ids: all, or those that somebody here is. A cursor is
+// the last id.
+func (s *AccessStore) SourcePrincipals(ctx context.Context, p schema.Principal, of uuid.UUID, mapped bool, q schema.PageQuery) (out []schema.SourcePrincipal, next string, err error) {
+	if err := schema.CheckText("cursor", q.Cursor); err != nil {
+		return nil, "", err
 	}
+	limit := min(cmp.Or(q.Limit, somePrincipals), maxPrincipals)
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if err := isFollowed(ctx, tx, p.Tenant, of); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, principalsSQL, p.Tenant, of, after, limit+1, mapped)
+		rows, err := tx.Query(ctx, principalsSQL, p.Tenant, of, q.Cursor, limit+1, mapped)
 		if err != nil {
 			return err
 		}
@@ -98,6 +103,9 @@ func (s *AccessStore) MapPrincipal(ctx context.Context, p schema.Principal, of u
 
 // UnmapPrincipal takes back what MapPrincipal said.
 func (s *AccessStore) UnmapPrincipal(ctx context.Context, p schema.Principal, of uuid.UUID, principal string, who schema.AccessSubject) error {
+	if id, err := uuid.Parse(who.Value); err == nil && who.Kind == schema.AccessKey {
+		who.Value = id.String()
+	}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if err := isFollowed(ctx, tx, p.Tenant, of); err != nil {
 			return err

@@ -1,0 +1,74 @@
+package apiserver
+
+// Who may see what in sources: what is said of it here holds at once in this process, and in others as soon as they look.
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/auth"
+	"github.com/sluice-rag/sluice/internal/source/follow"
+	"github.com/sluice-rag/sluice/internal/store/access"
+	"github.com/sluice-rag/sluice/internal/store/sources"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// What bounds the labels that a push gives before it is answered.
+const (
+	pushedDocuments = 500
+	pushedTime      = 5 * time.Second
+)
+
+// accessAPI implements httpapi.SourceAccess.
+type accessAPI struct {
+	*access.AccessStore
+	sources   *sources.SourceStore
+	documents follow.Documents
+	permits   *auth.Permits
+}
+
+// MapPrincipal implements httpapi.SourceAccess.
+func (a accessAPI) MapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) (schema.AccessMapping, error) {
+	defer a.permits.Forget(p.Tenant)
+	return a.AccessStore.MapPrincipal(ctx, p, source, principal, who)
+}
+
+// UnmapPrincipal implements httpapi.SourceAccess.
+func (a accessAPI) UnmapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) error {
+	defer a.permits.Forget(p.Tenant)
+	return a.AccessStore.UnmapPrincipal(ctx, p, source, principal, who)
+}
+
+// PushAccess implements httpapi.SourceAccess.
+func (a accessAPI) PushAccess(ctx context.Context, p schema.Principal, source uuid.UUID, push schema.AccessPush) (out schema.AccessPushed, err error) {
+	defer a.permits.Forget(p.Tenant)
+	if err := a.AccessStore.PushAccess(ctx, p, source, push); err != nil {
+		return out, err
+	}
+	a.permits.Forget(p.Tenant)
+	for looked, began := 0, time.Now(); looked < pushedDocuments && time.Since(began) < pushedTime; {
+		some, changed, err := follow.Relabel(ctx, a.sources, a.documents, p, source, 50)
+		if err != nil { // what was pushed holds; the source gives the labels
+			slog.WarnContext(ctx, "give documents the labels that were pushed", "tenant", p.Tenant, "source", source, "error", err)
+			break
+		}
+		if some == 0 {
+			return out, nil
+		}
+		looked, out.Documents = looked+some, out.Documents+changed
+	}
+	left, err := a.sources.StaleItems(ctx, p.Tenant, source, 1)
+	if err != nil || len(left) == 0 {
+		return out, err
+	}
+	out.Waiting = true
+	// One that is paused, or stopped, gives them when it goes on.
+	if _, err := a.sources.RunSource(ctx, p, source); err != nil && !errors.Is(err, schema.ErrConflict) {
+		return out, err
+	}
+	return out, nil
+}

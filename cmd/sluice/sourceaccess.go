@@ -1,0 +1,147 @@
+package main
+
+// Commands on who may see what in sources whose permissions are followed.
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// accessSubject are the flags that name somebody, one of them.
+type accessSubject struct {
+	Person string `xor:"who" required:"" placeholder:"ISSUER|SUB" help:"A person of the identity provider: its issuer, |, and their sub."`
+	Key    string `xor:"who" required:"" placeholder:"ID" help:"An API key, or a person's row among them, by its id."`
+	Group  string `xor:"who" required:"" placeholder:"NAME" help:"A group of keys and people."`
+	Asker  string `xor:"who" required:"" placeholder:"NAME" help:"Whom X-Sluice-Person names."`
+}
+
+func (a accessSubject) subject() schema.AccessSubject {
+	switch {
+	case a.Person != "":
+		return schema.AccessSubject{Kind: schema.AccessPerson, Value: a.Person}
+	case a.Key != "":
+		return schema.AccessSubject{Kind: schema.AccessKey, Value: a.Key}
+	case a.Group != "":
+		return schema.AccessSubject{Kind: schema.AccessGroup, Value: a.Group}
+	}
+	return schema.AccessSubject{Kind: schema.AccessAsker, Value: a.Asker}
+}
+
+type sourcesPrincipals struct {
+	oneSource
+	Mapped bool `help:"Only those that somebody here is."`
+}
+
+func (s *sourcesPrincipals) Run(ctx context.Context) error {
+	c, err := s.client()
+	if err != nil {
+		return err
+	}
+	return printList(s.JSON, c.SourcePrincipals(ctx, s.Source, s.Mapped), "ID KIND NAME EMAIL MEMBERS IS", func(p schema.SourcePrincipal) []any {
+		kind, members := "user", ""
+		if p.Group {
+			kind, members = "group", fmt.Sprint(p.Members)
+		}
+		var who []string
+		for _, m := range p.Mappings {
+			who = append(who, fmt.Sprintf("%s %s", m.Kind, m.Value))
+		}
+		return []any{p.ID, kind, p.Name, p.Email, members, strings.Join(who, ", ")}
+	})
+}
+
+// onePrincipal is a principal of a source, with somebody who is it.
+type onePrincipal struct {
+	oneSource
+	Principal string `arg:"" help:"Its id in the source, as 'sluice sources principals' lists it."`
+	accessSubject
+}
+
+type sourcesMap struct{ onePrincipal }
+
+func (m *sourcesMap) Run(ctx context.Context) error {
+	c, err := m.client()
+	if err != nil {
+		return err
+	}
+	made, err := c.MapPrincipal(ctx, m.Source, m.Principal, m.subject())
+	if err != nil {
+		return err
+	}
+	if m.JSON {
+		return printJSON(made)
+	}
+	fmt.Printf("%s %s is %s in %s\n", made.Kind, printable(made.Value), printable(made.Principal), printable(m.Source))
+	return nil
+}
+
+type sourcesUnmap struct{ onePrincipal }
+
+func (m *sourcesUnmap) Run(ctx context.Context) error {
+	c, err := m.client()
+	if err != nil {
+		return err
+	}
+	who := m.subject()
+	if err := c.UnmapPrincipal(ctx, m.Source, m.Principal, who); err != nil {
+		return err
+	}
+	if !m.JSON {
+		fmt.Printf("%s %s is not %s in %s any more\n", who.Kind, printable(who.Value), printable(m.Principal), printable(m.Source))
+	}
+	return nil
+}
+
+type accessCommand struct {
+	Explain accessExplain `cmd:"" help:"Tell why somebody may see a document, or may not."`
+}
+
+type accessExplain struct {
+	remote
+	Document string `required:"" placeholder:"ID" help:"The document, by its id."`
+	accessSubject
+}
+
+func (e *accessExplain) Run(ctx context.Context) error {
+	c, err := e.client()
+	if err != nil {
+		return err
+	}
+	found, err := c.ExplainAccess(ctx, e.Document, e.subject())
+	if err != nil {
+		return err
+	}
+	if e.JSON {
+		return printJSON(found)
+	}
+	verdict := "no"
+	if found.Allowed {
+		verdict = "yes"
+	}
+	fmt.Printf("%s: %s\n", verdict, printable(found.Reason))
+	for _, h := range found.Holds {
+		fmt.Printf("  they are %s, by %s\n", printable(nameOf(h.Principal, h.Name)), printable(strings.Join(h.Through, " > ")))
+	}
+	for _, r := range found.Entries {
+		does, known := "lets in", ""
+		if r.Deny {
+			does = "keeps out"
+		}
+		if !r.Known {
+			known = ", which the source does not have"
+		}
+		fmt.Printf("  list %d, level %d %s %s%s\n", r.List+1, r.Level+1, does, printable(nameOf(r.Principal, r.Name)), known)
+	}
+	return nil
+}
+
+// nameOf shows a principal by its id and its name.
+func nameOf(id, name string) string {
+	if name == "" || name == id {
+		return id
+	}
+	return id + " (" + name + ")"
+}
