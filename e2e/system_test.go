@@ -71,6 +71,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Filings", func(t *testing.T) { testFilings(t, s) })
 	t.Run("Places", func(t *testing.T) { testPlaces(t, s) })
 	t.Run("Sources", func(t *testing.T) { testSources(t, s) })
+	t.Run("SourcePermissions", func(t *testing.T) { testSourcePermissions(t, s) })
 	t.Run("Versions", func(t *testing.T) { testVersions(t, s) })
 	t.Run("Reparse", func(t *testing.T) { testReparse(t, s) })
 	t.Run("Receipts", func(t *testing.T) { testReceipts(t, s) })

@@ -273,8 +273,14 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 		"--questions", filepath.Join(write(t, map[string]string{"known.jsonl": known.String()}), "known.jsonl"), "--json").ok(t))
 	followed := filepath.Join(sourceRoot(operator.data), name)
 	put(t, followed, "never.txt", "Nobody asked for it.")
+	put(t, followed+"-accounts", "users", "ann:x:1000:1000:"+name+":/:/bin/sh\n")
+	put(t, followed+"-accounts", "groups", "staff:x:1000:ann\n")
 	source := as[schema.Source](t, s.call(t, http.MethodPost, "/v1/sources", api.NewSource{Name: name + "-source", Collection: collection, Driver: "folder",
-		Settings: map[string]string{"path": followed}, Paused: true}).want(t, http.StatusCreated))
+		Settings: map[string]string{"path": followed, "permissions": "follow", "users": filepath.Join(followed+"-accounts", "users"),
+			"groups": filepath.Join(followed+"-accounts", "groups")}, Paused: true}).want(t, http.StatusCreated))
+	s.call(t, http.MethodPost, "/v1/sources/"+source.Name+"/access", schema.AccessPush{Principals: []schema.PushedPrincipal{{ID: "uid:1000", Name: name}}}).want(t, http.StatusOK)
+	s.call(t, http.MethodPut, "/v1/sources/"+source.Name+"/mappings", api.NewAccessMapping{Principal: "uid:1000",
+		AccessSubject: schema.AccessSubject{Kind: schema.AccessKey, Value: key.ID.String()}}).want(t, http.StatusOK)
 	var delivery schema.WebhookDelivery
 	waittest.Until(t, func() string {
 		failed := into[[]schema.WebhookDelivery](t, s.sluice(t, "webhooks", "deliveries", hook.ID.String(), "--state", "failed", "--json").ok(t))

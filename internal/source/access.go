@@ -16,11 +16,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// PermissionsSetting is the field by which a driver says that its connectors are Permissions, with the one value
-// FollowPermissions. Other drivers have no field of this name.
+// PermissionsSetting is the field by which a driver says that its connectors are Permissions. They are asked for by
+// FollowPermissions; IgnorePermissions, and nothing, leave them alone. Other drivers have no field of this name.
 const (
 	PermissionsSetting = "permissions"
 	FollowPermissions  = "follow"
+	IgnorePermissions  = "ignore"
 )
 
 // Everyone is the principal that stands for all users of a place.

@@ -24,8 +24,14 @@ const pageItems = 500
 func Driver() source.Driver {
 	return source.Driver{
 		Name: "folder", Summary: "A folder of the machine that source-worker runs on, below those that its operator allows.",
-		Fields: []source.Field{{Name: "path", Summary: "The folder, as /srv/documents/handbook.", Required: true}},
-		Open:   open,
+		Fields: []source.Field{
+			{Name: "path", Summary: "The folder, as /srv/documents/handbook.", Required: true},
+			{Name: source.PermissionsSetting, Summary: "Whether owners, groups and modes of files and folders decide who sees the documents. It doesn't change.",
+				Values: []string{source.IgnorePermissions, source.FollowPermissions}},
+			{Name: usersField, Summary: "With permissions=follow, a file in the form of /etc/passwd, as getent passwd writes it, below the folders that may be read, too."},
+			{Name: groupsField, Summary: "The same in the form of /etc/group."},
+		},
+		Open: open,
 	}
 }
 
@@ -35,44 +41,63 @@ type connector struct {
 	at   string   // the folder, below root
 	skip []string // patterns of folders that are not looked into
 
+	permissions   bool // are asked for
+	roots         []string
+	users, groups string // files
+
 	mu      sync.Mutex
 	begun   string // the folder of which the page before had a part
 	entries []fs.DirEntry
 }
 
 func open(_ context.Context, s source.Settings) (source.Connector, error) {
-	wanted := filepath.Clean(s.Values["path"])
-	if !filepath.IsAbs(wanted) {
-		return nil, &source.FieldError{Field: "path", Reason: "is not a whole path, as /srv/documents"}
+	wanted := s.Values["path"]
+	root, at, err := below(s.Roots, "path", wanted)
+	if err != nil {
+		return nil, err
 	}
-	for _, allowed := range s.Roots {
+	c := &connector{root: root, at: at}
+	for _, pattern := range s.Exclude {
+		if strings.HasSuffix(pattern, "/**") {
+			c.skip = append(c.skip, pattern)
+		}
+	}
+	info, err := root.Stat(c.at)
+	switch {
+	case err == nil && !info.IsDir():
+		err = &source.FieldError{Field: "path", Reason: "is not a folder"}
+	case err != nil && leadsOut(root.Name(), filepath.Clean(wanted)):
+		err = &source.FieldError{Field: "path", Reason: "leads through a link out of what may be read; name the folder itself"}
+	}
+	if err != nil {
+		return nil, errors.Join(c.failure("open", "", err), root.Close())
+	}
+	if s.Permissions {
+		if err := c.follow(s); err != nil {
+			return nil, errors.Join(err, root.Close())
+		}
+	}
+	return c, nil
+}
+
+// below opens the first root that the path of a setting is below; at is where, with slashes.
+func below(roots []string, field, wanted string) (root *os.Root, at string, err error) {
+	wanted = filepath.Clean(wanted)
+	if !filepath.IsAbs(wanted) {
+		return nil, "", &source.FieldError{Field: field, Reason: "is not a whole path, as /srv/documents"}
+	}
+	for _, allowed := range roots {
 		at, err := filepath.Rel(filepath.Clean(allowed), wanted)
 		if err != nil || !filepath.IsLocal(at) {
 			continue
 		}
 		root, err := os.OpenRoot(allowed)
 		if err != nil {
-			return nil, fmt.Errorf("open the folder %s (SLUICE_SOURCE_ROOTS): %w", allowed, err)
+			return nil, "", fmt.Errorf("open the folder %s (SLUICE_SOURCE_ROOTS): %w", allowed, err)
 		}
-		c := &connector{root: root, at: filepath.ToSlash(at)}
-		for _, pattern := range s.Exclude {
-			if strings.HasSuffix(pattern, "/**") {
-				c.skip = append(c.skip, pattern)
-			}
-		}
-		info, err := root.Stat(c.at)
-		switch {
-		case err == nil && !info.IsDir():
-			err = &source.FieldError{Field: "path", Reason: "is not a folder"}
-		case err != nil && leadsOut(allowed, wanted):
-			err = &source.FieldError{Field: "path", Reason: "leads through a link out of what may be read; name the folder itself"}
-		}
-		if err != nil {
-			return nil, errors.Join(c.failure("open", "", err), root.Close())
-		}
-		return c, nil
+		return root, filepath.ToSlash(at), nil
 	}
-	return nil, &source.FieldError{Field: "path", Reason: "is not below a folder that may be read; the operator allows folders with SLUICE_SOURCE_ROOTS"}
+	return nil, "", &source.FieldError{Field: field, Reason: "is not below a folder that may be read; the operator allows folders with SLUICE_SOURCE_ROOTS"}
 }
 
 // leadsOut reports whether links on the way to a folder lead out of what is allowed. It is for the error alone: root refuses
@@ -112,7 +137,7 @@ func (c *connector) List(ctx context.Context, text string) (source.Listing, erro
 			return source.Listing{}, err
 		}
 		folder := at.Folders[len(at.Folders)-1]
-		entries, err := c.read(folder, at.After != "")
+		entries, err := c.read(&out, folder, at.After != "")
 		if errors.Is(err, fs.ErrNotExist) && folder != "" { // it went meanwhile
 			entries, err = nil, nil
 		}
@@ -176,16 +201,23 @@ func (c *connector) kept(folder string) (entries []fs.DirEntry) {
 	return entries
 }
 
-// read returns a folder's entries, by name; goOn says that the page before had a part of them.
-func (c *connector) read(folder string, goOn bool) ([]fs.DirEntry, error) {
+// read returns a folder's entries, by name, and adds the folder to the listing where permissions are asked for; goOn says that
+// the page before had a part of them.
+func (c *connector) read(out *source.Listing, folder string, goOn bool) ([]fs.DirEntry, error) {
 	if kept := c.kept(folder); goOn && kept != nil {
 		return kept, nil
 	}
-	f, err := c.root.Open(path.Join(c.at, folder))
+	f, err := c.open(path.Join(c.at, folder))
 	if err != nil {
 		return nil, err
 	}
 	entries, err := f.ReadDir(-1)
+	if err == nil && c.permissions {
+		var passing source.AccessFolder
+		if passing, err = c.passing(folder, f); err == nil {
+			out.Folders = append(out.Folders, passing)
+		}
+	}
 	if closing := f.Close(); err == nil {
 		err = closing
 	}
@@ -209,8 +241,16 @@ func (c *connector) add(out *source.Listing, name string, e fs.DirEntry) {
 	if err != nil { // it went meanwhile
 		return
 	}
-	out.Items = append(out.Items, source.Item{ID: name, Path: name, Size: info.Size(), Modified: info.ModTime().UTC(),
-		Version: strconv.FormatInt(info.Size(), 10) + "-" + strconv.FormatInt(info.ModTime().UnixNano(), 10)})
+	item := source.Item{ID: name, Path: name, Size: info.Size(), Modified: info.ModTime().UTC(), Version: version(info)}
+	if c.permissions {
+		item.Folder, item.Access = in(name), c.file(name)
+	}
+	out.Items = append(out.Items, item)
+}
+
+// version is another one when a file's size or time is.
+func version(info fs.FileInfo) string {
+	return strconv.FormatInt(info.Size(), 10) + "-" + strconv.FormatInt(info.ModTime().UnixNano(), 10)
 }
 
 // Fetch implements source.Connector.
@@ -222,9 +262,17 @@ func (c *connector) Fetch(_ context.Context, item source.Item) (source.Download,
 	}
 	var f *os.File
 	if err == nil {
-		f, err = c.root.Open(name)
+		f, err = c.open(name)
 	}
+	if err == nil && c.permissions {
+		if err = unchanged(f, item); err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}
+	var changed *source.ItemError
 	switch {
+	case errors.As(err, &changed):
+		return source.Download{}, changed
 	case errors.Is(err, fs.ErrNotExist):
 		return source.Download{}, source.ErrGone
 	case errors.Is(err, fs.ErrPermission):
