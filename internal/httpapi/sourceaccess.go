@@ -68,8 +68,8 @@ func (s *server) routeSourceAccess() {
 		})
 	route(s, huma.Operation{OperationID: "push-access", Method: http.MethodPost, Path: path + "/access", Tags: tags, Metadata: accessBody.with(repeatRun.metadata()),
 		Summary: "Tell what changed in a source's permissions, before the source runs",
-		Description: "What is taken away holds within a second. Documents get new labels at once, 500 of them or for 5 seconds; a run of the source, which begins at once, gives the rest. " +
-			"What is told counts until the source has listed it itself."},
+		Description: "What is taken away holds within a second. Documents get new labels at once, 500 of them or for 5 seconds; a run of the source, " +
+			"which begins at once, gives the rest. What is told counts until the source has listed it itself."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
 			InSource
 			Body schema.AccessPush

@@ -32,7 +32,8 @@ type accessAPI struct {
 }
 
 // MapPrincipal implements httpapi.SourceAccess.
-func (a accessAPI) MapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) (schema.AccessMapping, error) {
+func (a accessAPI) MapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) (
+	schema.AccessMapping, error) {
 	defer a.permits.Forget(p.Tenant)
 	return a.AccessStore.MapPrincipal(ctx, p, source, principal, who)
 }
@@ -44,7 +45,8 @@ func (a accessAPI) UnmapPrincipal(ctx context.Context, p schema.Principal, sourc
 }
 
 // PushAccess implements httpapi.SourceAccess.
-func (a accessAPI) PushAccess(ctx context.Context, p schema.Principal, source uuid.UUID, push schema.AccessPush) (out schema.AccessPushed, err error) {
+func (a accessAPI) PushAccess(ctx context.Context, p schema.Principal, source uuid.UUID, push schema.AccessPush) (
+	out schema.AccessPushed, err error) {
 	defer a.permits.Forget(p.Tenant)
 	if err := a.AccessStore.PushAccess(ctx, p, source, push); err != nil {
 		return out, err

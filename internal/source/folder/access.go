@@ -152,8 +152,8 @@ func (c *connector) follow(s source.Settings) error {
 	}
 	for field, file := range map[string]string{usersField: c.users, groupsField: c.groups} {
 		if file == "" {
-			return &source.FieldError{Field: field, Reason: fmt.Sprintf("is missing, which permissions=follow needs: a file in the form of /etc/%s, as getent %s writes it",
-				forms[field], forms[field])}
+			return &source.FieldError{Field: field, Reason: fmt.Sprintf("is missing, which permissions=follow needs: "+
+				"a file in the form of /etc/%s, as getent %s writes it", forms[field], forms[field])}
 		}
 		f, err := c.openFile(field, file)
 		if err != nil {

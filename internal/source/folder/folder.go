@@ -26,9 +26,10 @@ func Driver() source.Driver {
 		Name: "folder", Summary: "A folder of the machine that source-worker runs on, below those that its operator allows.",
 		Fields: []source.Field{
 			{Name: "path", Summary: "The folder, as /srv/documents/handbook.", Required: true},
-			{Name: source.PermissionsSetting, Summary: "Whether owners, groups and modes of files and folders decide who sees the documents. It doesn't change.",
-				Values: []string{source.IgnorePermissions, source.FollowPermissions}},
-			{Name: usersField, Summary: "With permissions=follow, a file in the form of /etc/passwd, as getent passwd writes it, below the folders that may be read, too."},
+			{Name: source.PermissionsSetting, Values: []string{source.IgnorePermissions, source.FollowPermissions},
+				Summary: "Whether owners, groups and modes of files and folders decide who sees the documents. It doesn't change."},
+			{Name: usersField, Summary: "With permissions=follow, a file in the form of /etc/passwd, as getent passwd writes it, " +
+				"below the folders that may be read, too."},
 			{Name: groupsField, Summary: "The same in the form of /etc/group."},
 		},
 		Open: open,

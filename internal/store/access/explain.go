@@ -27,12 +27,14 @@ SELECT d.live_version_id IS NOT NULL,
 FROM documents d WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL AND ` + store.OfLiving
 	explainedItemSQL = `
 SELECT i.source_id, i.item, s.principals_at IS NOT NULL, n.node IS NOT NULL, n.access IS NOT NULL, coalesce(n.label, ''), coalesce(n.given, ''),
-       EXISTS (SELECT FROM access_nodes o WHERE o.tenant_id = $1 AND o.source_id = i.source_id AND o.given = n.given AND o.given <> '' AND o.given <> o.label)
+       EXISTS (SELECT FROM access_nodes o WHERE o.tenant_id = $1 AND o.source_id = i.source_id
+               AND o.given = n.given AND o.given <> '' AND o.given <> o.label)
 FROM source_items i JOIN source_access s ON s.tenant_id = $1 AND s.source_id = i.source_id
 LEFT JOIN access_nodes n ON n.tenant_id = $1 AND n.source_id = i.source_id AND NOT n.is_folder AND n.node = i.item
 WHERE i.tenant_id = $1 AND i.document_id = $2`
 	explainedListSQL = `SELECT content FROM access_lists WHERE tenant_id = $1 AND source_id = $2 AND label = $3`
-	rowOfKeySQL      = `SELECT id, name, groups, scopes, revoked_at, least(replaced_until, expires_at) FROM api_keys WHERE tenant_id = $1 AND id = $2`
+	rowOfKeySQL      = `
+SELECT id, name, groups, scopes, revoked_at, least(replaced_until, expires_at) FROM api_keys WHERE tenant_id = $1 AND id = $2`
 	rowOfPersonSQL   = `SELECT id, name, groups, scopes, revoked_at, expires_at FROM api_keys WHERE tenant_id = $1 AND subject = $2`
 )
 
@@ -45,8 +47,8 @@ type explainedItem struct {
 	waits                           bool // some document with the label is to get another one
 }
 
-// asked is somebody of whom is asked.
-type asked struct {
+// whom is somebody who may see a document, or not.
+type whom struct {
 	schema.AccessSubject
 	subjects []schema.AccessSubject
 	groups   []string
@@ -55,7 +57,8 @@ type asked struct {
 }
 
 // ExplainAccess tells why somebody may see a document, or may not.
-func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, document uuid.UUID, who schema.AccessSubject) (out schema.AccessExplanation, err error) {
+func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, document uuid.UUID, who schema.AccessSubject) (
+	out schema.AccessExplanation, err error) {
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = schema.AccessExplanation{Document: document, Labels: []string{}, Entries: []schema.AccessRule{}, Holds: []schema.AccessHolder{}}
 		var live bool
@@ -66,7 +69,7 @@ func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, doc
 			return err
 		}
 		out.Labels = newest
-		of, err := askedOf(ctx, tx, p.Tenant, who)
+		of, err := whomOf(ctx, tx, p.Tenant, who)
 		if err != nil {
 			return err
 		}
@@ -111,9 +114,9 @@ func open(labels, groups []string) bool {
 	return len(labels) == 0 || slices.ContainsFunc(labels, func(l string) bool { return slices.Contains(groups, l) })
 }
 
-// askedOf looks up who somebody is here, with the groups that they have.
-func askedOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who schema.AccessSubject) (asked, error) {
-	out := asked{AccessSubject: who, subjects: []schema.AccessSubject{who}}
+// whomOf looks up who somebody is here, with the groups that they have.
+func whomOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who schema.AccessSubject) (whom, error) {
+	out := whom{AccessSubject: who, subjects: []schema.AccessSubject{who}}
 	var row pgx.Row
 	switch who.Kind {
 	case schema.AccessGroup:
@@ -159,7 +162,7 @@ func askedOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who schema.Access
 }
 
 // byLabels says what labels decide of a document that no source whose permissions are followed has.
-func byLabels(newest, now []string, of asked) string {
+func byLabels(newest, now []string, of whom) string {
 	both := slices.Concat(newest, now)
 	switch {
 	case slices.ContainsFunc(both, func(l string) bool { return strings.HasPrefix(l, schema.AccessLabel) }):
@@ -179,7 +182,8 @@ func byLabels(newest, now []string, of asked) string {
 
 // itemOf finds the item of a document in a source whose permissions are followed.
 func itemOf(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (i explainedItem, found bool, err error) {
-	err = tx.QueryRow(ctx, explainedItemSQL, tenant, document).Scan(&i.source, &i.item, &i.principalsListed, &i.listed, &i.known, &i.label, &i.given, &i.waits)
+	err = tx.QueryRow(ctx, explainedItemSQL, tenant, document).
+		Scan(&i.source, &i.item, &i.principalsListed, &i.listed, &i.known, &i.label, &i.given, &i.waits)
 	if store.IsNoRows(err) {
 		return i, false, nil
 	}
@@ -187,7 +191,7 @@ func itemOf(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (i expla
 }
 
 // explainItem says what the permissions of an item's source decide. out.Allowed is what holds now.
-func explainItem(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, i explainedItem, of asked, them []held, out *schema.AccessExplanation) error {
+func explainItem(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, i explainedItem, of whom, them []held, out *schema.AccessExplanation) error {
 	out.Source, out.Item, out.Label = &i.source, i.item, i.label
 	them = slices.DeleteFunc(slices.Clone(them), func(h held) bool { return h.source != i.source })
 	var h held
@@ -263,7 +267,8 @@ func (i explainedItem) reason(v source.AccessVerdict, h held, names map[string]s
 	case i.given != i.label:
 		return "The source lets them in by now. Nobody sees the document until it has its new label, which a source-worker gives it."
 	case i.waits:
-		return "The source lets them in. Nobody sees documents with this list until another one that had it has its new label, which a source-worker gives it."
+		return "The source lets them in. Nobody sees documents with this list until another one that had it has its new label, " +
+			"which a source-worker gives it."
 	}
 	return "The source lets them in, and the document has other labels until its newest version is live."
 }

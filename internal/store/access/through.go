@@ -15,10 +15,12 @@ import (
 const (
 	namesSQL    = `SELECT principal, name FROM access_principals WHERE tenant_id = $1 AND source_id = $2 AND principal = ANY ($3)`
 	mappedAsSQL = `
-SELECT m.principal, m.kind, m.value FROM access_mappings m JOIN unnest($3::text[], $4::text[]) AS who (kind, value) ON m.kind = who.kind AND m.value = who.value
+SELECT m.principal, m.kind, m.value FROM access_mappings m
+JOIN unnest($3::text[], $4::text[]) AS who (kind, value) ON m.kind = who.kind AND m.value = who.value
 WHERE m.tenant_id = $1 AND m.source_id = $2 ORDER BY m.principal, m.kind, m.value`
 	membersAmongSQL = `
-SELECT member, in_group FROM access_members WHERE tenant_id = $1 AND source_id = $2 AND member = ANY ($3) AND in_group = ANY ($3) ORDER BY member, in_group`
+SELECT member, in_group FROM access_members
+WHERE tenant_id = $1 AND source_id = $2 AND member = ANY ($3) AND in_group = ANY ($3) ORDER BY member, in_group`
 )
 
 // namesOf are the names of principals.
@@ -39,7 +41,8 @@ func namesOf(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, principals []
 }
 
 // through tells of each principal that h has by which mapping, and which members, somebody is it: a shortest way.
-func (h held) through(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject, names map[string]string) ([]schema.AccessHolder, error) {
+func (h held) through(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject, names map[string]string) (
+	[]schema.AccessHolder, error) {
 	out := []schema.AccessHolder{}
 	if len(h.principals) == 0 {
 		return out, nil
