@@ -35,7 +35,7 @@ WHERE i.tenant_id = $1 AND i.document_id = $2`
 	explainedListSQL = `SELECT content FROM access_lists WHERE tenant_id = $1 AND source_id = $2 AND label = $3`
 	rowOfKeySQL      = `
 SELECT id, name, groups, scopes, revoked_at, least(replaced_until, expires_at) FROM api_keys WHERE tenant_id = $1 AND id = $2`
-	rowOfPersonSQL   = `SELECT id, name, groups, scopes, revoked_at, expires_at FROM api_keys WHERE tenant_id = $1 AND subject = $2`
+	rowOfPersonSQL = `SELECT id, name, groups, scopes, revoked_at, expires_at FROM api_keys WHERE tenant_id = $1 AND subject = $2`
 )
 
 // explainedItem is the item of a source whose permissions are followed, with what is known of its access.
