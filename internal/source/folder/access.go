@@ -40,8 +40,12 @@ type owned struct {
 	mode     fs.FileMode
 }
 
-// entries let in whom a bit lets. A denial that nothing follows is left out: who has no entry is kept out, too.
+// entries let in whom a bit lets. What is open to all is so whoever owns it, so that there are fewer lists. A denial that nothing
+// follows is left out: who has no entry is kept out, too.
 func (o owned) entries(bit fs.FileMode) []source.AccessEntry {
+	if all := bit<<6 | bit<<3 | bit; o.mode&all == all {
+		return []source.AccessEntry{{Principal: source.Everyone}}
+	}
 	all := []source.AccessEntry{
 		{Principal: uid(o.uid), Rank: 0, Deny: o.mode&(bit<<6) == 0},
 		{Principal: gid(o.gid), Rank: 1, Deny: o.mode&(bit<<3) == 0},
