@@ -17,7 +17,8 @@ import (
 
 // hiddenSourcesSQL finds, of the questions in $2, those with a source that the
 // groups in $3 may not see, or whose document is deleted. Each source is looked up:
-// they are few.
+// they are few. Whether its collection is deleted is a column, since a join with collections
+// may begin with all of the tenant's.
 var hiddenSourcesSQL = `
 WITH sources AS MATERIALIZED (
     SELECT question_id, version_id FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)
@@ -25,8 +26,10 @@ WITH sources AS MATERIALIZED (
     SELECT question_id, version_id FROM retrieval_versions WHERE tenant_id = $1 AND question_id = ANY ($2)
 )
 SELECT DISTINCT s.question_id FROM sources s
-WHERE (SELECT true FROM versions v JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.deleted_at IS NULL
-       WHERE v.tenant_id = $1 AND v.id = s.version_id AND ` + store.OfLiving + ` AND ` + store.ReadableNow("v.id", "$3") + `) IS NOT TRUE`
+WHERE (SELECT d.living AND ` + store.ReadableNow("d.version", "$3") + ` FROM (
+           SELECT v.id AS version, d.live_version_id, ` + store.OfLiving + ` AS living
+           FROM versions v JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.deleted_at IS NULL
+           WHERE v.tenant_id = $1 AND v.id = s.version_id OFFSET 0) d) IS NOT TRUE`
 
 // hiddenSources returns those of some questions whose answers p may not read.
 func hiddenSources(ctx context.Context, tx pgx.Tx, p schema.Principal, questions []uuid.UUID) (map[uuid.UUID]bool, error) {
