@@ -14,6 +14,9 @@ const maxRefusal = 64 << 10
 
 // Guard gives a handler bodies that end when they stand still, and sends its reply without waiting for the rest of a
 // body that it left unread.
+//
+// When a body has ended net/http reads on, to learn whether the client goes away. A deadline for reading that is set then and
+// passes counts as that: it cancels the request, and all later ones of the connection. So none is set.
 func Guard(next http.Handler, l Limits) http.Handler {
 	l = l.orDefault()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,6 +47,9 @@ type paced struct {
 
 // Read implements io.Reader.
 func (p *paced) Read(b []byte) (int, error) {
+	if p.ended.Load() {
+		return 0, io.EOF
+	}
 	begin := time.Now()
 	patience := p.limits.Grace + time.Duration(p.read/p.limits.Rate)*time.Second - p.waited
 	_ = p.control.SetReadDeadline(begin.Add(min(patience, p.limits.Idle))) // in-process callers have no connection
@@ -134,6 +140,14 @@ func (g *guarded) Flush() {
 		g.begin(http.StatusOK)
 	}
 	_ = http.NewResponseController(g.ResponseWriter).Flush()
+}
+
+// SetReadDeadline is what http.ResponseController calls.
+func (g *guarded) SetReadDeadline(deadline time.Time) error {
+	if g.body == nil || g.body.ended.Load() {
+		return nil
+	}
+	return g.control.SetReadDeadline(deadline)
 }
 
 // Unwrap lets http.ResponseController reach the connection.

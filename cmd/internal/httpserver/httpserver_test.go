@@ -190,3 +190,44 @@ func TestBodiesThatGoOnComingHaveTime(t *testing.T) {
 		t.Errorf("after more of it came it may stand still for %v", got)
 	}
 }
+
+// A handler may work for longer than the server waits for a body, and its connection goes on: no deadline that passes is taken for a client
+// that went away.
+func TestRequestsThatTakeLongAreNotCancelled(t *testing.T) {
+	const soon = 30 * time.Millisecond
+	address := serve(t, Limits{Header: soon, Idle: soon, Grace: soon}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/unread" {
+			for range 2 { // as decoders do, which look for more
+				if _, err := io.ReadAll(r.Body); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(soon)); err != nil {
+			t.Error(err)
+		}
+		longer := time.NewTimer(10 * soon)
+		defer longer.Stop()
+		select {
+		case <-r.Context().Done():
+			w.WriteHeader(http.StatusTeapot)
+		case <-longer.C:
+			w.WriteHeader(http.StatusForbidden)
+		}
+	})
+	conn, in := dial(t, address, "")
+	for _, request := range []string{
+		"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+		"PUT /unread HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}",
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+	} {
+		if _, err := io.WriteString(conn, request); err != nil {
+			t.Fatal(err)
+		}
+		if status, _ := answer(t, in); status != http.StatusForbidden {
+			t.Errorf("%q gave %d", request, status)
+		}
+	}
+}
