@@ -1,4 +1,4 @@
-# One image per program: docker build --target sluice|ingest-worker|query-worker|llm-gateway|gpu-segmenter|gpu-segmenter-cuda .
+# One image per program: docker build --target sluice|ingest-worker|query-worker|llm-gateway|gpu-segmenter|source-worker|gpu-segmenter-cuda .
 # Each has what it is made of in /usr/share/sluice/sbom.json (CycloneDX).
 
 FROM node:22.12.0-bookworm-slim AS web
@@ -97,8 +97,25 @@ ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1 ORT_DISABLE_TELEM
 EXPOSE 8081
 ENTRYPOINT ["gpu-segmenter"]
 
-# ONNX Runtime with the CUDA provider, which the package's own script fetches. It stands here because Docker's
-# classic builder runs every stage above the one that it is asked for.
+# source-worker is built by itself: it takes minutes, and its libraries are no other program's. It stands here because
+# Docker's classic builder runs every stage above the one that it is asked for.
+FROM build AS build-source-worker
+ARG VERSION=dev
+RUN make source-worker VERSION="$VERSION" && tools/sbom
+
+FROM base AS source-worker
+COPY --from=build-source-worker /src/bin/source-worker /usr/local/bin/source-worker
+COPY --from=build-source-worker /src/bin/source-worker.cdx.json /usr/share/sluice/sbom.json
+ARG VERSION=dev
+LABEL org.opencontainers.image.title="source-worker" \
+	org.opencontainers.image.description="Keeps collections in step with file services, web sites, mailboxes and repositories" \
+	org.opencontainers.image.version="$VERSION" \
+	org.opencontainers.image.licenses="Apache-2.0"
+EXPOSE 8081
+ENTRYPOINT ["source-worker"]
+
+# ONNX Runtime with the CUDA provider, which the package's own script fetches.
+# It stands last for the same reason.
 FROM node:22.12.0-bookworm-slim AS onnxruntime-cuda
 WORKDIR /onnxruntime
 RUN npm install --no-save --onnxruntime-node-install=cuda12 onnxruntime-node@1.30.0 \

@@ -52,7 +52,7 @@ build: ## build the back office, which needs npm, and all programs but source-wo
 	@CGO_ENABLED=1 go build -ldflags '$(LDFLAGS)' -o bin/ $(CGO)
 	@echo "build: all programs are in bin/; make source-worker adds the one that follows sources other than folders"
 
-source-worker: setup ## build bin/source-worker, with which sources may also be file services, web sites, mailboxes and repositories: minutes the first time
+source-worker: ## build bin/source-worker, with which sources may also be file services, web sites, mailboxes and repositories: minutes the first time
 	cd cmd/source-worker && CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o ../../bin/ .
 
 demo: setup build ## ingest the examples and ask three questions; or DOCS=/some/folder ASK="some question"

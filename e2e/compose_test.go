@@ -7,6 +7,8 @@ package e2e
 
 import (
 	"bytes"
+	cryptorand "crypto/rand"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -46,6 +48,9 @@ func TestCompose(t *testing.T) {
 	}
 	c.begin(t)
 	ingestAndAsk(t, c.repository, c.server)
+	if whole {
+		c.follow(t)
+	}
 	l := newLoad(t, c.server, articles, questions)
 
 	faults := c.faults(whole)
@@ -85,6 +90,9 @@ func newComposition(t *testing.T) *composition {
 	for _, name := range []string{"POSTGRES", "DATABASE", "TEMPORAL", "PROGRAM", "VECTOR"} {
 		c.env = append(c.env, "SLUICE_"+name+"_PASSWORD="+fmt.Sprintf("%s%x", strings.ToLower(name), rand.Uint64()))
 	}
+	key := make([]byte, 32)
+	_, _ = cryptorand.Read(key) // it never fails
+	c.env = append(c.env, "SLUICE_SOURCES_KEY="+base64.StdEncoding.EncodeToString(key), "SLUICE_SOURCE_ROOTS=/documents")
 	return c
 }
 

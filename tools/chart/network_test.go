@@ -16,6 +16,7 @@ var egress = map[string][]string{
 	"ingest-worker": {"nats:4222", "postgres:5432", "temporal:7233"},
 	"query-worker":  {"nats:4222", "postgres:5432", "temporal:7233", "outside:443"}, // webhooks
 	"llm-gateway":   {"nats:4222", "outside:443", "postgres:5432"},
+	"source-worker": {"nats:4222", "postgres:5432", "temporal:7233", "outside:22", "outside:80", "outside:443", "outside:993"},
 	"gpu-segmenter": {"nats:4222"},
 	"migrate":       {"postgres:5432"},
 	"temporal":      {"postgres:5432", "temporal:any"},
@@ -24,7 +25,7 @@ var egress = map[string][]string{
 }
 
 func TestProgramsReachWhatTheyNeedAlone(t *testing.T) {
-	in, err := render(t, values(t), false)
+	in, err := render(t, values(t, "sourceWorker: {enabled: true}"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,22 +64,30 @@ func TestProgramsReachWhatTheyNeedAlone(t *testing.T) {
 	}
 }
 
-// TestWebhooksGoToNoPrivateAddress: by the policy either, though the program sees to it itself.
-func TestWebhooksGoToNoPrivateAddress(t *testing.T) {
-	in, err := render(t, values(t), false)
+// TestWhatTenantsNameIsNoPrivateAddress: webhooks and sources reach none by the policy either, though the programs see to it themselves.
+func TestWhatTenantsNameIsNoPrivateAddress(t *testing.T) {
+	in, err := render(t, values(t, "sourceWorker: {enabled: true}"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, rule := range list(in.find("NetworkPolicy", "sluice-query-worker"), "spec", "egress") {
-		for _, to := range list(rule, "to") {
-			block := at[map[string]any](to, "ipBlock")
-			if block["cidr"] == "0.0.0.0/0" {
+	for _, program := range []string{"query-worker", "source-worker"} {
+		checked := 0
+		for _, rule := range list(in.find("NetworkPolicy", "sluice-"+program), "spec", "egress") {
+			for _, to := range list(rule, "to") {
+				block := at[map[string]any](to, "ipBlock")
+				if block["cidr"] != "0.0.0.0/0" {
+					continue
+				}
+				checked++
 				for _, private := range []any{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "127.0.0.0/8", "100.64.0.0/10"} {
 					if !slices.Contains(at[[]any](block, "except"), private) {
-						t.Errorf("query-worker may connect to %v", private)
+						t.Errorf("%s may connect to %v", program, private)
 					}
 				}
 			}
+		}
+		if checked == 0 {
+			t.Errorf("%s may connect to nothing outside", program)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type pod struct {
 // programs are the components that are programs of Sluice, with the names that docs/configuration.md calls them by.
 var programs = map[string]string{
 	"serve": "`sluice serve`", "ingest-worker": "ingest-worker", "query-worker": "query-worker", "llm-gateway": "llm-gateway",
-	"gpu-segmenter": "gpu-segmenter", "gpu-segmenter-cuda": "gpu-segmenter",
+	"source-worker": "source-worker", "gpu-segmenter": "gpu-segmenter", "gpu-segmenter-cuda": "gpu-segmenter",
 }
 
 func (in installation) pods() (out []pod) {
@@ -92,7 +92,10 @@ func TestContainersHaveNoRightsAndBounds(t *testing.T) {
 	})
 }
 
-func TestTmpIsMemory(t *testing.T) {
+// onDisk are the components whose /tmp is on the node's disk: source-worker fetches whole repositories.
+var onDisk = []string{"source-worker"}
+
+func TestTmpIsBoundedMemory(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		for _, p := range in.pods() {
 			volumes := map[string]map[string]any{}
@@ -111,7 +114,11 @@ func TestTmpIsMemory(t *testing.T) {
 					}
 				}
 				tmp := volumes[mounts["/tmp"]]
-				if at[string](tmp, "emptyDir", "medium") != "Memory" || at[string](tmp, "emptyDir", "sizeLimit") == "" {
+				medium := "Memory"
+				if slices.Contains(onDisk, p.owner.component()) {
+					medium = ""
+				}
+				if at[string](tmp, "emptyDir", "medium") != medium || at[string](tmp, "emptyDir", "sizeLimit") == "" {
 					t.Errorf("%s, container %s: /tmp is %v", p.owner.name(), c["name"], tmp)
 				}
 			}

@@ -207,6 +207,7 @@ func TestEachProgramHasItsOwnSecretsAlone(t *testing.T) {
 	own := map[string][]string{
 		"serve": {"sluice-serve", "sluice-database-program"}, "ingest-worker": {"sluice-ingest-worker", "sluice-database-program", "sluice-database-vector"},
 		"query-worker": {"sluice-query-worker", "sluice-database-program"}, "llm-gateway": {"sluice-llm-gateway", "sluice-database-program"},
+		"source-worker": {"sluice-source-worker", "sluice-database-program"},
 		"gpu-segmenter": {"sluice-gpu-segmenter"}, "gpu-segmenter-cuda": {"sluice-gpu-segmenter"}, "nats": {"sluice-nats-server"},
 		"migrate":  {"sluice-database-owner", "sluice-database-program", "sluice-database-vector"},
 		"temporal": {"sluice-database-temporal"}, "postgres": {"sluice-database-owner", "sluice-database-superuser", "sluice-database-temporal"},

@@ -150,12 +150,14 @@ nats: {mode: external, external: {url: "tls://nats.example:4222", monitor: "nats
 temporal: {mode: external, external: {address: "temporal.example:7233", apiKeySecret: their-temporal, tls: {caSecret: their-temporal-ca, clientSecret: their-temporal-client, serverName: temporal}}}
 llmGateway: {secret: their-llm, secretKeys: {SLUICE_LLM_API_KEY: openai}, env: {SLUICE_LLM_MODEL: gpt-4o}}
 image: {registry: "registry.example", pullSecrets: [pull]}
+sourceWorker: {enabled: true, replicas: 2}
 `
 
 const everythingBundled = `
 nats: {replicas: 3, tls: {serverSecret: nats-servers, clientSecret: nats-clients}}
 ingress: {enabled: true, host: sluice.example, className: nginx, tlsSecret: sluice-example}
 serve: {tlsSecret: api}
+sourceWorker: {enabled: true, autoscaling: {enabled: true}}
 telemetry: {otlpEndpoint: "http://otel-collector.monitoring:4317"}
 networkPolicy: {apiFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ingress-nginx}}}]}
 `

@@ -31,6 +31,21 @@
     {{- end }}
 {{- end -}}
 
+{{- /* To public addresses alone: ports. */ -}}
+{{- define "sluice.toPublic" -}}
+- to:
+    - ipBlock:
+        cidr: 0.0.0.0/0
+        except: [0.0.0.0/8, 10.0.0.0/8, 100.64.0.0/10, 127.0.0.0/8, 169.254.0.0/16, 172.16.0.0/12, 192.168.0.0/16]
+    - ipBlock:
+        cidr: "::/0"
+        except: ["::/96", "64:ff9b::/96", "fc00::/7", "fe80::/10"]
+  ports:
+    {{- range . }}
+    - {port: {{ . }}}
+    {{- end }}
+{{- end -}}
+
 {{- define "sluice.toPostgres" -}}
 {{- if eq .Values.postgres.mode "external" -}}
 {{ include "sluice.toOutside" .Values.networkPolicy.external.postgres }}

@@ -2,10 +2,11 @@
 
 {{- /* The programs: their section of the values, image, what they are given and where they show their health. */ -}}
 {{- define "sluice.programs" -}}
-serve: {values: serve, image: sluice, args: [serve], port: 7700, metrics: 9464, secret: serve, keys: [nats, signing, receipt], database: true, blobs: true, temporal: true}
+serve: {values: serve, image: sluice, args: [serve], port: 7700, metrics: 9464, secret: serve, keys: [nats, signing, receipt{{ if .Values.sourceWorker.enabled }}, sources{{ end }}], database: true, blobs: true, temporal: true}
 ingest-worker: {values: ingestWorker, image: ingest-worker, port: 8081, metrics: 8081, secret: ingest-worker, keys: [nats], database: true, direct: true, blobs: true, temporal: true, streams: true}
 query-worker: {values: queryWorker, image: query-worker, port: 8081, metrics: 8081, secret: query-worker, keys: [nats, signing, trusted], database: true, temporal: true, streams: true}
 llm-gateway: {values: llmGateway, image: llm-gateway, port: 8081, metrics: 8081, secret: llm-gateway, keys: [nats, trusted], database: true}
+source-worker: {values: sourceWorker, image: source-worker, port: 8081, metrics: 8081, secret: source-worker, keys: [nats, trusted, sources], database: true, blobs: true, temporal: true, disk: true}
 gpu-segmenter: {values: gpuSegmenter, image: gpu-segmenter, port: 8081, metrics: 8081, secret: gpu-segmenter, keys: [nats]}
 gpu-segmenter-cuda: {values: gpuSegmenterCuda, image: gpu-segmenter-cuda, port: 8081, metrics: 8081, secret: gpu-segmenter, keys: [nats], gpu: true}
 {{- end -}}
@@ -153,6 +154,10 @@ gpu-segmenter-cuda: {values: gpuSegmenterCuda, image: gpu-segmenter-cuda, port: 
 - name: SLUICE_TRUSTED_KEYS
   value: /run/secrets/sluice/trusted
 {{- end }}
+{{- if has "sources" $p.keys }}
+- name: SLUICE_SOURCES_KEY_FILE
+  value: /run/secrets/sluice/sources
+{{- end }}
 {{- if $p.streams }}
 - name: SLUICE_STREAM_REPLICAS
   value: {{ include "sluice.streamReplicas" $root | quote }}
@@ -279,7 +284,7 @@ gpu-segmenter-cuda: {values: gpuSegmenterCuda, image: gpu-segmenter-cuda, port: 
 
 {{- define "sluice.volumes" -}}
 - name: tmp
-  emptyDir: {medium: Memory, sizeLimit: {{ .values.tmp }}}
+  emptyDir: { {{- if not .program.disk }}medium: Memory, {{ end }}sizeLimit: {{ .values.tmp }}}
 {{ include "sluice.secretVolume" (dict "name" "sluice" "secret" (include "sluice.secret" (dict "root" .root "name" .program.secret)) "keys" .program.keys) }}
 {{- with include "sluice.natsClientSecret" .root }}
 {{ include "sluice.secretVolume" (dict "name" "nats-tls" "secret" . "keys" (list "ca.crt" "tls.crt" "tls.key")) }}
