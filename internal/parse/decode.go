@@ -42,7 +42,7 @@ func decode(data []byte, h hint) (string, []string, error) {
 			if big, ok := guessUTF16(data); ok {
 				return decodeUTF16(data, big)
 			}
-			return "", nil, notText()
+			return "", nil, unsupported("a binary file")
 		}
 		return text.Clean(string(data)), nil, nil
 	}
@@ -50,7 +50,7 @@ func decode(data []byte, h hint) (string, []string, error) {
 		return decodeUTF16(data, big)
 	}
 	if isBinary(data) {
-		return "", nil, notText()
+		return "", nil, unsupported("a binary file")
 	}
 	if s, name, ok := declared(data, h); ok {
 		return s, converted(name), nil
@@ -65,10 +65,6 @@ func decode(data []byte, h hint) (string, []string, error) {
 }
 
 func converted(name string) []string { return []string{"converted from " + name} }
-
-func notText() *Error {
-	return fail(schema.ReasonUnsupported, "It is a binary file, not text or a document Sluice reads: text, Markdown, HTML, PDF, DOCX, CSV, JSON Lines.")
-}
 
 // isBinary reports whether data has control characters that text has not.
 func isBinary(data []byte) bool {

@@ -218,8 +218,8 @@ func binaryKind(body []byte) string {
 
 // mailNamed reports whether the sender says that it is an e-mail.
 func mailNamed(name, mediaHint string) bool {
-	media, _, err := mime.ParseMediaType(mediaHint)
-	return err == nil && media == "message/rfc822" || strings.EqualFold(path.Ext(name), ".eml")
+	media, _, _ := mime.ParseMediaType(mediaHint)
+	return media == "message/rfc822" || media != "text/plain" && strings.EqualFold(path.Ext(name), ".eml")
 }
 
 // control reports a character that text does not have and a binary file has soon.
@@ -243,7 +243,14 @@ func hintOf(name, mediaHint string) hint {
 	if u, err := url.Parse(name); err == nil && u.Path != "" {
 		name = u.Path
 	}
-	switch strings.ToLower(path.Ext(name)) {
+	extension := strings.ToLower(path.Ext(name))
+	if media == "text/plain" {
+		switch extension {
+		case ".csv", ".tsv", ".jsonl", ".ndjson":
+			extension = "" // a dataset's text of rows.jsonl has its name and is JSON no more: the content tells
+		}
+	}
+	switch extension {
 	case ".md", ".markdown", ".mdx", ".mkd":
 		h.format = formatMarkdown
 	case ".csv", ".tsv":

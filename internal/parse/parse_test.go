@@ -186,6 +186,31 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
+// The text of a document that was read out of a file keeps the file's name in datasets, and says that it is plain.
+func TestPlainTextGoesBeforeANameOfAnotherFormat(t *testing.T) {
+	for _, c := range []struct {
+		name, data, media string
+		want              []string
+	}{
+		{"rows.jsonl", "id: 7\ntext: It leaks.", "text/plain", []string{"paragraph: id: 7\ntext: It leaks."}},
+		{"rows.csv", "They say:\n\nThe price, for now, is 20.", "text/plain", []string{"paragraph: They say:", "paragraph: The price, for now, is 20."}},
+		{"mail.eml", "The ferry leaves at 6:40.", "text/plain", []string{"paragraph: The ferry leaves at 6:40."}},
+		{"whole.jsonl", `{"id": 7}` + "\n" + `{"id": 8}`, "application/jsonl", []string{"paragraph: id: 7", "paragraph: id: 8"}},
+		{"whole.csv", "id,price\n7,20\n8,21\n", "text/csv", []string{"table: id | price\n7 | 20\n8 | 21"}},
+	} {
+		p, err := Parse(t.Context(), c.name, "text/plain; charset=utf-8", []byte(c.data), Limits{})
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		check(t, p)
+		expect(t, p, c.want...)
+		if p.MediaType != c.media {
+			t.Errorf("%s is %s, want %s", c.name, p.MediaType, c.media)
+		}
+	}
+}
+
 func TestDOCX(t *testing.T) {
 	p := parsed(t, "a.docx", string(docx(map[string]string{
 		"word/document.xml": document1(`
