@@ -24,7 +24,7 @@ func (m *mcpCommand) Run(ctx context.Context) error {
 	if _, err := c.WhoAmI(ctx); err != nil {
 		return err
 	}
-	err = mcpserver.New(c, version).Run(ctx, &mcp.StdioTransport{})
+	err = mcpserver.New(c, version).Run(ctx, mcpserver.Answering(&mcp.StdioTransport{}))
 	if err == nil || errors.Is(err, io.EOF) || ctx.Err() != nil {
 		return nil
 	}
