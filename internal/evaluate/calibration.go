@@ -19,11 +19,12 @@ type rated struct {
 }
 
 // rate keeps what an answer's confidence is and whether it is right: the short answer
-// of the greatest confidence, or the text where there is none.
+// of the greatest confidence, or the text where there is none. Where no answer is known nothing tells whether it is right.
 func (a *answerObservation) rate(q *judged, given *schema.Answer) {
+	known := len(q.answers) > 0 || len(q.golds) > 0 || q.Unanswerable
 	for _, c := range given.Citations {
 		a.confidence = max(a.confidence, c.Answer.Confidence)
-		a.rated = a.rated || c.Answer.Confidence > 0
+		a.rated = a.rated || known && c.Answer.Confidence > 0
 	}
 	for _, s := range given.Trace {
 		if s.Features != nil {

@@ -38,6 +38,8 @@ func TestAnAnswerIsRightByItsShortForm(t *testing.T) {
 	q := Topic{ID: "1", Text: "When did it begin?", Relevant: map[string]int{"gold": 1}, Answers: []string{"in October 1973"}}
 	gone := q
 	gone.Unanswerable = true
+	open := q
+	open.Answers = nil
 	for _, c := range []struct {
 		name  string
 		q     Topic
@@ -52,6 +54,7 @@ func TestAnAnswerIsRightByItsShortForm(t *testing.T) {
 		{"no short form", q, said("It began in October 1973.", true, shortly(0.4, "")), true, true},
 		{"no confidence", q, said("It began in October 1973.", true, shortly(0, "")), false, true},
 		{"none was to be there", gone, said("It began in June 1985.", true, shortly(0.4, "June 1985")), true, false},
+		{"no answer is known", open, said("It began in October 1973.", true, shortly(0.4, "October 1973")), false, false},
 		{"refused", q, said("The documents do not say.", false), false, false},
 	} {
 		j := &judge([]Topic{c.q})[0]
