@@ -185,6 +185,17 @@ func testLabels(t *testing.T, s *server) {
 	if got := names(search(t, s.withKey(plain.APIKey), "labels", question)); !slices.Contains(got, "bonus.txt") {
 		t.Errorf("a document whose labels were taken away is not found: %v", got)
 	}
+	// The command closes it again.
+	s.sluice(t, "documents", "change", "bonus.txt", "-c", "labels").fails(t, "--label", "--metadata")
+	s.sluice(t, "documents", "change", "bonus.txt", "-c", "labels", "--label", "board", "--metadata", "year=2026").ok(t).has(t, "bonus.txt")
+	s.sluice(t, "documents", "show", "bonus.txt", "-c", "labels").ok(t).has(t, "labels [board]", "year=2026")
+	s.sluice(t, "access", "explain", "--document", "bonus.txt", "-c", "labels", "--key", plain.ID.String()).ok(t).has(t, "no:", "board")
+	if got := names(search(t, s.withKey(plain.APIKey), "labels", question)); slices.Contains(got, "bonus.txt") {
+		t.Errorf("a document that was given a label is found: %v", got)
+	}
+	s.sluice(t, "documents", "change", "bonus.txt", "-c", "labels", "--open").ok(t)
+	s.sluice(t, "documents", "show", "bonus.txt", "-c", "labels").ok(t).has(t, "year=2026")
+	s.sluice(t, "access", "explain", "--document", "bonus.txt", "-c", "labels", "--key", plain.ID.String()).ok(t).has(t, "yes:")
 	// A revoked key opens nothing.
 	s.sluice(t, "keys", "revoke", plain.ID.String()).ok(t)
 	s.withKey(plain.APIKey).sluice(t, "search", question, "-c", "labels").fails(t, "revoked")

@@ -144,6 +144,11 @@ func testUsage(t *testing.T, s *server) {
 		{[]string{"documents", "retry", "-c", "examples"}, []string{"--failed"}},
 		{[]string{"keys", "create", "k", "--scope", "everything"}, []string{"scope"}},
 		{[]string{"keys", "revoke", "nonsense"}, []string{"key", "UUID"}},
+		{[]string{"documents", "change", "-c", "examples", "--open"}, []string{"document"}},
+		{[]string{"access", "explain", "--document", "a.txt", "-c", "examples"}, []string{"--person", "--key"}},
+		{[]string{"access", "explain", "--document", "a.txt", "--group", "board"}, []string{"--collection"}},
+		{[]string{"sources", "add", "s", "folder", "-c", "nowhere"}, []string{"nowhere", "not found", "collections create"}},
+		{[]string{"ask", "Why?", "-c", "examples", "--async", "--explain"}, []string{"--wait"}},
 		{[]string{"collections", "list", "--api-key", "nonsense"}, []string{"API key"}},
 	} {
 		s.sluice(t, c.args...).fails(t, c.words...)

@@ -37,6 +37,17 @@ func testMCP(t *testing.T, s *server) {
 		command.Env = s.env("SLUICE_URL="+s.url, "SLUICE_API_KEY="+s.key)
 		useMCP(t, &mcp.CommandTransport{Command: command})
 	})
+	t.Run("Pipe", func(t *testing.T) { // whose end closes behind the requests
+		command := exec.CommandContext(t.Context(), s.path("sluice"), "mcp")
+		command.Env = s.env("SLUICE_URL="+s.url, "SLUICE_API_KEY="+s.key)
+		command.Stdin = strings.NewReader(`{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", ` +
+			`"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}` + "\n" + `{"jsonrpc": "2.0", "method": "notifications/initialized"}` + "\n" +
+			`{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_collections", "arguments": {}}}` + "\n")
+		out, err := command.Output()
+		if err != nil || !strings.Contains(string(out), `"id":1`) || !strings.Contains(string(out), `"id":2`) {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
 	for _, key := range []string{"", "wrong"} {
 		client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 		if _, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: s.url + "/mcp", HTTPClient: &http.Client{Transport: bearer{key}}, MaxRetries: -1}, nil); err == nil {

@@ -59,9 +59,13 @@ func (q queryFlags) query(ctx context.Context, c *apiclient.Client) (api.Query, 
 	return out, nil
 }
 
+type explainFlag struct {
+	Explain bool `help:"Show what each stage of the plan did, kept and dropped."`
+}
+
 type searchCommand struct {
 	question
-	Explain bool `help:"Show what each stage of the plan did, kept and dropped."`
+	explainFlag
 }
 
 func (s *searchCommand) Run(ctx context.Context) error {
@@ -97,6 +101,7 @@ func (s *searchCommand) Run(ctx context.Context) error {
 
 type askCommand struct {
 	question
+	explainFlag
 	Choice []string `sep:"none" help:"One of the answers to choose from; give two or more." placeholder:"ANSWER"`
 	Risk   *float64 `help:"How likely the answer may be wrong for it to be given, from 0 to 1; what the model pack was calibrated to when left out." placeholder:"RISK"`
 	Async  bool     `help:"Ask as a job and print its id; 'sluice jobs show' has the answer."`
@@ -116,6 +121,9 @@ func (a *askCommand) Run(ctx context.Context) error {
 		return err
 	}
 	q.Choices, q.Risk = a.Choice, a.Risk
+	if a.Explain && a.Async && !a.Wait {
+		return schema.Invalid("explain", "with --async needs --wait; 'sluice jobs show JOB --json' has the trace of one that has ended")
+	}
 	if a.Async {
 		job, err := c.StartJob(ctx, q)
 		if err != nil {
@@ -138,8 +146,17 @@ func (a *askCommand) Run(ctx context.Context) error {
 	printCitations(answer)
 	fmt.Printf("\n  %.0f ms, plan %s\n", float64(time.Since(begin).Microseconds())/1000, answer.Plan)
 	printPlanNote(answer.PlanNote)
-	printNotes(os.Stdout, answer.Trace)
+	a.trace(answer)
 	return nil
+}
+
+// trace prints how an answer was found: all of it, or what everybody should know.
+func (a *askCommand) trace(answer schema.Answer) {
+	if a.Explain {
+		printTrace(os.Stdout, answer.Trace)
+		return
+	}
+	printNotes(os.Stdout, answer.Trace)
 }
 
 // printPlanNote says why it was not the collection's plan that ran.
@@ -180,6 +197,7 @@ func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.J
 		printChoice(*ended.Result, ended.Choices)
 		printCitations(*ended.Result)
 		fmt.Printf("\n  job %s, plan %s\n", ended.ID, ended.Result.Plan)
+		a.trace(*ended.Result)
 		return nil
 	}
 	s.fail()
@@ -188,6 +206,9 @@ func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.J
 	}
 	if ended.State != schema.JobAnswered {
 		return errSilent
+	}
+	if !a.JSON && ended.Result != nil {
+		a.trace(*ended.Result)
 	}
 	return nil
 }

@@ -2,20 +2,26 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/sluice-rag/sluice/internal/apiclient"
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/api"
 )
 
 type documentsCommand struct {
 	List   documentsList   `cmd:"" help:"List documents."`
 	Show   documentsShow   `cmd:"" help:"Show a document, its versions and its near-duplicates."`
+	Change documentsChange `cmd:"" help:"Say anew who may see documents, and what their metadata are."`
 	Retry  documentsRetry  `cmd:"" help:"Queue failed documents again."`
 	Delete documentsDelete `cmd:"" help:"Delete documents."`
 }
@@ -23,7 +29,7 @@ type documentsCommand struct {
 type documentsList struct {
 	remote
 	Collection string       `required:"" short:"c" help:"Name or id of the collection."`
-	State      schema.State `help:"Only those whose newest version is in this state." enum:",received,queued,processing,ready,failed,superseded,cancelled" default:""`
+	State      schema.State `help:"Only those whose newest version is in this state: received, queued, processing, ready, failed, superseded or cancelled." enum:",received,queued,processing,ready,failed,superseded,cancelled" default:""`
 	Prefix     string       `help:"Only those whose external id begins so."`
 }
 
@@ -58,7 +64,7 @@ func (s someDocuments) each(ctx context.Context, do func(c *apiclient.Client, id
 	results := []any{}
 	failed := false
 	for _, name := range s.Documents {
-		id, err := s.find(ctx, c, name)
+		id, err := findDocument(ctx, c, s.Collection, name)
 		var result any
 		if err == nil {
 			result, err = do(c, id, name)
@@ -87,14 +93,15 @@ func (s someDocuments) each(ctx context.Context, do func(c *apiclient.Client, id
 	return nil
 }
 
-func (s someDocuments) find(ctx context.Context, c *apiclient.Client, name string) (uuid.UUID, error) {
-	if id, err := uuid.Parse(name); err == nil && s.Collection == "" {
+// findDocument returns the id of a document that is named by id, or by external id in a collection.
+func findDocument(ctx context.Context, c *apiclient.Client, collection, name string) (uuid.UUID, error) {
+	if id, err := uuid.Parse(name); err == nil && collection == "" {
 		return id, nil
 	}
-	if s.Collection == "" {
+	if collection == "" {
 		return uuid.Nil, schema.Invalid("document", "is not an id; name its --collection to use its external id")
 	}
-	d, err := c.DocumentNamed(ctx, s.Collection, name)
+	d, err := c.DocumentNamed(ctx, collection, name)
 	if err == nil {
 		return d.ID, nil
 	}
@@ -120,6 +127,9 @@ func (s *documentsShow) Run(ctx context.Context) error {
 		if len(d.Labels) > 0 {
 			fmt.Printf("  labels %v\n", d.Labels)
 		}
+		if len(d.Metadata) > 0 {
+			fmt.Printf("  metadata %s\n", printable(metadataText(d.Metadata)))
+		}
 		for _, v := range d.Versions {
 			fmt.Printf("  version %d  %-10s  attempt %d  %s\n", v.Number, v.State, v.Attempt, v.CreatedAt.Local().Format(time.DateTime))
 			if v.Reason != nil {
@@ -129,6 +139,19 @@ func (s *documentsShow) Run(ctx context.Context) error {
 		printNearDuplicates(d.Document)
 		return d, nil
 	})
+}
+
+// metadataText is metadata as --metadata takes them.
+func metadataText(m schema.Metadata) string {
+	var out []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		value, err := json.Marshal(m[key])
+		if text, ok := m[key].(string); ok || err != nil {
+			value = []byte(text)
+		}
+		out = append(out, key+"="+string(value))
+	}
+	return strings.Join(out, " ")
 }
 
 func printNearDuplicates(d schema.Document) {
@@ -142,6 +165,41 @@ func printNearDuplicates(d schema.Document) {
 		}
 		fmt.Printf("  near-duplicate %s  %s  similarity %.2f, %s by %s\n", n.ID, printable(n.ExternalID), n.Similarity, age, n.By)
 	}
+}
+
+type documentsChange struct {
+	someDocuments
+	Label    []string `short:"l" xor:"labels" sep:"none" help:"Who may see them, in place of the labels before: keys with this group; may be repeated."`
+	Open     bool     `xor:"labels" help:"Take their labels away: everyone in the tenant may see them."`
+	Metadata []string `short:"m" sep:"none" placeholder:"KEY=VALUE" help:"Metadata in place of those before; may be repeated."`
+}
+
+func (d *documentsChange) Run(ctx context.Context) error {
+	if len(d.Documents) == 0 {
+		return schema.Invalid("document", "name at least one")
+	}
+	var change api.DocumentChange
+	if d.Open || len(d.Label) > 0 {
+		labels := append([]string{}, d.Label...)
+		change.Labels = &labels
+	}
+	if len(d.Metadata) > 0 {
+		metadata, err := parseMetadata(d.Metadata)
+		if err != nil {
+			return err
+		}
+		change.Metadata = &metadata
+	}
+	if change == (api.DocumentChange{}) {
+		return schema.Invalid("label", "say what changes: --label, --open or --metadata")
+	}
+	return d.each(ctx, func(c *apiclient.Client, id uuid.UUID, name string) (any, error) {
+		changed, err := c.ChangeDocument(ctx, id, change)
+		if err == nil && !d.JSON {
+			fmt.Printf("changed  %s\n", printable(name))
+		}
+		return changed, err
+	})
 }
 
 type documentsRetry struct {

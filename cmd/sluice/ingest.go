@@ -23,7 +23,7 @@ import (
 
 type ingestCommand struct {
 	remote
-	Paths        []string `arg:"" name:"path" help:"Folders, files, ZIP archives (each entry is a document), globs, or BEIR folders (with a corpus.jsonl)."`
+	Paths        []string `arg:"" name:"path" help:"Folders, files, ZIP archives (each entry is a document), globs, or BEIR folders (with a corpus.jsonl). A document's external id is its path in the folder or archive, or the name of a file that is given by itself."`
 	Collection   string   `required:"" short:"c" help:"Name or id; made when it does not exist."`
 	Label        []string `short:"l" sep:"none" help:"Who may see them: keys with this group; may be repeated. None: everyone in the tenant."`
 	Metadata     []string `short:"m" sep:"none" placeholder:"KEY=VALUE" help:"Metadata to filter on; may be repeated."`

@@ -49,7 +49,7 @@ type commands struct {
 	Questions   questionsCommand   `cmd:"" help:"Import questions with known answers, so that plans learn what the language model knows."`
 	Evaluations evaluationsCommand `cmd:"" help:"List, show, compare and delete evaluations that were stored (eval --store)."`
 	Ratings     ratingsCommand     `cmd:"" help:"List ratings of answers, give one, and export them as a dataset."`
-	Documents   documentsCommand   `cmd:"" help:"List, show, retry and delete documents."`
+	Documents   documentsCommand   `cmd:"" help:"List, show, change, retry and delete documents."`
 	Overview    overviewCommand    `cmd:"" help:"Show what is in a collection: documents by type, titles, questions that they answer."`
 	Plans       plansCommand       `cmd:"" help:"List retrieval plans, and check and keep your own."`
 	Models      modelsCommand      `cmd:"" help:"List model packs; add, check and choose one."`
@@ -129,7 +129,7 @@ func run(args []string) error {
 	parser, err := kong.New(&commands{}, source,
 		kong.Name("sluice"),
 		kong.Description("Ingest documents, search them, and get answers with citations."),
-		kong.UsageOnError(),
+		kong.ShortUsageOnError(),
 		kong.Exit(func(code int) { os.Exit(min(code, 1)) }), // whatever is wrong is 1
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,22 +13,25 @@ import (
 
 // accessSubject are the flags that name somebody, one of them.
 type accessSubject struct {
-	Person string `xor:"who" required:"" placeholder:"ISSUER|SUB" help:"A person of the identity provider: its issuer, |, and their sub."`
-	Key    string `xor:"who" required:"" placeholder:"ID" help:"An API key, or a person's row among them, by its id."`
-	Group  string `xor:"who" required:"" placeholder:"NAME" help:"A group of keys and people."`
-	Asker  string `xor:"who" required:"" placeholder:"NAME" help:"Whom X-Sluice-Person names."`
+	Person string `xor:"who" placeholder:"ISSUER|SUB" help:"A person of the identity provider: its issuer, |, and their sub."`
+	Key    string `xor:"who" placeholder:"ID" help:"An API key, or a person's row among them, by its id."`
+	Group  string `xor:"who" placeholder:"NAME" help:"A group of keys and people."`
+	Asker  string `xor:"who" placeholder:"NAME" help:"Whom X-Sluice-Person names."`
 }
 
-func (a accessSubject) subject() schema.AccessSubject {
+func (a accessSubject) subject() (schema.AccessSubject, error) {
 	switch {
 	case a.Person != "":
-		return schema.AccessSubject{Kind: schema.AccessPerson, Value: a.Person}
+		return schema.AccessSubject{Kind: schema.AccessPerson, Value: a.Person}, nil
 	case a.Key != "":
-		return schema.AccessSubject{Kind: schema.AccessKey, Value: a.Key}
+		id, err := schema.ParseID("key", a.Key)
+		return schema.AccessSubject{Kind: schema.AccessKey, Value: id.String()}, err
 	case a.Group != "":
-		return schema.AccessSubject{Kind: schema.AccessGroup, Value: a.Group}
+		return schema.AccessSubject{Kind: schema.AccessGroup, Value: a.Group}, nil
+	case a.Asker != "":
+		return schema.AccessSubject{Kind: schema.AccessAsker, Value: a.Asker}, nil
 	}
-	return schema.AccessSubject{Kind: schema.AccessAsker, Value: a.Asker}
+	return schema.AccessSubject{}, errors.New("say who: --person, --key, --group or --asker")
 }
 
 type sourcesPrincipals struct {
@@ -67,7 +71,11 @@ func (m *sourcesMap) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made, err := c.MapPrincipal(ctx, m.Source, m.Principal, m.subject())
+	who, err := m.subject()
+	if err != nil {
+		return err
+	}
+	made, err := c.MapPrincipal(ctx, m.Source, m.Principal, who)
 	if err != nil {
 		return err
 	}
@@ -85,7 +93,10 @@ func (m *sourcesUnmap) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	who := m.subject()
+	who, err := m.subject()
+	if err != nil {
+		return err
+	}
 	if err := c.UnmapPrincipal(ctx, m.Source, m.Principal, who); err != nil {
 		return err
 	}
@@ -101,7 +112,8 @@ type accessCommand struct {
 
 type accessExplain struct {
 	remote
-	Document string `required:"" placeholder:"ID" help:"The document, by its id."`
+	Document   string `required:"" placeholder:"ID" help:"The document, by its id, or by its external id with --collection."`
+	Collection string `short:"c" help:"Name or id of the collection, for an external id."`
 	accessSubject
 }
 
@@ -110,7 +122,15 @@ func (e *accessExplain) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	found, err := c.ExplainAccess(ctx, e.Document, e.subject())
+	who, err := e.subject()
+	if err != nil {
+		return err
+	}
+	document, err := findDocument(ctx, c, e.Collection, e.Document)
+	if err != nil {
+		return err
+	}
+	found, err := c.ExplainAccess(ctx, document.String(), who)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"time"
@@ -128,7 +129,7 @@ type sourcesAdd struct {
 	sourceSettings
 	Name       string        `arg:"" help:"What the source is called."`
 	Driver     string        `arg:"" help:"The kind of place."`
-	Collection string        `required:"" help:"The collection that its documents come to."`
+	Collection string        `required:"" short:"c" help:"The collection that its documents come to."`
 	Include    []string      `help:"Pattern of paths that are followed, as *.pdf or handbook/**; may be repeated." sep:"none"`
 	Exclude    []string      `help:"Pattern of paths that are not; may be repeated." sep:"none"`
 	Label      []string      `help:"Label that its documents get; may be repeated." sep:"none"`
@@ -151,6 +152,9 @@ func (a *sourcesAdd) Run(ctx context.Context) error {
 	every, err := minutes(a.Every)
 	if err != nil {
 		return err
+	}
+	if _, err := c.Collection(ctx, a.Collection); apiclient.IsStatus(err, http.StatusNotFound) {
+		return fmt.Errorf("%w; 'sluice collections create %s' makes it", err, a.Collection)
 	}
 	made, err := c.CreateSource(ctx, api.NewSource{Name: a.Name, Collection: a.Collection, Driver: a.Driver, Settings: values, Paused: a.Paused,
 		SourceRules: api.SourceRules{Include: a.Include, Exclude: a.Exclude, Labels: a.Label, MaxBytes: a.MaxBytes, MaxItems: a.MaxItems,

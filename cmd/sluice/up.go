@@ -97,17 +97,21 @@ func (u *system) announce() {
 		}
 		return
 	}
+	elsewhere := "" // what other commands have to be told to find this server
+	if usual, err := dataDirectory(""); err != nil || usual != u.settings.Data {
+		elsewhere = " --data " + u.settings.Data
+	}
 	fmt.Printf(`Sluice is ready.
 
   URL      %s
   API key  %s
   Data     %s
 
-  sluice ingest PATH --collection docs --wait
-  sluice ask "What ...?" --collection docs
+  sluice ingest PATH --collection docs --wait%[4]s
+  sluice ask "What ...?" --collection docs%[4]s
 
 Press Ctrl-C to stop; the data stays.
-`, u.credentials.URL, u.credentials.APIKey, u.credentials.Data)
+`, u.credentials.URL, u.credentials.APIKey, u.credentials.Data, elsewhere)
 }
 
 // key returns the key that this data directory is reached with: the one left

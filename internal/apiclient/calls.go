@@ -238,6 +238,12 @@ func (c *Client) DocumentPage(ctx context.Context, collection string, state sche
 	return get[api.Page[schema.Document]](ctx, c, collectionPath(collection)+"/documents", query)
 }
 
+// ChangeDocument gives a document other labels or metadata; what is nil stays.
+func (c *Client) ChangeDocument(ctx context.Context, id uuid.UUID, change api.DocumentChange) (schema.Document, error) {
+	var out schema.Document
+	return out, c.json(ctx, http.MethodPatch, documentPath(id), nil, change, &out)
+}
+
 // RetryDocument queues a failed document again.
 func (c *Client) RetryDocument(ctx context.Context, id uuid.UUID) (schema.Document, error) {
 	return post[schema.Document](ctx, c, documentPath(id)+"/retry", struct{}{})

@@ -127,7 +127,7 @@ type Query struct {
 	Filter     schema.Filter `json:"filter,omitempty" maxItems:"50"`
 	K          int           `json:"k,omitempty" minimum:"0" maximum:"100" doc:"How many candidates to return; the plan's own number when 0. An answer is made from these at most."`
 	Documents  int           `json:"documents,omitempty" minimum:"0" maximum:"1000" doc:"Return the ranking of so many documents, too, without text."`
-	Explain    bool          `json:"explain,omitempty" doc:"Show in the trace what each stage kept and dropped."`
+	Explain    bool          `json:"explain,omitempty" doc:"Show in the trace what each stage kept and dropped. The trace of a question always does."`
 	Groups     []string      `json:"groups,omitempty" maxItems:"100" doc:"Ask with these groups; needs the impersonate scope. The header X-Sluice-Groups does the same on every route."`
 	Choices    []string      `json:"choices,omitempty" minItems:"2" maxItems:"26" doc:"What to choose the answer from, in order; each has 1 to 500 bytes. A search takes no notice of them."`
 	Risk       *float64      `json:"risk,omitempty" minimum:"0" maximum:"1" doc:"How likely an answer may be wrong for it to be given; what the model pack was calibrated to when absent. A search takes no notice of it."`

@@ -154,7 +154,7 @@ func whomOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who schema.AccessS
 		out.out = "They see nothing: the key has expired."
 	}
 	if p.Has(schema.ScopeIngest) {
-		out.note = "Searches and answers follow this; the scope ingest, which they have, lists and reads every document."
+		out.note = "Searches, answers and its text follow this; with the scope ingest, which they have, it is listed all the same."
 	}
 	out.groups = p.OwnGroups()
 	out.subjects, err = subjectsOf(ctx, tx, p)
