@@ -41,7 +41,8 @@ func testMCP(t *testing.T, s *server) {
 		command := exec.CommandContext(t.Context(), s.path("sluice"), "mcp")
 		command.Env = s.env("SLUICE_URL="+s.url, "SLUICE_API_KEY="+s.key)
 		command.Stdin = strings.NewReader(`{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", ` +
-			`"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}` + "\n" + `{"jsonrpc": "2.0", "method": "notifications/initialized"}` + "\n" +
+			`"capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}` + "\n" +
+			`{"jsonrpc": "2.0", "method": "notifications/initialized"}` + "\n" +
 			`{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "list_collections", "arguments": {}}}` + "\n")
 		out, err := command.Output()
 		if err != nil || !strings.Contains(string(out), `"id":1`) || !strings.Contains(string(out), `"id":2`) {

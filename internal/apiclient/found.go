@@ -59,8 +59,8 @@ func Find(ca, address, key, data string) (*Client, error) {
 		c, err := ReadCredentials(data)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return nil, fmt.Errorf("%w: no server has run with its data in %s: start one with `sluice up`, name the --data of another, or set SLUICE_URL and SLUICE_API_KEY",
-				schema.ErrUnavailable, data)
+			return nil, fmt.Errorf("%w: no server has run with its data in %s: start one with `sluice up`, name the --data of another, "+
+				"or set SLUICE_URL and SLUICE_API_KEY", schema.ErrUnavailable, data)
 		case err != nil:
 			return nil, err
 		}

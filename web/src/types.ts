@@ -1982,7 +1982,7 @@ export interface components {
              * @description Return the ranking of so many documents, too, without text.
              */
             documents?: number;
-            /** @description Show in the trace what each stage kept and dropped. */
+            /** @description Show in the trace what each stage kept and dropped. The trace of a question always does. */
             explain?: boolean;
             filter?: components["schemas"]["Condition"][] | null;
             /** @description Ask with these groups; needs the impersonate scope. The header X-Sluice-Groups does the same on every route. */

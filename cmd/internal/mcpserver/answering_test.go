@@ -33,14 +33,17 @@ type output struct{ bytes.Buffer }
 
 func (*output) Close() error { return nil }
 
+// hello begins a session.
+const hello = `{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
+	`"clientInfo":{"name":"test","version":"1"}}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
+
 // A client that writes its requests and closes its end, as a shell's pipe does, gets every reply, though the requests
 // are answered after the end was read.
 func TestRequestsBeforeTheEndOfTheInputAreAnswered(t *testing.T) {
 	const calls = 3
 	in := &input{ended: make(chan struct{})}
 	var sent strings.Builder
-	sent.WriteString(`{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
-		`"clientInfo":{"name":"test","version":"1"}}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n")
+	sent.WriteString(hello)
 	for i := range calls {
 		fmt.Fprintf(&sent, `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"slow","arguments":{}}}`+"\n", i)
 	}
@@ -67,20 +70,19 @@ func TestRequestsBeforeTheEndOfTheInputAreAnswered(t *testing.T) {
 // Nobody waits for the reply of a request that its client took back.
 func TestTheEndOfTheInputWaitsForNoCancelledRequest(t *testing.T) {
 	in := &input{ended: make(chan struct{}), Reader: strings.NewReader(
-		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"1"}}}` + "\n" +
-			`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" +
-			`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"endless","arguments":{}}}` + "\n" +
+		hello + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"endless","arguments":{}}}` + "\n" +
 			`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}` + "\n")}
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "endless"}, func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
+	endless := func(ctx context.Context, _ *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, any, error) {
 		<-ctx.Done()
 		return nil, nil, ctx.Err()
-	})
+	}
+	mcp.AddTool(s, &mcp.Tool{Name: "endless"}, endless)
 	var out output
 	if err := s.Run(t.Context(), Answering(&mcp.IOTransport{Reader: in, Writer: &out})); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), `"id":1`) {
+	if !strings.Contains(out.String(), `"id":"first"`) {
 		t.Errorf("the first request has no reply:\n%s", out.String())
 	}
 }
