@@ -101,7 +101,8 @@ func (b *backupCreate) print(dir string, m backup.Manifest) error {
 	fmt.Printf("%s: %d tenants, %d documents, %d files of %s, in %s\n", dir, len(m.Tenants), m.Documents(), len(m.Files), bytesText(m.Size()),
 		m.FinishedAt.Sub(m.StartedAt).Round(time.Millisecond))
 	fmt.Println("It has the documents, the hashes of API keys and the secrets of webhooks: keep it as the database itself is kept.")
-	fmt.Println("It has no files of the data directory: keep receipt.key and sources.key, or what SLUICE_RECEIPT_KEY and SLUICE_SOURCES_KEY_FILE name, too.")
+	fmt.Println("It has no files of the data directory: keep receipt.key and sources.key, " +
+		"or what SLUICE_RECEIPT_KEY and SLUICE_SOURCES_KEY_FILE name, too.")
 	return nil
 }
 

@@ -322,7 +322,8 @@ func (r *ingestion) report() error {
 		}
 		fmt.Printf(" in %.1f s\n", s.Seconds)
 		if !r.Wait && s.Uploaded > 0 {
-			fmt.Println("They are being processed: 'sluice collections list' says how many are ready, 'sluice documents list' why some failed.")
+			fmt.Println("They are being processed: 'sluice collections list' says how many are ready, " +
+				"'sluice documents list' why some failed.")
 		}
 		for _, f := range s.Failures {
 			fmt.Fprintf(os.Stderr, "failed  %s  %s: %s\n", printable(f.Document), f.Code, printable(f.Message))
