@@ -15,16 +15,16 @@ import (
 
 func (f *fixture) lead(t *testing.T, loop, holder string) bool {
 	t.Helper()
-	leads, err := f.Lead(t.Context(), loop, holder, time.Hour)
+	leads, err := f.Elect(t.Context(), loop, holder, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return leads
 }
 
-const expireLeads = `UPDATE loops SET until = now() - interval '1 s'`
+const expireLeasesSQL = `UPDATE loops SET until = now() - interval '1 s'`
 
-func TestOfManyProcessesOneLeadsALoop(t *testing.T) {
+func TestOneOfManyProcessesIsElected(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var leaders atomic.Int64
 	var asking sync.WaitGroup
@@ -47,11 +47,11 @@ func TestOfManyProcessesOneLeadsALoop(t *testing.T) {
 		{holder: "a", leads: true},
 		{holder: "b"},
 		{holder: "a", leads: true},
-		{holder: "b", leads: true, before: func() { execute(t, f.owner, expireLeads) }},
+		{holder: "b", leads: true, before: func() { execute(t, f.owner, expireLeasesSQL) }},
 		{holder: "a"},
-		{holder: "a", before: func() { _ = f.Yield(t.Context(), "loop", "a") }}, // it has nothing to yield
+		{holder: "a", before: func() { _ = f.Resign(t.Context(), "loop", "a") }}, // it does not lead
 		{holder: "a", leads: true, before: func() {
-			if err := f.Yield(t.Context(), "loop", "b"); err != nil {
+			if err := f.Resign(t.Context(), "loop", "b"); err != nil {
 				t.Error(err)
 			}
 		}},
@@ -65,33 +65,33 @@ func TestOfManyProcessesOneLeadsALoop(t *testing.T) {
 	}
 }
 
-// patient makes leads that last until the test ends them, however slow the machine is.
-type patient struct {
+// longLease grants leases that last until the test ends them, however slow the machine is.
+type longLease struct {
 	lifecycle.Elector
-	killed bool // its process says nothing when it ends
+	killed bool // its process does not resign
 }
 
-func (p patient) Lead(ctx context.Context, loop, holder string, _ time.Duration) (bool, error) {
-	return p.Elector.Lead(ctx, loop, holder, time.Hour)
+func (l longLease) Elect(ctx context.Context, loop, holder string, _ time.Duration) (bool, error) {
+	return l.Elector.Elect(ctx, loop, holder, time.Hour)
 }
 
-func (p patient) Yield(ctx context.Context, loop, holder string) error {
-	if p.killed {
+func (l longLease) Resign(ctx context.Context, loop, holder string) error {
+	if l.killed {
 		return nil
 	}
-	return p.Elector.Yield(ctx, loop, holder)
+	return l.Elector.Resign(ctx, loop, holder)
 }
 
-// part is a process's part in a loop, which counts what it does.
-type part struct {
+// process is a process that has a loop. It counts its rounds, and the elections that it did not win.
+type process struct {
 	rounds, rests atomic.Int64
 	*lifecycle.Loop
 }
 
-func led(t *testing.T, elector lifecycle.Elector, round func(fetch context.Context) error) *part {
+func startLoop(t *testing.T, elector lifecycle.Elector, round func(fetch context.Context) error) *process {
 	t.Helper()
-	c := &part{}
-	c.Loop = lifecycle.NewLed(lifecycle.Led{Name: "led", Elector: elector, Every: 10 * time.Millisecond,
+	c := &process{}
+	c.Loop = lifecycle.NewLed(lifecycle.Led{Name: "loop", Elector: elector, Every: 10 * time.Millisecond,
 		Round: func(fetch, _ context.Context) error {
 			c.rounds.Add(1)
 			if round != nil {
@@ -122,12 +122,12 @@ func reaches(t *testing.T, what string, n *atomic.Int64, least int64) {
 	})
 }
 
-func TestALedLoopRunsInOneProcess(t *testing.T) {
+func TestOnlyTheLeaderRunsRounds(t *testing.T) {
 	f := setUp(t, store.Options{})
-	first := led(t, patient{Elector: f.All, killed: true}, nil)
+	first := startLoop(t, longLease{Elector: f.All, killed: true}, nil)
 	reaches(t, "the first process leads", &first.rounds, 1)
-	second := led(t, patient{Elector: f.All}, func(context.Context) error { return errors.New("a round that fails is followed by the next") })
-	reaches(t, "both look", &second.rests, 5)
+	second := startLoop(t, longLease{Elector: f.All}, func(context.Context) error { return errors.New("a round that fails is followed by the next") })
+	reaches(t, "both hold elections", &second.rests, 5)
 	reaches(t, "the first goes on", &first.rounds, first.rounds.Load()+5)
 	if n := second.rounds.Load(); n != 0 {
 		t.Fatalf("the second ran %d rounds beside the first", n)
@@ -135,26 +135,26 @@ func TestALedLoopRunsInOneProcess(t *testing.T) {
 	if err := first.Stop(t.Context()); err != nil { // killed, see above
 		t.Fatal(err)
 	}
-	reaches(t, "the second looks on", &second.rests, second.rests.Load()+5)
+	reaches(t, "the second goes on", &second.rests, second.rests.Load()+5)
 	if n := second.rounds.Load(); n != 0 {
 		t.Fatalf("the second ran %d rounds while the first might live", n)
 	}
-	execute(t, f.owner, expireLeads)
+	execute(t, f.owner, expireLeasesSQL)
 	reaches(t, "the second leads", &second.rounds, 3)
 
-	// One that stops in peace hands over at once.
-	third := led(t, patient{Elector: f.All}, nil)
+	// One that stops resigns, so that another is elected at once.
+	third := startLoop(t, longLease{Elector: f.All}, nil)
 	if err := second.Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	reaches(t, "the third leads", &third.rounds, 1)
 }
 
-func TestARoundEndsWithItsLead(t *testing.T) {
+func TestARoundEndsWhenLeadershipIsLost(t *testing.T) {
 	f := setUp(t, store.Options{})
 	cause := make(chan error)
 	var once sync.Once
-	led(t, patient{Elector: f.All}, func(fetch context.Context) error {
+	startLoop(t, longLease{Elector: f.All}, func(fetch context.Context) error {
 		once.Do(func() {
 			execute(t, f.owner, `UPDATE loops SET holder = 'another'`)
 			<-fetch.Done()
@@ -162,7 +162,7 @@ func TestARoundEndsWithItsLead(t *testing.T) {
 		})
 		return nil
 	})
-	if err := waittest.Receive(t, cause, "the end of a round that lost its lead"); errors.Is(err, context.Canceled) {
+	if err := waittest.Receive(t, cause, "the end of a round that lost leadership"); errors.Is(err, context.Canceled) {
 		t.Errorf("it ended with %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func TestThroughPgBouncer(t *testing.T) {
 		"curators": TestConcurrentCurators,
 		"purgers":  TestPurgersShareWhatThereIs, "index of vectors": TestLargeCollectionsGetAnIndex,
 		// Outbox, leads and leases.
-		"relays": TestRelaysShareTheOutbox, "lead": TestOfManyProcessesOneLeadsALoop, "led loop": TestALedLoopRunsInOneProcess,
+		"relays": TestRelaysShareTheOutbox, "election": TestOneOfManyProcessesIsElected, "leader loop": TestOnlyTheLeaderRunsRounds,
 		"ledger": TestTheLedgerSettlesOnce, "first reply": TestTheFirstReplyCounts, "pace": TestCallsArePacedManyAtOnce, "lease": TestALeaseIsRenewedWhileItsCallRuns,
 		"many calls": TestManyCallsHoldNoConnection,
 	} {
