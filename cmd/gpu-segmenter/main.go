@@ -151,7 +151,7 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		if err := server.Start(ctx); err != nil {
 			return lifecycle.Run{}, err
 		}
-		untell, err := bus.Tell(nc, server.State)
+		untell, err := bus.ServeStatus(nc, server.State)
 		if err != nil {
 			return lifecycle.Run{}, errors.Join(err, server.Stop(ctx))
 		}
@@ -164,7 +164,7 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		"nats": func(ctx context.Context) error { return nc.FlushWithContext(ctx) },
 	}, observed.Handler())
 	lost := lifecycle.NewFunc("watch over NATS", func(ctx context.Context) (lifecycle.Run, error) {
-		watch := bus.Watch(nc, bus.Lost)
+		watch := bus.WatchConnection(nc, bus.DisconnectLimit)
 		if err := watch.Start(ctx); err != nil {
 			return lifecycle.Run{}, err
 		}

@@ -1,7 +1,7 @@
 package bus
 
-// How a request gets into the queue, and how it leaves it without a slot: its caller gives up, its deadline is
-// over, or it has waited as long as it may.
+// How a request gets into the queue, and how it leaves it without a slot: it is cancelled, its deadline passes, or it
+// has waited for too long.
 
 import (
 	"context"
@@ -19,104 +19,105 @@ import (
 )
 
 var (
-	// errLate is the cause of the end of a request's context when its deadline is over.
-	errLate = fmt.Errorf("the request's time is over: %w", context.DeadlineExceeded)
-	// errWaited is why a request that waited as long as it may is not run.
-	errWaited = errors.New("it waited for its turn as long as it may")
+	// errDeadline is the cause of the end of a request's context when its deadline passes.
+	errDeadline = fmt.Errorf("the request's deadline has passed: %w", context.DeadlineExceeded)
+	// errQueueTimeout is why a request that has waited for ServeOptions.Wait is not run.
+	errQueueTimeout = errors.New("the request waited too long for a slot")
 )
 
-// arrival is a message that waits since it came.
-type arrival struct {
-	msg    *nats.Msg
-	tenant uuid.UUID
-	came   time.Time
-	// ctx ends when the request is given up or its deadline is over; release is called when it has ended.
+// queuedRequest is a request that waits for a slot, or has one.
+type queuedRequest struct {
+	msg      *nats.Msg
+	tenant   uuid.UUID
+	received time.Time
+	// ctx ends when the request is cancelled or its deadline passes; release frees its resources.
 	ctx     context.Context
 	release func()
-	// begin is called when it has a slot: from then on only ctx ends it.
-	begin func()
+	// dequeue is called when the request leaves the queue: from then on only ctx ends it.
+	dequeue func()
 }
 
-// accept runs on the subscription's own goroutine, one message at a time.
-func (r *serving) accept(msg *nats.Msg) {
+// accept queues a request. NATS calls it for one message at a time.
+func (r *serviceRun) accept(msg *nats.Msg) {
 	if err := r.checker.Check(statement(msg), msg.Header.Get(wire.HeaderSignature)); err != nil {
-		slog.Warn("a request is refused", "subject", r.options.Subject, "error", err)
+		slog.Warn("refused a request whose signature is not valid", "subject", r.options.Subject, "error", err)
 		r.reply(msg, r.failure(schema.ToRemote(err)))
 		return
 	}
-	// Before put: the request may have left the queue when put returns.
+	// Before Put: the request may have left the queue when Put returns.
 	r.meters.waiting.Add(context.Background(), 1, r.meters.of)
-	a := r.arrive(msg)
-	taken, closed := r.queue.Put(a.tenant, a)
-	if taken {
+	q := r.newQueuedRequest(msg)
+	queued, closed := r.queue.Put(q.tenant, q)
+	if queued {
 		return
 	}
-	a.begin()
-	a.release()
+	q.dequeue()
+	q.release()
 	r.meters.waiting.Add(context.Background(), -1, r.meters.of)
 	if closed { // a last message may arrive while the queue closes
 		r.reply(msg, r.failure(&schema.RemoteError{Code: schema.CodeUnavailable, Message: r.options.Subject + " is stopping"}))
 		return
 	}
-	r.refuse(a, true, "as many requests of this tenant run and wait as may")
+	r.refuse(q, true, "too many requests of this tenant run and wait")
 }
 
-// arrive gives a message its context and its time in the queue.
-func (r *serving) arrive(msg *nats.Msg) *arrival {
-	a := &arrival{msg: msg, tenant: tenantOf(msg), came: time.Now()}
-	ctx, give := r.held.hold(r.work, msg.Header.Get(wire.HeaderRequest))
-	end := func() {}
-	if deadline := r.deadline(a); !deadline.IsZero() {
-		ctx, end = context.WithDeadlineCause(ctx, deadline, errLate)
+// newQueuedRequest makes the context of a request and limits its time in the queue.
+func (r *serviceRun) newQueuedRequest(msg *nats.Msg) *queuedRequest {
+	q := &queuedRequest{msg: msg, tenant: tenantOf(msg), received: time.Now()}
+	ctx, closeRequest := r.open.add(r.work, msg.Header.Get(wire.HeaderRequest))
+	cancelDeadline := func() {}
+	if deadline := r.deadline(q); !deadline.IsZero() {
+		ctx, cancelDeadline = context.WithDeadlineCause(ctx, deadline, errDeadline)
 	}
-	silence := r.alive.hold(msg)
-	a.ctx, a.release = ctx, func() { silence(); end(); give() }
-	queued, stop := ctx, context.CancelFunc(func() {})
+	stopHeartbeat := r.heartbeats.start(msg)
+	q.ctx, q.release = ctx, func() { stopHeartbeat(); cancelDeadline(); closeRequest() }
+
+	waiting, cancelWaiting := ctx, context.CancelFunc(func() {})
 	if r.options.Wait > 0 {
-		queued, stop = context.WithDeadlineCause(ctx, a.came.Add(r.options.Wait), errWaited)
+		waiting, cancelWaiting = context.WithDeadlineCause(ctx, q.received.Add(r.options.Wait), errQueueTimeout)
 	}
-	leave := context.AfterFunc(queued, func() { r.withdraw(a, context.Cause(queued)) })
-	a.begin = func() { leave(); stop() }
-	return a
+	stopWithdrawal := context.AfterFunc(waiting, func() { r.withdraw(q, context.Cause(waiting)) })
+	q.dequeue = func() { stopWithdrawal(); cancelWaiting() }
+	return q
 }
 
-// deadline is when a request's time is over; zero: never.
-func (r *serving) deadline(a *arrival) time.Time {
-	var named struct {
+// deadline returns when a request must be answered; zero: there is no limit.
+func (r *serviceRun) deadline(q *queuedRequest) time.Time {
+	var body struct {
 		Deadline time.Time `json:"deadline"`
 	}
-	if json.Unmarshal(a.msg.Data, &named) != nil {
-		named.Deadline = time.Time{} // who decodes all of it says what is wrong
+	if json.Unmarshal(q.msg.Data, &body) != nil {
+		body.Deadline = time.Time{} // the handler's decoder reports the error
 	}
 	if r.options.Timeout <= 0 {
-		return named.Deadline
+		return body.Deadline
 	}
-	if latest := a.came.Add(r.options.Timeout); named.Deadline.IsZero() || named.Deadline.After(latest) {
+	if latest := q.received.Add(r.options.Timeout); body.Deadline.IsZero() || body.Deadline.After(latest) {
 		return latest
 	}
-	return named.Deadline
+	return body.Deadline
 }
 
-// withdraw ends a request that still waits.
-func (r *serving) withdraw(a *arrival, why error) {
-	r.queue.Withdraw(a.tenant, a, func(running int) {
-		a.begin()
-		a.release()
+// withdraw takes a request out of the queue, unless it has a slot already, and answers why.
+func (r *serviceRun) withdraw(q *queuedRequest, reason error) {
+	r.queue.Withdraw(q.tenant, q, func(running int) {
+		q.dequeue()
+		q.release()
 		r.meters.waiting.Add(context.Background(), -1, r.meters.of)
-		r.meters.waited.Record(context.Background(), time.Since(a.came).Seconds(), r.meters.of)
-		if errors.Is(why, errWaited) {
-			r.refuse(a, running > 0, why.Error())
+		r.meters.waited.Record(context.Background(), time.Since(q.received).Seconds(), r.meters.of)
+		if errors.Is(reason, errQueueTimeout) {
+			r.refuse(q, running > 0, reason.Error())
 			return
 		}
-		r.reply(a.msg, r.failure(gaveUp(r.options.Subject, why)))
+		r.reply(q.msg, r.failure(cancelledReply(r.options.Subject, reason)))
 	})
 }
 
-// refuse answers a request that is not run because too many are; own says that these are its tenant's.
-func (r *serving) refuse(a *arrival, own bool, why string) {
+// refuse answers a request with an overload. ofTenant says that the tenant's own requests are the cause.
+func (r *serviceRun) refuse(q *queuedRequest, ofTenant bool, reason string) {
 	r.counts.refused.Add(1)
 	r.meters.refused.Add(context.Background(), 1, r.meters.of)
-	own = own && a.tenant != uuid.Nil // requests that name no tenant share one queue
-	r.reply(a.msg, r.failure(&schema.RemoteError{Code: schema.CodeOverloaded, OfTenant: own,
-		Message: fmt.Sprintf("%s is overloaded: %s", r.options.Subject, why)}))
+	ofTenant = ofTenant && q.tenant != uuid.Nil // requests without a tenant share one queue
+	r.reply(q.msg, r.failure(&schema.RemoteError{Code: schema.CodeOverloaded, OfTenant: ofTenant,
+		Message: fmt.Sprintf("%s is overloaded: %s", r.options.Subject, reason)}))
 }

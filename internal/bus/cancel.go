@@ -1,7 +1,7 @@
 package bus
 
-// This file gives up requests that nobody wants the reply to any more. Only who says so ends a request: one whose
-// caller is killed, or loses its connection, goes on.
+// Cancellation of requests. A request ends only when its caller cancels it: one whose caller dies, or loses its
+// connection, goes on.
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 )
 
 var (
-	// ErrUnwanted is the cause of the end of a handler's context: the caller wants the reply no more.
-	ErrUnwanted = errors.New("nobody waits for it any more")
-	// ErrStopping is the cause of the end of a handler's context: the service stops, and the request had its time.
+	// ErrCallerGone is the cause of the end of a handler's context when the caller has cancelled the request.
+	ErrCallerGone = errors.New("the caller cancelled the request")
+	// ErrStopping is the cause of the end of a handler's context when the service stops and its grace is over.
 	ErrStopping = errors.New("the service is stopping")
 )
 
@@ -32,109 +32,110 @@ func Cancels(ctx context.Context, cause func(error) bool) context.Context {
 	return context.WithValue(ctx, cancelsKey{}, cause)
 }
 
-// unwanted reports whether the end of a context means that its requests are to be cancelled.
-func unwanted(ctx context.Context) bool {
+// callerGone reports whether a context has ended for a cause that cancels its requests.
+func callerGone(ctx context.Context) bool {
 	if ctx.Err() == nil {
 		return false
 	}
 	cause := context.Cause(ctx)
-	if errors.Is(cause, ErrUnwanted) {
+	if errors.Is(cause, ErrCallerGone) {
 		return true
 	}
 	counts, ok := ctx.Value(cancelsKey{}).(func(error) bool)
 	return ok && counts(cause)
 }
 
-// cancel tells a service that a request is not wanted any more, if that is why its context ended.
-func (x sending) cancel(ctx context.Context, msg *nats.Msg) {
+// cancel tells a service that a request is cancelled, if that is why its context ended.
+func (x requester) cancel(ctx context.Context, msg *nats.Msg) {
 	subject := wire.CancelSubject(msg.Subject)
-	if subject == "" || !unwanted(ctx) {
+	if subject == "" || !callerGone(ctx) {
 		return
 	}
 	data, err := wire.Encode(wire.Cancel{Envelope: wire.Header(), Request: msg.Header.Get(wire.HeaderRequest)})
 	if err == nil {
-		// A name of its own, by which a second one like it is refused.
+		// An id of its own, by which a replay is recognised.
 		c := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{wire.HeaderRequest: []string{schema.NewID().String()}}}
 		x.sign(c)
 		err = x.nc.PublishMsg(c)
 	}
 	if err != nil {
-		slog.WarnContext(ctx, "a request was not cancelled at its service", "subject", msg.Subject, "error", err)
+		slog.WarnContext(ctx, "could not cancel a request", "subject", msg.Subject, "error", err)
 	}
 }
 
 const (
-	// early is how long a cancellation that comes before its request is remembered, mostEarly how many are: nearly all
-	// of them are of requests that another process holds.
-	early     = 10 * time.Second
-	mostEarly = 4096
+	// earlyCancelTTL and maxEarlyCancels limit the cancellations that are remembered because their requests have not
+	// come. Nearly all of them are for requests of another process.
+	earlyCancelTTL  = 10 * time.Second
+	maxEarlyCancels = 4096
 )
 
-// openRequests are the requests that a service holds, waiting and running, by their names.
+// openRequests are the requests of a service that wait or run, by their ids.
 type openRequests struct {
 	checker *signature.Checker
 	mu      sync.Mutex
-	by      map[string]context.CancelCauseFunc
+	cancels map[string]context.CancelCauseFunc
 	early   map[string]time.Time
 }
 
-func newHeld(checker *signature.Checker) *openRequests {
-	return &openRequests{checker: checker, by: map[string]context.CancelCauseFunc{}, early: map[string]time.Time{}}
+func newOpenRequests(checker *signature.Checker) *openRequests {
+	return &openRequests{checker: checker, cancels: map[string]context.CancelCauseFunc{}, early: map[string]time.Time{}}
 }
 
-// hold returns a request's context and what to call at its end.
-func (h *openRequests) hold(ctx context.Context, name string) (_ context.Context, release func()) {
+// add returns a context for a request, which its cancellation ends. release is called when the request is answered.
+func (o *openRequests) add(ctx context.Context, id string) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	if name == "" {
+	if id == "" {
 		return ctx, func() { cancel(nil) }
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if _, over := h.early[name]; over {
-		delete(h.early, name)
-		cancel(ErrUnwanted)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, cancelled := o.early[id]; cancelled {
+		delete(o.early, id)
+		cancel(ErrCallerGone)
 	}
-	h.by[name] = cancel
+	o.cancels[id] = cancel
 	return ctx, func() {
-		h.mu.Lock()
-		delete(h.by, name)
-		h.mu.Unlock()
+		o.mu.Lock()
+		delete(o.cancels, id)
+		o.mu.Unlock()
 		cancel(nil)
 	}
 }
 
-// cancel takes a message of a cancel subject. It may come before its request: they are two subscriptions.
-func (h *openRequests) cancel(msg *nats.Msg) {
-	if err := h.checker.Check(statement(msg), msg.Header.Get(wire.HeaderSignature)); err != nil {
-		slog.Warn("a cancellation is refused", "subject", msg.Subject, "error", err)
+// cancel handles a cancellation. It may come before its request, since they come by different subscriptions.
+func (o *openRequests) cancel(msg *nats.Msg) {
+	if err := o.checker.Check(statement(msg), msg.Header.Get(wire.HeaderSignature)); err != nil {
+		slog.Warn("refused a cancellation whose signature is not valid", "subject", msg.Subject, "error", err)
 		return
 	}
 	c, err := wire.Decode[wire.Cancel](msg.Data)
 	if err != nil || c.Request == "" {
-		slog.Warn("a cancellation cannot be read", "subject", msg.Subject, "error", err)
+		slog.Warn("could not read a cancellation", "subject", msg.Subject, "error", err)
 		return
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if cancel, ok := h.by[c.Request]; ok {
-		cancel(ErrUnwanted)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if cancel, ok := o.cancels[c.Request]; ok {
+		cancel(ErrCallerGone)
 		return
 	}
 	now := time.Now()
-	for name, at := range h.early {
-		if now.Sub(at) > early {
-			delete(h.early, name)
+	for id, at := range o.early {
+		if now.Sub(at) > earlyCancelTTL {
+			delete(o.early, id)
 		}
 	}
-	if len(h.early) < mostEarly {
-		h.early[c.Request] = now
+	if len(o.early) < maxEarlyCancels {
+		o.early[c.Request] = now
 	}
 }
 
-// gaveUp is the reply to a request that never had a slot.
-func gaveUp(subject string, why error) *schema.RemoteError {
-	if errors.Is(why, context.DeadlineExceeded) {
-		return &schema.RemoteError{Code: schema.CodeDeadline, Message: subject + ": " + why.Error()}
+// cancelledReply is the reply to a request that ended before it had a slot.
+func cancelledReply(subject string, cause error) *schema.RemoteError {
+	code := schema.CodeUnavailable
+	if errors.Is(cause, context.DeadlineExceeded) {
+		code = schema.CodeDeadline
 	}
-	return &schema.RemoteError{Code: schema.CodeUnavailable, Message: subject + ": " + why.Error()}
+	return &schema.RemoteError{Code: code, Message: subject + ": " + cause.Error()}
 }

@@ -104,7 +104,7 @@ func TestACallerThatSaysSoEndsItsRequestAlone(t *testing.T) {
 		case cause = <-two[0].ended:
 		case cause = <-two[1].ended:
 		}
-		if !errors.Is(cause, bus.ErrUnwanted) {
+		if !errors.Is(cause, bus.ErrCallerGone) {
 			t.Errorf("its request ended for %v", cause)
 		}
 		// Whoever goes for another reason, such as a worker that stops, says nothing. Another one's
@@ -119,7 +119,7 @@ func TestACallerThatSaysSoEndsItsRequestAlone(t *testing.T) {
 		case cause = <-two[0].ended:
 		case cause = <-two[1].ended:
 		}
-		if n := len(two[0].ended) + len(two[1].ended); n != 0 || !errors.Is(cause, bus.ErrUnwanted) {
+		if n := len(two[0].ended) + len(two[1].ended); n != 0 || !errors.Is(cause, bus.ErrCallerGone) {
 			t.Errorf("%d more ended, the first for %v", n, cause)
 		}
 	}

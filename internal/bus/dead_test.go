@@ -101,7 +101,7 @@ func TestAProcessThatLostNATSForGoodEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	patient, watch := bus.Watch(nc, time.Hour), bus.Watch(nc, 50*time.Millisecond)
+	patient, watch := bus.WatchConnection(nc, time.Hour), bus.WatchConnection(nc, 50*time.Millisecond)
 	for _, w := range []interface{ Start(context.Context) error }{patient, watch} {
 		if err := w.Start(t.Context()); err != nil {
 			t.Fatal(err)

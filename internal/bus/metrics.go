@@ -1,6 +1,6 @@
 package bus
 
-// What a service tells of itself: how many requests, how long, how many at once.
+// Metrics of services: how many requests, how long they take, how many run at once.
 
 import (
 	"context"

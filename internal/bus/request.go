@@ -22,29 +22,27 @@ import (
 
 var tracer = otel.Tracer("github.com/sluice-rag/sluice/internal/bus")
 
-// Request sends request to a service and waits for its reply until ctx ends. A
-// service that no one runs gives schema.ErrUnavailable, and so does one that is
-// not heard of any more while the request is under way: its process or the way to
-// it is gone. An error inside the reply is the caller's to look at. When ctx ends
-// because nobody wants the reply any more (Cancels), the service is told.
-func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, request any, how ...How) (Reply, error) {
-	return RequestStream[Reply](ctx, nc, subject, func(string) any { return request }, func(string, []byte) {}, how...)
+// Request sends a request to a service and waits for its reply until ctx ends. It returns schema.ErrUnavailable when no
+// worker listens, or the worker's heartbeats stop. Errors inside the reply are the caller's to check. When ctx ends for a
+// cause of Cancels, the request is cancelled at the service.
+func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, request any, options ...RequestOption) (Reply, error) {
+	return RequestStream[Reply](ctx, nc, subject, func(string) any { return request }, func(string, []byte) {}, options...)
 }
 
-// How a request is sent.
-type How func(*sending)
+// RequestOption changes how a request is sent.
+type RequestOption func(*requester)
 
-// SignedBy signs a request; nil doesn't.
-func SignedBy(s *signature.Signer) How { return func(x *sending) { x.signer = s } }
+// SignedBy signs the request; a nil signer does not.
+func SignedBy(s *signature.Signer) RequestOption { return func(x *requester) { x.signer = s } }
 
-// sending is a request on its way.
-type sending struct {
+// requester sends one request.
+type requester struct {
 	nc     *nats.Conn
 	signer *signature.Signer
 }
 
-// sign signs a message as it is.
-func (x sending) sign(msg *nats.Msg) {
+// sign adds the signature of a message.
+func (x requester) sign(msg *nats.Msg) {
 	if signed := x.signer.Sign(statement(msg)); signed != "" {
 		msg.Header.Set(wire.HeaderSignature, signed)
 	}
@@ -55,25 +53,24 @@ func statement(msg *nats.Msg) signature.Statement {
 	return signature.Statement{Subject: msg.Subject, Reply: msg.Reply, Request: msg.Header.Get(wire.HeaderRequest), Data: msg.Data}
 }
 
-// What may wait of one stream. Whoever reads it does not block, so this is
-// never reached unless the process has no time at all.
+// Limits of the messages of one stream that wait for the process. The reader does not block, so they are reached only
+// when the process hardly runs.
 const (
 	streamMessages = 4 << 10
 	streamBytes    = 16 << 20
 )
 
-// RequestStream does what Request does, with a request that names a stream of its
-// own. Until the reply comes tell gets what is sent to the parts of the stream
-// (wire.StreamSubject), in order; it must not block.
-func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string, request func(stream string) any, tell func(part string, data []byte), how ...How) (reply Reply, err error) {
-	x := sending{nc: nc}
-	for _, h := range how {
+// RequestStream is Request for a service that streams. The request names a stream; until the reply comes, receive gets
+// what is sent to the parts of the stream (wire.StreamSubject), in order. It must not block.
+func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string, request func(stream string) any, receive func(part string, data []byte), options ...RequestOption) (reply Reply, err error) {
+	x := requester{nc: nc}
+	for _, h := range options {
 		h(&x)
 	}
 	ctx, span := tracer.Start(ctx, "request "+subject, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("messaging.system", "nats"), attribute.String("messaging.destination.name", subject)))
 	defer span.End()
-	data, err := x.exchange(ctx, subject, request, tell)
+	data, err := x.exchange(ctx, subject, request, receive)
 	if err == nil {
 		err = json.Unmarshal(data, &reply)
 	}
@@ -86,17 +83,17 @@ func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string
 }
 
 // exchange sends a request and returns what the service replied.
-func (x sending) exchange(ctx context.Context, subject string, request func(stream string) any, tell func(part string, data []byte)) ([]byte, error) {
+func (x requester) exchange(ctx context.Context, subject string, request func(stream string) any, receive func(part string, data []byte)) ([]byte, error) {
 	nc := x.nc
 	stream := nc.NewInbox()
 	// One subscription for all parts: a subscription keeps the order.
 	sub, err := nc.SubscribeSync(wire.StreamSubject(stream, "*"))
 	if err != nil {
-		return nil, fmt.Errorf("listen for the reply: %w", meaning(err))
+		return nil, fmt.Errorf("listen for the reply: %w", translate(err))
 	}
 	defer sub.Unsubscribe() //nolint:errcheck // the connection's end ends it too
 	if err := sub.SetPendingLimits(streamMessages, streamBytes); err != nil {
-		return nil, fmt.Errorf("bound what waits: %w", meaning(err))
+		return nil, fmt.Errorf("limit the pending messages: %w", translate(err))
 	}
 	msg, err := newRequest(ctx, subject, request(stream))
 	if err != nil {
@@ -105,49 +102,49 @@ func (x sending) exchange(ctx context.Context, subject string, request func(stre
 	msg.Reply = wire.StreamSubject(stream, wire.PartReply)
 	x.sign(msg)
 	if err := nc.PublishMsg(msg); err != nil {
-		return nil, meaning(err)
+		return nil, translate(err)
 	}
 	for {
-		heard, giveUp := context.WithTimeoutCause(ctx, silent, errSilent)
-		got, err := sub.NextMsgWithContext(heard)
-		quiet := context.Cause(heard)
-		giveUp()
+		next, cancel := context.WithTimeoutCause(ctx, heartbeatTimeout, errHeartbeatTimeout)
+		got, err := sub.NextMsgWithContext(next)
+		cause := context.Cause(next)
+		cancel()
 		switch {
 		case errors.Is(err, nats.ErrNoResponders):
-			return nil, ErrNobody
+			return nil, ErrNoWorker
 		case errors.Is(err, nats.ErrSlowConsumer):
 			continue
-		case err != nil && ctx.Err() == nil && errors.Is(quiet, errSilent):
-			// It is not told to give up: should it live, its reply is there for who asks again.
-			return nil, errSilent
+		case err != nil && ctx.Err() == nil && errors.Is(cause, errHeartbeatTimeout):
+			// The request is not cancelled: if the worker lives, its result is there for the next try.
+			return nil, errHeartbeatTimeout
 		case err != nil:
 			x.cancel(ctx, msg)
-			return nil, meaning(err)
+			return nil, translate(err)
 		}
 		switch part := got.Subject[len(stream)+1:]; part {
 		case wire.PartReply:
 			return got.Data, nil
 		case wire.PartAlive:
 		default:
-			tell(part, got.Data)
+			receive(part, got.Data)
 		}
 	}
 }
 
-// A service says that it holds a request when it takes it, and then every beat. A caller that hears nothing for silent,
-// of five beats, gives up: the worker or its machine is gone, or the way to it, or the reply got lost on the way.
+// A service sends a heartbeat for each open request. A caller that gets none for heartbeatTimeout gives up: the worker,
+// its machine or the connection is gone, or the reply was lost.
 const (
-	beat   = 3 * time.Second
-	silent = 5 * beat
+	heartbeatInterval = 3 * time.Second
+	heartbeatTimeout  = 5 * heartbeatInterval
 )
 
-// ErrNobody is the error of a request that nobody listens for.
-var ErrNobody = fmt.Errorf("no worker answers; start one: %w", schema.ErrUnavailable)
+// ErrNoWorker is the error of a request to a service without workers.
+var ErrNoWorker = fmt.Errorf("no worker answers; start one: %w", schema.ErrUnavailable)
 
-var errSilent = fmt.Errorf("the worker that has it was not heard of for %s, or the connection to NATS is gone; ask again: %w", silent, schema.ErrUnavailable)
+var errHeartbeatTimeout = fmt.Errorf("no heartbeat from the worker for %s: it is gone, or the connection to NATS is; try again: %w", heartbeatTimeout, schema.ErrUnavailable)
 
-// meaning gives NATS' errors about the connection the sentinel that callers know.
-func meaning(err error) error {
+// translate wraps NATS' errors about the connection in schema.ErrUnavailable.
+func translate(err error) error {
 	for _, gone := range []error{nats.ErrConnectionClosed, nats.ErrConnectionDraining, nats.ErrReconnectBufExceeded, nats.ErrBadSubscription,
 		nats.ErrDisconnected, nats.ErrStaleConnection} {
 		if errors.Is(err, gone) {
@@ -175,8 +172,8 @@ func newRequest(ctx context.Context, subject string, request any) (*nats.Msg, er
 	return msg, nil
 }
 
-// tenantOf reads whose queue a request waits in. What does not say it, such as a request of an older build, shares one
-// queue with the likes of it.
+// tenantOf returns the tenant in whose queue a request waits. Requests that name none, such as those of an older build,
+// share one queue.
 func tenantOf(msg *nats.Msg) uuid.UUID {
 	id, err := uuid.Parse(msg.Header.Get(wire.HeaderTenant))
 	if err != nil {
@@ -185,18 +182,17 @@ func tenantOf(msg *nats.Msg) uuid.UUID {
 	return id
 }
 
-// checkTenant reports a request that waited in the queue of another tenant than its own.
+// checkTenant refuses a request whose header names another tenant than its body.
 func checkTenant(msg *nats.Msg, request any) error {
 	of, ok := request.(wire.OfTenant)
-	said := msg.Header.Get(wire.HeaderTenant)
-	if ok && said != "" && said != of.TenantID().String() {
-		return schema.Invalid(wire.HeaderTenant, "is %q, the request is of tenant %s", said, of.TenantID())
+	header := msg.Header.Get(wire.HeaderTenant)
+	if ok && header != "" && header != of.TenantID().String() {
+		return schema.Invalid(wire.HeaderTenant, "is %q, the request is of tenant %s", header, of.TenantID())
 	}
 	return nil
 }
 
-// redact returns an address without its user: a token stands where the name
-// does.
+// redact returns an address without its user, which may be a token.
 func redact(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {

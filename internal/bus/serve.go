@@ -21,16 +21,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ServeOptions of a request/reply service.
+// ServeOptions configures a request/reply service.
 type ServeOptions struct {
 	Subject string
 	Group   string
-	// At is the worker that also answers at a subject of its own, wire.AtWorker, and tells
-	// of it; nil: it does not.
+	// At is the worker's id. With one the service also answers at a subject of its own, wire.AtWorker, and announces it,
+	// so that Route finds it.
 	At uuid.UUID
-	// Concurrency is how many requests run at once. 0: 16.
-	// Tenants that wait alternate. The tenant is that of a wire.OfTenant;
-	// requests of other types share one queue, and its excess is schema.ErrOverloaded.
+	// Concurrency is how many requests run at once. 0: 16. Tenants take turns. Requests that are no wire.OfTenant share
+	// one queue; when that is full they are answered with schema.ErrOverloaded.
 	Concurrency int
 	// Queue is how many requests of each tenant may wait; more of that tenant are
 	// answered with schema.ErrTenantOverloaded. 0: Concurrency.
@@ -38,20 +37,18 @@ type ServeOptions struct {
 	// Wait is how long a request may wait for a slot. Then it is answered with schema.ErrTenantOverloaded if others
 	// of its tenant run, else with schema.ErrOverloaded. 0: as long as its deadline allows.
 	Wait time.Duration
-	// Timeout is the longest time of a request since it came. The deadline that a request names, if any, may end it
-	// before. 0: there is none.
+	// Timeout is the longest time of a request since it was received. A deadline in the request may be earlier.
+	// 0: there is none.
 	Timeout time.Duration
-	// Share is how many requests of one tenant run at once, on average over a few
-	// seconds, while others have asked within the last minute; those who use less
-	// than theirs go first. A tenant that is alone may take up to three quarters
-	// of Concurrency, so that a newcomer begins at once. 0: all.
+	// Share is how many requests of one tenant run at once, on average over a few seconds, while other tenants have
+	// sent requests within the last minute; tenants below their share go first. A tenant that is alone may use three
+	// quarters of Concurrency, so that the next one can begin at once. 0: no limit.
 	Share int
-	// StopShare is the part of the time which Stop has that requests in hand get to
-	// end by themselves. Then their contexts end, with ErrStopping as the cause, and
-	// Stop is no failure. 0: all of it, and when that is over Stop fails.
+	// StopShare is the part of Stop's time in which running requests may finish. Then their contexts end with the cause
+	// ErrStopping, and Stop succeeds. 0: all of it; when that is over Stop fails.
 	StopShare float64
-	// Trusted are the keys of those who may speak for tenants (wire.Signers of the subject); requests and cancellations
-	// that none of them signed are refused. nil: all are taken, signed or not.
+	// Trusted are the keys of the programs that may sign for tenants (wire.Signers of the subject). Requests and
+	// cancellations that none of them signed are refused. nil: signatures are not checked.
 	Trusted *signature.Trusted
 }
 
@@ -66,8 +63,8 @@ type Service struct {
 	meters  meters
 }
 
-// Slot is what a request has while its handler runs: with it the handler gives way to other tenants. nil never does.
-type Slot = *fairness.Slot[*arrival]
+// Slot is what a request occupies while its handler runs. A handler may give it up for a while to other tenants.
+type Slot = *fairness.Slot[*queuedRequest]
 
 // Serve makes a service. handle runs once per request; failure makes the reply
 // that carries an error (a malformed request, an overload).
@@ -78,7 +75,7 @@ func Serve[Req, Reply any, P interface {
 	return ServeSlots[Req, Reply, P](nc, o, func(ctx context.Context, _ Slot, request Req) Reply { return handle(ctx, request) }, failure)
 }
 
-// ServeSlots is Serve with a handler that gives way to other tenants.
+// ServeSlots is Serve with a handler that gets its Slot.
 func ServeSlots[Req, Reply any, P interface {
 	*Req
 	wire.Message
@@ -103,111 +100,144 @@ func ServeSlots[Req, Reply any, P interface {
 	return s
 }
 
-// serving is one run of a service.
-type serving struct {
+// serviceRun is one run of a service, from its start to its stop.
+type serviceRun struct {
 	*Service
-	subs    []*nats.Subscription
-	work    context.Context
-	workers sync.WaitGroup
-	queue   *fairness.Scheduler[*arrival]
-	id      uuid.UUID
-	since   time.Time
-	counts  counts
-	held    *openRequests
-	alive   *alive
-	checker *signature.Checker
+	id         uuid.UUID
+	since      time.Time
+	work       context.Context // of all requests
+	queue      *fairness.Scheduler[*queuedRequest]
+	workers    sync.WaitGroup
+	open       *openRequests
+	heartbeats *heartbeats
+	checker    *signature.Checker
+	counts     counts
+
+	requests      []*nats.Subscription
+	cancellations *nats.Subscription
+	stopStatus    func()
 }
 
 func (s *Service) run(ctx context.Context) (lifecycle.Run, error) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	checker := s.options.Trusted.Checker(signers(s.options.Subject)...)
-	r := &serving{work: work, checker: checker, held: newHeld(checker), alive: &alive{nc: s.nc, at: map[*nats.Msg]string{}}, Service: s,
-		queue: fairness.NewScheduler[*arrival](s.options.Concurrency, s.options.Share, s.options.Queue, time.Now),
-		id:    schema.NewID(), since: time.Now().UTC()}
-	telling, silence := context.WithCancel(work)
-	var announcing sync.WaitGroup
-	announcing.Go(func() { r.alive.run(telling) })
-	away, leave := context.WithCancel(work)
-	var here sync.WaitGroup
-	depart := func() { leave(); here.Wait() }
-	quiet := func() { silence(); announcing.Wait() }
-	for range s.options.Concurrency {
+	r := s.newRun(work)
+	stopHeartbeats := start(work, r.heartbeats.run)
+	r.startWorkers()
+	if err := r.subscribe(); err != nil {
+		r.stopStatus()
+		for _, sub := range r.requests {
+			unsubscribe(sub)
+		}
+		unsubscribe(r.cancellations)
+		r.queue.Close()
+		cancel(nil)
+		r.workers.Wait()
+		r.queue.Wait()
+		stopHeartbeats()
+		return lifecycle.Run{}, fmt.Errorf("subscribe: %w", err)
+	}
+	stopAnnouncing := func() {}
+	if s.options.At != uuid.Nil {
+		stopAnnouncing = start(work, r.announce)
+	}
+	done := make(chan struct{})
+	return lifecycle.Run{Done: done, Stop: func(ctx context.Context) error {
+		defer close(done)
+		defer stopHeartbeats()
+		defer cancel(nil)
+		defer unsubscribe(r.cancellations)
+		defer r.stopStatus()
+		stopAnnouncing()
+		return r.stop(ctx, cancel)
+	}}, nil
+}
+
+func (s *Service) newRun(work context.Context) *serviceRun {
+	o := s.options
+	checker := o.Trusted.Checker(signers(o.Subject)...)
+	return &serviceRun{
+		Service:    s,
+		id:         schema.NewID(),
+		since:      time.Now().UTC(),
+		work:       work,
+		queue:      fairness.NewScheduler[*queuedRequest](o.Concurrency, o.Share, o.Queue, time.Now),
+		open:       newOpenRequests(checker),
+		heartbeats: &heartbeats{nc: s.nc, subjects: map[*nats.Msg]string{}},
+		checker:    checker,
+		stopStatus: func() {},
+	}
+}
+
+// start runs f in a goroutine. stop ends its context and waits for it.
+func start(ctx context.Context, f func(context.Context)) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { f(ctx) })
+	return func() { cancel(); running.Wait() }
+}
+
+// startWorkers starts as many workers as requests may run at once. They end when the queue is closed and empty.
+func (r *serviceRun) startWorkers() {
+	for range r.options.Concurrency {
 		r.workers.Go(func() {
 			for {
 				next, slot, more := r.queue.Next()
 				if !more {
 					return
 				}
-				next.begin()
-				s.meters.waited.Record(work, time.Since(next.came).Seconds(), s.meters.of)
-				began := time.Now()
-				s.answer(next.ctx, slot, next.msg)
-				next.release()
-				r.counts.ran(began)
-				slot.End()
+				r.serve(next, slot)
 			}
 		})
 	}
-	untell, err := Tell(s.nc, r.state)
-	if err != nil {
-		untell = func() {}
-	}
-	var cancels *nats.Subscription
-	if subject := wire.CancelSubject(s.options.Subject); err == nil && subject != "" {
-		cancels, err = s.nc.Subscribe(subject, r.held.cancel)
-	}
-	listen := func(subject, group string) {
-		if err == nil {
-			var sub *nats.Subscription
-			if sub, err = s.nc.QueueSubscribe(subject, group, r.accept); err == nil {
-				r.subs = append(r.subs, sub)
-			}
-		}
-	}
-	listen(s.options.Subject, s.options.Group)
-	if s.options.At != uuid.Nil {
-		listen(wire.AtWorker(s.options.Subject, s.options.At), s.options.Group)
-	}
-	if err == nil {
-		err = s.nc.Flush()
-	}
-	if err != nil {
-		untell()
-		for _, sub := range r.subs {
-			end(sub)
-		}
-		end(cancels)
-		r.queue.Close()
-		cancel(nil)
-		r.workers.Wait()
-		r.queue.Wait()
-		quiet()
-		leave()
-		return lifecycle.Run{}, fmt.Errorf("subscribe: %w", err)
-	}
-	if s.options.At != uuid.Nil {
-		here.Go(func() { r.tellHere(away) })
-	}
-	over := make(chan struct{})
-	return lifecycle.Run{Done: over, Stop: func(ctx context.Context) error {
-		defer close(over)
-		defer quiet()
-		defer cancel(nil)
-		defer end(cancels)
-		defer untell()
-		depart()
-		return r.stop(ctx, cancel)
-	}}, nil
 }
 
-// end ends a subscription, if there is one.
-func end(sub *nats.Subscription) {
+// serve answers a request that has a slot.
+func (r *serviceRun) serve(q *queuedRequest, slot Slot) {
+	defer slot.End()
+	q.dequeue()
+	r.meters.waited.Record(r.work, time.Since(q.received).Seconds(), r.meters.of)
+	began := time.Now()
+	r.answer(q.ctx, slot, q.msg)
+	q.release()
+	r.counts.record(began)
+}
+
+// subscribe listens for requests, cancellations and questions about the service's status. What it subscribed to before
+// an error is in r.
+func (r *serviceRun) subscribe() error {
+	o := r.options
+	stopStatus, err := ServeStatus(r.nc, r.state)
+	if err != nil {
+		return err
+	}
+	r.stopStatus = stopStatus
+	if subject := wire.CancelSubject(o.Subject); subject != "" {
+		if r.cancellations, err = r.nc.Subscribe(subject, r.open.cancel); err != nil {
+			return err
+		}
+	}
+	subjects := []string{o.Subject}
+	if o.At != uuid.Nil {
+		subjects = append(subjects, wire.AtWorker(o.Subject, o.At))
+	}
+	for _, subject := range subjects {
+		sub, err := r.nc.QueueSubscribe(subject, o.Group, r.accept)
+		if err != nil {
+			return err
+		}
+		r.requests = append(r.requests, sub)
+	}
+	return r.nc.Flush()
+}
+
+// unsubscribe ends a subscription; nil is allowed.
+func unsubscribe(sub *nats.Subscription) {
 	if sub != nil {
 		_ = sub.Unsubscribe() // the connection's end ends it too
 	}
 }
 
-// signers are the names of those who may sign requests to a service.
+// signers returns the names of the programs that may sign requests to a service.
 func signers(subject string) (out []string) {
 	for _, p := range wire.Signers(subject) {
 		out = append(out, string(p))
@@ -215,12 +245,11 @@ func signers(subject string) (out []string) {
 	return out
 }
 
-// stop takes no new requests and finishes those it holds; it cancels them when
-// their share of the time is over, or ctx ends first.
-func (r *serving) stop(ctx context.Context, cancel context.CancelCauseFunc) error {
-	inTime, giveUp := lifecycle.Share(ctx, r.options.StopShare)
-	defer giveUp()
-	for _, sub := range r.subs {
+// stop takes no new requests and waits for those that wait or run. It cancels them when StopShare of the time is over.
+func (r *serviceRun) stop(ctx context.Context, cancel context.CancelCauseFunc) error {
+	grace, cancelGrace := lifecycle.Share(ctx, r.options.StopShare)
+	defer cancelGrace()
+	for _, sub := range r.requests {
 		drained := sub.StatusChanged(nats.SubscriptionClosed)
 		if err := sub.Drain(); err == nil {
 			select {
@@ -235,7 +264,7 @@ func (r *serving) stop(ctx context.Context, cancel context.CancelCauseFunc) erro
 	select {
 	case <-done:
 		return nil
-	case <-inTime.Done():
+	case <-grace.Done():
 		cancel(ErrStopping)
 	}
 	if ctx.Err() == nil {
@@ -260,8 +289,8 @@ func (s *Service) answer(ctx context.Context, slot Slot, msg *nats.Msg) {
 			s.reply(msg, s.failure(&schema.RemoteError{Code: schema.CodeInternal, Message: "internal error; the log has more"}))
 		}
 	}()
-	if why := over(ctx); why != nil {
-		s.reply(msg, s.failure(gaveUp(s.options.Subject, why)))
+	if err := expired(ctx); err != nil {
+		s.reply(msg, s.failure(cancelledReply(s.options.Subject, err)))
 		return
 	}
 	reply, err := s.handle(ctx, slot, msg)
@@ -272,14 +301,14 @@ func (s *Service) answer(ctx context.Context, slot Slot, msg *nats.Msg) {
 	s.reply(msg, reply)
 }
 
-// over is why a request that has a slot is not run: it was given up, or its time is over, which its context may learn
-// a moment later.
-func over(ctx context.Context) error {
+// expired returns why a request is not run although it has a slot: it was cancelled, or its deadline has passed. The
+// timer of its context may be a moment late.
+func expired(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
-		return errLate
+		return errDeadline
 	}
 	return nil
 }

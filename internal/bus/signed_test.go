@@ -172,7 +172,7 @@ func TestACancellationIsSigned(t *testing.T) {
 	<-c.began
 	leaveSecond(errLeft)
 	<-gotSecond
-	if cause := <-c.ended; !errors.Is(cause, bus.ErrUnwanted) || len(c.ended) != 0 {
+	if cause := <-c.ended; !errors.Is(cause, bus.ErrCallerGone) || len(c.ended) != 0 {
 		t.Errorf("it ended for %v, and %d more did", cause, len(c.ended))
 	}
 	leave(errLeft)

@@ -1,7 +1,6 @@
 package bus
 
-// How the parts that answer requests are: each tells it when it is asked, and who asks hears all of them. What no process
-// answers for is not there.
+// The status of services: each process answers for its own, and Services collects the answers.
 
 import (
 	"context"
@@ -18,12 +17,12 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Tell has this process answer for a service when somebody asks how all are, until stop is called. state gives what
-// only the service knows; the process is filled in here.
-func Tell(nc *nats.Conn, state func() schema.ServiceState) (stop func(), err error) {
+// ServeStatus answers requests for the status of services with that of one, until stop is called. The fields that say
+// which process it is are set here.
+func ServeStatus(nc *nats.Conn, state func() schema.ServiceState) (stop func(), err error) {
 	host, err := os.Hostname()
 	if err != nil {
-		return nil, fmt.Errorf("tell how a service is: name this machine: %w", err)
+		return nil, fmt.Errorf("serve the status: get the host name: %w", err)
 	}
 	sub, err := nc.Subscribe(wire.StatusSubject, func(msg *nats.Msg) {
 		s := state()
@@ -33,24 +32,23 @@ func Tell(nc *nats.Conn, state func() schema.ServiceState) (stop func(), err err
 			err = msg.Respond(data)
 		}
 		if err != nil && !errors.Is(err, nats.ErrMsgNoReply) {
-			slog.Warn("could not tell how a service is", "service", s.Service, "error", err)
+			slog.Warn("could not send the status of a service", "service", s.Service, "error", err)
 		}
 	})
 	if err != nil {
-		return nil, fmt.Errorf("tell how a service is: %w", err)
+		return nil, fmt.Errorf("serve the status: %w", err)
 	}
 	return func() { _ = sub.Unsubscribe() }, nil // the connection's end ends it too
 }
 
-// silence is after how long without a reply nobody else is waited for: all are asked at once, and each answers from its
-// memory.
-const silence = 250 * time.Millisecond
+// statusTimeout is how long Services waits for the next reply.
+const statusTimeout = 250 * time.Millisecond
 
-// Services asks all parts that answer requests how they are. Those that do not reply in time are left out.
+// Services returns the status of all services. Those that do not reply in time are left out.
 func Services(ctx context.Context, nc *nats.Conn) ([]schema.ServiceState, error) {
 	out := []schema.ServiceState{}
 	fail := func(err error) ([]schema.ServiceState, error) {
-		return out, fmt.Errorf("ask how services are: %w", err)
+		return out, fmt.Errorf("get the status of services: %w", err)
 	}
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
@@ -66,7 +64,7 @@ func Services(ctx context.Context, nc *nats.Conn) ([]schema.ServiceState, error)
 		return fail(err)
 	}
 	for {
-		next, cancel := context.WithTimeout(ctx, silence)
+		next, cancel := context.WithTimeout(ctx, statusTimeout)
 		msg, err := sub.NextMsgWithContext(next)
 		cancel()
 		switch {
@@ -77,26 +75,26 @@ func Services(ctx context.Context, nc *nats.Conn) ([]schema.ServiceState, error)
 		}
 		reply, err := wire.Decode[wire.StatusReply](msg.Data)
 		if err != nil { // of a newer build: the others count all the same
-			slog.WarnContext(ctx, "could not read how a service is", "error", err)
+			slog.WarnContext(ctx, "could not read the status of a service", "error", err)
 			continue
 		}
 		out = append(out, reply.ServiceState)
 	}
 }
 
-// counts are what a run of a service did.
+// counts count the requests of a run of a service.
 type counts struct {
 	served, refused, nanos atomic.Int64
 }
 
-// ran counts a request that was served since began.
-func (c *counts) ran(began time.Time) {
+// record counts a request that was served from began until now.
+func (c *counts) record(began time.Time) {
 	c.served.Add(1)
 	c.nanos.Add(int64(time.Since(began)))
 }
 
-// state tells how a run of a service is.
-func (r *serving) state() schema.ServiceState {
+// state is the status of a run of a service.
+func (r *serviceRun) state() schema.ServiceState {
 	running, waiting := r.queue.Load()
 	return schema.ServiceState{ID: r.id, Service: r.options.Subject, Since: r.since, Places: r.options.Concurrency, Running: running, Waiting: waiting,
 		Served: r.counts.served.Load(), Refused: r.counts.refused.Load(), Millis: float64(r.counts.nanos.Load()) / 1e6}

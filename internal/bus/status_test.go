@@ -28,7 +28,7 @@ func TestServicesTellHowTheyAre(t *testing.T) {
 		}
 		return wire.EncodeReply{Envelope: wire.Header()}
 	})
-	stop, err := bus.Tell(nc, func() schema.ServiceState {
+	stop, err := bus.ServeStatus(nc, func() schema.ServiceState {
 		return schema.ServiceState{Service: wire.ModelService, Model: &schema.ModelState{Pack: "p", Graphs: []schema.GraphState{{Graph: "encoder", Batches: 3}}}}
 	})
 	if err != nil {

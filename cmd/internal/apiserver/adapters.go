@@ -119,7 +119,7 @@ func (a questionAPI) Search(ctx context.Context, p schema.Principal, q schema.Qu
 	ctx, leave := a.asking(ctx)
 	defer leave()
 	request := wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: p, Query: q}, Deadline: deadline(ctx)}
-	reply, err := bus.Near(a.workers, wire.SearchSubject, q.Collection, func(at string) (wire.SearchReply, error) {
+	reply, err := bus.Route(a.workers, wire.SearchSubject, q.Collection, func(at string) (wire.SearchReply, error) {
 		return bus.Request[wire.SearchReply](ctx, a.nats, at, request, bus.SignedBy(a.signer))
 	})
 	if err != nil {

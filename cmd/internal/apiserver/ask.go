@@ -32,7 +32,7 @@ func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query
 	ctx, leave := a.asking(ctx)
 	defer leave()
 	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: p, Query: q}, Question: job.ID, Deadline: deadline(ctx)}
-	reply, err := bus.Near(a.workers, wire.AskSubject, q.Collection, func(at string) (wire.AskReply, error) {
+	reply, err := bus.Route(a.workers, wire.AskSubject, q.Collection, func(at string) (wire.AskReply, error) {
 		if tell == nil {
 			return bus.Request[wire.AskReply](ctx, a.nats, at, request, bus.SignedBy(a.signer))
 		}

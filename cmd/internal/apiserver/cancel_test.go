@@ -57,7 +57,7 @@ func TestWhoLeavesCancelsTheQuestion(t *testing.T) {
 	}
 	cancelled := func() {
 		t.Helper()
-		if cause := waittest.Receive(t, ended, "the end of the question"); !errors.Is(cause, bus.ErrUnwanted) {
+		if cause := waittest.Receive(t, ended, "the end of the question"); !errors.Is(cause, bus.ErrCallerGone) {
 			t.Errorf("it ended for %v", cause)
 		}
 	}

@@ -72,7 +72,7 @@ func TestAdminsSeeTheirOwnTenantAndOperatorsAll(t *testing.T) {
 		t.Errorf("the other tenant sees %+v", theirs)
 	}
 
-	stop, err := bus.Tell(w.nats, func() schema.ServiceState {
+	stop, err := bus.ServeStatus(w.nats, func() schema.ServiceState {
 		return schema.ServiceState{Service: wire.ModelService, Model: &schema.ModelState{Pack: "default"}}
 	})
 	if err != nil {

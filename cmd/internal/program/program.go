@@ -184,7 +184,7 @@ func (p *Parts) Serve(ctx context.Context, listen string, grace time.Duration, s
 		checks["temporal"] = func(ctx context.Context) error { return durable.Check(ctx, p.Temporal) }
 	}
 	shown := health.New(listen, service, checks, p.observed.Handler())
-	return lifecycle.Main(ctx, p.log, grace, lifecycle.NewGroup(p.worker.Name, grace, bus.Watch(p.NATS, bus.Lost), service, shown), func() {
+	return lifecycle.Main(ctx, p.log, grace, lifecycle.NewGroup(p.worker.Name, grace, bus.WatchConnection(p.NATS, bus.DisconnectLimit), service, shown), func() {
 		p.log.Info(p.worker.Name + " is ready")
 	})
 }

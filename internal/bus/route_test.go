@@ -60,7 +60,7 @@ func nearby(t *testing.T, n, slots int, hold func(worker int)) (w *bus.Workers, 
 // searchNear says which worker answered about a collection.
 func searchNear(t *testing.T, w *bus.Workers, nc *nats.Conn, collection uuid.UUID) string {
 	t.Helper()
-	reply, err := bus.Near(w, wire.SearchSubject, collection, func(at string) (wire.SearchReply, error) {
+	reply, err := bus.Route(w, wire.SearchSubject, collection, func(at string) (wire.SearchReply, error) {
 		return bus.Request[wire.SearchReply](t.Context(), nc, at, searchFor(uuid.New(), "q"))
 	})
 	if err != nil || reply.Error != nil {
@@ -110,7 +110,7 @@ func TestABusyWorkerIsPassedOver(t *testing.T) {
 		done := make(chan error, 1)
 		asked = append(asked, done)
 		go func() {
-			_, err := bus.Near(w, wire.SearchSubject, collection, func(at string) (wire.SearchReply, error) {
+			_, err := bus.Route(w, wire.SearchSubject, collection, func(at string) (wire.SearchReply, error) {
 				return bus.Request[wire.SearchReply](t.Context(), nc, at, searchFor(uuid.New(), "q"))
 			})
 			done <- err
@@ -120,7 +120,7 @@ func TestABusyWorkerIsPassedOver(t *testing.T) {
 	if len(got) != workers || got[0] != slots {
 		t.Errorf("searches of one collection ran as %v: all slots of all workers were to have one", got)
 	}
-	_, err := bus.Near(w, wire.SearchSubject, collection, func(at string) (struct{}, error) {
+	_, err := bus.Route(w, wire.SearchSubject, collection, func(at string) (struct{}, error) {
 		if at != wire.SearchSubject {
 			t.Errorf("with no slot free a search goes to %s", at)
 		}
@@ -165,10 +165,10 @@ func TestAWorkerThatIsGoneIsNotAskedAgain(t *testing.T) {
 // TestNobodyIsNear: without workers a request fails as one without affinity does.
 func TestNobodyIsNear(t *testing.T) {
 	nc := connect(t)
-	_, err := bus.Near(bus.NewWorkers(nc), wire.SearchSubject, schema.NewID(), func(at string) (wire.SearchReply, error) {
+	_, err := bus.Route(bus.NewWorkers(nc), wire.SearchSubject, schema.NewID(), func(at string) (wire.SearchReply, error) {
 		return bus.Request[wire.SearchReply](t.Context(), nc, at, searchFor(uuid.New(), "q"))
 	})
-	if !errors.Is(err, bus.ErrNobody) || !errors.Is(err, schema.ErrUnavailable) {
+	if !errors.Is(err, bus.ErrNoWorker) || !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
