@@ -1,7 +1,9 @@
 package segment
 
+// Building of a segment from documents: postings are collected in the order of documents, sorted by term, and written
+// as pages (pagewriter.go).
+
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -31,77 +33,73 @@ type BuiltPage struct {
 	Data        []byte
 }
 
-// Build makes a segment of documents. Terms must not be empty, longer than 1
-// KiB, or begin with a byte 0 or 1, which is where labels and the field of
-// identity are. Entries must differ.
+// Build makes a segment of documents. Terms must not be empty, longer than lexical.MaxTerm bytes, or begin with a byte 0
+// or 1, which are for labels and the identity field. Entries must differ.
 func Build(id uuid.UUID, docs []VersionText) (Built, error) { return DefaultLayout.Build(id, docs) }
 
-// Build makes a segment of documents that is cut as the layout says.
-func (cut Layout) Build(id uuid.UUID, docs []VersionText) (Built, error) {
+// Build makes a segment of documents in a layout.
+func (layout Layout) Build(id uuid.UUID, docs []VersionText) (Built, error) {
 	b := newBuilder(docs)
 	defer b.close()
 	for i := range docs {
 		if err := b.add(&docs[i]); err != nil {
-			return Built{}, fmt.Errorf("building segment %s: document of version %s: %w", id, docs[i].Version, err)
+			return Built{}, fmt.Errorf("building segment %s: version %s: %w", id, docs[i].Version, err)
 		}
 	}
 	b.directory.finish()
-	if place, twice := b.directory.byID.twice(b.directory.IDs); twice {
-		return Built{}, fmt.Errorf("building segment %s: entry %s is there twice", id, b.directory.IDs[place])
+	if entry, found := b.directory.byID.duplicate(b.directory.IDs); found {
+		return Built{}, fmt.Errorf("building segment %s: duplicate entry %s", id, b.directory.IDs[entry])
 	}
-	w := pageWriter{layout: cut, directory: &b.directory}
-	b.write(&w)
+	w := pageWriter{layout: layout, directory: &b.directory}
+	b.writeLists(&w)
 	return w.finish(id), nil
 }
 
-// growing is a list of postings in the making.
-type growing struct{ slots, frequencies []uint32 }
+// postingList is a list of postings that is not encoded.
+type postingList struct{ slots, frequencies []uint32 }
 
-// builder collects postings in the order of documents, and sorts them by term in
-// the end: terms have few postings each, and lists of their own would cost more
-// than all the rest.
+// builder collects all postings in one slice and sorts them by term at the end: most terms have few postings, so a slice
+// for each term would cost more than everything else.
 type builder struct {
 	directory Directory
-	*scratch
+	*builderBuffers
 }
 
-// scratch is the memory of a builder. The next one uses it again.
-type scratch struct {
-	terms         []builtTerm
-	places        []termPlace // of terms, by hash: open addressing; a power of two
-	postings      []builtPosting
-	sorted, spare []sortedTerm
-	all           growing
+// builderBuffers are the buffers of a builder, which later builders reuse.
+type builderBuffers struct {
+	terms         []indexedTerm
+	buckets       []bucket // hash table of terms, with open addressing; the length is a power of two
+	postings      []rawPosting
+	sorted, spare []keyedTerm
+	all           postingList
 }
 
-// builtTerm is a term with its last posting, the slot of that, and how many it has.
-type builtTerm struct {
+// indexedTerm is a term with the index and the slot of its last posting, and the number of its postings.
+type indexedTerm struct {
 	text  string
 	last  uint32
 	count uint32
 	slot  uint32
 }
 
-type builtPosting struct{ term, slot, frequency uint32 }
+type rawPosting struct{ term, slot, frequency uint32 }
 
-// termPlace is a term's place in a hash table; number is one more than the term's,
-// and 0 where the place is free.
-type termPlace struct{ hash, number uint32 }
+// bucket is a bucket of the hash table: a term's hash and one more than its index, or 0 where the bucket is free.
+type bucket struct{ hash, number uint32 }
 
 var (
 	errTerm = errors.New("a term that is empty, too long or begins with a byte 0 or 1")
 
-	// scratches are those that no builder uses: a few, and not a pool's, which loses
-	// them when memory is collected, as between any two batches of ingestion.
-	scratches = make(chan *scratch, keptScratches)
-	hashSeed  = maphash.MakeSeed()
+	// bufferPool is a channel, not a sync.Pool: that would be emptied by the garbage collector between any two batches.
+	bufferPool = make(chan *builderBuffers, poolSize)
+	hashSeed   = maphash.MakeSeed()
 )
 
 const (
-	fewestPlaces = 1 << 12
-	// keptPostings bounds what is kept for the next builder, 20 MB or so at most.
-	keptPostings  = 1 << 20
-	keptScratches = 2
+	minBuckets = 1 << 12
+	// maxReusedPostings limits the size of buffers that are reused, to about 20 MB.
+	maxReusedPostings = 1 << 20
+	poolSize          = 2
 )
 
 func newBuilder(docs []VersionText) *builder {
@@ -115,49 +113,49 @@ func newBuilder(docs []VersionText) *builder {
 	}
 	b := &builder{}
 	select {
-	case b.scratch = <-scratches:
+	case b.builderBuffers = <-bufferPool:
 	default:
-		b.scratch = &scratch{places: make([]termPlace, fewestPlaces)}
+		b.builderBuffers = &builderBuffers{buckets: make([]bucket, minBuckets)}
 	}
 	b.postings = slices.Grow(b.postings, terms)
 	return b
 }
 
-// close gives the memory back. No text is held by what is kept.
+// close puts the buffers back into the pool, without references to the text.
 func (b *builder) close() {
-	s := b.scratch
-	b.scratch = nil
-	if cap(s.postings) > keptPostings {
+	s := b.builderBuffers
+	b.builderBuffers = nil
+	if cap(s.postings) > maxReusedPostings {
 		return
 	}
-	clear(s.places)
+	clear(s.buckets)
 	clear(s.terms)
 	s.terms, s.postings = s.terms[:0], s.postings[:0]
 	select {
-	case scratches <- s:
-	default: // there are enough
+	case bufferPool <- s:
+	default: // the pool is full
 	}
 }
 
 func (b *builder) add(doc *VersionText) error {
 	b.directory.addEntry(doc.Entry, doc.Version, len(doc.Title))
-	open := len(b.directory.SlotSection) - 1
+	titleSlot := uint32(len(b.directory.SlotSection) - 1)
 	if err := b.addTerms(doc.Title); err != nil {
 		return err
 	}
 	if len(doc.Labels) == 0 {
-		b.post(OpenTerm, uint32(open))
+		b.addPosting(OpenTerm, titleSlot)
 	}
 	for i, label := range doc.Labels {
 		if !slices.Contains(doc.Labels[:i], label) {
-			b.post(LabelTerm(label), uint32(open))
+			b.addPosting(LabelTerm(label), titleSlot)
 		}
 	}
 	for _, term := range doc.Identity {
 		if len(term) >= lexical.MaxTerm {
 			return fmt.Errorf("%w: %.40q", errTerm, term)
 		}
-		b.post(IdentityTerm(term), uint32(open))
+		b.addPosting(IdentityTerm(term), titleSlot)
 	}
 	total := len(doc.Title)
 	for _, section := range doc.Sections {
@@ -171,25 +169,25 @@ func (b *builder) add(doc *VersionText) error {
 		}
 	}
 	if total > maxSlots || len(b.directory.SlotSection) > maxSlots {
-		return errors.New("more than a segment can hold")
+		return fmt.Errorf("more than %d terms or passages", maxSlots)
 	}
 	return nil
 }
 
-// addTerms adds the terms of the last slot.
+// addTerms adds terms to the last slot.
 func (b *builder) addTerms(terms []string) error {
 	slot := uint32(len(b.directory.SlotSection) - 1)
 	for _, t := range terms {
 		if len(t) == 0 || len(t) > lexical.MaxTerm || t[0] <= 1 {
 			return fmt.Errorf("%w: %.40q", errTerm, t)
 		}
-		b.post(t, slot)
+		b.addPosting(t, slot)
 	}
 	return nil
 }
 
-func (b *builder) post(term string, slot uint32) {
-	number := b.number(term)
+func (b *builder) addPosting(term string, slot uint32) {
+	number := b.termIndex(term)
 	t := &b.terms[number]
 	if t.count > 0 && t.slot == slot {
 		b.postings[t.last].frequency++
@@ -197,54 +195,54 @@ func (b *builder) post(term string, slot uint32) {
 	}
 	t.last, t.slot = uint32(len(b.postings)), slot
 	t.count++
-	b.postings = append(b.postings, builtPosting{number, slot, 1})
+	b.postings = append(b.postings, rawPosting{number, slot, 1})
 }
 
-// number is that of a term, a new one the first time.
-func (b *builder) number(term string) uint32 {
+// termIndex returns the index of a term in b.terms, to which it adds new terms.
+func (b *builder) termIndex(term string) uint32 {
 	hash := uint32(maphash.String(hashSeed, term))
-	mask := uint32(len(b.places) - 1)
+	mask := uint32(len(b.buckets) - 1)
 	at := hash & mask
-	for ; b.places[at].number != 0; at = (at + 1) & mask {
-		if p := b.places[at]; p.hash == hash && b.terms[p.number-1].text == term {
+	for ; b.buckets[at].number != 0; at = (at + 1) & mask {
+		if p := b.buckets[at]; p.hash == hash && b.terms[p.number-1].text == term {
 			return p.number - 1
 		}
 	}
-	b.terms = append(b.terms, builtTerm{text: term})
-	number := uint32(len(b.terms))
-	b.places[at] = termPlace{hash, number}
-	if 2*len(b.terms) > len(b.places) {
-		b.grow()
+	b.terms = append(b.terms, indexedTerm{text: term})
+	b.buckets[at] = bucket{hash, uint32(len(b.terms))}
+	if 2*len(b.terms) > len(b.buckets) {
+		b.rehash()
 	}
-	return number - 1
+	return uint32(len(b.terms) - 1)
 }
 
-func (b *builder) grow() {
-	before := b.places
-	b.places = make([]termPlace, 4*len(before))
-	mask := uint32(len(b.places) - 1)
+func (b *builder) rehash() {
+	before := b.buckets
+	b.buckets = make([]bucket, 4*len(before))
+	mask := uint32(len(b.buckets) - 1)
 	for _, p := range before {
 		if p.number == 0 {
 			continue
 		}
 		at := p.hash & mask
-		for b.places[at].number != 0 {
+		for b.buckets[at].number != 0 {
 			at = (at + 1) & mask
 		}
-		b.places[at] = p
+		b.buckets[at] = p
 	}
 }
 
-// write writes the lists of all terms in their order.
-func (b *builder) write(w *pageWriter) {
+// writeLists writes the posting lists of all terms, in the order of terms.
+func (b *builder) writeLists(w *pageWriter) {
 	b.sort()
-	// A term's postings stay in the order of slots.
+	// A counting sort by term: it keeps each term's postings in the order of slots. From here on last is the end of
+	// what has been copied of a term's list.
 	next := uint32(0)
 	for _, k := range b.sorted {
-		b.terms[k.number].last = next // where its list goes on
+		b.terms[k.number].last = next
 		next += b.terms[k.number].count
 	}
-	all := growing{slices.Grow(b.all.slots[:0], int(next))[:next], slices.Grow(b.all.frequencies[:0], int(next))[:next]}
+	all := postingList{slices.Grow(b.all.slots[:0], int(next))[:next], slices.Grow(b.all.frequencies[:0], int(next))[:next]}
 	b.all = all
 	for _, p := range b.postings {
 		t := &b.terms[p.term]
@@ -257,21 +255,20 @@ func (b *builder) write(w *pageWriter) {
 	}
 }
 
-// sortedTerm is a term by its key, the first bytes of its text.
-type sortedTerm struct {
+// keyedTerm is a term with its TermKey, the first bytes of its text.
+type keyedTerm struct {
 	key    uint64
 	number uint32
 }
 
-// sort puts terms in their order: by key, a byte at a time from the last, and
-// those of the same key by the rest of their text.
+// sort sorts the terms: a radix sort by key, then by text where keys are equal.
 func (b *builder) sort() {
 	from := slices.Grow(b.sorted[:0], len(b.terms))[:len(b.terms)]
 	to := slices.Grow(b.spare[:0], len(b.terms))[:len(b.terms)]
 	var counts [8][256]uint32
 	for i := range b.terms {
 		key := TermKey(b.terms[i].text)
-		from[i] = sortedTerm{key, uint32(i)}
+		from[i] = keyedTerm{key, uint32(i)}
 		for n := range counts {
 			counts[n][byte(key>>(8*n))]++
 		}
@@ -279,7 +276,7 @@ func (b *builder) sort() {
 	for n := range counts {
 		count := &counts[n]
 		if len(from) == 0 || count[byte(from[0].key>>(8*n))] == uint32(len(from)) {
-			continue // all have the same byte there
+			continue // all terms have the same byte here
 		}
 		next := uint32(0)
 		for c := range count {
@@ -298,32 +295,11 @@ func (b *builder) sort() {
 			end++
 		}
 		if end > i+1 {
-			slices.SortFunc(from[i:end], func(x, y sortedTerm) int {
+			slices.SortFunc(from[i:end], func(x, y keyedTerm) int {
 				return strings.Compare(b.terms[x.number].text, b.terms[y.number].text)
 			})
 		}
 		i = end
 	}
 	b.sorted, b.spare = from, to
-}
-
-// finish closes the last page and makes the segment.
-func (w *pageWriter) finish(id uuid.UUID) Built {
-	w.flush()
-	c := w.directory.counts
-	stream := w.directory.encode()
-	var directory []BuiltPage
-	for number := 0; len(stream) > 0; number++ {
-		n := min(len(stream), w.layout.Target)
-		page := binary.AppendUvarint([]byte{kindDirectory}, uint64(number))
-		directory = append(directory, BuiltPage{Data: seal(append(page, stream[:n]...))})
-		stream = stream[n:]
-	}
-	built := Built{ID: id, Header: encodeHeader(c, len(directory), w.pages), Documents: c.Entries, Passages: c.Passages}
-	built.Pages = append(directory, w.pages...)
-	built.Bytes = int64(len(built.Header))
-	for _, p := range built.Pages {
-		built.Bytes += int64(len(p.Data))
-	}
-	return built
 }

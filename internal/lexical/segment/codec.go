@@ -12,13 +12,13 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal appends the checksum of data.
-func seal(data []byte) []byte {
+// appendChecksum appends the checksum of data.
+func appendChecksum(data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(data, crc32.Checksum(data, castagnoli))
 }
 
-// unseal returns data without its checksum.
-func unseal(data []byte, what string) ([]byte, error) {
+// verifyChecksum verifies the checksum at the end of data and returns data without it.
+func verifyChecksum(data []byte, what string) ([]byte, error) {
 	n := len(data) - 4
 	if n < 0 || crc32.Checksum(data[:n], castagnoli) != binary.LittleEndian.Uint32(data[n:]) {
 		return nil, fmt.Errorf("%w: the checksum of a %s does not match", ErrCorrupt, what)
@@ -26,8 +26,7 @@ func unseal(data []byte, what string) ([]byte, error) {
 	return data[:n], nil
 }
 
-// reader reads what the writers here wrote. The first failure sticks, and
-// everything read after it is zero.
+// reader decodes data. After the first failure all that it reads is zero.
 type reader struct {
 	data   []byte
 	pos    int
@@ -64,8 +63,8 @@ func (r *reader) number(limit uint64) int {
 	return int(v)
 }
 
-// count reads a number of things that take at least size bytes each, so that a
-// number that lies cannot make the caller allocate more than it was given.
+// count reads a number of elements that take at least size bytes each, so that a corrupt number cannot make the caller
+// allocate much more than the data's length.
 func (r *reader) count(size int) int {
 	return r.number(uint64((len(r.data) - r.pos) / size))
 }

@@ -133,7 +133,7 @@ func OpenDirectory(s *Header, pages [][]byte) (*Directory, error) {
 	}
 	var stream []byte
 	for i, p := range pages {
-		data, err := unseal(p, "page of a directory")
+		data, err := verifyChecksum(p, "page of a directory")
 		if err != nil {
 			return nil, fmt.Errorf("segment %s page %d: %w", s.ID, i, err)
 		}
@@ -215,7 +215,7 @@ func (d *Directory) EntryByID(id uuid.UUID) (entry int, ok bool) {
 
 // EntriesOf finds the entries of a version: one, or more where it was relabelled.
 func (d *Directory) EntriesOf(version uuid.UUID) []int {
-	return d.byVersion.places(d.Versions, version)
+	return d.byVersion.positions(d.Versions, version)
 }
 
 // EntryOf returns the ordinal of the entry that a passage lies in.

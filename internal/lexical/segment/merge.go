@@ -16,42 +16,41 @@ type MergeInput struct {
 	Page      func(number int) (*Page, error)
 }
 
-// Merge makes one segment of several, without the dead entries. Searches of it
-// find what searches of the inputs find. It holds the output and one page of
-// each input in memory.
+// Merge makes one segment of several, without the dead entries. A search of it finds what a search of the inputs finds.
+// It needs memory for the output and one page of each input.
 func Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
 	return DefaultLayout.Merge(id, inputs, dead)
 }
 
-// Merge makes one segment of several that is cut as the layout says.
-func (cut Layout) Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
-	built, err := cut.merge(id, inputs, dead)
+// Merge makes one segment of several in a layout.
+func (layout Layout) Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
+	built, err := layout.merge(id, inputs, dead)
 	if err != nil {
 		return Built{}, fmt.Errorf("merging %d segments into %s: %w", len(inputs), id, err)
 	}
 	return built, nil
 }
 
-func (cut Layout) merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
+func (layout Layout) merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
 	var directory Directory
-	sources := make([]source, len(inputs))
+	sources := make([]mergeSource, len(inputs))
 	for i, in := range inputs {
-		sources[i] = source{in: in, number: in.Header.directoryPages, moves: directory.adopt(in.Directory, dead)}
+		sources[i] = mergeSource{in: in, number: in.Header.directoryPages, shifts: directory.appendLive(in.Directory, dead)}
 		if len(directory.SlotSection) > maxSlots {
-			return Built{}, fmt.Errorf("they hold more than a segment can")
+			return Built{}, fmt.Errorf("more than %d terms or passages", maxSlots)
 		}
 	}
 	directory.finish()
-	if place, twice := directory.byID.twice(directory.IDs); twice {
-		return Built{}, fmt.Errorf("entry %s is there twice", directory.IDs[place])
+	if entry, found := directory.byID.duplicate(directory.IDs); found {
+		return Built{}, fmt.Errorf("duplicate entry %s", directory.IDs[entry])
 	}
 	for i := range sources {
 		if err := sources[i].next(); err != nil {
 			return Built{}, err
 		}
 	}
-	w := pageWriter{layout: cut, directory: &directory}
-	var list growing
+	w := pageWriter{layout: layout, directory: &directory}
+	var list postingList
 	var term []byte
 	for {
 		term = term[:0]
@@ -66,7 +65,7 @@ func (cut Layout) merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bo
 		list.slots, list.frequencies = list.slots[:0], list.frequencies[:0]
 		for i := range sources {
 			for s := &sources[i]; !s.done && bytes.Equal(s.term, term); {
-				if err := s.move(&list); err != nil {
+				if err := s.appendTo(&list); err != nil {
 					return Built{}, err
 				}
 				if err := s.next(); err != nil {
@@ -80,16 +79,15 @@ func (cut Layout) merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bo
 	}
 }
 
-// gone is the move of a dead entry's slots.
-const gone = math.MinInt64
+// deletedEntry is the shift of a dead entry.
+const deletedEntry = math.MinInt64
 
-// adopt adds the living entries of another directory, and returns how far the
-// slots of each of its entries move.
-func (d *Directory) adopt(from *Directory, dead map[uuid.UUID]bool) (moves []int64) {
+// appendLive appends the live entries of another directory. It returns by how much the slots of each entry are shifted.
+func (d *Directory) appendLive(from *Directory, dead map[uuid.UUID]bool) (moves []int64) {
 	moves = make([]int64, from.Len())
 	for e, id := range from.IDs {
 		if dead[id] {
-			moves[e] = gone
+			moves[e] = deletedEntry
 			continue
 		}
 		first, end := from.FirstSection[e], from.FirstSection[e+1]
@@ -105,10 +103,10 @@ func (d *Directory) adopt(from *Directory, dead map[uuid.UUID]bool) (moves []int
 	return moves
 }
 
-// source reads the lists of an input in the order of their terms.
-type source struct {
+// mergeSource reads the posting lists of an input in the order of terms.
+type mergeSource struct {
 	in     MergeInput
-	moves  []int64 // by entry
+	shifts []int64 // by entry
 	number int     // of the next page
 	page   *Page
 	at     pageReader
@@ -119,7 +117,7 @@ type source struct {
 }
 
 // next goes to the next list.
-func (s *source) next() error {
+func (s *mergeSource) next() error {
 	for s.page == nil || s.at.atEnd() {
 		if s.number == s.in.Header.PageCount() {
 			s.done, s.page = true, nil
@@ -134,22 +132,22 @@ func (s *source) next() error {
 	}
 	term, ok := s.at.next(&s.list)
 	if !ok || int(s.list.Blocks[len(s.list.Blocks)-1].Last) >= s.in.Header.Slots() {
-		return fmt.Errorf("page %d of segment %s: %w: a list that is not the segment's", s.number-1, s.in.Header.ID, ErrCorrupt)
+		return fmt.Errorf("page %d of segment %s: %w: a list with slots beyond the segment", s.number-1, s.in.Header.ID, ErrCorrupt)
 	}
 	s.term = append(s.term[:0], term...)
 	return nil
 }
 
-// move adds the current list's living postings to another list.
-func (s *source) move(to *growing) error {
+// appendTo appends the live postings of the current list to another list.
+func (s *mergeSource) appendTo(to *postingList) error {
 	entries := s.in.Directory.SlotEntry
 	for i := range s.list.Blocks {
 		if !s.list.Read(&s.list.Blocks[i], &s.block) {
 			return fmt.Errorf("page %d of segment %s: %w: a block of postings", s.number-1, s.in.Header.ID, ErrCorrupt)
 		}
 		for j, slot := range s.block.Slots[:s.block.N] {
-			if move := s.moves[entries[slot]]; move != gone {
-				to.slots = append(to.slots, uint32(int64(slot)+move))
+			if shift := s.shifts[entries[slot]]; shift != deletedEntry {
+				to.slots = append(to.slots, uint32(int64(slot)+shift))
 				to.frequencies = append(to.frequencies, s.block.Frequencies[j])
 			}
 		}

@@ -1,10 +1,8 @@
 package segment
 
-// Pages of terms: sorted, each as what differs from the term before it, each
-// with its list of postings. A list is cut into blocks; a block says its first
-// and last slot and bounds what a unit that it touches can score, so that a
-// search passes over blocks unread. A list that does not fit goes on in the
-// next pages, under the same term.
+// Pages of terms: the sorted terms, prefix-compressed, each with its posting list. A list is cut into blocks. A block has
+// its first and last slot and bounds of the scores of its units, so that a search can skip it. A list that does not fit
+// into a page continues on the next ones, under the same term.
 //
 //	page   kind, terms, slack, checksum of all
 //	term   shared prefix, rest, length of list, list
@@ -13,7 +11,7 @@ package segment
 //	block  gap before it, span, postings, widths of deltas and frequencies, frontiers by zoom
 //	data   deltas of slots less one, frequencies less one; bit-packed
 //
-// Every restartEvery-th term of a page is written whole.
+// Every restartEvery-th term of a page is not compressed.
 
 import (
 	"fmt"
@@ -78,7 +76,7 @@ type Page struct {
 
 // DecodePage reads a page of terms. The page keeps data.
 func DecodePage(data []byte) (*Page, error) {
-	body, err := unseal(data, "page of terms")
+	body, err := verifyChecksum(data, "page of terms")
 	if err != nil {
 		return nil, err
 	}
@@ -93,21 +91,21 @@ func DecodePage(data []byte) (*Page, error) {
 			p.restarts = append(p.restarts, int32(r.pos))
 			length = 0
 		}
-		shared, rest, lists := r.listed(length)
+		shared, rest, size := r.skipList(length)
 		length = shared + len(rest)
 		if n%restartEvery == 0 {
 			p.keys = append(p.keys, TermKey(rest))
 		}
-		if r.failed || !p.decodeList(r.pos-lists, lists, &l) {
+		if r.failed || !p.decodeList(r.pos-size, size, &l) {
 			return nil, fmt.Errorf("%w: a page of terms that does not parse", ErrCorrupt)
 		}
 		if len(l.Blocks) > 1 || l.Continued {
 			if p.long == nil {
 				p.long = map[int]*List{}
 			}
-			kept := l
-			kept.Blocks, kept.Bounds = slices.Clone(l.Blocks), slices.Clone(l.Bounds)
-			p.long[r.pos-lists] = &kept
+			decoded := l
+			decoded.Blocks, decoded.Bounds = slices.Clone(l.Blocks), slices.Clone(l.Bounds)
+			p.long[r.pos-size] = &decoded
 			p.bytes += 160 + 36*len(l.Blocks) + 8*len(l.Bounds)
 		}
 	}
@@ -118,17 +116,17 @@ func DecodePage(data []byte) (*Page, error) {
 // Bytes is about what the page takes in memory.
 func (p *Page) Bytes() int { return p.bytes }
 
-// listed reads a term behind one of a length and passes over its list, which
-// takes the last lists bytes read.
-func (r *reader) listed(before int) (shared int, rest []byte, lists int) {
+// skipList reads a term, which shares a prefix with the term of length before that precedes it, and skips its list of
+// size bytes.
+func (r *reader) skipList(before int) (shared int, rest []byte, size int) {
 	shared = r.number(uint64(before))
 	rest = r.bytes(r.number(lexical.MaxTerm))
-	lists = r.count(1)
-	if lists == 0 || shared+len(rest) > lexical.MaxTerm {
+	size = r.count(1)
+	if size == 0 || shared+len(rest) > lexical.MaxTerm {
 		r.fail()
 	}
-	r.bytes(lists)
-	return shared, rest, lists
+	r.bytes(size)
+	return shared, rest, size
 }
 
 // TermKey is the beginning of a term as a number: keys are in the order of
@@ -140,23 +138,23 @@ func TermKey[T string | []byte](term T) (key uint64) {
 	return key
 }
 
-// Find returns the list of a term with a key; nil: the page has none. A list that the page
-// does not keep decoded is read into short.
+// Find returns the list of a term, whose TermKey is key; nil: the page has none. A list that the page has not kept decoded
+// is decoded into short.
 func (p *Page) Find(term string, key uint64, short *List) *List {
-	group := p.group(term, key)
+	group := p.findGroup(term, key)
 	if group < 0 {
 		return nil
 	}
 	r := reader{data: p.data[:p.end], pos: int(p.restarts[group])}
-	same := 0 // bytes that the term begins with, as the one before did
+	same := 0 // length of the prefix that the term shares with the previous one
 	for n := 0; n < restartEvery && r.pos < p.end; n++ {
 		shared := int(r.uvarint())
 		rest := r.bytes(int(r.uvarint()))
-		lists := int(r.uvarint())
+		size := int(r.uvarint())
 		begin := r.pos
-		r.pos += lists
+		r.pos += size
 		if shared > same {
-			continue // it differs from the term where the one before did
+			continue // it differs from the term in the same byte as the previous one
 		}
 		if shared < same {
 			return nil
@@ -165,14 +163,14 @@ func (p *Page) Find(term string, key uint64, short *List) *List {
 		same += more
 		switch {
 		case more < len(rest) && (same == len(term) || rest[more] > term[same]):
-			return nil // behind the term
+			return nil // greater than the term
 		case more < len(rest) || same < len(term):
 			continue
 		}
 		if long := p.long[begin]; long != nil {
 			return long
 		}
-		if !p.decodeList(begin, lists, short) {
+		if !p.decodeList(begin, size, short) {
 			return nil
 		}
 		return short
@@ -180,13 +178,12 @@ func (p *Page) Find(term string, key uint64, short *List) *List {
 	return nil
 }
 
-// group is the last group of terms that begins with term or one before it; -1:
-// there is none.
-func (p *Page) group(term string, key uint64) int {
-	low, high := 0, len(p.keys) // the first group that begins behind the term
+// findGroup returns the last group whose first term is at most term; -1: there is none.
+func (p *Page) findGroup(term string, key uint64) int {
+	low, high := 0, len(p.keys) // search for the first group that begins with a greater term
 	for low < high {
 		middle := int(uint(low+high) >> 1)
-		if k := p.keys[middle]; k < key || k == key && p.restart(middle) <= term {
+		if k := p.keys[middle]; k < key || k == key && p.firstTerm(middle) <= term {
 			low = middle + 1
 		} else {
 			high = middle
@@ -195,10 +192,10 @@ func (p *Page) group(term string, key uint64) int {
 	return low - 1
 }
 
-// restart is the term that a group begins with.
-func (p *Page) restart(group int) string {
+// firstTerm returns the first term of a group.
+func (p *Page) firstTerm(group int) string {
 	r := reader{data: p.data[:p.end], pos: int(p.restarts[group])}
-	_, rest, _ := r.listed(0)
+	_, rest, _ := r.skipList(0)
 	return string(rest)
 }
 
@@ -223,16 +220,16 @@ func (pr *pageReader) next(l *List) (term []byte, ok bool) {
 		pr.length = 0
 	}
 	pr.n++
-	shared, rest, lists := pr.r.listed(pr.length)
-	if pr.r.failed || !pr.page.decodeList(pr.r.pos-lists, lists, l) {
+	shared, rest, size := pr.r.skipList(pr.length)
+	if pr.r.failed || !pr.page.decodeList(pr.r.pos-size, size, l) {
 		return nil, false
 	}
 	pr.length = shared + copy(pr.term[shared:], rest)
 	return pr.term[:pr.length], true
 }
 
-// decodeList reads the list in length bytes of the page, and says whether it is
-// well formed. It uses the room of the slices that l has.
+// decodeList decodes the list in length bytes of the page into l, whose slices it reuses, and reports whether it is well
+// formed.
 func (p *Page) decodeList(begin, length int, l *List) bool {
 	r := reader{data: p.data[:begin+length], pos: begin}
 	flags := r.uvarint()

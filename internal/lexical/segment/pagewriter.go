@@ -1,25 +1,28 @@
 package segment
 
-// Writing of pages: lists of postings, whose terms come in order, become pages.
+// Writing of pages: encodes the posting lists of terms, which come in order, and cuts them into pages.
 
 import (
 	"encoding/binary"
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/google/uuid"
 )
 
-// Layout says how lists are cut.
+// Layout says how lists are cut into blocks and pages.
 type Layout struct {
 	Block  int // postings in a block, at most BlockSize
-	Target int // a page is closed when it is this many bytes long
-	Limit  int // a list is cut rather than make a page longer
-	Room   int // a list is cut only where a page has this much room
+	Target int // bytes of a page at which it is closed
+	Limit  int // most bytes of a page; a longer list continues on the next one
+	Room   int // least free bytes of a page where a list may be cut
 }
 
+// DefaultLayout is the layout of segments that are stored.
 var DefaultLayout = Layout{Block: BlockSize, Target: 16 << 10, Limit: 24 << 10, Room: 4 << 10}
 
-// pageWriter makes pages of lists. Its directory is complete.
+// pageWriter writes lists as pages. Its directory must be finished.
 type pageWriter struct {
 	layout    Layout
 	directory *Directory
@@ -33,28 +36,26 @@ type pageWriter struct {
 	blocks  []PackedBlock
 	bounds  []Bound
 	packed  []byte
-	packEnd []int                 // where each block ends in packed
-	list    []byte                // what one page gets of it
-	totals  [Zooms][]uint32       // frequency in the whole unit, by posting
+	packEnd []int                 // end of each block in packed
+	list    []byte                // the part for one page
+	totals  [Zooms][]uint32       // by posting: the frequency in the whole unit
 	deltas  [BlockSize]uint32     // scratch
 	byCount [frontierCounts]Bound // scratch
 }
 
-// blockRoom is what a block takes at most, in bytes.
+// blockRoom is the most bytes of a block.
 const blockRoom = 2*4*BlockSize + 20 + 10*maxFrontier*int(Zooms)
 
-// frontierCounts is how many frequencies a frontier tells apart, the bits of a
-// word; greater ones count as one.
+// frontierCounts is how many frequencies a frontier distinguishes, the bits of a word; greater ones are merged.
 const frontierCounts = 32
 
-// add writes the list of a term, which is greater than the one before it. Slots
-// rise.
+// add writes the list of a term. Terms and slots must be added in ascending order.
 func (w *pageWriter) add(term string, slots, frequencies []uint32) {
 	if len(slots) == 1 {
-		w.addOne(term, slots[0], frequencies[0])
+		w.addSingle(term, slots[0], frequencies[0])
 		return
 	}
-	units := w.total(slots, frequencies)
+	units := w.countUnits(slots, frequencies)
 	w.encodeBlocks(slots, frequencies, term[0] == 0)
 	flags := uint64(0)
 	for at := 0; at < len(w.blocks); {
@@ -65,7 +66,7 @@ func (w *pageWriter) add(term string, slots, frequencies []uint32) {
 			continue
 		}
 		if n == 0 {
-			n, size = 1, blockRoom // a page of its own, however long
+			n, size = 1, blockRoom // an empty page takes a block of any size
 		}
 		head := binary.AppendUvarint(slices.Grow(w.list[:0], size+64), flags)
 		if flags == 0 {
@@ -75,7 +76,7 @@ func (w *pageWriter) add(term string, slots, frequencies []uint32) {
 			}
 		}
 		w.list = w.appendBlocks(head, at, n)
-		w.put(term, w.list)
+		w.writeList(term, w.list)
 		if at += n; at < len(w.blocks) {
 			w.flush()
 		}
@@ -83,7 +84,7 @@ func (w *pageWriter) add(term string, slots, frequencies []uint32) {
 	}
 }
 
-func (w *pageWriter) addOne(term string, slot, frequency uint32) {
+func (w *pageWriter) addSingle(term string, slot, frequency uint32) {
 	flags := uint64(flagOne)
 	d := w.directory
 	if d.FirstSlot[d.FirstSection[d.SlotEntry[slot]]] == slot {
@@ -92,11 +93,11 @@ func (w *pageWriter) addOne(term string, slot, frequency uint32) {
 	var buffer [24]byte
 	out := binary.AppendUvarint(buffer[:0], flags)
 	out = binary.AppendUvarint(out, uint64(slot))
-	w.put(term, binary.AppendUvarint(out, uint64(frequency-1)))
+	w.writeList(term, binary.AppendUvarint(out, uint64(frequency-1)))
 }
 
-// put writes a term and its list.
-func (w *pageWriter) put(term string, list []byte) {
+// writeList writes a term and its encoded list to the page.
+func (w *pageWriter) writeList(term string, list []byte) {
 	if w.terms == 0 {
 		w.page = append(w.page, kindTerms)
 		w.first = term
@@ -115,19 +116,40 @@ func (w *pageWriter) put(term string, list []byte) {
 	}
 }
 
-// flush closes the page.
+// flush ends the page.
 func (w *pageWriter) flush() {
 	if w.terms == 0 {
 		return
 	}
-	// Terms may be pieces of a text that would be kept with them.
+	// Cloned, because terms may be substrings of a large text.
 	page := append(w.page, make([]byte, Slack)...)
-	w.pages = append(w.pages, BuiltPage{First: strings.Clone(w.first), Last: strings.Clone(w.last), Data: seal(slices.Clip(page))})
+	w.pages = append(w.pages, BuiltPage{First: strings.Clone(w.first), Last: strings.Clone(w.last), Data: appendChecksum(slices.Clip(page))})
 	w.page, w.terms, w.last = make([]byte, 0, w.layout.Target+w.layout.Target/4), 0, ""
 }
 
-// total sums up the frequencies of units and counts the units.
-func (w *pageWriter) total(slots, frequencies []uint32) (units [Zooms]uint32) {
+// finish writes the last page, the directory and the header.
+func (w *pageWriter) finish(id uuid.UUID) Built {
+	w.flush()
+	c := w.directory.counts
+	stream := w.directory.encode()
+	var directory []BuiltPage
+	for number := 0; len(stream) > 0; number++ {
+		n := min(len(stream), w.layout.Target)
+		page := binary.AppendUvarint([]byte{kindDirectory}, uint64(number))
+		directory = append(directory, BuiltPage{Data: appendChecksum(append(page, stream[:n]...))})
+		stream = stream[n:]
+	}
+	built := Built{ID: id, Header: encodeHeader(c, len(directory), w.pages), Documents: c.Entries, Passages: c.Passages}
+	built.Pages = append(directory, w.pages...)
+	built.Bytes = int64(len(built.Header))
+	for _, p := range built.Pages {
+		built.Bytes += int64(len(p.Data))
+	}
+	return built
+}
+
+// countUnits fills totals with the frequencies of whole units, and counts the units by zoom.
+func (w *pageWriter) countUnits(slots, frequencies []uint32) (units [Zooms]uint32) {
 	d := w.directory
 	for z := range Zooms {
 		unitOf := d.UnitOf(z)
@@ -153,8 +175,8 @@ func (w *pageWriter) total(slots, frequencies []uint32) (units [Zooms]uint32) {
 	return units
 }
 
-// encodeBlocks cuts the list and packs its blocks.
-func (w *pageWriter) encodeBlocks(slots, frequencies []uint32, boundless bool) {
+// encodeBlocks cuts the list into blocks and packs them.
+func (w *pageWriter) encodeBlocks(slots, frequencies []uint32, noBounds bool) {
 	w.blocks, w.bounds, w.packed, w.packEnd = w.blocks[:0], w.bounds[:0], w.packed[:0], w.packEnd[:0]
 	for at := 0; at < len(slots); at += w.layout.Block {
 		end := min(at+w.layout.Block, len(slots))
@@ -173,7 +195,7 @@ func (w *pageWriter) encodeBlocks(slots, frequencies []uint32, boundless bool) {
 		w.packEnd = append(w.packEnd, len(w.packed))
 		for z := range Zooms {
 			b.Frontiers[z] = uint32(len(w.bounds))
-			if !boundless {
+			if !noBounds {
 				w.frontier(z, slots[at:end], w.totals[z][at:end])
 			}
 		}
@@ -182,10 +204,8 @@ func (w *pageWriter) encodeBlocks(slots, frequencies []uint32, boundless bool) {
 	}
 }
 
-// frontier adds the bounds of a block: the pairs of frequency and length that
-// no other pair exceeds. Whatever k1, b and the average length are, a score
-// rises with the frequency and falls with the length, so one of them scores
-// highest.
+// frontier adds the bounds of a block: its Pareto frontier of frequency and length. Whatever k1, b and the average length
+// are, a BM25 score rises with the frequency and falls with the length, so that a pair of the frontier scores highest.
 func (w *pageWriter) frontier(z Zoom, slots, totals []uint32) {
 	d := w.directory
 	unitOf, lengths := d.UnitOf(z), d.Lengths[z]
@@ -194,7 +214,7 @@ func (w *pageWriter) frontier(z Zoom, slots, totals []uint32) {
 		limit = 2
 	}
 	pairs := &w.byCount
-	used := uint32(0) // a bit for each frequency that there is
+	used := uint32(0) // a bit for each frequency that occurs
 	for i, slot := range slots {
 		unit := slot
 		if unitOf != nil {
@@ -228,8 +248,7 @@ func (w *pageWriter) frontier(z Zoom, slots, totals []uint32) {
 	}
 }
 
-// fit says how many blocks from one on take at most room bytes, and how many
-// bytes those take at most.
+// fit returns how many blocks, beginning with the at-th, fit into room bytes, and an upper bound of their size.
 func (w *pageWriter) fit(at, room int) (n, size int) {
 	for i := at; i < len(w.blocks); i++ {
 		begin := 0
@@ -247,7 +266,7 @@ func (w *pageWriter) fit(at, room int) (n, size int) {
 	return n, size
 }
 
-// appendBlocks writes n blocks and their data.
+// appendBlocks appends n blocks, beginning with the at-th, and their data.
 func (w *pageWriter) appendBlocks(out []byte, at, n int) []byte {
 	out = binary.AppendUvarint(out, uint64(n))
 	next := uint32(0)

@@ -83,7 +83,7 @@ func encodeHeader(c Counts, directoryPages int, pages []BuiltPage) []byte {
 		out = appendTerm(out, p.First, p.Last)
 		last = p.Last
 	}
-	return seal(out)
+	return appendChecksum(out)
 }
 
 // appendTerm writes a term as what differs from the one before it.
@@ -116,7 +116,7 @@ func (r *reader) term(before string) string {
 
 // OpenHeader reads a header.
 func OpenHeader(id uuid.UUID, header []byte) (*Header, error) {
-	data, err := unseal(header, "header")
+	data, err := verifyChecksum(header, "header")
 	if err != nil {
 		return nil, fmt.Errorf("segment %s: %w", id, err)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// uuidTable finds ids in a list: an open-addressed table of their places plus
-// one, several times smaller than a map.
+// uuidTable finds ids in a slice: a hash table with open addressing of their indexes plus one, several times smaller
+// than a map.
 type uuidTable []uint32
 
 func newUUIDTable(ids []uuid.UUID) uuidTable {
@@ -26,7 +26,7 @@ func newUUIDTable(ids []uuid.UUID) uuidTable {
 	return t
 }
 
-// start mixes all bytes: ids may be random or count up.
+// start returns the first bucket of an id. It mixes all bytes, since ids may be random or sequential.
 func (t uuidTable) start(id uuid.UUID) int {
 	h := binary.BigEndian.Uint64(id[:8])*0x9e3779b97f4a7c15 ^ binary.BigEndian.Uint64(id[8:])
 	h ^= h >> 33
@@ -35,30 +35,30 @@ func (t uuidTable) start(id uuid.UUID) int {
 	return int(h & uint64(len(t)-1))
 }
 
-// each calls found with every place of id in ids.
-func (t uuidTable) each(ids []uuid.UUID, id uuid.UUID, found func(place int)) {
+// each calls found with every index of id in ids.
+func (t uuidTable) each(ids []uuid.UUID, id uuid.UUID, found func(index int)) {
 	for at := t.start(id); t[at] != 0; at = (at + 1) & (len(t) - 1) {
-		if place := int(t[at]) - 1; ids[place] == id {
-			found(place)
+		if index := int(t[at]) - 1; ids[index] == id {
+			found(index)
 		}
 	}
 }
 
-// places lists the places of id in ids.
-func (t uuidTable) places(ids []uuid.UUID, id uuid.UUID) []int {
-	var places []int
-	t.each(ids, id, func(place int) { places = append(places, place) })
-	return places
+// positions lists the indexes of id in ids.
+func (t uuidTable) positions(ids []uuid.UUID, id uuid.UUID) []int {
+	var out []int
+	t.each(ids, id, func(index int) { out = append(out, index) })
+	return out
 }
 
-// twice finds an id that is there twice.
-func (t uuidTable) twice(ids []uuid.UUID) (place int, found bool) {
+// duplicate finds an id that occurs twice.
+func (t uuidTable) duplicate(ids []uuid.UUID) (index int, found bool) {
 	for i, id := range ids {
 		t.each(ids, id, func(other int) {
 			if other != i {
-				place, found = i, true
+				index, found = i, true
 			}
 		})
 	}
-	return place, found
+	return index, found
 }
