@@ -105,9 +105,9 @@ type Lexical interface {
 	// Open loads what searches for q's terms, groups and filter need, and clusters
 	// when q is of clusters.
 	Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (search.Searcher, error)
-	// Recall is Open by what is in memory alone, which may be out of date: nobody is
+	// OpenCached is Open by what is in memory alone, which may be out of date: nobody is
 	// asked. ok is false where memory lacks some of it.
-	Recall(tenant, collection uuid.UUID, q lexical.TermQuery) (s search.Searcher, ok bool)
+	OpenCached(tenant, collection uuid.UUID, q lexical.TermQuery) (s search.Searcher, ok bool)
 }
 
 // Vectors are the vectors of passages.

@@ -145,7 +145,7 @@ func (c *luceneCommand) search(ctx context.Context, other *lucene, whole segment
 		lines[i] = strings.Join(terms, " ")
 	}
 	ask := func(i int) (lexical.Result, error) {
-		s, ok := index.Recall(uuid.Max, uuid.Max, queries[i])
+		s, ok := index.OpenCached(uuid.Max, uuid.Max, queries[i])
 		if !ok {
 			var err error
 			if s, err = index.Open(ctx, uuid.Max, uuid.Max, queries[i]); err != nil {

@@ -19,21 +19,21 @@ func (c *cursor) setMaxima(s bm25, z segment.Zoom) (highest score) {
 			next++
 		}
 		b := &c.blocks[i]
-		most := s.most(c.weight, part.bounds[b.Frontiers[z]:b.Frontiers[z+1]])
+		most := s.upperBound(c.weight, part.bounds[b.Frontiers[z]:b.Frontiers[z+1]])
 		c.maxima = append(c.maxima, most)
 		highest = max(highest, most)
 	}
 	return highest
 }
 
-// most is what no unit with one of some bounds exceeds; without any, what none does.
-func (s bm25) most(weight float64, bounds []segment.Bound) score {
+// upperBound is what no unit with one of some bounds exceeds; without any, what none does.
+func (s bm25) upperBound(weight float64, bounds []segment.Bound) score {
 	if len(bounds) == 0 {
 		return s.limit(weight)
 	}
 	highest := score(0)
 	for _, b := range bounds {
-		highest = max(highest, s.above(weight, b))
+		highest = max(highest, s.boundScore(weight, b))
 	}
 	return highest
 }

@@ -45,22 +45,22 @@ type FilterStats struct{ Hits, Misses, Bytes int64 }
 // cache is a least recently used cache bounded in bytes.
 type cache struct {
 	mu    sync.Mutex
-	parts map[partKey]*cached
-	ring  cached // ring.next was used last, ring.prev longest ago
+	parts map[partKey]*cacheEntry
+	lru   cacheEntry // ring.next was used last, ring.prev longest ago
 	stats CacheStats
 }
 
-// cached is a place of the cache. One that was let go of holds no value.
-type cached struct {
-	prev, next *cached
+// cacheEntry is a place of the cache. One that was let go of holds no value.
+type cacheEntry struct {
+	prev, next *cacheEntry
 	key        partKey
 	value      any
 	bytes      int64
 }
 
 func newCache(limit int64) *cache {
-	c := &cache{parts: map[partKey]*cached{}, stats: CacheStats{Limit: limit}}
-	c.ring.prev, c.ring.next = &c.ring, &c.ring
+	c := &cache{parts: map[partKey]*cacheEntry{}, stats: CacheStats{Limit: limit}}
+	c.lru.prev, c.lru.next = &c.lru, &c.lru
 	return c
 }
 
@@ -71,14 +71,14 @@ func (c *cache) get(key partKey) any {
 
 // use returns what a place of the cache holds, nil when that is nothing. The
 // caller holds c.mu.
-func (c *cache) use(e *cached) any {
+func (c *cache) use(e *cacheEntry) any {
 	if e == nil || e.value == nil {
 		c.stats.Misses++
 		return nil
 	}
 	c.stats.Hits++
 	e.unlink()
-	e.linkAfter(&c.ring)
+	e.linkAfter(&c.lru)
 	return e.value
 }
 
@@ -91,8 +91,8 @@ func (c *cache) peek(key partKey) any {
 	return c.use(e)
 }
 
-// at is peek for a part that was last at a place, which it updates.
-func (c *cache) at(place **cached, key partKey) any {
+// lookup is peek for a part that was last at a place, which it updates.
+func (c *cache) lookup(place **cacheEntry, key partKey) any {
 	e := *place
 	if e == nil || e.value == nil {
 		if e = c.parts[key]; e == nil {
@@ -111,8 +111,8 @@ func (c *cache) put(key partKey, value any, bytes int) {
 	c.replace(key, value, bytes)
 }
 
-// putGrown is put for a part that may be there with as many bytes already.
-func (c *cache) putGrown(key partKey, value any, bytes int) {
+// putIfGrown is put for a part that may be there with as many bytes already.
+func (c *cache) putIfGrown(key partKey, value any, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.parts[key]; e == nil || e.value != value || e.bytes != int64(bytes)+partCost {
@@ -123,24 +123,24 @@ func (c *cache) putGrown(key partKey, value any, bytes int) {
 // replace is put. The caller holds c.mu.
 func (c *cache) replace(key partKey, value any, bytes int) {
 	if old := c.parts[key]; old != nil {
-		c.drop(old)
+		c.evict(old)
 	}
 	size := int64(bytes) + partCost
 	if size > c.stats.Limit {
 		c.stats.Evictions++
 		return
 	}
-	e := &cached{key: key, value: value, bytes: size}
+	e := &cacheEntry{key: key, value: value, bytes: size}
 	c.parts[key] = e
 	c.count(value, size)
-	e.linkAfter(&c.ring)
+	e.linkAfter(&c.lru)
 	for c.stats.Bytes > c.stats.Limit {
-		c.drop(c.ring.prev)
+		c.evict(c.lru.prev)
 		c.stats.Evictions++
 	}
 }
 
-func (c *cache) drop(e *cached) {
+func (c *cache) evict(e *cacheEntry) {
 	e.unlink()
 	delete(c.parts, e.key)
 	c.count(e.value, -e.bytes)
@@ -161,9 +161,9 @@ func (c *cache) snapshot() CacheStats {
 	return c.stats
 }
 
-func (e *cached) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
+func (e *cacheEntry) unlink() { e.prev.next, e.next.prev = e.next, e.prev }
 
-func (e *cached) linkAfter(at *cached) {
+func (e *cacheEntry) linkAfter(at *cacheEntry) {
 	e.prev, e.next = at, at.next
 	at.next.prev = e
 	at.next = e

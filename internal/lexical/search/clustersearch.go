@@ -28,7 +28,7 @@ var clusterRooms = sync.Pool{New: func() any { return new(clusterRoom) }}
 
 // clusters searches clusters.
 func (s *search) clusters(settings lexical.Settings) error {
-	table := s.cache.clusterTable(s.view, s.life)
+	table := s.cache.clusterTable(s.view, s.live)
 	units := len(table.ids)
 	st := lexical.Statistics{Units: units, DF: make(map[string]int, len(s.terms))}
 	if units > 0 {
@@ -57,19 +57,19 @@ func (s *search) clusters(settings lexical.Settings) error {
 		}
 	}
 	s.result.Statistics = st
-	s.top.start(max(s.query.K, 0), highest)
+	s.top.reset(max(s.query.K, 0), highest)
 	s.top.ordered = func(a, b foundUnit) int { return compareIDs(table.ids[a.unit], table.ids[b.unit]) }
 	for number, total := range room.totals {
 		if total > 0 {
 			s.result.Scored++
-			if total >= s.top.least {
-				s.top.offer(foundUnit{score: total, unit: uint32(number)})
+			if total >= s.top.threshold {
+				s.top.add(foundUnit{score: total, unit: uint32(number)})
 			}
 		}
 	}
 	s.top.sort()
-	s.result.Hits = slices.Grow(s.result.Hits, len(s.top.places))
-	for _, p := range s.top.places {
+	s.result.Hits = slices.Grow(s.result.Hits, len(s.top.units))
+	for _, p := range s.top.units {
 		s.result.Hits = append(s.result.Hits, lexical.Hit{
 			Cluster: table.ids[p.unit], Score: p.score.float(), Tokens: int(lengths[p.unit]),
 		})
@@ -95,7 +95,7 @@ func (s *search) clusterPostings(table *clusterTable, term int, counted []Bits, 
 
 // sumClusters sums up a term's postings by cluster.
 func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
-	if err := s.cache.listsOf(s.view, s.life, s.terms[term:term+1]); err != nil {
+	if err := s.cache.setLists(s.view, s.live, s.terms[term:term+1]); err != nil {
 		return nil, err
 	}
 	t := &s.terms[term]
@@ -146,7 +146,7 @@ func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room
 func (s *search) counted(t *clusterTable) (sections []Bits, lengths []uint64) {
 	all := true
 	for i, scope := range s.scopes {
-		if scope.within || scope.entries != nil && (s.life.living[i] == nil || &scope.entries[0] != &s.life.living[i][0]) {
+		if scope.within || scope.entries != nil && (s.live.live[i] == nil || &scope.entries[0] != &s.live.live[i][0]) {
 			all = false
 		}
 	}

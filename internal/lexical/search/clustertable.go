@@ -59,7 +59,7 @@ func (c *StatisticsCache) keepClusterPostings(t *clusterTable, term string, list
 }
 
 // clusterTable returns the table of the view's snapshot.
-func (c *StatisticsCache) clusterTable(v *View, l *life) *clusterTable {
+func (c *StatisticsCache) clusterTable(v *View, l *liveEntries) *clusterTable {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.clusters == nil || c.clusters.snapshot != v.Clusters {
@@ -72,7 +72,7 @@ func (c *StatisticsCache) clusterTable(v *View, l *life) *clusterTable {
 	return c.clusters
 }
 
-func newClusterTable(v *View, l *life) *clusterTable {
+func newClusterTable(v *View, l *liveEntries) *clusterTable {
 	t := &clusterTable{snapshot: v.Clusters, of: make([][]uint32, len(v.Segments))}
 	numbers := map[uuid.UUID]uint32{}
 	for i, s := range v.Segments {
@@ -81,7 +81,7 @@ func newClusterTable(v *View, l *life) *clusterTable {
 		whole := slices.Repeat([]uint32{noCluster}, len(own.ids)) // numbers in the table
 		of := make([]uint32, d.Units(segment.ZoomSection))
 		for e := range d.Versions {
-			lives := l.living[i] == nil || l.living[i].Has(e)
+			lives := l.live[i] == nil || l.live[i].Has(e)
 			for section := d.FirstSection[e]; section < d.FirstSection[e+1]; section++ {
 				local := own.of[section]
 				if !lives || local == noCluster {

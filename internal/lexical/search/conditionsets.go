@@ -118,12 +118,12 @@ func (s *conditionSets) find(id uuid.UUID, near int) *matched {
 }
 
 // covers reports whether the sets are those of a view's segments, with all that live.
-func (s *conditionSets) covers(v *View, l *life) bool {
+func (s *conditionSets) covers(v *View, l *liveEntries) bool {
 	if s == nil || len(s.segments) != len(v.Segments) {
 		return false
 	}
 	for i := range s.segments {
-		if s.segments[i].segment != v.Segments[i].ID || s.segments[i].unknown.meets(l.living[i]) {
+		if s.segments[i].segment != v.Segments[i].ID || s.segments[i].unknown.meets(l.live[i]) {
 			return false
 		}
 	}
@@ -140,13 +140,13 @@ type unfinishedSets struct {
 }
 
 // beginSets makes of what is known what can be made of it.
-func (x *Index) beginSets(tenant uuid.UUID, v *View, l *life, known *conditionSets) *unfinishedSets {
+func (x *Index) beginSets(tenant uuid.UUID, v *View, l *liveEntries, known *conditionSets) *unfinishedSets {
 	n := len(v.Segments)
 	u := &unfinishedSets{known: make([]*matched, n), sets: make([]Bits, n), told: make([]Bits, n)}
 	var unseen []int // segments
 	seen := map[uuid.UUID]bool{}
 	for i, s := range v.Segments {
-		if m := known.find(s.ID, i); m != nil && !m.unknown.meets(l.living[i]) {
+		if m := known.find(s.ID, i); m != nil && !m.unknown.meets(l.live[i]) {
 			u.known[i] = m
 			seen[s.ID] = true
 			continue
@@ -165,7 +165,7 @@ func (x *Index) beginSets(tenant uuid.UUID, v *View, l *life, known *conditionSe
 	}
 	for _, i := range unseen {
 		for e, version := range v.Segments[i].Directory.Versions {
-			if !u.told[i].Has(e) && (l.living[i] == nil || l.living[i].Has(e)) {
+			if !u.told[i].Has(e) && (l.live[i] == nil || l.live[i].Has(e)) {
 				u.ask = append(u.ask, version)
 			}
 		}
@@ -197,14 +197,14 @@ func (x *Index) tellOf(tenant uuid.UUID, m *matched, v *View, into []int, u *unf
 }
 
 // finish adds the versions that satisfy the condition.
-func (u *unfinishedSets) finish(v *View, l *life, satisfying []uuid.UUID) *conditionSets {
+func (u *unfinishedSets) finish(v *View, l *liveEntries, satisfying []uuid.UUID) *conditionSets {
 	out := &conditionSets{segments: make([]matched, len(v.Segments))}
 	for i, s := range v.Segments {
 		if u.known[i] != nil {
 			out.segments[i] = *u.known[i]
 			continue
 		}
-		set, told, living := u.sets[i], u.told[i], l.living[i]
+		set, told, living := u.sets[i], u.told[i], l.live[i]
 		add := func(e int) {
 			if !told.Has(e) {
 				set.add(e)

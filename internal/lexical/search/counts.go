@@ -20,14 +20,14 @@ func (v *View) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 		return nil, fmt.Errorf("a query of %d terms; %d is the most", len(q.Terms), maxTerms)
 	}
 	cache := v.cache()
-	l := cache.lifeOf(v)
+	l := cache.liveEntriesOf(v)
 	visible, err := v.visible(cache, l, q.Groups, nil, nil, false)
 	if err != nil {
 		return nil, err
 	}
 	all := true
 	for i, set := range visible {
-		all = all && (set == nil || l.living[i] != nil && set.Count() == l.living[i].Count())
+		all = all && (set == nil || l.live[i] != nil && set.Count() == l.live[i].Count())
 	}
 	var terms []queryTerm
 	seen := make(map[string]bool, len(q.Terms))
@@ -36,7 +36,7 @@ func (v *View) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 			seen[term], terms = true, append(terms, queryTerm{term: term, times: 1})
 		}
 	}
-	if err := cache.listsOf(v, l, terms); err != nil {
+	if err := cache.setLists(v, l, terms); err != nil {
 		return nil, err
 	}
 	out := make(map[string]int, len(terms))

@@ -16,21 +16,21 @@ type cursor struct {
 	blocks []segment.PackedBlock
 	parts  []part // what blocks point into
 
-	at       int  // current block
-	part     int  // its part
-	pos      int  // in buffer: the first posting that was not passed
-	unpacked bool // the current block's slots lie in buffer
-	counted  bool // and its frequencies
-	corrupt  bool
-	visited  int // blocks unpacked
-	buffer   segment.Postings
+	at             int  // current block
+	part           int  // its part
+	pos            int  // in buffer: the first posting that was not passed
+	hasSlots       bool // the current block's slots lie in buffer
+	hasFrequencies bool // and its frequencies
+	corrupt        bool
+	unpackedBlocks int // blocks unpacked
+	buffer         segment.Postings
 
 	weight  float64
 	maxima  []score // what the term adds at most to a unit of a block
 	highest score   // the same for the units of a window
 
-	found    finder
-	gathered []segment.PackedBlock
+	lists        finder
+	joinedBlocks []segment.PackedBlock
 }
 
 // part is a run of blocks of the same data.
@@ -46,7 +46,7 @@ var cursors = sync.Pool{New: func() any { return new(cursor) }}
 func (c *cursor) release() {
 	c.blocks = nil
 	clear(c.parts)
-	c.found.forget()
+	c.lists.reset()
 	cursors.Put(c)
 }
 
@@ -58,11 +58,11 @@ func (c *cursor) open(s *SegmentView, number int, t *queryTerm) (bool, error) {
 	}
 	l := &t.lists.lists[number]
 	if l.large {
-		if err := c.found.find(s, t.term, segment.TermKey(t.term)); err != nil {
+		if err := c.lists.find(s, t.term, segment.TermKey(t.term)); err != nil {
 			return false, err
 		}
-		c.read(c.found.parts)
-		return len(c.found.parts) > 0, nil
+		c.read(c.lists.parts)
+		return len(c.lists.parts) > 0, nil
 	}
 	if l.firstBlock == l.endBlock {
 		return false, nil
@@ -81,11 +81,11 @@ func (c *cursor) read(lists []*segment.List) {
 	if len(lists) == 1 {
 		c.blocks = lists[0].Blocks
 	} else {
-		c.gathered = c.gathered[:0]
+		c.joinedBlocks = c.joinedBlocks[:0]
 		for _, l := range lists {
-			c.gathered = append(c.gathered, l.Blocks...)
+			c.joinedBlocks = append(c.joinedBlocks, l.Blocks...)
 		}
-		c.blocks = c.gathered
+		c.blocks = c.joinedBlocks
 	}
 	end := 0
 	for _, l := range lists {
@@ -96,13 +96,13 @@ func (c *cursor) read(lists []*segment.List) {
 }
 
 func (c *cursor) start() {
-	c.at, c.part, c.pos, c.visited = 0, 0, 0, 0
-	c.unpacked, c.counted, c.corrupt = false, false, false
+	c.at, c.part, c.pos, c.unpackedBlocks = 0, 0, 0, 0
+	c.hasSlots, c.hasFrequencies, c.corrupt = false, false, false
 }
 
 func (c *cursor) nextBlock() {
 	c.at++
-	c.unpacked, c.pos = false, 0
+	c.hasSlots, c.pos = false, 0
 }
 
 // seekBlock goes to the first block that ends at slot or behind it, and says
@@ -122,13 +122,13 @@ func (c *cursor) seekBlock(slot uint32) bool {
 	}
 	rest := c.blocks[low+1 : min(low+step+1, len(c.blocks))]
 	c.at = low + 1 + sort.Search(len(rest), func(i int) bool { return rest[i].Last >= slot })
-	c.unpacked, c.pos = false, 0
+	c.hasSlots, c.pos = false, 0
 	return c.at < len(c.blocks)
 }
 
 // unpackSlots makes the slots of the current block's postings readable.
 func (c *cursor) unpackSlots() bool {
-	if c.unpacked {
+	if c.hasSlots {
 		return true
 	}
 	for c.at >= c.parts[c.part].end {
@@ -139,8 +139,8 @@ func (c *cursor) unpackSlots() bool {
 		c.at = len(c.blocks)
 		return false
 	}
-	c.visited++
-	c.unpacked, c.counted = true, false
+	c.unpackedBlocks++
+	c.hasSlots, c.hasFrequencies = true, false
 	return true
 }
 
@@ -149,9 +149,9 @@ func (c *cursor) unpack() bool {
 	if !c.unpackSlots() {
 		return false
 	}
-	if !c.counted {
+	if !c.hasFrequencies {
 		segment.ReadFrequencies(c.parts[c.part].data, &c.blocks[c.at], &c.buffer)
-		c.counted = true
+		c.hasFrequencies = true
 	}
 	return true
 }
@@ -159,7 +159,7 @@ func (c *cursor) unpack() bool {
 // frequency is that of the current block's i-th posting. Its slots are
 // unpacked.
 func (c *cursor) frequency(i int) uint32 {
-	if c.counted {
+	if c.hasFrequencies {
 		return c.buffer.Frequencies[i]
 	}
 	return segment.ReadFrequency(c.parts[c.part].data, &c.blocks[c.at], i)
@@ -200,7 +200,7 @@ func (c *cursor) seek(slot uint32) uint32 {
 	if !c.seekBlock(slot) {
 		return exhausted
 	}
-	if b := &c.blocks[c.at]; !c.unpacked && b.First >= slot {
+	if b := &c.blocks[c.at]; !c.hasSlots && b.First >= slot {
 		return b.First
 	}
 	if !c.unpackSlots() {

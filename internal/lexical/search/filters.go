@@ -86,15 +86,15 @@ func (x *Index) conditionSets(c conditions, i int) *conditionSets {
 	return s
 }
 
-// recallFilter gives a view what its filter leaves, from memory alone; ok is false where
+// filterFromCache gives a view what its filter leaves, from memory alone; ok is false where
 // memory lacks some of it.
-func (x *Index) recallFilter(tenant, collection uuid.UUID, v *View, f schema.Filter) (ok bool) {
+func (x *Index) filterFromCache(tenant, collection uuid.UUID, v *View, f schema.Filter) (ok bool) {
 	if len(f) == 0 {
 		return true
 	}
 	c := conditionsOf(tenant, collection, f)
 	sets := make([]*conditionSets, len(f))
-	l := v.cache().lifeOf(v)
+	l := v.cache().liveEntriesOf(v)
 	x.cache.mu.Lock()
 	for i := range f {
 		sets[i] = x.conditionSets(c, i)
@@ -119,10 +119,10 @@ func (x *Index) loadFilter(ctx context.Context, tenant, collection uuid.UUID, v 
 		return nil
 	}
 	c := conditionsOf(tenant, collection, f)
-	l := v.cache().lifeOf(v)
+	l := v.cache().liveEntriesOf(v)
 	waited := map[partKey]bool{}
 	for {
-		since := x.loaded()
+		since := x.finishedLoads()
 		sets := make([]*conditionSets, len(f))
 		x.cache.mu.Lock()
 		for i := range f {
@@ -139,7 +139,7 @@ func (x *Index) loadFilter(ctx context.Context, tenant, collection uuid.UUID, v 
 		x.cache.stats.Filters.Hits += int64(len(f) - len(missing))
 		x.cache.mu.Unlock()
 		if len(missing) > 0 {
-			wait, end := x.claim(missing, since, waited)
+			wait, end := x.claimLoads(missing, since, waited)
 			if wait != nil {
 				select {
 				case <-wait:
@@ -158,7 +158,7 @@ func (x *Index) loadFilter(ctx context.Context, tenant, collection uuid.UUID, v 
 }
 
 // match replaces those of sets that do not cover a view, and calls end.
-func (x *Index) match(ctx context.Context, tenant, collection uuid.UUID, v *View, l *life, c conditions, sets []*conditionSets, end func()) error {
+func (x *Index) match(ctx context.Context, tenant, collection uuid.UUID, v *View, l *liveEntries, c conditions, sets []*conditionSets, end func()) error {
 	defer end()
 	var asked []Match
 	var open []*unfinishedSets // by what is asked

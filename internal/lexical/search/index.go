@@ -26,9 +26,9 @@ type Index struct {
 	revisions *revisions
 	cache     *cache
 
-	mu      sync.Mutex
-	loading map[partKey]chan struct{} // closed when the load has ended
-	ended   int                       // loads
+	mu       sync.Mutex
+	loading  map[partKey]chan struct{} // closed when the load has ended
+	finished int                       // loads
 }
 
 // NewIndex returns an index whose decoded parts take at most about cacheBytes.
@@ -42,8 +42,8 @@ func (x *Index) Stats() CacheStats { return x.cache.snapshot() }
 // Search finds the q.K best units of a collection. An unknown collection gives
 // schema.ErrNotFound.
 func (x *Index) Search(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (lexical.Result, error) {
-	if state := x.state(tenant, collection); state != nil {
-		if r, ok, err := x.searchKnown(ctx, tenant, collection, state, q); ok {
+	if state := x.lastState(tenant, collection); state != nil {
+		if r, ok, err := x.searchCached(ctx, tenant, collection, state, q); ok {
 			return r, err
 		}
 	}
@@ -56,7 +56,7 @@ func (x *Index) Search(ctx context.Context, tenant, collection uuid.UUID, q lexi
 
 // SearchText is Search for the terms of text in the collection's language.
 func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, text string, q lexical.TermQuery) (lexical.Result, error) {
-	state := x.state(tenant, collection)
+	state := x.lastState(tenant, collection)
 	language := ""
 	if state != nil {
 		language = state.language
@@ -71,7 +71,7 @@ func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, te
 			q.Terms = a.Terms(text)
 		}
 		if state != nil {
-			if r, ok, err := x.searchKnown(ctx, tenant, collection, state, q); ok {
+			if r, ok, err := x.searchCached(ctx, tenant, collection, state, q); ok {
 				return r, err
 			}
 			state = nil // it was looked at
@@ -113,43 +113,43 @@ func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q lexica
 	if err != nil {
 		return nil, fmt.Errorf("search collection %s: %w", collection, err)
 	}
-	return opened{x, s}, nil
+	return snapshotSearcher{x, s}, nil
 }
 
-// Recall is Open by what is in memory: of the collection as it was when it was last
+// OpenCached is Open by what is in memory: of the collection as it was when it was last
 // loaded. ok is false where memory lacks some of it.
-func (x *Index) Recall(tenant, collection uuid.UUID, q lexical.TermQuery) (_ Searcher, ok bool) {
-	state := x.state(tenant, collection)
+func (x *Index) OpenCached(tenant, collection uuid.UUID, q lexical.TermQuery) (_ Searcher, ok bool) {
+	state := x.lastState(tenant, collection)
 	if state == nil {
 		return nil, false
 	}
-	s, ok := x.recall(tenant, collection, state, q, true)
-	return opened{x, s}, ok
+	s, ok := x.viewFromCache(tenant, collection, state, q, true)
+	return snapshotSearcher{x, s}, ok
 }
 
-type opened struct {
+type snapshotSearcher struct {
 	index *Index
-	of    collectionView
+	state collectionView
 }
 
-func (o opened) Search(q lexical.TermQuery) (lexical.Result, error) {
-	return o.index.search(o.of, q)
+func (o snapshotSearcher) Search(q lexical.TermQuery) (lexical.Result, error) {
+	return o.index.search(o.state, q)
 }
 
-func (o opened) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
-	counts, err := o.of.view.Counts(q, most)
+func (o snapshotSearcher) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
+	counts, err := o.state.view.Counts(q, most)
 	if err != nil {
-		return nil, fmt.Errorf("count terms of collection %s: %w", o.of.key.of, err)
+		return nil, fmt.Errorf("count terms of collection %s: %w", o.state.key.of, err)
 	}
-	o.index.keepStatistics(o.of)
+	o.index.cacheStatistics(o.state)
 	return counts, nil
 }
 
-func (o opened) Passes(version uuid.UUID) bool { return o.of.view.passes(version) }
+func (o snapshotSearcher) Passes(version uuid.UUID) bool { return o.state.view.passes(version) }
 
-func (o opened) Generation() int { return o.of.generation }
-func (o opened) Revision() int64 { return o.of.revision }
-func (o opened) View() *View     { return o.of.view }
+func (o snapshotSearcher) Generation() int { return o.state.generation }
+func (o snapshotSearcher) Revision() int64 { return o.state.revision }
+func (o snapshotSearcher) View() *View     { return o.state.view }
 
 // View returns what a query sees of a collection now, with all the pages that
 // it needs. It stays valid whatever happens to the collection and the cache.
@@ -163,7 +163,7 @@ func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q lexica
 
 // view gets what a query sees of a collection now.
 func (x *Index) view(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (collectionView, error) {
-	if s, ok := x.known(ctx, tenant, collection, q); ok {
+	if s, ok := x.cachedView(ctx, tenant, collection, q); ok {
 		return s, nil
 	}
 	return x.load(ctx, tenant, collection, q)
@@ -174,7 +174,7 @@ func (x *Index) search(s collectionView, q lexical.TermQuery) (lexical.Result, e
 	if err != nil {
 		return lexical.Result{}, fmt.Errorf("search collection %s: %w", s.key.of, err)
 	}
-	x.keepStatistics(s)
+	x.cacheStatistics(s)
 	return result, nil
 }
 
@@ -192,21 +192,21 @@ type collectionView struct {
 type openSegment struct {
 	*segment.Header
 	directory *segment.Directory
-	// places are where the cache last had the segment's pages. The cache's lock
+	// cacheEntries are where the cache last had the segment's pages. The cache's lock
 	// is theirs.
-	places []*cached
+	cacheEntries []*cacheEntry
 	// clusters are those of the sections in the snapshot asked for last.
 	clusters atomic.Pointer[segmentClusters]
 }
 
 // bytes is about what the segment takes in memory, with its clusters.
 func (s *openSegment) bytes() int {
-	return s.Bytes() + s.directory.Bytes() + 20*(s.directory.Units(segment.ZoomSection)+1) + 8*len(s.places)
+	return s.Bytes() + s.directory.Bytes() + 20*(s.directory.Units(segment.ZoomSection)+1) + 8*len(s.cacheEntries)
 }
 
 // page returns a page if the cache c has it. The caller holds c.mu.
 func (s *openSegment) page(c *cache, tenant uuid.UUID, number int) *segment.Page {
-	at := &s.places[number]
+	at := &s.cacheEntries[number]
 	if *at == nil || (*at).value == nil {
 		*at = c.parts[partKey{tenant, s.ID, number}]
 	}
@@ -238,22 +238,22 @@ func newStatistics(s *collectionState) *statistics {
 	return &statistics{s.mark, s.dead, NewStatisticsCache()}
 }
 
-// of says whether these are the statistics of a state.
-func (k *statistics) of(s *collectionState) bool {
+// validFor says whether these are the statistics of a state.
+func (k *statistics) validFor(s *collectionState) bool {
 	return k != nil && k.live == s.mark && k.dead == s.dead
 }
 
-// statisticsOf finds the statistics of a state, or begins new ones.
-func (x *Index) statisticsOf(key partKey, s *collectionState) *statistics {
+// statisticsFor finds the statistics of a state, or begins new ones.
+func (x *Index) statisticsFor(key partKey, s *collectionState) *statistics {
 	x.cache.mu.Lock()
 	defer x.cache.mu.Unlock()
-	if known, _ := x.cache.get(key).(*statistics); known.of(s) {
+	if known, _ := x.cache.get(key).(*statistics); known.validFor(s) {
 		return known
 	}
 	return newStatistics(s)
 }
 
-// keepStatistics keeps what a search may have added to.
-func (x *Index) keepStatistics(s collectionView) {
-	x.cache.putGrown(s.key, s.statistics, s.statistics.cache.Bytes())
+// cacheStatistics keeps what a search may have added to.
+func (x *Index) cacheStatistics(s collectionView) {
+	x.cache.putIfGrown(s.key, s.statistics, s.statistics.cache.Bytes())
 }

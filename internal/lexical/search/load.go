@@ -20,38 +20,38 @@ import (
 )
 
 const (
-	// eager is the size up to which an unknown segment is loaded by whoever
+	// eagerBytes is the size up to which an unknown segment is loaded by whoever
 	// meets it first: what a batch of ingestion writes, about.
-	eager = 1 << 20
-	// patience is how many statements a query makes before it loads everything
+	eagerBytes = 1 << 20
+	// maxStatements is how many statements a query makes before it loads everything
 	// at once, whoever else may be at it.
-	patience = 3
-	// staleClusters is how many assignments are read on top of the first ones
+	maxStatements = 3
+	// maxClusterChanges is how many assignments are read on top of the first ones
 	// before all are read anew.
-	staleClusters = 10_000
+	maxClusterChanges = 10_000
 )
 
 // snapshot are the parts that a query works on.
 type snapshot struct {
 	state    *collectionState
-	segments []heldSegment // by id
+	segments []snapshotSegment // by id
 	dead     *deadEntries
 	clusters *clustersPart
 }
 
-// heldSegment is a segment with the pages that the query needs, nil where they
+// snapshotSegment is a segment with the pages that the query needs, nil where they
 // are not here yet.
-type heldSegment struct {
+type snapshotSegment struct {
 	*openSegment
 	pages []NumberedPage
 }
 
 func (h *snapshot) find(id uuid.UUID) (at int, found bool) {
-	return slices.BinarySearchFunc(h.segments, id, func(s heldSegment, id uuid.UUID) int { return compareIDs(s.ID, id) })
+	return slices.BinarySearchFunc(h.segments, id, func(s snapshotSegment, id uuid.UUID) int { return compareIDs(s.ID, id) })
 }
 
-// hold adds a segment that is not held.
-func (h *snapshot) hold(s *openSegment, needs []string) *heldSegment {
+// addSegment adds a segment that is not held.
+func (h *snapshot) addSegment(s *openSegment, needs []string) *snapshotSegment {
 	at := len(h.segments)
 	if at > 0 && compareIDs(h.segments[at-1].ID, s.ID) > 0 {
 		at, _ = h.find(s.ID)
@@ -59,7 +59,7 @@ func (h *snapshot) hold(s *openSegment, needs []string) *heldSegment {
 	// Two pages of the needs of a term are rare: most terms have one.
 	pages := make([]NumberedPage, 0, len(needs)+1)
 	s.EachPage(needs, func(n int) { pages = append(pages, NumberedPage{Number: n}) })
-	h.segments = slices.Insert(h.segments, at, heldSegment{s, pages})
+	h.segments = slices.Insert(h.segments, at, snapshotSegment{s, pages})
 	return &h.segments[at]
 }
 
@@ -68,14 +68,14 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q lexica
 	h := &snapshot{}
 	waited := map[partKey]bool{}
 	for statements := 0; ; {
-		l := Load{Tenant: tenant, Collection: collection, Terms: needs, Eager: eager, Clusters: clustered(q)}
-		since := x.loaded()
-		missing := x.gather(h, &l)
-		if statements >= patience {
+		l := Load{Tenant: tenant, Collection: collection, Terms: needs, Eager: eagerBytes, Clusters: clustered(q)}
+		since := x.finishedLoads()
+		missing := x.fillFromCache(h, &l)
+		if statements >= maxStatements {
 			l.Eager = math.MaxInt64
 			waited = nil
 		}
-		wait, end := x.claim(missing, since, waited)
+		wait, end := x.claimLoads(missing, since, waited)
 		if wait != nil {
 			select {
 			case <-wait:
@@ -85,13 +85,13 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q lexica
 			}
 		}
 		statements++
-		r, err := x.ask(ctx, h, l, end)
+		r, err := x.loadMissing(ctx, h, l, end)
 		if err != nil {
 			return collectionView{}, err
 		}
 		if view := h.view(); view != nil {
 			key := partKey{tenant, collection, partStatistics}
-			statistics := x.statisticsOf(key, h.state)
+			statistics := x.statisticsFor(key, h.state)
 			view.Statistics = statistics.cache
 			if err := x.loadFilter(ctx, tenant, collection, view, q.Filter); err != nil {
 				return collectionView{}, err
@@ -101,19 +101,19 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q lexica
 	}
 }
 
-// ask runs one statement, while others that miss the same wait until it ends.
-func (x *Index) ask(ctx context.Context, h *snapshot, l Load, end func()) (Loaded, error) {
+// loadMissing runs one statement, while others that miss the same wait until it ends.
+func (x *Index) loadMissing(ctx context.Context, h *snapshot, l Load, end func()) (Loaded, error) {
 	defer end()
 	r, err := x.storage.LoadLexical(ctx, l)
 	if err != nil {
 		return r, err
 	}
-	return r, x.take(h, l, r)
+	return r, x.addLoaded(h, l, r)
 }
 
-// gather takes what the cache has, and writes into l what it lacks. It returns
+// fillFromCache takes what the cache has, and writes into l what it lacks. It returns
 // the names of what is worth waiting for.
-func (x *Index) gather(h *snapshot, l *Load) (missing []partKey) {
+func (x *Index) fillFromCache(h *snapshot, l *Load) (missing []partKey) {
 	x.cache.mu.Lock()
 	defer x.cache.mu.Unlock()
 	of := func(part int) any { return x.cache.get(partKey{l.Tenant, l.Collection, part}) }
@@ -132,7 +132,7 @@ func (x *Index) gather(h *snapshot, l *Load) (missing []partKey) {
 	}
 	if h.state, _ = of(partCollection).(*collectionState); h.state != nil {
 		l.Live = h.state.mark
-		missing = x.gatherSegments(h, l, missing)
+		missing = x.fillSegments(h, l, missing)
 	} else {
 		missing = append(missing, partKey{l.Tenant, l.Collection, partCollection})
 	}
@@ -146,17 +146,17 @@ func (x *Index) gather(h *snapshot, l *Load) (missing []partKey) {
 	return missing
 }
 
-// gatherSegments is gather for segments and their pages.
-func (x *Index) gatherSegments(h *snapshot, l *Load, missing []partKey) []partKey {
+// fillSegments is gather for segments and their pages.
+func (x *Index) fillSegments(h *snapshot, l *Load, missing []partKey) []partKey {
 	if h.segments == nil {
-		h.segments = make([]heldSegment, 0, len(h.state.live))
+		h.segments = make([]snapshotSegment, 0, len(h.state.live))
 	}
 	for _, id := range h.state.live {
-		var s *heldSegment
+		var s *snapshotSegment
 		if at, found := h.find(id); found {
 			s = &h.segments[at]
 		} else if open, _ := x.cache.get(partKey{l.Tenant, id, partSegment}).(*openSegment); open != nil {
-			s = h.hold(open, l.Terms)
+			s = h.addSegment(open, l.Terms)
 		} else {
 			l.Wanted = append(l.Wanted, id)
 			missing = append(missing, partKey{l.Tenant, id, partSegment})
@@ -176,22 +176,22 @@ func (x *Index) gatherSegments(h *snapshot, l *Load, missing []partKey) []partKe
 	return missing
 }
 
-// loaded counts the loads that have ended.
-func (x *Index) loaded() int {
+// finishedLoads counts the loads that have ended.
+func (x *Index) finishedLoads() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.ended
+	return x.finished
 }
 
-// already is for who need not wait to look again.
-var already = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+// closedChannel is for who need not wait to look again.
+var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// claim makes the caller the one that loads the missing parts, until it calls
+// claimLoads makes the caller the one that loads the missing parts, until it calls
 // end. When another is at one of them, the caller is to wait and to look again;
 // so it is when a load has ended since it looked. Nobody waits for a part twice,
 // for it may have been let go again at once; waited, which remembers that, is nil
 // for one who waits for nobody.
-func (x *Index) claim(missing []partKey, since int, waited map[partKey]bool) (wait <-chan struct{}, end func()) {
+func (x *Index) claimLoads(missing []partKey, since int, waited map[partKey]bool) (wait <-chan struct{}, end func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, key := range missing {
@@ -202,8 +202,8 @@ func (x *Index) claim(missing []partKey, since int, waited map[partKey]bool) (wa
 			waited[key] = true
 			return other, nil
 		}
-		if x.ended != since {
-			return already, nil
+		if x.finished != since {
+			return closedChannel, nil
 		}
 	}
 	done := make(chan struct{})
@@ -220,13 +220,13 @@ func (x *Index) claim(missing []partKey, since int, waited map[partKey]bool) (wa
 		for _, key := range mine {
 			delete(x.loading, key)
 		}
-		x.ended++
+		x.finished++
 		close(done)
 	}
 }
 
-// take reads what was loaded into h, and into the cache.
-func (x *Index) take(h *snapshot, l Load, r Loaded) error {
+// addLoaded reads what was loaded into h, and into the cache.
+func (x *Index) addLoaded(h *snapshot, l Load, r Loaded) error {
 	put := func(of uuid.UUID, part int, value any, bytes int) {
 		x.cache.put(partKey{l.Tenant, of, part}, value, bytes)
 	}
@@ -240,9 +240,9 @@ func (x *Index) take(h *snapshot, l Load, r Loaded) error {
 		if err != nil {
 			return err
 		}
-		open := &openSegment{Header: s, directory: directory, places: make([]*cached, s.PageCount())}
+		open := &openSegment{Header: s, directory: directory, cacheEntries: make([]*cacheEntry, s.PageCount())}
 		if _, found := h.find(id); !found {
-			h.hold(open, l.Terms)
+			h.addSegment(open, l.Terms)
 		}
 		put(id, partSegment, open, open.bytes())
 	}
@@ -255,11 +255,11 @@ func (x *Index) take(h *snapshot, l Load, r Loaded) error {
 			return fmt.Errorf("page %d of segment %s: %w", at.Page, at.Segment, err)
 		}
 		if i, found := h.find(at.Segment); found {
-			h.segments[i].set(at.Page, p)
+			h.segments[i].setPage(at.Page, p)
 		}
 		put(at.Segment, at.Page, p, p.Bytes())
 	}
-	h.state = h.state.now(r)
+	h.state = h.state.update(r)
 	put(l.Collection, partCollection, h.state, h.state.bytes())
 	if h.dead == nil || h.dead.mark != r.Dead {
 		entries := make(map[uuid.UUID]bool, len(r.Entries))
@@ -273,7 +273,7 @@ func (x *Index) take(h *snapshot, l Load, r Loaded) error {
 		put(l.Collection, partDead, h.dead, 40*len(entries))
 	}
 	if l.Clusters {
-		if c := h.clusters.after(r); c != h.clusters {
+		if c := h.clusters.withChanges(r); c != h.clusters {
 			h.clusters = c
 			put(l.Collection, partClusters, c, c.clusters.Bytes())
 		}
@@ -292,8 +292,8 @@ func (x *Index) take(h *snapshot, l Load, r Loaded) error {
 	return nil
 }
 
-// set puts a page where it is needed.
-func (s *heldSegment) set(number int, page *segment.Page) {
+// setPage puts a page where it is needed.
+func (s *snapshotSegment) setPage(number int, page *segment.Page) {
 	for i := range s.pages {
 		if s.pages[i].Number == number {
 			s.pages[i].Page = page
@@ -302,10 +302,10 @@ func (s *heldSegment) set(number int, page *segment.Page) {
 }
 
 // stale says that it takes less to read all anew.
-func (c *clustersPart) stale() bool { return c.changed > c.read+staleClusters }
+func (c *clustersPart) stale() bool { return c.changed > c.read+maxClusterChanges }
 
-// after returns the clusters with what was loaded on top of them.
-func (c *clustersPart) after(r Loaded) *clustersPart {
+// withChanges returns the clusters with what was loaded on top of them.
+func (c *clustersPart) withChanges(r Loaded) *clustersPart {
 	switch {
 	case c == nil || c.mark.Generation != r.Epoch.Generation:
 		return &clustersPart{mark: r.Epoch, clusters: lexical.NewClusters(r.Changes), read: len(r.Changes)}

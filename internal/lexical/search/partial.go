@@ -39,8 +39,8 @@ func (s *search) partial(segment int, live []*cursor) {
 		}
 		if total > 0 {
 			s.result.Scored++
-			if total >= s.top.least {
-				s.top.offer(foundUnit{total, int32(segment), entry})
+			if total >= s.top.threshold {
+				s.top.add(foundUnit{total, int32(segment), entry})
 			}
 		}
 	}

@@ -17,57 +17,57 @@ import (
 type revisions struct {
 	storage Storage
 
-	mu   sync.Mutex
-	open map[collectionKey]*revisionQuestions
+	mu     sync.Mutex
+	queues map[collectionKey]*requestQueue
 }
 
 type collectionKey struct{ tenant, collection uuid.UUID }
 
-// revisionQuestions are the questions about one collection: the one on its way and the one
+// requestQueue are the questions about one collection: the one on its way and the one
 // that follows it, which is still to be asked; either may be nil.
-type revisionQuestions struct{ asked, next *revisionQuestion }
+type requestQueue struct{ running, next *revisionRequest }
 
-// revisionQuestion is asked once, and its answer read by all who share it.
-type revisionQuestion struct {
-	key    collectionKey
-	own    bool              // of one search alone
-	before *revisionQuestion // to be answered first, or nil
-	closed bool              // nobody joins it any more
+// revisionRequest is asked once, and its answer read by all who share it.
+type revisionRequest struct {
+	key       collectionKey
+	exclusive bool             // of one search alone
+	previous  *revisionRequest // to be answered first, or nil
+	closed    bool             // nobody joins it any more
 	// wait gives the answer of a question on its way. Who holds busy, of size one,
 	// may use it.
 	wait     func() (int64, error)
-	busy     chan struct{}
+	lock     chan struct{}
 	answered bool
 	revision int64
 	err      error
 }
 
 func newRevisions(s Storage) *revisions {
-	return &revisions{storage: s, open: map[collectionKey]*revisionQuestions{}}
+	return &revisions{storage: s, queues: map[collectionKey]*requestQueue{}}
 }
 
-// ask begins to read a collection's revision, and does not wait. The answer, to be
+// begin begins to read a collection's revision, and does not wait. The answer, to be
 // called once, counts whatever was committed before ask was called.
-func (r *revisions) ask(ctx context.Context, tenant, collection uuid.UUID) (answer func() (int64, error)) {
+func (r *revisions) begin(ctx context.Context, tenant, collection uuid.UUID) (answer func() (int64, error)) {
 	key := collectionKey{tenant, collection}
-	q := &revisionQuestion{key: key, busy: make(chan struct{}, 1)}
+	q := &revisionRequest{key: key, lock: make(chan struct{}, 1)}
 	r.mu.Lock()
-	t := r.open[key]
+	t := r.queues[key]
 	switch {
 	case t == nil:
-		q.own, q.closed = true, true
-		q.busy <- struct{}{}
-		r.open[key] = &revisionQuestions{asked: q}
+		q.exclusive, q.closed = true, true
+		q.lock <- struct{}{}
+		r.queues[key] = &requestQueue{running: q}
 		r.mu.Unlock()
 		q.wait = r.storage.LexicalRevision(ctx, tenant, collection)
-		<-q.busy
+		<-q.lock
 		return func() (int64, error) {
 			// Whoever has the question now waits under this ctx, so it is soon done.
-			q.busy <- struct{}{}
-			return r.answer(ctx, q)
+			q.lock <- struct{}{}
+			return r.await(ctx, q)
 		}
 	case t.next == nil:
-		q.before = t.asked
+		q.previous = t.running
 		t.next = q
 	default:
 		q = t.next
@@ -75,23 +75,23 @@ func (r *revisions) ask(ctx context.Context, tenant, collection uuid.UUID) (answ
 	r.mu.Unlock()
 	return func() (int64, error) {
 		select {
-		case q.busy <- struct{}{}:
-			return r.answer(ctx, q)
+		case q.lock <- struct{}{}:
+			return r.await(ctx, q)
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		}
 	}
 }
 
-// answer reads the answer, and asks first where that is still to be done. The
+// await reads the answer, and asks first where that is still to be done. The
 // caller has put itself into busy.
-func (r *revisions) answer(ctx context.Context, q *revisionQuestion) (int64, error) {
-	defer func() { <-q.busy }()
+func (r *revisions) await(ctx context.Context, q *revisionRequest) (int64, error) {
+	defer func() { <-q.lock }()
 	if q.answered {
 		return q.revision, q.err
 	}
 	if q.wait == nil {
-		if err := r.follow(ctx, q); err != nil {
+		if err := r.waitTurn(ctx, q); err != nil {
 			return 0, err // the others that share it go on
 		}
 		if err := ctx.Err(); err != nil {
@@ -101,41 +101,41 @@ func (r *revisions) answer(ctx context.Context, q *revisionQuestion) (int64, err
 	}
 	q.revision, q.err = q.wait()
 	q.wait = nil
-	if err := ctx.Err(); q.err != nil && err != nil && !q.own {
+	if err := ctx.Err(); q.err != nil && err != nil && !q.exclusive {
 		return 0, err // the others ask again
 	}
 	q.answered = true
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t := r.open[q.key]; t != nil && t.asked == q {
-		if t.asked = nil; t.next == nil {
-			delete(r.open, q.key)
+	if t := r.queues[q.key]; t != nil && t.running == q {
+		if t.running = nil; t.next == nil {
+			delete(r.queues, q.key)
 		}
 	}
 	return q.revision, q.err
 }
 
-// follow waits until it is q's turn: from then on nobody joins it.
-func (r *revisions) follow(ctx context.Context, q *revisionQuestion) error {
+// waitTurn waits until it is q's turn: from then on nobody joins it.
+func (r *revisions) waitTurn(ctx context.Context, q *revisionRequest) error {
 	if q.closed {
 		return nil
 	}
-	if before := q.before; before != nil {
+	if before := q.previous; before != nil {
 		select {
-		case before.busy <- struct{}{}:
-			_, _ = r.answer(ctx, before) // its error is its own callers'
+		case before.lock <- struct{}{}:
+			_, _ = r.await(ctx, before) // its error is its own callers'
 			if err := ctx.Err(); err != nil {
 				return err
 			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		q.before = nil
+		q.previous = nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.open[q.key]
-	t.asked, t.next = q, nil
+	t := r.queues[q.key]
+	t.running, t.next = q, nil
 	q.closed = true
 	return nil
 }

@@ -34,13 +34,13 @@ func (c *counting) LexicalRevision(ctx context.Context, _, _ uuid.UUID) func() (
 func TestConcurrentSearchesShareQuestions(t *testing.T) {
 	s := &counting{let: make(chan struct{})}
 	r := newRevisions(s)
-	first := r.ask(t.Context(), uuid.Nil, uuid.Nil)
+	first := r.begin(t.Context(), uuid.Nil, uuid.Nil)
 	s.number.Add(1)
 	var answers []func() (int64, error)
 	for range 20 {
-		answers = append(answers, r.ask(t.Context(), uuid.Nil, uuid.Nil))
+		answers = append(answers, r.begin(t.Context(), uuid.Nil, uuid.Nil))
 	}
-	r.ask(t.Context(), uuid.Nil, uuid.UUID{1})
+	r.begin(t.Context(), uuid.Nil, uuid.UUID{1})
 	if n := s.asked.Load(); n != 2 {
 		t.Fatalf("%d questions on their way about two collections, want 2", n)
 	}
@@ -60,7 +60,7 @@ func TestConcurrentSearchesShareQuestions(t *testing.T) {
 	if n := s.asked.Load(); n != 3 {
 		t.Errorf("%d questions for 22 searches, want 3", n)
 	}
-	if _, there := r.open[collectionKey{}]; there {
+	if _, there := r.queues[collectionKey{}]; there {
 		t.Error("an answered question is still there")
 	}
 }
@@ -74,7 +74,7 @@ func TestConcurrentAnswersAreNewerThanTheirQuestions(t *testing.T) {
 		all.Go(func() {
 			for range 500 {
 				at := s.number.Add(1)
-				answer := r.ask(t.Context(), uuid.Nil, uuid.Nil)
+				answer := r.begin(t.Context(), uuid.Nil, uuid.Nil)
 				if n, err := answer(); n < at || err != nil {
 					t.Errorf("%d, %v for what was asked at %d", n, err, at)
 					return
@@ -83,8 +83,8 @@ func TestConcurrentAnswersAreNewerThanTheirQuestions(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if len(r.open) > 0 {
-		t.Errorf("%d collections have open questions", len(r.open))
+	if len(r.queues) > 0 {
+		t.Errorf("%d collections have open questions", len(r.queues))
 	}
 }
 
@@ -93,8 +93,8 @@ func TestConcurrentSearchesGiveUp(t *testing.T) {
 	s := &counting{let: make(chan struct{})}
 	r := newRevisions(s)
 	leaving, leave := context.WithCancel(t.Context())
-	first := r.ask(leaving, uuid.Nil, uuid.Nil)
-	second, third := r.ask(leaving, uuid.Nil, uuid.Nil), r.ask(t.Context(), uuid.Nil, uuid.Nil)
+	first := r.begin(leaving, uuid.Nil, uuid.Nil)
+	second, third := r.begin(leaving, uuid.Nil, uuid.Nil), r.begin(t.Context(), uuid.Nil, uuid.Nil)
 	leave()
 	for _, answer := range []func() (int64, error){second, first} {
 		if _, err := answer(); !errors.Is(err, context.Canceled) {
@@ -105,7 +105,7 @@ func TestConcurrentSearchesGiveUp(t *testing.T) {
 	if _, err := third(); err != nil {
 		t.Errorf("who stayed got %v", err)
 	}
-	if _, err := r.ask(t.Context(), uuid.Nil, uuid.Nil)(); err != nil {
+	if _, err := r.begin(t.Context(), uuid.Nil, uuid.Nil)(); err != nil {
 		t.Errorf("the next one got %v", err)
 	}
 	if n := s.asked.Load(); n > 3 {

@@ -33,7 +33,7 @@ type span struct{ first, end uint32 }
 // count in part.
 func (s *search) setScopes() (partial bool, err error) {
 	v, within := s.view, s.query.Within
-	visible, err := v.visible(s.cache, s.life, s.query.Groups, s.query.Versions, s.query.Filter, false)
+	visible, err := v.visible(s.cache, s.live, s.query.Groups, s.query.Versions, s.query.Filter, false)
 	if err != nil {
 		return false, err
 	}
@@ -52,7 +52,7 @@ func (s *search) setScopes() (partial bool, err error) {
 	partial = partial || len(within.Clusters) > 0
 	var table *clusterTable
 	if len(within.Clusters) > 0 {
-		table = s.cache.clusterTable(v, s.life)
+		table = s.cache.clusterTable(v, s.live)
 	}
 	for i := range s.scopes {
 		scope := &s.scopes[i]

@@ -41,8 +41,8 @@ func (s bm25) score(weight float64, frequency, length uint32) score {
 	return score(float64(weight*f/(f+s.base+float64(s.perTerm*float64(length)))*scoreScale) + 0.5)
 }
 
-// above is what no unit with a bound exceeds.
-func (s bm25) above(weight float64, b segment.Bound) score {
+// boundScore is what no unit with a bound exceeds.
+func (s bm25) boundScore(weight float64, b segment.Bound) score {
 	return s.score(weight*(1+1e-9), b.Frequency, b.Length) + 1
 }
 

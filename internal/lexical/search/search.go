@@ -23,7 +23,7 @@ type search struct {
 	view    *View
 	query   *lexical.TermQuery
 	cache   *StatisticsCache
-	life    *life
+	live    *liveEntries
 	zoom    segment.Zoom
 	terms   []queryTerm
 	cursors []*cursor // by term
@@ -49,7 +49,7 @@ func (s *search) release() {
 	clear(s.terms)
 	clear(s.scopes)
 	s.terms, s.cursors, s.scopes = s.terms[:0], s.cursors[:0], s.scopes[:0]
-	s.view, s.query, s.cache, s.life, s.result, s.top.ordered = nil, nil, nil, nil, lexical.Result{}, nil
+	s.view, s.query, s.cache, s.live, s.result, s.top.ordered = nil, nil, nil, nil, lexical.Result{}, nil
 	s.window.release()
 	searches.Put(s)
 }
@@ -70,7 +70,7 @@ func (v *View) Search(q lexical.TermQuery) (lexical.Result, error) {
 	s := searches.Get().(*search)
 	defer s.release()
 	s.view, s.query, s.cache = v, &q, v.cache()
-	s.life = s.cache.lifeOf(v)
+	s.live = s.cache.liveEntriesOf(v)
 	switch q.Unit {
 	case schema.UnitPassage:
 		s.zoom = segment.ZoomPassage
@@ -120,13 +120,13 @@ next:
 
 // nested searches passages, sections or documents.
 func (s *search) nested(settings lexical.Settings, partial bool) error {
-	if err := s.cache.listsOf(s.view, s.life, s.terms); err != nil {
+	if err := s.cache.setLists(s.view, s.live, s.terms); err != nil {
 		return err
 	}
-	units := s.life.units[s.zoom]
+	units := s.live.units[s.zoom]
 	st := lexical.Statistics{Units: units, DF: make(map[string]int, len(s.terms))}
 	if units > 0 {
-		st.Average = float64(s.life.lengths[s.zoom]) / float64(units)
+		st.Average = float64(s.live.lengths[s.zoom]) / float64(units)
 	}
 	s.scorer = newScorer(settings, st.Average)
 	highest := score(0)
@@ -144,16 +144,16 @@ func (s *search) nested(settings lexical.Settings, partial bool) error {
 	if s.query.K <= 0 {
 		return nil
 	}
-	s.top.start(s.query.K, highest)
+	s.top.reset(s.query.K, highest)
 	s.top.ordered = s.ordered
-	for _, i := range s.life.order {
+	for _, i := range s.live.order {
 		if err := s.segment(i, partial); err != nil {
 			return err
 		}
 	}
 	s.top.sort()
-	s.result.Hits = slices.Grow(s.result.Hits, len(s.top.places))
-	for _, p := range s.top.places {
+	s.result.Hits = slices.Grow(s.result.Hits, len(s.top.units))
+	for _, p := range s.top.units {
 		s.result.Hits = append(s.result.Hits, lexical.Hit{Ref: s.ref(p), Score: p.score.float(), Tokens: s.tokens(p)})
 	}
 	return nil
@@ -163,7 +163,7 @@ func (s *search) nested(settings lexical.Settings, partial bool) error {
 func (s *search) segment(segment int, partial bool) error {
 	w := &s.window
 	view := &s.view.Segments[segment]
-	w.live = w.live[:0]
+	w.cursors = w.cursors[:0]
 	highest, blocks := score(0), 0
 	for i := range s.terms {
 		c := s.cursors[i]
@@ -172,24 +172,24 @@ func (s *search) segment(segment int, partial bool) error {
 			return err
 		}
 		if found {
-			w.live = append(w.live, c)
+			w.cursors = append(w.cursors, c)
 			highest += c.setMaxima(s.scorer, s.zoom)
 			blocks += len(c.blocks)
 		}
 	}
-	if len(w.live) == 0 {
+	if len(w.cursors) == 0 {
 		return nil
 	}
 	if partial {
-		s.partial(segment, w.live)
-	} else if highest >= s.top.least {
+		s.partial(segment, w.cursors)
+	} else if highest >= s.top.threshold {
 		w.search(segment)
 	}
-	for _, c := range w.live {
+	for _, c := range w.cursors {
 		if c.corrupt {
 			return corruptBlock(view)
 		}
-		blocks -= c.visited
+		blocks -= c.unpackedBlocks
 	}
 	s.result.Pruned += blocks
 	return nil

@@ -16,7 +16,7 @@ import (
 // dead entries. Many goroutines may use it.
 type StatisticsCache struct {
 	mu       sync.Mutex
-	life     *life
+	live     *liveEntries
 	clusters *clusterTable // of the snapshot that was asked for last
 	bytes    int
 
@@ -41,11 +41,11 @@ func (c *StatisticsCache) Bytes() int {
 	return c.bytes
 }
 
-// life says which entries of a view live, and sums up what they hold.
-type life struct {
+// liveEntries says which entries of a view live, and sums up what they hold.
+type liveEntries struct {
 	order   []int   // segments, the largest first
 	dead    [][]int // entries, by segment, rising
-	living  []Bits  // by segment; nil: all
+	live    []Bits  // by segment; nil: all
 	units   [segment.Zooms]int
 	lengths [segment.Zooms]uint64
 }
@@ -57,29 +57,29 @@ func (v *View) cache() *StatisticsCache {
 	return NewStatisticsCache()
 }
 
-func (c *StatisticsCache) lifeOf(v *View) *life {
+func (c *StatisticsCache) liveEntriesOf(v *View) *liveEntries {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.life == nil {
-		c.life = newLife(v)
-		for _, l := range c.life.living {
+	if c.live == nil {
+		c.live = newLiveEntries(v)
+		for _, l := range c.live.live {
 			c.bytes += 8*len(l) + 48
 		}
 	}
-	return c.life
+	return c.live
 }
 
-func newLife(v *View) *life {
-	l := &life{dead: make([][]int, len(v.Segments)), living: make([]Bits, len(v.Segments))}
+func newLiveEntries(v *View) *liveEntries {
+	l := &liveEntries{dead: make([][]int, len(v.Segments)), live: make([]Bits, len(v.Segments))}
 	for i, s := range v.Segments {
 		d := s.Directory
 		n := s.Counts
 		l.dead[i] = deadEntriesOf(d, v.Dead)
 		if len(l.dead[i]) > 0 {
-			l.living[i] = fullBits(d.Len())
+			l.live[i] = fullBits(d.Len())
 		}
 		for _, e := range l.dead[i] {
-			l.living[i].remove(e)
+			l.live[i].remove(e)
 			entry := d.Entry(e)
 			n.Entries--
 			n.Sections -= entry.Sections
@@ -102,16 +102,16 @@ func newLife(v *View) *life {
 	return l
 }
 
-// visibleTo returns what keepVisible was given.
-func (c *StatisticsCache) visibleTo(groups string) []Bits {
+// cachedVisible returns what cacheVisible was given.
+func (c *StatisticsCache) cachedVisible(groups string) []Bits {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.visible[groups]
 }
 
-// keepVisible remembers the entries that are visible to groups, and begins anew
+// cacheVisible remembers the entries that are visible to groups, and begins anew
 // where there are too many.
-func (c *StatisticsCache) keepVisible(groups string, sets []Bits) {
+func (c *StatisticsCache) cacheVisible(groups string, sets []Bits) {
 	size := len(groups) + 24*len(sets) + 64
 	for _, set := range sets {
 		size += 8 * len(set)

@@ -32,12 +32,12 @@ type segmentList struct {
 }
 
 const (
-	// maxCopied is how many blocks of a list in a segment are copied from its
+	// maxCopiedBlocks is how many blocks of a list in a segment are copied from its
 	// pages. Longer lists take so long to score that finding them is nothing.
-	maxCopied = 64
-	// maxKnown is how many terms a query may have for their lists to be looked up
+	maxCopiedBlocks = 64
+	// maxCachedLookups is how many terms a query may have for their lists to be looked up
 	// before its pages are.
-	maxKnown = 64
+	maxCachedLookups = 64
 	// maxTermLists is how many bytes of lists are remembered at most.
 	maxTermLists = 16 << 20
 )
@@ -46,33 +46,33 @@ func (t *termLists) bytes() int {
 	return 160 + 20*len(t.lists) + 32*cap(t.blocks) + 8*cap(t.bounds) + cap(t.packed)
 }
 
-// knownLists are the lists of a term, all of which are copied from its pages.
-type knownLists struct {
+// cachedTermLists are the lists of a term, all of which are copied from its pages.
+type cachedTermLists struct {
 	term  string
 	lists *termLists
 }
 
-// known returns the lists of terms that are remembered, and the terms whose
+// cachedLists returns the lists of terms that are remembered, and the terms whose
 // pages a search needs nevertheless.
-func (c *StatisticsCache) known(terms []string) (known []knownLists, lacking []string) {
-	if len(terms) > maxKnown {
+func (c *StatisticsCache) cachedLists(terms []string) (known []cachedTermLists, lacking []string) {
+	if len(terms) > maxCachedLookups {
 		return nil, terms
 	}
-	known = make([]knownLists, 0, len(terms))
+	known = make([]cachedTermLists, 0, len(terms))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, t := range terms {
 		if lists := c.terms[t]; lists == nil || slices.ContainsFunc(lists.lists, func(l segmentList) bool { return l.large }) {
 			lacking = append(lacking, t)
 		} else {
-			known = append(known, knownLists{t, lists})
+			known = append(known, cachedTermLists{t, lists})
 		}
 	}
 	return known, lacking
 }
 
-// listsOf finds the lists of terms in the view.
-func (c *StatisticsCache) listsOf(v *View, l *life, terms []queryTerm) error {
+// setLists finds the lists of terms in the view.
+func (c *StatisticsCache) setLists(v *View, l *liveEntries, terms []queryTerm) error {
 	for _, known := range v.lists {
 		for i := range terms {
 			if t := &terms[i]; t.term == known.term {
@@ -94,14 +94,14 @@ func (c *StatisticsCache) listsOf(v *View, l *life, terms []queryTerm) error {
 			if t.lists, err = v.findTerm(t.term, l); err != nil {
 				return err
 			}
-			c.keepLists(t.term, t.lists)
+			c.cacheLists(t.term, t.lists)
 		}
 	}
 	return nil
 }
 
-// keepLists remembers a term's lists, and begins anew where there are too many.
-func (c *StatisticsCache) keepLists(term string, t *termLists) {
+// cacheLists remembers a term's lists, and begins anew where there are too many.
+func (c *StatisticsCache) cacheLists(term string, t *termLists) {
 	size := t.bytes() + len(term)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +119,7 @@ func (c *StatisticsCache) keepLists(term string, t *termLists) {
 }
 
 // findTerm finds a term in all segments.
-func (v *View) findTerm(term string, l *life) (*termLists, error) {
+func (v *View) findTerm(term string, l *liveEntries) (*termLists, error) {
 	t := &termLists{}
 	if term == "" || term[0] == 0 {
 		return t, nil // never the term of a text
@@ -127,7 +127,7 @@ func (v *View) findTerm(term string, l *life) (*termLists, error) {
 	key := segment.TermKey(term)
 	c := cursors.Get().(*cursor)
 	defer c.release()
-	f := &c.found
+	f := &c.lists
 	for i := range v.Segments {
 		s := &v.Segments[i]
 		if err := f.find(s, term, key); err != nil {
@@ -171,7 +171,7 @@ func (t *termLists) add(segment int, parts []*segment.List) {
 	for _, l := range parts {
 		blocks += len(l.Blocks)
 	}
-	if blocks > maxCopied {
+	if blocks > maxCopiedBlocks {
 		t.lists[segment].large = true
 		return
 	}
@@ -205,8 +205,8 @@ type finder struct {
 	short segment.List    // what parts points to where the page keeps none decoded
 }
 
-// forget lets go of pages.
-func (f *finder) forget() {
+// reset lets go of pages.
+func (f *finder) reset() {
 	clear(f.parts)
 	f.short.Data = nil
 }

@@ -22,12 +22,12 @@ type View struct {
 	// other; nil: computed for this search alone.
 	Statistics *StatisticsCache
 
-	// sets are the entries that are visible to the groups that setsOf names,
+	// visibleSets are the entries that are visible to the groups that visibleKey names,
 	// where they were known before: the pages of labels are not needed then.
-	sets   []Bits
-	setsOf string
+	visibleSets []Bits
+	visibleKey  string
 	// lists are those of terms whose pages are not needed.
-	lists []knownLists
+	lists []cachedTermLists
 	// conditions are what is known of filter's.
 	filter     schema.Filter
 	conditions []*conditionSets

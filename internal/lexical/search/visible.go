@@ -73,7 +73,7 @@ func (v *View) Visible(groups []string, f schema.Filter) ([]Bits, error) {
 		return nil, err
 	}
 	c := v.cache()
-	return v.visible(c, c.lifeOf(v), groups, nil, f, true)
+	return v.visible(c, c.liveEntriesOf(v), groups, nil, f, true)
 }
 
 // check reports segments without a directory.
@@ -88,21 +88,21 @@ func (v *View) check() error {
 
 // visible is Visible, of entries of versions where that is not nil; sets of all entries
 // are nil unless whole is set. The sets are not to be changed.
-func (v *View) visible(c *StatisticsCache, l *life, groups []string, versions *lexical.Versions, f schema.Filter, whole bool) ([]Bits, error) {
+func (v *View) visible(c *StatisticsCache, l *liveEntries, groups []string, versions *lexical.Versions, f schema.Filter, whole bool) ([]Bits, error) {
 	if len(f) > 0 {
 		if err := v.filtered(f); err != nil {
 			return nil, err
 		}
 	}
 	to := groupsKey(groups)
-	sets := v.sets
-	if sets == nil || v.setsOf != to {
-		if sets = c.visibleTo(to); sets == nil {
+	sets := v.visibleSets
+	if sets == nil || v.visibleKey != to {
+		if sets = c.cachedVisible(to); sets == nil {
 			var err error
 			if sets, err = v.visibleTo(l, groups); err != nil {
 				return nil, err
 			}
-			c.keepVisible(to, sets)
+			c.cacheVisible(to, sets)
 		}
 	}
 	if versions == nil && len(f) == 0 && !whole {
@@ -124,8 +124,8 @@ func (v *View) visible(c *StatisticsCache, l *life, groups []string, versions *l
 	return out, nil
 }
 
-// visibleTo finds the entries that live and are permitted to groups; nil: all.
-func (v *View) visibleTo(l *life, groups []string) ([]Bits, error) {
+// cachedVisible finds the entries that live and are permitted to groups; nil: all.
+func (v *View) visibleTo(l *liveEntries, groups []string) ([]Bits, error) {
 	sets := make([]Bits, len(v.Segments))
 	labels := NeedsOfGroups(groups)
 	var c cursor
@@ -134,7 +134,7 @@ func (v *View) visibleTo(l *life, groups []string) ([]Bits, error) {
 		if err != nil {
 			return nil, err
 		}
-		if living := l.living[i]; set == nil {
+		if living := l.live[i]; set == nil {
 			set = living
 		} else if living != nil {
 			for w := range set {
@@ -165,19 +165,19 @@ func (s *SegmentView) permitted(c *cursor, labels []string) (Bits, error) {
 	}
 	var set Bits
 	for _, label := range labels {
-		if err := c.found.find(s, label, segment.TermKey(label)); err != nil {
+		if err := c.lists.find(s, label, segment.TermKey(label)); err != nil {
 			return nil, fmt.Errorf("reading who may see: %w", err)
 		}
-		if len(c.found.parts) == 0 {
+		if len(c.lists.parts) == 0 {
 			continue
 		}
-		if int(c.found.parts[0].Postings) == s.Entries {
+		if int(c.lists.parts[0].Postings) == s.Entries {
 			return nil, nil
 		}
 		if set == nil {
 			set = make(Bits, (s.Entries+63)/64)
 		}
-		for _, l := range c.found.parts {
+		for _, l := range c.lists.parts {
 			for i := range l.Blocks {
 				if !l.Read(&l.Blocks[i], &c.buffer) {
 					return nil, fmt.Errorf("segment %s: %w: a block of labels", s.ID, segment.ErrCorrupt)

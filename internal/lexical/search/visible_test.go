@@ -41,7 +41,7 @@ func TestVisibleEntriesLiveAndArePermitted(t *testing.T) {
 		{[]string{"red"}, versions, func(i int) bool { return i == 0 || i == 1 }},
 	} {
 		v := s.view(lexical.TermQuery{Groups: test.groups})
-		sets, err := v.visible(v.cache(), v.cache().lifeOf(v), test.groups, test.versions, nil, true)
+		sets, err := v.visible(v.cache(), v.cache().liveEntriesOf(v), test.groups, test.versions, nil, true)
 		if err != nil {
 			t.Fatal(err)
 		}

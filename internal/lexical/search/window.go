@@ -26,17 +26,17 @@ type window struct {
 	scores [windowUnits]score       // zero but for units in found
 	found  [windowUnits / 64]uint64 // units from base on that may be among the best
 
-	s         *search
-	segment   int
-	directory *segment.Directory
-	lengths   []uint32 // of units
-	unitOf    []uint32 // by slot; nil: a slot is the unit
-	ranges    []span   // of units
-	mixed     bool     // units in a range may be invisible
+	s            *search
+	segment      int
+	directory    *segment.Directory
+	lengths      []uint32 // of units
+	unitOf       []uint32 // by slot; nil: a slot is the unit
+	ranges       []span   // of units
+	checkVisible bool     // units in a range may be invisible
 
-	live   []*cursor // of the segment
-	active []*cursor // of the window, by rising bound
-	sums   []score   // bound of the first so many of active
+	cursors []*cursor // of the segment
+	active  []*cursor // of the window, by rising bound
+	sums    []score   // bound of the first so many of active
 
 	base, end  uint32 // units
 	slot, stop uint32 // their slots
@@ -46,7 +46,7 @@ type window struct {
 // release lets go of what the window points to.
 func (w *window) release() {
 	w.directory, w.lengths, w.unitOf = nil, nil, nil
-	clear(w.live)
+	clear(w.cursors)
 	clear(w.active)
 }
 
@@ -55,10 +55,10 @@ func (w *window) search(number int) {
 	s := w.s
 	d := s.view.Segments[number].Directory
 	w.segment, w.directory, w.lengths, w.unitOf = number, d, d.Lengths[s.zoom], d.UnitOf(s.zoom)
-	w.ranges, w.mixed = s.scopes[number].ranges(d, s.zoom, w.ranges[:0])
+	w.ranges, w.checkVisible = s.scopes[number].ranges(d, s.zoom, w.ranges[:0])
 	size := uint32(min(windowUnits, max(64, windowSlots[s.zoom]*d.Units(s.zoom)/max(1, d.Units(segment.ZoomPassage)))))
 	for _, r := range w.ranges {
-		for w.base = r.first; w.base < r.end && w.begin(r.end, size); w.base = w.end {
+		for w.base = r.first; w.base < r.end && w.next(r.end, size); w.base = w.end {
 			if essential := w.essential(); essential < len(w.active) {
 				w.score(essential)
 			}
@@ -66,13 +66,13 @@ func (w *window) search(number int) {
 	}
 }
 
-// begin finds the window from base on that begins with a unit that a term is
+// next finds the window from base on that begins with a unit that a term is
 // in and spans up to size units before limit, and says whether there is one.
-func (w *window) begin(limit, size uint32) bool {
+func (w *window) next(limit, size uint32) bool {
 	d, z := w.directory, w.s.zoom
 	w.slot, _ = d.Slots(z, w.base)
 	first := exhausted
-	for _, c := range w.live {
+	for _, c := range w.cursors {
 		if c.seekBlock(w.slot) {
 			first = min(first, c.blocks[c.at].First)
 		}
@@ -104,13 +104,13 @@ func (w *window) unit(slot uint32) uint32 {
 // of them together stay below the score to beat.
 func (w *window) essential() (first int) {
 	w.active = w.active[:0]
-	for _, c := range w.live {
+	for _, c := range w.cursors {
 		if c.setHighest(w.stop); c.highest > 0 {
 			w.active = append(w.active, c)
 		}
 	}
 	sortByHighest(w.active)
-	least := w.s.top.least
+	least := w.s.top.threshold
 	sum := score(0)
 	w.sums = append(w.sums[:0], 0)
 	for i, c := range w.active {
@@ -149,12 +149,12 @@ func (w *window) score(essential int) {
 	for _, c := range w.active[essential:] {
 		w.addAll(c)
 	}
-	least := w.s.top.least
+	least := w.s.top.threshold
 	if essential == 0 {
 		w.s.result.Scored += w.count()
 	}
 	for i := essential - 1; i >= 0; i-- {
-		n := w.keep(least - w.sums[i+1])
+		n := w.prune(least - w.sums[i+1])
 		if i == essential-1 {
 			w.s.result.Scored += n
 		}
@@ -163,7 +163,7 @@ func (w *window) score(essential int) {
 		}
 		w.addFound(w.active[i])
 	}
-	w.offer()
+	w.collect()
 }
 
 // count is how many units are found.
@@ -174,8 +174,8 @@ func (w *window) count() (n int) {
 	return n
 }
 
-// keep forgets the units that have not scored least, and returns how many are left.
-func (w *window) keep(least score) (n int) {
+// prune forgets the units that have not scored least, and returns how many are left.
+func (w *window) prune(least score) (n int) {
 	for i, word := range w.found[:(w.end-w.base+63)/64] {
 		if word == 0 {
 			continue
@@ -194,10 +194,10 @@ func (w *window) keep(least score) (n int) {
 	return n
 }
 
-// offer offers the units found, and forgets them.
-func (w *window) offer() {
+// collect offers the units found, and forgets them.
+func (w *window) collect() {
 	top := &w.s.top
-	least := top.least
+	least := top.threshold
 	for i, word := range w.found[:(w.end-w.base+63)/64] {
 		if word == 0 {
 			continue
@@ -212,11 +212,11 @@ func (w *window) offer() {
 				continue
 			}
 			unit := w.base + uint32(i*64+at)
-			if w.lengths[unit] == segment.TitleLength || w.mixed && !w.visible(unit) {
+			if w.lengths[unit] == segment.TitleLength || w.checkVisible && !w.visible(unit) {
 				continue
 			}
-			top.offer(foundUnit{total, int32(w.segment), unit})
-			least = top.least
+			top.add(foundUnit{total, int32(w.segment), unit})
+			least = top.threshold
 		}
 	}
 }

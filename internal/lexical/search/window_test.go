@@ -149,14 +149,14 @@ func TestThresholds(t *testing.T) {
 		for _, different := range []int{1, 3, 1000, 1 << 40} {
 			t.Run(fmt.Sprintf("k=%d,scores=%d", k, different), func(t *testing.T) {
 				var kept top
-				kept.start(k, score(different))
+				kept.reset(k, score(different))
 				kept.ordered = func(a, b foundUnit) int { return int(a.unit) - int(b.unit) }
 				var all []foundUnit
 				for _, unit := range r.Perm(20_000) {
 					p := foundUnit{score: score(1 + r.IntN(different)), unit: uint32(unit)}
 					all = append(all, p)
-					if p.score >= kept.least {
-						kept.offer(p)
+					if p.score >= kept.threshold {
+						kept.add(p)
 					}
 				}
 				kept.sort()
@@ -166,8 +166,8 @@ func TestThresholds(t *testing.T) {
 					}
 					return int(a.unit) - int(b.unit)
 				})
-				if !slices.Equal(kept.places, all[:k]) {
-					t.Errorf("%d places, not the best", len(kept.places))
+				if !slices.Equal(kept.units, all[:k]) {
+					t.Errorf("%d places, not the best", len(kept.units))
 				}
 			})
 		}
@@ -184,7 +184,7 @@ func TestListsThatAreNotRemembered(t *testing.T) {
 	s.add(wordy(r, s, 3)...)
 	s.check(t, lexical.TermQuery{}, 10)
 	v := s.view(lexical.TermQuery{Terms: []string{"often", "rare"}})
-	life := newLife(v)
+	life := newLiveEntries(v)
 	for term, large := range map[string]bool{"often": true, "rare": false} {
 		lists, err := v.findTerm(term, life)
 		if err != nil {
@@ -196,7 +196,7 @@ func TestListsThatAreNotRemembered(t *testing.T) {
 	}
 	c := NewStatisticsCache()
 	for i := range 3 * maxTermLists / 100_000 {
-		c.keepLists(fmt.Sprint(i), &termLists{packed: make([]byte, 100_000)})
+		c.cacheLists(fmt.Sprint(i), &termLists{packed: make([]byte, 100_000)})
 		if got := c.Bytes(); got > maxTermLists {
 			t.Fatalf("%d bytes are remembered", got)
 		}
@@ -217,13 +217,13 @@ func TestKnownListsNeedNoPages(t *testing.T) {
 	q := lexical.TermQuery{Unit: schema.UnitSection, Terms: []string{"often", "few", "absent"}, K: 10}
 	v := s.view(q)
 	v.Statistics = NewStatisticsCache()
-	if known, lacking := v.Statistics.known(q.Terms); len(known) > 0 || !slices.Equal(lacking, q.Terms) {
+	if known, lacking := v.Statistics.cachedLists(q.Terms); len(known) > 0 || !slices.Equal(lacking, q.Terms) {
 		t.Fatalf("%d terms are known before the first search, and not %q", len(known), lacking)
 	}
 	if _, err := v.Search(q); err != nil {
 		t.Fatal(err)
 	}
-	known, lacking := v.Statistics.known(q.Terms)
+	known, lacking := v.Statistics.cachedLists(q.Terms)
 	if len(known) != 2 || !slices.Equal(lacking, []string{"often"}) { // of too many blocks
 		t.Fatalf("%d terms are known, and not %q", len(known), lacking)
 	}

@@ -145,8 +145,8 @@ func (c *scriptedCorpus) Revision() int64 { return c.remembered }
 // View implements search.Searcher.
 func (c *scriptedCorpus) View() *search.View { return nil }
 
-// Recall implements retrieval.Lexical.
-func (c *scriptedCorpus) Recall(_, _ uuid.UUID, _ lexical.TermQuery) (search.Searcher, bool) {
+// OpenCached implements retrieval.Lexical.
+func (c *scriptedCorpus) OpenCached(_, _ uuid.UUID, _ lexical.TermQuery) (search.Searcher, bool) {
 	return c, c.remembered != 0
 }
 

@@ -215,7 +215,7 @@ func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found,
 		Space: t.space, Vector: t.vector, Filter: t.query.Filter, K: k}
 	if t.index == nil && t.assumed {
 		view := t.narrowed(lexical.TermQuery{Unit: schema.UnitPassage})
-		if s, ok := t.Lexical.Recall(q.Principal.Tenant, q.Collection, view); ok && s.Revision() == t.place.Revision {
+		if s, ok := t.Lexical.OpenCached(q.Principal.Tenant, q.Collection, view); ok && s.Revision() == t.place.Revision {
 			q.View = s.View()
 		}
 	} else if t.index != nil {

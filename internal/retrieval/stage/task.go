@@ -172,7 +172,7 @@ func (t *Task) narrowed(q lexical.TermQuery) lexical.TermQuery {
 // open opens the index for q, in the state that the run works on.
 func (t *Task) open(ctx context.Context, q lexical.TermQuery) (search.Searcher, error) {
 	if t.assumed {
-		if s, ok := t.Lexical.Recall(t.query.Principal.Tenant, t.query.Collection, q); ok {
+		if s, ok := t.Lexical.OpenCached(t.query.Principal.Tenant, t.query.Collection, q); ok {
 			if s.Revision() != t.place.Revision {
 				return nil, &retrieval.ChangedError{Collection: t.query.Collection}
 			}

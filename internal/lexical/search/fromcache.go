@@ -25,22 +25,22 @@ type collectionState struct {
 	mark       ListMark
 	dead       DeadMark
 	epoch      EpochMark
-	// places are where the cache last had the segments. The cache's lock is
+	// cacheEntries are where the cache last had the segments. The cache's lock is
 	// theirs.
-	places []*cached
+	cacheEntries []*cacheEntry
 }
 
 func (s *collectionState) bytes() int { return 24 * len(s.live) }
 
-// now is the state that a load saw; before is the one that was known, or nil.
-func (before *collectionState) now(r Loaded) *collectionState {
+// update is the state that a load saw; before is the one that was known, or nil.
+func (before *collectionState) update(r Loaded) *collectionState {
 	s := &collectionState{
 		revision: r.Revision, language: r.Language, generation: r.Generation, mark: r.Mark, dead: r.Dead, epoch: r.Epoch,
 	}
 	if before != nil && before.mark == r.Mark {
-		s.live, s.places = before.live, before.places
+		s.live, s.cacheEntries = before.live, before.cacheEntries
 	} else {
-		s.live, s.places = r.Live, make([]*cached, len(r.Live))
+		s.live, s.cacheEntries = r.Live, make([]*cacheEntry, len(r.Live))
 	}
 	return s
 }
@@ -50,44 +50,44 @@ func clustered(q lexical.TermQuery) bool {
 	return q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
 }
 
-// state is what is known of a collection; nil: nothing.
-func (x *Index) state(tenant, collection uuid.UUID) *collectionState {
+// lastState is what is known of a collection; nil: nothing.
+func (x *Index) lastState(tenant, collection uuid.UUID) *collectionState {
 	x.cache.mu.Lock()
 	defer x.cache.mu.Unlock()
 	state, _ := x.cache.peek(partKey{tenant, collection, partCollection}).(*collectionState)
 	return state
 }
 
-// searchKnown searches a state while the storage is asked about it. ok says that
+// searchCached searches a state while the storage is asked about it. ok says that
 // it is the newest, and that all that the query needs was in memory.
-func (x *Index) searchKnown(ctx context.Context, tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery) (r lexical.Result, ok bool, err error) {
-	newest := x.check(ctx, tenant, collection, state)
+func (x *Index) searchCached(ctx context.Context, tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery) (r lexical.Result, ok bool, err error) {
+	newest := x.checkRevision(ctx, tenant, collection, state)
 	defer newest()
-	if s, known := x.recall(tenant, collection, state, q, false); known {
+	if s, known := x.viewFromCache(tenant, collection, state, q, false); known {
 		r, err = x.search(s, q)
 		ok = true
 	}
 	return r, newest() && ok, err
 }
 
-// known is what a query sees, when all that it needs is in memory and of the
+// cachedView is what a query sees, when all that it needs is in memory and of the
 // newest state.
-func (x *Index) known(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (collectionView, bool) {
-	state := x.state(tenant, collection)
+func (x *Index) cachedView(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (collectionView, bool) {
+	state := x.lastState(tenant, collection)
 	if state == nil {
 		return collectionView{}, false
 	}
-	newest := x.check(ctx, tenant, collection, state)
+	newest := x.checkRevision(ctx, tenant, collection, state)
 	defer newest()
-	s, ok := x.recall(tenant, collection, state, q, true)
+	s, ok := x.viewFromCache(tenant, collection, state, q, true)
 	return s, newest() && ok
 }
 
-// check asks the storage whether a state is the newest. It does not wait, the
+// checkRevision asks the storage whether a state is the newest. It does not wait, the
 // function that it returns does; it is to be called, whatever happens. When the storage does not answer, the load that
 // follows will tell why.
-func (x *Index) check(ctx context.Context, tenant, collection uuid.UUID, state *collectionState) (newest func() bool) {
-	wait := x.revisions.ask(ctx, tenant, collection)
+func (x *Index) checkRevision(ctx context.Context, tenant, collection uuid.UUID, state *collectionState) (newest func() bool) {
+	wait := x.revisions.begin(ctx, tenant, collection)
 	answered := false
 	return func() bool {
 		if answered {
@@ -99,16 +99,16 @@ func (x *Index) check(ctx context.Context, tenant, collection uuid.UUID, state *
 	}
 }
 
-// recall puts together what a query sees of a state, from memory alone.
-func (x *Index) recall(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
-	s, ok = x.recallView(tenant, collection, state, q, labels)
-	return s, ok && x.recallFilter(tenant, collection, s.view, q.Filter)
+// viewFromCache puts together what a query sees of a state, from memory alone.
+func (x *Index) viewFromCache(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
+	s, ok = x.segmentsFromCache(tenant, collection, state, q, labels)
+	return s, ok && x.filterFromCache(tenant, collection, s.view, q.Filter)
 }
 
-// recallView is recall without what q's filter leaves. Pages of
+// segmentsFromCache is recall without what q's filter leaves. Pages of
 // labels are left out where who may see what is known, and those of terms whose
 // lists are, unless labels is set.
-func (x *Index) recallView(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
+func (x *Index) segmentsFromCache(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
 	c := x.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -126,29 +126,29 @@ func (x *Index) recallView(tenant, collection uuid.UUID, state *collectionState,
 		v.Clusters = k.clusters
 	}
 	s = collectionView{view: v, language: state.language, generation: state.generation, revision: state.revision, key: partKey{tenant, collection, partStatistics}}
-	if s.statistics, _ = of(partStatistics).(*statistics); !s.statistics.of(state) {
+	if s.statistics, _ = of(partStatistics).(*statistics); !s.statistics.validFor(state) {
 		s.statistics = newStatistics(state)
 	}
 	v.Statistics = s.statistics.cache
 	needs := q.Terms
-	if v.setsOf = groupsKey(q.Groups); !labels {
-		v.sets = v.Statistics.visibleTo(v.setsOf)
-		v.lists, needs = v.Statistics.known(q.Terms)
+	if v.visibleKey = groupsKey(q.Groups); !labels {
+		v.visibleSets = v.Statistics.cachedVisible(v.visibleKey)
+		v.lists, needs = v.Statistics.cachedLists(q.Terms)
 	}
-	if v.sets == nil {
+	if v.visibleSets == nil {
 		needs = slices.Concat(needs, NeedsOfGroups(q.Groups))
 	}
 	needs = slices.Compact(slices.Sorted(slices.Values(needs)))
 	v.Segments = make([]SegmentView, len(state.live))
 	pages := make([]NumberedPage, 0, len(state.live)*(len(needs)+1)) // most terms have one
 	for i, id := range state.live {
-		open, _ := c.at(&state.places[i], partKey{tenant, id, partSegment}).(*openSegment)
+		open, _ := c.lookup(&state.cacheEntries[i], partKey{tenant, id, partSegment}).(*openSegment)
 		if open == nil {
 			return s, false
 		}
 		first, lacking := len(pages), false
 		open.EachPage(needs, func(n int) {
-			p, _ := c.at(&open.places[n], partKey{tenant, id, n}).(*segment.Page)
+			p, _ := c.lookup(&open.cacheEntries[n], partKey{tenant, id, n}).(*segment.Page)
 			lacking = lacking || p == nil
 			pages = append(pages, NumberedPage{n, p})
 		})
