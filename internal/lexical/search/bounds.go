@@ -4,11 +4,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// What a term can add at most, by the bounds that the blocks of its postings
-// have.
+// Upper bounds of a term's scores, from the bounds of its blocks.
 
-// setMaxima finds what the term adds at most to a unit of each block, and to
-// one of any.
+// setMaxima sets the upper bound of the term's score for each block, and returns the highest.
 func (c *cursor) setMaxima(s bm25, z segment.Zoom) (highest score) {
 	c.maxima = c.maxima[:0]
 	part := &c.parts[0]
@@ -19,14 +17,14 @@ func (c *cursor) setMaxima(s bm25, z segment.Zoom) (highest score) {
 			next++
 		}
 		b := &c.blocks[i]
-		most := s.upperBound(c.weight, part.bounds[b.Frontiers[z]:b.Frontiers[z+1]])
-		c.maxima = append(c.maxima, most)
-		highest = max(highest, most)
+		bound := s.upperBound(c.weight, part.bounds[b.Frontiers[z]:b.Frontiers[z+1]])
+		c.maxima = append(c.maxima, bound)
+		highest = max(highest, bound)
 	}
 	return highest
 }
 
-// upperBound is what no unit with one of some bounds exceeds; without any, what none does.
+// upperBound is an upper bound of the scores of units with these bounds; without bounds, of all units.
 func (s bm25) upperBound(weight float64, bounds []segment.Bound) score {
 	if len(bounds) == 0 {
 		return s.limit(weight)
@@ -38,8 +36,7 @@ func (s bm25) upperBound(weight float64, bounds []segment.Bound) score {
 	return highest
 }
 
-// setHighest finds what the term adds at most to a unit whose slots begin
-// between slot, where the current block ends or behind it, and stop.
+// setHighest sets the upper bound of the term's score for units that begin in the current block or later, before stop.
 func (c *cursor) setHighest(stop uint32) {
 	c.highest = 0
 	for i := c.at; i < len(c.blocks) && c.blocks[i].First < stop; i++ {

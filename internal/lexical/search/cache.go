@@ -1,8 +1,7 @@
 package search
 
-// This file keeps decoded parts of what is stored in memory, for all tenants
-// together, up to a number of bytes. The parts used longest ago go first. A
-// query holds the parts that it works on itself, so nothing is taken from it.
+// The cache of decoded parts: least recently used first out, bounded in bytes, shared by all tenants. A running query has
+// references of its own, so eviction does not affect it.
 
 import (
 	"sync"
@@ -10,36 +9,35 @@ import (
 	"github.com/google/uuid"
 )
 
-// partKey names a part. The tenant is in it: nobody can ask for another's.
+// partKey is the key of a part. It includes the tenant, so that no query can get another tenant's part.
 type partKey struct {
 	tenant uuid.UUID
 	of     uuid.UUID // segment or collection
 	part   int       // number of a page, or one of the following
 }
 
-// Parts that are no pages.
+// Parts other than pages.
 const (
 	partSegment           = -1 - iota // header and directory of a segment
-	partCollection                    // what the last query saw of a collection
-	partDead                          // its dead entries
-	partClusters                      // its clusters
-	partStatistics                    // statistics of one state of it
-	partClusterStatistics             // the same, of clusters
+	partCollection                    // the collectionState
+	partDead                          // dead entries of a collection
+	partClusters                      // clusters of a collection
+	partStatistics                    // statistics of one state of a collection
+	partClusterStatistics             // statistics of clusters
 	partCondition                     // entries that satisfy a condition; of names collection and condition
 )
 
-// partCost is about what the cache itself takes for a part, in bytes.
+// partCost is the approximate overhead of a part in the cache, in bytes.
 const partCost = 200
 
-// CacheStats are counts since the index was made, and the bytes that it holds.
+// CacheStats are counts since the index was made, and its size in memory.
 type CacheStats struct {
 	Hits, Misses, Evictions int64
 	Bytes, Limit            int64
 	Filters                 FilterStats
 }
 
-// FilterStats are counts of conditions of filters, and the bytes of CacheStats.Bytes
-// that what is kept of them takes.
+// FilterStats are counts of conditions of filters, and their part of CacheStats.Bytes.
 type FilterStats struct{ Hits, Misses, Bytes int64 }
 
 // cache is a least recently used cache bounded in bytes.
@@ -50,7 +48,7 @@ type cache struct {
 	stats CacheStats
 }
 
-// cacheEntry is a place of the cache. One that was let go of holds no value.
+// cacheEntry is an entry of the cache. An evicted one has no value.
 type cacheEntry struct {
 	prev, next *cacheEntry
 	key        partKey
@@ -69,8 +67,7 @@ func (c *cache) get(key partKey) any {
 	return c.use(c.parts[key])
 }
 
-// use returns what a place of the cache holds, nil when that is nothing. The
-// caller holds c.mu.
+// use returns the value of an entry; nil if it was evicted. The caller holds c.mu.
 func (c *cache) use(e *cacheEntry) any {
 	if e == nil || e.value == nil {
 		c.stats.Misses++
@@ -82,7 +79,7 @@ func (c *cache) use(e *cacheEntry) any {
 	return e.value
 }
 
-// peek is get for one who asks again when it is not there.
+// peek is get that does not count a miss. The caller holds c.mu.
 func (c *cache) peek(key partKey) any {
 	e := c.parts[key]
 	if e == nil {
@@ -91,7 +88,7 @@ func (c *cache) peek(key partKey) any {
 	return c.use(e)
 }
 
-// lookup is peek for a part that was last at a place, which it updates.
+// lookup is peek with a pointer to the entry as last seen, which it updates.
 func (c *cache) lookup(place **cacheEntry, key partKey) any {
 	e := *place
 	if e == nil || e.value == nil {
@@ -103,15 +100,14 @@ func (c *cache) lookup(place **cacheEntry, key partKey) any {
 	return c.use(e)
 }
 
-// put keeps a part of some bytes in place of the one before, and lets go of
-// others until all fit. One that is larger than the whole cache is not kept.
+// put adds or replaces a part and evicts others until all fit. A part larger than the cache is not added.
 func (c *cache) put(key partKey, value any, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.replace(key, value, bytes)
 }
 
-// putIfGrown is put for a part that may be there with as many bytes already.
+// putIfGrown is put, unless the cache has the same value with the same size.
 func (c *cache) putIfGrown(key partKey, value any, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,7 +143,7 @@ func (c *cache) evict(e *cacheEntry) {
 	e.value = nil
 }
 
-// count adds to the bytes of what is kept.
+// count adds to the size of the cache.
 func (c *cache) count(value any, bytes int64) {
 	c.stats.Bytes += bytes
 	if _, ok := value.(*conditionSets); ok {

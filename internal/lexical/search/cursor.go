@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// exhausted is the slot of a cursor that has no more.
+// exhausted is the slot of a cursor at its end.
 const exhausted = ^uint32(0)
 
 type cursor struct {
@@ -42,7 +42,7 @@ type part struct {
 
 var cursors = sync.Pool{New: func() any { return new(cursor) }}
 
-// release gives the cursor back to the pool, without what it points to.
+// release puts the cursor back into the pool, without references to pages.
 func (c *cursor) release() {
 	c.blocks = nil
 	clear(c.parts)
@@ -50,8 +50,7 @@ func (c *cursor) release() {
 	cursors.Put(c)
 }
 
-// open sets the cursor to the beginning of a term's postings in a segment of a
-// number, and says whether there are any.
+// open sets the cursor to the beginning of a term's postings in a segment, and reports whether there are any.
 func (c *cursor) open(s *SegmentView, number int, t *queryTerm) (bool, error) {
 	if t.lists.lists == nil {
 		return false, nil
@@ -73,8 +72,7 @@ func (c *cursor) open(s *SegmentView, number int, t *queryTerm) (bool, error) {
 	return true, nil
 }
 
-// read sets the cursor to the beginning of a list in parts. Of one that is a
-// single posting it reads the slot alone.
+// read sets the cursor to the beginning of a list that consists of parts.
 func (c *cursor) read(lists []*segment.List) {
 	c.parts = c.parts[:0]
 	c.blocks = nil
@@ -105,8 +103,7 @@ func (c *cursor) nextBlock() {
 	c.hasSlots, c.pos = false, 0
 }
 
-// seekBlock goes to the first block that ends at slot or behind it, and says
-// whether there is one.
+// seekBlock moves to the first block that ends at slot or later, and reports whether there is one.
 func (c *cursor) seekBlock(slot uint32) bool {
 	if c.at == len(c.blocks) {
 		return false
@@ -114,7 +111,7 @@ func (c *cursor) seekBlock(slot uint32) bool {
 	if c.blocks[c.at].Last >= slot {
 		return true
 	}
-	// Double the step, then search between.
+	// Exponential search.
 	low, step := c.at, 1
 	for low+step < len(c.blocks) && c.blocks[low+step].Last < slot {
 		low += step
@@ -126,7 +123,7 @@ func (c *cursor) seekBlock(slot uint32) bool {
 	return c.at < len(c.blocks)
 }
 
-// unpackSlots makes the slots of the current block's postings readable.
+// unpackSlots unpacks the slots of the current block.
 func (c *cursor) unpackSlots() bool {
 	if c.hasSlots {
 		return true
@@ -144,7 +141,7 @@ func (c *cursor) unpackSlots() bool {
 	return true
 }
 
-// unpack makes the current block's postings readable.
+// unpack unpacks the current block.
 func (c *cursor) unpack() bool {
 	if !c.unpackSlots() {
 		return false
@@ -156,8 +153,7 @@ func (c *cursor) unpack() bool {
 	return true
 }
 
-// frequency is that of the current block's i-th posting. Its slots are
-// unpacked.
+// frequency returns the frequency of the current block's i-th posting, after unpackSlots.
 func (c *cursor) frequency(i int) uint32 {
 	if c.hasFrequencies {
 		return c.buffer.Frequencies[i]
@@ -165,8 +161,8 @@ func (c *cursor) frequency(i int) uint32 {
 	return segment.ReadFrequency(c.parts[c.part].data, &c.blocks[c.at], i)
 }
 
-// within passes the current block's postings before slot, and returns the range
-// of those before stop. The slots are unpacked.
+// within skips the current block's postings before slot, and returns the range of those before stop. It must be called
+// after unpackSlots.
 func (c *cursor) within(slot, stop uint32) (from, to int) {
 	slots := c.buffer.Slots[:c.buffer.N]
 	if slots[c.pos] < slot {
@@ -179,8 +175,7 @@ func (c *cursor) within(slot, stop uint32) (from, to int) {
 	return c.pos, to
 }
 
-// firstAtLeast is the place of the first of some rising slots that is at least
-// slot; their number when none is.
+// firstAtLeast returns the index of the first of the sorted slots that is at least slot; len(slots) if none is.
 func firstAtLeast(slots []uint32, slot uint32) int {
 	low, n := 0, len(slots)
 	for n > 0 {
@@ -195,7 +190,7 @@ func firstAtLeast(slots []uint32, slot uint32) int {
 	return low
 }
 
-// seek goes to the first posting at slot or behind it, and returns its slot.
+// seek moves to the first posting at slot or later, and returns its slot.
 func (c *cursor) seek(slot uint32) uint32 {
 	if !c.seekBlock(slot) {
 		return exhausted
@@ -210,8 +205,7 @@ func (c *cursor) seek(slot uint32) uint32 {
 	return c.buffer.Slots[c.pos]
 }
 
-// sum adds up the frequencies in the slots from first to before end, and goes
-// behind them.
+// sum returns the sum of the frequencies in the slots [first, end), and moves past them.
 func (c *cursor) sum(first, end uint32) (frequency uint32) {
 	for c.seek(first) < end && c.unpack() {
 		from, to := c.within(first, end)

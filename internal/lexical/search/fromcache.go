@@ -1,8 +1,7 @@
 package search
 
-// This file answers from memory alone. A query works on the state that its
-// collection was last seen in, while the storage is asked whether that is still
-// the newest; the answer counts only when it is.
+// Searches that need nothing from the storage but the collection's revision. A query works on the last loaded state while
+// the storage is asked for the revision; its result counts only when the state has that revision.
 
 import (
 	"context"
@@ -15,8 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// collectionState is what the last load saw of a collection. It stands for
-// everything: as long as the storage has the same revision, so do the marks.
+// collectionState is the state of a collection at its last load. It is current as long as the storage has its revision.
 type collectionState struct {
 	revision   int64
 	language   string
@@ -25,14 +23,13 @@ type collectionState struct {
 	mark       ListMark
 	dead       DeadMark
 	epoch      EpochMark
-	// cacheEntries are where the cache last had the segments. The cache's lock is
-	// theirs.
+	// cacheEntries are the cache's entries of the segments, as last seen. The cache's lock guards them.
 	cacheEntries []*cacheEntry
 }
 
 func (s *collectionState) bytes() int { return 24 * len(s.live) }
 
-// update is the state that a load saw; before is the one that was known, or nil.
+// update returns the state after a load; before is the previous one, or nil.
 func (before *collectionState) update(r Loaded) *collectionState {
 	s := &collectionState{
 		revision: r.Revision, language: r.Language, generation: r.Generation, mark: r.Mark, dead: r.Dead, epoch: r.Epoch,
@@ -45,12 +42,12 @@ func (before *collectionState) update(r Loaded) *collectionState {
 	return s
 }
 
-// clustered says whether the query needs to know the clusters of sections.
+// clustered reports whether the query needs the clusters of sections.
 func clustered(q lexical.TermQuery) bool {
 	return q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil
 }
 
-// lastState is what is known of a collection; nil: nothing.
+// lastState returns the last loaded state of a collection; nil: the cache has none.
 func (x *Index) lastState(tenant, collection uuid.UUID) *collectionState {
 	x.cache.mu.Lock()
 	defer x.cache.mu.Unlock()
@@ -58,35 +55,33 @@ func (x *Index) lastState(tenant, collection uuid.UUID) *collectionState {
 	return state
 }
 
-// searchCached searches a state while the storage is asked about it. ok says that
-// it is the newest, and that all that the query needs was in memory.
+// searchCached searches a state while the storage is asked for the revision. ok says that the state is current and the
+// cache had all that the query needs.
 func (x *Index) searchCached(ctx context.Context, tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery) (r lexical.Result, ok bool, err error) {
-	newest := x.checkRevision(ctx, tenant, collection, state)
-	defer newest()
+	current := x.checkRevision(ctx, tenant, collection, state)
+	defer current()
 	if s, known := x.viewFromCache(tenant, collection, state, q, false); known {
 		r, err = x.search(s, q)
 		ok = true
 	}
-	return r, newest() && ok, err
+	return r, current() && ok, err
 }
 
-// cachedView is what a query sees, when all that it needs is in memory and of the
-// newest state.
+// cachedView returns a view for a query, if the cache has all of it and it is current.
 func (x *Index) cachedView(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (collectionView, bool) {
 	state := x.lastState(tenant, collection)
 	if state == nil {
 		return collectionView{}, false
 	}
-	newest := x.checkRevision(ctx, tenant, collection, state)
-	defer newest()
+	current := x.checkRevision(ctx, tenant, collection, state)
+	defer current()
 	s, ok := x.viewFromCache(tenant, collection, state, q, true)
-	return s, newest() && ok
+	return s, current() && ok
 }
 
-// checkRevision asks the storage whether a state is the newest. It does not wait, the
-// function that it returns does; it is to be called, whatever happens. When the storage does not answer, the load that
-// follows will tell why.
-func (x *Index) checkRevision(ctx context.Context, tenant, collection uuid.UUID, state *collectionState) (newest func() bool) {
+// checkRevision asks the storage whether a state is current. It does not wait for the reply; the function that it returns
+// does, and must be called. That returns false on errors, which the load that follows reports.
+func (x *Index) checkRevision(ctx context.Context, tenant, collection uuid.UUID, state *collectionState) (current func() bool) {
 	wait := x.revisions.begin(ctx, tenant, collection)
 	answered := false
 	return func() bool {
@@ -99,15 +94,14 @@ func (x *Index) checkRevision(ctx context.Context, tenant, collection uuid.UUID,
 	}
 }
 
-// viewFromCache puts together what a query sees of a state, from memory alone.
+// viewFromCache returns a view of a state for a query, if the cache has all of it.
 func (x *Index) viewFromCache(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
 	s, ok = x.segmentsFromCache(tenant, collection, state, q, labels)
 	return s, ok && x.filterFromCache(tenant, collection, s.view, q.Filter)
 }
 
-// segmentsFromCache is recall without what q's filter leaves. Pages of
-// labels are left out where who may see what is known, and those of terms whose
-// lists are, unless labels is set.
+// segmentsFromCache is viewFromCache without q's filter. Unless labels is set, it leaves out pages of labels where the
+// visible entries are cached, and pages of terms whose lists are.
 func (x *Index) segmentsFromCache(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
 	c := x.cache
 	c.mu.Lock()
@@ -146,13 +140,13 @@ func (x *Index) segmentsFromCache(tenant, collection uuid.UUID, state *collectio
 		if open == nil {
 			return s, false
 		}
-		first, lacking := len(pages), false
+		first, missing := len(pages), false
 		open.EachPage(needs, func(n int) {
 			p, _ := c.lookup(&open.cacheEntries[n], partKey{tenant, id, n}).(*segment.Page)
-			lacking = lacking || p == nil
+			missing = missing || p == nil
 			pages = append(pages, NumberedPage{n, p})
 		})
-		if lacking {
+		if missing {
 			return s, false
 		}
 		v.Segments[i] = SegmentView{open.Header, open.directory, pages[first:len(pages):len(pages)], &open.clusters}

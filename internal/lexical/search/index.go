@@ -1,8 +1,6 @@
-// Package search searches the lexical index, exactly. An Index loads what a query
-// needs from a Storage, keeps it in memory (cache.go, load.go, recall.go), and
-// searches the View that comes of it (search.go): by windows of units where units
-// nest (window.go), by sums over all postings where they are clusters
-// (clustersearch.go).
+// Package search searches the lexical index with BM25; its results are exact. An Index loads what a query needs from a
+// Storage into a cache (load.go, cache.go, fromcache.go) and searches a View of it (search.go). Passages, sections and
+// documents are searched with MaxScore (window.go), clusters by scoring all postings (clustersearch.go).
 package search
 
 import (
@@ -17,10 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// Index searches the collections in a storage, of any number of tenants. It
-// asks the storage about every query, once when it has all else in memory, so
-// that what was committed is found by the next query, and what was deleted is
-// not. Many goroutines may use it.
+// Index searches the collections in a storage, of any number of tenants. Every query asks the storage at least for the
+// collection's revision, so that it sees all that was committed before. It is safe for concurrent use.
 type Index struct {
 	storage   Storage
 	revisions *revisions
@@ -36,7 +32,7 @@ func NewIndex(storage Storage, cacheBytes int64) *Index {
 	return &Index{storage: storage, revisions: newRevisions(storage), cache: newCache(cacheBytes), loading: map[partKey]chan struct{}{}}
 }
 
-// Stats tells how the cache does.
+// Stats returns the counts of the cache.
 func (x *Index) Stats() CacheStats { return x.cache.snapshot() }
 
 // Search finds the q.K best units of a collection. An unknown collection gives
@@ -74,7 +70,7 @@ func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, te
 			if r, ok, err := x.searchCached(ctx, tenant, collection, state, q); ok {
 				return r, err
 			}
-			state = nil // it was looked at
+			state = nil // not current, or not all in the cache
 		}
 		s, err := x.load(ctx, tenant, collection, q)
 		if err != nil {
@@ -83,31 +79,28 @@ func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, te
 		if s.language == language {
 			return x.search(s, q)
 		}
-		language = s.language // not known yet, or another generation's
+		language = s.language // not cached, or changed by a rebuild
 	}
 }
 
-// Searcher searches one state of a collection.
+// Searcher searches one snapshot of a collection.
 type Searcher interface {
-	// Search is for queries with terms and groups among those that it was
-	// opened for, and its filter or none.
+	// Search accepts queries with terms and groups among those that it was opened for, and its filter or none.
 	Search(q lexical.TermQuery) (lexical.Result, error)
-	// Counts tells how many sections that the query's groups may see have each of its
-	// terms, most at most.
-	Counts(q lexical.TermQuery, most int) (map[string]int, error)
-	// Passes reports whether the filter that it was opened for lets a version through.
+	// Counts returns how many sections that the query's groups may see have each of its terms. It counts up to limit.
+	Counts(q lexical.TermQuery, limit int) (map[string]int, error)
+	// Passes reports whether a version matches the filter that it was opened for.
 	Passes(version uuid.UUID) bool
-	// Generation is the collection's that is searched.
+	// Generation is the collection's generation.
 	Generation() int
-	// Revision is the collection's that is searched.
+	// Revision is the collection's revision.
 	Revision() int64
-	// View is what is searched, with the pages of what it was opened for.
+	// View is the snapshot, with the pages for the queries that it was opened for.
 	View() *View
 }
 
-// Open loads once what several searches need: those for q's terms, groups and filter,
-// in any unit, and in clusters when q is of clusters. They all see the
-// collection as it is now.
+// Open loads a snapshot of a collection for several searches: for q's terms, groups and filter, in any unit, and in
+// clusters if q's unit is.
 func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (Searcher, error) {
 	s, err := x.view(ctx, tenant, collection, q)
 	if err != nil {
@@ -116,8 +109,8 @@ func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q lexica
 	return snapshotSearcher{x, s}, nil
 }
 
-// OpenCached is Open by what is in memory: of the collection as it was when it was last
-// loaded. ok is false where memory lacks some of it.
+// OpenCached is Open without the storage: the snapshot is of the last load. ok is false if the cache does not have all of
+// it.
 func (x *Index) OpenCached(tenant, collection uuid.UUID, q lexical.TermQuery) (_ Searcher, ok bool) {
 	state := x.lastState(tenant, collection)
 	if state == nil {
@@ -136,8 +129,8 @@ func (o snapshotSearcher) Search(q lexical.TermQuery) (lexical.Result, error) {
 	return o.index.search(o.state, q)
 }
 
-func (o snapshotSearcher) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
-	counts, err := o.state.view.Counts(q, most)
+func (o snapshotSearcher) Counts(q lexical.TermQuery, limit int) (map[string]int, error) {
+	counts, err := o.state.view.Counts(q, limit)
 	if err != nil {
 		return nil, fmt.Errorf("count terms of collection %s: %w", o.state.key.of, err)
 	}
@@ -151,8 +144,8 @@ func (o snapshotSearcher) Generation() int { return o.state.generation }
 func (o snapshotSearcher) Revision() int64 { return o.state.revision }
 func (o snapshotSearcher) View() *View     { return o.state.view }
 
-// View returns what a query sees of a collection now, with all the pages that
-// it needs. It stays valid whatever happens to the collection and the cache.
+// View returns a snapshot of a collection with all the pages that a query needs. Changes of the collection or the cache
+// do not affect it.
 func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (*View, error) {
 	s, err := x.view(ctx, tenant, collection, q)
 	if err != nil {
@@ -161,7 +154,7 @@ func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q lexica
 	return s.view, nil
 }
 
-// view gets what a query sees of a collection now.
+// view returns a current snapshot of a collection, from the cache or the storage.
 func (x *Index) view(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (collectionView, error) {
 	if s, ok := x.cachedView(ctx, tenant, collection, q); ok {
 		return s, nil
@@ -178,7 +171,7 @@ func (x *Index) search(s collectionView, q lexical.TermQuery) (lexical.Result, e
 	return result, nil
 }
 
-// collectionView is a view of a collection, and what it is a view of.
+// collectionView is a view of a collection, with the state that it shows.
 type collectionView struct {
 	view       *View
 	language   string
@@ -188,18 +181,17 @@ type collectionView struct {
 	statistics *statistics
 }
 
-// openSegment is a segment whose header and directory are read.
+// openSegment is a segment whose header and directory are decoded.
 type openSegment struct {
 	*segment.Header
 	directory *segment.Directory
-	// cacheEntries are where the cache last had the segment's pages. The cache's lock
-	// is theirs.
+	// cacheEntries are the cache's entries of the pages, as last seen. The cache's lock guards them.
 	cacheEntries []*cacheEntry
-	// clusters are those of the sections in the snapshot asked for last.
+	// clusters are the clusters of the sections, of the last snapshot that was searched.
 	clusters atomic.Pointer[segmentClusters]
 }
 
-// bytes is about what the segment takes in memory, with its clusters.
+// bytes is the approximate size of the segment in memory, with its clusters.
 func (s *openSegment) bytes() int {
 	return s.Bytes() + s.directory.Bytes() + 20*(s.directory.Units(segment.ZoomSection)+1) + 8*len(s.cacheEntries)
 }
@@ -222,12 +214,12 @@ type deadEntries struct {
 type clustersPart struct {
 	mark     EpochMark
 	clusters *lexical.Clusters
-	// read and changed are how many assignments were read at first and since:
-	// what ended in between is still there, until all is read again.
+	// read and changed are how many assignments were loaded at first and since. Assignments that have ended remain until
+	// all are loaded again.
 	read, changed int
 }
 
-// statistics belong to one state of a collection.
+// statistics are the statistics of one state of a collection.
 type statistics struct {
 	live  ListMark
 	dead  DeadMark
@@ -238,12 +230,12 @@ func newStatistics(s *collectionState) *statistics {
 	return &statistics{s.mark, s.dead, NewStatisticsCache()}
 }
 
-// validFor says whether these are the statistics of a state.
+// validFor reports whether these are the statistics of a state.
 func (k *statistics) validFor(s *collectionState) bool {
 	return k != nil && k.live == s.mark && k.dead == s.dead
 }
 
-// statisticsFor finds the statistics of a state, or begins new ones.
+// statisticsFor returns the cached statistics of a state, or new ones.
 func (x *Index) statisticsFor(key partKey, s *collectionState) *statistics {
 	x.cache.mu.Lock()
 	defer x.cache.mu.Unlock()
@@ -253,7 +245,7 @@ func (x *Index) statisticsFor(key partKey, s *collectionState) *statistics {
 	return newStatistics(s)
 }
 
-// cacheStatistics keeps what a search may have added to.
+// cacheStatistics caches the statistics, to which a search may have added.
 func (x *Index) cacheStatistics(s collectionView) {
 	x.cache.putIfGrown(s.key, s.statistics, s.statistics.cache.Bytes())
 }

@@ -1,10 +1,8 @@
 package search
 
-// This file gets a query what it needs: from the cache, and the rest with one
-// statement, whose snapshot is also where the list of segments and the dead
-// entries are from. Large parts are loaded by one query; others that want the
-// same wait for it, and then ask for themselves, so that none sees a list that
-// is older than its own call.
+// Loading of what a query needs: from the cache, and the rest with one statement. Its snapshot also gives the list of
+// segments and the dead entries. Queries that miss the same parts wait for the one that loads them and then try again
+// themselves, so that none sees a state older than its own call.
 
 import (
 	"context"
@@ -20,14 +18,12 @@ import (
 )
 
 const (
-	// eagerBytes is the size up to which an unknown segment is loaded by whoever
-	// meets it first: what a batch of ingestion writes, about.
+	// eagerBytes is the size up to which a new segment is loaded with the list of segments: about that of a batch of
+	// ingestion.
 	eagerBytes = 1 << 20
-	// maxStatements is how many statements a query makes before it loads everything
-	// at once, whoever else may be at it.
+	// maxStatements is after how many statements a query loads all that it needs, without waiting for others.
 	maxStatements = 3
-	// maxClusterChanges is how many assignments are read on top of the first ones
-	// before all are read anew.
+	// maxClusterChanges is how many changed assignments are loaded before all are loaded again.
 	maxClusterChanges = 10_000
 )
 
@@ -39,8 +35,7 @@ type snapshot struct {
 	clusters *clustersPart
 }
 
-// snapshotSegment is a segment with the pages that the query needs, nil where they
-// are not here yet.
+// snapshotSegment is a segment with the pages that the query needs; pages that are not loaded yet are nil.
 type snapshotSegment struct {
 	*openSegment
 	pages []NumberedPage
@@ -50,13 +45,13 @@ func (h *snapshot) find(id uuid.UUID) (at int, found bool) {
 	return slices.BinarySearchFunc(h.segments, id, func(s snapshotSegment, id uuid.UUID) int { return compareIDs(s.ID, id) })
 }
 
-// addSegment adds a segment that is not held.
+// addSegment adds a segment.
 func (h *snapshot) addSegment(s *openSegment, needs []string) *snapshotSegment {
 	at := len(h.segments)
 	if at > 0 && compareIDs(h.segments[at-1].ID, s.ID) > 0 {
 		at, _ = h.find(s.ID)
 	}
-	// Two pages of the needs of a term are rare: most terms have one.
+	// Most terms are on one page.
 	pages := make([]NumberedPage, 0, len(needs)+1)
 	s.EachPage(needs, func(n int) { pages = append(pages, NumberedPage{Number: n}) })
 	h.segments = slices.Insert(h.segments, at, snapshotSegment{s, pages})
@@ -101,7 +96,7 @@ func (x *Index) load(ctx context.Context, tenant, collection uuid.UUID, q lexica
 	}
 }
 
-// loadMissing runs one statement, while others that miss the same wait until it ends.
+// loadMissing runs one statement. Queries that miss the same parts wait until it ends.
 func (x *Index) loadMissing(ctx context.Context, h *snapshot, l Load, end func()) (Loaded, error) {
 	defer end()
 	r, err := x.storage.LoadLexical(ctx, l)
@@ -111,8 +106,8 @@ func (x *Index) loadMissing(ctx context.Context, h *snapshot, l Load, end func()
 	return r, x.addLoaded(h, l, r)
 }
 
-// fillFromCache takes what the cache has, and writes into l what it lacks. It returns
-// the names of what is worth waiting for.
+// fillFromCache fills the snapshot from the cache and writes into l what is missing. It returns the keys of the missing
+// parts.
 func (x *Index) fillFromCache(h *snapshot, l *Load) (missing []partKey) {
 	x.cache.mu.Lock()
 	defer x.cache.mu.Unlock()
@@ -146,7 +141,7 @@ func (x *Index) fillFromCache(h *snapshot, l *Load) (missing []partKey) {
 	return missing
 }
 
-// fillSegments is gather for segments and their pages.
+// fillSegments is the part of fillFromCache for segments and their pages.
 func (x *Index) fillSegments(h *snapshot, l *Load, missing []partKey) []partKey {
 	if h.segments == nil {
 		h.segments = make([]snapshotSegment, 0, len(h.state.live))
@@ -176,21 +171,20 @@ func (x *Index) fillSegments(h *snapshot, l *Load, missing []partKey) []partKey 
 	return missing
 }
 
-// finishedLoads counts the loads that have ended.
+// finishedLoads returns how many loads have ended.
 func (x *Index) finishedLoads() int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.finished
 }
 
-// closedChannel is for who need not wait to look again.
+// closedChannel is for queries that may try again at once.
 var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// claimLoads makes the caller the one that loads the missing parts, until it calls
-// end. When another is at one of them, the caller is to wait and to look again;
-// so it is when a load has ended since it looked. Nobody waits for a part twice,
-// for it may have been let go again at once; waited, which remembers that, is nil
-// for one who waits for nobody.
+// claimLoads registers the caller as the one that loads the missing parts, until it calls end. If another query loads one
+// of them, or a load has ended since the caller looked into the cache, it returns a channel instead: the caller waits for
+// it and looks again. A query waits for each part once, because a part may be evicted at once; waited remembers them.
+// With a nil map it does not wait.
 func (x *Index) claimLoads(missing []partKey, since int, waited map[partKey]bool) (wait <-chan struct{}, end func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -207,17 +201,17 @@ func (x *Index) claimLoads(missing []partKey, since int, waited map[partKey]bool
 		}
 	}
 	done := make(chan struct{})
-	mine := missing[:0:0]
+	claimed := missing[:0:0]
 	for _, key := range missing {
 		if x.loading[key] == nil {
 			x.loading[key] = done
-			mine = append(mine, key)
+			claimed = append(claimed, key)
 		}
 	}
 	return nil, func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		for _, key := range mine {
+		for _, key := range claimed {
 			delete(x.loading, key)
 		}
 		x.finished++
@@ -225,7 +219,7 @@ func (x *Index) claimLoads(missing []partKey, since int, waited map[partKey]bool
 	}
 }
 
-// addLoaded reads what was loaded into h, and into the cache.
+// addLoaded decodes what was loaded, and adds it to the snapshot and the cache.
 func (x *Index) addLoaded(h *snapshot, l Load, r Loaded) error {
 	put := func(of uuid.UUID, part int, value any, bytes int) {
 		x.cache.put(partKey{l.Tenant, of, part}, value, bytes)
@@ -264,7 +258,7 @@ func (x *Index) addLoaded(h *snapshot, l Load, r Loaded) error {
 	if h.dead == nil || h.dead.mark != r.Dead {
 		entries := make(map[uuid.UUID]bool, len(r.Entries))
 		if h.dead != nil && r.After {
-			entries = maps.Clone(h.dead.entries) // searches that are under way have the other
+			entries = maps.Clone(h.dead.entries) // running searches use the old one
 		}
 		for _, id := range r.Entries {
 			entries[id] = true
@@ -292,7 +286,7 @@ func (x *Index) addLoaded(h *snapshot, l Load, r Loaded) error {
 	return nil
 }
 
-// setPage puts a page where it is needed.
+// setPage sets the page of a number, if the query needs it.
 func (s *snapshotSegment) setPage(number int, page *segment.Page) {
 	for i := range s.pages {
 		if s.pages[i].Number == number {
@@ -301,10 +295,10 @@ func (s *snapshotSegment) setPage(number int, page *segment.Page) {
 	}
 }
 
-// stale says that it takes less to read all anew.
+// stale reports whether all assignments are to be loaded again.
 func (c *clustersPart) stale() bool { return c.changed > c.read+maxClusterChanges }
 
-// withChanges returns the clusters with what was loaded on top of them.
+// withChanges returns the clusters with the assignments that were loaded.
 func (c *clustersPart) withChanges(r Loaded) *clustersPart {
 	switch {
 	case c == nil || c.mark.Generation != r.Epoch.Generation:
@@ -315,7 +309,7 @@ func (c *clustersPart) withChanges(r Loaded) *clustersPart {
 	return &clustersPart{mark: r.Epoch, clusters: c.clusters.With(r.Changes), read: c.read, changed: c.changed + len(r.Changes)}
 }
 
-// view puts the parts together, or returns nil when a segment is lacking.
+// view returns the view of the snapshot, or nil if a segment is missing.
 func (h *snapshot) view() *View {
 	v := &View{Segments: make([]SegmentView, 0, len(h.state.live)), Dead: h.dead.entries}
 	if h.clusters != nil {

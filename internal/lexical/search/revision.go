@@ -1,10 +1,8 @@
 package search
 
-// This file asks the storage for revisions. Searches of one collection that run
-// at the same time share questions: whoever comes while one is on its way, which
-// may have been answered before, waits for the next one with all others that came
-// meanwhile. So a storage is asked about a collection once at a time, however many
-// search it.
+// Requests for revisions. Concurrent searches of a collection share them. A search that comes while a request is running
+// cannot use its reply, which may be older than the search; it shares the next request with all others that come
+// meanwhile. So at most one request runs for each collection.
 
 import (
 	"context"
@@ -13,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// revisions are the questions about revisions that are not answered yet.
+// revisions are the requests for revisions that have no reply yet.
 type revisions struct {
 	storage Storage
 
@@ -23,18 +21,16 @@ type revisions struct {
 
 type collectionKey struct{ tenant, collection uuid.UUID }
 
-// requestQueue are the questions about one collection: the one on its way and the one
-// that follows it, which is still to be asked; either may be nil.
+// requestQueue are the requests for one collection: the running one and the next one; either may be nil.
 type requestQueue struct{ running, next *revisionRequest }
 
-// revisionRequest is asked once, and its answer read by all who share it.
+// revisionRequest is sent once; all searches that share it read its reply.
 type revisionRequest struct {
 	key       collectionKey
-	exclusive bool             // of one search alone
-	previous  *revisionRequest // to be answered first, or nil
-	closed    bool             // nobody joins it any more
-	// wait gives the answer of a question on its way. Who holds busy, of size one,
-	// may use it.
+	exclusive bool             // used by one search
+	previous  *revisionRequest // to be waited for first, or nil
+	closed    bool             // no other search may join it
+	// wait waits for the reply of a running request. Like the fields below it is guarded by lock, a channel of size one.
 	wait     func() (int64, error)
 	lock     chan struct{}
 	answered bool
@@ -46,15 +42,15 @@ func newRevisions(s Storage) *revisions {
 	return &revisions{storage: s, queues: map[collectionKey]*requestQueue{}}
 }
 
-// begin begins to read a collection's revision, and does not wait. The answer, to be
-// called once, counts whatever was committed before ask was called.
-func (r *revisions) begin(ctx context.Context, tenant, collection uuid.UUID) (answer func() (int64, error)) {
+// begin requests a collection's revision and does not wait for it. await, to be called once, returns a revision that
+// covers all that was committed before begin was called.
+func (r *revisions) begin(ctx context.Context, tenant, collection uuid.UUID) (await func() (int64, error)) {
 	key := collectionKey{tenant, collection}
 	q := &revisionRequest{key: key, lock: make(chan struct{}, 1)}
 	r.mu.Lock()
-	t := r.queues[key]
+	queue := r.queues[key]
 	switch {
-	case t == nil:
+	case queue == nil:
 		q.exclusive, q.closed = true, true
 		q.lock <- struct{}{}
 		r.queues[key] = &requestQueue{running: q}
@@ -62,15 +58,15 @@ func (r *revisions) begin(ctx context.Context, tenant, collection uuid.UUID) (an
 		q.wait = r.storage.LexicalRevision(ctx, tenant, collection)
 		<-q.lock
 		return func() (int64, error) {
-			// Whoever has the question now waits under this ctx, so it is soon done.
+			// The holder of the lock waits with this ctx, so it is done soon.
 			q.lock <- struct{}{}
 			return r.await(ctx, q)
 		}
-	case t.next == nil:
-		q.previous = t.running
-		t.next = q
+	case queue.next == nil:
+		q.previous = queue.running
+		queue.next = q
 	default:
-		q = t.next
+		q = queue.next
 	}
 	r.mu.Unlock()
 	return func() (int64, error) {
@@ -83,8 +79,8 @@ func (r *revisions) begin(ctx context.Context, tenant, collection uuid.UUID) (an
 	}
 }
 
-// await reads the answer, and asks first where that is still to be done. The
-// caller has put itself into busy.
+// await returns the reply, and sends the request first if that is not done. The caller holds the lock, which await
+// releases.
 func (r *revisions) await(ctx context.Context, q *revisionRequest) (int64, error) {
 	defer func() { <-q.lock }()
 	if q.answered {
@@ -92,7 +88,7 @@ func (r *revisions) await(ctx context.Context, q *revisionRequest) (int64, error
 	}
 	if q.wait == nil {
 		if err := r.waitTurn(ctx, q); err != nil {
-			return 0, err // the others that share it go on
+			return 0, err // the other searches go on
 		}
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -102,20 +98,20 @@ func (r *revisions) await(ctx context.Context, q *revisionRequest) (int64, error
 	q.revision, q.err = q.wait()
 	q.wait = nil
 	if err := ctx.Err(); q.err != nil && err != nil && !q.exclusive {
-		return 0, err // the others ask again
+		return 0, err // the next search sends it again
 	}
 	q.answered = true
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t := r.queues[q.key]; t != nil && t.running == q {
-		if t.running = nil; t.next == nil {
+	if queue := r.queues[q.key]; queue != nil && queue.running == q {
+		if queue.running = nil; queue.next == nil {
 			delete(r.queues, q.key)
 		}
 	}
 	return q.revision, q.err
 }
 
-// waitTurn waits until it is q's turn: from then on nobody joins it.
+// waitTurn waits until the previous request is done. From then on no search may join q.
 func (r *revisions) waitTurn(ctx context.Context, q *revisionRequest) error {
 	if q.closed {
 		return nil
@@ -123,7 +119,7 @@ func (r *revisions) waitTurn(ctx context.Context, q *revisionRequest) error {
 	if before := q.previous; before != nil {
 		select {
 		case before.lock <- struct{}{}:
-			_, _ = r.await(ctx, before) // its error is its own callers'
+			_, _ = r.await(ctx, before) // its error is for its own searches
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -134,8 +130,8 @@ func (r *revisions) waitTurn(ctx context.Context, q *revisionRequest) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := r.queues[q.key]
-	t.running, t.next = q, nil
+	queue := r.queues[q.key]
+	queue.running, queue.next = q, nil
 	q.closed = true
 	return nil
 }

@@ -1,8 +1,7 @@
 package search
 
-// The scope of a search: which text counts. What lives and is permitted comes
-// as a set of entries, what Within names as ranges of sections, and both leave
-// as ranges to seek in.
+// The scope of a search: the live entries that the groups may see, and the sections that Within names, as ranges to seek
+// in.
 
 import (
 	"cmp"

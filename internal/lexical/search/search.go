@@ -18,7 +18,7 @@ type queryTerm struct {
 	weight float64 // idf (k1 + 1) repetitions
 }
 
-// search is one search under way.
+// search is one running search.
 type search struct {
 	view    *View
 	query   *lexical.TermQuery
@@ -40,7 +40,7 @@ var searches = sync.Pool{New: func() any {
 	return s
 }}
 
-// release gives the search back to the pool, without what it points to.
+// release puts the search back into the pool, without references to the view.
 func (s *search) release() {
 	for _, c := range s.cursors {
 		c.release()
@@ -65,7 +65,7 @@ func (v *View) Search(q lexical.TermQuery) (lexical.Result, error) {
 		return lexical.Result{}, err
 	}
 	if len(q.Terms) > maxTerms {
-		return lexical.Result{}, fmt.Errorf("a query of %d terms; %d is the most", len(q.Terms), maxTerms)
+		return lexical.Result{}, fmt.Errorf("the query has %d terms; at most %d are allowed", len(q.Terms), maxTerms)
 	}
 	s := searches.Get().(*search)
 	defer s.release()
@@ -80,7 +80,7 @@ func (v *View) Search(q lexical.TermQuery) (lexical.Result, error) {
 		s.zoom = segment.ZoomDocument
 	case schema.UnitCluster:
 	default:
-		return lexical.Result{}, fmt.Errorf("a search for units of %q", q.Unit)
+		return lexical.Result{}, fmt.Errorf("unknown unit %q", q.Unit)
 	}
 	s.listTerms()
 	partial, err := s.setScopes()
@@ -95,10 +95,10 @@ func (v *View) Search(q lexical.TermQuery) (lexical.Result, error) {
 	return s.result, err
 }
 
-// listTerms lists the query's terms.
+// listTerms sets the terms of the query, each once, with how often it occurs.
 func (s *search) listTerms() {
 	const few = 16
-	numbers := map[string]int{} // of the terms behind the first few
+	numbers := map[string]int{} // indexes of the terms after the first few
 next:
 	for _, t := range s.query.Terms {
 		for i := range s.terms[:min(few, len(s.terms))] {

@@ -1,6 +1,6 @@
 package search
 
-// Statistics of all living text: what the headers say, less what is dead.
+// Statistics of all live text: those of the headers, less the dead entries.
 
 import (
 	"cmp"
@@ -12,12 +12,11 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// StatisticsCache remembers statistics of one list of segments and one set of
-// dead entries. Many goroutines may use it.
+// StatisticsCache caches statistics of one list of segments with one set of dead entries. It is safe for concurrent use.
 type StatisticsCache struct {
 	mu       sync.Mutex
 	live     *liveEntries
-	clusters *clusterTable // of the snapshot that was asked for last
+	clusters *clusterTable // of the last snapshot that was searched
 	bytes    int
 
 	terms     map[string]*termLists
@@ -27,24 +26,23 @@ type StatisticsCache struct {
 	visibleBytes int
 }
 
-// maxVisible is how many bytes the remembered sets of visible entries take at
-// most.
+// maxVisible is the most bytes of cached sets of visible entries.
 const maxVisible = 8 << 20
 
 // NewStatisticsCache returns an empty cache.
 func NewStatisticsCache() *StatisticsCache { return &StatisticsCache{terms: map[string]*termLists{}} }
 
-// Bytes is about what the cache takes in memory.
+// Bytes is the approximate size of the cache in memory.
 func (c *StatisticsCache) Bytes() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bytes
 }
 
-// liveEntries says which entries of a view live, and sums up what they hold.
+// liveEntries are the live entries of a view, with their counts.
 type liveEntries struct {
 	order   []int   // segments, the largest first
-	dead    [][]int // entries, by segment, rising
+	dead    [][]int // entries, by segment, ascending
 	live    []Bits  // by segment; nil: all
 	units   [segment.Zooms]int
 	lengths [segment.Zooms]uint64
@@ -102,15 +100,14 @@ func newLiveEntries(v *View) *liveEntries {
 	return l
 }
 
-// cachedVisible returns what cacheVisible was given.
+// cachedVisible returns the entries that are visible to groups; nil: they are not cached.
 func (c *StatisticsCache) cachedVisible(groups string) []Bits {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.visible[groups]
 }
 
-// cacheVisible remembers the entries that are visible to groups, and begins anew
-// where there are too many.
+// cacheVisible caches the entries that are visible to groups. When the cache is full it is emptied first.
 func (c *StatisticsCache) cacheVisible(groups string, sets []Bits) {
 	size := len(groups) + 24*len(sets) + 64
 	for _, set := range sets {
@@ -130,7 +127,7 @@ func (c *StatisticsCache) cacheVisible(groups string, sets []Bits) {
 	c.bytes += size
 }
 
-// deadEntriesOf lists a directory's entries that are in dead, rising.
+// deadEntriesOf lists a directory's entries that are in dead, in ascending order.
 func deadEntriesOf(d *segment.Directory, dead map[uuid.UUID]bool) []int {
 	var entries []int
 	if len(dead) > d.Len() {
@@ -153,15 +150,14 @@ func deadEntriesOf(d *segment.Directory, dead map[uuid.UUID]bool) []int {
 	return entries
 }
 
-// countUnits counts the units of an entry that have the term; the cursor goes
-// behind them.
+// countUnits counts the units of an entry that have the term, and moves the cursor past them.
 func (c *cursor) countUnits(d *segment.Directory, entry int) (n [segment.Zooms]int) {
 	slot, end := d.Slots(segment.ZoomDocument, uint32(entry))
 	title, section := slot, exhausted
 	for slot = c.seek(slot); slot < end; slot = c.seek(slot + 1) {
 		n[segment.ZoomDocument] = 1
 		if slot == title {
-			continue // it is no passage
+			continue // a title is no passage
 		}
 		n[segment.ZoomPassage]++
 		if in := d.SlotSection[slot]; in != section {

@@ -1,7 +1,7 @@
 package search
 
-// The postings of a term in all segments of a view, found once: with many
-// segments, finding a term in each of them takes longer than scoring it.
+// The postings of a term in all segments of a view. They are cached, because with many segments finding a term takes
+// longer than scoring it.
 
 import (
 	"fmt"
@@ -10,11 +10,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// termLists are a term's lists, by segment, and its document frequencies. They
-// are never changed.
+// termLists are a term's lists, by segment, and its document frequencies. They are immutable.
 type termLists struct {
 	lists []segmentList      // by segment; empty: the term is in none
-	df    [segment.Zooms]int // of living units
+	df    [segment.Zooms]int // of live units
 	// What lists points into.
 	blocks []segment.PackedBlock
 	bounds []segment.Bound
@@ -23,22 +22,20 @@ type termLists struct {
 
 // segmentList is a term's list in one segment.
 type segmentList struct {
-	firstBlock, endBlock uint32 // in the blocks of termLists; none: the term is not there, or large
+	firstBlock, endBlock uint32 // in the blocks of termLists; equal: the term does not occur, or large is set
 	firstBound           uint32
 	firstByte            uint32
-	// large is set where the list is read from its pages, whose memory is not
-	// to be taken twice.
+	// large is set where the list is read from its pages instead of being copied.
 	large bool
 }
 
 const (
-	// maxCopiedBlocks is how many blocks of a list in a segment are copied from its
-	// pages. Longer lists take so long to score that finding them is nothing.
+	// maxCopiedBlocks is how many blocks of a list in a segment are copied. Longer lists take so long to score that the time
+	// to find them does not matter.
 	maxCopiedBlocks = 64
-	// maxCachedLookups is how many terms a query may have for their lists to be looked up
-	// before its pages are.
+	// maxCachedLookups is up to how many terms of a query are looked up in the cache.
 	maxCachedLookups = 64
-	// maxTermLists is how many bytes of lists are remembered at most.
+	// maxTermLists is the most bytes of cached lists.
 	maxTermLists = 16 << 20
 )
 
@@ -46,14 +43,13 @@ func (t *termLists) bytes() int {
 	return 160 + 20*len(t.lists) + 32*cap(t.blocks) + 8*cap(t.bounds) + cap(t.packed)
 }
 
-// cachedTermLists are the lists of a term, all of which are copied from its pages.
+// cachedTermLists are the lists of a term, all of them copied.
 type cachedTermLists struct {
 	term  string
 	lists *termLists
 }
 
-// cachedLists returns the lists of terms that are remembered, and the terms whose
-// pages a search needs nevertheless.
+// cachedLists returns the cached lists of terms, and the terms whose pages a search needs.
 func (c *StatisticsCache) cachedLists(terms []string) (known []cachedTermLists, lacking []string) {
 	if len(terms) > maxCachedLookups {
 		return nil, terms
@@ -71,7 +67,7 @@ func (c *StatisticsCache) cachedLists(terms []string) (known []cachedTermLists, 
 	return known, lacking
 }
 
-// setLists finds the lists of terms in the view.
+// setLists sets the lists of terms, from the cache or the view.
 func (c *StatisticsCache) setLists(v *View, l *liveEntries, terms []queryTerm) error {
 	for _, known := range v.lists {
 		for i := range terms {
@@ -100,7 +96,7 @@ func (c *StatisticsCache) setLists(v *View, l *liveEntries, terms []queryTerm) e
 	return nil
 }
 
-// cacheLists remembers a term's lists, and begins anew where there are too many.
+// cacheLists caches a term's lists. When the cache is full it is emptied first.
 func (c *StatisticsCache) cacheLists(term string, t *termLists) {
 	size := t.bytes() + len(term)
 	c.mu.Lock()
@@ -205,20 +201,20 @@ type finder struct {
 	short segment.List    // what parts points to where the page keeps none decoded
 }
 
-// reset lets go of pages.
+// reset drops the references to pages.
 func (f *finder) reset() {
 	clear(f.parts)
 	f.short.Data = nil
 }
 
-// find sets parts to those of a term with a key; none: it is not there.
+// find sets parts to the lists of a term, whose TermKey is key; it leaves none if the term does not occur.
 func (f *finder) find(s *SegmentView, term string, key uint64) error {
 	f.parts = f.parts[:0]
 	first, end := s.PageRangeFrom(term, key, 0)
 	for number := first; number < end; number++ {
 		page := s.page(number)
 		if page == nil {
-			return fmt.Errorf("segment %s: the view lacks page %d of term %.40q", s.ID, number, term)
+			return fmt.Errorf("segment %s: the view does not have page %d of term %.40q", s.ID, number, term)
 		}
 		l := page.Find(term, key, &f.short)
 		if l == nil {
@@ -226,7 +222,7 @@ func (f *finder) find(s *SegmentView, term string, key uint64) error {
 		}
 		f.parts = append(f.parts, l)
 		if l.Continued != (len(f.parts) > 1) || int(l.Blocks[len(l.Blocks)-1].Last) >= s.Slots() {
-			return fmt.Errorf("segment %s page %d: %w: a list that is not the segment's", s.ID, number, segment.ErrCorrupt)
+			return fmt.Errorf("segment %s page %d: %w: a list with slots beyond the segment", s.ID, number, segment.ErrCorrupt)
 		}
 	}
 	return nil

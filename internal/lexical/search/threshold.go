@@ -1,6 +1,6 @@
 package search
 
-// The best places so far, and the score that another one has to reach.
+// The best units so far, and the score that another one has to reach.
 
 import (
 	"math"
@@ -9,40 +9,37 @@ import (
 )
 
 const (
-	// levels is how many levels of scores are told apart while places are
-	// collected.
+	// levels is how many levels of scores are counted.
 	levels = 1024
-	// surplus is how many places more than twice the wanted ones are collected
-	// before the worst are let go of.
+	// surplus is how many units more than 2k are collected before all but the k best are dropped.
 	surplus = 1024
 )
 
-// foundUnit is a unit that is found: of a segment, or a cluster by its number.
+// foundUnit is a unit of a segment, or a cluster by its number, with its score.
 type foundUnit struct {
 	score   score
 	segment int32
 	unit    uint32
 }
 
-// top collects the best places. It counts them by level of score rather than
-// keep them in order: the score to beat is that of the lowest level that is
-// needed to have enough.
+// top collects the k best units. It counts them by level of score instead of keeping a heap: the threshold is the lowest
+// level at and above which there are k units.
 type top struct {
 	k     int
 	units []foundUnit
 	// ordered is the order of ties.
 	ordered func(a, b foundUnit) int
-	// threshold is the score below which nothing is kept.
+	// threshold is the score below which units are dropped.
 	threshold score
 
-	shift   int            // a level is so many bits of a score
-	level   int            // the lowest that is needed
-	reached int            // places at it and above
-	last    foundUnit      // the worst of the k best when some were let go of last; zero: never
-	counts  [levels]uint32 // places by level
+	shift   int            // from a score to its level
+	level   int            // of the threshold
+	reached int            // units at level and above
+	last    foundUnit      // the worst of the k best at the last prune; zero: none
+	counts  [levels]uint32 // units by level
 }
 
-// reset begins to collect the k best of places of at most some score.
+// reset prepares for the k best of units that score at most highest.
 func (t *top) reset(k int, highest score) {
 	t.k, t.units, t.threshold = k, t.units[:0], 0
 	t.shift = max(0, bits.Len64(uint64(highest))-bits.Len(levels-1))
@@ -53,7 +50,7 @@ func (t *top) reset(k int, highest score) {
 	}
 }
 
-// add takes a place that has the least score or more.
+// add adds a unit that scores the threshold or more.
 func (t *top) add(p foundUnit) {
 	if p.score == t.last.score && t.ordered(t.last, p) < 0 {
 		return
@@ -77,7 +74,7 @@ func (t *top) count(p foundUnit) {
 	}
 }
 
-// raiseThreshold leaves out the levels that are not needed.
+// raiseThreshold raises the threshold to the highest level that leaves k units.
 func (t *top) raiseThreshold() {
 	if t.reached < t.k {
 		return
@@ -89,7 +86,7 @@ func (t *top) raiseThreshold() {
 	t.threshold = max(t.threshold, score(t.level)<<t.shift)
 }
 
-// prune lets go of all but the k best.
+// prune drops all but the k best.
 func (t *top) prune() {
 	t.sort()
 	t.last = t.units[len(t.units)-1]

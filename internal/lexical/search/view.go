@@ -10,36 +10,33 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// View is all that one query sees of a collection: the living generation's
-// segments, the dead entries, and the pages that TermQuery.Needs asks for. A View
-// may be searched by many goroutines; nothing in it changes.
+// View is a snapshot of a collection for a query: the live generation's segments, the dead entries, and the pages of the
+// terms in Needs. It does not change and is safe for concurrent use.
 type View struct {
 	Segments []SegmentView
-	Dead     map[uuid.UUID]bool // entries; ones that no segment holds do no harm
+	Dead     map[uuid.UUID]bool // entries; may include some that no segment has
 	Clusters *lexical.Clusters  // nil: every section is a cluster of its own
-	// Statistics remembers what holds for this list of segments and these dead
-	// entries. Views of the same list and the same dead may share it, and no
-	// other; nil: computed for this search alone.
+	// Statistics are shared by views of the same segments and dead entries; nil: each search computes its own.
 	Statistics *StatisticsCache
 
-	// visibleSets are the entries that are visible to the groups that visibleKey names,
-	// where they were known before: the pages of labels are not needed then.
+	// visibleSets are the entries that are visible to the groups of visibleKey, if they were cached. The pages of labels
+	// are not needed then.
 	visibleSets []Bits
 	visibleKey  string
-	// lists are those of terms whose pages are not needed.
+	// lists are the cached lists of terms, whose pages are not needed.
 	lists []cachedTermLists
-	// conditions are what is known of filter's.
+	// conditions are the evaluated conditions of filter.
 	filter     schema.Filter
 	conditions []*conditionSets
 }
 
-// SegmentView is a segment as one query sees it.
+// SegmentView is a segment in a View.
 type SegmentView struct {
 	*segment.Header
 	Directory *segment.Directory
-	Pages     []NumberedPage // rising; those that EachPage has for Needs(query)
+	Pages     []NumberedPage // ascending; the pages of the terms in Needs
 
-	clusters *atomic.Pointer[segmentClusters] // what is remembered; nil: nothing
+	clusters *atomic.Pointer[segmentClusters] // cached; nil: not
 }
 
 // NumberedPage is a page of terms and its number in its segment.
@@ -48,7 +45,7 @@ type NumberedPage struct {
 	Page   *segment.Page
 }
 
-// page returns a page; nil: the view lacks it.
+// page returns a page; nil: the view does not have it.
 func (s *SegmentView) page(number int) *segment.Page {
 	low, high := 0, len(s.Pages)
 	for low < high {
@@ -65,8 +62,7 @@ func (s *SegmentView) page(number int) *segment.Page {
 	return nil
 }
 
-// Needs lists the terms whose pages a search reads: the query's and those of
-// the asker's groups.
+// Needs lists the terms whose pages a search reads: those of the query and of the groups' labels.
 func Needs(q lexical.TermQuery) []string {
 	terms := make([]string, 0, len(q.Terms)+len(q.Groups)+1)
 	terms = append(terms, q.Terms...)

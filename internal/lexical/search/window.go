@@ -1,11 +1,9 @@
 package search
 
-// The search of nested units, by windows (MaxScore of Turtle and Flood 1995,
-// with the block maxima of Ding and Suel 2011). Over a window of units the
-// blocks bound what each term can add. Terms that together cannot reach the
-// score to beat are not essential: their postings count only for units that the
-// essential ones found, as long as those can still be among the best. Where no
-// term is essential, the window is passed over.
+// The search of passages, sections and documents, by windows of units: MaxScore (Turtle and Flood 1995) with block maxima
+// (Ding and Suel 2011). In a window the blocks bound the score of each term. Terms that together stay below the threshold
+// are not essential: they are added only to units that essential terms found and that can still reach the threshold. A
+// window without essential terms is skipped.
 
 import (
 	"math/bits"
@@ -14,17 +12,17 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// windowUnits is how many units a window spans at most.
+// windowUnits is the most units of a window.
 const windowUnits = 4096
 
-// windowSlots is about how many slots a window spans, by zoom. The bounds of
-// longer ones say less; shorter ones cut more blocks.
+// windowSlots is about how many slots a window has, by zoom. Longer windows have looser bounds; shorter ones split more
+// blocks.
 var windowSlots = [segment.Zooms]int{4096, 8192, 16384}
 
-// window is the room of a search, and the window it is at.
+// window is the current window of a search, with its buffers.
 type window struct {
 	scores [windowUnits]score       // zero but for units in found
-	found  [windowUnits / 64]uint64 // units from base on that may be among the best
+	found  [windowUnits / 64]uint64 // bitmap of units, from base on, that are candidates
 
 	s            *search
 	segment      int
@@ -43,14 +41,14 @@ type window struct {
 	runs       runs
 }
 
-// release lets go of what the window points to.
+// release drops the references to the view.
 func (w *window) release() {
 	w.directory, w.lengths, w.unitOf = nil, nil, nil
 	clear(w.cursors)
 	clear(w.active)
 }
 
-// search offers the units of a segment, in which the terms of live are.
+// search collects the units of a segment. Its cursors are those of the terms that occur in it.
 func (w *window) search(number int) {
 	s := w.s
 	d := s.view.Segments[number].Directory
@@ -66,8 +64,8 @@ func (w *window) search(number int) {
 	}
 }
 
-// next finds the window from base on that begins with a unit that a term is
-// in and spans up to size units before limit, and says whether there is one.
+// next moves to the next window: from the first unit at or after base that has a term, up to size units, before limit. It
+// reports whether there is one.
 func (w *window) next(limit, size uint32) bool {
 	d, z := w.directory, w.s.zoom
 	w.slot, _ = d.Slots(z, w.base)
@@ -100,8 +98,7 @@ func (w *window) unit(slot uint32) uint32 {
 	return w.unitOf[slot]
 }
 
-// essential sorts the terms of the window by their bounds, and returns how many
-// of them together stay below the score to beat.
+// essential sorts the terms of the window by their bounds, and returns the index of the first essential one.
 func (w *window) essential() (first int) {
 	w.active = w.active[:0]
 	for _, c := range w.cursors {
@@ -143,8 +140,7 @@ func sortByHighest(cursors []*cursor) {
 	}
 }
 
-// score scores the window's units. The active terms before the essential one
-// are added to units that others found.
+// score scores the window's units. essential is the index of the first essential term.
 func (w *window) score(essential int) {
 	for _, c := range w.active[essential:] {
 		w.addAll(c)
@@ -166,7 +162,7 @@ func (w *window) score(essential int) {
 	w.collect()
 }
 
-// count is how many units are found.
+// count returns how many candidates there are.
 func (w *window) count() (n int) {
 	for _, word := range w.found[:(w.end-w.base+63)/64] {
 		n += bits.OnesCount64(word)
@@ -174,27 +170,27 @@ func (w *window) count() (n int) {
 	return n
 }
 
-// prune forgets the units that have not scored least, and returns how many are left.
+// prune drops the candidates that score below least, and returns how many are left.
 func (w *window) prune(least score) (n int) {
 	for i, word := range w.found[:(w.end-w.base+63)/64] {
 		if word == 0 {
 			continue
 		}
 		scores := (*[64]score)(w.scores[i*64:])
-		kept := uint64(0)
+		remaining := uint64(0)
 		for ; word != 0; word &= word - 1 {
 			at := bits.TrailingZeros64(word) & 63
 			below := (scores[at] - least) >> 63 // all ones where it is, else zero
 			scores[at] &^= below
-			kept |= uint64(below+1) << at
+			remaining |= uint64(below+1) << at
 		}
-		w.found[i] = kept
-		n += bits.OnesCount64(kept)
+		w.found[i] = remaining
+		n += bits.OnesCount64(remaining)
 	}
 	return n
 }
 
-// collect offers the units found, and forgets them.
+// collect adds the candidates to the best units, and clears them.
 func (w *window) collect() {
 	top := &w.s.top
 	least := top.threshold
@@ -221,7 +217,7 @@ func (w *window) collect() {
 	}
 }
 
-// visible says whether a unit's entry is.
+// visible reports whether a unit's entry is visible.
 func (w *window) visible(unit uint32) bool {
 	slot, _ := w.directory.Slots(w.s.zoom, unit)
 	return w.s.scopes[w.segment].sees(int(w.directory.SlotEntry[slot]))
