@@ -32,11 +32,11 @@ var (
 // admission lets requests in.
 type admission struct {
 	*fairness.Semaphore
-	full func(held fairness.Amount) string // what is told of the tenant's, or key's, own
+	full func(held fairness.Amount) string // the message for a tenant, or key, that has reached its limit
 }
 
-// openOf bounds how many requests of a tenant are open.
-func openOf(most int, what string) *admission {
+// newAdmission limits the open requests of each tenant.
+func newAdmission(most int, what string) *admission {
 	return &admission{fairness.NewSemaphore(fairness.Amount{Count: most}, fairness.Amount{}), func(held fairness.Amount) string {
 		return fmt.Sprintf("%d %s", held.Count, what)
 	}}
@@ -49,9 +49,9 @@ func newUploads() *admission {
 	}}
 }
 
-// enter lets a request of a tenant, or key, in until leave is called, or says that it must come again later. A tenant's own
-// excess is told apart from that of all.
-func (a *admission) enter(id uuid.UUID, bytes int64) (leave func(), err error) {
+// acquire admits a request of a tenant, or key, until release is called, or returns an error with Retry-After: 429 where the
+// tenant or key has reached its limit, 503 where the server has.
+func (a *admission) acquire(id uuid.UUID, bytes int64) (release func(), err error) {
 	n, again := fairness.Amount{Count: 1, Bytes: int(bytes)}, http.Header{"Retry-After": {"1"}}
 	switch full := a.Acquire(id, n, false); {
 	case full == nil:

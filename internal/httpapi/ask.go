@@ -1,6 +1,6 @@
 package httpapi
 
-// Asking and waiting for the answer: as one JSON document, or as it is made.
+// POST /v1/ask: the answer as one JSON document, or as server-sent events while it is generated.
 
 import (
 	"context"
@@ -20,14 +20,13 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-type askedNow struct {
-	asked
+type askInput struct {
+	queryInput
 	streams bool
 }
 
-// Resolve implements huma.Resolver: the Accept header says which form the
-// answer has.
-func (a *askedNow) Resolve(ctx huma.Context) []error {
+// Resolve implements huma.Resolver. The Accept header says whether the answer is streamed.
+func (a *askInput) Resolve(ctx huma.Context) []error {
 	for _, part := range strings.Split(ctx.Header("Accept"), ",") {
 		kind, _, _ := strings.Cut(part, ";")
 		a.streams = a.streams || strings.EqualFold(strings.TrimSpace(kind), eventsType)
@@ -35,8 +34,8 @@ func (a *askedNow) Resolve(ctx huma.Context) []error {
 	return nil
 }
 
-// written is a reply that writes itself.
-type written struct{ Body func(huma.Context) }
+// streamedReply is a reply whose body is written by a function.
+type streamedReply struct{ Body func(huma.Context) }
 
 func (s *server) routeAsk(tags []string) {
 	schemas := s.api.OpenAPI().Components.Schemas
@@ -54,67 +53,67 @@ func (s *server) routeAsk(tags []string) {
 	}, schema.ScopeQuery, s.ask)
 }
 
-func (s *server) ask(ctx context.Context, p schema.Principal, in *askedNow) (*written, error) {
-	return s.answer(ctx, p, in.Body, answerForm{streams: in.streams, document: func(a schema.Answer) any { return a },
+func (s *server) ask(ctx context.Context, p schema.Principal, in *askInput) (*streamedReply, error) {
+	return s.answer(ctx, p, in.Body, answerFormat{streams: in.streams, document: func(a schema.Answer) any { return a },
 		answerWriter: func(out *events, p schema.Principal, question uuid.UUID) answerWriter {
-			return &eventWriter{out: out, shown: sources{server: s, p: p, question: question}}
+			return &eventWriter{out: out, sources: sources{server: s, p: p, question: question}}
 		}})
 }
 
-// answerForm is how an answer is told: as one document, or by a stream.
-type answerForm struct {
+// answerFormat is the format of an answer: one document, or a stream of events.
+type answerFormat struct {
 	streams      bool
 	document     func(schema.Answer) any
 	answerWriter func(*events, schema.Principal, uuid.UUID) answerWriter
 }
 
-// answerWriter writes the answer to a question to the stream of one client.
+// answerWriter writes the answer to a question to a client's stream.
 type answerWriter interface {
-	// progress tells of an answer in the making.
+	// progress writes stages and deltas of text.
 	progress(context.Context, []Progress) error
-	// last tells the text that counts, empty where there is none, before the end.
-	last(text string) error
+	// final is called before the end with the checked text; it is empty if there is none.
+	final(text string) error
 	answer(schema.Answer) error
 	problem(*huma.ErrorModel) error
 }
 
-// answer asks now, and tells the answer in a form.
-func (s *server) answer(ctx context.Context, p schema.Principal, asked api.Query, form answerForm) (*written, error) {
-	leave, err := s.open.enter(p.Tenant, 0)
+// answer asks a question and replies with the answer in a format.
+func (s *server) answer(ctx context.Context, p schema.Principal, query api.Query, format answerFormat) (*streamedReply, error) {
+	release, err := s.openQuestions.acquire(p.Tenant, 0)
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.resolve(ctx, &p, asked)
+	q, err := s.resolve(ctx, &p, query)
 	if err != nil {
-		leave()
+		release()
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.AskTime)
-	done := func() { cancel(); leave() }
-	if form.streams {
-		return s.stream(ctx, done, p, q, form)
+	done := func() { cancel(); release() }
+	if format.streams {
+		return s.stream(ctx, done, p, q, format)
 	}
 	defer done()
 	answer, err := s.askNow(ctx, p, q, nil)
 	if err != nil {
 		return nil, err
 	}
-	noted(ctx).gave(answer)
-	if err := s.good(ctx); err != nil {
+	recordOf(ctx).addAnswer(answer)
+	if err := s.checkCredential(ctx); err != nil {
 		return nil, huma.Error401Unauthorized(err.Error())
 	}
-	return &written{func(hctx huma.Context) {
+	return &streamedReply{func(hctx huma.Context) {
 		hctx.SetHeader("Content-Type", "application/json")
 		hctx.SetStatus(http.StatusOK)
-		if err := s.api.Marshal(hctx.BodyWriter(), "application/json", form.document(answer)); err != nil {
+		if err := s.api.Marshal(hctx.BodyWriter(), "application/json", format.document(answer)); err != nil {
 			slog.WarnContext(ctx, "could not write an answer", "tenant", p.Tenant, "error", err)
 		}
 	}}, nil
 }
 
-// stream answers by events. It returns when there is something to tell, so that
-// what fails before is a problem of its own status; done is called at the end.
-func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q schema.Query, form answerForm) (*written, error) {
+// stream replies with events. It returns when there is a first event, so that an error before it has its own HTTP status.
+// done is called at the end.
+func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q schema.Query, format answerFormat) (*streamedReply, error) {
 	f := newFeed()
 	go func() {
 		defer func() {
@@ -123,108 +122,107 @@ func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q 
 				f.end(schema.Answer{}, errors.New("a panic"))
 			}
 		}()
-		f.end(s.askNow(ctx, p, q, f.tell))
+		f.end(s.askNow(ctx, p, q, f.add))
 	}()
-	<-f.wake // Ask ends with ctx, at the latest
-	waiting, over := f.take()
-	if over && len(waiting) == 0 && f.err != nil {
+	<-f.ready // askNow ends with ctx at the latest
+	pending, ended := f.drain()
+	if ended && len(pending) == 0 && f.err != nil {
 		done()
 		return nil, f.err
 	}
-	return &written{func(hctx huma.Context) {
+	return &streamedReply{func(hctx huma.Context) {
 		defer done()
 		_, w := humago.Unwrap(hctx)
 		out := newEvents(w)
-		if err := s.follow(ctx, out, form.answerWriter(out, p, f.question()), f, waiting, over); err != nil {
-			slog.DebugContext(ctx, "a client left before its answer", "tenant", p.Tenant, "error", err)
+		if err := s.streamFeed(ctx, out, format.answerWriter(out, p, f.question()), f, pending, ended); err != nil {
+			slog.DebugContext(ctx, "the client disconnected before the answer", "tenant", p.Tenant, "error", err)
 		}
 	}}, nil
 }
 
-// follow tells what a feed has until the end of its question. Whatever it
-// does, the question goes on: the feed blocks nobody.
-func (s *server) follow(ctx context.Context, out *events, t answerWriter, f *feed, waiting []Progress, over bool) error {
+// streamFeed writes a feed to the client until the question ends. An error here does not end the question, since the feed
+// does not block.
+func (s *server) streamFeed(ctx context.Context, out *events, w answerWriter, f *feed, pending []Progress, ended bool) error {
 	defer out.close()
-	ticker, keys := time.NewTicker(s.Heartbeat), time.NewTicker(keyLook)
-	defer ticker.Stop()
-	defer keys.Stop()
+	heartbeat, credential := time.NewTicker(s.Heartbeat), time.NewTicker(credentialInterval)
+	defer heartbeat.Stop()
+	defer credential.Stop()
 	for {
-		if err := t.progress(ctx, waiting); err != nil {
+		if err := w.progress(ctx, pending); err != nil {
 			return err
 		}
-		if over {
+		if ended {
 			answer := f.answer.Answer
 			if f.err != nil {
 				answer = ""
 			}
-			if err := t.last(answer); err != nil {
+			if err := w.final(answer); err != nil {
 				return err
 			}
 		}
 		switch {
-		case over && f.err != nil:
-			return t.problem(problemModel(problem(ctx, f.err)))
-		case over:
-			noted(ctx).gave(f.answer)
-			return t.answer(f.answer)
+		case ended && f.err != nil:
+			return w.problem(problemModel(problem(ctx, f.err)))
+		case ended:
+			recordOf(ctx).addAnswer(f.answer)
+			return w.answer(f.answer)
 		}
 		select {
-		case <-f.wake:
-			waiting, over = f.take()
-		case <-ticker.C:
+		case <-f.ready:
+			pending, ended = f.drain()
+		case <-heartbeat.C:
 			if err := out.beat(); err != nil {
 				return err
 			}
-			waiting = nil
-		case <-keys.C: // who leaves ends the question
-			if err := s.good(ctx); err != nil {
-				return t.problem(problemModel(huma.Error401Unauthorized(err.Error())))
+			pending = nil
+		case <-credential.C:
+			if err := s.checkCredential(ctx); err != nil {
+				return w.problem(problemModel(huma.Error401Unauthorized(err.Error())))
 			}
-			waiting = nil
+			pending = nil
 		}
 	}
 }
 
-// eventWriter writes every step and every delta of text, as long as its reader may
-// see all that was read for it.
+// eventWriter writes every stage and, as long as the client may see all sources of the answer, every delta of text.
 type eventWriter struct {
-	out   *events
-	shown sources
-	said  strings.Builder // of the answer, to this client
-	kept  bool            // text was kept back since the answer began
+	out      *events
+	sources  sources
+	sent     strings.Builder // text of the answer
+	withheld bool            // text was not sent since the last restart
 }
 
-func (e *eventWriter) progress(ctx context.Context, waiting []Progress) error {
-	for _, told := range waiting {
-		if d := told.Delta; d != nil {
-			e.kept = e.kept && !d.Restart
-			if e.kept || e.shown.hidden(ctx) { // the text comes with the end, if at all
-				e.kept = true
-				if err := takeBack(e.out, &e.said); err != nil {
+func (e *eventWriter) progress(ctx context.Context, pending []Progress) error {
+	for _, p := range pending {
+		if d := p.Delta; d != nil {
+			e.withheld = e.withheld && !d.Restart
+			if e.withheld || e.sources.hidden(ctx) { // the text is in the answer, if at all
+				e.withheld = true
+				if err := retract(e.out, &e.sent); err != nil {
 					return err
 				}
 				continue
 			}
 			if d.Restart {
-				e.said.Reset()
+				e.sent.Reset()
 			}
-			e.said.WriteString(d.Text)
+			e.sent.WriteString(d.Text)
 		}
-		if err := sendProgress(e.out, told); err != nil {
+		if err := sendProgress(e.out, p); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (e *eventWriter) last(text string) error { return replace(e.out, e.said.String(), text) }
+func (e *eventWriter) final(text string) error { return correct(e.out, e.sent.String(), text) }
 
 func (e *eventWriter) answer(a schema.Answer) error { return e.out.send(api.EventAnswer, a) }
 
 func (e *eventWriter) problem(m *huma.ErrorModel) error { return e.out.send(api.EventError, m) }
 
-// takeBack makes void what a client was told of an answer.
-func takeBack(out *events, said *strings.Builder) error {
+// retract tells the client to discard the text that it was sent.
+func retract(out *events, said *strings.Builder) error {
 	if said.Len() == 0 {
 		return nil
 	}
@@ -232,10 +230,9 @@ func takeBack(out *events, said *strings.Builder) error {
 	return out.send(api.EventDelta, api.DeltaEvent{Restart: true})
 }
 
-// replace tells who was told a text that it is not the answer which counts, and
-// which is, empty where there is none: nobody is to keep a sentence that was not
-// checked.
-func replace(out *events, said, answer string) error {
+// correct sends the checked answer, which may be empty, to a client that was sent another text. No client is to keep a
+// sentence that was not checked.
+func correct(out *events, said, answer string) error {
 	said = strings.TrimSpace(said)
 	if said == "" || said == strings.TrimSpace(answer) {
 		return nil
@@ -250,7 +247,7 @@ func sendProgress(out *events, p Progress) error {
 	return out.send(api.EventDelta, p.Delta)
 }
 
-// problemModel is an error of problem as the document that it is.
+// problemModel returns the document of an error of problem.
 func problemModel(err error) *huma.ErrorModel {
 	var model *huma.ErrorModel
 	if errors.As(err, &model) {
@@ -259,7 +256,7 @@ func problemModel(err error) *huma.ErrorModel {
 	return &huma.ErrorModel{Status: http.StatusInternalServerError, Title: http.StatusText(http.StatusInternalServerError), Detail: err.Error()}
 }
 
-// checkChoices says what is wrong with the choices of a question.
+// checkChoices checks the choices of a question.
 func checkChoices(choices []string) error {
 	for i, c := range choices {
 		if strings.TrimSpace(c) == "" || len(c) > schema.MaxChoice {

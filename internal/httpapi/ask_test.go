@@ -297,19 +297,19 @@ func TestAClientThatGoesEndsItsQuestion(t *testing.T) {
 func TestAFeedKeepsStagesAndBoundsText(t *testing.T) {
 	f := newFeed()
 	for range 3 * feedStages {
-		f.tell(stage("judge", 1))
+		f.add(stage("judge", 1))
 	}
-	f.tell(delta(strings.Repeat("x", feedText), false))
-	f.tell(delta("x", false)) // too much
-	f.tell(delta("lost", false))
-	waiting, over := f.take()
+	f.add(delta(strings.Repeat("x", feedText), false))
+	f.add(delta("x", false)) // too much
+	f.add(delta("lost", false))
+	waiting, over := f.drain()
 	if n := len(waiting); over || n != feedStages+1 || waiting[n-1].Delta == nil || *waiting[n-1].Delta != (api.DeltaEvent{Restart: true}) {
 		t.Errorf("%d wait, the last %+v", n, waiting[n-1].Delta)
 	}
-	f.tell(delta("still lost", false))
-	f.tell(delta("anew", true))
-	f.tell(delta(", on", false))
-	if waiting, _ = f.take(); len(waiting) != 1 || *waiting[0].Delta != (api.DeltaEvent{Text: "anew, on", Restart: true}) {
+	f.add(delta("still lost", false))
+	f.add(delta("anew", true))
+	f.add(delta(", on", false))
+	if waiting, _ = f.drain(); len(waiting) != 1 || *waiting[0].Delta != (api.DeltaEvent{Text: "anew, on", Restart: true}) {
 		t.Errorf("after it began again: %+v", waiting)
 	}
 }

@@ -57,7 +57,7 @@ func (s *server) upload(ctx huma.Context, next func(huma.Context)) {
 	if length < 0 {
 		length = most
 	}
-	leave, err := s.uploads.enter(caller(ctx.Context()).Key, length)
+	leave, err := s.uploads.acquire(caller(ctx.Context()).Key, length)
 	if err != nil {
 		s.refuse(ctx, err)
 		return
@@ -99,7 +99,7 @@ func (s *server) spool(ctx huma.Context, r *http.Request, w http.ResponseWriter)
 	_ = os.Remove(file.Name()) // where the system allows it, a killed process leaves nothing behind
 	form := s.shapeOf(ctx.Operation())
 	around := &skeleton{}
-	form.around, form.spans = around, &b.spans
+	form.rest, form.spans = around, &b.spans
 	if b.size, err = copyBody(ctx, r, w, io.MultiWriter(form, file)); err != nil {
 		return nil, err
 	}
@@ -107,13 +107,13 @@ func (s *server) spool(ctx huma.Context, r *http.Request, w http.ResponseWriter)
 }
 
 // check says what is wrong around the documents of a batch.
-func (s *shape) check(around *skeleton) error {
+func (s *bodyChecker) check(around *skeleton) error {
 	var outer struct{ Documents []int }
 	switch err := json.Unmarshal(around.Bytes(), &outer); {
 	case around.Len() == 0:
 		return huma.Error400BadRequest("request body is required")
-	case len(s.wrong) > 0:
-		return huma.NewError(http.StatusUnprocessableEntity, "validation failed", s.wrong...)
+	case len(s.invalid) > 0:
+		return huma.NewError(http.StatusUnprocessableEntity, "validation failed", s.invalid...)
 	case err != nil:
 		return huma.Error400BadRequest("validation failed", &huma.ErrorDetail{Location: "body", Message: err.Error()})
 	case len(outer.Documents) == 0 || len(*s.spans) != len(outer.Documents):

@@ -97,8 +97,8 @@ func (s *server) json(ctx huma.Context) error {
 }
 
 // shapeOf is what an operation's body is held against.
-func (s *server) shapeOf(op *huma.Operation) *shape {
-	return &shape{limits: limitsOf(op), schemas: s.api.OpenAPI().Components.Schemas,
+func (s *server) shapeOf(op *huma.Operation) *bodyChecker {
+	return &bodyChecker{limits: limitsOf(op), schemas: s.api.OpenAPI().Components.Schemas,
 		root: op.RequestBody.Content["application/json"].Schema}
 }
 

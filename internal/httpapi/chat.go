@@ -75,13 +75,13 @@ func (s *server) routeChat() {
 		})
 }
 
-func (s *server) chat(ctx context.Context, p schema.Principal, in *chatAsked) (*written, error) {
+func (s *server) chat(ctx context.Context, p schema.Principal, in *chatAsked) (*streamedReply, error) {
 	q, err := chatQuery(in.Body)
 	if err != nil {
 		return nil, err
 	}
 	c := completion{model: in.Body.Model, base: in.base, created: time.Now().Unix()}
-	w, err := s.answer(ctx, p, q, answerForm{streams: in.Body.Stream, document: c.document, answerWriter: func(out *events, _ schema.Principal, question uuid.UUID) answerWriter {
+	w, err := s.answer(ctx, p, q, answerFormat{streams: in.Body.Stream, document: c.document, answerWriter: func(out *events, _ schema.Principal, question uuid.UUID) answerWriter {
 		return &chatWriter{completion: c, out: out, id: completionID(question), usage: in.Body.StreamOptions != nil && in.Body.StreamOptions.IncludeUsage}
 	}})
 	return w, ofModel(err, in.Body.Model)
@@ -352,7 +352,7 @@ func (t *chatWriter) progress(context.Context, []Progress) error {
 	return t.send(api.ChatDelta{Role: "assistant", Content: new("")})
 }
 
-func (t *chatWriter) last(string) error { return nil }
+func (t *chatWriter) final(string) error { return nil }
 
 func (t *chatWriter) answer(a schema.Answer) error {
 	if err := t.send(api.ChatDelta{Content: &a.Answer}); err != nil {

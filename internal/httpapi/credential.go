@@ -18,30 +18,29 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// keyLook is how often a stream looks whether its key is still good. The
+// credentialInterval is how often a stream looks whether its key is still good. The
 // Authenticator answers from memory but once in a few seconds.
-const keyLook = 2 * time.Second
+const credentialInterval = 2 * time.Second
 
 // credential is an API key, and the sealed session that it came in; empty: in none.
 type credential struct{ key, sealed string }
 
 type credentialKey struct{}
 
-// errKeyEnded is why a stream ends.
-var errKeyEnded = errors.New("the API key or the session has ended")
+// errCredentialEnded is why a stream ends.
+var errCredentialEnded = errors.New("the API key or the session has ended")
 
-// good says whether what a request was let in by would let it in now. When that
-// cannot be told, it would.
-func (s *server) good(ctx context.Context) error {
+// checkCredential returns an error if the credential of a request is not valid any more. It ignores failures of the check.
+func (s *server) checkCredential(ctx context.Context) error {
 	c, ok := ctx.Value(credentialKey{}).(credential)
 	if !ok {
 		return nil
 	}
 	if c.sealed != "" && s.ended.has(c.sealed) {
-		return errKeyEnded
+		return errCredentialEnded
 	}
 	if _, err := s.Authenticator.Authenticate(ctx, c.key); errors.Is(err, schema.ErrUnauthorized) {
-		return errKeyEnded
+		return errCredentialEnded
 	}
 	return nil
 }

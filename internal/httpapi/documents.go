@@ -43,7 +43,7 @@ func (s *server) routeDocuments() {
 				}
 				return list([]schema.Document{d}, "", err, same[schema.Document])
 			}
-			noted(ctx).Collection = collection.String()
+			recordOf(ctx).Collection = collection.String()
 			items, next, err := s.Documents.Documents(ctx, p, collection, schema.DocumentQuery{State: in.State, Prefix: in.Prefix, Part: in.Part, Label: in.Label,
 				Sort: in.Sort, PageQuery: in.query()})
 			return list(items, next, err, same[schema.Document])

@@ -57,7 +57,7 @@ func (s *server) routeEvaluations() {
 			InEvaluation
 			Against uuid.UUID `path:"against" format:"uuid"`
 		}) (*reply[schema.EvaluationComparison], error) {
-			leave, err := s.open.enter(p.Tenant, 0) // it takes as long as a search, or longer
+			leave, err := s.openQuestions.acquire(p.Tenant, 0) // it takes as long as a search, or longer
 			if err != nil {
 				return nil, err
 			}

@@ -9,86 +9,84 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// What waits for a client that reads slowly, at most.
+// Limits of what is pending for a client that reads slowly.
 const (
 	feedText   = 64 << 10 // bytes of an answer
 	feedStages = 64
 )
 
-// feed is what a question's asker has yet to be told. Pieces of text that wait
-// are one piece; when too much waits, the text is dropped until the answer
-// begins again, and its end has the whole.
+// feed buffers the progress of a question for a client. Pending deltas are joined. When there is too much text it is
+// dropped until the answer restarts; the client gets all of it with the answer.
 type feed struct {
-	wake chan struct{} // something waits
+	ready chan struct{} // signals that something is pending
 
-	mu      sync.Mutex
-	waiting []Progress
-	asked   uuid.UUID // the question, once it is stored
-	text    int       // bytes that wait
-	lost    bool      // text since the last restart was dropped
-	over    bool
-	answer  schema.Answer
-	err     error
+	mu           sync.Mutex
+	pending      []Progress
+	questionID   uuid.UUID // set once the question is stored
+	pendingBytes int       // of text
+	dropped      bool      // text since the last restart was dropped
+	done         bool
+	answer       schema.Answer
+	err          error
 }
 
-func newFeed() *feed { return &feed{wake: make(chan struct{}, 1)} }
+func newFeed() *feed { return &feed{ready: make(chan struct{}, 1)} }
 
-// tell adds progress. It does not block.
-func (f *feed) tell(p Progress) {
+// add adds progress. It does not block.
+func (f *feed) add(p Progress) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if p.Question != uuid.Nil {
-		f.asked = p.Question
+		f.questionID = p.Question
 	}
 	if p.Stage != nil {
-		f.waiting = append(f.waiting, p)
+		f.pending = append(f.pending, p)
 		f.dropStages()
-		f.rouse()
+		f.notify()
 	}
-	if p.Delta != nil && f.takeDelta(*p.Delta) {
-		f.rouse()
+	if p.Delta != nil && f.addDelta(*p.Delta) {
+		f.notify()
 	}
 }
 
-// takeDelta adds a piece of text, or drops it and tells that there is nothing
-// to be woken for.
-func (f *feed) takeDelta(d api.DeltaEvent) bool {
+// addDelta adds text, or drops it and returns false.
+func (f *feed) addDelta(d api.DeltaEvent) bool {
 	if d.Restart {
-		f.lost = false
+		f.dropped = false
 		f.dropText()
 	}
-	if f.lost {
+	if f.dropped {
 		return false
 	}
-	if f.text+len(d.Text) > feedText {
-		f.lost = true
+	if f.pendingBytes+len(d.Text) > feedText {
+		f.dropped = true
 		f.dropText()
 		d = api.DeltaEvent{Restart: true}
 	}
-	f.text += len(d.Text)
-	if n := len(f.waiting); n > 0 && f.waiting[n-1].Delta != nil && !d.Restart {
-		f.waiting[n-1].Delta.Text += d.Text
+	f.pendingBytes += len(d.Text)
+	if n := len(f.pending); n > 0 && f.pending[n-1].Delta != nil && !d.Restart {
+		f.pending[n-1].Delta.Text += d.Text
 		return true
 	}
-	f.waiting = append(f.waiting, Progress{Delta: &d})
+	f.pending = append(f.pending, Progress{Delta: &d})
 	return true
 }
 
-// dropText drops the text that waits; who calls adds a restart after it.
+// dropText drops the pending text. The caller adds a restart.
 func (f *feed) dropText() {
-	kept := f.waiting[:0]
-	for _, p := range f.waiting {
+	stages := f.pending[:0]
+	for _, p := range f.pending {
 		if p.Delta == nil {
-			kept = append(kept, p)
+			stages = append(stages, p)
 		}
 	}
-	f.waiting, f.text = kept, 0
+	f.pending, f.pendingBytes = stages, 0
 }
 
-// dropStages drops the oldest stage when too many wait.
+// dropStages drops the oldest stage when too many are pending.
 func (f *feed) dropStages() {
 	oldest, n := -1, 0
-	for i, p := range f.waiting {
+	for i, p := range f.pending {
 		if p.Stage != nil {
 			if n++; oldest < 0 {
 				oldest = i
@@ -96,36 +94,36 @@ func (f *feed) dropStages() {
 		}
 	}
 	if n > feedStages {
-		f.waiting = append(f.waiting[:oldest], f.waiting[oldest+1:]...)
+		f.pending = append(f.pending[:oldest], f.pending[oldest+1:]...)
 	}
 }
 
-// end says what became of the question; nothing is told after.
+// end sets the result. It is the last call.
 func (f *feed) end(a schema.Answer, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.over, f.answer, f.err = true, a, err
-	f.rouse()
+	f.done, f.answer, f.err = true, a, err
+	f.notify()
 }
 
-func (f *feed) rouse() {
+func (f *feed) notify() {
 	select {
-	case f.wake <- struct{}{}:
+	case f.ready <- struct{}{}:
 	default:
 	}
 }
 
-// question is what is being answered; none before it is stored.
+// question returns the id of the question; uuid.Nil before it is stored.
 func (f *feed) question() uuid.UUID {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.asked
+	return f.questionID
 }
 
-// take returns what waits and whether nothing more will.
-func (f *feed) take() (waiting []Progress, over bool) {
+// drain returns what is pending, and whether the question has ended.
+func (f *feed) drain() (pending []Progress, done bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	waiting, f.waiting, f.text = f.waiting, nil, 0
-	return waiting, f.over
+	pending, f.pending, f.pendingBytes = f.pending, nil, 0
+	return pending, f.done
 }

@@ -21,8 +21,8 @@ const (
 	// followTime bounds one stream of a job: who follows for longer comes again,
 	// with a key that is still good.
 	followTime = time.Hour
-	// followLook is how often a job is looked at though nothing was told of it.
-	followLook = 5 * time.Second
+	// pollInterval is how often a job is looked at though nothing was told of it.
+	pollInterval = 5 * time.Second
 )
 
 func (s *server) routeFollowJob(tags []string) {
@@ -38,8 +38,8 @@ func (s *server) routeFollowJob(tags []string) {
 	}, schema.ScopeQuery, s.followJob)
 }
 
-func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (*written, error) {
-	leave, err := s.held.enter(p.Tenant, 0)
+func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (*streamedReply, error) {
+	leave, err := s.openStreams.acquire(p.Tenant, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (
 		done()
 		return nil, err
 	}
-	return &written{func(hctx huma.Context) {
+	return &streamedReply{func(hctx huma.Context) {
 		defer done()
 		_, w := humago.Unwrap(hctx)
 		if err := s.tellJob(ctx, newEvents(w), p, job, hints, made); err != nil {
@@ -104,7 +104,7 @@ func (g *growing) next() *api.DeltaEvent {
 	return &d
 }
 
-// takeBack makes void what the reader was told.
+// retract makes void what the reader was told.
 func (g *growing) takeBack(out *events) error {
 	if g.said == "" {
 		return nil
@@ -117,7 +117,7 @@ func (g *growing) takeBack(out *events) error {
 // grows, until it ends.
 func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, job schema.Job, hints <-chan struct{}, made *growing) error {
 	defer out.close()
-	beat, look, keys := time.NewTicker(s.Heartbeat), time.NewTicker(followLook), time.NewTicker(keyLook)
+	beat, look, keys := time.NewTicker(s.Heartbeat), time.NewTicker(pollInterval), time.NewTicker(credentialInterval)
 	defer beat.Stop()
 	defer look.Stop()
 	defer keys.Stop()
@@ -125,7 +125,7 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 	if err := out.send(api.EventJob, job); err != nil {
 		return err
 	}
-	noted(ctx).answered(job.Result)
+	recordOf(ctx).answered(job.Result)
 	for !job.State.Final() {
 		select {
 		case <-ctx.Done():
@@ -138,7 +138,7 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 			}
 			continue
 		case <-keys.C:
-			if err := s.good(ctx); err != nil {
+			if err := s.checkCredential(ctx); err != nil {
 				return out.send(api.EventError, problemModel(huma.Error401Unauthorized(err.Error())))
 			}
 			continue
@@ -167,11 +167,11 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 			return out.send(api.EventError, problemModel(problem(ctx, err)))
 		}
 		if now.State.Final() {
-			if err := replace(out, made.said, answerOf(now)); err != nil {
+			if err := correct(out, made.said, answerOf(now)); err != nil {
 				return err
 			}
 		}
-		noted(ctx).answered(now.Result)
+		recordOf(ctx).answered(now.Result)
 		if now.State != job.State || now.Stage != job.Stage {
 			if err := out.send(api.EventJob, now); err != nil {
 				return err

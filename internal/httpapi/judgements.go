@@ -21,7 +21,7 @@ func (s *server) routeJudgements() {
 		Summary: "Ask the language model whether an answer is right", Errors: []int{http.StatusTooManyRequests},
 		Description: "By right answers, without retrieval; what `sluice eval --judge` sends. It counts to the tenant's budget. Without a language model it is refused."},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct{ Body api.AnswerToJudge }) (*reply[schema.Judgement], error) {
-			leave, err := s.open.enter(p.Tenant, 0)
+			leave, err := s.openQuestions.acquire(p.Tenant, 0)
 			if err != nil {
 				return nil, err
 			}

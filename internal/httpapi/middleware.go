@@ -56,7 +56,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 	}
 	r, _ := humago.Unwrap(ctx)
 	p, err := s.holder(r, used.key)
-	noted(ctx.Context()).by(p)
+	recordOf(ctx.Context()).by(p)
 	switch {
 	case errors.Is(err, errElsewhere):
 		s.refuse(ctx, s.elsewhere(r))
@@ -81,7 +81,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 	}
 	acting, err := actingFor(r.Header, p)
 	if err == nil {
-		noted(ctx.Context()).by(acting)
+		recordOf(ctx.Context()).by(acting)
 	}
 	switch {
 	case err != nil:

@@ -34,7 +34,7 @@ func (s *server) routePreferences() {
 			InCollection
 			Body api.LabelledQuestion
 		}) (*reply[schema.Labelled], error) {
-			leave, err := s.open.enter(p.Tenant, 0)
+			leave, err := s.openQuestions.acquire(p.Tenant, 0)
 			if err != nil {
 				return nil, err
 			}

@@ -19,7 +19,7 @@ type InJob struct {
 	Job uuid.UUID `path:"job" format:"uuid"`
 }
 
-type asked struct{ Body api.Query }
+type queryInput struct{ Body api.Query }
 
 // resolve finds the collection and the groups that a query is asked with.
 func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) (schema.Query, error) {
@@ -53,7 +53,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if err != nil {
 		return schema.Query{}, err
 	}
-	noted(ctx).asked(collection, q.Query)
+	recordOf(ctx).asked(collection, q.Query)
 	text, asked := q.Query, ""
 	if s.Standalone != nil {
 		if whole, changed := s.Standalone(q.History, q.Query); changed {
@@ -93,9 +93,9 @@ func (s *server) routeQuestions() {
 	tags := []string{"Questions"}
 	crowded := []int{http.StatusTooManyRequests}
 	route(s, huma.Operation{OperationID: "search", Metadata: queryBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/search", Summary: "Find passages", Tags: tags, Errors: crowded},
-		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[api.SearchResult], error) {
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *queryInput) (*reply[api.SearchResult], error) {
 			begin := time.Now()
-			leave, err := s.open.enter(p.Tenant, 0)
+			leave, err := s.openQuestions.acquire(p.Tenant, 0)
 			if err != nil {
 				return nil, err
 			}
@@ -111,7 +111,7 @@ func (s *server) routeQuestions() {
 				return nil, err
 			}
 			for _, c := range found.Candidates {
-				noted(ctx).showed(c.Document)
+				recordOf(ctx).showed(c.Document)
 			}
 			out := api.SearchResult{Query: q.Told(), Standalone: standalone(q), Plan: found.Plan, PlanNote: found.PlanNote, Passages: some(found.Candidates), Context: some(found.Context),
 				Documents: found.Documents, Trace: some(found.Trace), Millis: float64(time.Since(begin).Microseconds()) / 1000}
@@ -140,19 +140,19 @@ func (s *server) routeQuestions() {
 			Question uuid.UUID `path:"question" format:"uuid"`
 		}) (*reply[schema.AskedQuestion], error) {
 			q, err := s.Questions.AskedQuestion(ctx, p, in.Question)
-			noted(ctx).answered(q.Result)
+			recordOf(ctx).answered(q.Result)
 			return replyTo(q, err)
 		})
 	route(s, huma.Operation{OperationID: "start-job", Metadata: queryBody.with(nil), Method: http.MethodPost, Path: "/v1/jobs", Summary: "Ask a question as a job", Tags: tags, DefaultStatus: http.StatusAccepted,
 		Description: "The job survives crashes; ask for it by its id."},
-		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *asked) (*reply[schema.Job], error) {
+		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *queryInput) (*reply[schema.Job], error) {
 			q, err := s.resolve(ctx, &p, in.Body)
 			if err != nil {
 				return nil, err
 			}
 			job, err := s.Questions.StartJob(ctx, p, q)
 			if err == nil {
-				noted(ctx).Target = job.ID.String()
+				recordOf(ctx).Target = job.ID.String()
 			}
 			return replyTo(job, err)
 		})
@@ -164,7 +164,7 @@ func (s *server) routeQuestions() {
 	route(s, huma.Operation{OperationID: "get-job", Method: http.MethodGet, Path: "/v1/jobs/{job}", Summary: "Show a job and its result", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InJob) (*reply[schema.Job], error) {
 			job, err := s.Questions.Job(ctx, p, in.Job)
-			noted(ctx).answered(job.Result)
+			recordOf(ctx).answered(job.Result)
 			return replyTo(job, err)
 		})
 	s.routeFollowJob(tags)

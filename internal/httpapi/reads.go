@@ -59,8 +59,8 @@ func Via(ctx context.Context, what string) context.Context {
 	return context.WithValue(ctx, viaKey{}, what)
 }
 
-// noted returns what is noted of the request; what nobody notes is noted nowhere.
-func noted(ctx context.Context) *record {
+// recordOf returns what is noted of the request; what nobody notes is noted nowhere.
+func recordOf(ctx context.Context) *record {
 	if r, ok := ctx.Value(recordKey{}).(*record); ok {
 		return r
 	}
@@ -100,8 +100,8 @@ func (r *record) answered(a *schema.Answer) {
 	}
 }
 
-// gave notes the answer to a question that was waited for.
-func (r *record) gave(a schema.Answer) {
+// addAnswer notes the answer to a question that was waited for.
+func (r *record) addAnswer(a schema.Answer) {
 	if a.ID != uuid.Nil {
 		r.Target = a.ID.String()
 	}

@@ -1,7 +1,7 @@
 // Package httpapi serves the HTTP API under /v1: OpenAPI 3.1 at /openapi.json,
 // a page to read it at /docs/api, errors as application/problem+json, API keys,
-// idempotency keys on POST and cursors on lists. It holds no state: what it
-// keeps and asks is behind the interfaces of ports.go.
+// idempotency keys on POST and cursors on lists. Its state is behind the
+// interfaces of ports.go.
 package httpapi
 
 import (
@@ -27,17 +27,15 @@ type Options struct {
 	// TenantOpen is how many searches and synchronous questions of one tenant are
 	// open at most; 0: 32.
 	TenantOpen int
-	// KeyRequests and TenantRequests are how many requests of one key, and of one tenant, are taken in a minute; 0: as many as come.
+	// KeyRequests and TenantRequests are how many requests of one key, and of one tenant, are allowed in a minute; 0: no limit.
 	KeyRequests, TenantRequests int
 	// TenantStreams is how many streams of jobs and events of one tenant are open at
 	// most; 0: 250.
 	TenantStreams int
-	// Heartbeat is how often a stream of events that is silent says that it
-	// lives; 0: 15 seconds.
+	// Heartbeat is the interval of heartbeats in streams of events; 0: 15 seconds.
 	Heartbeat time.Duration
 
-	// Stopping, when it is closed, ends what would go on for long; nil: nothing
-	// does.
+	// Stopping is closed to end streams and synchronous questions when the server stops; nil: it never is.
 	Stopping <-chan struct{}
 
 	Authenticator Authenticator
@@ -66,32 +64,32 @@ type Options struct {
 	Operations     Operations
 	Events         Events
 	Idempotency    Idempotency
-	// Standalone makes a question whole that follows others in a conversation; nil: questions are as they are asked.
+	// Standalone rewrites a question that refers to earlier turns of a conversation; nil: questions are not rewritten.
 	Standalone func(history []schema.Turn, question string) (whole string, changed bool)
-	// Record takes note of a request that read something, or was refused. It does not block; nil: nobody does.
+	// Record records a request that read something, or was refused, for the audit log. It does not block; nil: none is recorded.
 	Record func(tenant uuid.UUID, r schema.AuditRead)
 	// TrustedProxies are those whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
-	// TraceURL is where a trace is shown, with {trace} for its id; empty: nowhere.
+	// TraceURL is the address of a trace in the tracing system, with {trace} for its id; empty: there is none.
 	TraceURL string
-	// Ready says why the server cannot serve now, or nil.
+	// Ready returns why the server cannot serve now, or nil.
 	Ready func(context.Context) error
-	// Lacking says what does not work while the rest does; empty: all does. nil: nobody knows.
-	Lacking func(context.Context) string
+	// Degraded returns what does not work while the rest does; empty: all works. nil: it is not known.
+	Degraded func(context.Context) string
 }
 
 type server struct {
 	Options
-	api  huma.API
-	open *admission // searches and questions
-	held *admission // streams of jobs, and of what happens
+	api           huma.API
+	openQuestions *admission // searches and synchronous questions
+	openStreams   *admission // streams of jobs and events
 
 	keyRate, tenantRate *rates
 
 	ended endedSessions
 
 	uploads  *admission
-	decoding chan struct{} // has as many as decode a batch
+	decoding chan struct{} // a slot for each batch that is being decoded
 }
 
 // New returns the handler of the whole API.
@@ -100,7 +98,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /docs/api", docsPage)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", s.ready)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notServed(mux, w, r) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { notFound(mux, w, r) })
 	return otelhttp.NewHandler(recovered(logged(mux)), "http",
 		otelhttp.WithSpanNameFormatter(func(_ string, r *http.Request) string {
 			if r.Pattern != "" {
@@ -113,7 +111,7 @@ func New(o Options) http.Handler {
 		}))
 }
 
-// newServer has every route described, and served by mux.
+// newServer registers all routes with mux.
 func newServer(o Options) (*server, *http.ServeMux) {
 	if o.AskTime <= 0 {
 		o.AskTime = 2 * time.Minute
@@ -141,8 +139,8 @@ func newServer(o Options) (*server, *http.ServeMux) {
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"key": {}}}
-	s := &server{Options: o, api: humago.New(mux, config), open: openOf(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
-		held: openOf(o.TenantStreams, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
+	s := &server{Options: o, api: humago.New(mux, config), openQuestions: newAdmission(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
+		openStreams: newAdmission(o.TenantStreams, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
 	s.keyRate, s.tenantRate = ratesOf(o.KeyRequests, "key"), ratesOf(o.TenantRequests, "tenant")
 	s.uploads, s.decoding = newUploads(), make(chan struct{}, decodersAtOnce)
 	s.api.UseMiddleware(s.audited, s.authenticate, s.upload, s.readFirst, s.idempotent)
@@ -173,8 +171,8 @@ func newServer(o Options) (*server, *http.ServeMux) {
 	return s, mux
 }
 
-// notServed answers what no route takes: the path is unknown, or takes other methods.
-func notServed(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
+// notFound answers requests that no route matches: the path is unknown, or has other methods.
+func notFound(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 	var methods []string
 	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := *r
@@ -203,9 +201,9 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if s.Lacking != nil {
-		if lacking := s.Lacking(r.Context()); lacking != "" {
-			writeText(w, http.StatusOK, "ready, without "+lacking+"\n")
+	if s.Degraded != nil {
+		if missing := s.Degraded(r.Context()); missing != "" {
+			writeText(w, http.StatusOK, "ready, without "+missing+"\n")
 			return
 		}
 	}

@@ -136,7 +136,7 @@ func (s *server) routeSessions() {
 				return nil, huma.Error401Unauthorized("a browser's session begins with an API key; an access token goes into the header Authorization")
 			}
 			p, err := s.holder(in.r, key)
-			noted(ctx).by(p)
+			recordOf(ctx).by(p)
 			if errors.Is(err, errElsewhere) {
 				return nil, s.elsewhere(in.r)
 			}
@@ -172,7 +172,7 @@ func (s *server) routeSessions() {
 				ctx := context.WithoutCancel(ctx)
 				if key, err := s.Sessions.Open(sealed.Value); err == nil {
 					p, _ := s.Authenticator.Authenticate(ctx, key)
-					noted(ctx).by(p)
+					recordOf(ctx).by(p)
 					if err := s.signOut(ctx, key); err != nil {
 						return nil, err
 					}

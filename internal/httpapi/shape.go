@@ -1,7 +1,7 @@
 package httpapi
 
-// This file looks at a JSON body while it arrives, before any of it is decoded: one that would cost more than its
-// operation may take is read no further. The decoder judges its syntax, and huma its values.
+// Limits of JSON bodies. A body is checked while it arrives, before it is decoded, and one that would take more memory than
+// its operation allows is read no further. The decoder checks the syntax, and huma the values.
 
 import (
 	"encoding/json"
@@ -16,33 +16,34 @@ import (
 )
 
 const (
-	// maxErrors is how many errors a reply names. A body with more unknown properties and values of a wrong type
-	// is read no further.
+	// maxErrors is the most errors in a reply. A body with more unknown properties and values of a wrong type is read no
+	// further.
 	maxErrors = 20
-	// maxDepth is how deep a body nests: the API's own types take 8, metadata 16 more.
+	// maxDepth is how deep a body may be nested: the API's types need 8, metadata 16 more.
 	maxDepth = 32
-	// maxProperties is how many properties an object has whose schema sets no limit, maxKey the length of a name.
+	// maxProperties limits the properties of an object whose schema has no limit, maxKey the length of their names.
 	maxProperties = 256
 	maxKey        = 1024
-	// maxFree is the length of an object that may hold anything, and of a string without a limit of its own.
+	// maxFree limits the length of an object of any type, and of a string whose schema has no limit.
 	maxFree = 256 << 10
-	// maxBlanks is how many bytes of white space come in a row.
+	// maxBlanks is the most bytes of white space in a row.
 	maxBlanks = 64 << 10
 	// characterBytes is what one character takes in JSON at most: two escaped surrogates.
 	characterBytes = 12
 )
 
-// limits are what the body of an operation may have.
+// limits are the limits of an operation's body.
 type limits struct {
 	bytes   int64
 	values  int // of all kinds
-	objects int // among them; even an empty one takes much memory
-	// text lets a string without a limit of its own be as long as the body.
+	objects int // of values; even an empty one takes much memory
+	// text lets a string whose schema has no limit be as long as the body.
 	text bool
 }
 
-// shape follows a body through its schema. Write fails at the first byte that is too much, with a huma.StatusError.
-type shape struct {
+// bodyChecker checks a body against its schema and limits. Write fails at the first byte beyond a limit, with a
+// huma.StatusError.
+type bodyChecker struct {
 	limits  limits
 	schemas huma.Registry
 	root    *huma.Schema // nil: anything
@@ -51,18 +52,18 @@ type shape struct {
 	read    int64
 	values  int
 	objects int
-	wrong   []error // the first unknown properties and values of a wrong type
+	invalid []error // unknown properties and values of a wrong type, up to maxErrors
 	failed  error
 
-	// Of a batch: where its documents stand, and what is around them. nil: it is none.
-	spans  *[]byteRange
-	around *skeleton
+	// For a batch: the byte ranges of its documents, and the rest of the body. nil: it is no batch.
+	spans *[]byteRange
+	rest  *skeleton
 
 	token  token
 	escape bool
 	blanks int                        // in a row
-	text   struct{ read, most int64 } // the string that is open; most 0: no limit
-	key    []byte                     // the property name that is open
+	text   struct{ read, most int64 } // the current string; most 0: no limit
+	key    []byte                     // the current property name
 }
 
 type token byte
@@ -74,23 +75,23 @@ const (
 	tokenKey
 )
 
-// level is an object or list that is open.
+// level is an object or list that has not ended.
 type level struct {
-	schema *huma.Schema // nil: anything
-	object bool
-	named  bool   // a property's value comes next, not a name
-	key    string // of that property
-	n      int    // properties or elements so far
-	began  int64
-	free   bool // its length is bounded
+	schema  *huma.Schema // nil: anything
+	object  bool
+	inValue bool   // the value of a property comes next
+	key     string // its name
+	n       int    // properties or elements so far
+	began   int64
+	untyped bool // it may be of any type, so that only its length is limited
 }
 
 // Write implements io.Writer.
-func (s *shape) Write(p []byte) (int, error) {
+func (s *bodyChecker) Write(p []byte) (int, error) {
 	for i := 0; i < len(p) && s.failed == nil; i++ {
 		s.read++
-		if s.take(p[i]); s.around != nil {
-			s.keep(p[i])
+		if s.consume(p[i]); s.rest != nil {
+			s.trackDocuments(p[i])
 		}
 	}
 	if s.failed != nil {
@@ -99,8 +100,8 @@ func (s *shape) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// keep takes note of the documents of a batch. It looks after a byte was taken.
-func (s *shape) keep(c byte) {
+// trackDocuments records the byte ranges of a batch's documents. It is called after consume, with the same byte.
+func (s *bodyChecker) trackDocuments(c byte) {
 	n, spans := len(s.stack), *s.spans
 	inside := n >= 2 && s.stack[0].object && !s.stack[1].object && strings.EqualFold(s.stack[0].key, "documents")
 	text := s.token == tokenString || s.token == tokenKey
@@ -117,24 +118,24 @@ func (s *shape) keep(c byte) {
 		return
 	case inside && n == 3 && s.stack[2].object && c == '{' && !text:
 		*s.spans = append(spans, byteRange{begin: s.read - 1})
-		s.around.WriteByte('0')
+		s.rest.WriteByte('0')
 		return
 	case s.blanks > 1:
 		return
 	}
-	if s.around.WriteByte(c); s.around.Len() > maxAround {
+	if s.rest.WriteByte(c); s.rest.Len() > maxAround {
 		s.failAt("body", "has more than %d bytes beside its documents", maxAround)
 	}
 }
 
-func (s *shape) take(c byte) {
+func (s *bodyChecker) consume(c byte) {
 	switch {
 	case s.token == tokenString || s.token == tokenKey:
 		s.takeText(c)
 		return
 	case c == '"':
 		s.token, s.blanks = tokenNone, 0
-		if top := s.top(); top != nil && top.object && !top.named {
+		if top := s.top(); top != nil && top.object && !top.inValue {
 			s.token, s.key = tokenKey, s.key[:0]
 			return
 		}
@@ -161,7 +162,7 @@ func (s *shape) take(c byte) {
 	case ',':
 		s.token = tokenNone
 		if top := s.top(); top != nil {
-			top.named = false
+			top.inValue = false
 		}
 	case ':':
 		s.token = tokenNone
@@ -171,12 +172,12 @@ func (s *shape) take(c byte) {
 			s.value(kindOf(c))
 		}
 	}
-	if top := s.top(); top != nil && top.free && s.read-top.began > maxFree {
+	if top := s.top(); top != nil && top.untyped && s.read-top.began > maxFree {
 		s.fail("has more than %d bytes", maxFree)
 	}
 }
 
-func (s *shape) takeText(c byte) {
+func (s *bodyChecker) takeText(c byte) {
 	if !s.escape && c == '"' {
 		if s.token == tokenKey {
 			s.property()
@@ -194,19 +195,19 @@ func (s *shape) takeText(c byte) {
 	if s.text.read++; s.text.most > 0 && s.text.read > s.text.most {
 		s.fail("is too long")
 	}
-	if top := s.top(); top != nil && top.free && s.read-top.began > maxFree {
+	if top := s.top(); top != nil && top.untyped && s.read-top.began > maxFree {
 		s.fail("has more than %d bytes", maxFree)
 	}
 }
 
-func (s *shape) top() *level {
+func (s *bodyChecker) top() *level {
 	if len(s.stack) == 0 {
 		return nil
 	}
 	return &s.stack[len(s.stack)-1]
 }
 
-func (s *shape) beginString() {
+func (s *bodyChecker) beginString() {
 	schema := s.value(huma.TypeString)
 	s.token, s.text.read, s.text.most = tokenString, 0, maxFree
 	switch {
@@ -217,10 +218,10 @@ func (s *shape) beginString() {
 	}
 }
 
-// property takes note of a name that ended.
-func (s *shape) property() {
+// property is called at the end of a property name.
+func (s *bodyChecker) property() {
 	top := s.top()
-	top.named, top.key = true, string(s.key)
+	top.inValue, top.key = true, string(s.key)
 	if strings.ContainsRune(top.key, '\\') {
 		var plain string
 		if json.Unmarshal([]byte(`"`+top.key+`"`), &plain) == nil {
@@ -238,12 +239,12 @@ func (s *shape) property() {
 		}
 	}
 	if top.n > most {
-		top.named = false
+		top.inValue = false
 		s.fail("has more than %d properties", most)
 		return
 	}
 	if top.schema != nil && closed(top.schema) && propertyOf(top.schema, top.key) == nil {
-		s.fault("unexpected property")
+		s.addError("unexpected property")
 	}
 }
 
@@ -265,8 +266,8 @@ func propertyOf(o *huma.Schema, name string) *huma.Schema {
 	return nil
 }
 
-// value counts one that begins and returns its schema; nil: it may be anything.
-func (s *shape) value(kind string) *huma.Schema {
+// value is called at the beginning of a value. It returns the schema; nil: any type.
+func (s *bodyChecker) value(kind string) *huma.Schema {
 	if s.values++; s.values > s.limits.values {
 		s.fail("the body has more than %d values", s.limits.values)
 		return nil
@@ -283,21 +284,21 @@ func (s *shape) value(kind string) *huma.Schema {
 	}
 	number := kind == "number" && schema.Type == huma.TypeInteger
 	if kind != "" && kind != "null" && kind != schema.Type && !number {
-		s.fault("expected " + schema.Type)
+		s.addError("expected " + schema.Type)
 		return nil
 	}
 	return schema
 }
 
-// child is the schema of the value that begins in a container.
-func (s *shape) child(top *level) *huma.Schema {
+// child returns the schema of a value in an object or list.
+func (s *bodyChecker) child(top *level) *huma.Schema {
 	if !top.object {
 		top.n++
 		if top.schema == nil {
 			return nil
 		}
 		if most := top.schema.MaxItems; most != nil && top.n > *most {
-			s.failAt(s.place(len(s.stack)-1), "has more than %d items", *most)
+			s.failAt(s.path(len(s.stack)-1), "has more than %d items", *most)
 		}
 		return top.schema.Items
 	}
@@ -312,7 +313,7 @@ func (s *shape) child(top *level) *huma.Schema {
 }
 
 // open begins an object or a list.
-func (s *shape) open(object bool) {
+func (s *bodyChecker) open(object bool) {
 	kind := huma.TypeArray
 	if object {
 		kind = huma.TypeObject
@@ -332,16 +333,16 @@ func (s *shape) open(object bool) {
 		return
 	}
 	l := level{schema: schema, object: object, began: s.read}
-	if above := s.top(); above != nil && above.free {
-		l.free, l.began = true, above.began
-	} else if schema == nil || object && anything(schema.AdditionalProperties) {
-		l.free = true
+	if above := s.top(); above != nil && above.untyped {
+		l.untyped, l.began = true, above.began
+	} else if schema == nil || object && anyType(schema.AdditionalProperties) {
+		l.untyped = true
 	}
 	s.stack = append(s.stack, l)
 }
 
-// anything tells whether additional properties are of any type.
-func anything(additional any) bool {
+// anyType reports whether additional properties may be of any type.
+func anyType(additional any) bool {
 	switch a := additional.(type) {
 	case bool:
 		return a
@@ -351,41 +352,43 @@ func anything(additional any) bool {
 	return false
 }
 
-// fault takes note of what huma will refuse; many of them end the reading.
-func (s *shape) fault(message string) {
-	s.wrong = append(s.wrong, &huma.ErrorDetail{Location: s.place(len(s.stack)), Message: message})
-	if len(s.wrong) > maxErrors && s.failed == nil {
+// addError adds an error that huma would report. Too many end the check.
+func (s *bodyChecker) addError(message string) {
+	s.invalid = append(s.invalid, &huma.ErrorDetail{Location: s.path(len(s.stack)), Message: message})
+	if len(s.invalid) > maxErrors && s.failed == nil {
 		s.failed = huma.NewError(http.StatusUnprocessableEntity, fmt.Sprintf(
 			"validation failed: more than %d properties and values are unknown or of a wrong type; these are the first",
-			maxErrors), s.wrong[:maxErrors]...)
+			maxErrors), s.invalid[:maxErrors]...)
 	}
 }
 
-func (s *shape) fail(format string, args ...any) { s.failAt(s.place(len(s.stack)), format, args...) }
+func (s *bodyChecker) fail(format string, args ...any) {
+	s.failAt(s.path(len(s.stack)), format, args...)
+}
 
-func (s *shape) failAt(place, format string, args ...any) {
+func (s *bodyChecker) failAt(place, format string, args ...any) {
 	if s.failed == nil {
 		s.failed = huma.NewError(http.StatusUnprocessableEntity, "validation failed",
 			&huma.ErrorDetail{Location: place, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
-// place names what is being read, through so many levels.
-func (s *shape) place(levels int) string {
+// path returns the path of the current value, down to a level.
+func (s *bodyChecker) path(levels int) string {
 	var b strings.Builder
 	b.WriteString("body")
 	for _, l := range s.stack[:levels] {
 		switch {
 		case !l.object && l.n > 0:
 			b.WriteString("[" + strconv.Itoa(l.n-1) + "]")
-		case l.object && l.named:
+		case l.object && l.inValue:
 			b.WriteString("." + cut(l.key, 64))
 		}
 	}
 	return b.String()
 }
 
-// kindOf is the type of a literal by its first byte; empty: it is none, as the decoder will say.
+// kindOf returns the type of a literal by its first byte; empty: it is invalid, which the decoder reports.
 func kindOf(c byte) string {
 	switch {
 	case c == 't' || c == 'f':

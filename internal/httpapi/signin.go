@@ -156,7 +156,7 @@ func (s *server) completeSignIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if p, err := s.Authenticator.Authenticate(r.Context(), done.Secret); err == nil {
-		noted(r.Context()).by(p)
+		recordOf(r.Context()).by(p)
 	}
 	c := cookie(r, s.Sessions.SealUntil(done.Secret, done.Session.ExpiresAt), int(time.Until(done.Session.ExpiresAt)/time.Second))
 	http.SetCookie(w, &c)

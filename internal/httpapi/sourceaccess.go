@@ -102,7 +102,7 @@ func (s *server) routeSourceAccess() {
 			if err := schema.CheckText("query."+string(who[0].Kind), who[0].Value); err != nil {
 				return nil, err
 			}
-			noted(ctx).Target = in.Document.String()
+			recordOf(ctx).Target = in.Document.String()
 			return replyTo(s.SourceAccess.ExplainAccess(ctx, p, in.Document, who[0]))
 		})
 }

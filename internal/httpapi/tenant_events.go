@@ -34,8 +34,8 @@ func (s *server) routeEvents(tags []string) {
 	}, schema.ScopeAdmin, s.followEvents)
 }
 
-func (s *server) followEvents(ctx context.Context, p schema.Principal, _ *struct{}) (*written, error) {
-	leave, err := s.held.enter(p.Tenant, 0)
+func (s *server) followEvents(ctx context.Context, p schema.Principal, _ *struct{}) (*streamedReply, error) {
+	leave, err := s.openStreams.acquire(p.Tenant, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (s *server) followEvents(ctx context.Context, p schema.Principal, _ *struct
 		done()
 		return nil, err
 	}
-	return &written{func(hctx huma.Context) {
+	return &streamedReply{func(hctx huma.Context) {
 		defer done()
 		_, w := humago.Unwrap(hctx)
 		if err := s.tellChanges(ctx, newEvents(w), changes); err != nil {
@@ -57,7 +57,7 @@ func (s *server) followEvents(ctx context.Context, p schema.Principal, _ *struct
 
 func (s *server) tellChanges(ctx context.Context, out *events, changes <-chan *api.ChangeEvent) error {
 	defer out.close()
-	beat, look := time.NewTicker(s.Heartbeat), time.NewTicker(keyLook)
+	beat, look := time.NewTicker(s.Heartbeat), time.NewTicker(credentialInterval)
 	defer beat.Stop()
 	defer look.Stop()
 	if err := out.beat(); err != nil { // the client sees that it is heard from
@@ -74,7 +74,7 @@ func (s *server) tellChanges(ctx context.Context, out *events, changes <-chan *a
 				return err
 			}
 		case <-look.C:
-			if err := s.good(ctx); err != nil {
+			if err := s.checkCredential(ctx); err != nil {
 				return err
 			}
 		case c := <-changes:

@@ -185,7 +185,7 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 			}
 			return d.Store.Ping(ctx)
 		},
-		Lacking:        func(ctx context.Context) string { return lacking(ctx, d.Store) },
+		Degraded:       func(ctx context.Context) string { return lacking(ctx, d.Store) },
 		PeopleSessions: people,
 		TrustedProxies: proxies,
 	})
