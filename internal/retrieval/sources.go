@@ -137,8 +137,8 @@ func (e *SpaceError) Error() string {
 // Unwrap makes errors.Is(err, schema.ErrConflict) true.
 func (e *SpaceError) Unwrap() error { return schema.ErrConflict }
 
-// Place is what a query needs to know of its collection.
-type Place struct {
+// CollectionState is what a query needs to know of its collection.
+type CollectionState struct {
 	Language   string // BCP 47
 	Generation int    // that is live
 	Revision   int64  // of what searches read of it: while that is the same, so is the rest
@@ -202,8 +202,8 @@ type Text struct {
 // found it is not in the results. Those that take a generation, to which alone
 // passages and clusters belong, give a *GenerationError when it is no longer live.
 type Texts interface {
-	// Place describes a collection; schema.ErrNotFound where there is none.
-	Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (Place, error)
+	// CollectionState describes a collection; schema.ErrNotFound where there is none.
+	CollectionState(ctx context.Context, p schema.Principal, collection uuid.UUID) (CollectionState, error)
 	// Texts returns the texts of passages. The ref of a section or of a
 	// version stands for its first passage.
 	Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, refs []lexical.Ref) (map[lexical.Ref]Text, error)

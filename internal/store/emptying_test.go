@@ -63,7 +63,7 @@ func TestDeletingACollectionHidesItsDocumentsAtOnce(t *testing.T) {
 			_, err := f.Upload(t.Context(), f.a, f.collection, []schema.Upload{text("8", "8")})
 			return err
 		},
-		"place": func() error { _, err := f.Place(t.Context(), f.a, f.collection); return err },
+		"place": func() error { _, err := f.CollectionState(t.Context(), f.a, f.collection); return err },
 	} {
 		if err := try(); !errors.Is(err, schema.ErrNotFound) {
 			t.Errorf("%s: %v", what, err)

@@ -63,7 +63,7 @@ func TestNearDuplicatesAreFound(t *testing.T) {
 	f.write(t, f.a, f.collection, first)
 	expectNear(t, f.near(t, f.a, first))
 	place := func() bool {
-		p, err := f.Place(t.Context(), f.a, f.collection)
+		p, err := f.CollectionState(t.Context(), f.a, f.collection)
 		if err != nil {
 			t.Fatal(err)
 		}

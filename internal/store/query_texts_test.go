@@ -99,11 +99,11 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 		found, err := reader.VectorsOf(t.Context(), p, f.collection, retrieval.At{Generation: 1}, passages)
 		check("vectors", 1, versionsOf(slices.Collect(maps.Keys(found))), err)
 	}
-	place, err := reader.Place(t.Context(), f.a, f.collection)
+	place, err := reader.CollectionState(t.Context(), f.a, f.collection)
 	if err != nil || place.Language != "en" || place.Unindexed != 2 { // open and other: nothing indexed them
 		t.Errorf("place is %+v, %v", place, err)
 	}
-	if _, err := reader.Place(t.Context(), f.a, f.foreign); err == nil {
+	if _, err := reader.CollectionState(t.Context(), f.a, f.foreign); err == nil {
 		t.Error("another tenant's collection is described")
 	}
 }
@@ -153,7 +153,7 @@ func TestReaderTellsOfAnotherGeneration(t *testing.T) {
 	}
 	for live := 1; live <= 2; live++ {
 		execAs(t, f, f.a, `UPDATE collections SET generation = $2 WHERE id = $1`, f.collection, live)
-		if place, err := reader.Place(t.Context(), f.a, f.collection); err != nil || place.Generation != live {
+		if place, err := reader.CollectionState(t.Context(), f.a, f.collection); err != nil || place.Generation != live {
 			t.Errorf("place is %+v, %v, not of generation %d", place, err, live)
 		}
 		for what, ask := range asks {

@@ -106,7 +106,7 @@ func (f *replicated) awaitSearches(t *testing.T, text string, want ...*written) 
 // texts are the external ids of what Texts shows of documents.
 func (f *replicated) texts(t *testing.T, docs ...*written) []string {
 	t.Helper()
-	place, err := f.Place(t.Context(), f.a, f.collection)
+	place, err := f.CollectionState(t.Context(), f.a, f.collection)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -224,7 +224,7 @@ func (a *Answerer) Generate(ctx context.Context, in wire.QuestionRound) error {
 		return err
 	}
 	round := max(1, in.Round)
-	found, err := a.kept(ctx, in.QuestionInput, round)
+	found, err := a.loadRetrieval(ctx, in.QuestionInput, round)
 	if err != nil {
 		return err
 	}
@@ -232,19 +232,19 @@ func (a *Answerer) Generate(ctx context.Context, in wire.QuestionRound) error {
 	return err
 }
 
-// errPurged ends a question that was under way when a document went that it was to be answered from. Purge removes the
-// text of a deleted document from every question that found it (docs/security.md), and what the question had with it.
+// errPurged ends a running question when one of its documents was deleted. Purge removes the results of every question that
+// found a deleted document (docs/security.md).
 var errPurged = &schema.RemoteError{Code: schema.CodeNotFound,
 	Message: "a document that was found for this question was deleted before the answer was there; ask again"}
 
-// kept loads what a round's retrieval left. Every question has a first round.
-func (a *Answerer) kept(ctx context.Context, in wire.QuestionInput, round int) (Retrieval, error) {
+// loadRetrieval loads the result of a round's retrieval. Every question has a first round.
+func (a *Answerer) loadRetrieval(ctx context.Context, in wire.QuestionInput, round int) (Retrieval, error) {
 	found, err := a.store.Retrieval(ctx, in, round)
 	switch {
 	case round == 1 && errors.Is(err, schema.ErrNotFound):
 		return found, errPurged
 	case err != nil:
-		return found, fmt.Errorf("load what retrieval found: %w", err)
+		return found, fmt.Errorf("load the result of retrieval: %w", err)
 	}
 	return found, nil
 }

@@ -61,7 +61,7 @@ func (a *Answerer) Judge(ctx context.Context, in wire.QuestionRound) (again bool
 func (a *Answerer) rounds(ctx context.Context, in wire.QuestionInput, last int) ([]made, error) {
 	var out []made
 	for round := 1; round <= last; round++ {
-		found, err := a.kept(ctx, in, round)
+		found, err := a.loadRetrieval(ctx, in, round)
 		if errors.Is(err, schema.ErrNotFound) && round > 1 {
 			break
 		}

@@ -24,7 +24,7 @@ const StageSupport = "support"
 // whether one of them is supported at all. at says which of out's citations each
 // of the reply's quotes became; -1: none.
 func (a *Answerer) prove(ctx context.Context, out *schema.Answer, in wire.QuestionInput, q Question, m made, at []int) {
-	reply, second := m.reply, a.opinionOf(ctx, in, q, m)
+	reply, second := m.reply, a.askPairModel(ctx, in, q, m)
 	if reply.Choice >= 1 && reply.Choice <= len(q.Query.Choices) {
 		out.Choice = reply.Choice
 	}
@@ -63,7 +63,7 @@ func proofsOf(passages []schema.Candidate, reply wire.LLMReply, at []int) map[in
 
 // sentencesOf compares the sentences of a reply with its citations. others counts those that would be supported, but for what
 // was read in the quotes as the answer.
-func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evidence, second opinion) (out []schema.Sentence, others int) {
+func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evidence, second pairVerdict) (out []schema.Sentence, others int) {
 	claims := reply.Sentences
 	if len(claims) == 0 {
 		for _, r := range text.Sentences(reply.Text) {
@@ -106,7 +106,7 @@ func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evide
 
 // supporting are the citations that support a sentence: those claimed for it that
 // do, alone or together; without one, any.
-func supporting(sentence, question string, proofs map[int]Evidence, claimed []int, second opinion) []int {
+func supporting(sentence, question string, proofs map[int]Evidence, claimed []int, second pairVerdict) []int {
 	trust := Claimed
 	if second == against {
 		trust = Unclaimed
@@ -169,7 +169,7 @@ func unproved(body string) []schema.Sentence {
 }
 
 // explain says what came of an answer's sentences.
-func explain(r schema.StageReport, reply wire.LLMReply, second opinion, others int) string {
+func explain(r schema.StageReport, reply wire.LLMReply, second pairVerdict, others int) string {
 	var said []string
 	switch {
 	case r.In == 0:
@@ -194,11 +194,11 @@ func explain(r schema.StageReport, reply wire.LLMReply, second opinion, others i
 	return strings.Join(said, "; ")
 }
 
-// opinion is what the pair model says of an answer, or of there being none.
-type opinion int
+// pairVerdict is whether the pair model agrees with an answer, or with there being none.
+type pairVerdict int
 
 const (
-	unasked opinion = iota
+	unasked pairVerdict = iota
 	agrees
 	against
 )
@@ -209,10 +209,9 @@ const extractive = "extractive"
 // stepAnswerable names the call that asks whether the passages answer.
 const stepAnswerable = "answerable"
 
-// opinionOf asks the pair model, through the gateway's provider that has it,
-// whether a passage has the answer. Where there is no such model, or it does not
-// answer, nobody was asked: the quotes are what counts.
-func (a *Answerer) opinionOf(ctx context.Context, in wire.QuestionInput, q Question, m made) opinion {
+// askPairModel asks the pair model, through the gateway's provider that has it, whether a passage has the answer. Without
+// such a model, or when it fails, the verdict is unasked, and the quotes decide.
+func (a *Answerer) askPairModel(ctx context.Context, in wire.QuestionInput, q Question, m made) pairVerdict {
 	provider := m.reply.Usage.Provider
 	if provider == "" || provider == extractive || m.found.Skipped || len(m.found.Candidates) == 0 {
 		return unasked

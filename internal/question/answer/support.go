@@ -35,12 +35,12 @@ type Evidence struct {
 	Context string // the title and the headings above it
 	Passage string // that it is quoted from: numbers of the question may come from there, too
 	// Read is what a model reads in the quote as answers to the question; empty where nobody read.
-	Read []Reading
+	Read []ReaderSpan
 }
 
 // Supports reports whether a quote supports a sentence of an answer to question. A sentence that stands in
 // the quote is supported; one without content ("Yes.") is where it is claimed. One that gives the answer that was read
-// in the quote is as good as claimed; whether it gives another is ViewOf's to say.
+// in the quote is as good as claimed; whether it gives another is CompareWithReader's to say.
 func Supports(sentence, question string, e Evidence, trust Trust) bool {
 	s := strings.TrimSpace(sentence)
 	if s == "" {
@@ -59,7 +59,7 @@ func Supports(sentence, question string, e Evidence, trust Trust) bool {
 	case text.UnnamedNumber(sentence, question, quote, context, e.Passage):
 		return false
 	}
-	if ViewOf(sentence, question, e.Read) == SameAnswer {
+	if CompareWithReader(sentence, question, e.Read) == SameAnswer {
 		trust = Claimed
 	}
 	return x.Added >= leastAdded[trust] && x.Whole >= leastWhole[trust]

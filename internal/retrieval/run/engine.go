@@ -42,7 +42,7 @@ type Engine struct {
 	plans    *plan.Catalogue
 	sources  retrieval.Sources
 	pack     *stage.Pack
-	places   *stage.Places
+	states   *stage.StateCache
 	tracer   trace.Tracer
 	duration metric.Float64Histogram
 	out      metric.Int64Histogram
@@ -61,7 +61,7 @@ func NewEngine(plans *plan.Catalogue, sources retrieval.Sources) (*Engine, error
 	if err != nil {
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}
-	return &Engine{plans: plans, sources: sources, pack: stage.NewPack(sources), places: stage.NewPlaces(), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
+	return &Engine{plans: plans, sources: sources, pack: stage.NewPack(sources), states: stage.NewStateCache(), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
 // Result is what a plan found, and what answering needs of it.
@@ -138,7 +138,7 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 	result, err := e.run(ctx, p, q, !calls)
 	if changed := new(*retrieval.ChangedError); errors.As(err, changed) {
 		span.AddEvent("asked first")
-		e.places.Forget(q)
+		e.states.Forget(q)
 		result, err = e.run(ctx, p, q, false)
 	}
 	for range attempts - 1 {
@@ -161,14 +161,14 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 // collection has not changed since it was searched last; a *retrieval.ChangedError
 // says that it has.
 func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery, assume bool) (Result, error) {
-	t, err := stage.NewTask(ctx, e.sources, e.pack, e.places, assume, q, p.Sequence())
+	t, err := stage.NewTask(ctx, e.sources, e.pack, e.states, assume, q, p.Sequence())
 	if err != nil {
 		return Result{}, err
 	}
 	var found stage.Candidates
 	var ranking *stage.Candidates // set by the first stage that selects
 	var pool []byte
-	steps := append(make([]stage.Step, 0, len(p.Sequence())+1), t.CutOtherwise(p.Segmentation())...)
+	steps := append(make([]stage.Step, 0, len(p.Sequence())+1), t.SegmentationMismatch(p.Segmentation())...)
 	for i, s := range p.Sequence() {
 		if s.Kind.Selects && ranking == nil {
 			all := found
@@ -188,7 +188,7 @@ func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery, assum
 		ranking = &all
 		found = found.First(stage.DefaultK)
 	}
-	out, err := t.Result(ctx, *ranking, found, slices.Concat(t.Apart(), steps))
+	out, err := t.Result(ctx, *ranking, found, slices.Concat(t.VectorsSkipped(), steps))
 	if err == nil {
 		err = t.Confirm(ctx)
 	}
@@ -230,7 +230,7 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 	if p.Feedback() == nil {
 		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", p.Name)
 	}
-	t, err := stage.NewTask(ctx, e.sources, e.pack, e.places, false, q, p.Sequence())
+	t, err := stage.NewTask(ctx, e.sources, e.pack, e.states, false, q, p.Sequence())
 	if err != nil {
 		return Result{}, err
 	}

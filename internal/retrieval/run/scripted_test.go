@@ -271,15 +271,15 @@ func (c *scriptedCorpus) EncodeQuery(_ context.Context, _ wire.Lane, question st
 	return out, "scripted", nil
 }
 
-// Place implements retrieval.Texts, as the methods below.
-func (c *scriptedCorpus) Place(context.Context, schema.Principal, uuid.UUID) (retrieval.Place, error) {
+// CollectionState implements retrieval.Texts, as the methods below.
+func (c *scriptedCorpus) CollectionState(context.Context, schema.Principal, uuid.UUID) (retrieval.CollectionState, error) {
 	c.call()
 	c.places = append(c.places, c.Generation())
 	space := cmp.Or(c.space, "scripted")
 	if c.second != nil {
 		space = "second"
 	}
-	return retrieval.Place{Language: "en", Generation: c.Generation(), Revision: c.revision, Space: space, Second: c.second != nil, Unindexed: c.unindexed, Segmentation: c.segmentation}, nil
+	return retrieval.CollectionState{Language: "en", Generation: c.Generation(), Revision: c.revision, Space: space, Second: c.second != nil, Unindexed: c.unindexed, Segmentation: c.segmentation}, nil
 }
 
 func (c *scriptedCorpus) Texts(_ context.Context, p schema.Principal, _ uuid.UUID, at retrieval.At, refs []lexical.Ref) (map[lexical.Ref]retrieval.Text, error) {

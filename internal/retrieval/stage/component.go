@@ -97,8 +97,8 @@ func (c bm25) search(ctx context.Context, t *Task, k int, within *area) (found, 
 	}
 	q := t.narrowed(lexical.TermQuery{Unit: c.unit, Terms: terms, K: k, Settings: c.settings, Within: c.within(within)})
 	var note string
-	if t.place.Unindexed > 0 && within == nil {
-		note = fmt.Sprintf("%d documents wait to be indexed", t.place.Unindexed)
+	if t.state.Unindexed > 0 && within == nil {
+		note = fmt.Sprintf("%d documents wait to be indexed", t.state.Unindexed)
 	}
 	if len(terms) == 0 {
 		return found{note: "the question has no word to search for"}, nil
@@ -171,7 +171,7 @@ func (c inner) size() schema.Unit { return c.unit }
 
 func (c inner) share(t *Task) float64 {
 	weight := c.weight
-	if t.place.Second && c.second > 0 {
+	if t.state.Second && c.second > 0 {
 		weight = c.second
 	}
 	if c.known {
@@ -190,7 +190,7 @@ func (c inner) prepare(ctx context.Context, t *Task) error {
 	if err := t.encode(ctx); err != nil {
 		return err
 	}
-	if t.apart() && c.alone {
+	if t.vectorsIncomparable() && c.alone {
 		return t.analyse()
 	}
 	return nil
@@ -198,11 +198,11 @@ func (c inner) prepare(ctx context.Context, t *Task) error {
 
 func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found, error) {
 	switch {
-	case t.apart() && c.alone:
+	case t.vectorsIncomparable() && c.alone:
 		f, err := bm25{unit: c.unit, settings: lexical.Defaults}.search(ctx, t, k, within)
 		f.note = join("BM25 in the place of vectors of another space", f.note)
 		return f, err
-	case t.apart():
+	case t.vectorsIncomparable():
 		return found{note: "the vectors are of another space"}, nil
 	}
 	if t.vector == nil {
@@ -211,11 +211,11 @@ func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found,
 	if within != nil && len(within.refs) == 0 {
 		return found{}, nil
 	}
-	q := dense.NearestQuery{Principal: t.query.Principal, Collection: t.query.Collection, Generation: t.place.Generation,
+	q := dense.NearestQuery{Principal: t.query.Principal, Collection: t.query.Collection, Generation: t.state.Generation,
 		Space: t.space, Vector: t.vector, Filter: t.query.Filter, K: k}
-	if t.index == nil && t.assumed {
+	if t.index == nil && t.assumedCurrent {
 		view := t.narrowed(lexical.TermQuery{Unit: schema.UnitPassage})
-		if s, ok := t.Lexical.OpenCached(q.Principal.Tenant, q.Collection, view); ok && s.Revision() == t.place.Revision {
+		if s, ok := t.Lexical.OpenCached(q.Principal.Tenant, q.Collection, view); ok && s.Revision() == t.state.Revision {
 			q.View = s.View()
 		}
 	} else if t.index != nil {

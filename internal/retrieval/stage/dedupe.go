@@ -63,7 +63,7 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 				whole = append(whole, r)
 			}
 		}
-		if vectors, err = t.Texts.VectorsOf(ctx, t.query.Principal, t.query.Collection, retrieval.At{Generation: t.place.Generation}, whole); err != nil {
+		if vectors, err = t.Texts.VectorsOf(ctx, t.query.Principal, t.query.Collection, retrieval.At{Generation: t.state.Generation}, whole); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -114,7 +114,7 @@ func (t *Task) repeats(ctx context.Context, x Threshold) (cosine float64, note s
 	}
 	info, err := t.encoderInfo(ctx)
 	switch {
-	case t.place.Second && unavailable(err) && ctx.Err() == nil:
+	case t.state.Second && unavailable(err) && ctx.Err() == nil:
 		return 1, "the second encoder does not answer, so texts are compared and vectors are not", nil
 	case err != nil:
 		return 0, "", err
@@ -128,7 +128,7 @@ func (t *Task) repeats(ctx context.Context, x Threshold) (cosine float64, note s
 
 // encoderInfo describes the pack whose encoder made the collection's vectors.
 func (t *Task) encoderInfo(ctx context.Context) (wire.ModelInfo, error) {
-	if !t.place.Second {
+	if !t.state.Second {
 		return t.pack.describe(ctx, packFresh)
 	}
 	asking, cancel := context.WithTimeout(ctx, secondTime)

@@ -43,7 +43,7 @@ var fuseKind = Kind{
 // An optional stage is skipped when the model pack has no fuser.
 func readFuse(p *Parameters) Stage {
 	s := fuse{lr: p.Whole("lr", 4, 1, 512), withQuestion: p.flag("with_question"), depth: p.Whole("depth", 100, 1, 500),
-		keep: p.Whole("keep", 4, 0, MaxDepth), pieces: p.Whole("pieces", 8, 1, maxPieces), optional: p.flag("optional")}
+		keep: p.Whole("keep", 4, 0, MaxDepth), pieces: p.Whole("pieces", 8, 1, maxInputs), optional: p.flag("optional")}
 	return Stage{Fit: fitReading, Scores: []string{"fuse"}, Cost: Cost{Reads: s.depth * s.pieces}, run: s.run}
 }
 
@@ -58,7 +58,7 @@ func (s fuse) run(ctx context.Context, t *Task, in Candidates) (outcome, error) 
 		return out, err
 	}
 	depth := s.depth
-	inputs, err := t.inputs(ctx, in.items[:min(depth, len(in.items))], in.unit, pieces{most: s.pieces, cut: packed(0), joined: true})
+	inputs, err := t.inputs(ctx, in.items[:min(depth, len(in.items))], in.unit, inputOptions{limit: s.pieces, cut: packed(0), joined: true})
 	if err != nil {
 		return outcome{}, err
 	}

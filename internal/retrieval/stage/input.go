@@ -1,7 +1,6 @@
 package stage
 
-// This file makes of candidates the texts that models read: in context, and in
-// pieces that fit a model. A candidate then counts as its best piece (MaxP).
+// The inputs of models: texts of candidates in context, cut to fit a model. A candidate scores as its best input (MaxP).
 
 import (
 	"cmp"
@@ -15,32 +14,31 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Bounds of what one candidate gives a model to read.
+// Limits of the inputs of one candidate.
 const (
-	// pieceTokens are what a piece has at most, in tokens of internal/text:
-	// with its title and heading it stays under the modelTokens of the shipped
-	// models. One that reads less gets less, in proportion.
-	pieceTokens = 280
-	modelTokens = 384
-	maxPieces   = 64
+	// maxInputTokens is the most tokens of an input, as internal/text counts them: with title and heading it stays under
+	// the modelTokens of the shipped models. A model that reads fewer gets fewer, in proportion.
+	maxInputTokens = 280
+	modelTokens    = 384
+	maxInputs      = 64
 )
 
-// pieces says how candidates are cut for a model.
-type pieces struct {
-	most int // of a candidate
-	cut  func(string) []text.Range
-	// narrow is what is read of a piece; nil: all of it.
-	narrow func(string) string
-	// joined has passages that relate joined read as one text.
+// inputOptions says how candidates are cut into inputs.
+type inputOptions struct {
+	limit int // most inputs of a candidate
+	cut   func(string) []text.Range
+	// reduce returns the part of an input that the model reads; nil: all of it.
+	reduce func(string) string
+	// joined makes one input of passages that the stage relate joined.
 	joined bool
-	// prefers has llm_prefer be the language model's, where one was learnt.
+	// prefers uses the llm_prefer that was learnt of the language model, if there is one.
 	prefers bool
 }
 
-// input is a piece of a candidate as a model reads it.
+// input is the text of a part of a candidate, as a model reads it.
 type input struct {
-	of   int    // which candidate
-	at   extent // where the piece is; of joined passages, the first one
+	of   int    // index of the candidate
+	at   extent // where the text is; for joined passages, the first one
 	text string
 }
 
@@ -52,16 +50,16 @@ func inputTexts(inputs []input) []string {
 	return out
 }
 
-// inputs cuts what candidates show into pieces, in order of the candidates. A document or a cluster is read by its best sections,
-// by BM25, from the start.
-func (t *Task) inputs(ctx context.Context, items []item, unit schema.Unit, how pieces) ([]input, error) {
-	views, err := t.readable(ctx, items, unit, how.most)
+// inputs cuts the texts of candidates into inputs, in the order of the candidates. Of a document or a cluster it takes the
+// best sections by BM25.
+func (t *Task) inputs(ctx context.Context, items []item, unit schema.Unit, how inputOptions) ([]input, error) {
+	views, err := t.readable(ctx, items, unit, how.limit)
 	if err != nil {
 		return nil, err
 	}
 	var out []input
 	for i, v := range views {
-		if v.gone() {
+		if v.empty() {
 			continue
 		}
 		first := len(out)
@@ -77,20 +75,20 @@ func (t *Task) inputs(ctx context.Context, items []item, unit schema.Unit, how p
 				}
 			}
 		}
-		out = out[:min(len(out), first+how.most)]
+		out = out[:min(len(out), first+how.limit)]
 	}
 	return out, nil
 }
 
 // read is what a model reads of a piece.
-func (p pieces) read(piece string) string {
-	if p.narrow == nil {
+func (p inputOptions) read(piece string) string {
+	if p.reduce == nil {
 		return piece
 	}
-	return p.narrow(piece)
+	return p.reduce(piece)
 }
 
-func inContext(of int, p piece, at extent, body string) input {
+func inContext(of int, p snippet, at extent, body string) input {
 	in, _ := text.InContext(p.found.Title, p.found.Section.HeadingPath, body)
 	return input{of: of, at: at, text: in}
 }
@@ -116,7 +114,7 @@ func (t *Task) readable(ctx context.Context, items []item, unit schema.Unit, sec
 			places[i] = append(places[i], extent{ref: r})
 		}
 	}
-	return t.look(ctx, places, schema.UnitSection)
+	return t.loadViews(ctx, places, schema.UnitSection)
 }
 
 // bestSections are the sections of documents or clusters, the best by BM25
@@ -152,9 +150,9 @@ func (t *Task) bestSections(ctx context.Context, items []item, unit schema.Unit)
 // whole; a longer sentence is a piece of its own. room is how many of its tokens
 // the model reads; 0: it does not say.
 func packed(room int) func(s string) []text.Range {
-	most := pieceTokens
+	most := maxInputTokens
 	if room > 0 {
-		most = min(most, max(1, room*pieceTokens/modelTokens))
+		most = min(most, max(1, room*maxInputTokens/modelTokens))
 	}
 	return func(s string) []text.Range {
 		if text.CountTokens(s) <= most {

@@ -78,7 +78,7 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	var passages []wire.LLMPassage
 	var versions [][]uuid.UUID // of each
 	for i, v := range shown {
-		if v.gone() {
+		if v.empty() {
 			out.dropped = append(out.dropped, judged{head[i], gone})
 			continue
 		}

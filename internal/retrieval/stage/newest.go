@@ -70,7 +70,7 @@ func (i item) behind(k key) bool {
 func (s newest) run(ctx context.Context, t *Task, in Candidates) (outcome, error) {
 	out := outcome{unit: in.unit, items: in.items, why: "no document has near-duplicates"}
 	head, _ := cut(in.items, s.depth)
-	if !t.place.Paired || t.NearDuplicates == nil || len(head) == 0 {
+	if !t.state.Paired || t.NearDuplicates == nil || len(head) == 0 {
 		return out, nil
 	}
 	looked, _ := cut(in.items, reachOfNewest*s.depth)
@@ -242,7 +242,7 @@ func (t *Task) passagesOf(ctx context.Context, e *editions, items []item) (passa
 		return out, err
 	}
 	for n, i := range at {
-		if out.views[i] = views[n]; !views[n].gone() {
+		if out.views[i] = views[n]; !views[n].empty() {
 			out.pairs[i] = text.PairsOf(views[n].text())
 		}
 	}
@@ -257,7 +257,7 @@ func (p passagesRead) same(e *editions, i int) []near {
 	for _, other := range e.other[own] {
 		best, at := 0.0, -1
 		for j, c := range p.items {
-			if c.ref.Version != other || p.views[j].gone() {
+			if c.ref.Version != other || p.views[j].empty() {
 				continue
 			}
 			if x := p.pairs[i].Within(p.pairs[j]); x >= leastWithin && x > best {

@@ -118,12 +118,12 @@ func (p *Pack) limit(ctx context.Context, op wire.ModelOp) (int, error) {
 // known is the share of the question's letters that are of scripts which the
 // graph of an operation has learnt.
 func (t *Task) known(ctx context.Context, op wire.ModelOp) (float64, error) {
-	if op == wire.OpEncode && t.place.Second {
+	if op == wire.OpEncode && t.state.Second {
 		asking, cancel := context.WithTimeout(ctx, secondTime)
 		defer cancel()
 		info, err := t.pack.second.describe(asking, packFresh)
 		if unavailable(err) && ctx.Err() == nil {
-			t.secondAway = true
+			t.secondUnavailable = true
 			return 1, nil // words stand in for the vectors
 		}
 		return text.InScripts(t.query.Text, info.Scripts[op]), err

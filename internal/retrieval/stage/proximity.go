@@ -79,7 +79,7 @@ func (s proximity) run(ctx context.Context, t *Task, in Candidates) (outcome, er
 	if err != nil {
 		return outcome{}, err
 	}
-	read := t.read(refs, idf)
+	read := t.analyseSections(refs, idf)
 	items := make([]item, 0, len(in.items))
 	best := head[0].score
 	for i, c := range head {

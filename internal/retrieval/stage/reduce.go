@@ -65,7 +65,7 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 		return out, err
 	}
 	head, tail := cut(in.items, s.depth)
-	read, err := t.scored(ctx, wire.GraphPair, head, in.unit, pieces{most: s.windows, cut: windows(s.sentences, s.stride), prefers: true}, score{by: byPreferSum}.of)
+	read, err := t.scored(ctx, wire.GraphPair, head, in.unit, inputOptions{limit: s.windows, cut: windows(s.sentences, s.stride), prefers: true}, score{by: byPreferSum}.of)
 	if noWord(err) {
 		out.why = noWordWhy
 		return out, nil

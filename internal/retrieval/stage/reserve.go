@@ -43,7 +43,7 @@ type pooledPlace struct {
 
 // Reserve writes down what came to the stage.
 func (t *Task) Reserve(in Candidates) ([]byte, error) {
-	p := reserve{Generation: t.place.Generation, Text: t.query.Text, Unit: in.unit, Items: make([]pooled, len(in.items))}
+	p := reserve{Generation: t.state.Generation, Text: t.query.Text, Unit: in.unit, Items: make([]pooled, len(in.items))}
 	for i, c := range in.items {
 		p.Items[i] = pooled{Ref: c.ref, Cluster: c.cluster, With: c.with, From: c.from, Best: c.best, Score: c.score, Scores: c.scores.byName(), Origin: c.origin}
 		for _, s := range c.shows {
@@ -74,8 +74,8 @@ func (t *Task) Restore(from []byte) (Candidates, error) {
 	if err := json.Unmarshal(from, &p); err != nil {
 		return Candidates{}, fmt.Errorf("read what is selected from: %w", err)
 	}
-	if t.place.Generation != p.Generation {
-		return Candidates{}, &retrieval.GenerationError{Collection: t.query.Collection, Asked: p.Generation, Live: t.place.Generation}
+	if t.state.Generation != p.Generation {
+		return Candidates{}, &retrieval.GenerationError{Collection: t.query.Collection, Asked: p.Generation, Live: t.state.Generation}
 	}
 	t.query.Text = p.Text
 	return p.candidates(), nil

@@ -38,7 +38,7 @@ func (t *Task) Result(ctx context.Context, ranking, selected Candidates, steps [
 			return schema.SearchResult{}, err
 		}
 		for i, c := range batch {
-			if !shown[i].gone() {
+			if !shown[i].empty() {
 				position[c.key] = len(out.Candidates)
 				out.Candidates = append(out.Candidates, candidate(c, ranking.unit, shown[i]))
 			}

@@ -96,7 +96,7 @@ func readScore(p *Parameters) Stage {
 	}
 	s := score{model: model, by: p.Choice("by", byRelevance, byHasAnswer, byLLMPrefer, byPreferSum), depth: p.Whole("depth", depth, 0, maxRead),
 		keep: p.Whole("keep", 0, 0, MaxDepth), weight: p.number("weight", 1, 0, 1), normalise: p.Choice("normalise", "max", "minmax", "standard", "none"),
-		within: p.number("within", 0, 0, 1e6), minK: p.Whole("min_k", 2, 1, maxRead), pieces: p.Whole("pieces", 8, 1, maxPieces), window: p.Whole("window", 0, 0, pieceTokens), optional: p.flag("optional"), known: p.flag("known")}
+		within: p.number("within", 0, 0, 1e6), minK: p.Whole("min_k", 2, 1, maxRead), pieces: p.Whole("pieces", 8, 1, maxInputs), window: p.Whole("window", 0, 0, maxInputTokens), optional: p.flag("optional"), known: p.flag("known")}
 	if p.values["least"] != nil {
 		calibrated := s.by
 		if s.model == wire.GraphReranker {
@@ -186,9 +186,9 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 		return outcome{}, err
 	}
 	head, tail := cut(in.items, s.near(in.items))
-	how := pieces{most: s.pieces, cut: packed(room), joined: true, prefers: s.by == byLLMPrefer || s.by == byPreferSum}
+	how := inputOptions{limit: s.pieces, cut: packed(room), joined: true, prefers: s.by == byLLMPrefer || s.by == byPreferSum}
 	if s.window > 0 {
-		if how.narrow, err = t.windowed(ctx, s.window); err != nil {
+		if how.reduce, err = t.windowed(ctx, s.window); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -347,7 +347,7 @@ func (x pairScore) onto(c item, graph string) item {
 
 // scored has a graph read candidates, in one request, and finds the best
 // piece of each by value; of equal ones the first.
-func (t *Task) scored(ctx context.Context, graph string, items []item, unit schema.Unit, how pieces, value func(wire.PairScore) float64) (pairRead, error) {
+func (t *Task) scored(ctx context.Context, graph string, items []item, unit schema.Unit, how inputOptions, value func(wire.PairScore) float64) (pairRead, error) {
 	inputs, err := t.inputs(ctx, items, unit, how)
 	if err != nil {
 		return pairRead{}, err

@@ -142,7 +142,7 @@ func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known in
 	// Answered questions have vectors of the first encoder, whatever their collection's are of.
 	var vector []float32
 	var space string
-	if t.place.Second {
+	if t.state.Second {
 		vector, space, err = t.encodeBy(ctx, t.Model)
 	} else {
 		err = t.encode(ctx)

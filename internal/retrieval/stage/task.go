@@ -38,63 +38,61 @@ const (
 type Task struct {
 	retrieval.Sources
 	pack *Pack
-	// encoderKnows is the share of the question that the encoder has learnt the
-	// scripts of.
-	encoderKnows float64
-	query        wire.SearchQuery // its text is the question as it was worded anew, after rewrite
-	asked        string           // the question as it was asked
-	stage        int              // that runs, from 0
-	wanted       int              // of what the first stage finds; 0: all
-	Skipped      bool             // it is answered without what was found
-	place        retrieval.Place
-	assumed      bool // nobody has said yet that the place is as it was
+	// encoderKnows is the share of the question in scripts that the encoder was trained on.
+	encoderKnows   float64
+	query          wire.SearchQuery // its text is the rewritten question, after the stage rewrite
+	asked          string           // the original question
+	stage          int              // that runs, from 0
+	wanted         int              // candidates of the first stage; 0: all
+	Skipped        bool             // the question is answered without the candidates
+	state          retrieval.CollectionState
+	assumedCurrent bool // no source has confirmed the state yet
 
-	analyzer   *lexical.Analyzer // of the collection's language; made with terms
-	terms      []string          // of the question; made by prepare
-	byName     bool              // a stage searches by what documents are called
-	names      []string          // terms that the question may call documents by; made with terms, if byName
-	analysed   bool
-	index      search.Searcher     // opened by the first search
-	clusters   bool                // index was opened with clusters
-	statistics *lexical.Statistics // of terms in sections; nil: not asked for yet
-	vector     []float32           // nil: the model knows no word of it
-	space      string
-	encoded    bool
-	supposed   string // a passage that would answer the question, compared with it; empty: none
-	secondAway bool   // the second encoder did not answer
-	answers    answering
-	preferred  preferences
+	analyzer          *lexical.Analyzer // of the collection's language; made with terms
+	terms             []string          // of the question; made by prepare
+	byName            bool              // a stage searches by what documents are called
+	names             []string          // terms that the question may call documents by; made with terms, if byName
+	analysed          bool
+	index             search.Searcher     // opened by the first search
+	clusters          bool                // index was opened with clusters
+	statistics        *lexical.Statistics // of terms in sections; nil: not asked for yet
+	vector            []float32           // nil: the model knows no word of it
+	space             string
+	encoded           bool
+	supposed          string // a passage that would answer the question, compared with it; empty: none
+	secondUnavailable bool   // the second encoder did not answer
+	answers           answering
+	preferred         preferences
 
 	clusterOf map[lexical.Ref]uuid.UUID // of sections
 	members   map[uuid.UUID][]lexical.Ref
 	texts     map[lexical.Ref]retrieval.Text
-	gone      map[lexical.Ref]bool // it had no text when it was asked for
+	missing   map[lexical.Ref]bool // refs without a text
 }
 
 // NewTask begins a run of stages on the generation of the collection that is live now; schema.ErrNotFound where there is no
 // collection. A run may take for granted what known has: then the first source that it draws on may give a
 // *retrieval.ChangedError, and Confirm says at the end whether it was right.
-func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, known *Places, assume bool, q wire.SearchQuery, stages []Stage) (*Task, error) {
-	var place retrieval.Place
+func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, known *StateCache, assume bool, q wire.SearchQuery, stages []Stage) (*Task, error) {
+	var place retrieval.CollectionState
 	var err error
 	assumed := false
 	if assume {
-		place, assumed = known.steady(q)
+		place, assumed = known.stable(q)
 	}
 	if !assumed {
-		if place, err = s.Texts.Place(ctx, q.Principal, q.Collection); err != nil {
+		if place, err = s.Texts.CollectionState(ctx, q.Principal, q.Collection); err != nil {
 			return nil, err
 		}
-		known.saw(q, place)
+		known.record(q, place)
 	}
 	byName := slices.ContainsFunc(stages, func(s Stage) bool { return slices.Contains(s.Scores, identityScorer) })
-	return &Task{Sources: s, pack: p, query: q, wanted: wantedOf(q, stages), asked: q.Text, place: place, assumed: assumed, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{},
-		members: map[uuid.UUID][]lexical.Ref{}, texts: map[lexical.Ref]retrieval.Text{}, gone: map[lexical.Ref]bool{}}, nil
+	return &Task{Sources: s, pack: p, query: q, wanted: wantedOf(q, stages), asked: q.Text, state: place, assumedCurrent: assumed, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{},
+		members: map[uuid.UUID][]lexical.Ref{}, texts: map[lexical.Ref]retrieval.Text{}, missing: map[lexical.Ref]bool{}}, nil
 }
 
-// wantedOf is how many of what a plan's first stage finds are used, where nobody asks for
-// all of them: as many as the next stage takes and the result shows. Twice as many are
-// there to fill the places of what has gone since.
+// wantedOf returns how many candidates of a plan's first stage are used: as many as the next stage takes and the result
+// shows, and twice that to replace candidates whose text was deleted; 0: all.
 func wantedOf(q wire.SearchQuery, stages []Stage) int {
 	if q.Documents > 0 || q.Explain || len(stages) < 2 || stages[1].Takes == 0 {
 		return 0
@@ -102,7 +100,7 @@ func wantedOf(q wire.SearchQuery, stages []Stage) int {
 	return 2 * max(stages[1].Takes, q.K, DefaultK)
 }
 
-// enough is k, or less where the stage that runs is to find no more.
+// enough returns k, or less if the running stage needs fewer candidates.
 func (t *Task) enough(k int) int {
 	if t.stage > 0 || t.wanted == 0 {
 		return k
@@ -125,8 +123,8 @@ func (t *Task) analyse() error {
 		return nil
 	}
 	var err error
-	if t.analyzer, err = lexical.NewAnalyzer(t.place.Language); err != nil {
-		return fmt.Errorf("analyse the question as %q: %w", t.place.Language, err)
+	if t.analyzer, err = lexical.NewAnalyzer(t.state.Language); err != nil {
+		return fmt.Errorf("analyse the question as %q: %w", t.state.Language, err)
 	}
 	t.terms, t.analysed = t.analyzer.Terms(t.query.Text), true
 	t.names = nil
@@ -171,9 +169,9 @@ func (t *Task) narrowed(q lexical.TermQuery) lexical.TermQuery {
 
 // open opens the index for q, in the state that the run works on.
 func (t *Task) open(ctx context.Context, q lexical.TermQuery) (search.Searcher, error) {
-	if t.assumed {
+	if t.assumedCurrent {
 		if s, ok := t.Lexical.OpenCached(t.query.Principal.Tenant, t.query.Collection, q); ok {
-			if s.Revision() != t.place.Revision {
+			if s.Revision() != t.state.Revision {
 				return nil, &retrieval.ChangedError{Collection: t.query.Collection}
 			}
 			return s, nil
@@ -183,24 +181,24 @@ func (t *Task) open(ctx context.Context, q lexical.TermQuery) (search.Searcher, 
 	switch {
 	case err != nil:
 		return nil, err
-	case t.assumed && s.Revision() != t.place.Revision:
+	case t.assumedCurrent && s.Revision() != t.state.Revision:
 		return nil, &retrieval.ChangedError{Collection: t.query.Collection}
-	case s.Generation() != t.place.Generation:
-		return nil, &retrieval.GenerationError{Collection: t.query.Collection, Asked: t.place.Generation, Live: s.Generation()}
+	case s.Generation() != t.state.Generation:
+		return nil, &retrieval.GenerationError{Collection: t.query.Collection, Asked: t.state.Generation, Live: s.Generation()}
 	}
-	t.assumed = false
+	t.assumedCurrent = false
 	return s, nil
 }
 
 // agreed asks a source that says whether the collection still is as the run takes it for.
 func agreed[T any](t *Task, ask func(at retrieval.At) (T, error)) (T, error) {
-	at := retrieval.At{Generation: t.place.Generation}
-	if t.assumed {
-		at.Revision = t.place.Revision
+	at := retrieval.At{Generation: t.state.Generation}
+	if t.assumedCurrent {
+		at.Revision = t.state.Revision
 	}
 	out, err := ask(at)
 	if err == nil {
-		t.assumed = false
+		t.assumedCurrent = false
 	}
 	return out, err
 }
@@ -208,7 +206,7 @@ func agreed[T any](t *Task, ask func(at retrieval.At) (T, error)) (T, error) {
 // Confirm makes sure that the collection was as the run took it for, where no source
 // has said so: a *retrieval.ChangedError where it was not.
 func (t *Task) Confirm(ctx context.Context) error {
-	if !t.assumed {
+	if !t.assumedCurrent {
 		return nil
 	}
 	_, err := agreed(t, func(at retrieval.At) (map[lexical.Ref]retrieval.Text, error) {
@@ -222,7 +220,7 @@ func (t *Task) encode(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if t.place.Second && t.Second != nil && !t.secondAway {
+	if t.state.Second && t.Second != nil && !t.secondUnavailable {
 		second, cancel := context.WithTimeout(ctx, secondTime)
 		t.vector, t.space, err = t.encodeBy(second, t.Second)
 		cancel()
@@ -429,7 +427,7 @@ func (t *Task) load(ctx context.Context, refs []lexical.Ref) error {
 	var missing []lexical.Ref
 	seen := map[lexical.Ref]bool{}
 	for _, r := range refs {
-		if _, ok := t.texts[r]; !ok && !t.gone[r] && !seen[r] {
+		if _, ok := t.texts[r]; !ok && !t.missing[r] && !seen[r] {
 			seen[r] = true
 			missing = append(missing, r)
 		}
@@ -451,34 +449,35 @@ func (t *Task) load(ctx context.Context, refs []lexical.Ref) error {
 		if ok {
 			t.texts[r] = text
 		} else {
-			t.gone[r] = true
+			t.missing[r] = true
 		}
 	}
 	return nil
 }
 
-// apart reports whether the question's vector and the collection's are of
-// different spaces, so that they cannot be compared.
-func (t *Task) apart() bool { return t.encoded && t.place.Space != "" && t.space != t.place.Space }
+// vectorsIncomparable reports whether the vectors of the question and the collection are of different spaces.
+func (t *Task) vectorsIncomparable() bool {
+	return t.encoded && t.state.Space != "" && t.space != t.state.Space
+}
 
-// Apart says that the run did without vectors, which are of another space than
-// the model server's.
-func (t *Task) Apart() []Step {
-	if !t.apart() {
+// VectorsSkipped returns a step that says that vectors were not used, because they are of another space than the model
+// server's.
+func (t *Task) VectorsSkipped() []Step {
+	if !t.vectorsIncomparable() {
 		return nil
 	}
 	remedy := "`sluice collections rebuild` encodes the collection anew"
-	if t.place.Second {
+	if t.state.Second {
 		remedy = "start the second encoder's model server with the pack of that space (SLUICE_SECOND_PACK), or rebuild the collection with `--encoder first`"
 	}
 	return []Step{{name: schema.StageVectors, outcome: outcome{why: fmt.Sprintf("the collection's vectors are of space %s, the question's of space %s: "+
-		"only words were compared; %s", t.place.Space, t.space, remedy)}}}
+		"only words were compared; %s", t.state.Space, t.space, remedy)}}}
 }
 
-// CutOtherwise says that the collection is not cut as a plan is meant for. A
-// collection whose segmentation is not known is taken as it is.
-func (t *Task) CutOtherwise(wants schema.Segmentation) []Step {
-	has := t.place.Segmentation
+// SegmentationMismatch returns a step that says that the collection is segmented otherwise than a plan is meant for. It
+// returns none if either segmentation is not known.
+func (t *Task) SegmentationMismatch(wants schema.Segmentation) []Step {
+	has := t.state.Segmentation
 	if wants == (schema.Segmentation{}) || has == (schema.Segmentation{}) {
 		return nil
 	}

@@ -1,9 +1,7 @@
 package stage
 
-// This file is what a candidate shows: one place of text, or several. What a
-// candidate is and what it shows differ for a document, which shows its best
-// passage; for a candidate that was reduced to a window; and for two passages
-// that were joined.
+// The text of a candidate: one or several snippets. A document's is its best passage, a reduced candidate's is a window,
+// and two joined passages have several.
 
 import (
 	"context"
@@ -24,16 +22,16 @@ type extent struct {
 	start, end int
 }
 
-// piece is a place with its section.
-type piece struct {
+// snippet is an extent with its section.
+type snippet struct {
 	extent
 	found retrieval.Text
 }
 
-func (p piece) text() string { return p.found.Section.Text[p.start:p.end] }
+func (p snippet) text() string { return p.found.Section.Text[p.start:p.end] }
 
 // tokens counts the piece's tokens; those of passages and sections are stored.
-func (p piece) tokens() int {
+func (p snippet) tokens() int {
 	switch f := p.found; {
 	case p.start == f.Passage.Start && p.end == f.Passage.End:
 		return f.Passage.Tokens
@@ -43,13 +41,12 @@ func (p piece) tokens() int {
 	return text.CountTokens(p.text())
 }
 
-// view is what a candidate shows; without pieces it is gone.
-type view []piece
+// view is the text of a candidate; it is empty if the text was deleted.
+type view []snippet
 
-func (v view) gone() bool { return len(v) == 0 }
+func (v view) empty() bool { return len(v) == 0 }
 
-// text is the text of all pieces, with a line break between two that would run
-// into each other.
+// text joins the snippets, with a line break between two that have no space between them.
 func (v view) text() string {
 	var b strings.Builder
 	for i, p := range v {
@@ -74,9 +71,9 @@ func (v view) tokens() int {
 	return n
 }
 
-// same reports whether two candidates show the same.
+// same reports whether two views have the same text.
 func (v view) same(w view) bool {
-	if len(v) != len(w) || v.gone() {
+	if len(v) != len(w) || v.empty() {
 		return false
 	}
 	for i, p := range v {
@@ -87,7 +84,7 @@ func (v view) same(w view) bool {
 	return true
 }
 
-// whole is the passage that a view shows and nothing else.
+// whole returns the passage whose text a view is, if there is one.
 func (v view) whole() (lexical.Ref, bool) {
 	if len(v) != 1 || v[0].ref.Passage < 0 || v[0].start != v[0].found.Passage.Start || v[0].end != v[0].found.Passage.End {
 		return lexical.Ref{}, false
@@ -95,17 +92,17 @@ func (v view) whole() (lexical.Ref, bool) {
 	return v[0].ref, true
 }
 
-// views are what candidates show, loaded.
+// views loads the texts of candidates.
 func (t *Task) views(ctx context.Context, items []item, unit schema.Unit) ([]view, error) {
-	places, err := t.places(ctx, items, unit)
+	places, err := t.extents(ctx, items, unit)
 	if err != nil {
 		return nil, err
 	}
-	return t.look(ctx, places, unit)
+	return t.loadViews(ctx, places, unit)
 }
 
-// look loads places, some for each candidate of a unit.
-func (t *Task) look(ctx context.Context, places [][]extent, unit schema.Unit) ([]view, error) {
+// loadViews loads the extents of each candidate of a unit.
+func (t *Task) loadViews(ctx context.Context, places [][]extent, unit schema.Unit) ([]view, error) {
 	var refs []lexical.Ref
 	for _, some := range places {
 		for _, p := range some {
@@ -135,15 +132,15 @@ func (t *Task) look(ctx context.Context, places [][]extent, unit schema.Unit) ([
 			if p.start < 0 || p.start > p.end || p.end > len(found.Section.Text) {
 				return nil, errBounds
 			}
-			out[i] = append(out[i], piece{p, found})
+			out[i] = append(out[i], snippet{p, found})
 		}
 	}
 	return out, nil
 }
 
-// places are those that candidates show: what a stage set; else their own; of a
+// extents are those that candidates show: what a stage set; else their own; of a
 // document or a cluster its best passage.
-func (t *Task) places(ctx context.Context, items []item, unit schema.Unit) ([][]extent, error) {
+func (t *Task) extents(ctx context.Context, items []item, unit schema.Unit) ([][]extent, error) {
 	out := make([][]extent, len(items))
 	var open []item
 	var at []int

@@ -71,10 +71,10 @@ FROM collections c LEFT JOIN spaces s ON s.id = c.space_id WHERE c.tenant_id = $
 // revisionSQL is the revision of everything that a search reads of collection $2.
 const revisionSQL = `(SELECT coalesce(sum(revision), 0)::bigint FROM lexical_revisions WHERE tenant_id = $1 AND collection_id = $2)`
 
-// Place implements retrieval.Texts. Of the versions not indexed it counts at
+// CollectionState implements retrieval.Texts. Of the versions not indexed it counts at
 // most 1,000.
-func (s *SearchStore) Place(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.Place, error) {
-	var out retrieval.Place
+func (s *SearchStore) CollectionState(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.CollectionState, error) {
+	var out retrieval.CollectionState
 	err := s.db.AskTenantAll(ctx, p.Tenant, func(b *pgx.Batch) {
 		b.Queue(placeSQL, p.Tenant, collection, store.GroupsOf(p), maxUnindexed).QueryRow(func(row pgx.Row) error {
 			err := row.Scan(&out.Language, &out.Generation, &out.Revision, &out.Space, &out.Second, &out.Segmentation, &out.Paired, &out.Unindexed)

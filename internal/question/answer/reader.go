@@ -1,7 +1,7 @@
 package answer
 
-// This file compares a sentence with what a model reads in a quote: where two parts of a quote could answer, words do not
-// tell which of them is the question's answer, and a reader does. It is asked only of answers that a language model made.
+// Comparison of a sentence with the spans that an extractive reader finds in its quote: where two parts of a quote could be
+// the answer, the reader says which one is. Only answers of language models are checked.
 
 import (
 	"context"
@@ -11,42 +11,42 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Reading is a part of a quote that may answer, with its logit.
-type Reading struct {
+// ReaderSpan is a part of a quote that may be the answer, with its logit.
+type ReaderSpan struct {
 	Text  string
 	Score float64
 }
 
-// View is what a reading says of a sentence.
-type View int
+// ReaderVerdict is the result of the comparison.
+type ReaderVerdict int
 
-// NoView says nothing: there is nothing that the sentence adds, nothing was read, or the sentence's answer is nearly as good as the
-// best. SameAnswer says that the sentence gives what reads best, OtherAnswer that another part of the quote is the answer.
+// NoVerdict: the sentence adds nothing to the question, the reader found nothing, or the sentence's answer scores nearly as
+// high as the best. SameAnswer: the sentence gives the best span. OtherAnswer: another part of the quote is the answer.
 const (
-	NoView View = iota
+	NoVerdict ReaderVerdict = iota
 	SameAnswer
 	OtherAnswer
 )
 
-// On the scale of logits (of an answer's first and last token, added up), by the shipped pack's reranker; docs/questions.md
-// has what they do.
+// Thresholds on the sum of the logits of a span's first and last token, for the shipped pack's reranker; see
+// docs/questions.md.
 const (
-	// aheadLogit is how far ahead of a sentence's answer another must be.
-	aheadLogit = 4.0
-	// leastLogit is the score below which what was read is no answer.
-	leastLogit = -2.0
-	// sameLogit is the score from which the best reading speaks for a sentence that gives it.
-	sameLogit = 0.0
+	// minLead is by how much another span must exceed the sentence's.
+	minLead = 4.0
+	// minReaderLogit is the score below which a span is no answer.
+	minReaderLogit = -2.0
+	// minSameLogit is the least score of the best span for SameAnswer.
+	minSameLogit = 0.0
 )
 
-// ViewOf compares what a sentence adds to its question with what was read in a quote.
-func ViewOf(sentence, question string, read []Reading) View {
+// CompareWithReader compares what a sentence adds to its question with the spans of its quote.
+func CompareWithReader(sentence, question string, read []ReaderSpan) ReaderVerdict {
 	if len(read) == 0 || text.AskedFor(question) == text.AskedYesNo {
-		return NoView
+		return NoVerdict
 	}
 	adds := text.Adds(sentence, question)
 	if adds.Words() == 0 {
-		return NoView
+		return NoVerdict
 	}
 	best, own, named := read[0].Score, 0.0, false
 	for _, r := range read {
@@ -56,20 +56,20 @@ func ViewOf(sentence, question string, read []Reading) View {
 		}
 	}
 	switch {
-	case named && own >= best && best >= sameLogit:
+	case named && own >= best && best >= minSameLogit:
 		return SameAnswer
-	case best >= leastLogit && (!named || own < best-aheadLogit):
+	case best >= minReaderLogit && (!named || own < best-minLead):
 		return OtherAnswer
 	}
-	return NoView
+	return NoVerdict
 }
 
 // viewOfAll is the view of all that a sentence cites: SameAnswer where one has it, OtherAnswer where all do. A sentence that
 // stands in a quote as it is is no other answer.
-func viewOfAll(sentence, question string, cited []int, proofs map[int]Evidence) View {
+func viewOfAll(sentence, question string, cited []int, proofs map[int]Evidence) ReaderVerdict {
 	others := 0
 	for _, i := range cited {
-		switch view := ViewOf(sentence, question, proofs[i].Read); {
+		switch view := CompareWithReader(sentence, question, proofs[i].Read); {
 		case view == SameAnswer:
 			return SameAnswer
 		case view == OtherAnswer && !strings.Contains(proofs[i].Quote, strings.TrimSpace(sentence)):
@@ -79,7 +79,7 @@ func viewOfAll(sentence, question string, cited []int, proofs map[int]Evidence) 
 	if len(cited) > 0 && others == len(cited) {
 		return OtherAnswer
 	}
-	return NoView
+	return NoVerdict
 }
 
 // longAnswer is how many content words a sentence may add and still be the short answer that a reader finds.
@@ -119,7 +119,7 @@ func (a *Answerer) read(ctx context.Context, in wire.QuestionInput, q Question, 
 		if !ok || r.Start < 0 || r.End > len(e.Quote) || r.Start >= r.End {
 			continue
 		}
-		e.Read = append(e.Read, Reading{Text: e.Quote[r.Start:r.End], Score: r.Score})
+		e.Read = append(e.Read, ReaderSpan{Text: e.Quote[r.Start:r.End], Score: r.Score})
 		proofs[r.Passage] = e
 	}
 }
