@@ -138,7 +138,7 @@ func (a *askCommand) Run(ctx context.Context) error {
 		return schema.Invalid("wait", "goes with --async; without, the answer is waited for anyway")
 	}
 	begin := time.Now()
-	answer, err := tellAnswer(ctx, c, q, a.JSON)
+	answer, err := streamAnswer(ctx, c, q, a.JSON)
 	if err != nil || a.JSON {
 		return err
 	}
@@ -213,9 +213,9 @@ func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.J
 	return nil
 }
 
-// tellAnswer asks and prints the answer's text, on a terminal while it is made; for
+// streamAnswer asks and prints the answer's text, on a terminal while it is made; for
 // programs all of the answer.
-func tellAnswer(ctx context.Context, c *apiclient.Client, q api.Query, asJSON bool) (schema.Answer, error) {
+func streamAnswer(ctx context.Context, c *apiclient.Client, q api.Query, asJSON bool) (schema.Answer, error) {
 	if !asJSON && onTerminal() {
 		s := &screen{out: os.Stdout}
 		answer, err := c.AskTold(ctx, q, s.tell)

@@ -87,7 +87,7 @@ func (b *backupCreate) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close(context.WithoutCancel(ctx))) }()
-	m, err := backup.Create(ctx, dir, version, from, telling())
+	m, err := backup.Create(ctx, dir, version, from, printProgress())
 	if err != nil {
 		return fmt.Errorf("not backed up: %w", err)
 	}
@@ -131,8 +131,8 @@ func summaryOf(dir string, m backup.Manifest) backupSummary {
 // maxJobs bounds connections to the database.
 const maxJobs = 32
 
-// telling prints progress, which is for people.
-func telling() func(string) {
+// printProgress prints progress, which is for people.
+func printProgress() func(string) {
 	began := time.Now()
 	return func(text string) { fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), text) }
 }
@@ -189,7 +189,7 @@ func (r *restoreCommand) Run(ctx context.Context) (err error) {
 	if _, err := backup.Read(r.Dir); err != nil { // before a server is started
 		return err
 	}
-	tell := telling()
+	tell := printProgress()
 	options := backups.TargetOptions{
 		Owner: r.DatabaseOwnerURL, Program: r.ServerURL(), Vectors: r.DatabaseVectorURL,
 		Tools: findTools(r.PostgresTools.PostgresTools), Jobs: r.Jobs, Tell: tell,

@@ -39,7 +39,7 @@ func (c *chatCommand) Run(ctx context.Context) error {
 		if q.Query = strings.TrimSpace(lines.Text()); q.Query == "" {
 			continue
 		}
-		answer, err := tellAnswer(ctx, client, q, c.JSON)
+		answer, err := streamAnswer(ctx, client, q, c.JSON)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "sluice: "+err.Error())
 			failed = true

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// followed is how a run of the server, of which a collection has one at a time, is looked at.
-type followed[R any] struct {
+// followedRun is how a run of the server, of which a collection has one at a time, is looked at.
+type followedRun[R any] struct {
 	quiet   bool // its progress is not printed
 	number  func(R) int
 	running func(R) bool
@@ -20,8 +20,8 @@ type followed[R any] struct {
 }
 
 // follow looks at the run r until it has ended.
-func follow[R any](ctx context.Context, r R, f followed[R]) (R, error) {
-	tick := time.NewTicker(lookEvery)
+func follow[R any](ctx context.Context, r R, f followedRun[R]) (R, error) {
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for number, said := f.number(r), ""; ; {
 		if f.number(r) != number {

@@ -136,7 +136,7 @@ func (k *plansChoose) list(ctx context.Context, c *apiclient.Client) error {
 
 // wait looks at a choice until it has ended.
 func (k *plansChoose) wait(ctx context.Context, c *apiclient.Client, choice schema.PlanChoice) (schema.PlanChoice, error) {
-	tick := time.NewTicker(lookEvery)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	bar := newCounter(os.Stderr, "questions asked")
 	defer bar.end()

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// lookEvery is how often a rebuild that is waited for is looked at.
-const lookEvery = 500 * time.Millisecond
+// pollInterval is how often a rebuild that is waited for is looked at.
+const pollInterval = 500 * time.Millisecond
 
 type collectionsRebuild struct {
 	remote
@@ -84,7 +84,7 @@ func (r *collectionsRecluster) Run(ctx context.Context) error {
 
 // wait looks at the rebuild until it has ended.
 func (b *collectionsRebuild) wait(ctx context.Context, c *apiclient.Client, r schema.Rebuild) (schema.Rebuild, error) {
-	return follow(ctx, r, followed[schema.Rebuild]{
+	return follow(ctx, r, followedRun[schema.Rebuild]{
 		quiet:   b.JSON,
 		number:  func(r schema.Rebuild) int { return r.Generation },
 		running: func(r schema.Rebuild) bool { return r.State == schema.GenerationBuilding },

@@ -51,7 +51,7 @@ func (b *collectionsReparse) Run(ctx context.Context) error {
 
 // wait looks at the run until it has ended.
 func (b *collectionsReparse) wait(ctx context.Context, c *apiclient.Client, r schema.Reparse) (schema.Reparse, error) {
-	return follow(ctx, r, followed[schema.Reparse]{
+	return follow(ctx, r, followedRun[schema.Reparse]{
 		quiet:   b.JSON,
 		number:  func(r schema.Reparse) int { return r.Number },
 		running: func(r schema.Reparse) bool { return r.State == schema.ReparseRunning },

@@ -85,7 +85,7 @@ func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
 		}
 		var guarded []lifecycle.Service
 		for _, s := range servers {
-			guarded = append(guarded, kept(s, u.log))
+			guarded = append(guarded, supervise(s, u.log))
 		}
 		running = append(running, func(ctx context.Context) error { return stopTogether(ctx, guarded) })
 		if err := together(ctx, guarded); err != nil {

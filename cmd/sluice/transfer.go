@@ -25,7 +25,7 @@ func (e *tenantsExport) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, from.Close(context.WithoutCancel(ctx))) }()
-	m, err := backup.Create(ctx, e.Dir, version, from, telling())
+	m, err := backup.Create(ctx, e.Dir, version, from, printProgress())
 	if err != nil {
 		return fmt.Errorf("not exported: %w", err)
 	}
@@ -53,7 +53,7 @@ func (i *tenantsImport) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tell := telling()
+	tell := printProgress()
 	r, err := backup.Import(ctx, i.Dir, backups.NewImporter(backups.ImportOptions{URL: address, Name: i.Name, Tell: tell}), tell)
 	if err != nil {
 		return err

@@ -33,35 +33,33 @@ type Store interface {
 }
 
 const (
-	// keepFor is how long an answer of the store is believed: a key revoked
-	// through another process works this much longer at most, where that process
-	// cannot say so.
-	keepFor = 3 * time.Second
-	// keepMost bounds how many answers are kept.
-	keepMost = 4096
-	// usedWithin is how exactly it is kept when a key was last used.
+	// cacheTTL is how long principals are cached: a key revoked through another process works at most this much longer, where
+	// that process cannot invalidate it.
+	cacheTTL = 3 * time.Second
+	// maxCached is the most cached principals.
+	maxCached = 4096
+	// usedWithin is the precision of the time when a key was last used.
 	usedWithin = 5 * time.Minute
 )
 
-// Auth tells who holds a key, and makes and revokes keys. It is safe for
-// concurrent use.
+// Auth authenticates API keys and sessions, and makes and revokes keys. It is safe for concurrent use.
 type Auth struct {
 	store Store
 	now   func() time.Time
 
-	mu   sync.Mutex
-	kept map[[sha256.Size]byte]kept
+	mu    sync.Mutex
+	cache map[[sha256.Size]byte]cachedPrincipal
 }
 
-type kept struct {
+type cachedPrincipal struct {
 	principal schema.Principal
-	session   uuid.UUID // that the principal is known by; uuid.Nil: by a key
+	session   uuid.UUID // uuid.Nil: authenticated by an API key
 	until     time.Time
 }
 
 // New returns an Auth on top of a store.
 func New(store Store) *Auth {
-	return &Auth{store: store, now: time.Now, kept: map[[sha256.Size]byte]kept{}}
+	return &Auth{store: store, now: time.Now, cache: map[[sha256.Size]byte]cachedPrincipal{}}
 }
 
 // Authenticate returns who holds key, an API key, the secret of a person's session or an access token that began one;
@@ -77,7 +75,7 @@ func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, 
 	if p, ok := a.recall(hash, now); ok {
 		return p, nil
 	}
-	h, err := a.held(ctx, hash[:])
+	h, err := a.lookUp(ctx, hash[:])
 	k := h.key
 	switch {
 	case errors.Is(err, schema.ErrNotFound):
@@ -85,18 +83,18 @@ func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, 
 	case err != nil:
 		return schema.Principal{}, fmt.Errorf("authenticate: %w", err)
 	case k.RevokedAt != nil:
-		return h.whose(), fmt.Errorf("%s was revoked: %w", h, schema.ErrUnauthorized)
+		return h.principal(), fmt.Errorf("%s was revoked: %w", h, schema.ErrUnauthorized)
 	case h.ended:
-		return h.whose(), fmt.Errorf("%s was ended: %w", h, schema.ErrUnauthorized)
+		return h.principal(), fmt.Errorf("%s was ended: %w", h, schema.ErrUnauthorized)
 	case h.expires != nil && !h.expires.After(now):
-		return h.whose(), fmt.Errorf("%s has expired: %w", h, schema.ErrUnauthorized)
+		return h.principal(), fmt.Errorf("%s has expired: %w", h, schema.ErrUnauthorized)
 	}
 	p := schema.Principal{Tenant: h.tenant, Key: k.ID, Name: k.Name, Scopes: k.Scopes, Groups: k.Groups, Addresses: k.Addresses}
-	until := now.Add(keepFor)
+	until := now.Add(cacheTTL)
 	if h.expires != nil && h.expires.Before(until) {
 		until = *h.expires
 	}
-	a.keep(hash, kept{principal: p, session: h.session, until: until}, now)
+	a.keep(hash, cachedPrincipal{principal: p, session: h.session, until: until}, now)
 	if h.used == nil || h.used.Before(now.Add(-usedWithin)) {
 		// Nobody is kept out because it cannot be noted.
 		if err := a.noteUse(ctx, h); err != nil {
@@ -109,28 +107,28 @@ func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, 
 func (a *Auth) recall(hash [sha256.Size]byte, now time.Time) (schema.Principal, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	k, ok := a.kept[hash]
+	k, ok := a.cache[hash]
 	if !ok || !now.Before(k.until) {
-		delete(a.kept, hash)
+		delete(a.cache, hash)
 		return schema.Principal{}, false
 	}
 	return k.principal, true
 }
 
-func (a *Auth) keep(hash [sha256.Size]byte, k kept, now time.Time) {
+func (a *Auth) keep(hash [sha256.Size]byte, k cachedPrincipal, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.kept) >= keepMost {
-		for h, old := range a.kept {
+	if len(a.cache) >= maxCached {
+		for h, old := range a.cache {
 			if !now.Before(old.until) {
-				delete(a.kept, h)
+				delete(a.cache, h)
 			}
 		}
-		if len(a.kept) >= keepMost {
-			clear(a.kept) // all are in use: the store answers again for each
+		if len(a.cache) >= maxCached {
+			clear(a.cache) // all are in use: the store answers again for each
 		}
 	}
-	a.kept[hash] = k
+	a.cache[hash] = k
 }
 
 // CreateKey makes a key of p's tenant and returns it this once. p needs the
@@ -183,21 +181,21 @@ func (a *Auth) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) 
 }
 
 func (a *Auth) forget(id uuid.UUID) {
-	a.forgetWhere(func(k kept) bool { return k.principal.Key == id })
+	a.forgetWhere(func(k cachedPrincipal) bool { return k.principal.Key == id })
 }
 
 // ForgetTenant has the store asked again for keys of a tenant, which were changed
 // through another process.
 func (a *Auth) ForgetTenant(tenant uuid.UUID) {
-	a.forgetWhere(func(k kept) bool { return k.principal.Tenant == tenant })
+	a.forgetWhere(func(k cachedPrincipal) bool { return k.principal.Tenant == tenant })
 }
 
-func (a *Auth) forgetWhere(gone func(kept) bool) {
+func (a *Auth) forgetWhere(gone func(cachedPrincipal) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for hash, k := range a.kept {
+	for hash, k := range a.cache {
 		if gone(k) {
-			delete(a.kept, hash)
+			delete(a.cache, hash)
 		}
 	}
 }

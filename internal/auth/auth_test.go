@@ -107,7 +107,7 @@ func TestRevocationActs(t *testing.T) {
 	}
 	told := New(s) // a third one, which is told
 	told.now = a.now
-	told.keep(sha256.Sum256([]byte(key)), kept{principal: schema.Principal{Tenant: admin.Tenant}, until: clock.Add(keepFor)}, *clock)
+	told.keep(sha256.Sum256([]byte(key)), cachedPrincipal{principal: schema.Principal{Tenant: admin.Tenant}, until: clock.Add(cacheTTL)}, *clock)
 	told.ForgetTenant(uuid.New())
 	if _, err := told.Authenticate(t.Context(), key); err != nil {
 		t.Errorf("told of another tenant: %v", err)
@@ -116,9 +116,9 @@ func TestRevocationActs(t *testing.T) {
 	if _, err := told.Authenticate(t.Context(), key); !errors.Is(err, schema.ErrUnauthorized) {
 		t.Errorf("told of it: %v", err)
 	}
-	*clock = clock.Add(keepFor)
+	*clock = clock.Add(cacheTTL)
 	if _, err := elsewhere.Authenticate(t.Context(), key); !errors.Is(err, schema.ErrUnauthorized) {
-		t.Errorf("elsewhere, %s later: %v", keepFor, err)
+		t.Errorf("elsewhere, %s later: %v", cacheTTL, err)
 	}
 	if err := a.RevokeKey(t.Context(), admin, uuid.New()); !errors.Is(err, schema.ErrNotFound) {
 		t.Error(err)
@@ -184,13 +184,13 @@ func TestBadKeysAreRefused(t *testing.T) {
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	a := New(nil)
 	now := time.Now()
-	for i := range keepMost + 10 {
-		a.keep([32]byte{byte(i), byte(i >> 8)}, kept{until: now.Add(keepFor)}, now)
+	for i := range maxCached + 10 {
+		a.keep([32]byte{byte(i), byte(i >> 8)}, cachedPrincipal{until: now.Add(cacheTTL)}, now)
 	}
-	if len(a.kept) > keepMost {
-		t.Errorf("%d kept", len(a.kept))
+	if len(a.cache) > maxCached {
+		t.Errorf("%d kept", len(a.cache))
 	}
-	if _, ok := a.recall([32]byte{byte((keepMost + 9) & 255), byte((keepMost + 9) >> 8)}, now); !ok {
+	if _, ok := a.recall([32]byte{byte((maxCached + 9) & 255), byte((maxCached + 9) >> 8)}, now); !ok {
 		t.Error("the newest was forgotten")
 	}
 }

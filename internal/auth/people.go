@@ -30,8 +30,8 @@ type People interface {
 	EndSessionsElsewhere(ctx context.Context, subject string, but []uuid.UUID) ([]uuid.UUID, error)
 }
 
-// held is what a secret leads to.
-type held struct {
+// resolvedSecret is the API key or session that a secret belongs to.
+type resolvedSecret struct {
 	tenant  uuid.UUID
 	key     schema.Key
 	session uuid.UUID // uuid.Nil: the secret is an API key
@@ -41,35 +41,35 @@ type held struct {
 }
 
 // String names it in errors, without its secret.
-func (h held) String() string {
+func (h resolvedSecret) String() string {
 	if h.session != uuid.Nil {
 		return "the session of " + h.key.Name
 	}
 	return "the API key " + h.key.Prefix
 }
 
-// whose is who holds it, without what they may.
-func (h held) whose() schema.Principal {
+// principal returns its owner, without scopes and groups.
+func (h resolvedSecret) principal() schema.Principal {
 	return schema.Principal{Tenant: h.tenant, Key: h.key.ID, Name: h.key.Name}
 }
 
-// held looks up the API key, or the session, whose secret has a hash.
-func (a *Auth) held(ctx context.Context, hash []byte) (held, error) {
+// resolvedSecret looks up the API key, or the session, whose secret has a hash.
+func (a *Auth) lookUp(ctx context.Context, hash []byte) (resolvedSecret, error) {
 	tenant, k, err := a.store.KeyByHash(ctx, hash)
 	if err == nil {
-		return held{tenant: tenant, key: k, expires: k.ExpiresAt, used: k.LastUsedAt}, nil
+		return resolvedSecret{tenant: tenant, key: k, expires: k.ExpiresAt, used: k.LastUsedAt}, nil
 	}
 	if !errors.Is(err, schema.ErrNotFound) {
-		return held{}, err
+		return resolvedSecret{}, err
 	}
 	tenant, s, k, err := a.store.SessionByHash(ctx, hash)
 	if err != nil {
-		return held{}, err
+		return resolvedSecret{}, err
 	}
-	return held{tenant: tenant, key: k, session: s.ID, ended: s.EndedAt != nil, expires: &s.ExpiresAt, used: s.LastUsedAt}, nil
+	return resolvedSecret{tenant: tenant, key: k, session: s.ID, ended: s.EndedAt != nil, expires: &s.ExpiresAt, used: s.LastUsedAt}, nil
 }
 
-func (a *Auth) noteUse(ctx context.Context, h held) error {
+func (a *Auth) noteUse(ctx context.Context, h resolvedSecret) error {
 	if h.session != uuid.Nil {
 		return a.store.SessionUsed(ctx, h.tenant, h.session, h.key.ID, usedWithin)
 	}
@@ -113,7 +113,7 @@ func (a *Auth) Session(ctx context.Context, secret string) (uuid.UUID, error) {
 		return uuid.Nil, schema.ErrNotFound
 	}
 	hash := sha256.Sum256([]byte(secret))
-	h, err := a.held(ctx, hash[:])
+	h, err := a.lookUp(ctx, hash[:])
 	if err == nil && h.session == uuid.Nil {
 		err = schema.ErrNotFound
 	}
@@ -140,7 +140,7 @@ func (a *Auth) EndSession(ctx context.Context, p schema.Principal, id uuid.UUID)
 		of = uuid.Nil
 	}
 	err := a.store.EndSession(ctx, p, id, of)
-	a.forgetWhere(func(k kept) bool { return k.session == id })
+	a.forgetWhere(func(k cachedPrincipal) bool { return k.session == id })
 	return err
 }
 
@@ -151,7 +151,7 @@ func (a *Auth) SignOut(ctx context.Context, secret string) (uuid.UUID, error) {
 		return uuid.Nil, nil
 	}
 	hash := sha256.Sum256([]byte(secret))
-	h, err := a.held(ctx, hash[:])
+	h, err := a.lookUp(ctx, hash[:])
 	switch {
 	case errors.Is(err, schema.ErrNotFound), err == nil && h.session == uuid.Nil:
 		return uuid.Nil, nil

@@ -71,7 +71,7 @@ func TestPeopleKeepTheirRowAcrossSessions(t *testing.T) {
 	if _, err := a.Authenticate(t.Context(), secret); !errors.Is(err, schema.ErrUnauthorized) || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("where it was revoked: %v", err)
 	}
-	*clock = clock.Add(keepFor)
+	*clock = clock.Add(cacheTTL)
 	if _, err := elsewhere.Authenticate(t.Context(), secret); !errors.Is(err, schema.ErrUnauthorized) {
 		t.Errorf("elsewhere: %v", err)
 	}

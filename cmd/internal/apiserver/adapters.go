@@ -34,7 +34,7 @@ type documentAPI struct {
 func (d documentAPI) OpenContent(ctx context.Context, p schema.Principal, id, version uuid.UUID) (httpapi.Content, error) {
 	blob, mediaType, err := d.DocumentStore.OpenContent(ctx, p, id, version)
 	if err != nil {
-		return httpapi.Content{}, away(ctx, err)
+		return httpapi.Content{}, translateBlobError(ctx, err)
 	}
 	return httpapi.Content{ReadCloser: blob, MediaType: mediaType, Bytes: blob.Size()}, nil
 }
@@ -42,19 +42,19 @@ func (d documentAPI) OpenContent(ctx context.Context, p schema.Principal, id, ve
 // Upload implements httpapi.Documents.
 func (d documentAPI) Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error) {
 	done, err := d.Uploads.Upload(ctx, p, collection, uploads)
-	return done, away(ctx, err)
+	return done, translateBlobError(ctx, err)
 }
 
-var errBytesAway = fmt.Errorf("where the bytes of documents are kept does not answer; try again: %w", schema.ErrUnavailable)
+var errBlobsUnavailable = fmt.Errorf("the storage of documents' bytes does not answer; try again: %w", schema.ErrUnavailable)
 
-// away logs what is wrong with S3, and returns what callers are told of it.
-func away(ctx context.Context, err error) error {
+// translateBlobError logs an error of S3, and returns one without its details.
+func translateBlobError(ctx context.Context, err error) error {
 	var of *store.AwayError
 	if !errors.As(err, &of) {
 		return err
 	}
-	slog.WarnContext(ctx, "cannot reach the bytes of documents", "error", err)
-	return errBytesAway
+	slog.WarnContext(ctx, "could not reach the storage of documents' bytes", "error", err)
+	return errBlobsUnavailable
 }
 
 // tenantAPI makes keys through auth and reads the rest from the store.

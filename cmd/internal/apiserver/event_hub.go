@@ -18,25 +18,25 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// changesHeld is how many changes wait for a client that reads slowly.
-const changesHeld = 256
+// changeBuffer is how many changes are buffered for a client that reads slowly.
+const changeBuffer = 256
 
-// eventHub has one subscription for each tenant that somebody follows.
+// eventHub has one subscription for each tenant that has followers.
 type eventHub struct {
 	nats *nats.Conn
 
 	mu      sync.Mutex
-	tenants map[uuid.UUID]*followed
+	tenants map[uuid.UUID]*tenantFollowers
 }
 
-// followed is a tenant and those who follow it.
-type followed struct {
+// tenantFollowers is a tenant's subscription with its followers.
+type tenantFollowers struct {
 	sub       *nats.Subscription
 	followers map[chan *api.ChangeEvent]struct{}
 }
 
 func newEventHub(nc *nats.Conn) *eventHub {
-	return &eventHub{nats: nc, tenants: map[uuid.UUID]*followed{}}
+	return &eventHub{nats: nc, tenants: map[uuid.UUID]*tenantFollowers{}}
 }
 
 // FollowEvents implements httpapi.Events.
@@ -48,28 +48,28 @@ func (o operationAPI) FollowEvents(ctx context.Context, p schema.Principal) (<-c
 	return changes, nil
 }
 
-// follow adds a follower until ctx ends. What happens after it returns is told.
+// follow adds a follower until ctx ends. It gets all events that happen after follow returns.
 func (h *eventHub) follow(ctx context.Context, tenant uuid.UUID) (<-chan *api.ChangeEvent, error) {
-	changes := make(chan *api.ChangeEvent, changesHeld)
+	changes := make(chan *api.ChangeEvent, changeBuffer)
 	h.mu.Lock()
 	f := h.tenants[tenant]
 	if f == nil || !f.sub.IsValid() { // after its connection was closed
-		sub, err := h.nats.Subscribe(wire.TenantEvents(tenant), func(m *nats.Msg) { h.heard(tenant, m) })
+		sub, err := h.nats.Subscribe(wire.TenantEvents(tenant), func(m *nats.Msg) { h.dispatch(tenant, m) })
 		if err != nil {
 			h.mu.Unlock()
 			return nil, err
 		}
-		f = &followed{sub: sub, followers: map[chan *api.ChangeEvent]struct{}{}}
+		f = &tenantFollowers{sub: sub, followers: map[chan *api.ChangeEvent]struct{}{}}
 		h.tenants[tenant] = f
 	}
 	f.followers[changes] = struct{}{}
 	h.mu.Unlock()
-	context.AfterFunc(ctx, func() { h.leave(tenant, f, changes) })
+	context.AfterFunc(ctx, func() { h.unfollow(tenant, f, changes) })
 	// Also when the subscription is another's: its own flush may be under way.
 	return changes, h.nats.FlushWithContext(ctx)
 }
 
-func (h *eventHub) leave(tenant uuid.UUID, f *followed, changes chan *api.ChangeEvent) {
+func (h *eventHub) unfollow(tenant uuid.UUID, f *tenantFollowers, changes chan *api.ChangeEvent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if delete(f.followers, changes); len(f.followers) > 0 {
@@ -81,11 +81,11 @@ func (h *eventHub) leave(tenant uuid.UUID, f *followed, changes chan *api.Change
 	}
 }
 
-// heard tells an event to those who follow its tenant. It blocks for none of them.
-func (h *eventHub) heard(tenant uuid.UUID, m *nats.Msg) {
+// dispatch passes an event to the followers of its tenant. It does not block.
+func (h *eventHub) dispatch(tenant uuid.UUID, m *nats.Msg) {
 	c, err := changeOf(m)
 	if err != nil { // of a newer build
-		slog.Debug("cannot read an event", "subject", m.Subject, "error", err)
+		slog.Debug("could not read an event", "subject", m.Subject, "error", err)
 		return
 	}
 	h.mu.Lock()

@@ -44,7 +44,7 @@ func (a sourceAPI) CreateSource(ctx context.Context, p schema.Principal, collect
 	}
 	out := schema.NewSource{ID: schema.NewID(), CollectionID: collection, Name: n.Name, Driver: n.Driver, Paused: n.Paused}
 	out.Include, out.Exclude, out.Labels, out.MaxBytes, out.MaxItems, out.MaxShorter, out.Every = n.Include, n.Exclude, n.Labels, n.MaxBytes, n.MaxItems, n.MaxShorter, everyHour
-	replace(n.Every, &out.Every)
+	setIfGiven(n.Every, &out.Every)
 	if err := checkRules(out.SourceSettings); err != nil {
 		return schema.Source{}, err
 	}
@@ -54,7 +54,7 @@ func (a sourceAPI) CreateSource(ctx context.Context, p schema.Principal, collect
 	if err := a.set(&out.SourceSettings, p.Tenant, out.ID, driver, n.Settings, nil, nil); err != nil {
 		return schema.Source{}, err
 	}
-	return a.told(ctx)(a.SourceStore.CreateSource(ctx, p, out))
+	return a.withWorkerProblem(ctx)(a.SourceStore.CreateSource(ctx, p, out))
 }
 
 // driver finds a driver that workers told of.
@@ -160,13 +160,13 @@ func (a sourceAPI) ChangeSource(ctx context.Context, p schema.Principal, id uuid
 	to := schema.SourceSettings{Settings: have.Settings, Sealed: sealed, SecretFields: have.Secrets, Include: have.Include, Exclude: have.Exclude, Labels: have.Labels,
 		MaxBytes: have.MaxBytes, MaxItems: have.MaxItems, MaxShorter: have.MaxShorter, Every: have.Every}
 	relabel := c.Labels != nil && !slices.Equal(*c.Labels, have.Labels)
-	replace(c.Include, &to.Include)
-	replace(c.Exclude, &to.Exclude)
-	replace(c.Labels, &to.Labels)
-	replace(c.MaxBytes, &to.MaxBytes)
-	replace(c.MaxItems, &to.MaxItems)
-	replace(c.MaxShorter, &to.MaxShorter)
-	replace(c.Every, &to.Every)
+	setIfGiven(c.Include, &to.Include)
+	setIfGiven(c.Exclude, &to.Exclude)
+	setIfGiven(c.Labels, &to.Labels)
+	setIfGiven(c.MaxBytes, &to.MaxBytes)
+	setIfGiven(c.MaxItems, &to.MaxItems)
+	setIfGiven(c.MaxShorter, &to.MaxShorter)
+	setIfGiven(c.Every, &to.Every)
 	if err := checkRules(to); err != nil {
 		return have, err
 	}
@@ -182,7 +182,7 @@ func (a sourceAPI) ChangeSource(ctx context.Context, p schema.Principal, id uuid
 		if err != nil {
 			return have, err
 		}
-		secret, err := a.kept(p.Tenant, id, driver, sealed, c.Settings)
+		secret, err := a.currentSecrets(p.Tenant, id, driver, sealed, c.Settings)
 		if err != nil {
 			return have, err
 		}
@@ -190,11 +190,12 @@ func (a sourceAPI) ChangeSource(ctx context.Context, p schema.Principal, id uuid
 			return have, err
 		}
 	}
-	return a.told(ctx)(a.SourceStore.ChangeSource(ctx, p, id, to, relabel))
+	return a.withWorkerProblem(ctx)(a.SourceStore.ChangeSource(ctx, p, id, to, relabel))
 }
 
-// kept are the secrets that a source has. When all of them are set anew it doesn't matter that they can't be read.
-func (a sourceAPI) kept(tenant, id uuid.UUID, driver schema.SourceDriver, sealed []byte, values map[string]string) (map[string]string, error) {
+// currentSecrets returns the secrets of a source. If they cannot be decrypted but a change replaces all that are required, it
+// returns none.
+func (a sourceAPI) currentSecrets(tenant, id uuid.UUID, driver schema.SourceDriver, sealed []byte, values map[string]string) (map[string]string, error) {
 	secret, err := a.keys.Open(tenant, id, sealed)
 	if err == nil {
 		return secret, nil
@@ -207,8 +208,8 @@ func (a sourceAPI) kept(tenant, id uuid.UUID, driver schema.SourceDriver, sealed
 	return nil, nil
 }
 
-// replace sets what a change has.
-func replace[T any](value, to *T) {
+// setIfGiven sets a field that a change has.
+func setIfGiven[T any](value, to *T) {
 	if value != nil {
 		*to = *value
 	}
@@ -216,11 +217,11 @@ func replace[T any](value, to *T) {
 
 // Source implements httpapi.SyncSources.
 func (a sourceAPI) Source(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
-	return a.told(ctx)(a.SourceStore.Source(ctx, p, id))
+	return a.withWorkerProblem(ctx)(a.SourceStore.Source(ctx, p, id))
 }
 
-// told says of a source that has no other problem that no worker runs for it.
-func (a sourceAPI) told(ctx context.Context) func(schema.Source, error) (schema.Source, error) {
+// withWorkerProblem adds the problem that no worker runs for a source, if it has no other.
+func (a sourceAPI) withWorkerProblem(ctx context.Context) func(schema.Source, error) (schema.Source, error) {
 	return func(s schema.Source, err error) (schema.Source, error) {
 		if err != nil || s.Problem != "" || s.State == schema.SourcePaused {
 			return s, err

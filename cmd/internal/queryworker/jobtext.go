@@ -1,10 +1,8 @@
 package queryworker
 
-// This file tells whoever follows a job the text of its answer while it is made.
-// The gateway sends pieces to the worker that asked; the worker sends on what there
-// is so far, so that who comes late, or misses one, has all of it with the next. A
-// worker that is killed takes its pieces along: the one that repeats the step gets
-// the reply from the ledger, which comes as one piece.
+// Streaming of a job's answer. The gateway sends deltas to the worker, and the worker publishes the whole text so far, so that
+// a client that comes late, or misses a message, has all of it with the next. When a worker is killed, the one that repeats
+// the step gets the reply from the ledger in one delta.
 
 import (
 	"context"
@@ -17,18 +15,17 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// maxJobText bounds what is told of one answer, in bytes; of a longer one the rest
-// comes with the result.
+// maxJobText is the most bytes that are published of one answer; the rest of a longer one comes with the result.
 const maxJobText = 64 << 10
 
-// told asks the gateway for a job's answer, and tells of it meanwhile.
-func (g gateway) told(ctx context.Context, in wire.QuestionInput, r wire.LLMRequest) (wire.LLMReply, error) {
+// completeStreaming gets a job's answer from the gateway, and publishes its text meanwhile.
+func (g gateway) completeStreaming(ctx context.Context, in wire.QuestionInput, r wire.LLMRequest) (wire.LLMReply, error) {
 	text := jobText{nc: g.nc, subject: wire.TextSubject(in.Tenant, in.Question), question: in.Question}
 	reply, err := bus.RequestStream[wire.LLMReply](ctx, g.nc, wire.LLMSubject, func(stream string) any {
 		r.Stream = wire.StreamSubject(stream, wire.PartText)
 		return r
 	}, func(part string, data []byte) {
-		// A piece that cannot be read may be a newer gateway's; the reply has its text.
+		// A delta that cannot be read may be from a newer gateway; the reply has its text.
 		if d, err := wire.Decode[wire.LLMDelta](data); err == nil && part == wire.PartText {
 			text.add(d)
 		}
@@ -39,39 +36,39 @@ func (g gateway) told(ctx context.Context, in wire.QuestionInput, r wire.LLMRequ
 	return reply, err
 }
 
-// jobText is what there is so far of a job's answer.
+// jobText is the text so far of a job's answer.
 type jobText struct {
-	nc       *nats.Conn
-	subject  string
-	question uuid.UUID
-	text     strings.Builder
-	told     int // bytes, of the text as it is
-	since    int // pieces that were not told
+	nc          *nats.Conn
+	subject     string
+	question    uuid.UUID
+	text        strings.Builder
+	published   int // bytes, of the text as it is
+	unpublished int // pieces that were not told
 }
 
-// add tells of a piece when enough has come since the last time: what is told is
-// the whole text, and growing by a share each time keeps its sum in proportion.
+// add adds a delta and publishes the text when it has grown by a sixteenth, so that the bytes published stay in proportion to
+// the text.
 func (j *jobText) add(d wire.LLMDelta) {
 	if d.Restart {
 		j.text.Reset()
-		j.told = 0
+		j.published = 0
 	}
 	j.text.WriteString(d.Text)
-	j.since++
-	if n := j.text.Len(); n >= j.told+max(16, j.told/16) {
-		j.tell()
+	j.unpublished++
+	if n := j.text.Len(); n >= j.published+max(16, j.published/16) {
+		j.publish()
 	}
 }
 
-// end tells what add kept back.
+// end publishes the rest.
 func (j *jobText) end() {
-	if j.since > 0 {
-		j.tell()
+	if j.unpublished > 0 {
+		j.publish()
 	}
 }
 
-func (j *jobText) tell() {
-	if j.told, j.since = j.text.Len(), 0; j.told > maxJobText {
+func (j *jobText) publish() {
+	if j.published, j.unpublished = j.text.Len(), 0; j.published > maxJobText {
 		return
 	}
 	publish(j.nc, j.subject, wire.QuestionText{Envelope: wire.Header(), Question: j.question, Text: j.text.String()}, j.question)

@@ -264,7 +264,7 @@ func (g gateway) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply
 	var reply wire.LLMReply
 	var err error
 	if g.job != nil && makesAnswer(r) {
-		reply, err = g.told(ctx, *g.job, r)
+		reply, err = g.completeStreaming(ctx, *g.job, r)
 	} else {
 		g.streamed(&r)
 		reply, err = bus.Request[wire.LLMReply](ctx, g.nc, wire.LLMSubject, r, bus.SignedBy(g.signer))

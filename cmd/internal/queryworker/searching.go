@@ -1,6 +1,6 @@
 package queryworker
 
-// This file tells ingestion that somebody searches. What is lost on the way costs time alone.
+// Notifications to ingestion that searches run, so that it yields to them. Lost ones only cost time.
 
 import (
 	"log/slog"
@@ -13,19 +13,19 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// tellEvery is how often it is told at most.
-const tellEvery = 250 * time.Millisecond
+// minInterval is the least time between two notifications.
+const minInterval = 250 * time.Millisecond
 
-// searching tells that somebody searches.
+// searching notifies ingestion of searches.
 type searching struct {
 	nc   *nats.Conn
-	last atomic.Pointer[time.Time] // when it was told; whole, so that a wall clock that is set changes nothing
+	last atomic.Pointer[time.Time] // time of the last notification, with its monotonic clock reading
 }
 
-// tell is called when a search begins and when it ends.
-func (s *searching) tell() {
+// notify is called when a search begins and when it ends.
+func (s *searching) notify() {
 	now, last := time.Now(), s.last.Load()
-	if last != nil && now.Sub(*last) < tellEvery || !s.last.CompareAndSwap(last, &now) {
+	if last != nil && now.Sub(*last) < minInterval || !s.last.CompareAndSwap(last, &now) {
 		return
 	}
 	data, err := wire.Encode(wire.Searching{Envelope: wire.Header(), Machine: machine.ID()})
@@ -33,6 +33,6 @@ func (s *searching) tell() {
 		err = s.nc.Publish(wire.SearchingSubject, data)
 	}
 	if err != nil {
-		slog.Debug("cannot tell that somebody searches", "error", err)
+		slog.Debug("could not notify ingestion of a search", "error", err)
 	}
 }

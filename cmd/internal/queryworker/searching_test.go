@@ -22,7 +22,7 @@ func TestASearchIsToldOf(t *testing.T) {
 	w.ok(err)
 	later := time.Now().Add(time.Hour)
 	made.searching.last.Store(&later) // told a moment ago, for as long as this test may take
-	made.searching.tell()
+	made.searching.notify()
 	w.ok(w.nats.Flush())
 	if n, _, err := heard.Pending(); err != nil || n > 1 { // the search's end may have been told, too
 		t.Errorf("%d more were told, %v", n, err)

@@ -17,8 +17,8 @@ import (
 const askTimeout = 2 * time.Minute
 
 func (w *worker) search(ctx context.Context, slot bus.Slot, r wire.SearchRequest) wire.SearchReply {
-	w.searching.tell()
-	defer w.searching.tell()
+	w.searching.notify()
+	defer w.searching.notify()
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, w.settings.QueryTimeout)
 	defer cancel()
@@ -44,8 +44,8 @@ func searchFailure(e *schema.RemoteError) wire.SearchReply {
 // ask answers a question that is stored already. Its text, plan and asker are
 // read from the store, as for an asynchronous one.
 func (w *worker) ask(ctx context.Context, slot bus.Slot, r wire.AskRequest) wire.AskReply {
-	w.searching.tell()
-	defer w.searching.tell()
+	w.searching.notify()
+	defer w.searching.notify()
 	ctx, cancel := context.WithTimeout(ctx, question.Longest)
 	defer cancel()
 	ctx, cancelAsk := until(ctx, r.Deadline, askTimeout)

@@ -9,19 +9,17 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
-// This file keeps the servers alive that `sluice up` started.
+// Supervision of the servers that `sluice up` starts.
 
-// A server that lived this long had started well, and is started again at
-// once; one that did not waits, each time longer, up to longestPause.
+// A server that ran for stableAfter is restarted at once. Else the pause before the next start doubles, up to longestPause.
 const (
-	livedWell    = 30 * time.Second
+	stableAfter  = 30 * time.Second
 	firstPause   = 100 * time.Millisecond
 	longestPause = 10 * time.Second
 )
 
-// kept starts a server again when it ends without having been asked. Its
-// address stays, so those who use it find it again by themselves.
-func kept(server lifecycle.Service, log *slog.Logger) lifecycle.Service {
+// supervise restarts a server when it ends by itself. Its address stays the same, so that its clients reconnect.
+func supervise(server lifecycle.Service, log *slog.Logger) lifecycle.Service {
 	return lifecycle.NewLoop(fmt.Sprint(server), server.Start, func(fetch, work context.Context) error {
 		var pause time.Duration
 		began := time.Now()
@@ -31,7 +29,7 @@ func kept(server lifecycle.Service, log *slog.Logger) lifecycle.Service {
 				return server.Stop(work)
 			case <-server.Done():
 			}
-			if time.Since(began) > livedWell {
+			if time.Since(began) > stableAfter {
 				pause = 0
 			}
 			log.Warn("a server ended; starting it again", "server", fmt.Sprint(server), "pause", pause, "error", server.Err())
@@ -44,7 +42,7 @@ func kept(server lifecycle.Service, log *slog.Logger) lifecycle.Service {
 			}
 			pause = min(max(2*pause, firstPause), longestPause)
 			began = time.Now()
-			// When this fails the server is done still, and its error is the next round's.
+			// When this fails the server is still done, and the next iteration logs the error.
 			_ = server.Start(fetch)
 		}
 	})
