@@ -1,7 +1,7 @@
 package batch
 
-// This file decides which queue's batch runs next: the workers are shared by all graphs of a server, so that an
-// interactive request of one goes before bulk requests of another.
+// Scheduling of batches. All graphs of a server share the workers, so that an interactive request of one goes before bulk
+// requests of another.
 
 import (
 	"context"
@@ -16,25 +16,25 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// interactiveWait is how long an interactive item waits for company: somebody waits for it.
+// interactiveWait is how long an interactive item waits for its batch to fill.
 const interactiveWait = time.Millisecond
 
-// lanes are those of requests, with one between them for interactive requests that yield. The first that has any goes first.
+// lanes are the lanes of requests in order of priority, with one between them for interactive requests that yield.
 var lanes = [...]wire.Lane{wire.LaneInteractive, "interactive, yielding", wire.LaneBulk}
 
 const yielding = 1 // of lanes
 
 // Pool runs the batches of its queues, a bounded number at once.
 type Pool struct {
-	workers int
-	ctx     context.Context
-	cancel  context.CancelFunc
-	wake    chan struct{}  // something was added, or a worker's lane has room
-	free    chan struct{}  // one token per idle worker
-	owned   sync.WaitGroup // the dispatcher and the running batches
-	// interactive requests leave a worker, and its core, to the next one.
+	workers    int
+	ctx        context.Context
+	cancel     context.CancelFunc
+	wake       chan struct{}  // an item was added, or a lane is below its limit again
+	free       chan struct{}  // one token per idle worker
+	goroutines sync.WaitGroup // the dispatcher and the running batches
+	// interactive limits other lanes while there are interactive requests, so that a worker is free for the next one.
 	interactive *fairness.Foreground
-	share       *Share // bounds the bulk lane; nil: nothing does
+	share       *Share // limits the bulk lane; nil: no limit
 
 	mu      sync.Mutex // guards what follows and the queues' entries
 	closed  bool
@@ -43,46 +43,46 @@ type Pool struct {
 	running [len(lanes)]int // batches
 }
 
-// credit is what a tenant that comes back may use of the workers' time before it alternates with the others.
-const credit = 20 * time.Millisecond
+// shareCredit is how much of the workers' time a tenant without recent requests may use before it takes turns with others.
+const shareCredit = 20 * time.Millisecond
 
-// source is a queue of whatever type. The pool's mutex is held during calls.
+// source is a Queue of any type. Its methods are called with the pool's mutex locked.
 type source interface {
-	// due drops what is not wanted any more, and gives how long until a batch of a lane is due: an hour when nothing waits.
-	due(lane int, now time.Time) time.Duration
-	// take takes the batch with the first item of a request out of the lane, to be run.
+	// untilDue drops items of ended requests, and returns how long until a batch of a lane is due: an hour when none waits.
+	untilDue(lane int, now time.Time) time.Duration
+	// take removes the batch around the first item of a request from the lane, and returns a function that runs it.
 	take(lane int, r *request, now time.Time) (run func())
-	// fail ends what waits.
+	// fail ends all waiting requests.
 	fail(err error)
-	// state is what waits, and what was done.
+	// state returns what waits and what was run.
 	state() schema.GraphState
 }
 
-// NewPool starts a pool that runs so many batches at once.
+// NewPool starts a pool that runs up to workers batches at once.
 func NewPool(workers int) *Pool {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Pool{workers: workers, ctx: ctx, cancel: cancel, wake: make(chan struct{}, 1), free: make(chan struct{}, workers),
 		interactive: fairness.NewForeground(fairness.Recent)}
 	for lane := range p.waiting {
-		p.waiting[lane] = fairness.NewQueue[*request](credit)
+		p.waiting[lane] = fairness.NewQueue[*request](shareCredit)
 	}
 	for range workers {
 		p.free <- struct{}{}
 	}
-	p.owned.Go(p.dispatch)
+	p.goroutines.Go(p.dispatch)
 	return p
 }
 
-// Bound has the bulk lane keep to a share of the processors' time. It is called before the first request.
+// Bound limits the bulk lane to a share of the processors' time. It must be called before the first request.
 func (p *Pool) Bound(s *Share) { p.share = s }
 
-// Close cancels what runs, fails what waits with schema.ErrUnavailable, and returns when nothing runs any more.
+// Close cancels running batches, fails waiting requests with schema.ErrUnavailable, and returns when nothing runs.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()
 	p.cancel()
-	p.owned.Wait()
+	p.goroutines.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, q := range p.queues {
@@ -97,7 +97,7 @@ func (p *Pool) wakeUp() {
 	}
 }
 
-// dispatch waits for an idle worker, then for a batch, and lets the worker run it.
+// dispatch waits for an idle worker, then for a batch that is due, and runs it.
 func (p *Pool) dispatch() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -110,7 +110,7 @@ func (p *Pool) dispatch() {
 		for {
 			run, wait := p.next(time.Now())
 			if run != nil {
-				p.owned.Go(func() {
+				p.goroutines.Go(func() {
 					run()
 					p.free <- struct{}{}
 				})
@@ -127,26 +127,26 @@ func (p *Pool) dispatch() {
 	}
 }
 
-// next takes the batch that is due and has the first item of the first lane that has any. Without one it says how long
-// it will be until one is, if nothing comes.
+// next takes the next batch: of the first lane with waiting items, around the first item that is due. Without one it
+// returns how long until one is due, if no item is added.
 func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	later := time.Hour
-	order, impatient := [...]int{0, 1, 2}, p.impatient(now)
-	if impatient {
+	order, yielded := [...]int{0, 1, 2}, p.hasYieldedLongEnough(now)
+	if yielded {
 		order = [...]int{yielding, 0, 2}
 	}
 	for _, lane := range order {
 		wait, due := time.Hour, map[source]bool{}
 		for _, q := range p.queues {
-			left := q.due(lane, now)
+			left := q.untilDue(lane, now)
 			wait, due[q] = min(wait, left), left == 0
 		}
 		if p.waiting[lane].Empty() {
 			continue
 		}
-		if !(lane == yielding && impatient) && p.leaves(lane, now) {
+		if !(lane == yielding && yielded) && p.atLimit(lane, now) {
 			later = min(later, p.interactive.Left(now))
 			continue
 		}
@@ -158,7 +158,7 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 		}
 		first, found := p.waiting[lane].First(func(r *request) bool { return due[r.source] })
 		if !found {
-			// A lower lane doesn't take the worker in the meantime.
+			// A lower lane must not take the worker meanwhile.
 			return nil, min(wait, later)
 		}
 		p.running[lane]++
@@ -170,14 +170,14 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 			if lanes[lane] == wire.LaneBulk {
 				p.share.spend(begin, time.Since(begin))
 			}
-			p.ran(lane, first.tenant)
+			p.batchDone(lane, first.tenant)
 		}, 0
 	}
 	return nil, later
 }
 
-// impatient reports whether a request has yielded for long enough.
-func (p *Pool) impatient(now time.Time) bool {
+// hasYieldedLongEnough reports whether a request has yielded for fairness.Patience.
+func (p *Pool) hasYieldedLongEnough(now time.Time) bool {
 	for r := range p.waiting[yielding].All() {
 		if now.Sub(r.arrived) >= fairness.Patience {
 			return true
@@ -186,16 +186,16 @@ func (p *Pool) impatient(now time.Time) bool {
 	return false
 }
 
-// left counts an item of a request as no longer waiting. The mutex is held.
-func (p *Pool) left(r *request) {
+// itemDequeued counts an item of a request as no longer waiting. The mutex must be locked.
+func (p *Pool) itemDequeued(r *request) {
 	if r.waiting--; r.waiting == 0 {
 		p.waiting[r.lane].Remove(r.tenant, r)
 	}
 }
 
-// leaves reports whether a lane runs as much as it may while it leaves a worker to those before it. Bulk doesn't count
-// what yields: it would never run while there is much of that.
-func (p *Pool) leaves(lane int, now time.Time) bool {
+// atLimit reports whether a lane runs as many batches as it may, so that a worker is free for higher lanes. Bulk does not
+// count yielding batches: it would never run while there are many.
+func (p *Pool) atLimit(lane int, now time.Time) bool {
 	running := p.running[lane]
 	if lane == yielding {
 		running += p.running[laneIndex(wire.LaneBulk)]
@@ -203,9 +203,8 @@ func (p *Pool) leaves(lane int, now time.Time) bool {
 	return lanes[lane] != wire.LaneInteractive && running >= p.interactive.Limit(now, p.workers, max(1, p.workers-1))
 }
 
-// ran counts a batch as over that began with a tenant's item, and has the dispatcher look again at what had to leave room
-// for it.
-func (p *Pool) ran(lane int, tenant uuid.UUID) {
+// batchDone counts a batch, which was taken for a tenant's item, as done, and wakes the dispatcher.
+func (p *Pool) batchDone(lane int, tenant uuid.UUID) {
 	p.mu.Lock()
 	p.running[lane]--
 	p.waiting[lane].End(tenant, time.Now())

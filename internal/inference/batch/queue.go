@@ -1,10 +1,10 @@
 // Package batch gathers the items of many requests into batches for a model. It knows nothing of the model: an item
 // has a length in tokens, and a function runs a batch.
 //
-// Items of like length share a batch, so that little is padded. The interactive lane goes before the bulk lane, in all
-// queues of a Pool; within a lane the tenant goes first that used the workers least, and of its items
-// the oldest: a batch is paid by its items' tenants, each by its share of the cells. A request
-// whose context has ended is dropped unseen. The queues aren't bounded: whoever calls Do bounds what is held.
+// Items of similar length share a batch, so that there is little padding. The interactive lane goes before the bulk lane, in
+// all queues of a Pool. Within a lane the tenant that has used the workers least goes first, with its oldest item; the time
+// of a batch is charged to the tenants of its items by cells. Requests whose context has ended are dropped. Queues have no
+// limit: callers of Do must have one.
 package batch
 
 import (
@@ -165,9 +165,9 @@ func merge[T any](old, added []entry[T]) []entry[T] {
 	return append(append(out, old...), added...)
 }
 
-// due implements source.
-func (q *Queue[T]) due(lane int, now time.Time) time.Duration {
-	q.drop(lane, func(r *request) error {
+// untilDue implements source.
+func (q *Queue[T]) untilDue(lane int, now time.Time) time.Duration {
+	q.dropEnded(lane, func(r *request) error {
 		if r.err != nil {
 			return r.err
 		}
@@ -197,13 +197,13 @@ func (q *Queue[T]) due(lane int, now time.Time) time.Duration {
 // take implements source.
 func (q *Queue[T]) take(lane int, r *request, now time.Time) (run func()) {
 	waiting := q.waiting[lane]
-	from, to := q.cut(waiting, slices.IndexFunc(waiting, func(e entry[T]) bool { return e.request == r }))
+	from, to := q.batchAround(waiting, slices.IndexFunc(waiting, func(e entry[T]) bool { return e.request == r }))
 	found := slices.Clone(waiting[from:to])
 	q.waiting[lane] = slices.Delete(waiting, from, to)
 	q.metrics.depth(lane, -len(found))
 	for _, e := range found {
 		q.metrics.waited(lane, now.Sub(e.request.arrived))
-		q.pool.left(e.request)
+		q.pool.itemDequeued(e.request)
 	}
 	return func() { q.execute(found) }
 }
@@ -211,18 +211,19 @@ func (q *Queue[T]) take(lane int, r *request, now time.Time) (run func()) {
 // fail implements source.
 func (q *Queue[T]) fail(err error) {
 	for lane := range q.waiting {
-		q.drop(lane, func(*request) error { return err })
+		q.dropEnded(lane, func(*request) error { return err })
 	}
 }
 
-// drop takes out the entries of requests that are over and ends those requests. The pool's mutex is held.
-func (q *Queue[T]) drop(lane int, over func(*request) error) {
+// dropEnded removes the entries of requests for which over returns an error, and ends the requests with it. The pool's mutex
+// must be locked.
+func (q *Queue[T]) dropEnded(lane int, over func(*request) error) {
 	before := len(q.waiting[lane])
 	q.waiting[lane] = slices.DeleteFunc(q.waiting[lane], func(e entry[T]) bool {
 		err := over(e.request)
 		if err != nil {
 			e.request.end(1, err)
-			q.pool.left(e.request)
+			q.pool.itemDequeued(e.request)
 		}
 		return err != nil
 	})
@@ -231,8 +232,9 @@ func (q *Queue[T]) drop(lane int, over func(*request) error) {
 	}
 }
 
-// cut finds the batch around the entry at first: it grows to the side that pads less for as long as it may.
-func (q *Queue[T]) cut(waiting []entry[T], first int) (from, to int) {
+// batchAround returns the range of the batch around the entry at first. It grows to the side that adds less padding while
+// the limits allow.
+func (q *Queue[T]) batchAround(waiting []entry[T], first int) (from, to int) {
 	from, to = first, first+1
 	group := waiting[first].size.Group
 	sum := waiting[first].size.Cells
@@ -268,7 +270,7 @@ func (q *Queue[T]) cut(waiting []entry[T], first int) (from, to int) {
 	}
 }
 
-// execute runs a batch; when that fails, its halves, so that what fails is the bad item's request alone.
+// execute runs a batch. When it fails, execute runs its halves, so that only the request of the bad item fails.
 func (q *Queue[T]) execute(batch []entry[T]) {
 	started := time.Now()
 	err := q.runOnce(batch)
@@ -291,7 +293,7 @@ func (q *Queue[T]) execute(batch []entry[T]) {
 	}
 }
 
-// charge books the time of a run on the tenants of its items, by cells. The pool's mutex is held.
+// charge charges the time of a run to the tenants of its items, by cells. The pool's mutex must be locked.
 func (q *Queue[T]) charge(batch []entry[T], took time.Duration) {
 	cells := 0
 	for _, e := range batch {
@@ -326,7 +328,7 @@ func (q *Queue[T]) runOnce(batch []entry[T]) error {
 	return err
 }
 
-// end counts n items of the request as over. The pool's mutex is held.
+// end counts n items of the request as done. The pool's mutex must be locked.
 func (r *request) end(n int, err error) {
 	if err != nil && r.err == nil {
 		r.err = err

@@ -19,11 +19,11 @@ const (
 // Share keeps batches to a share of the machine's processor time: after each a pause follows that makes up for what the
 // batch took beyond it. On a machine that others keep busy none runs. A nil *Share bounds nothing.
 type Share struct {
-	pause  float64 // seconds that a second of a batch stands for
-	busy   func(now time.Time) bool
-	mu     sync.Mutex
-	until  time.Time // no batch begins before
-	looked time.Time // when busy was asked last
+	pause    float64 // seconds that a second of a batch stands for
+	busy     func(now time.Time) bool
+	mu       sync.Mutex
+	until    time.Time // no batch begins before
+	lastRead time.Time // when busy was asked last
 }
 
 // NewShare makes a share of, in (0, 1], of cores for batches that keep so many threads busy. busy tells whether others
@@ -39,8 +39,8 @@ func (s *Share) wait(now time.Time) time.Duration {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy != nil && now.Sub(s.looked) >= busyPause {
-		s.looked = now
+	if s.busy != nil && now.Sub(s.lastRead) >= busyPause {
+		s.lastRead = now
 		if s.busy(now) {
 			s.until = later(s.until, now.Add(busyPause))
 		}

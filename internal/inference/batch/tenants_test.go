@@ -125,14 +125,14 @@ func TestCreditIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
 		defer pool.Close()
-		r := &recorder{takes: credit / 4} // so long takes each item
+		r := &recorder{takes: shareCredit / 4} // so long takes each item
 		q := queueOf(pool, r, func(o *Options) { o.MaxItems = 1 })
 		first := doAs(q, t.Context(), Caller{Tenant: quiet, Lane: wire.LaneInteractive}, letters("A")...)
 		long := doAs(q, t.Context(), Caller{Tenant: loud, Lane: wire.LaneInteractive}, letters("abcdefghijklmnopqrstuvwxyz")...)
 		if err := <-first; err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3*credit + credit/8) // of the bubble's clock: an item of the other runs
+		time.Sleep(3*shareCredit + shareCredit/8) // of the bubble's clock: an item of the other runs
 		before := len(r.names())
 		back := doAs(q, t.Context(), Caller{Tenant: quiet, Lane: wire.LaneInteractive}, letters("BCDEFGHIJK")...)
 		if err := errors.Join(<-long, <-back); err != nil {
