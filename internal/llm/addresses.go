@@ -66,7 +66,7 @@ func withoutAddresses(s string, known []string) string {
 			continue
 		}
 		body := strings.TrimRight(s[start:end], ends)
-		if known := slices.ContainsFunc(known, func(k string) bool { return standsApart(k, body, before+after == "") }); known {
+		if known := slices.ContainsFunc(known, func(k string) bool { return isWholeHost(k, body, before+after == "") }); known {
 			continue
 		}
 		b.WriteString(s[done:start])
@@ -147,9 +147,9 @@ func stands(passage, address string) bool {
 	return standsBefore(passage, address, "/-_%=&#?@+~")
 }
 
-// standsApart reports whether a host is in text as a whole. One that is alone may
-// have a path there, or stand in a link.
-func standsApart(passage, host string, alone bool) bool {
+// isWholeHost reports whether a host occurs in a passage and is not a part of another name. One that is alone may have a path,
+// or be in a link.
+func isWholeHost(passage, host string, alone bool) bool {
 	if alone {
 		return standsBefore(passage, host, "-_@")
 	}

@@ -16,33 +16,33 @@ import (
 // answerStream says what a model's replies have as their answer. A reply that begins
 // anew makes void what was said.
 type answerStream struct {
-	say    func(wire.LLMDelta)
-	thinks reasoning
-	reader memberReader
-	raw    strings.Builder // of the reply
-	said   bool            // something
-	again  bool            // it is void
+	say     func(wire.LLMDelta)
+	thinks  reasoning
+	reader  memberReader
+	raw     strings.Builder // of the reply
+	started bool            // something
+	again   bool            // it is void
 }
 
 // begin tells that a reply begins.
 func (v *answerStream) begin() {
 	v.thinks, v.reader = reasoning{}, memberReader{name: "answer"}
 	v.raw.Reset()
-	v.again = v.said
+	v.again = v.started
 }
 
 // add takes the next piece of a reply.
 func (v *answerStream) add(piece string) {
 	v.raw.WriteString(piece)
 	said := text.Clean(v.reader.read(v.thinks.skip(piece)))
-	if !v.said || v.again {
+	if !v.started || v.again {
 		said = strings.TrimLeft(said, " \t\r\n")
 	}
 	if said == "" {
 		return
 	}
 	v.say(wire.LLMDelta{Envelope: wire.Header(), Text: said, Restart: v.again})
-	v.said, v.again = true, false
+	v.started, v.again = true, false
 }
 
 // memberReader reads the text of one member of the first JSON object that has it
@@ -118,10 +118,10 @@ func (m *memberReader) read(piece string) string {
 		case inOther:
 			m.other(c)
 		case afterAll:
-			return m.whole(out)
+			return m.completeRunes(out)
 		}
 	}
-	return m.whole(out)
+	return m.completeRunes(out)
 }
 
 // other passes over a value that is no text.
@@ -196,8 +196,8 @@ func (m *memberReader) lone(bytes []byte) []byte {
 	return append([]byte(string(utf8.RuneError)), bytes...)
 }
 
-// whole keeps back the bytes of a character whose rest has not come.
-func (m *memberReader) whole(out []byte) string {
+// completeRunes holds back the bytes of an incomplete character.
+func (m *memberReader) completeRunes(out []byte) string {
 	out = append(m.pending, out...)
 	n := len(out)
 	for back := 1; back <= min(utf8.UTFMax-1, n); back++ {

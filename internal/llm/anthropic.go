@@ -70,7 +70,7 @@ func NewAnthropic(o AnthropicOptions) (*Anthropic, error) {
 		return nil, schema.Invalid(at.keySetting, "is missing: %s answers nobody without a key", at.address)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	p := &Anthropic{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, retry: retryPassing[spoken](o.Pause)},
+	p := &Anthropic{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, retry: retryPassing[modelReply](o.Pause)},
 		url: strings.TrimSuffix(strings.TrimSuffix(o.BaseURL, "/"), "/v1") + "/v1/messages", key: o.Key,
 		client: &http.Client{Transport: otelhttp.NewTransport(transport)}, transport: transport}
 	p.speaker = p
@@ -111,8 +111,8 @@ type anthropicError struct {
 	Message string `json:"message"`
 }
 
-// speak implements speaker.
-func (p *Anthropic) speak(ctx context.Context, messages []message, want expected, piece func(string)) (spoken, error) {
+// complete implements speaker.
+func (p *Anthropic) complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error) {
 	warm := p.warm.Load()
 	out, err := p.call(ctx, messages, want.tokens, warm, piece)
 	// Newer models take no temperature: they are asked without from then on.
@@ -124,7 +124,7 @@ func (p *Anthropic) speak(ctx context.Context, messages []message, want expected
 	return out, err
 }
 
-func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, warm bool, piece func(string)) (spoken, error) {
+func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, warm bool, piece func(string)) (modelReply, error) {
 	request := anthropicRequest{Model: p.model, MaxTokens: tokens, Stream: piece != nil}
 	if !warm {
 		request.Temperature = new(float64)
@@ -138,11 +138,11 @@ func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, wa
 	}
 	body, err := json.Marshal(request)
 	if err != nil {
-		return spoken{}, fmt.Errorf("encode a request to %s: %w", p.address, err)
+		return modelReply{}, fmt.Errorf("encode a request to %s: %w", p.address, err)
 	}
 	post, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(body))
 	if err != nil {
-		return spoken{}, fmt.Errorf("make a request to %s: %w", p.address, err)
+		return modelReply{}, fmt.Errorf("make a request to %s: %w", p.address, err)
 	}
 	post.Header.Set("Content-Type", "application/json")
 	post.Header.Set("Anthropic-Version", anthropicVersion)
@@ -151,7 +151,7 @@ func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, wa
 	}
 	response, err := p.client.Do(post)
 	if err != nil {
-		return spoken{}, p.explain(ctx, err)
+		return modelReply{}, p.explain(ctx, err)
 	}
 	defer response.Body.Close() //nolint:errcheck // what counts has been read
 	reply := io.LimitReader(response.Body, maxReplyBytes)
@@ -160,7 +160,7 @@ func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, wa
 			Error anthropicError `json:"error"`
 		}
 		_ = json.NewDecoder(reply).Decode(&failed) // without it the status says enough
-		return spoken{}, p.refused(response.StatusCode, response.Header, failed.Error.Message)
+		return modelReply{}, p.refused(response.StatusCode, response.Header, failed.Error.Message)
 	}
 	if piece != nil {
 		return p.readEvents(ctx, reply, piece)
@@ -174,9 +174,9 @@ func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, wa
 		Usage      anthropicUsage `json:"usage"`
 	}
 	if err := json.NewDecoder(reply).Decode(&made); err != nil {
-		return spoken{}, p.explain(ctx, err)
+		return modelReply{}, p.explain(ctx, err)
 	}
-	out := spoken{input: made.Usage.input(), output: made.Usage.Output, cut: made.StopReason == "max_tokens"}
+	out := modelReply{input: made.Usage.input(), output: made.Usage.Output, cut: made.StopReason == "max_tokens"}
 	for _, c := range made.Content {
 		if c.Type == "text" {
 			out.content += c.Text
@@ -186,8 +186,8 @@ func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, wa
 }
 
 // readEvents reads a reply that comes as server-sent events.
-func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(string)) (spoken, error) {
-	var out spoken
+func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(string)) (modelReply, error) {
+	var out modelReply
 	var content strings.Builder
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxEventBytes)
@@ -209,7 +209,7 @@ func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(s
 			Error anthropicError `json:"error"`
 		}
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
-			return spoken{}, p.broken("sent an event that is no JSON: %v", err)
+			return modelReply{}, p.broken("sent an event that is no JSON: %v", err)
 		}
 		switch event.Type {
 		case "message_start":
@@ -226,16 +226,16 @@ func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(s
 			if event.Error.Type == "rate_limit_error" {
 				status = http.StatusTooManyRequests
 			}
-			return spoken{}, p.refused(status, nil, event.Error.Message)
+			return modelReply{}, p.refused(status, nil, event.Error.Message)
 		case "message_stop":
 			out.content = content.String()
 			return out, nil
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return spoken{}, p.explain(ctx, err)
+		return modelReply{}, p.explain(ctx, err)
 	}
-	return spoken{}, p.broken("broke its reply off")
+	return modelReply{}, p.broken("broke its reply off")
 }
 
 // explain says what went wrong on the way to a reply.

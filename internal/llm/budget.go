@@ -54,8 +54,8 @@ type Reservation struct {
 }
 
 const (
-	// patience is how long a call waits at a limit.
-	patience = 5 * time.Second
+	// maxWait is how long a call waits at a limit.
+	maxWait = 5 * time.Second
 	// longestCall bounds a call without a deadline; a reservation counts for
 	// settleIn longer, to be settled.
 	longestCall = 10 * time.Minute
@@ -115,9 +115,9 @@ func lasts(ctx context.Context) time.Duration {
 	return left + settleIn
 }
 
-// awaitRoom tries to reserve until it is done, until waiting is of no use, or until patience ends.
-func awaitRoom(ctx context.Context, patience time.Duration, try func(waiting context.Context) (again time.Duration, err error)) error {
-	waiting, cancel := context.WithTimeout(ctx, patience)
+// waitForCapacity tries to reserve until it succeeds, waiting is useless, or maxWait is over.
+func waitForCapacity(ctx context.Context, maxWait time.Duration, try func(waiting context.Context) (again time.Duration, err error)) error {
+	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	for {
 		again, err := try(waiting)
@@ -139,7 +139,7 @@ func (g *Gateway) admit(ctx context.Context, r Reservation) error {
 		return err
 	}
 	// At a budget that others hold it leaves the order: whoever needs less may go before.
-	return awaitRoom(ctx, g.patience, func(waiting context.Context) (time.Duration, error) { return g.inOrder(waiting, r) })
+	return waitForCapacity(ctx, g.maxWait, func(waiting context.Context) (time.Duration, error) { return g.inOrder(waiting, r) })
 }
 
 // inOrder tries to reserve when those of the tenant that came before have, and
@@ -173,7 +173,7 @@ func (g *Gateway) inOrder(ctx context.Context, r Reservation) (again time.Durati
 
 // try is not cut short by whoever lost patience.
 func (g *Gateway) try(ctx context.Context, r Reservation) (time.Duration, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*maxWait)
 	defer cancel()
 	return g.accounts.Reserve(ctx, r)
 }

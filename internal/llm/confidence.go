@@ -30,16 +30,16 @@ const (
 // surely bounds features that have no bounds of their own.
 const surely = 10.0
 
-// reading is an answer that was read, with what its confidence hangs on.
-type reading struct {
+// scoredSpan is a span that may be the answer, with what its confidence depends on.
+type scoredSpan struct {
 	span
-	has   float64 // the text's logit of has_answer
-	score float64 // the answer's own
-	next  float64 // that of the next answer in the same text
-	lacks lacks
-	asked text.Asked
-	fits  bool   // it is of the sort asked for
-	words string // of the answer, to compare
+	hasAnswer float64 // the text's logit of has_answer
+	score     float64 // the answer's own
+	next      float64 // that of the next answer in the same text
+	lacks     lacks
+	asked     text.Asked
+	fits      bool   // it is of the sort asked for
+	words     string // of the answer, to compare
 }
 
 // lacks is what the sentences quoted of a text lack of the question.
@@ -61,7 +61,7 @@ func (l lacks) loss() float64 {
 
 // features are what the confidence of an answer is computed from; all has the answer of
 // every text.
-func features(of reading, all []reading) map[string]float64 {
+func features(of scoredSpan, all []scoredSpan) map[string]float64 {
 	margin, ahead, agree := surely, surely, 0.0
 	for _, other := range all {
 		switch {
@@ -70,7 +70,7 @@ func features(of reading, all []reading) map[string]float64 {
 				agree++
 			}
 		default:
-			margin, ahead = min(margin, of.has-other.has), min(ahead, of.value-other.value)
+			margin, ahead = min(margin, of.hasAnswer-other.hasAnswer), min(ahead, of.value-other.value)
 		}
 	}
 	is := func(yes bool) float64 {
@@ -80,7 +80,7 @@ func features(of reading, all []reading) map[string]float64 {
 		return 0
 	}
 	out := map[string]float64{
-		"has_answer":  of.has,
+		"has_answer":  of.hasAnswer,
 		"span":        of.score,
 		"span_margin": of.score - of.next,
 		"margin":      margin,
@@ -189,6 +189,6 @@ func sameWords(s string) string {
 }
 
 // byValue sorts answers, best first.
-func byValue(all []reading) {
-	slices.SortStableFunc(all, func(a, b reading) int { return cmp.Compare(b.value, a.value) })
+func byValue(all []scoredSpan) {
+	slices.SortStableFunc(all, func(a, b scoredSpan) int { return cmp.Compare(b.value, a.value) })
 }

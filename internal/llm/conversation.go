@@ -40,16 +40,16 @@ const (
 // message is one turn of a conversation; the first one is the system's.
 type message struct{ role, content string }
 
-// spoken is what a model said in one call.
-type spoken struct {
+// modelReply is a model's reply to one call.
+type modelReply struct {
 	content       string
 	input, output int  // tokens; input is 0 when the server did not count
-	cut           bool // it came to the end of the tokens that it may make
+	cut           bool // it was cut at the token limit
 }
 
-// speaker makes one call; piece, if any, gets the content while it is made.
-type speaker interface {
-	speak(ctx context.Context, messages []message, want expected, piece func(string)) (spoken, error)
+// completer makes one call; piece, if any, gets the content as it is streamed.
+type completer interface {
+	complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error)
 }
 
 // expected is what a reply may be.
@@ -62,11 +62,11 @@ type expected struct {
 // share.
 type dialogue struct {
 	endpoint
-	speaker   speaker
+	speaker   completer
 	maxTokens int
 	reasoning int  // tokens that the model may think with besides
 	forms     bool // the server is sent the form of each reply
-	retry     failsafe.Executor[spoken]
+	retry     failsafe.Executor[modelReply]
 }
 
 // Model is the name of the model that answers.
@@ -213,7 +213,7 @@ func salvage(content string, task wire.LLMTask, read func(content string) bool, 
 // once makes one call, again while an error may pass, and adds its tokens to
 // out: of a call that broke off or took too long those that went out and came,
 // for it may have to be paid.
-func (d *dialogue) once(ctx context.Context, messages []message, want expected, v *answerStream, out *Completion) (spoken, error) {
+func (d *dialogue) once(ctx context.Context, messages []message, want expected, v *answerStream, out *Completion) (modelReply, error) {
 	most := 0
 	if want.form != "" {
 		most = mostTokens(want.form)
@@ -222,10 +222,10 @@ func (d *dialogue) once(ctx context.Context, messages []message, want expected, 
 		most += mostTokens(m.content)
 	}
 	reserved := false
-	said, err := d.retry.WithContext(ctx).Get(func() (spoken, error) {
+	said, err := d.retry.WithContext(ctx).Get(func() (modelReply, error) {
 		if !reserved {
 			if err := reserve(ctx, most, want.tokens); err != nil {
-				return spoken{}, err
+				return modelReply{}, err
 			}
 			reserved = true
 		}
@@ -234,7 +234,7 @@ func (d *dialogue) once(ctx context.Context, messages []message, want expected, 
 			v.begin()
 			piece = v.add
 		}
-		said, err := d.speaker.speak(ctx, messages, want, piece)
+		said, err := d.speaker.complete(ctx, messages, want, piece)
 		if p := (*passing)(nil); err != nil && (ctx.Err() != nil || errors.As(err, &p) && p.begun) {
 			out.InputTokens += countMessages(messages)
 			if v != nil {
@@ -248,7 +248,7 @@ func (d *dialogue) once(ctx context.Context, messages []message, want expected, 
 		if ctx.Err() != nil { // between two tries, too
 			err = d.ended(ctx)
 		}
-		return spoken{}, err
+		return modelReply{}, err
 	}
 	if said.input > 0 {
 		out.InputTokens += said.input

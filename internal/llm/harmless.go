@@ -54,7 +54,7 @@ func visible(s string) string {
 
 // line is s on one line, as titles, headings and places stand in a prompt.
 func line(s string) string {
-	return strings.Join(strings.Fields(templateWords.ReplaceAllStringFunc(visible(text.Clean(s)), apart)), " ")
+	return strings.Join(strings.Fields(templateWords.ReplaceAllStringFunc(visible(text.Clean(s)), detachBracket)), " ")
 }
 
 // maxLabel bounds a title or a place in a prompt, in characters: a longer one is a
@@ -75,8 +75,8 @@ func label(s string) string {
 var templateWords = regexp.MustCompile(`(?i)<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<</?SYS>>|\[/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT)\]|` +
 	`</?(?:start_of_turn|end_of_turn|tool_call|tool_response|tools|think|system|assistant)>`)
 
-// apart puts a space behind the bracket that begins a word.
-func apart(word string) string {
+// detachBracket adds a space after the bracket that begins a word.
+func detachBracket(word string) string {
 	_, n := utf8.DecodeRuneInString(word)
 	return word[:n] + " " + word[n:]
 }
@@ -86,7 +86,7 @@ var fenceLine = regexp.MustCompile(`(?im)^([ \t>|]*)([-–—_=]{2,}[ \t]*(?:beg
 
 // shown is a passage as it stands between fences.
 func shown(s string) string {
-	return fenceLine.ReplaceAllString(templateWords.ReplaceAllStringFunc(visible(s), apart), "$1| $2")
+	return fenceLine.ReplaceAllString(templateWords.ReplaceAllStringFunc(visible(s), detachBracket), "$1| $2")
 }
 
 // newMark is a mark for fences that nothing in the request has.

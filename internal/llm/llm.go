@@ -103,7 +103,7 @@ type Gateway struct {
 	deltas    Deltas
 	accounts  Accounts
 	cache     Cache
-	patience  time.Duration
+	maxWait   time.Duration
 	lines     lines
 	providers map[string]*member
 	chain     []*member // of requests that name no provider
@@ -122,9 +122,9 @@ func NewGateway(o Options) (*Gateway, error) {
 		o.BreakerPause = pauseFor
 	}
 	if o.Patience <= 0 {
-		o.Patience = patience
+		o.Patience = maxWait
 	}
-	g := &Gateway{ledger: o.Ledger, deltas: o.Deltas, accounts: o.Accounts, cache: o.Cache, patience: o.Patience,
+	g := &Gateway{ledger: o.Ledger, deltas: o.Deltas, accounts: o.Accounts, cache: o.Cache, maxWait: o.Patience,
 		providers: map[string]*member{}, tracer: otel.Tracer(scope)}
 	meter := otel.Meter(scope)
 	var breakers metric.Int64Gauge

@@ -85,7 +85,7 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if o.Key != "" {
 		options = append(options, option.WithAPIKey(o.Key))
 	}
-	p := &OpenAI{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, forms: o.Format == FormatSchema || o.Format == FormatAuto, retry: retryPassing[spoken](o.Pause)},
+	p := &OpenAI{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, forms: o.Format == FormatSchema || o.Format == FormatAuto, retry: retryPassing[modelReply](o.Pause)},
 		official: o.BaseURL == openAIAddress, chat: openai.NewChatCompletionService(options...), transport: transport}
 	p.speaker = p
 	if o.Format == FormatAuto {
@@ -105,21 +105,21 @@ func (p *OpenAI) Close() { p.transport.CloseIdleConnections() }
 // looser are the formats that a server may take which refuses one.
 var looser = map[string]string{FormatSchema: FormatObject, FormatObject: FormatText}
 
-// speak implements speaker. A server that refuses the first request may know nothing of its format: it is asked again with a
+// complete implements speaker. A server that refuses the first request may know nothing of its format: it is asked again with a
 // looser one, and from then on with what it took.
-func (p *OpenAI) speak(ctx context.Context, messages []message, want expected, piece func(string)) (spoken, error) {
+func (p *OpenAI) complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error) {
 	format := *p.format.Load()
-	said, err := p.speakIn(ctx, format, messages, want, piece)
+	said, err := p.completeInFormat(ctx, format, messages, want, piece)
 	first := err
 	for p.seeking.Load() && refusedForm(err) && looser[format] != "" {
 		format = looser[format]
-		said, err = p.speakIn(ctx, format, messages, want, piece)
+		said, err = p.completeInFormat(ctx, format, messages, want, piece)
 	}
 	if err == nil && p.seeking.CompareAndSwap(true, false) {
 		p.format.Store(&format)
 	}
 	if refusedForm(err) {
-		return spoken{}, p.explain(ctx, first) // it was not the format
+		return modelReply{}, p.explain(ctx, first) // it was not the format
 	}
 	return said, err
 }
@@ -130,8 +130,8 @@ func refusedForm(err error) bool {
 	return errors.As(err, &api) && (api.StatusCode == http.StatusBadRequest || api.StatusCode == http.StatusUnprocessableEntity)
 }
 
-// speakIn makes a call in a format. The error of a request that the server calls wrong is as the client gives it.
-func (p *OpenAI) speakIn(ctx context.Context, format string, messages []message, want expected, piece func(string)) (spoken, error) {
+// completeInFormat makes a call with a response format. The error of a request that the server rejects is the client's.
+func (p *OpenAI) completeInFormat(ctx context.Context, format string, messages []message, want expected, piece func(string)) (modelReply, error) {
 	params := openai.ChatCompletionNewParams{Model: p.model}
 	switch format {
 	case FormatObject:
@@ -158,28 +158,28 @@ func (p *OpenAI) speakIn(ctx context.Context, format string, messages []message,
 		params.Temperature = openai.Float(0)
 	}
 	if piece != nil {
-		return p.speakInPieces(ctx, params, piece)
+		return p.completeStreaming(ctx, params, piece)
 	}
 	reply, err := p.chat.New(ctx, params)
 	if refusedForm(err) {
-		return spoken{}, err
+		return modelReply{}, err
 	}
 	if err != nil {
-		return spoken{}, p.explain(ctx, err)
+		return modelReply{}, p.explain(ctx, err)
 	}
 	if len(reply.Choices) == 0 {
-		return spoken{}, p.broken("gave a completion without choices")
+		return modelReply{}, p.broken("gave a completion without choices")
 	}
-	return spoken{content: reply.Choices[0].Message.Content, cut: reply.Choices[0].FinishReason == "length",
+	return modelReply{content: reply.Choices[0].Message.Content, cut: reply.Choices[0].FinishReason == "length",
 		input: int(reply.Usage.PromptTokens), output: int(reply.Usage.CompletionTokens)}, nil
 }
 
-// speakInPieces makes a call whose reply comes as server-sent events.
-func (p *OpenAI) speakInPieces(ctx context.Context, params openai.ChatCompletionNewParams, piece func(string)) (spoken, error) {
+// completeStreaming makes a call whose reply is streamed.
+func (p *OpenAI) completeStreaming(ctx context.Context, params openai.ChatCompletionNewParams, piece func(string)) (modelReply, error) {
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
-	stream := p.chat.NewStreaming(ctx, params, option.WithMiddleware(wholeAsPiece))
+	stream := p.chat.NewStreaming(ctx, params, option.WithMiddleware(completionAsEvents))
 	defer stream.Close() //nolint:errcheck // all that counts has been read
-	var out spoken
+	var out modelReply
 	var content []byte
 	finished := false
 	for stream.Next() {
@@ -200,12 +200,12 @@ func (p *OpenAI) speakInPieces(ctx context.Context, params openai.ChatCompletion
 		}
 	}
 	if err := stream.Err(); refusedForm(err) {
-		return spoken{}, err
+		return modelReply{}, err
 	} else if err != nil {
-		return spoken{}, p.explain(ctx, err)
+		return modelReply{}, p.explain(ctx, err)
 	}
 	if !finished {
-		return spoken{}, p.broken("broke its reply off")
+		return modelReply{}, p.broken("broke its reply off")
 	}
 	out.content = string(content)
 	return out, nil

@@ -15,12 +15,12 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// maxWhole bounds such a completion, in bytes.
-const maxWhole = 8 << 20
+// maxCompletion is the most bytes of such a completion.
+const maxCompletion = 8 << 20
 
-// wholeAsPiece turns a reply that is a completion in JSON into the events that it
-// would have come as. Anything else is left as it is.
-func wholeAsPiece(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
+// completionAsEvents turns a reply that is a JSON completion, although a stream was requested, into server-sent events. It
+// leaves other replies as they are.
+func completionAsEvents(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	reply, err := next(r)
 	if err != nil || reply.StatusCode != http.StatusOK {
 		return reply, err
@@ -28,7 +28,7 @@ func wholeAsPiece(r *http.Request, next option.MiddlewareNext) (*http.Response, 
 	if kind, _, _ := mime.ParseMediaType(reply.Header.Get("Content-Type")); kind != "application/json" {
 		return reply, nil
 	}
-	body, err := io.ReadAll(io.LimitReader(reply.Body, maxWhole))
+	body, err := io.ReadAll(io.LimitReader(reply.Body, maxCompletion))
 	_ = reply.Body.Close() // all that counts has been read
 	if err != nil {
 		return nil, fmt.Errorf("read a completion: %w", err)

@@ -58,8 +58,8 @@ const (
 	offQuestion = 1.0
 	// mostLacking is the share of the question's content that what is shown as nearest may lack.
 	mostLacking = 0.5
-	// allowed is how much of that a passage may lose and answer still.
-	allowed = 0.5
+	// allowedLoss is how much of that a passage may lose and still have the answer.
+	allowedLoss = 0.5
 	// otherSort is how far below the best span one may be that is of the sort that the question asks for when the
 	// best one is not: the sum of two logits.
 	otherSort = 6.0
@@ -262,7 +262,7 @@ const nothingAnswers = "no passage says it"
 // the sentences that it lies in. nearest are the sentences of each passage that came
 // nearest and have half of the question's content, the best first, without a short answer.
 func choose(question string, passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) (best, nearest []span) {
-	var all, good []reading
+	var all, good []scoredSpan
 	asked := text.AskedFor(question)
 	for i, s := range stretches {
 		x := scores[i]
@@ -280,7 +280,7 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 			short = wire.QuoteAnswer{}
 		}
 		whole := sentencesAround(body, answer)
-		found := reading{has: has, score: float64(score), next: float64(score) - surely, asked: asked, fits: ok, words: sameWords(answer.Of(body)),
+		found := scoredSpan{hasAnswer: has, score: float64(score), next: float64(score) - surely, asked: asked, fits: ok, words: sameWords(answer.Of(body)),
 			lacks: lacking(question, s, whole.Of(body))}
 		for _, other := range x.Others {
 			if other.Score != score {
@@ -291,7 +291,7 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 		found.quote = wire.Quote{Passage: s.passage, Start: whole.Start, End: whole.End, Answer: short}
 		found.value = has - loss + spanWeight*float64(score) + rankLogit/float64(1+s.passage)
 		all = append(all, found)
-		if has >= least && has-loss >= least-allowed {
+		if has >= least && has-loss >= least-allowedLoss {
 			good = append(good, found)
 		}
 	}

@@ -25,8 +25,8 @@ func withoutReasoning(reply string) string {
 
 // reasoning passes over the reasoning that a reply begins with. The reply comes in pieces, cut anywhere.
 type reasoning struct {
-	state reasoningState
-	held  string // what may be the beginning of a tag
+	state    reasoningState
+	buffered string // text that may be the beginning of a tag
 }
 
 type reasoningState int
@@ -42,25 +42,25 @@ func (r *reasoning) skip(piece string) string {
 	for {
 		switch r.state {
 		case beforeReply:
-			r.held += piece
-			begin := strings.TrimLeft(r.held, " \t\r\n")
+			r.buffered += piece
+			begin := strings.TrimLeft(r.buffered, " \t\r\n")
 			switch {
 			case strings.HasPrefix(begin, thinks):
-				r.state, piece, r.held = inReasoning, begin[len(thinks):], ""
+				r.state, piece, r.buffered = inReasoning, begin[len(thinks):], ""
 				continue
 			case strings.HasPrefix(thinks, begin):
 				return "" // it may become the tag
 			}
-			r.state, piece, r.held = inReply, r.held, ""
+			r.state, piece, r.buffered = inReply, r.buffered, ""
 			return piece
 		case inReasoning:
-			r.held += piece
-			_, rest, found := strings.Cut(r.held, thought)
+			r.buffered += piece
+			_, rest, found := strings.Cut(r.buffered, thought)
 			if !found {
-				r.held = r.held[max(0, len(r.held)-len(thought)+1):]
+				r.buffered = r.buffered[max(0, len(r.buffered)-len(thought)+1):]
 				return ""
 			}
-			r.state, piece, r.held = beforeReply, rest, "" // some reason twice
+			r.state, piece, r.buffered = beforeReply, rest, "" // some reason twice
 			continue
 		default:
 			return piece
@@ -71,7 +71,7 @@ func (r *reasoning) skip(piece string) string {
 // rest is what was held back of a reply that has ended.
 func (r *reasoning) rest() string {
 	if r.state == beforeReply {
-		return r.held
+		return r.buffered
 	}
 	return ""
 }

@@ -68,7 +68,7 @@ func NewRemoteModels(o RemoteOptions) (*RemoteModels, error) {
 		o.BreakerPause = pauseFor
 	}
 	if o.Patience <= 0 {
-		o.Patience = patience
+		o.Patience = maxWait
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
@@ -188,7 +188,7 @@ func (x *RemoteModels) reserve(ctx context.Context, id uuid.UUID, j job) error {
 		return nil
 	}
 	r := Reservation{Tenant: j.tenant, ID: id, Tokens: int64(j.most.tokens), Nanos: j.most.nanos, Lasts: lasts(ctx), Uncounted: true}
-	return awaitRoom(ctx, x.options.Patience, func(context.Context) (time.Duration, error) { return x.options.Accounts.Reserve(ctx, r) })
+	return waitForCapacity(ctx, x.options.Patience, func(context.Context) (time.Duration, error) { return x.options.Accounts.Reserve(ctx, r) })
 }
 
 // book settles a request's reservation with what it used.

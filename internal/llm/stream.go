@@ -29,7 +29,7 @@ type Deltas interface {
 type deltas struct {
 	to      Deltas
 	subject string
-	said    strings.Builder // since the last restart
+	sent    strings.Builder // since the last restart
 	void    bool            // what was said
 }
 
@@ -51,23 +51,23 @@ func (d *deltas) say(x wire.LLMDelta) {
 		return
 	}
 	if x.Restart = x.Restart || d.void; x.Restart {
-		d.said.Reset()
+		d.sent.Reset()
 	}
 	d.void = false
-	d.said.WriteString(x.Text)
+	d.sent.WriteString(x.Text)
 	d.to.Send(d.subject, x)
 }
 
 // again tells that another provider begins anew.
 func (d *deltas) again() {
 	if d != nil {
-		d.void = d.void || d.said.Len() > 0
+		d.void = d.void || d.sent.Len() > 0
 	}
 }
 
 // end makes what was said the text that the reply has.
 func (d *deltas) end(text string) {
-	if d == nil || !d.void && strings.TrimSpace(d.said.String()) == text {
+	if d == nil || !d.void && strings.TrimSpace(d.sent.String()) == text {
 		return
 	}
 	d.again()
