@@ -48,7 +48,7 @@ const (
 func NewLed(o Led) *Loop {
 	return NewLoop(o.Name, nil, func(fetch, work context.Context) error {
 		interval := min(o.Every, electEvery)
-		c := candidate{Led: o, id: uuid.NewString(), ttl: 2 * interval}
+		c := electionCandidate{Led: o, id: uuid.NewString(), ttl: 2 * interval}
 		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
 		defer c.resign(work)
@@ -63,8 +63,8 @@ func NewLed(o Led) *Loop {
 	})
 }
 
-// candidate is one process that runs for leadership of a loop.
-type candidate struct {
+// electionCandidate is one process that runs for leadership of a loop.
+type electionCandidate struct {
 	Led
 	id        string
 	ttl       time.Duration // of the lease
@@ -73,7 +73,7 @@ type candidate struct {
 }
 
 // tick holds an election and, if this process wins, runs the round that is due.
-func (c *candidate) tick(fetch, work context.Context) {
+func (c *electionCandidate) tick(fetch, work context.Context) {
 	// The lease counts from before the request, so that it never ends later here than in the elector.
 	now := time.Now()
 	elected, err := c.Elector.Elect(fetch, c.Name, c.id, c.ttl)
@@ -106,7 +106,7 @@ func (c *candidate) tick(fetch, work context.Context) {
 }
 
 // runRound runs one round and renews the lease, which lasts until expires, meanwhile.
-func (c *candidate) runRound(fetch, work context.Context, expires time.Time) error {
+func (c *electionCandidate) runRound(fetch, work context.Context, expires time.Time) error {
 	fetch, cancelFetch := context.WithCancelCause(fetch)
 	defer cancelFetch(nil)
 	work, cancelWork := context.WithCancelCause(work)
@@ -126,7 +126,7 @@ func (c *candidate) runRound(fetch, work context.Context, expires time.Time) err
 }
 
 // renew renews the lease until done is closed or ctx ends. It returns false as soon as leadership is lost.
-func (c *candidate) renew(ctx context.Context, done <-chan struct{}, expires time.Time) bool {
+func (c *electionCandidate) renew(ctx context.Context, done <-chan struct{}, expires time.Time) bool {
 	ticker := time.NewTicker(c.ttl / 3)
 	defer ticker.Stop()
 	for {
@@ -151,7 +151,7 @@ func (c *candidate) renew(ctx context.Context, done <-chan struct{}, expires tim
 }
 
 // resign ends the lease, so that another process is elected at once.
-func (c *candidate) resign(ctx context.Context) {
+func (c *electionCandidate) resign(ctx context.Context) {
 	if !c.leads {
 		return
 	}
