@@ -62,7 +62,7 @@ func measureSupport(ctx context.Context, provider *llm.Extractive, articles []sq
 				if answer.Supports(c.sentence, c.question, rules, trust) {
 					out.byRules[key]++
 				}
-				if answer.Supports(c.sentence, c.question, e, trust) && answer.ViewOf(c.sentence, c.question, e.Read) != answer.OtherAnswer {
+				if answer.Supports(c.sentence, c.question, e, trust) && answer.CompareWithReader(c.sentence, c.question, e.Read) != answer.OtherAnswer {
 					out.taken[key]++
 				}
 			}
@@ -76,7 +76,7 @@ func (c supportCase) evidence(ctx context.Context, provider *llm.Extractive) (an
 	e := answer.Evidence{Quote: c.quote, Context: c.title, Passage: c.passage}
 	read, err := provider.Complete(ctx, wire.LLMRequest{Task: wire.TaskRead, Question: c.question, Passages: []wire.LLMPassage{{Title: c.title, Text: c.quote}}})
 	for _, x := range read.Readings {
-		e.Read = append(e.Read, answer.Reading{Text: c.quote[x.Start:x.End], Score: x.Score})
+		e.Read = append(e.Read, answer.ReaderSpan{Text: c.quote[x.Start:x.End], Score: x.Score})
 	}
 	return e, err
 }
