@@ -21,6 +21,7 @@ type container struct {
 	CapDrop  []string `yaml:"cap_drop"`
 	Security []string `yaml:"security_opt"`
 	Tmpfs    []string
+	Volumes  []string
 	Ports    []string
 	Profiles []string
 }
@@ -49,7 +50,11 @@ func TestContainersAreBounded(t *testing.T) {
 		if c.Build == nil {
 			continue
 		}
-		if !c.ReadOnly || !slices.Contains(c.CapDrop, "ALL") || !slices.Contains(c.Security, "no-new-privileges:true") || !slices.Contains(c.Tmpfs, "/tmp") {
+		tmp := c.Tmpfs
+		if name == "source-worker" { // whole repositories are fetched there: it is on disk
+			tmp = c.Volumes
+		}
+		if !c.ReadOnly || !slices.Contains(c.CapDrop, "ALL") || !slices.Contains(c.Security, "no-new-privileges:true") || !slices.Contains(tmp, "/tmp") {
 			t.Errorf("%s: read_only, cap_drop: [ALL], no-new-privileges and tmpfs: [/tmp] are to be set: %+v", name, c)
 		}
 	}

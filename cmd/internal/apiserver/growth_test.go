@@ -34,6 +34,7 @@ var grows = map[string]string{
 	"FROM webhook_deliveries WHERE state = 'waiting'": "no vacuum has removed the rows that were delivered",
 	"nearest AS MATERIALIZED":                         "the exact scan of a collection's vectors",
 	"SELECT d.live_version_id FROM documents d\nWHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL\n": "a filter names all versions of the collection that match it",
+	"DELETE FROM slow_queries WHERE tenant_id = $1 AND id IN (": "the slow searches and questions of a tenant are ranked, of which 200 of a kind are kept; how many there are is up to the machine",
 	"INSERT INTO reparses":                  "the documents of a collection that is parsed again are counted, to tell how far it is",
 	"FROM generations g LEFT JOIN spaces s": "the documents of a collection that is rebuilt are counted, to tell how far it is",
 	"sluice_raise_lexical_revision(":        "what a function's statements touch counts by itself; its call counts what reading the catalog takes, too",
@@ -219,6 +220,7 @@ func (g *growing) measure(name string) map[string]used {
 	g.change(name)
 	g.write(name)
 	g.tendAll()
+	g.keepSlow(g.principal().Tenant, "words of "+name)
 	scalar[int](g.world, growsOnPurpose)
 	if _, err := g.store.Sections(g.t.Context(), g.principal(), []uuid.UUID{section}); err != nil {
 		g.t.Fatal(err)

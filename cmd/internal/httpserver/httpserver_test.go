@@ -203,10 +203,10 @@ func TestRequestsThatTakeLongAreNotCancelled(t *testing.T) {
 				}
 			}
 		}
-		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(soon)); err != nil {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(soon)); err != nil { //house:clock deadlines are what is tested
 			t.Error(err)
 		}
-		longer := time.NewTimer(10 * soon)
+		longer := time.NewTimer(10 * soon) //house:clock longer than the server's limits
 		defer longer.Stop()
 		select {
 		case <-r.Context().Done():
