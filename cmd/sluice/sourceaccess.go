@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/sluice-rag/sluice/internal/apiclient"
 	"github.com/sluice-rag/sluice/schema"
 )
 
@@ -64,14 +65,20 @@ type onePrincipal struct {
 	accessSubject
 }
 
+// open returns a client, and who it is.
+func (p *onePrincipal) open() (*apiclient.Client, schema.AccessSubject, error) {
+	c, err := p.client()
+	if err != nil {
+		return nil, schema.AccessSubject{}, err
+	}
+	who, err := p.subject()
+	return c, who, err
+}
+
 type sourcesMap struct{ onePrincipal }
 
 func (m *sourcesMap) Run(ctx context.Context) error {
-	c, err := m.client()
-	if err != nil {
-		return err
-	}
-	who, err := m.subject()
+	c, who, err := m.open()
 	if err != nil {
 		return err
 	}
@@ -89,11 +96,7 @@ func (m *sourcesMap) Run(ctx context.Context) error {
 type sourcesUnmap struct{ onePrincipal }
 
 func (m *sourcesUnmap) Run(ctx context.Context) error {
-	c, err := m.client()
-	if err != nil {
-		return err
-	}
-	who, err := m.subject()
+	c, who, err := m.open()
 	if err != nil {
 		return err
 	}
