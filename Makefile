@@ -107,9 +107,9 @@ chaos: setup ## several of each program on clusters, while a seed decides what i
 sources-volume: setup ## follow 20,000 files on a WebDAV and an S3 server, and count what that takes; or FILES=2000
 	cd cmd/source-worker && VOLUME_FILES='$(FILES)' CGO_ENABLED=0 go test -tags volume,$(TAGS) -count=1 -timeout 60m -v -run '^TestVolume$$' ./rclonefs
 
-compose-test: setup build ## run docker-compose.yml on a container engine with stand-in base images, under load and faults: 10 minutes, or TEST=whole
+compose-test: setup build $(if $(filter faults,$(TEST)),source-worker) ## run docker-compose.yml on a container engine with stand-in base images, under load and faults: 10 minutes; TEST=faults for more of them, TEST=whole for these with images that are built as they ship
 	@tools/setup engine
-	COMPOSE_TEST='$(filter whole,$(TEST))' CGO_ENABLED=1 go test -tags compose,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestCompose$$' ./e2e
+	COMPOSE_TEST='$(filter faults whole,$(TEST))' CGO_ENABLED=1 go test -tags compose,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestCompose$$' ./e2e
 
 kube-test: setup build ## install the chart in a Kubernetes of two nodes that is built and run here, with stand-in images, and harm it under load: 25 minutes
 	@tools/setup engine kube

@@ -31,29 +31,33 @@ import (
 // several are how many containers of a program there are.
 var several = map[string]int{"ingest-worker": 3, "query-worker": 2, "gpu-segmenter": 2, "serve": 1, "llm-gateway": 1}
 
-// TestCompose is quick, or whole when COMPOSE_TEST is whole: then it also builds the images as they ship by both
-// builders, crashes what the programs run on, and upgrades from the version before.
+// TestCompose is quick, or does more by COMPOSE_TEST: with faults it also follows a folder, crashes what the programs run on,
+// and replaces every container in turn; whole is that with images that are built as they ship, by both builders.
 func TestCompose(t *testing.T) {
-	whole := os.Getenv("COMPOSE_TEST") == "whole"
+	asShipped := os.Getenv("COMPOSE_TEST") == "whole"
+	all := asShipped || os.Getenv("COMPOSE_TEST") == "faults"
 	articles, questions := squadArticles(t)
 	if articles == nil {
 		t.Fatal("the test of the compose file needs squad-articles")
 	}
 	questions = questions[:60]
 	c := newComposition(t)
-	if whole {
+	switch {
+	case asShipped:
 		c.buildAll(t)
-	} else {
+	case all:
+		c.script(t, "images", append([]string{"--here"}, images...)...)
+	default:
 		c.script(t, "images", "--here")
 	}
 	c.begin(t)
 	ingestAndAsk(t, c.repository, c.server)
-	if whole {
+	if all {
 		c.follow(t)
 	}
 	l := newLoad(t, c.server, articles, questions)
 
-	faults := c.faults(whole)
+	faults := c.faults(all)
 	for i, f := range faults {
 		l.part(t, i, len(faults))
 		began := time.Now()
