@@ -43,8 +43,8 @@ type Query struct {
 	Explain bool `json:"explain,omitempty"`
 }
 
-// Told is the question as its asker knows it.
-func (q Query) Told() string { return cmp.Or(q.Asked, q.Text) }
+// Original is the question as its asker knows it.
+func (q Query) Original() string { return cmp.Or(q.Asked, q.Text) }
 
 // SearchResult is what a plan found for a query.
 type SearchResult struct {

@@ -27,7 +27,7 @@ func CurateCollections(ctx workflow.Context, in wire.Curations) error {
 			// The reconciler finds what is left in the store.
 			return errors.Join(append(failures, err)...)
 		}
-		if err := curateAlone(ctx, out.Alone); err != nil {
+		if err := startCurations(ctx, out.Alone); err != nil {
 			failures = append(failures, err)
 		}
 		left = left[min(max(out.Did, 1), len(left)):]
@@ -35,8 +35,8 @@ func CurateCollections(ctx workflow.Context, in wire.Curations) error {
 	return errors.Join(failures...)
 }
 
-// curateAlone starts the curations of collections. One that runs already goes on.
-func curateAlone(ctx workflow.Context, collections []wire.Curation) error {
+// startCurations starts the curations of collections. One that runs already goes on.
+func startCurations(ctx workflow.Context, collections []wire.Curation) error {
 	started := make([]workflow.ChildWorkflowFuture, len(collections))
 	for i, c := range collections {
 		child := workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{

@@ -181,11 +181,11 @@ func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.J
 			if step == "" {
 				step = string(j.State)
 			}
-			s.tell(apiclient.Progress{Stage: &api.StageEvent{Stage: step}})
+			s.show(apiclient.Progress{Stage: &api.StageEvent{Stage: step}})
 		}
 	}, func(d api.DeltaEvent) {
 		if live {
-			s.tell(apiclient.Progress{Delta: &d})
+			s.show(apiclient.Progress{Delta: &d})
 		}
 	})
 	if err != nil {
@@ -218,7 +218,7 @@ func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.J
 func streamAnswer(ctx context.Context, c *apiclient.Client, q api.Query, asJSON bool) (schema.Answer, error) {
 	if !asJSON && onTerminal() {
 		s := &screen{out: os.Stdout}
-		answer, err := c.AskTold(ctx, q, s.tell)
+		answer, err := c.AskStreaming(ctx, q, s.show)
 		if err != nil {
 			s.fail()
 			return answer, err

@@ -27,7 +27,7 @@ const checkedLine = "The answer, checked:"
 // clearLine takes back what the current line shows.
 const clearLine = "\r\x1b[K"
 
-func (s *screen) tell(p apiclient.Progress) {
+func (s *screen) show(p apiclient.Progress) {
 	if p.Stage != nil && s.text.Len() == 0 {
 		line := p.Stage.Stage
 		if p.Stage.Candidates > 0 {

@@ -34,7 +34,7 @@ func TestScreenLeavesTheAnswerThatCounts(t *testing.T) {
 		var out strings.Builder
 		s := &screen{out: &out}
 		for _, p := range c.told {
-			s.tell(p)
+			s.show(p)
 		}
 		s.end(schema.Answer{Answer: c.final})
 		if out.String() != c.want {

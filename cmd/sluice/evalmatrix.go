@@ -38,7 +38,7 @@ type matrixRun struct {
 	servers  []*matrixServer
 	labels   evaluate.HumanLabels
 	folder   *matrix.Folder
-	kept     map[matrixCell]*matrix.Kept
+	kept     map[matrixCell]*matrix.CellResults
 	progress *matrixProgress
 }
 
@@ -60,7 +60,7 @@ type matrixRows struct {
 	tag      string // in the collections' names
 	rows     map[string]matrix.Row
 	plans    []schema.Plan // under the names of the rows
-	kept     map[string]*matrix.Kept
+	kept     map[string]*matrix.CellResults
 	needed   map[schema.Segmentation]bool // by rows of other servers with the same collections
 	ingested func(failed int)
 }
@@ -108,7 +108,7 @@ func (c *evalCommand) runMatrix(ctx context.Context) (err error) {
 	if err := c.withMatrix(); err != nil {
 		return err
 	}
-	m := &matrixRun{evalCommand: c, kept: map[matrixCell]*matrix.Kept{}}
+	m := &matrixRun{evalCommand: c, kept: map[matrixCell]*matrix.CellResults{}}
 	if m.file, err = matrix.Read(c.Matrix); err != nil {
 		return err
 	}
@@ -196,11 +196,11 @@ func (m *matrixRun) plan(ctx context.Context) error {
 		return schema.Invalid("packs", "a server that runs has its own pack: leave --url and SLUICE_URL out")
 	}
 	m.file.Packs = []string{""}
-	m.servers = []*matrixServer{{rows: places(m.rows), identity: "server " + m.URL}}
+	m.servers = []*matrixServer{{rows: indexes(m.rows), identity: "server " + m.URL}}
 	return nil
 }
 
-func places[T any](of []T) []int {
+func indexes[T any](of []T) []int {
 	out := make([]int, len(of))
 	for i := range out {
 		out[i] = i
@@ -319,7 +319,7 @@ func (m *matrixRun) open() error {
 				if err != nil {
 					return err
 				}
-				if m.kept[matrixCell{d, s.pack, r}], err = m.folder.Kept(c); err != nil {
+				if m.kept[matrixCell{d, s.pack, r}], err = m.folder.Results(c); err != nil {
 					return err
 				}
 			}
@@ -355,7 +355,7 @@ func (m *matrixRun) missing(c matrixCell) []evaluate.Topic {
 // datasets with the same documents and questions.
 func (m *matrixRun) toAsk() int {
 	type question struct {
-		of   *matrix.Kept
+		of   *matrix.CellResults
 		hash string
 	}
 	ask := map[question]bool{}
@@ -380,7 +380,7 @@ func (m *matrixRun) unfinished(s *matrixServer, dataset int) []int {
 
 // ask asks a server what is missing; one that is not needed is not started.
 func (m *matrixRun) ask(ctx context.Context, s *matrixServer) (err error) {
-	if !slices.ContainsFunc(places(m.datasets), func(d int) bool { return len(m.unfinished(s, d)) > 0 }) {
+	if !slices.ContainsFunc(indexes(m.datasets), func(d int) bool { return len(m.unfinished(s, d)) > 0 }) {
 		return nil
 	}
 	client := m.asked
@@ -412,7 +412,7 @@ func (m *matrixRun) measure(ctx context.Context, client *apiclient.Client, s *ma
 	of := m.file.Datasets[dataset]
 	command := *m.evalCommand
 	command.Language, command.Risk = of.Language, m.file.Risk
-	asked := &matrixRows{tag: m.tag(s), rows: map[string]matrix.Row{}, kept: map[string]*matrix.Kept{}, needed: m.needed(s, dataset)}
+	asked := &matrixRows{tag: m.tag(s), rows: map[string]matrix.Row{}, kept: map[string]*matrix.CellResults{}, needed: m.needed(s, dataset)}
 	options := m.options(dataset)
 	for _, r := range rows {
 		row := m.rows[r]
@@ -429,7 +429,7 @@ func (m *matrixRun) measure(ctx context.Context, client *apiclient.Client, s *ma
 		m.progress.begin()
 	}
 	defer m.progress.end()
-	options.Kept = matrix.Rows{Of: asked.kept, Told: m.progress.told}
+	options.Kept = matrix.Rows{Of: asked.kept, Told: m.progress.count}
 	e := &evaluation{evalCommand: &command, client: client, dataset: m.datasets[dataset], options: options, matrix: asked}
 	if m.file.Answers {
 		e.options.Answerer = e

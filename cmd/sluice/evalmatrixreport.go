@@ -37,7 +37,7 @@ func (p *matrixProgress) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begun = time.Now()
-	p.tell()
+	p.print()
 }
 
 // end says that asking pauses.
@@ -46,20 +46,20 @@ func (p *matrixProgress) end() {
 	defer p.mu.Unlock()
 	if !p.begun.IsZero() {
 		p.spent, p.begun = p.spent+time.Since(p.begun), time.Time{}
-		p.tell()
+		p.print()
 	}
 }
 
-// told counts a question under a row.
-func (p *matrixProgress) told() {
+// count counts a question under a row.
+func (p *matrixProgress) count() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.done++; time.Since(p.last) >= counterEvery {
-		p.tell()
+		p.print()
 	}
 }
 
-func (p *matrixProgress) tell() {
+func (p *matrixProgress) print() {
 	p.last = time.Now()
 	fmt.Fprintf(p.out, "%s: %d of %d asked", p.name, p.done, p.total)
 	spent := p.spent
@@ -211,7 +211,7 @@ func (m *matrixRun) results(ctx context.Context, dataset, pack int) (*evaluate.R
 		d.Name += ", " + packName(m.file.Packs[pack])
 	}
 	options := m.options(dataset)
-	kept := map[string]*matrix.Kept{}
+	kept := map[string]*matrix.CellResults{}
 	segmentations, failed := map[string]string{}, 0
 	for r, row := range m.rows {
 		k := m.kept[matrixCell{dataset, pack, r}]

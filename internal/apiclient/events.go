@@ -63,8 +63,8 @@ type Progress struct {
 	Delta *api.DeltaEvent
 }
 
-// AskTold waits for an answer, and tells of it while it is made.
-func (c *Client) AskTold(ctx context.Context, q api.Query, tell func(Progress)) (schema.Answer, error) {
+// AskStreaming waits for an answer, and tells of it while it is made.
+func (c *Client) AskStreaming(ctx context.Context, q api.Query, tell func(Progress)) (schema.Answer, error) {
 	var answer schema.Answer
 	k, err := newCall(http.MethodPost, "/v1/ask", nil, q)
 	if err != nil {

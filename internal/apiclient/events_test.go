@@ -45,7 +45,7 @@ func TestAskToldReadsEvents(t *testing.T) {
 	} {
 		reply, calls = c2.reply, 0
 		told := ""
-		a, err := c.AskTold(t.Context(), api.Query{Query: "q"}, func(p Progress) {
+		a, err := c.AskStreaming(t.Context(), api.Query{Query: "q"}, func(p Progress) {
 			if p.Stage != nil {
 				told += p.Stage.Stage + " "
 			}

@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TellOutbox wakes a relay, for store.Store.OnOutbox. It waits for nothing: what is
+// WakeRelay wakes a relay, for store.Store.OnOutbox. It waits for nothing: what is
 // lost is found by a relay that looks.
-func TellOutbox(nc *nats.Conn) func() {
+func WakeRelay(nc *nats.Conn) func() {
 	return func() { _ = nc.Publish(wire.OutboxSubject, nil) }
 }

@@ -116,7 +116,7 @@ func Update(sections []Member, edges []Edge, removed []uuid.UUID, o Options) Dif
 	}
 	p := newPartition(stay, edges, o.Limit)
 	for _, d := range p.order(shrunk) {
-		p.place(d)
+		p.absorbRelated(d)
 	}
 	return p.diff(before, shrunk, o)
 }

@@ -165,9 +165,9 @@ func (p *partition) order(shrunk map[uuid.UUID]bool) []int32 {
 	return fresh
 }
 
-// place is the step of Algorithm 1 for section d: its cluster takes in the
+// absorbRelated is the step of Algorithm 1 for section d: its cluster takes in the
 // related clusters that fit, the closest first.
-func (p *partition) place(d int32) {
+func (p *partition) absorbRelated(d int32) {
 	own := p.group[d]
 	found := p.closest[:0]
 	p.marks.clear()

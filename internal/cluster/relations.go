@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Placed is a member with its place in the text.
-type Placed struct {
+// PositionedMember is a member with its place in the text.
+type PositionedMember struct {
 	Member
 	Position
 }
@@ -21,7 +21,7 @@ type Position struct {
 }
 
 // PositionsOf returns which section is where.
-func PositionsOf(sections []Placed) map[Position]uuid.UUID {
+func PositionsOf(sections []PositionedMember) map[Position]uuid.UUID {
 	out := make(map[Position]uuid.UUID, len(sections))
 	for _, s := range sections {
 		out[s.Position] = s.ID
@@ -89,9 +89,9 @@ func NeighbourEdges(positions map[Position]uuid.UUID) []Edge {
 	return out
 }
 
-// Alone returns the sections of documents that no link relates and that leave
+// Unlinked returns the sections of documents that no link relates and that leave
 // room in a cluster of so many tokens: vectors find them company.
-func Alone(sections []Placed, links []Edge, limit int) []Placed {
+func Unlinked(sections []PositionedMember, links []Edge, limit int) []PositionedMember {
 	linked := map[uuid.UUID]bool{}
 	for _, e := range links {
 		linked[e.A], linked[e.B] = true, true
@@ -102,5 +102,5 @@ func Alone(sections []Placed, links []Edge, limit int) []Placed {
 		tokens[s.Version] += s.Tokens
 		related[s.Version] = related[s.Version] || linked[s.ID]
 	}
-	return slices.DeleteFunc(slices.Clone(sections), func(s Placed) bool { return related[s.Version] || tokens[s.Version] >= limit })
+	return slices.DeleteFunc(slices.Clone(sections), func(s PositionedMember) bool { return related[s.Version] || tokens[s.Version] >= limit })
 }

@@ -37,12 +37,12 @@ func TestFolderEdges(t *testing.T) {
 // TestAloneAreDocumentsWithoutLinks: one link relates a whole document, and one that fills a
 // cluster needs no company.
 func TestAloneAreDocumentsWithoutLinks(t *testing.T) {
-	placed := func(n, version, tokens int) Placed {
-		return Placed{Member: Member{ID: id(n), Tokens: tokens}, Position: Position{Version: id(100 + version), Ordinal: n}}
+	placed := func(n, version, tokens int) PositionedMember {
+		return PositionedMember{Member: Member{ID: id(n), Tokens: tokens}, Position: Position{Version: id(100 + version), Ordinal: n}}
 	}
-	sections := []Placed{placed(1, 1, 10), placed(2, 1, 10), placed(3, 2, 10), placed(4, 3, 10), placed(5, 3, 10), placed(6, 4, 60), placed(7, 4, 40)}
-	got := Alone(sections, []Edge{{A: id(1), B: id(3), Relation: Link}}, 100)
-	if want := []Placed{sections[3], sections[4]}; !slices.Equal(got, want) {
+	sections := []PositionedMember{placed(1, 1, 10), placed(2, 1, 10), placed(3, 2, 10), placed(4, 3, 10), placed(5, 3, 10), placed(6, 4, 60), placed(7, 4, 40)}
+	got := Unlinked(sections, []Edge{{A: id(1), B: id(3), Relation: Link}}, 100)
+	if want := []PositionedMember{sections[3], sections[4]}; !slices.Equal(got, want) {
 		t.Errorf("alone are %+v", got)
 	}
 }

@@ -75,11 +75,11 @@ type location struct {
 
 // whereTo resolves target against base.
 func whereTo(base, target string) location {
-	from := parsePlace(base)
+	from := parseLocation(base)
 	if strings.HasPrefix(target, "//") && from.scheme != "" {
 		target = from.scheme + ":" + target
 	}
-	to := parsePlace(target)
+	to := parseLocation(target)
 	if to.scheme == "" && base != "" {
 		rooted := to.rooted
 		to.scheme, to.host, to.rooted = from.scheme, from.host, from.rooted
@@ -103,8 +103,8 @@ func whereTo(base, target string) location {
 	return to
 }
 
-// parsePlace takes a target or an external id apart, leaving its fragment out.
-func parsePlace(s string) location {
+// parseLocation takes a target or an external id apart, leaving its fragment out.
+func parseLocation(s string) location {
 	var p location
 	s, _, _ = strings.Cut(s, "#")
 	s, p.query, _ = strings.Cut(s, "?")

@@ -68,7 +68,7 @@ func NewReconciler(f Found, second Second, w Workflows, elector lifecycle.Electo
 		o.Keep = Options{}.defaults().Keep
 	}
 	r := &reconciler{found: f, second: second, workflows: w, options: o, begun: map[uuid.UUID]pause{}}
-	return lifecycle.NewLed(lifecycle.Led{Name: "curation reconciler", Elector: elector, Every: o.Every,
+	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "curation reconciler", Elector: elector, Every: o.Every,
 		Round: func(fetch, _ context.Context) error { return r.round(fetch) }})
 }
 

@@ -124,9 +124,9 @@ func (a Answers) Right(short string) bool {
 // saidFrom is the token F1 from which an answer is right whose words are not all there.
 const saidFrom = 0.8
 
-// Said reports whether a reply is right: one of the answers stands in it, or it shares
+// Accepts reports whether a reply is right: one of the answers stands in it, or it shares
 // most words with one.
-func (a Answers) Said(reply string) bool {
+func (a Answers) Accepts(reply string) bool {
 	return a.In(reply) || resemble(reply, a.golds).f1 >= saidFrom
 }
 

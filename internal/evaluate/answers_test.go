@@ -161,7 +161,7 @@ func TestRepliesThatSayAnAnswer(t *testing.T) {
 		"It was on 14 December, 1972 UTC.": true, "14 December 1972": true, "December 1972": false, "1972": false, "ribs of a ship": true,
 		"": false, "Nobody knows.": false, "On 13 December 1972 UTC, a Wednesday": false,
 	} {
-		if got := a.Said(reply); got != want {
+		if got := a.Accepts(reply); got != want {
 			t.Errorf("%q: %t", reply, got)
 		}
 	}

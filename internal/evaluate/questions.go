@@ -12,8 +12,8 @@ import (
 	"math"
 )
 
-// Kept keeps what questions gave under plans. Calls may overlap.
-type Kept interface {
+// QuestionCache keeps what questions gave under plans. Calls may overlap.
+type QuestionCache interface {
 	// Find returns what a question gave under a plan, if that is known.
 	Find(plan string, q Topic) (QuestionFigures, bool)
 	// Keep is told what it gave.

@@ -33,7 +33,7 @@ type Options struct {
 	Prices      Prices // of tokens whose cost an answer does not state
 	// Kept has what earlier runs found, and gets what this one does; nil: nothing is
 	// kept.
-	Kept Kept
+	Kept QuestionCache
 	// Progress is told after each question; calls do not overlap.
 	Progress func(done, total int)
 }

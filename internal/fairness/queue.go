@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// Patience is how long a request waits for others that go first, at most.
-	Patience = time.Second
+	// StarvationLimit is how long a request waits for others that go first, at most.
+	StarvationLimit = time.Second
 	// remembered is how long a tenant is known after its last request.
 	remembered = time.Minute
 )

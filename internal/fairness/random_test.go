@@ -101,7 +101,7 @@ func TestWhateverIsAskedNoTenantStarves(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		tenants := 2 + r.IntN(20)
 		w := newWork(t, r, tenants, func() int { return 1 + r.IntN(60) })
-		most := Patience + time.Duration(1+tenants)*longestRun
+		most := StarvationLimit + time.Duration(1+tenants)*longestRun
 		for range 2000 {
 			if gap := w.step(); gap > most {
 				t.Fatalf("seed %d: a tenant of %d had something waiting and nothing begun for %v", seed, tenants, gap)

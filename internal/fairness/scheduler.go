@@ -130,7 +130,7 @@ func (s *Scheduler[T]) Next() (item T, slot *Slot[T], more bool) {
 			return item, nil, false
 		}
 		if !s.queue.Empty() {
-			s.nudge.Reset(Patience)
+			s.nudge.Reset(StarvationLimit)
 		}
 		s.change.Wait()
 	}
@@ -179,7 +179,7 @@ func (s *Scheduler[T]) limit(t *tenant[T], now time.Time, saving, spent int) int
 		return min(2*s.share, s.alone)
 	}
 	limit := min(s.share-saving, 2*s.share-saving-(spent-t.running))
-	if limit < 1 && now.Sub(t.since) >= Patience {
+	if limit < 1 && now.Sub(t.since) >= StarvationLimit {
 		limit = 1
 	}
 	return limit
@@ -231,19 +231,19 @@ func (l *Slot[T]) GiveWay(ctx context.Context) {
 	s, t := l.of, l.tenant
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for l.gave < Patience && s.behind(t) {
+	for l.gave < StarvationLimit && s.behind(t) {
 		if s.ended == nil {
 			s.ended = make(chan struct{})
 		}
 		ended, since := s.ended, s.now()
 		t.giving++
 		s.mu.Unlock()
-		timer := time.NewTimer(Patience - l.gave)
+		timer := time.NewTimer(StarvationLimit - l.gave)
 		select {
 		case <-ended:
 		case <-timer.C:
 		case <-ctx.Done():
-			l.gave = Patience
+			l.gave = StarvationLimit
 		}
 		timer.Stop()
 		s.mu.Lock()
@@ -263,7 +263,7 @@ func (l *Slot[T]) Yields() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(l.tenant, s.now())
-	return len(s.queue.tenants) > 1 && s.share < s.slots && l.tenant.saved == 0 && l.gave < Patience
+	return len(s.queue.tenants) > 1 && s.share < s.slots && l.tenant.saved == 0 && l.gave < StarvationLimit
 }
 
 // behind reports whether items run that go before a tenant's. The mutex is held.

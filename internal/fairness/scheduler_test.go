@@ -231,7 +231,7 @@ func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	if !s.idle() {
 		t.Fatal("a tenant without savings began before one that goes first")
 	}
-	s.at = s.at.Add(Patience - 1)
+	s.at = s.at.Add(StarvationLimit - 1)
 	if !s.idle() {
 		t.Fatal("a tenant without savings began before its Patience was over")
 	}
@@ -314,14 +314,14 @@ func TestWhatRunsGivesWayOnce(t *testing.T) {
 			t.Error("without savings it does not yield")
 		}
 		took := gave(noisy)
-		time.Sleep(Patience / 4) // of the bubble's clock
+		time.Sleep(StarvationLimit / 4) // of the bubble's clock
 		seldom.End()
-		if took := took(); took != Patience/4 {
+		if took := took(); took != StarvationLimit/4 {
 			t.Errorf("it gave way for %v, want until the other ended", took)
 		}
 		run(quiet)
 		noisy.tenant.saved = 0
-		if took := gave(noisy)(); took != Patience-Patience/4 {
+		if took := gave(noisy)(); took != StarvationLimit-StarvationLimit/4 {
 			t.Errorf("it gave way for %v more, want for what was left of a second", took)
 		}
 		if took := gave(noisy)(); took != 0 || noisy.Yields() {

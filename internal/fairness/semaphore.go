@@ -71,8 +71,8 @@ func (s *Semaphore) add(id uuid.UUID, n Amount) {
 	}
 }
 
-// Held is what all hold.
-func (s *Semaphore) Held() Amount {
+// InUse is what all hold.
+func (s *Semaphore) InUse() Amount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.held

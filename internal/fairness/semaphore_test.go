@@ -53,8 +53,8 @@ func TestASemaphoreBoundsEachAndAll(t *testing.T) {
 			for i, n := range c.by {
 				s.Release(uuid.UUID{100, byte(i)}, n)
 			}
-			if s.Held() != (Amount{}) || len(s.by) != 0 {
-				t.Errorf("%+v is held when all is released", s.Held())
+			if s.InUse() != (Amount{}) || len(s.by) != 0 {
+				t.Errorf("%+v is held when all is released", s.InUse())
 			}
 		})
 	}
@@ -87,7 +87,7 @@ func TestManyHoldNoMoreThanMay(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if s.Held() != (Amount{}) || len(s.by) != 0 {
-		t.Errorf("%+v is held at the end", s.Held())
+	if s.InUse() != (Amount{}) || len(s.by) != 0 {
+		t.Errorf("%+v is held at the end", s.InUse())
 	}
 }

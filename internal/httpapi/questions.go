@@ -113,7 +113,7 @@ func (s *server) routeQuestions() {
 			for _, c := range found.Candidates {
 				recordOf(ctx).showed(c.Document)
 			}
-			out := api.SearchResult{Query: q.Told(), Standalone: standalone(q), Plan: found.Plan, PlanNote: found.PlanNote, Passages: some(found.Candidates), Context: some(found.Context),
+			out := api.SearchResult{Query: q.Original(), Standalone: standalone(q), Plan: found.Plan, PlanNote: found.PlanNote, Passages: some(found.Candidates), Context: some(found.Context),
 				Documents: found.Documents, Trace: some(found.Trace), Millis: float64(time.Since(begin).Microseconds()) / 1000}
 			return &reply[api.SearchResult]{out}, nil
 		})

@@ -166,11 +166,11 @@ func scale(vector []float32) {
 type bertPair struct {
 	*graph
 	section ManifestPair
-	words   *pieces
+	words   *graphTokenizer
 	buffers sync.Pool
 }
 
-func openBERTPair(path string, section ManifestPair, words *pieces, options *ort.SessionOptions) (*bertPair, error) {
+func openBERTPair(path string, section ManifestPair, words *graphTokenizer, options *ort.SessionOptions) (*bertPair, error) {
 	g, err := openGraph(path, section.ports(), []port{{section.Output, ort.TensorElementDataTypeFloat, 2}}, options)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,7 @@ type textEncoder interface {
 // embedder is an encoder with what makes its input of text.
 type embedder struct {
 	textEncoder
-	*pieces
+	*graphTokenizer
 	dimension, maxTokens int
 	query, passage       prompt
 }
@@ -41,18 +41,18 @@ type prompt struct {
 	tokens int
 }
 
-func (w *pieces) prompt(text string) prompt {
+func (w *graphTokenizer) prompt(text string) prompt {
 	_, n := w.Encode(nil, strings.TrimSpace(text), 0)
 	return prompt{text, n}
 }
 
 // openEmbedder opens an encoder of either form, and the tokenizer that its section has.
 func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, error) {
-	words, err := m.piecesOf(f, spec.ManifestBERT)
+	words, err := m.tokenizerOf(f, spec.ManifestBERT)
 	if err != nil {
 		return nil, err
 	}
-	e := &embedder{pieces: words, dimension: spec.Dimension, maxTokens: spec.MaxTokens}
+	e := &embedder{graphTokenizer: words, dimension: spec.Dimension, maxTokens: spec.MaxTokens}
 	if spec.Prompts != nil {
 		e.query, e.passage = words.prompt(spec.Prompts.Query), words.prompt(spec.Prompts.Passage)
 		if room := spec.MaxTokens - len(words.frame.Before) - len(words.frame.After); max(e.query.tokens, e.passage.tokens) >= room {

@@ -104,20 +104,20 @@ func (m *Manifest) checkEncoder(section string, e ManifestEncoder) error {
 	return nil
 }
 
-// pieces makes token ids for a graph.
-type pieces struct {
+// graphTokenizer makes token ids for a graph.
+type graphTokenizer struct {
 	*tokenizer.Tokenizer
 	frame tokenizer.Frame
 	pad   int32
 }
 
-// openPieces reads a tokenizer of the pack in dir. field is its place in the manifest.
-func openPieces(dir, field string, spec ManifestTokenizer) (*pieces, error) {
+// openTokenizer reads a tokenizer of the pack in dir. field is its place in the manifest.
+func openTokenizer(dir, field string, spec ManifestTokenizer) (*graphTokenizer, error) {
 	path, err := spec.locate(dir, field)
 	if err != nil {
 		return nil, err
 	}
-	w := &pieces{}
+	w := &graphTokenizer{}
 	if w.Tokenizer, err = tokenizer.Load(path); err != nil {
 		return nil, err
 	}

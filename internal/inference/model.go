@@ -36,7 +36,7 @@ type Model struct {
 	sum       [sha256.Size]byte // of the manifest's bytes
 	provider  Provider
 	threads   int
-	tokenizer *pieces // of the graphs that have none of their own
+	tokenizer *graphTokenizer // of the graphs that have none of their own
 
 	// The graphs; those that the pack hasn't are nil.
 	encoder   *embedder
@@ -71,7 +71,7 @@ func Open(o Options) (_ *Model, err error) {
 		}
 		m.manifest = m.manifest.second()
 	}
-	if m.tokenizer, err = openPieces(o.Pack, "tokenizer", m.manifest.Tokenizer); err != nil {
+	if m.tokenizer, err = openTokenizer(o.Pack, "tokenizer", m.manifest.Tokenizer); err != nil {
 		return nil, fmt.Errorf("model pack %s: %w", o.Pack, err)
 	}
 	paths := map[string]string{}
@@ -127,16 +127,16 @@ func (m *Model) refuses(op wire.ModelOp) error {
 	return m.serves(op)
 }
 
-// piecesOf opens the tokenizer of a graph, or gives the pack's.
-func (m *Model) piecesOf(f graphFile, b ManifestBERT) (*pieces, error) {
+// tokenizerOf opens the tokenizer of a graph, or gives the pack's.
+func (m *Model) tokenizerOf(f graphFile, b ManifestBERT) (*graphTokenizer, error) {
 	if b.Tokenizer == nil {
 		return m.tokenizer, nil
 	}
-	return openPieces(f.dir, f.section+".tokenizer", *b.Tokenizer)
+	return openTokenizer(f.dir, f.section+".tokenizer", *b.Tokenizer)
 }
 
 func (m *Model) openPair(f graphFile, spec *ManifestPair) (pairModel, error) {
-	words, err := m.piecesOf(f, spec.ManifestBERT)
+	words, err := m.tokenizerOf(f, spec.ManifestBERT)
 	switch {
 	case err != nil:
 		return nil, err

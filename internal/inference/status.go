@@ -38,7 +38,7 @@ func (s *Server) State() schema.ServiceState {
 		return schema.ServiceState{Service: wire.ModelService}
 	}
 	graphs, running, workers := r.pool.State()
-	held := r.load.Held()
+	held := r.load.InUse()
 	return schema.ServiceState{
 		ID: r.counts.id, Service: wire.ModelService, Since: r.counts.since, Places: workers, Running: running, Waiting: int(r.counts.held.Load()),
 		Served: r.counts.served.Load(), Refused: r.counts.refused.Load(), Millis: float64(r.counts.nanos.Load()) / 1e6,

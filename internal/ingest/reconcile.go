@@ -51,7 +51,7 @@ func NewReconciler(u Unfinished, js jetstream.JetStream, elector lifecycle.Elect
 	}
 	r := reconciler{unfinished: u, js: js, options: o}
 	var swept time.Time
-	return lifecycle.NewLed(lifecycle.Led{Name: "reconciler", Elector: elector, Every: o.Reconcile,
+	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "reconciler", Elector: elector, Every: o.Reconcile,
 		Round: func(fetch, _ context.Context) error {
 			err := errors.Join(r.round(fetch), u.AddUpStored(fetch))
 			if time.Since(swept) > sweepEvery {
@@ -60,12 +60,12 @@ func NewReconciler(u Unfinished, js jetstream.JetStream, elector lifecycle.Elect
 			}
 			return err
 		},
-		Resting: r.rest,
+		Standby: r.standby,
 	}), nil
 }
 
-// rest is what a process does that another one leads: it sees outages, too, and has nothing to tell of.
-func (r *reconciler) rest(ctx context.Context, err error) {
+// standby is what a process does that another one leads: it sees outages, too, and has nothing to tell of.
+func (r *reconciler) standby(ctx context.Context, err error) {
 	if err != nil {
 		r.outage = true
 		return
@@ -113,7 +113,7 @@ func (r *reconciler) requeueExpired(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("queue versions with ended leases: %w", err)
 	}
-	r.tell(ctx, "lease", n)
+	r.logRequeued(ctx, "lease", n)
 	if crashed > 0 {
 		slog.WarnContext(ctx, "versions failed: their workers vanished too often", "versions", crashed)
 		meters.outcome(ctx, "failed", crashed)
@@ -163,7 +163,7 @@ func (r *reconciler) round(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("queue stranded versions of tenant %s: %w", t.Tenant, err)
 		}
-		r.tell(ctx, "stranded", n)
+		r.logRequeued(ctx, "stranded", n)
 	}
 	return nil
 }
@@ -199,7 +199,7 @@ func (r *reconciler) oldestMessage(ctx context.Context, stream jetstream.Stream,
 	return otherwise, nil
 }
 
-func (r *reconciler) tell(ctx context.Context, cause string, n int) {
+func (r *reconciler) logRequeued(ctx context.Context, cause string, n int) {
 	if n == 0 {
 		return
 	}

@@ -53,7 +53,7 @@ func (a *Activities) segment(ctx context.Context, w work, parsed map[uuid.UUID]s
 		if err := a.makeAtOnce(ctx, all, asked); err != nil {
 			return nil, nil, err
 		}
-		out, err := a.cutApart(ctx, all, asked)
+		out, err := a.segmentRest(ctx, all, asked)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -67,8 +67,8 @@ func (a *Activities) segment(ctx context.Context, w work, parsed map[uuid.UUID]s
 	return drafts, outcomes, nil
 }
 
-// cutApart cuts the drafts that were not made at once. Those that fail have an outcome, and no sections.
-func (a *Activities) cutApart(ctx context.Context, all []*draft, asked schema.Segmentation) (outcomes []wire.Outcome, err error) {
+// segmentRest cuts the drafts that were not made at once. Those that fail have an outcome, and no sections.
+func (a *Activities) segmentRest(ctx context.Context, all []*draft, asked schema.Segmentation) (outcomes []wire.Outcome, err error) {
 	drafts := slices.DeleteFunc(slices.Clone(all), func(d *draft) bool { return d.made != nil })
 	if len(drafts) == 0 {
 		return nil, nil

@@ -47,9 +47,9 @@ func keyOf(word string) wordKey {
 	return wordKey{binary.LittleEndian.Uint64(first[0:]), binary.LittleEndian.Uint64(first[8:]), len(word)}
 }
 
-// place is where a word may be; the other place differs in the last bit. Words
+// bucket is where a word may be; the other place differs in the last bit. Words
 // of more than 16 bytes that begin alike and are as long share theirs.
-func (k wordKey) place() uint64 {
+func (k wordKey) bucket() uint64 {
 	const a, b = 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93 // odd, with bits all over
 	high, low := bits.Mul64(k.low^a, k.high+uint64(k.length)^b)
 	return (high ^ low) * a >> (64 - 17)
@@ -61,7 +61,7 @@ func (c *termCache) get(key wordKey, word []byte) (term string, ok bool) {
 	if places == nil {
 		return "", false
 	}
-	at := key.place()
+	at := key.bucket()
 	for _, i := range [2]uint64{at, at ^ 1} {
 		if e := places[i].Load(); e != nil && e.key == key && (key.length <= 16 || e.word == string(word)) {
 			return e.term, true
@@ -77,7 +77,7 @@ func (c *termCache) put(key wordKey, word, term string) {
 		c.places.CompareAndSwap(nil, new([termPlaces]atomic.Pointer[cachedTerm]))
 		places = c.places.Load()
 	}
-	at := key.place()
+	at := key.bucket()
 	if places[at].Load() != nil && places[at^1].Load() == nil {
 		at ^= 1
 	}

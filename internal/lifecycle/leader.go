@@ -21,17 +21,17 @@ type Elector interface {
 	Resign(ctx context.Context, loop, holder string) error
 }
 
-// Led describes a loop that only its leader runs. When the leader dies, another process is elected within three
+// LeaderLoop describes a loop that only its leader runs. When the leader dies, another process is elected within three
 // elections.
-type Led struct {
+type LeaderLoop struct {
 	Name    string // of the loop, the same in all processes
 	Elector Elector
 	Every   time.Duration // between two rounds
 	// Round does the work once. Its contexts are those of a LoopFunc; both also end when leadership is lost. A round
 	// that has lost it may overlap with a round of the next leader.
 	Round func(fetch, work context.Context) error
-	// Resting, if any, is called at every election that this process does not win; err says why the election failed.
-	Resting func(ctx context.Context, err error)
+	// Standby, if any, is called at every election that this process does not win; err says why the election failed.
+	Standby func(ctx context.Context, err error)
 }
 
 // errLostLeadership is the cause of the end of a round's contexts.
@@ -44,11 +44,11 @@ const (
 	resignTimeout = time.Second
 )
 
-// NewLed makes the loop. A round that fails is logged, and followed by the next.
-func NewLed(o Led) *Loop {
+// NewLeaderLoop makes the loop. A round that fails is logged, and followed by the next.
+func NewLeaderLoop(o LeaderLoop) *Loop {
 	return NewLoop(o.Name, nil, func(fetch, work context.Context) error {
 		interval := min(o.Every, electEvery)
-		c := electionCandidate{Led: o, id: uuid.NewString(), ttl: 2 * interval}
+		c := electionCandidate{LeaderLoop: o, id: uuid.NewString(), ttl: 2 * interval}
 		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
 		defer c.resign(work)
@@ -65,7 +65,7 @@ func NewLed(o Led) *Loop {
 
 // electionCandidate is one process that runs for leadership of a loop.
 type electionCandidate struct {
-	Led
+	LeaderLoop
 	id        string
 	ttl       time.Duration // of the lease
 	leads     bool
@@ -91,8 +91,8 @@ func (c *electionCandidate) tick(fetch, work context.Context) {
 		slog.WarnContext(fetch, "election failed; trying again", "loop", c.Name, "error", err)
 	}
 	if !elected {
-		if c.Resting != nil {
-			c.Resting(fetch, err)
+		if c.Standby != nil {
+			c.Standby(fetch, err)
 		}
 		return
 	}

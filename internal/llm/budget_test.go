@@ -83,7 +83,7 @@ func search() wire.LLMRequest {
 
 func TestCallsWaitAtLimitsManyAtOnce(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 2}
-	g := gateway(t, llm.Options{Providers: []llm.Provider{liar{Completion: llm.Completion{Scores: []float64{0, 1}}}}, Accounts: a, Patience: time.Minute})
+	g := gateway(t, llm.Options{Providers: []llm.Provider{liar{Completion: llm.Completion{Scores: []float64{0, 1}}}}, Accounts: a, MaxWait: time.Minute})
 	var all sync.WaitGroup
 	var answered atomic.Int32
 	r := search()
@@ -105,7 +105,7 @@ func TestImpatienceIsOverloaded(t *testing.T) {
 	p := &faulty{}
 	p.mended.Store(true)
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, newScriptedOpenAI(t, turn{content: fiveDays}), llm.OpenAIOptions{}), p}, Fallback: []string{"faulty"},
-		Accounts: a, Patience: 5 * time.Millisecond})
+		Accounts: a, MaxWait: 5 * time.Millisecond})
 	for range 8 { // more than a breaker takes
 		reply := g.Complete(t.Context(), request(leave))
 		if reply.Error == nil || reply.Error.Code != schema.CodeOverloaded || !strings.Contains(reply.Error.Message, "too many at once") {

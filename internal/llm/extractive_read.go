@@ -42,7 +42,7 @@ func (p *Extractive) readings(ctx context.Context, r wire.LLMRequest) (Completio
 		}
 		body := r.Passages[s.passage].Text
 		for _, a := range append([]wire.AnswerSpan{*scores[i].Answer}, scores[i].Others...) {
-			if at := s.place(body, a); at.Start < at.End {
+			if at := s.rangeInPassage(body, a); at.Start < at.End {
 				out.Readings = append(out.Readings, wire.Reading{Passage: s.passage, Start: at.Start, End: at.End, Score: float64(a.Score)})
 			}
 		}

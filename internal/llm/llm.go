@@ -93,8 +93,8 @@ type Options struct {
 	Cache    Cache            // may be nil
 	// BreakerPause is how long a provider that keeps failing is left alone; 0: 15 s.
 	BreakerPause time.Duration
-	// Patience is how long a call waits at its tenant's limits; 0: 5 s.
-	Patience time.Duration
+	// MaxWait is how long a call waits at its tenant's limits; 0: 5 s.
+	MaxWait time.Duration
 }
 
 // Gateway answers completion requests. It is safe for concurrent use.
@@ -121,10 +121,10 @@ func NewGateway(o Options) (*Gateway, error) {
 	if o.BreakerPause <= 0 {
 		o.BreakerPause = pauseFor
 	}
-	if o.Patience <= 0 {
-		o.Patience = maxWait
+	if o.MaxWait <= 0 {
+		o.MaxWait = maxWait
 	}
-	g := &Gateway{ledger: o.Ledger, deltas: o.Deltas, accounts: o.Accounts, cache: o.Cache, maxWait: o.Patience,
+	g := &Gateway{ledger: o.Ledger, deltas: o.Deltas, accounts: o.Accounts, cache: o.Cache, maxWait: o.MaxWait,
 		providers: map[string]*member{}, tracer: otel.Tracer(scope)}
 	meter := otel.Meter(scope)
 	var breakers metric.Int64Gauge

@@ -322,7 +322,7 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 // cannot be quoted. Where it is of another sort than the question asks for, the best of the right sort that is
 // nearly as good takes its place; ok says whether the span is of the right sort.
 func (s stretch) answer(asked text.Asked, body string, x wire.PairScore) (answer text.Range, score float32, ok bool) {
-	best := s.place(body, *x.Answer)
+	best := s.rangeInPassage(body, *x.Answer)
 	if best.Start >= best.End || asked.Fits(body, best) {
 		return best, x.Answer.Score, true
 	}
@@ -330,15 +330,15 @@ func (s stretch) answer(asked text.Asked, body string, x wire.PairScore) (answer
 		if !(other.Score >= x.Answer.Score-otherSort) {
 			break
 		}
-		if r := s.place(body, other); r.Start < r.End && asked.Fits(body, r) {
+		if r := s.rangeInPassage(body, other); r.Start < r.End && asked.Fits(body, r) {
 			return r, other.Score, true
 		}
 	}
 	return best, x.Answer.Score, false
 }
 
-// place is where a span of a stretch's input stands in the passage's text; an empty range where it does not.
-func (s stretch) place(body string, a wire.AnswerSpan) text.Range {
+// rangeInPassage is where a span of a stretch's input stands in the passage's text; an empty range where it does not.
+func (s stretch) rangeInPassage(body string, a wire.AnswerSpan) text.Range {
 	// An answer in the title cannot be quoted from the passage.
 	start, end := a.Start-s.offset, a.End-s.offset
 	if start < 0 || start >= end || end > s.piece.End-s.piece.Start {

@@ -13,7 +13,7 @@ const (
 // cut off while its model reasoned nothing is left.
 func withoutReasoning(reply string) string {
 	var r reasoning
-	reply = r.skip(reply) + r.rest()
+	reply = r.skip(reply) + r.flush()
 	if strings.HasPrefix(strings.TrimLeft(reply, " \t\r\n"), "{") {
 		return reply
 	}
@@ -68,8 +68,8 @@ func (r *reasoning) skip(piece string) string {
 	}
 }
 
-// rest is what was held back of a reply that has ended.
-func (r *reasoning) rest() string {
+// flush is what was held back of a reply that has ended.
+func (r *reasoning) flush() string {
 	if r.state == beforeReply {
 		return r.buffered
 	}

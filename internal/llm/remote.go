@@ -44,8 +44,8 @@ type RemoteOptions struct {
 	Pause       time.Duration // before the first further try; 0: 500 ms
 	// BreakerPause is how long a server that keeps failing is left alone; 0: 15 s.
 	BreakerPause time.Duration
-	// Patience is how long a call waits at its tenant's budgets; 0: 5 s.
-	Patience time.Duration
+	// MaxWait is how long a call waits at its tenant's budgets; 0: 5 s.
+	MaxWait time.Duration
 	// Bulk is how many requests that nobody waits for are worked on at once; 0: 6.
 	Bulk int
 }
@@ -67,8 +67,8 @@ func NewRemoteModels(o RemoteOptions) (*RemoteModels, error) {
 	if o.BreakerPause <= 0 {
 		o.BreakerPause = pauseFor
 	}
-	if o.Patience <= 0 {
-		o.Patience = maxWait
+	if o.MaxWait <= 0 {
+		o.MaxWait = maxWait
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = defaultTimeout
@@ -188,7 +188,7 @@ func (x *RemoteModels) reserve(ctx context.Context, id uuid.UUID, j job) error {
 		return nil
 	}
 	r := Reservation{Tenant: j.tenant, ID: id, Tokens: int64(j.most.tokens), Nanos: j.most.nanos, Lasts: lasts(ctx), Uncounted: true}
-	return waitForCapacity(ctx, x.options.Patience, func(context.Context) (time.Duration, error) { return x.options.Accounts.Reserve(ctx, r) })
+	return waitForCapacity(ctx, x.options.MaxWait, func(context.Context) (time.Duration, error) { return x.options.Accounts.Reserve(ctx, r) })
 }
 
 // book settles a request's reservation with what it used.
@@ -257,11 +257,11 @@ func cutAll(texts []string, most int) (out []string, truncated int) {
 	return out, truncated
 }
 
-// places are those of a call's texts whose results came.
-type places []bool
+// receivedResults are those of a call's texts whose results came.
+type receivedResults []bool
 
 // take reports whether index is a place whose result has not come yet, and takes it.
-func (p places) take(index *int) bool {
+func (p receivedResults) take(index *int) bool {
 	if index == nil || *index < 0 || *index >= len(p) || p[*index] {
 		return false
 	}

@@ -89,7 +89,7 @@ func (e remoteEndpoint) encodeBatch(ctx context.Context, r wire.RemoteEncodeRequ
 	if len(reply.Data) != len(batch) {
 		return tokens, unusable("%s gave %d vectors for %d texts", e.address, len(reply.Data), len(batch))
 	}
-	placed := make(places, len(batch))
+	placed := make(receivedResults, len(batch))
 	for _, d := range reply.Data {
 		switch {
 		case !placed.take(d.Index):

@@ -131,7 +131,7 @@ func (e remoteEndpoint) rerankBatch(ctx context.Context, provider, question stri
 	if len(reply.Results) != len(batch) {
 		return tokens, unusable("%s gave %d scores for %d texts", e.address, len(reply.Results), len(batch))
 	}
-	placed := make(places, len(batch))
+	placed := make(receivedResults, len(batch))
 	for _, x := range reply.Results {
 		score := x.Relevance
 		if provider == wire.RemoteTEI {

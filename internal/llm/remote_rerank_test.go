@@ -18,7 +18,7 @@ import (
 func rerankModels(t *testing.T, s *scriptedrerank, a llm.Accounts) *llm.RemoteModels {
 	t.Helper()
 	x, err := llm.NewRemoteModels(llm.RemoteOptions{Rerank: llm.RemoteServer{URL: s.URL + "/v1/", Key: "k"}, RerankPrice: 100, Accounts: a,
-		Pause: time.Millisecond, Timeout: time.Minute, Patience: time.Millisecond})
+		Pause: time.Millisecond, Timeout: time.Minute, MaxWait: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

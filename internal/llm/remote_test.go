@@ -19,7 +19,7 @@ import (
 func remoteModels(t *testing.T, s *scriptedembeddings, a llm.Accounts) *llm.RemoteModels {
 	t.Helper()
 	x, err := llm.NewRemoteModels(llm.RemoteOptions{Embed: llm.RemoteServer{URL: s.URL + "/v1/", Key: "k"}, EmbedPrice: 100, Accounts: a,
-		Pause: time.Millisecond, Timeout: time.Minute, Patience: time.Millisecond})
+		Pause: time.Millisecond, Timeout: time.Minute, MaxWait: time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

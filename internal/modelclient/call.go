@@ -53,7 +53,7 @@ func tooLarge(err error) bool { return errors.Is(err, schema.ErrTooLarge) }
 func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.Lane, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.options.Patience)
+		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
 		defer cancel()
 	}
 	var last error // what kept it from being answered, before ctx ended
@@ -106,7 +106,7 @@ func (c *Client) tryTime(ctx context.Context, op wire.ModelOp, lane wire.Lane) t
 		known = c.remember(info)
 	}
 	if slices.Contains(known.info.Remote, op) {
-		return c.options.Patience
+		return c.options.Timeout
 	}
 	return limit
 }

@@ -32,8 +32,8 @@ var ErrDisagree = errors.New("model servers with different packs")
 type Options struct {
 	// Parallel is how many parts of one call are under way at once; default 4.
 	Parallel int
-	// Patience is how long a part is tried when the context has no deadline; default 2 minutes.
-	Patience time.Duration
+	// Timeout is how long a part is tried when the context has no deadline; default 2 minutes.
+	Timeout time.Duration
 	// InteractiveTry and BulkTry bound one attempt at a part, so that a server that died with it costs no more than
 	// that; default 5 and 30 seconds.
 	InteractiveTry time.Duration
@@ -92,7 +92,7 @@ func newClient(nc *nats.Conn, o Options) *Client {
 			*value = fallback
 		}
 	}
-	set(&o.Patience, 2*time.Minute)
+	set(&o.Timeout, 2*time.Minute)
 	set(&o.InteractiveTry, 5*time.Second)
 	set(&o.BulkTry, 30*time.Second)
 	if o.Log == nil {

@@ -190,21 +190,21 @@ func (p *Provider) discover(ctx context.Context) (*openid.Provider, error) {
 		return p.discovered, nil
 	}
 	if since := p.o.Now().Sub(p.failed); since >= 0 && since < failedTime {
-		return nil, p.away()
+		return nil, p.unavailable()
 	}
 	// Who asked may leave meanwhile; others wait for the answer, too.
 	provider, err := openid.NewProvider(openid.ClientContext(context.WithoutCancel(ctx), p.client), p.o.Issuer)
 	if err != nil {
 		p.failed = p.o.Now()
 		slog.WarnContext(ctx, "the provider of sign-ins does not answer as it should", "issuer", p.o.Issuer, "error", err)
-		return nil, p.away()
+		return nil, p.unavailable()
 	}
 	p.discovered = provider
 	return provider, nil
 }
 
-// away is what people hear of a provider that does not answer; the log has more.
-func (p *Provider) away() error {
+// unavailable is what people hear of a provider that does not answer; the log has more.
+func (p *Provider) unavailable() error {
 	return fmt.Errorf("%s does not answer, so that nobody can sign in there now; try again, or use an API key: %w", p.o.Name, schema.ErrUnavailable)
 }
 
@@ -214,7 +214,7 @@ func (p *Provider) refused(ctx context.Context, doing string, err error) error {
 	var said *oauth2.RetrieveError
 	switch {
 	case !errors.As(err, &said):
-		return p.away()
+		return p.unavailable()
 	case said.ErrorCode == "invalid_grant":
 		return fmt.Errorf("%s does not take the code of this sign-in, which was used before or is too old; sign in again: %w", p.o.Name, schema.ErrUnauthorized)
 	case said.ErrorCode != "":

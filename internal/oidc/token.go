@@ -104,13 +104,13 @@ func (p *Provider) keysOf(provider *openid.Provider) (openid.KeySet, error) {
 		return nil, fmt.Errorf("%s does not say where its keys are: %w", p.o.Name, errors.Join(err, schema.ErrProvider))
 	}
 	client := *p.client
-	client.Transport = &seldom{next: p.client.Transport, now: p.o.Now}
+	client.Transport = &throttledTransport{next: p.client.Transport, now: p.o.Now}
 	p.keys = openid.NewRemoteKeySet(openid.ClientContext(context.Background(), &client), where.Keys)
 	return p.keys, nil
 }
 
-// seldom refuses a request that comes too soon after another.
-type seldom struct {
+// throttledTransport refuses a request that comes too soon after another.
+type throttledTransport struct {
 	next http.RoundTripper
 	now  func() time.Time
 
@@ -119,7 +119,7 @@ type seldom struct {
 }
 
 // RoundTrip implements http.RoundTripper.
-func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *throttledTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	now := s.now()
 	since := now.Sub(s.last)

@@ -170,7 +170,7 @@ func (d *document) entry(c *container, a ArchiveFile, in enclosure) (schema.Pars
 	if a.Refused != nil {
 		return schema.Parsed{}, a.Refused
 	}
-	if !d.alive() {
+	if !d.withinTime() {
 		return schema.Parsed{}, d.err
 	}
 	r, err := c.openFile(a.f)

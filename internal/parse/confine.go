@@ -123,8 +123,8 @@ func Probe(ctx context.Context, o PoolOptions) (Confinement, error) {
 	return *r.confinement.Load(), nil
 }
 
-// tell logs what is missing, once.
-func (r *poolRun) tell(words []byte) {
+// reportConfinement logs what is missing, once.
+func (r *poolRun) reportConfinement(words []byte) {
 	r.told.Do(func() {
 		var c Confinement
 		if err := json.Unmarshal(words, &c); err != nil {

@@ -39,8 +39,8 @@ func parserUser() int {
 	return lastUser
 }
 
-// setApart gives the child a network of its own, with nothing in it. Who isn't root needs a user namespace to do so.
-func setApart(cmd *exec.Cmd) {
+// isolateNetwork gives the child a network of its own, with nothing in it. Who isn't root needs a user namespace to do so.
+func isolateNetwork(cmd *exec.Cmd) {
 	a := cmd.SysProcAttr
 	a.Cloneflags |= unix.CLONE_NEWNET
 	if uid := os.Geteuid(); uid != 0 {

@@ -15,7 +15,7 @@ func ownedBy(fs.FileInfo, int) bool { return false }
 
 func parserUser() int { return 0 }
 
-func setApart(*exec.Cmd) {}
+func isolateNetwork(*exec.Cmd) {}
 
 // drop can take nothing away here.
 func (cell) drop(held *Confinement, _ []string) {

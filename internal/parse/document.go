@@ -37,7 +37,7 @@ func (d *document) add(kind schema.BlockKind, level int, s string, page int) boo
 	}
 	s = strings.TrimSpace(text.Clean(s))
 	if s == "" {
-		return d.alive()
+		return d.withinTime()
 	}
 	d.size += len(s)
 	if d.size > d.limits.TextBytes {
@@ -45,7 +45,7 @@ func (d *document) add(kind schema.BlockKind, level int, s string, page int) boo
 		return false
 	}
 	d.out.Blocks = append(d.out.Blocks, schema.Block{Kind: kind, Level: level, Text: s, Page: page, Links: d.blockLinks()})
-	return d.alive()
+	return d.withinTime()
 }
 
 // addLaid appends a block whose place is known.
@@ -84,8 +84,8 @@ func (d *document) heading(level int, s string) bool {
 	return d.add(schema.BlockHeading, max(level, 1), squeeze(s), 0)
 }
 
-// alive reports whether the time is not over.
-func (d *document) alive() bool {
+// withinTime reports whether the time is not over.
+func (d *document) withinTime() bool {
 	if d.err == nil && d.ctx.Err() != nil {
 		d.err = context.Cause(d.ctx)
 	}
@@ -233,7 +233,7 @@ func (t *tableWriter) header(columns []string) {
 func (t *tableWriter) row(cells []string, links ...string) bool {
 	line := joinCells(cells)
 	if line == "" {
-		return t.d.alive()
+		return t.d.withinTime()
 	}
 	t.rows++
 	if t.isRecord(cells) {
@@ -285,7 +285,7 @@ func (t *tableWriter) record(cells []string) string {
 // block too.
 func (t *tableWriter) flush() bool {
 	if len(t.lines) == 0 && (t.rows > 0 || t.head == "") {
-		return t.d.alive()
+		return t.d.withinTime()
 	}
 	lines := t.lines
 	if t.head != "" {

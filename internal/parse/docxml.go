@@ -118,7 +118,7 @@ func readTree(d *document, c *container, name string, v vocabulary) (*element, e
 	stack := []*element{root}
 	depth := 0
 	for n := 0; ; n++ {
-		if n%4096 == 0 && !d.alive() {
+		if n%4096 == 0 && !d.withinTime() {
 			return nil, d.err
 		}
 		token, err := dec.Token()

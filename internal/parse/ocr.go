@@ -116,7 +116,7 @@ func (o *ocrSession) recognisePage(page *image.Gray, dpi int) (recognisedPage, e
 // recogniseTurned reads a page that is turned by so many quarters, clockwise, and
 // made straight.
 func (o *ocrSession) recogniseTurned(page *image.Gray, quarters, dpi int) (recognisedPage, error) {
-	upright, back := turn(page, quarters)
+	upright, back := rotateQuarters(page, quarters)
 	if angle := skew(upright); angle != 0 {
 		straight, more := rotate(upright, angle)
 		upright, back = straight, back.after(more)

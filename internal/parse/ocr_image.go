@@ -39,7 +39,7 @@ func parseImage(d *document, kind format, data []byte) error {
 	d.out.Pages = len(pages)
 	var lines []pdfLine
 	for i, p := range pages {
-		if !d.alive() {
+		if !d.withinTime() {
 			return d.err
 		}
 		read, err := d.scanImage(i+1, p)

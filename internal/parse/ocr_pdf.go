@@ -45,7 +45,7 @@ func recognisePages(d *document, instance pdfium.Pdfium, doc references.FPDF_DOC
 	scans := make([][]pdfLine, d.out.Pages)
 	var found []pdfLine
 	left := 0
-	for i, whole := 0, true; i < d.out.Pages && whole && d.alive(); i++ {
+	for i, whole := 0, true; i < d.out.Pages && whole && d.withinTime(); i++ {
 		read, err := recognisePDFPage(d, instance, doc, i, written[i])
 		switch {
 		case errors.Is(err, errNotRecognised):
@@ -117,7 +117,7 @@ func recognisePDFPage(d *document, instance pdfium.Pdfium, doc references.FPDF_D
 	if err != nil {
 		return nil, err
 	}
-	place, err := p.place(drawn.Bounds().Dx(), drawn.Bounds().Dy())
+	place, err := p.pageTransform(drawn.Bounds().Dx(), drawn.Bounds().Dy())
 	if err != nil {
 		return nil, err
 	}
@@ -246,9 +246,9 @@ func (p pdfScan) draw(most int) (*image.Gray, int, error) {
 	return out, dpi, nil
 }
 
-// place returns where pixels of the drawn page stand in its own coordinates, which
+// pageTransform returns where pixels of the drawn page stand in its own coordinates, which
 // are those before the page's rotation.
-func (p pdfScan) place(w, h int) (affine, error) {
+func (p pdfScan) pageTransform(w, h int) (affine, error) {
 	at := func(x, y int) (float64, float64, error) {
 		got, err := p.instance.FPDF_DeviceToPage(&requests.FPDF_DeviceToPage{Page: p.page, SizeX: w, SizeY: h, DeviceX: x, DeviceY: y})
 		if err != nil {

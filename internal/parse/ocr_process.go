@@ -171,10 +171,10 @@ func (o *recogniser) answer(ctx context.Context, r recognition, pixels []byte) (
 			"the document's pages took more than %v to recognise; split the file", ocrTotal)}}, nil
 	}
 	// Meanwhile the file's own time stands still.
-	if !o.tellHeld(ctx, true) {
+	if !o.setHeld(ctx, true) {
 		return recognised{}, context.Cause(ctx)
 	}
-	defer o.tellHeld(ctx, false)
+	defer o.setHeld(ctx, false)
 	t := o.run.tesseract
 	said, err := o.run.recognise(ctx, t, t.arguments(r, o.terms.Data), r, pixels, o.limits.OCRTime)
 	var e *Error
@@ -189,7 +189,7 @@ func (o *recogniser) answer(ctx context.Context, r recognition, pixels []byte) (
 	return recognised{Said: said}, nil
 }
 
-func (o *recogniser) tellHeld(ctx context.Context, on bool) bool {
+func (o *recogniser) setHeld(ctx context.Context, on bool) bool {
 	select {
 	case o.held <- on:
 		return true
@@ -204,8 +204,8 @@ func (r *poolRun) recognise(ctx context.Context, t *tesseract, args []string, im
 	return r.recogniseWithin(ctx, t, args, image, pixels, limit, ocrMemory)
 }
 
-// tellOCR logs what is missing of tesseract's confinement, once.
-func (r *poolRun) tellOCR(words []byte) {
+// reportOCRConfinement logs what is missing of tesseract's confinement, once.
+func (r *poolRun) reportOCRConfinement(words []byte) {
 	r.toldOCR.Do(func() {
 		var c Confinement
 		if err := json.Unmarshal(words, &c); err != nil {
@@ -257,7 +257,7 @@ func (r *poolRun) recogniseWithin(ctx context.Context, t *tesseract, args []stri
 	if strings.HasPrefix(complaint, "{") {
 		var words string
 		words, complaint, _ = strings.Cut(complaint, "\n")
-		r.tellOCR([]byte(words))
+		r.reportOCRConfinement([]byte(words))
 	}
 	state := c.cmd.ProcessState
 	used := state.UserTime() + state.SystemTime()

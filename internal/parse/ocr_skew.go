@@ -23,8 +23,8 @@ func (m affine) after(first affine) affine {
 	}
 }
 
-// turn returns the image turned by so many quarters, clockwise, and the map back.
-func turn(in *image.Gray, quarters int) (*image.Gray, affine) {
+// rotateQuarters returns the image turned by so many quarters, clockwise, and the map back.
+func rotateQuarters(in *image.Gray, quarters int) (*image.Gray, affine) {
 	w, h := in.Bounds().Dx(), in.Bounds().Dy()
 	var back affine
 	outW, outH := w, h

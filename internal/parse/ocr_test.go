@@ -95,7 +95,7 @@ func TestBoxesOfRecognisedWordsAreThoseOfThePage(t *testing.T) {
 	want := openPaper(t, pdfFile([]string{content})).lines(t, 0)
 	for _, degrees := range []float64{0, 2} {
 		scan, back := openPaper(t, pdfFile([]string{content})).scan(t, 0, degrees)
-		sideways, more := turn(scan, 3)
+		sideways, more := rotateQuarters(scan, 3)
 		for name, file := range map[string]struct {
 			data  []byte
 			scan  *image.Gray
@@ -146,8 +146,8 @@ func TestImagesAreDocuments(t *testing.T) {
 	needsTesseract(t)
 	p := pool(t, nil)
 	one, two := printedScan(t, letterOf(scanned1), 0.8), printedScan(t, letterOf(scanned2), -1.2)
-	upside, _ := turn(one, 2)
-	left, _ := turn(two, 1)
+	upside, _ := rotateQuarters(one, 2)
+	left, _ := rotateQuarters(two, 1)
 	for _, c := range []struct {
 		name, media string
 		data        []byte
@@ -375,7 +375,7 @@ func TestSkewIsFound(t *testing.T) {
 		}
 	}
 	for quarters := range 4 {
-		turned, back := turn(page, quarters)
+		turned, back := rotateQuarters(page, quarters)
 		for _, at := range []image.Point{{300, 300}, {301, 500}, {700, 411}} {
 			x, y := back.apply(float64(at.X)+0.5, float64(at.Y)+0.5)
 			if turned.GrayAt(at.X, at.Y) != page.GrayAt(int(x), int(y)) {

@@ -64,7 +64,7 @@ func (w *odfWalker) eachRow(table *element, give func(row *element, inHeader boo
 	var walk func(e *element, inHeader bool) error
 	walk = func(e *element, inHeader bool) error {
 		for _, c := range e.children {
-			if !w.d.alive() {
+			if !w.d.withinTime() {
 				return w.d.err
 			}
 			var err error

@@ -108,10 +108,10 @@ func (o *recogniser) answerConversion(ctx context.Context, c conversion, data []
 			"Converting the files in it took more than %v. Split it.", officeTotal)}}, nil, nil
 	}
 	// Meanwhile the file's own time stands still.
-	if !o.tellHeld(ctx, true) {
+	if !o.setHeld(ctx, true) {
 		return conversionAnswer{}, nil, context.Cause(ctx)
 	}
-	defer o.tellHeld(ctx, false)
+	defer o.setHeld(ctx, false)
 	made, err := o.run.convert(ctx, old, data, o.limits.Bytes, officeLimits{time: officeTime, memory: officeMemory, disk: officeDisk})
 	var e *Error
 	switch {
@@ -296,7 +296,7 @@ func (r *poolRun) runOffice(ctx context.Context, dir string, args []string, most
 	if strings.HasPrefix(complaint, "{") {
 		var words string
 		words, complaint, _ = strings.Cut(complaint, "\n")
-		r.tellOffice([]byte(words))
+		r.reportOfficeConfinement([]byte(words))
 	}
 	state := c.cmd.ProcessState
 	switch {
@@ -329,8 +329,8 @@ func sizeOf(dir string) (n int64) {
 	return n
 }
 
-// tellOffice logs what is missing of LibreOffice's confinement, once.
-func (r *poolRun) tellOffice(words []byte) {
+// reportOfficeConfinement logs what is missing of LibreOffice's confinement, once.
+func (r *poolRun) reportOfficeConfinement(words []byte) {
 	r.toldOffice.Do(func() {
 		var c Confinement
 		if err := json.Unmarshal(words, &c); err != nil {

@@ -136,7 +136,7 @@ func parsePDF(d *document, data []byte) error {
 	rules := make(map[int]pdfRuling)
 	size, broken := 0, 0
 	for i := range counted.PageCount {
-		if !d.alive() {
+		if !d.withinTime() {
 			return d.err
 		}
 		page, ruled, err := pageLines(instance, opened.Document, i)
@@ -319,11 +319,11 @@ func (t textPage) lines(chars []rune, start, end int) []pdfLine {
 		return nil
 	}
 	line.bold = t.bold(start) && t.bold(end-1)
-	return line.apart()
+	return line.splitAtBreaks()
 }
 
-// apart returns the lines that l is: one, unless pdfium went on at a line's end.
-func (l pdfLine) apart() []pdfLine {
+// splitAtBreaks returns the lines that l is: one, unless pdfium went on at a line's end.
+func (l pdfLine) splitAtBreaks() []pdfLine {
 	var out []pdfLine
 	for from := 0; from < len(l.words); {
 		to := from + 1

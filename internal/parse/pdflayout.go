@@ -46,17 +46,17 @@ func layout(d *document, lines []pdfLine, rules map[int]pdfRuling) {
 	}
 }
 
-// placedTable is a table and the index of the line that it stands before.
-type placedTable struct {
+// tableAt is a table and the index of the line that it stands before.
+type tableAt struct {
 	at    int
 	table *pdfTable
 }
 
 // takeTables takes the tables out of the lines. A table stands where its first line
 // stood.
-func takeTables(lines []pdfLine, rules map[int]pdfRuling) ([]pdfLine, []placedTable) {
+func takeTables(lines []pdfLine, rules map[int]pdfRuling) ([]pdfLine, []tableAt) {
 	var kept []pdfLine
-	var tables []placedTable
+	var tables []tableAt
 	for start := 0; start < len(lines); {
 		end := start
 		for end < len(lines) && lines[end].page == lines[start].page {
@@ -74,7 +74,7 @@ func takeTables(lines []pdfLine, rules map[int]pdfRuling) ([]pdfLine, []placedTa
 		}
 		for i, l := range page {
 			if t := begins[i]; t != nil {
-				tables = append(tables, placedTable{len(kept), t})
+				tables = append(tables, tableAt{len(kept), t})
 			}
 			if !taken[i] {
 				kept = append(kept, l)

@@ -125,7 +125,7 @@ func (t *pdfTable) contents() bool {
 	}
 	last, numbers := 0, 0
 	for _, r := range t.rows {
-		_, cells := t.place(r)
+		_, cells := t.assignColumns(r)
 		s := cells[0].text()
 		if s == "" {
 			continue
@@ -238,7 +238,7 @@ func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
 		for _, rule := range rules {
 			line := stretch{rule.left, rule.right}
 			if under := r.bottom - rule.y; under > -0.4*r.size && under < 0.8*r.size && c.overlap(line) > 0 &&
-				rule.left > t.columns[0].left-4*r.size && alone(c, over, line) {
+				rule.left > t.columns[0].left-4*r.size && underlinesOnly(c, over, line) {
 				reach.left, reach.right = min(reach.left, rule.left), max(reach.right, rule.right)
 			}
 		}
@@ -265,8 +265,8 @@ func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
 	return out
 }
 
-// alone reports whether a rule lies under one of the cells and no other.
-func alone(c pdfCell, cells []pdfCell, rule stretch) bool {
+// underlinesOnly reports whether a rule lies under one of the cells and no other.
+func underlinesOnly(c pdfCell, cells []pdfCell, rule stretch) bool {
 	return !slices.ContainsFunc(cells, func(o pdfCell) bool { return o.stretch != c.stretch && o.overlap(rule) > 0 })
 }
 

@@ -148,7 +148,7 @@ func TestLinesThatPdfiumJoinsStandApart(t *testing.T) {
 		word("Compensation", 28.3, 110, 597.6), word("397,800", 435, 467, 597.6), word("216,881", 558, 590, 597.6), word("(a)", 590, 596, 603),
 	}}
 	var got []string
-	for _, l := range joint.apart() {
+	for _, l := range joint.splitAtBreaks() {
 		got = append(got, fmt.Sprintf("%s [%.0f %.0f %.0f]", l.text, l.left, l.right, l.bottom))
 	}
 	want := []string{"Lease expense | 70,253 | — [28 590 608]",

@@ -138,7 +138,7 @@ func (t *pdfTable) rowLines() []rowLine {
 		pending = nil
 	}
 	for i, r := range t.rows {
-		label, cells := t.place(r)
+		label, cells := t.assignColumns(r)
 		empty := true
 		for _, c := range cells {
 			empty = empty && len(c.words) == 0
@@ -211,13 +211,13 @@ func (t *pdfTable) rowLines() []rowLine {
 // flat reports whether the rows of the table are not indented, so that place does
 // not end a group: a total does.
 func (t *pdfTable) flat(row int) bool {
-	label, _ := t.place(t.rows[row])
+	label, _ := t.assignColumns(t.rows[row])
 	if strings.HasPrefix(strings.ToLower(label.text()), "total") {
 		return false
 	}
 	first := -1.0
 	for _, r := range t.rows {
-		l, _ := t.place(r)
+		l, _ := t.assignColumns(r)
 		if len(l.words) == 0 {
 			continue
 		}
@@ -229,8 +229,8 @@ func (t *pdfTable) flat(row int) bool {
 	return true
 }
 
-// place returns a row's label and what stands in each column.
-func (t *pdfTable) place(r pdfRow) (label pdfCell, cells []pdfCell) {
+// assignColumns returns a row's label and what stands in each column.
+func (t *pdfTable) assignColumns(r pdfRow) (label pdfCell, cells []pdfCell) {
 	cells = make([]pdfCell, len(t.columns))
 	for i, c := range r.cells {
 		if i == 0 && !number(c.text()) || c.center() < t.columns[0].left && c.right < t.columns[0].right {
@@ -262,7 +262,7 @@ func addTable(d *document, t *pdfTable, before *tableHeader) (*tableHeader, bool
 	block, tokens, rows := &laidText{}, 0, 0
 	flush := func() bool {
 		if rows == 0 {
-			return d.alive()
+			return d.withinTime()
 		}
 		t.notesOf(block)
 		ok := d.addLaid(schema.BlockTable, 0, block.b.String(), t.page, text.EncodeLayout(block.inks))

@@ -93,7 +93,7 @@ func tidyPages(s string) string {
 func plainParagraph(d *document, lines []string, page int) bool {
 	switch {
 	case len(lines) == 0:
-		return d.alive()
+		return d.withinTime()
 	case underlined(lines):
 		level := 1
 		if strings.HasPrefix(strings.TrimSpace(lines[1]), "-") {
@@ -111,7 +111,7 @@ func plainParagraph(d *document, lines []string, page int) bool {
 				return false
 			}
 		}
-		return d.alive()
+		return d.withinTime()
 	}
 	return d.add(schema.BlockParagraph, 0, strings.Join(lines, "\n"), page)
 }

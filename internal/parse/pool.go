@@ -307,7 +307,7 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		rep, err := c.exchange(working, req, taken, r.tell, &recogniser{run: r, terms: req.OCR, limits: req.Limits, held: held})
+		rep, err := c.exchange(working, req, taken, r.reportConfinement, &recogniser{run: r, terms: req.OCR, limits: req.Limits, held: held})
 		done <- outcome{rep, err}
 	}()
 	// Until the child has made itself ready the file's time does not run.

@@ -72,7 +72,7 @@ func (r *poolRun) launch(in cell, apart bool) (*child, error) {
 	cmd.Stderr = c.stderr
 	isolate(cmd)
 	if apart {
-		setApart(cmd)
+		isolateNetwork(cmd)
 	}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -110,7 +110,7 @@ func (r *rtfReader) read() error {
 		if !ok {
 			return r.d.err
 		}
-		if r.tokens++; r.tokens%4096 == 0 && !r.d.alive() {
+		if r.tokens++; r.tokens%4096 == 0 && !r.d.withinTime() {
 			return r.d.err
 		}
 		if err := r.token(t); err != nil {

@@ -220,7 +220,7 @@ func (t *pdfTable) tree() *tableTree {
 	}
 	for i, r := range t.rows {
 		row := &tableTree{tag: "tr"}
-		label, cells := t.place(r)
+		label, cells := t.assignColumns(r)
 		empty := !slices.ContainsFunc(cells, func(c pdfCell) bool { return len(c.words) > 0 })
 		if empty && i > 0 && startsLower(label.text()) {
 			last := body.children[len(body.children)-1].children[0]

@@ -137,7 +137,7 @@ func (s *sheet) row(cells []string) bool {
 	first, last, filled := extent(cells)
 	if filled == 0 {
 		s.gap = true
-		return s.d.alive()
+		return s.d.withinTime()
 	}
 	if !s.named {
 		s.named = true
@@ -155,7 +155,7 @@ func (s *sheet) row(cells []string) bool {
 		s.table, s.first, s.last = &tableWriter{d: s.d}, first, last
 		if isHeader(cells[first : last+1]) {
 			s.header = append([]string(nil), cells...)
-			return s.d.alive()
+			return s.d.withinTime()
 		}
 		s.table.header(nil)
 	}

@@ -34,7 +34,7 @@ const (
 
 func (j *Jobs) reconciler() lifecycle.Service {
 	meters := sync.OnceValues(newQueueMeters)
-	return lifecycle.NewLed(lifecycle.Led{Name: "question reconciler", Elector: j.Elector, Every: j.Every,
+	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "question reconciler", Elector: j.Elector, Every: j.Every,
 		Round: func(_, work context.Context) error {
 			err := j.reconcile(work)
 			queue, failure := meters()
@@ -44,7 +44,7 @@ func (j *Jobs) reconciler() lifecycle.Service {
 			return errors.Join(err, failure)
 		},
 		// Who leads measures the queue; the others' figures must not stay as they were.
-		Resting: func(ctx context.Context, _ error) {
+		Standby: func(ctx context.Context, _ error) {
 			if queue, err := meters(); err == nil {
 				queue.messages.Record(ctx, 0)
 				queue.age.Record(ctx, 0)

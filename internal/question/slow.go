@@ -76,6 +76,6 @@ func (s *Slow) keep(ctx context.Context, keep func(context.Context) error) {
 
 // forgetSlow forgets those that are too old.
 func (j *Jobs) forgetSlow() lifecycle.Service {
-	return lifecycle.NewLed(lifecycle.Led{Name: "slow queries", Elector: j.Elector, Every: forgetSlowEvery,
+	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "slow queries", Elector: j.Elector, Every: forgetSlowEvery,
 		Round: func(fetch, _ context.Context) error { return j.Store.DropSlowQueries(fetch) }})
 }

@@ -91,7 +91,7 @@ type process struct {
 func startLoop(t *testing.T, elector lifecycle.Elector, round func(fetch context.Context) error) *process {
 	t.Helper()
 	c := &process{}
-	c.Loop = lifecycle.NewLed(lifecycle.Led{Name: "loop", Elector: elector, Every: 10 * time.Millisecond,
+	c.Loop = lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "loop", Elector: elector, Every: 10 * time.Millisecond,
 		Round: func(fetch, _ context.Context) error {
 			c.rounds.Add(1)
 			if round != nil {
@@ -99,7 +99,7 @@ func startLoop(t *testing.T, elector lifecycle.Elector, round func(fetch context
 			}
 			return nil
 		},
-		Resting: func(context.Context, error) { c.rests.Add(1) },
+		Standby: func(context.Context, error) { c.rests.Add(1) },
 	})
 	if err := c.Start(t.Context()); err != nil {
 		t.Fatal(err)

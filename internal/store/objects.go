@@ -36,7 +36,7 @@ func (o Object) Key() string {
 const ObjectsLock int64 = 0x736c7569636502 // "sluice", 2
 
 // Objects keeps bytes of documents outside of Postgres. It is an
-// AwayError when it does not answer or its settings are wrong.
+// ObjectsUnavailableError when it does not answer or its settings are wrong.
 type Objects interface {
 	// Put stores o.Bytes bytes of r, and returns when they are stored for good. It
 	// fails when they do not have o.SHA256.
@@ -53,14 +53,16 @@ type Objects interface {
 	Check(ctx context.Context) error
 }
 
-// AwayError says that objects cannot be reached, and what an operator can do. It
+// ObjectsUnavailableError says that objects cannot be reached, and what an operator can do. It
 // names addresses and settings, which are nothing for a tenant to see.
-type AwayError struct{ Problem string }
+type ObjectsUnavailableError struct{ Problem string }
 
-func (e *AwayError) Error() string { return e.Problem + ": " + schema.ErrUnavailable.Error() }
+func (e *ObjectsUnavailableError) Error() string {
+	return e.Problem + ": " + schema.ErrUnavailable.Error()
+}
 
 // Unwrap makes errors.Is(err, schema.ErrUnavailable) true.
-func (e *AwayError) Unwrap() error { return schema.ErrUnavailable }
+func (e *ObjectsUnavailableError) Unwrap() error { return schema.ErrUnavailable }
 
 // DamagedError says that bytes that were stored are gone, or are others.
 type DamagedError struct {

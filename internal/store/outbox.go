@@ -56,7 +56,7 @@ func (o *Outbox) Ingest(m wire.IngestMessage) error {
 // Event tells of a change of e's tenant. Its id and time are set here.
 func (o *Outbox) Event(e wire.Event, traceparent string) error {
 	e.Envelope, e.ID, e.At = wire.Header(), schema.NewID(), time.Now().UTC()
-	o.tell(e.Tenant, e.Kind, e.ID, e.Version)
+	o.notifyWebhooks(e.Tenant, e.Kind, e.ID, e.Version)
 	return o.add(e.Tenant, wire.EventSubject(e.Tenant, e.Kind), e.ID.String(), e, traceparent)
 }
 
@@ -74,13 +74,13 @@ func (o *Outbox) Question(tenant, collection, question uuid.UUID, attempt int, t
 // set here.
 func (o *Outbox) QuestionEvent(e wire.QuestionEvent, traceparent string) error {
 	e.Envelope, e.ID, e.At = wire.Header(), schema.NewID(), time.Now().UTC()
-	o.tell(e.Tenant, e.Kind, e.ID, e.Question)
+	o.notifyWebhooks(e.Tenant, e.Kind, e.ID, e.Question)
 	return o.add(e.Tenant, wire.EventSubject(e.Tenant, e.Kind), e.ID.String(), e, traceparent)
 }
 
 // BetterPlan has webhooks hear that a repeated choice found a better plan for its collection.
 func (o *Outbox) BetterPlan(tenant, choice uuid.UUID) {
-	o.tell(tenant, schema.WebhookPlanBetter, schema.NewID(), choice)
+	o.notifyWebhooks(tenant, schema.WebhookPlanBetter, schema.NewID(), choice)
 }
 
 func (o *Outbox) add(tenant uuid.UUID, subject, id string, message any, traceparent string) error {
@@ -93,8 +93,8 @@ func (o *Outbox) add(tenant uuid.UUID, subject, id string, message any, tracepar
 	return nil
 }
 
-// tell has webhooks hear of an event, if any may hear of its kind.
-func (o *Outbox) tell(tenant uuid.UUID, kind string, id, of uuid.UUID) {
+// notifyWebhooks has webhooks hear of an event, if any may hear of its kind.
+func (o *Outbox) notifyWebhooks(tenant uuid.UUID, kind string, id, of uuid.UUID) {
 	if !o.NoWebhooks && slices.Contains(schema.WebhookKinds, kind) {
 		o.told, o.toldKinds = append(o.told, tenant), append(o.toldKinds, kind)
 		o.toldIDs, o.toldOf = append(o.toldIDs, id), append(o.toldOf, of)

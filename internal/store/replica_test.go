@@ -62,7 +62,7 @@ func setUpReplica(t *testing.T, most time.Duration) *replicated {
 			t.Error(err)
 		}
 	})
-	f.SearchStore = f.Reading(f.replica)
+	f.SearchStore = f.OnReplica(f.replica)
 	f.index = newIndex(f.fixture)
 	return f
 }
@@ -229,7 +229,7 @@ func TestTheDatabaseIsAskedForRevisionsAlone(t *testing.T) {
 	}
 	f.All, f.replica = reopened, replica
 	f.awaitUsed(t, true)
-	f.SearchStore = f.Reading(replica)
+	f.SearchStore = f.OnReplica(replica)
 	const times = 20
 	for range times {
 		expect(t, newIndex(f.fixture), f.a, f.collection, "heron", doc)

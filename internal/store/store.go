@@ -74,7 +74,7 @@ type Options struct {
 type Store struct {
 	*core
 	lane  Lane
-	apart *Store // see Apart
+	apart *Store // see Independent
 }
 
 // core is what a store shares with its copies in other lanes.
@@ -122,7 +122,7 @@ func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Objects != nil { // some of the connections are Apart's
+	if o.Objects != nil { // some of the connections are Independent's
 		config.MaxConns = max(config.MaxConns-apartConns, 1)
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -170,11 +170,11 @@ func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Apart is the same database over connections of its own, of which there are few:
+// Independent is the same database over connections of its own, of which there are few:
 // what is committed with it is so whatever becomes of the transaction that a
 // context is in (Once), and waits for no connection that such a one has. It is
 // there with Options.Objects, else it is s.
-func (s *Store) Apart() *Store { return s.apart }
+func (s *Store) Independent() *Store { return s.apart }
 
 // Options are those that the store was opened with, with defaults in place.
 func (s *Store) Options() Options { return s.options }

@@ -172,7 +172,7 @@ func (s *Store) once(ctx context.Context, o pgx.TxOptions, r role, tenant string
 		return err
 	}
 	if wrote.Load() {
-		s.tellOutbox()
+		s.wakeRelay()
 	}
 	return nil
 }

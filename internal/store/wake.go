@@ -28,7 +28,7 @@ func wroteOutbox(ctx context.Context) {
 	}
 }
 
-func (s *Store) tellOutbox() {
+func (s *Store) wakeRelay() {
 	if told := s.told.Load(); told != nil {
 		(*told)()
 	}

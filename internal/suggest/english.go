@@ -49,7 +49,7 @@ var english = []rule{
 		pattern: sentence(anySubject + ` (?P<verb>costs?|weighs?) ` + englishAmount + `.*`)},
 	{kind: Amount, grammar: englishGrammar, make: amountEnglish,
 		pattern: sentence(anySubject + ` ` + englishBe + ` ` + englishAmount + `(?P<rest>.*)`)},
-	{kind: Place, grammar: englishGrammar, make: placeEnglish,
+	{kind: Place, grammar: englishGrammar, make: locationEnglish,
 		pattern: sentence(anySubject + ` ` + englishBe + ` (?P<part>located|situated|kept|stored|buried|based) (?P<where>(?:in|at|on|under|near|behind|beside) .*)`)},
 	{kind: Person, grammar: englishGrammar, question: "Who %be %subject?",
 		pattern: sentence(`(?P<subject>(?:The|Our) (?:[A-Za-z-]+ ){0,3}` + englishRole + `(?: of (?:the )?[A-Za-z ]{3,30}?)?) (?P<be>is|was) (?:(?:Dr|Mr|Mrs|Ms|Prof)\.? )?\p{Lu}\p{Ll}+ \p{Lu}[\p{Ll}']+(?:,? .*)?`)},
@@ -100,7 +100,7 @@ var noAmount = regexp.MustCompile(`^ (?:long|wide|high|tall|deep|thick|old|away|
 // basedAt is where something is based; on or in what else it is based is no place.
 var basedAt = regexp.MustCompile(`^(?:in|at|near) (?:the )?\p{Lu}`)
 
-func placeEnglish(m map[string]string) string {
+func locationEnglish(m map[string]string) string {
 	if m["part"] == "based" && !basedAt.MatchString(m["where"]) {
 		return ""
 	}

@@ -120,7 +120,7 @@ func Derive(question string, sources []Input) (Computed, bool) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b series) int { return cmp.Compare(b.score, a.score) })
-	places := placesAsked(question)
+	places := decimalPlacesAsked(question)
 	for i, best := range all {
 		if best.score < leastScore {
 			break
@@ -220,8 +220,8 @@ func plain(s string) []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// placesAsked is how many decimal places a question asks for; -1: it does not say.
-func placesAsked(question string) int {
+// decimalPlacesAsked is how many decimal places a question asks for; -1: it does not say.
+func decimalPlacesAsked(question string) int {
 	m := decimals.FindStringSubmatch(question)
 	if m == nil {
 		return -1

@@ -65,12 +65,12 @@ func grow(text string, sentences []Range, fits func(p Range) bool) []Range {
 // end as a sentence does.
 func isHeading(text string, sentences []Range, i int) bool {
 	body := strings.TrimSpace(sentences[i].Of(text))
-	return !endsSentence(body) && alone(text, sentences, Range{i, i + 1})
+	return !endsSentence(body) && ownParagraph(text, sentences, Range{i, i + 1})
 }
 
-// alone reports whether the sentences [p.Start, p.End) are a paragraph of their
+// ownParagraph reports whether the sentences [p.Start, p.End) are a paragraph of their
 // own, with another behind it.
-func alone(text string, sentences []Range, p Range) bool {
+func ownParagraph(text string, sentences []Range, p Range) bool {
 	before := p.Start == 0 || endsParagraph(sentences[p.Start-1].Of(text))
 	return before && endsParagraph(sentences[p.End-1].Of(text))
 }

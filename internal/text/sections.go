@@ -149,7 +149,7 @@ func (p *packer) flush() {
 	var b builder
 	for i, block := range p.blocks {
 		inks, _ := DecodeLayout(block.Layout) // one that is damaged has no boxes
-		for j, piece := range pieces(block, p.limit) {
+		for j, piece := range splitBlock(block, p.limit) {
 			t := piece.tokens
 			if b.tokens > 0 && (b.tokens+t > p.limit || b.tokens >= target && !(i > 0 && p.blocks[i-1].Kind == schema.BlockHeading && j == 0)) {
 				p.emit(&b)
@@ -249,10 +249,10 @@ type fragment struct {
 	tokens int
 }
 
-// pieces returns the block's text whole if it is within limit, else cut between
+// splitBlock returns the block's text whole if it is within limit, else cut between
 // lines; a line over the limit between sentences; a sentence of more than a
 // quarter of the limit between words.
-func pieces(b schema.Block, limit int) []fragment {
+func splitBlock(b schema.Block, limit int) []fragment {
 	if n := CountTokens(b.Text); n <= limit {
 		return []fragment{{b.Text, "\n\n", n}}
 	}

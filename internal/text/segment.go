@@ -302,4 +302,4 @@ func (c *cutter) join(parts []Range) []Range {
 }
 
 // heading reports whether p is a paragraph of its own.
-func (c *cutter) heading(p Range) bool { return alone(c.text, c.sentences, p) }
+func (c *cutter) heading(p Range) bool { return ownParagraph(c.text, c.sentences, p) }

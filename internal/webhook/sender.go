@@ -143,8 +143,8 @@ func (s *Sender) look(ctx context.Context, sending *sync.WaitGroup) (int, error)
 	return len(due), nil
 }
 
-// kept runs fn while few others read or write.
-func (s *Sender) kept(ctx context.Context, fn func() error) error {
+// limitReads runs fn while few others read or write.
+func (s *Sender) limitReads(ctx context.Context, fn func() error) error {
 	select {
 	case s.reading <- struct{}{}:
 	case <-ctx.Done():
@@ -160,7 +160,7 @@ func (s *Sender) kept(ctx context.Context, fn func() error) error {
 func (s *Sender) deliver(ctx context.Context, c Claimed) bool {
 	out, err := s.attempt(ctx, c)
 	if err == nil {
-		err = s.kept(ctx, func() error { return s.store.SettleDelivery(ctx, c, out) })
+		err = s.limitReads(ctx, func() error { return s.store.SettleDelivery(ctx, c, out) })
 	}
 	log := slog.With("tenant", c.Tenant, "webhook", c.Webhook, "delivery", c.ID, "attempt", c.Attempt)
 	switch {
@@ -177,7 +177,7 @@ func (s *Sender) deliver(ctx context.Context, c Claimed) bool {
 func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
 	now := s.clock.now()
 	var d Delivery
-	err := s.kept(ctx, func() (err error) {
+	err := s.limitReads(ctx, func() (err error) {
 		d, err = s.store.Delivery(ctx, c, now)
 		return err
 	})

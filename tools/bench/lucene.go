@@ -276,7 +276,7 @@ type shelf struct{ segment.Built }
 
 // LoadLexical implements search.Storage.
 func (s *shelf) LoadLexical(_ context.Context, l search.Load) (search.Loaded, error) {
-	out := search.Loaded{Generation: 1, Revision: 1, Language: "en", Mark: search.ListMark{Generation: 1, Count: 1}, Dead: search.DeadMark{Generation: 1},
+	out := search.Loaded{Generation: 1, Revision: 1, Language: "en", Mark: search.ListMark{Generation: 1, Count: 1}, Dead: search.DeadFingerprint{Generation: 1},
 		Epoch: search.EpochMark{Generation: 1}, Headers: map[uuid.UUID][]byte{}, Pages: map[search.PageKey][]byte{}}
 	if l.Live != out.Mark {
 		out.Live = []uuid.UUID{s.ID}

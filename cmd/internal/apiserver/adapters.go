@@ -49,7 +49,7 @@ var errBlobsUnavailable = fmt.Errorf("the storage of documents' bytes does not a
 
 // translateBlobError logs an error of S3, and returns one without its details.
 func translateBlobError(ctx context.Context, err error) error {
-	var of *store.AwayError
+	var of *store.ObjectsUnavailableError
 	if !errors.As(err, &of) {
 		return err
 	}

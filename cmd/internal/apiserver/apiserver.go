@@ -85,7 +85,7 @@ type Server struct {
 // New listens at once, so that a taken address is an early error and URL is
 // known; it serves from Start on. A Server runs once.
 func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
-	d.Store.OnOutbox(bus.TellOutbox(d.NATS))
+	d.Store.OnOutbox(bus.WakeRelay(d.NATS))
 	catalogue, err := queryworker.Plans(d.Plans.Plans)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query
 		a.unanswered(ctx, p, job.ID, err)
 		return schema.Answer{}, err
 	}
-	reply.Answer.ID, reply.Answer.PlanNote, reply.Answer.Question = job.ID, note, q.Told()
+	reply.Answer.ID, reply.Answer.PlanNote, reply.Answer.Question = job.ID, note, q.Original()
 	if q.Asked != "" {
 		reply.Answer.Standalone = q.Text
 	}

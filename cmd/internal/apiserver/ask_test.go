@@ -54,7 +54,7 @@ func TestAnAnswerIsStreamedThroughTheAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	told := ""
-	a, err := c.AskTold(t.Context(), api.Query{Collection: "c", Query: "How many?", Choices: choices}, func(p apiclient.Progress) {
+	a, err := c.AskStreaming(t.Context(), api.Query{Collection: "c", Query: "How many?", Choices: choices}, func(p apiclient.Progress) {
 		if p.Stage != nil {
 			told += p.Stage.Stage + ": "
 		}

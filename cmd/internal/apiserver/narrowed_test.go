@@ -91,7 +91,7 @@ func TestTextOfANarrowedSourceIsToldNoMore(t *testing.T) {
 			}
 			return wire.AskReply{Envelope: wire.Header(), Answer: &whole}
 		})
-		a, err := c.AskTold(t.Context(), api.Query{Collection: "c", Query: "q"}, func(p apiclient.Progress) {
+		a, err := c.AskStreaming(t.Context(), api.Query{Collection: "c", Query: "q"}, func(p apiclient.Progress) {
 			if p.Delta != nil {
 				h.hear(*p.Delta)
 			}

@@ -131,7 +131,7 @@ func (w *world) webhook(name string) string {
 func (w *world) newSource(name string) api.NewSource {
 	w.t.Helper()
 	driver := schema.SourceDriver{Name: "folder", Fields: []schema.SourceField{{Name: "path", Required: true}, {Name: "permissions"}}}
-	if err := w.store.TellSourceDrivers(w.t.Context(), []schema.SourceDriver{driver}); err != nil {
+	if err := w.store.RegisterDrivers(w.t.Context(), []schema.SourceDriver{driver}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.post("/v1/collections", api.NewCollection{Name: name}, "").want(http.StatusCreated, nil)

@@ -220,7 +220,7 @@ func (a signInAPI) grants(ctx context.Context, who oidc.Identity) ([]oidc.Grant,
 func chosenGrant(who oidc.Identity, grants []oidc.Grant, ids []uuid.UUID) (*oidc.Grant, uuid.UUID, error) {
 	switch {
 	case len(grants) == 0:
-		return nil, uuid.Nil, fmt.Errorf("%s, and none of them gives access here; ask who runs this server: %w", groupsSaid(who), schema.ErrForbidden)
+		return nil, uuid.Nil, fmt.Errorf("%s, and none of them gives access here; ask who runs this server: %w", describeGroups(who), schema.ErrForbidden)
 	case who.Tenant == "" && len(grants) == 1:
 		return &grants[0], ids[0], nil
 	case who.Tenant == "":
@@ -228,13 +228,13 @@ func chosenGrant(who oidc.Identity, grants []oidc.Grant, ids []uuid.UUID) (*oidc
 	}
 	i := slices.IndexFunc(grants, func(g oidc.Grant) bool { return g.Tenant == who.Tenant })
 	if i < 0 {
-		return nil, uuid.Nil, fmt.Errorf("%s, and none of them gives access to the tenant %q: %w", groupsSaid(who), who.Tenant, schema.ErrForbidden)
+		return nil, uuid.Nil, fmt.Errorf("%s, and none of them gives access to the tenant %q: %w", describeGroups(who), who.Tenant, schema.ErrForbidden)
 	}
 	return &grants[i], ids[i], nil
 }
 
-// groupsSaid tells a person which groups they have.
-func groupsSaid(who oidc.Identity) string {
+// describeGroups tells a person which groups they have.
+func describeGroups(who oidc.Identity) string {
 	if len(who.Groups) == 0 {
 		return "the provider tells no groups of " + who.Name
 	}

@@ -21,6 +21,6 @@ func auditSender(s stores.All, address string) ([]lifecycle.Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []lifecycle.Service{lifecycle.NewLed(lifecycle.Led{Name: "sender of the audit log", Elector: s, Every: sendAuditEvery,
+	return []lifecycle.Service{lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "sender of the audit log", Elector: s, Every: sendAuditEvery,
 		Round: func(fetch, _ context.Context) error { return sender.SendAll(fetch) }})}, nil
 }

@@ -84,7 +84,7 @@ func newWorldOn(t *testing.T, url string) *world {
 // newWorldAt makes a world on a database, with what NATS stores in a directory.
 func newWorldAt(t *testing.T, url, natsDir string) *world {
 	t.Helper()
-	w := &world{t: t, url: url, temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, second: awayModels{}, parser: &scriptedParser{}}
+	w := &world{t: t, url: url, temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, second: unavailableModels{}, parser: &scriptedParser{}}
 	w.settings = Settings{
 		Ingest: config.Ingest{
 			IngestBatches: 4, IngestBatchSize: 8,

@@ -125,7 +125,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 		return nil, err
 	}
 	encoder := ingest.NewSecondEncoder(kept, second)
-	d.Store.OnOutbox(bus.TellOutbox(d.NATS))
+	d.Store.OnOutbox(bus.WakeRelay(d.NATS))
 	relay, err := ingest.NewRelay(kept, d.NATS, streams, o)
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func runWorkerChild(encoded []byte) error {
 	}}
 	o := c.Settings.Options()
 	o.Grace = c.Grace
-	parts, err := compose(o, c.Settings, Deps{Store: db, NATS: nc, Temporal: tc}, deadlyParser{parsers, c.Deadly}, models, awayModels{})
+	parts, err := compose(o, c.Settings, Deps{Store: db, NATS: nc, Temporal: tc}, deadlyParser{parsers, c.Deadly}, models, unavailableModels{})
 	if err != nil {
 		return err
 	}

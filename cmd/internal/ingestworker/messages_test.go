@@ -91,7 +91,7 @@ func (w *world) events(tenant uuid.UUID, n int) {
 func TestARelayIsWokenByWriters(t *testing.T) {
 	w := newWorld(t)
 	w.options.Poll = time.Hour
-	w.store.OnOutbox(bus.TellOutbox(w.nats))
+	w.store.OnOutbox(bus.WakeRelay(w.nats))
 	w.relay()
 	for i := range 5 { // each when the one before is published, and the relay waits
 		w.upload(fmt.Sprintf("doc-%d.md", i), document("one", 2))

@@ -27,7 +27,7 @@ const (
 
 // emptier has the documents of deleted collections retire. One of all leads.
 func emptier(s stores.All) lifecycle.Service {
-	return lifecycle.NewLed(lifecycle.Led{Name: "emptier of deleted collections", Elector: s, Every: emptyEvery, Round: func(fetch, _ context.Context) error {
+	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "emptier of deleted collections", Elector: s, Every: emptyEvery, Round: func(fetch, _ context.Context) error {
 		for fetch.Err() == nil {
 			if n, err := s.EmptyCollections(fetch, emptyDocuments); n == 0 || err != nil {
 				return err
@@ -65,7 +65,7 @@ func newPurged() metric.Int64Counter {
 // all leads.
 func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention,
 	keepAudit, keepReads int) lifecycle.Service {
-	return lifecycle.NewLed(lifecycle.Led{Name: "purger", Elector: s, Every: every, Round: func(fetch, _ context.Context) error {
+	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "purger", Elector: s, Every: every, Round: func(fetch, _ context.Context) error {
 		if err := s.MakeAuditMonths(fetch); err != nil {
 			slog.ErrorContext(fetch, "cannot make room for the next months' reads in the audit log", "error", err)
 		}

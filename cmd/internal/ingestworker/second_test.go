@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// awayModels are of servers that do not run.
-type awayModels struct{ ingest.Models }
+// unavailableModels are of servers that do not run.
+type unavailableModels struct{ ingest.Models }
 
-func (awayModels) Info(context.Context) (wire.ModelInfo, error) {
+func (unavailableModels) Info(context.Context) (wire.ModelInfo, error) {
 	return wire.ModelInfo{}, fmt.Errorf("nobody answers: %w", schema.ErrUnavailable)
 }
 

@@ -21,7 +21,7 @@ const (
 // forgetCached removes cached replies that are older than an age, of all tenants, at
 // once and then again and again. One of all leads.
 func forgetCached(s *questions.QuestionStore, elector lifecycle.Elector, age time.Duration, every time.Duration) lifecycle.Service {
-	return lifecycle.NewLed(lifecycle.Led{Name: "sweeper of cached replies", Elector: elector, Every: every, Round: func(fetch, _ context.Context) error {
+	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "sweeper of cached replies", Elector: elector, Every: every, Round: func(fetch, _ context.Context) error {
 		for fetch.Err() == nil {
 			if n, err := s.ForgetCached(fetch, age, forgetRows); n == 0 || err != nil {
 				return err

@@ -139,7 +139,7 @@ func TestBudgetsHoldForManyQuestionsAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(p.Close)
-		g, err := llm.NewGateway(llm.Options{Ledger: db.LedgerStore, Accounts: db.LedgerStore, Providers: []llm.Provider{p}, Patience: time.Minute})
+		g, err := llm.NewGateway(llm.Options{Ledger: db.LedgerStore, Accounts: db.LedgerStore, Providers: []llm.Provider{p}, MaxWait: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -264,7 +264,7 @@ func (f *File) readPlan(field string, node *yaml.Node) error {
 		f.plans = append(f.plans, planEntry{name: name, as: as})
 		return nil
 	}
-	text, err := os.ReadFile(f.beside(file))
+	text, err := os.ReadFile(f.resolve(file))
 	if err != nil {
 		return fmt.Errorf("%s.file: %w", field, err)
 	}
@@ -284,8 +284,8 @@ func (f *File) addPlan(field, as, text string) error {
 	return nil
 }
 
-// beside is where a path is that the file names.
-func (f *File) beside(path string) string {
+// resolve is where a path is that the file names.
+func (f *File) resolve(path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
@@ -297,7 +297,7 @@ func (f *File) Labels() (evaluate.HumanLabels, error) {
 	if f.JudgeLabels == "" {
 		return evaluate.HumanLabels{}, nil
 	}
-	labels, err := evaluate.ReadHumanLabels(f.beside(f.JudgeLabels))
+	labels, err := evaluate.ReadHumanLabels(f.resolve(f.JudgeLabels))
 	if err != nil {
 		return labels, fmt.Errorf("judge_labels: %w", err)
 	}
@@ -309,7 +309,7 @@ func (f *File) Dir(d Dataset, root string) string {
 	if root != "" && !filepath.IsAbs(d.Folder) {
 		return filepath.Join(root, d.Folder)
 	}
-	return f.beside(d.Folder)
+	return f.resolve(d.Folder)
 }
 
 // modelSettings are the settings of the language model that a setting may have, as the

@@ -74,8 +74,8 @@ func (c Cell) key() (string, error) {
 	return hex.EncodeToString(sum[:10]), nil
 }
 
-// Kept is the file of a cell. It may be used by several at once.
-type Kept struct {
+// Results is the file of a cell. It may be used by several at once.
+type CellResults struct {
 	dir  string
 	cell Cell
 
@@ -95,14 +95,14 @@ const questionsFile = "questions.jsonl"
 // Folder is where the cells of a matrix are kept.
 type Folder struct {
 	dir  string
-	open map[string]*Kept
+	open map[string]*CellResults
 }
 
 // NewFolder is a folder that need not be there yet.
-func NewFolder(dir string) *Folder { return &Folder{dir: dir, open: map[string]*Kept{}} }
+func NewFolder(dir string) *Folder { return &Folder{dir: dir, open: map[string]*CellResults{}} }
 
-// Kept reads what is kept of a cell. Cells that are the same have one.
-func (f *Folder) Kept(c Cell) (*Kept, error) {
+// Results reads what is kept of a cell. Cells that are the same have one.
+func (f *Folder) Results(c Cell) (*CellResults, error) {
 	key, err := c.key()
 	if err != nil {
 		return nil, err
@@ -123,8 +123,8 @@ func (f *Folder) Close() error {
 	return errors.Join(all...)
 }
 
-func open(dir string, c Cell) (*Kept, error) {
-	k := &Kept{dir: dir, cell: c, known: map[string]evaluate.QuestionFigures{}}
+func open(dir string, c Cell) (*CellResults, error) {
+	k := &CellResults{dir: dir, cell: c, known: map[string]evaluate.QuestionFigures{}}
 	if text, err := os.ReadFile(k.about()); err == nil {
 		var was Cell
 		if err := json.Unmarshal(text, &was); err != nil {
@@ -151,7 +151,7 @@ func open(dir string, c Cell) (*Kept, error) {
 }
 
 // read reads the lines, and returns how many bytes the whole ones have.
-func (k *Kept) read(f io.Reader) (whole int64, err error) {
+func (k *CellResults) read(f io.Reader) (whole int64, err error) {
 	in := bufio.NewReaderSize(f, 1<<16)
 	for n := 1; ; n++ {
 		text, err := in.ReadBytes('\n')
@@ -170,25 +170,25 @@ func (k *Kept) read(f io.Reader) (whole int64, err error) {
 	}
 }
 
-func (k *Kept) about() string { return filepath.Join(k.dir, "cell.json") }
+func (k *CellResults) about() string { return filepath.Join(k.dir, "cell.json") }
 
 // Failed is how many documents could not be ingested.
-func (k *Kept) Failed() int { return k.cell.Failed }
+func (k *CellResults) Failed() int { return k.cell.Failed }
 
 // Ingested says how many documents could not be, before questions are kept.
-func (k *Kept) Ingested(failed int) {
+func (k *CellResults) Ingested(failed int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.cell.Failed = failed
 }
 
 // Has reports whether it is known what a question gave.
-func (k *Kept) Has(q evaluate.Topic) bool {
+func (k *CellResults) Has(q evaluate.Topic) bool {
 	_, there := k.find(q)
 	return there
 }
 
-func (k *Kept) find(q evaluate.Topic) (evaluate.QuestionFigures, bool) {
+func (k *CellResults) find(q evaluate.Topic) (evaluate.QuestionFigures, bool) {
 	hash := q.Hash()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -198,7 +198,7 @@ func (k *Kept) find(q evaluate.Topic) (evaluate.QuestionFigures, bool) {
 
 // keep adds what a question gave. An answer that failed, or that nobody judged, is known in
 // this run alone, so that the next one asks again.
-func (k *Kept) keep(q evaluate.Topic, f evaluate.QuestionFigures) error {
+func (k *CellResults) keep(q evaluate.Topic, f evaluate.QuestionFigures) error {
 	hash := q.Hash()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -219,7 +219,7 @@ func (k *Kept) keep(q evaluate.Topic, f evaluate.QuestionFigures) error {
 	return nil
 }
 
-func (k *Kept) create() error {
+func (k *CellResults) create() error {
 	if err := os.MkdirAll(k.dir, 0o755); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (k *Kept) create() error {
 	return err
 }
 
-func (k *Kept) close() error {
+func (k *CellResults) close() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.file == nil {
@@ -250,17 +250,17 @@ func (k *Kept) close() error {
 
 // Rows are what is kept of some rows, by name, as an evaluation takes it.
 type Rows struct {
-	Of map[string]*Kept
+	Of map[string]*CellResults
 	// Told is called after each question under a row; calls may overlap.
 	Told func()
 }
 
-// Find implements evaluate.Kept.
+// Find implements evaluate.Results.
 func (r Rows) Find(row string, q evaluate.Topic) (evaluate.QuestionFigures, bool) {
 	return r.Of[row].find(q)
 }
 
-// Keep implements evaluate.Kept.
+// Keep implements evaluate.Results.
 func (r Rows) Keep(row string, q evaluate.Topic, f evaluate.QuestionFigures) error {
 	err := r.Of[row].keep(q, f)
 	if r.Told != nil && err == nil {

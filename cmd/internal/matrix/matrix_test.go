@@ -220,9 +220,9 @@ func TestKeptOutlivesTheProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	open := func(c Cell) *Kept {
+	open := func(c Cell) *CellResults {
 		t.Helper()
-		k, err := NewFolder(dir).Kept(c)
+		k, err := NewFolder(dir).Results(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestKeptOutlivesTheProgram(t *testing.T) {
 	unjudged, unread := evaluate.Topic{ID: "4", Text: "Whose?"}, evaluate.Topic{ID: "5", Text: "Which?"}
 	k := open(cell)
 	k.Ingested(4)
-	kept := Rows{Of: map[string]*Kept{"naive": k}}
+	kept := Rows{Of: map[string]*CellResults{"naive": k}}
 	for q, failed := range map[*evaluate.Topic]bool{&one: false, &two: true, &three: false} {
 		if err := kept.Keep("naive", *q, evaluate.QuestionFigures{Query: q.ID, Metrics: map[string]float64{"hit@1": 0.1}, Answer: &evaluate.QuestionAnswer{Failed: failed}}); err != nil {
 			t.Fatal(err)
@@ -295,7 +295,7 @@ func TestKeptOutlivesTheProgram(t *testing.T) {
 	if err := os.WriteFile(path, []byte("not ours\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewFolder(dir).Kept(cell); err == nil || !strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), path) {
+	if _, err := NewFolder(dir).Results(cell); err == nil || !strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), path) {
 		t.Errorf("a file of something else: %v", err)
 	}
 }

@@ -71,8 +71,8 @@ func (w *world) halting() *haltingOpenAI {
 	return h
 }
 
-// hears is what is told of the answer to a job, from now on.
-func (w *world) hears(job uuid.UUID) <-chan *nats.Msg {
+// subscribeJob is what is told of the answer to a job, from now on.
+func (w *world) subscribeJob(job uuid.UUID) <-chan *nats.Msg {
 	w.t.Helper()
 	told := make(chan *nats.Msg, 1000)
 	sub, err := w.nats.ChanSubscribe(wire.TextSubject(w.principal.Tenant, job), told)
@@ -116,13 +116,13 @@ func TestAJobsTextIsToldWhileItIsMade(t *testing.T) {
 	w.handbook()
 	h := w.halting()
 	job := w.askLater()
-	told := w.hears(job)
+	told := w.subscribeJob(job)
 	w.everything()
 	w.until(told, job, firstHalf)
 	if j, err := w.questions.Job(w.context(), w.principal, job); err != nil || j.State != schema.JobRunning || j.Result != nil {
 		t.Errorf("half of its answer was told, and the job is %+v, %v", j, err)
 	}
-	late := w.hears(job)
+	late := w.subscribeJob(job)
 	close(h.goOn)
 	// Each is all there is so far, so who comes late misses nothing.
 	if first := w.until(late, job, firstHalf+secondHalf)[0]; !strings.HasPrefix(first, firstHalf) {
@@ -141,7 +141,7 @@ func TestAJobsTextOutlivesItsWorker(t *testing.T) {
 	w.handbook()
 	h := w.halting()
 	job := w.askLater()
-	told := w.hears(job)
+	told := w.subscribeJob(job)
 	w.gateway()
 	w.relay()
 	child := w.child("nothing")
@@ -165,7 +165,7 @@ func TestAJobChooses(t *testing.T) {
 	w.handbook()
 	choices := []string{"None at all", "Up to five days", "Thirty days"}
 	job := w.askLater(choices...)
-	told := w.hears(job)
+	told := w.subscribeJob(job)
 	w.everything()
 	j := w.await(job, schema.JobAnswered)
 	w.checkCitations(*j.Result)
@@ -182,7 +182,7 @@ func TestAJobChooses(t *testing.T) {
 func TestWhatIsToldOfLongAnswers(t *testing.T) {
 	w := newWorld(t)
 	id := uuid.New()
-	told := w.hears(id)
+	told := w.subscribeJob(id)
 	text := jobText{nc: w.nats, subject: wire.TextSubject(w.principal.Tenant, id), question: id}
 	whole := strings.Repeat("word ", 4000)
 	for piece := range strings.SplitAfterSeq(whole, " ") {

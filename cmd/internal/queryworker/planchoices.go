@@ -68,7 +68,7 @@ func (w *worker) choiceWorker() lifecycle.Service {
 // choiceStarter starts what is to be worked on. One query worker leads: beside another one
 // a workflow that runs already stays, and a choice is repeated by whoever locks it.
 func (w *worker) choiceStarter() lifecycle.Service {
-	return lifecycle.NewLed(lifecycle.Led{Name: "starter of plan choices", Elector: w.deps.Store, Every: w.jobs.Every,
+	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "starter of plan choices", Elector: w.deps.Store, Every: w.jobs.Every,
 		Round: func(_, work context.Context) error { return w.startChoices(work) }})
 }
 

@@ -47,7 +47,7 @@ type progressStore struct {
 func (p progressStore) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
 	q, err := p.Store.Begin(ctx, in)
 	if err == nil {
-		p.tell(in, answer.StepUnderstand)
+		p.publishStage(in, answer.StepUnderstand)
 	}
 	return q, err
 }
@@ -56,7 +56,7 @@ func (p progressStore) Begin(ctx context.Context, in wire.QuestionInput) (answer
 func (p progressStore) SetStage(ctx context.Context, in wire.QuestionInput, stage string) error {
 	err := p.Store.SetStage(ctx, in, stage)
 	if err == nil {
-		p.tell(in, stage)
+		p.publishStage(in, stage)
 	}
 	return err
 }
@@ -79,7 +79,7 @@ func (p progressStore) Retrieval(ctx context.Context, in wire.QuestionInput, rou
 	return kept, err
 }
 
-func (p progressStore) tell(in wire.QuestionInput, stage string) {
+func (p progressStore) publishStage(in wire.QuestionInput, stage string) {
 	m := wire.QuestionStage{Envelope: wire.Header(), Question: in.Question, Stage: stage}
 	subject := wire.StageSubject(in.Tenant, in.Question)
 	if p.to != nil {

@@ -135,9 +135,9 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	deps.Store.OnOutbox(bus.TellOutbox(deps.NATS))
+	deps.Store.OnOutbox(bus.WakeRelay(deps.NATS))
 	kept := stores.Of(deps.Store)
-	kept.SearchStore = kept.Reading(deps.Replica)
+	kept.SearchStore = kept.OnReplica(deps.Replica)
 	index := lexicalsearch.NewIndex(kept, settings.LexicalCache<<20)
 	models := modelclient.New(deps.NATS, modelclient.Options{})
 	engine, err := run.NewEngine(catalogue, sources(settings, deps, kept.SearchStore, index, models))
@@ -237,7 +237,7 @@ func (w *worker) service() lifecycle.Service {
 		bus.ServeSlots(w.deps.NATS, serve(wire.LabelSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), question.Longest), w.label, labelFailure),
 		bus.ServeSlots(w.deps.NATS, serve(wire.JudgeSubject, max(1, w.settings.QueryQuestions/2), max(1, w.settings.QueryQuestions/4), askTimeout), w.judge, judgeFailure),
 		bus.ServeSlots(w.deps.NATS, near(serve(wire.AskSubject, w.settings.QueryQuestions, max(1, w.settings.QueryQuestions/2), question.Longest)), w.ask, askFailure),
-	), w.jobs.Services()...), w.choiceStarter(), w.tellWebhooks())...)
+	), w.jobs.Services()...), w.choiceStarter(), w.sendWebhooks())...)
 }
 
 // temporalWorker runs the workflow of questions that run as jobs, and its steps.

@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// tellWebhooks sends what webhooks are to hear. It is here because this worker
+// sendWebhooks sends what webhooks are to hear. It is here because this worker
 // ends jobs and finds what was lost already, and because the API, which the
 // world reaches, then needs no way out. Any number of workers may send: a
 // delivery is claimed.
-func (w *worker) tellWebhooks() lifecycle.Service {
+func (w *worker) sendWebhooks() lifecycle.Service {
 	var sender *webhook.Sender
 	return lifecycle.NewLoop("webhooks", func(context.Context) error {
 		allowed, err := schema.ParseRanges("SLUICE_WEBHOOK_ALLOW_PRIVATE", w.settings.WebhookAllowPrivate)

@@ -92,7 +92,7 @@ func New(s Settings, d Deps, drivers []source.Driver) (lifecycle.Service, error)
 	if err != nil {
 		return nil, err
 	}
-	d.Store.OnOutbox(bus.TellOutbox(d.NATS))
+	d.Store.OnOutbox(bus.WakeRelay(d.NATS))
 	kept := stores.Of(d.Store)
 	most := cmp.Or(s.SourceItem, 100) << 20
 	w := &worker{settings: s, deps: d, kept: kept, drivers: named}
@@ -101,7 +101,7 @@ func New(s Settings, d Deps, drivers []source.Driver) (lifecycle.Service, error)
 		Fetches: cmp.Or(s.SourceFetches, 8), Lease: cmp.Or(s.SourceLease, time.Minute),
 	})
 	return lifecycle.NewGroup("source worker", Grace,
-		w.teller(),
+		w.registerDrivers(),
 		w.temporalWorker(),
 		bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.SourcePreviewSubject, Group: wire.SourceGroup, Concurrency: previews, Timeout: previewTime,
 			StopShare: stopShare, Trusted: d.Trusted}, w.preview, previewFailure),
@@ -124,7 +124,7 @@ func (w *worker) temporalWorker() lifecycle.Service {
 
 // starter starts what is due. One worker leads: beside another one a workflow that runs already stays.
 func (w *worker) starter() lifecycle.Service {
-	return lifecycle.NewLed(lifecycle.Led{Name: "starter of synchronisations", Elector: w.deps.Store, Every: cmp.Or(w.settings.SourceTick, 2*time.Second),
+	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "starter of synchronisations", Elector: w.deps.Store, Every: cmp.Or(w.settings.SourceTick, 2*time.Second),
 		Round: func(_, work context.Context) error { return w.start(work) }})
 }
 
@@ -146,13 +146,13 @@ func (w *worker) start(ctx context.Context) error {
 	return nil
 }
 
-// teller says which drivers this worker has, for as long as it runs.
-func (w *worker) teller() lifecycle.Service {
+// registerDrivers says which drivers this worker has, for as long as it runs.
+func (w *worker) registerDrivers() lifecycle.Service {
 	var shown []schema.SourceDriver
 	for _, name := range slices.Sorted(maps.Keys(w.drivers)) {
 		shown = append(shown, shownDriver(w.drivers[name]))
 	}
-	first := func(ctx context.Context) error { return w.kept.TellSourceDrivers(ctx, shown) } // so that sources can be added from now on
+	first := func(ctx context.Context) error { return w.kept.RegisterDrivers(ctx, shown) } // so that sources can be added from now on
 	return lifecycle.NewLoop("drivers of sources", first, func(fetch, work context.Context) error {
 		tick := time.NewTicker(tellEvery)
 		defer tick.Stop()
@@ -162,7 +162,7 @@ func (w *worker) teller() lifecycle.Service {
 				return fetch.Err()
 			case <-tick.C:
 			}
-			if err := w.kept.TellSourceDrivers(work, shown); err != nil && fetch.Err() == nil {
+			if err := w.kept.RegisterDrivers(work, shown); err != nil && fetch.Err() == nil {
 				slog.WarnContext(work, "cannot tell which drivers of sources there are; trying again", "error", err)
 			}
 		}

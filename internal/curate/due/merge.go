@@ -41,10 +41,10 @@ type StoredSegment struct {
 	Directory *segment.Directory
 }
 
-// MayBeDead returns the segments whose directories tell whether too much of them is dead,
+// MergeCandidates returns the segments whose directories tell whether too much of them is dead,
 // where so many entries are dead in all: a segment with more entries can't be dead to that
 // extent, or has but few, long ones that are.
-func MayBeDead(live []*StoredSegment, dead int) []*StoredSegment {
+func MergeCandidates(live []*StoredSegment, dead int) []*StoredSegment {
 	return slices.DeleteFunc(slices.Clone(live), func(g *StoredSegment) bool {
 		return dead == 0 || float64(g.Documents)*maxDeadShare > float64(dead)
 	})

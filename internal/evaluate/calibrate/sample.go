@@ -175,8 +175,8 @@ type index struct {
 	language string
 }
 
-// place is the version of a passage: its number.
-func place(i int) (id uuid.UUID) {
+// versionOf is the version of a passage: its number.
+func versionOf(i int) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:], uint64(i)+1)
 	return id
 }
@@ -188,7 +188,7 @@ func newIndex(passages []passage, language string) (*index, error) {
 	}
 	texts := make([]segment.VersionText, len(passages))
 	for i, p := range passages {
-		texts[i] = segment.VersionText{Entry: place(i), Version: place(i), Title: words.Terms(p.title), Sections: [][][]string{{words.Terms(p.body)}}}
+		texts[i] = segment.VersionText{Entry: versionOf(i), Version: versionOf(i), Title: words.Terms(p.title), Sections: [][][]string{{words.Terms(p.body)}}}
 	}
 	built, err := segment.Build(uuid.Max, texts)
 	if err != nil {
@@ -216,7 +216,7 @@ func (x *index) best(ctx context.Context, question string) ([]int, error) {
 // LoadLexical implements search.Storage: all there is, at the first call.
 func (x *index) LoadLexical(_ context.Context, l search.Load) (search.Loaded, error) {
 	out := search.Loaded{Generation: 1, Revision: 1, Language: x.language, Mark: search.ListMark{Generation: 1, Count: 1, XOR: 1},
-		Dead: search.DeadMark{Generation: 1}, Epoch: search.EpochMark{Generation: 1}, Headers: map[uuid.UUID][]byte{}, Pages: map[search.PageKey][]byte{}}
+		Dead: search.DeadFingerprint{Generation: 1}, Epoch: search.EpochMark{Generation: 1}, Headers: map[uuid.UUID][]byte{}, Pages: map[search.PageKey][]byte{}}
 	if l.Live != out.Mark {
 		out.Live = []uuid.UUID{x.built.ID}
 	}

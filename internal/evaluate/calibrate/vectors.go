@@ -76,7 +76,7 @@ func (r *run) similarity(ctx context.Context, out *VectorNumbers) error {
 		var sentences []string
 		var first []bool // of a piece
 		for range pieces {
-			for i, s := range r.piece() {
+			for i, s := range r.excerpt() {
 				sentences, first = append(sentences, s), append(first, i == 0)
 			}
 		}
@@ -110,8 +110,8 @@ func (r *run) similarity(ctx context.Context, out *VectorNumbers) error {
 	return nil
 }
 
-// piece is a run of sentences of a passage.
-func (r *run) piece() []string {
+// excerpt is a run of sentences of a passage.
+func (r *run) excerpt() []string {
 	body := r.sample.passages[r.sample.random.IntN(len(r.sample.passages))].body
 	sentences := text.Sentences(body)
 	n := min(leastPiece+r.sample.random.IntN(mostPiece-leastPiece+1), len(sentences))

@@ -47,11 +47,11 @@ func valuesOf(in io.Reader) *values {
 // next reads one value.
 func (v *values) next(into any) error {
 	v.left.left = maxRecord
-	return v.told(v.Decode(into))
+	return v.decodingError(v.Decode(into))
 }
 
-// told is an error of decoding, with the field that it is about.
-func (v *values) told(err error) error {
+// decodingError is an error of decoding, with the field that it is about.
+func (v *values) decodingError(err error) error {
 	var syntax *json.SyntaxError
 	switch {
 	case err == nil, errors.Is(err, errLong):
@@ -81,7 +81,7 @@ func (v *values) opens(bracket json.Delim) error {
 	v.left.left = maxRecord
 	token, err := v.Token()
 	if err != nil {
-		return v.told(err)
+		return v.decodingError(err)
 	}
 	if token != bracket {
 		return fmt.Errorf("%s is expected at byte %d", map[json.Delim]string{'[': "a list", '{': "an object"}[bracket], v.InputOffset())
@@ -93,7 +93,7 @@ func (v *values) opens(bracket json.Delim) error {
 func (v *values) ends() error {
 	v.left.left = maxRecord
 	_, err := v.Token()
-	return v.told(err)
+	return v.decodingError(err)
 }
 
 // after reports what comes behind the last value.
@@ -103,7 +103,7 @@ func (v *values) after() error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case err != nil:
-		return v.told(err)
+		return v.decodingError(err)
 	}
 	return fmt.Errorf("there is more at byte %d, after the end", v.InputOffset())
 }

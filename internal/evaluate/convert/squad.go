@@ -71,7 +71,7 @@ func fields(v *values, one func(key string) error) error {
 		v.left.left = maxRecord
 		token, err := v.Token()
 		if err != nil {
-			return v.told(err)
+			return v.decodingError(err)
 		}
 		key, _ := token.(string)
 		if err := one(key); err != nil {

@@ -50,10 +50,10 @@ type tableReader struct {
 	ends  []int // of the cells in text
 }
 
-type place int
+type csvState int
 
 const (
-	atStart place = iota // of a cell
+	atStart csvState = iota // of a cell
 	plain
 	quoted
 	behindQuote // a mark in a quoted cell: its end, or the first of two
@@ -91,7 +91,7 @@ func (t *tableReader) row() ([]string, error) {
 }
 
 // scan adds the cells of a line, and says where it ends: in a quoted cell the row goes on.
-func (t *tableReader) scan(line []byte, at place) place {
+func (t *tableReader) scan(line []byte, at csvState) csvState {
 	for i := 0; i < len(line); {
 		c := line[i]
 		switch {

@@ -111,7 +111,7 @@ func (m *maker) roundTrip(ctx context.Context, question string, s origin) (answe
 			if float64(x.HasAnswer) < max(m.reading.least, has-rivalLogit) {
 				continue
 			}
-			if at := place(bodies[i], offsets[i], x.Answer); at.Start < at.End && asked.Fits(bodies[i], at) {
+			if at := rangeInBody(bodies[i], offsets[i], x.Answer); at.Start < at.End && asked.Fits(bodies[i], at) {
 				return "", "", nil // it may mean that one
 			}
 		}
@@ -131,7 +131,7 @@ func (m *maker) answer(ctx context.Context, question string, s origin) (at text.
 		return at, 0, fmt.Errorf("read the answer: the model server gave %d scores for one text", len(scores))
 	}
 	has = float64(scores[0].HasAnswer)
-	found := place(s.text, offset, scores[0].Answer)
+	found := rangeInBody(s.text, offset, scores[0].Answer)
 	short := found.Of(s.text)
 	switch {
 	case math.IsNaN(has) || has < m.reading.least || found.Start >= found.End:
@@ -145,8 +145,8 @@ func (m *maker) answer(ctx context.Context, question string, s origin) (at text.
 	return text.Range{}, has, nil
 }
 
-// place is a span of a model's input as a range of the body, which begins at offset.
-func place(body string, offset int, a *wire.AnswerSpan) text.Range {
+// rangeInBody is a span of a model's input as a range of the body, which begins at offset.
+func rangeInBody(body string, offset int, a *wire.AnswerSpan) text.Range {
 	if a == nil || a.Start < offset || a.End > offset+len(body) || a.Start >= a.End {
 		return text.Range{}
 	}

@@ -57,7 +57,7 @@ func (c *Chooser) activity(ctx context.Context, in wire.PlanChoice) (wire.Choice
 		return wire.ChoiceStep{More: more}, nil
 	}
 	slog.WarnContext(ctx, "a step of a choice of plans failed", "tenant", in.Tenant, "choice", in.Choice, "try", activity.GetInfo(ctx).Attempt, "error", err)
-	if !away(err) {
+	if !retryable(err) {
 		faults++
 		activity.RecordHeartbeat(ctx, faults)
 	}
@@ -68,9 +68,9 @@ func (c *Chooser) activity(ctx context.Context, in wire.PlanChoice) (wire.Choice
 	return wire.ChoiceStep{}, err
 }
 
-// away reports whether an error says that a part of the system is away or full, which is
+// retryable reports whether an error says that a part of the system is away or full, which is
 // waited for, or that the step was cut short.
-func away(err error) bool {
+func retryable(err error) bool {
 	for _, e := range []error{schema.ErrUnavailable, schema.ErrOverloaded, context.Canceled} {
 		if errors.Is(err, e) {
 			return true
@@ -192,7 +192,7 @@ func (c *Chooser) ask(ctx context.Context, in wire.PlanChoice, t *Task, left []P
 
 // fatal reports an error that is not the plan's: the step cannot go on.
 func fatal(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || away(err) || errors.Is(err, schema.ErrNotFound)
+	return ctx.Err() != nil || retryable(err) || errors.Is(err, schema.ErrNotFound)
 }
 
 // remaining are the plans that are still asked.

@@ -133,7 +133,7 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	later := time.Hour
-	order, yielded := [...]int{0, 1, 2}, p.hasYieldedLongEnough(now)
+	order, yielded := [...]int{0, 1, 2}, p.reachedStarvationLimit(now)
 	if yielded {
 		order = [...]int{yielding, 0, 2}
 	}
@@ -176,10 +176,10 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 	return nil, later
 }
 
-// hasYieldedLongEnough reports whether a request has yielded for fairness.Patience.
-func (p *Pool) hasYieldedLongEnough(now time.Time) bool {
+// reachedStarvationLimit reports whether a request has yielded for fairness.StarvationLimit.
+func (p *Pool) reachedStarvationLimit(now time.Time) bool {
 	for r := range p.waiting[yielding].All() {
-		if now.Sub(r.arrived) >= fairness.Patience {
+		if now.Sub(r.arrived) >= fairness.StarvationLimit {
 			return true
 		}
 	}

@@ -97,7 +97,7 @@ type Caller struct {
 	Tenant uuid.UUID // items of none count as one tenant's
 	Lane   wire.Lane
 	// Yields says that interactive items go after those that don't yield, and leave them a worker, until they have waited
-	// for fairness.Patience.
+	// for fairness.StarvationLimit.
 	Yields bool
 }
 

@@ -100,8 +100,8 @@ func detectorGraph(layers []Layer) ([]byte, error) {
 	return model.bytes, nil
 }
 
-// enough is what layers say of scores.
-func enough(layers []Layer, scores []float32) float32 {
+// forward is what layers say of scores.
+func forward(layers []Layer, scores []float32) float32 {
 	values := make([]float64, len(scores))
 	for i, s := range scores {
 		values[i] = float64(s)
@@ -146,7 +146,7 @@ func writeDetectorGoldens(dir, staged string, layers []Layer) error {
 		for i, pair := range goldenScores[:n] {
 			copy(scores[2*i:], pair[:])
 		}
-		goldens = append(goldens, golden{append([][2]float32{}, goldenScores[:n]...), enough(layers, scores)})
+		goldens = append(goldens, golden{append([][2]float32{}, goldenScores[:n]...), forward(layers, scores)})
 	}
 	all["detector"] = goldens
 	if data, err = json.Marshal(all); err != nil {

@@ -134,8 +134,8 @@ func (p *pipeline) add(a addedToken) error {
 // encode calls yield with each token of a text and, with spans, where it comes from. It goes on to the end of the text: the
 // caller counts.
 func (p *pipeline) encode(text string, spans bool, yield func(id int32, span ByteRange)) {
-	apart(newBuffer(text, spans), p.raw, yield, func(b buffer) {
-		apart(p.normalize(b), p.normalized, yield, func(b buffer) {
+	splitAdded(newBuffer(text, spans), p.raw, yield, func(b buffer) {
+		splitAdded(p.normalize(b), p.normalized, yield, func(b buffer) {
 			p.words(b, 0, func(word buffer) {
 				p.model.split(word.text, func(id int32, start, end int) {
 					if !spans {
@@ -149,8 +149,8 @@ func (p *pipeline) encode(text string, spans bool, yield func(id int32, span Byt
 	})
 }
 
-// apart finds tokens in a text, the leftmost and of those the longest, and gives what is between to rest.
-func apart(b buffer, tokens []addedToken, yield func(id int32, span ByteRange), rest func(buffer)) {
+// splitAdded finds tokens in a text, the leftmost and of those the longest, and gives what is between to rest.
+func splitAdded(b buffer, tokens []addedToken, yield func(id int32, span ByteRange), rest func(buffer)) {
 	start := 0
 	flush := func(end int) {
 		if end > start {

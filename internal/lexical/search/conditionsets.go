@@ -160,7 +160,7 @@ func (x *Index) beginSets(tenant uuid.UUID, v *View, l *liveEntries, known *cond
 	}
 	for i := range known.segments {
 		if m := &known.segments[i]; !seen[m.segment] {
-			x.tellOf(tenant, m, v, unseen, u)
+			x.carryOver(tenant, m, v, unseen, u)
 		}
 	}
 	for _, i := range unseen {
@@ -173,8 +173,8 @@ func (x *Index) beginSets(tenant uuid.UUID, v *View, l *liveEntries, known *cond
 	return u
 }
 
-// tellOf tells what is known of a segment's entries that were merged into some of a view.
-func (x *Index) tellOf(tenant uuid.UUID, m *matched, v *View, into []int, u *unfinishedSets) {
+// carryOver tells what is known of a segment's entries that were merged into some of a view.
+func (x *Index) carryOver(tenant uuid.UUID, m *matched, v *View, into []int, u *unfinishedSets) {
 	x.cache.mu.Lock()
 	open, _ := x.cache.peek(partKey{tenant, m.segment, partSegment}).(*openSegment)
 	x.cache.mu.Unlock()

@@ -21,7 +21,7 @@ type collectionState struct {
 	generation int
 	live       []uuid.UUID // by id
 	mark       ListMark
-	dead       DeadMark
+	dead       DeadFingerprint
 	epoch      EpochMark
 	// cacheEntries are the cache's entries of the segments, as last seen. The cache's lock guards them.
 	cacheEntries []*cacheEntry

@@ -207,7 +207,7 @@ func (s *openSegment) page(c *cache, tenant uuid.UUID, number int) *segment.Page
 }
 
 type deadEntries struct {
-	mark    DeadMark
+	mark    DeadFingerprint
 	entries map[uuid.UUID]bool
 }
 
@@ -222,7 +222,7 @@ type clustersPart struct {
 // statistics are the statistics of one state of a collection.
 type statistics struct {
 	live  ListMark
-	dead  DeadMark
+	dead  DeadFingerprint
 	cache *StatisticsCache
 }
 

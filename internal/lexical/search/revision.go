@@ -87,7 +87,7 @@ func (r *revisions) await(ctx context.Context, q *revisionRequest) (int64, error
 		return q.revision, q.err
 	}
 	if q.wait == nil {
-		if err := r.waitTurn(ctx, q); err != nil {
+		if err := r.waitForPrevious(ctx, q); err != nil {
 			return 0, err // the other searches go on
 		}
 		if err := ctx.Err(); err != nil {
@@ -111,8 +111,8 @@ func (r *revisions) await(ctx context.Context, q *revisionRequest) (int64, error
 	return q.revision, q.err
 }
 
-// waitTurn waits until the previous request is done. From then on no search may join q.
-func (r *revisions) waitTurn(ctx context.Context, q *revisionRequest) error {
+// waitForPrevious waits until the previous request is done. From then on no search may join q.
+func (r *revisions) waitForPrevious(ctx context.Context, q *revisionRequest) error {
 	if q.closed {
 		return nil
 	}

@@ -44,7 +44,7 @@ type Load struct {
 	Pages []PageKey
 	// Dead is what the caller knows of the dead entries; these are loaded when
 	// they are others.
-	Dead DeadMark
+	Dead DeadFingerprint
 	// Clusters asks for the clusters of sections: of all when the live
 	// generation is not Epoch's, else of those put elsewhere after it.
 	Clusters bool
@@ -63,8 +63,8 @@ type ListMark struct {
 	Count, XOR int64 // of the segments, and of hashes of their ids
 }
 
-// DeadMark tells one set of dead entries from another.
-type DeadMark struct {
+// DeadFingerprint tells one set of dead entries from another.
+type DeadFingerprint struct {
 	Generation int
 	Count, XOR int64 // of the entries, and of hashes of their ids
 	Newest     int64 // the number of the newest death
@@ -87,7 +87,7 @@ type Loaded struct {
 	// directories among Pages.
 	Headers map[uuid.UUID][]byte
 	Pages   map[PageKey][]byte
-	Dead    DeadMark
+	Dead    DeadFingerprint
 	// Entries are the dead ones where Dead is not what was known: all, or with After
 	// those besides what was known.
 	Entries []uuid.UUID

@@ -42,7 +42,7 @@ type Models interface {
 type Answers interface {
 	None() bool            // no answer has a word in it
 	In(text string) bool   // one of them stands in a text
-	Said(text string) bool // a model's reply is right
+	Accepts(text string) bool // a model's reply is right
 }
 
 // Of names what is learnt: of a question, by a collection's tenant, of a model.
@@ -137,7 +137,7 @@ func (r *run) plain(ctx context.Context) (*bool, error) {
 		if !asked {
 			return nil, nil
 		}
-		right := said.Text != "" && r.answers.Said(said.Text)
+		right := said.Text != "" && r.answers.Accepts(said.Text)
 		known = &right
 		vectors, space, err := r.Models.EncodeQuery(wire.ForTenant(ctx, r.of.Tenant), wire.LaneBulk, r.labelling.Question, nil)
 		if err != nil {
@@ -268,6 +268,6 @@ func (r *run) label(ctx context.Context, f found, known *bool) (Label, bool, err
 	if err != nil {
 		return l, false, fmt.Errorf("ask with a text: %w", err)
 	}
-	l.Preferred = said.Supported && r.answers.Said(said.Text)
+	l.Preferred = said.Supported && r.answers.Accepts(said.Text)
 	return l, asked, nil
 }

@@ -112,7 +112,7 @@ func TestATextWithoutAWordStaysLast(t *testing.T) {
 // TestTheDetectorIsGivenThePacksOwn: windows are chosen by the model's preference; what the detector knows the scale of
 // is the pack's.
 func TestTheDetectorIsGivenThePacksOwn(t *testing.T) {
-	c := told()
+	c := conversationCorpus()
 	c.readers.features = func(text string) []float32 { return []float32{float32(strings.Count(text, "liked")) * 10} }
 	c.prefers, c.judges = &scriptedPreferences{all: []retrieval.Preference{liking("openai/scripted", "graph")}}, &knowing{}
 	got := c.run(t, "- lexical: {unit: section}\n- reduce")

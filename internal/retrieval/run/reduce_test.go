@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// told is a document of three sections whose sentences say what a pair model
+// conversationCorpus is a document of three sections whose sentences say what a pair model
 // makes of them: "good" and "liked" count one each.
-func told() *scriptedCorpus {
+func conversationCorpus() *scriptedCorpus {
 	c := corpus([]int{1, 1, 1})
 	c.documents[0].sections = [][]string{
 		{"One. Two. Three is good. Four is good and liked. Five is good. Six. Seven. "},
@@ -56,14 +56,14 @@ const (
 )
 
 func TestReduceTakesTheBestWindowsUntilTheyAreEnough(t *testing.T) {
-	c := told()
+	c := conversationCorpus()
 	want(t, "three are enough", contextTexts(c, t, "- lexical: {unit: section}\n- reduce"), []string{first, second, third})
 	want(t, "windows", len(c.readers.scored[0]), 5+1+2)
 	want(t, "what the detector sees", c.readers.contexts, [][][2]float32{{{3, 1}}, {{3, 1}, {1, 2}}, {{3, 1}, {1, 2}, {0, 1}}})
 	want(t, "two, by a number", contextTexts(c, t, "- lexical: {unit: section}\n- reduce: {enough: 0.15}"), []string{first, second})
 	c.readers.enough = func(pairs [][2]float32) float32 { return float32(len(pairs)) / 4 } // which are exact
 	want(t, "as much as is enough", contextTexts(c, t, "- lexical: {unit: section}\n- reduce: {enough: 0.5}"), []string{first, second})
-	c = told()
+	c = conversationCorpus()
 	want(t, "most", contextTexts(c, t, "- lexical: {unit: section}\n- reduce: {most: 1}"), []string{first})
 	want(t, "depth", contextTexts(c, t, "- lexical: {unit: section}\n- reduce: {depth: 2}"), []string{first, third})
 	want(t, "never enough", contextTexts(c, t, "- lexical: {unit: section}\n- reduce: {enough: 1}"), []string{first, second, third})
@@ -73,7 +73,7 @@ func TestReduceTakesTheBestWindowsUntilTheyAreEnough(t *testing.T) {
 }
 
 func TestReduceLeavesTheRanking(t *testing.T) {
-	c := told()
+	c := conversationCorpus()
 	got := c.run(t, "- lexical: {unit: section}\n- reduce: {enough: 0.2}")
 	want(t, "context", got.Context, []int{0, 2})
 	want(t, "ranking", len(got.Candidates), 3)
@@ -99,7 +99,7 @@ func TestReduceLeavesTheRanking(t *testing.T) {
 }
 
 func TestReduceReadsEveryUnit(t *testing.T) {
-	c := told()
+	c := conversationCorpus()
 	c.lexical[doc(0)] = 1
 	c.clusters[section(0, 0)], c.clusters[section(0, 1)], c.clusters[section(0, 2)] = clusterID(0), clusterID(0), clusterID(0)
 	c.byCluster[clusterID(0)] = 1

@@ -67,7 +67,7 @@ func (s gradient) run(_ context.Context, _ *Task, in Candidates) (outcome, error
 	if n < len(items) {
 		why = fmt.Sprintf("after %d the score falls from %.3f to %.3f", n, value(items[n-1]), value(items[n]))
 	}
-	return outcome{unit: in.unit, items: inPlace(items[:n:n], unscored), dropped: drop(items[n:], "after the sharp fall"), why: join(why, passed(unscored, s.score))}, nil
+	return outcome{unit: in.unit, items: mergeUnjudged(items[:n:n], unscored), dropped: drop(items[n:], "after the sharp fall"), why: join(why, passed(unscored, s.score))}, nil
 }
 
 // share is what a score has to be of the one before.

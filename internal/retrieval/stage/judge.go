@@ -131,7 +131,7 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	if failed != nil {
 		out.why = join(out.why, fmt.Sprintf("%d not judged keep their places: %v", len(unjudged), failed))
 	}
-	out.items = inPlace(out.items, unjudged)
+	out.items = mergeUnjudged(out.items, unjudged)
 	if s.least == 0 {
 		out.items = append(out.items, behind(out.items, head, tail, "judge")...)
 	} else {
@@ -140,9 +140,9 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	return out, nil
 }
 
-// inPlace puts candidates that were not judged among those that were, which are ranked: each at the place that it had, or
+// mergeUnjudged puts candidates that were not judged among those that were, which are ranked: each at the place that it had, or
 // behind the last. Its own score is of another scale, so it gets that of the candidate before it, or of the one behind.
-func inPlace(ranked []item, unjudged map[int]item) []item {
+func mergeUnjudged(ranked []item, unjudged map[int]item) []item {
 	out := make([]item, 0, len(ranked)+len(unjudged))
 	for i, left := 0, len(unjudged); len(ranked)+left > 0; i++ {
 		c, is := unjudged[i]

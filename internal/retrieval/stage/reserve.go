@@ -29,13 +29,13 @@ type pooled struct {
 	With    lexical.Ref        `json:"with,omitzero"`
 	From    uuid.UUID          `json:"from,omitzero"`
 	Best    *lexical.Ref       `json:"best,omitempty"`
-	Shows   []pooledPlace      `json:"shows,omitempty"`
+	Shows   []pooledRef        `json:"shows,omitempty"`
 	Score   float64            `json:"score"`
 	Scores  map[string]float64 `json:"scores,omitempty"`
 	Origin  string             `json:"origin,omitempty"`
 }
 
-type pooledPlace struct {
+type pooledRef struct {
 	Ref   lexical.Ref `json:"ref"`
 	Start int         `json:"start,omitempty"`
 	End   int         `json:"end,omitempty"`
@@ -47,7 +47,7 @@ func (t *Task) Reserve(in Candidates) ([]byte, error) {
 	for i, c := range in.items {
 		p.Items[i] = pooled{Ref: c.ref, Cluster: c.cluster, With: c.with, From: c.from, Best: c.best, Score: c.score, Scores: c.scores.byName(), Origin: c.origin}
 		for _, s := range c.shows {
-			p.Items[i].Shows = append(p.Items[i].Shows, pooledPlace{Ref: s.ref, Start: s.start, End: s.end})
+			p.Items[i].Shows = append(p.Items[i].Shows, pooledRef{Ref: s.ref, Start: s.start, End: s.end})
 		}
 	}
 	out, err := json.Marshal(p)

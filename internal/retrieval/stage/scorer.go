@@ -106,7 +106,7 @@ func (s scorer) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 			return outcome{}, err
 		}
 	}
-	f, err := s.of.search(ctx, t, t.enough(s.k), within)
+	f, err := s.of.search(ctx, t, t.limitCandidates(s.k), within)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -87,21 +87,21 @@ func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, known *StateCach
 		known.record(q, place)
 	}
 	byName := slices.ContainsFunc(stages, func(s Stage) bool { return slices.Contains(s.Scores, identityScorer) })
-	return &Task{Sources: s, pack: p, query: q, wanted: wantedOf(q, stages), asked: q.Text, state: place, assumedCurrent: assumed, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{},
+	return &Task{Sources: s, pack: p, query: q, wanted: candidatesUsed(q, stages), asked: q.Text, state: place, assumedCurrent: assumed, byName: byName, clusterOf: map[lexical.Ref]uuid.UUID{},
 		members: map[uuid.UUID][]lexical.Ref{}, texts: map[lexical.Ref]retrieval.Text{}, missing: map[lexical.Ref]bool{}}, nil
 }
 
-// wantedOf returns how many candidates of a plan's first stage are used: as many as the next stage takes and the result
+// candidatesUsed returns how many candidates of a plan's first stage are used: as many as the next stage takes and the result
 // shows, and twice that to replace candidates whose text was deleted; 0: all.
-func wantedOf(q wire.SearchQuery, stages []Stage) int {
+func candidatesUsed(q wire.SearchQuery, stages []Stage) int {
 	if q.Documents > 0 || q.Explain || len(stages) < 2 || stages[1].Takes == 0 {
 		return 0
 	}
 	return 2 * max(stages[1].Takes, q.K, DefaultK)
 }
 
-// enough returns k, or less if the running stage needs fewer candidates.
-func (t *Task) enough(k int) int {
+// limitCandidates returns k, or less if the running stage needs fewer candidates.
+func (t *Task) limitCandidates(k int) int {
 	if t.stage > 0 || t.wanted == 0 {
 		return k
 	}

@@ -67,7 +67,7 @@ func (s dynamicThreshold) run(_ context.Context, _ *Task, in Candidates) (outcom
 	if n == 0 && !s.empty {
 		n, why = 1, why+"; none has that, so the best one stays"
 	}
-	return outcome{unit: in.unit, items: inPlace(items[:n:n], unscored), dropped: drop(items[n:], fmt.Sprintf("scores less than %.4g", least)),
+	return outcome{unit: in.unit, items: mergeUnjudged(items[:n:n], unscored), dropped: drop(items[n:], fmt.Sprintf("scores less than %.4g", least)),
 		why: join(why, passed(unscored, s.score))}, nil
 }
 

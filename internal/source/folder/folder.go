@@ -191,8 +191,8 @@ func (c *connector) keep(folder string, entries []fs.DirEntry) {
 	c.begun, c.entries = folder, entries
 }
 
-// kept returns the entries that keep was given of a folder, once; nil: of another.
-func (c *connector) kept(folder string) (entries []fs.DirEntry) {
+// takeEntries returns the entries that keep was given of a folder, once; nil: of another.
+func (c *connector) takeEntries(folder string) (entries []fs.DirEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.begun == folder {
@@ -205,7 +205,7 @@ func (c *connector) kept(folder string) (entries []fs.DirEntry) {
 // read returns a folder's entries, by name, and adds the folder to the listing where permissions are asked for; goOn says that
 // the page before had a part of them.
 func (c *connector) read(out *source.Listing, folder string, goOn bool) ([]fs.DirEntry, error) {
-	if kept := c.kept(folder); goOn && kept != nil {
+	if kept := c.takeEntries(folder); goOn && kept != nil {
 		return kept, nil
 	}
 	f, err := c.open(path.Join(c.at, folder))

@@ -28,14 +28,14 @@ type Store interface {
 	// ItemLabel is the label that permissions give an item's document.
 	ItemLabel(ctx context.Context, tenant, source uuid.UUID, item string) (string, error)
 	// StaleItems are items whose documents have another label than permissions give them, some at a time.
-	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]StaleItem, error)
+	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]RelabelledItem, error)
 	// LabelGone notes that the document of an item with another label than it should have is gone.
 	LabelGone(ctx context.Context, tenant, source uuid.UUID, item string) error
 	// NoteListing writes a page whose cursor was at. One that was noted already is schema.ErrLostLease; when permissions were
 	// pushed since it was listed it is schema.ErrConflict.
 	NoteListing(ctx context.Context, in wire.SourceSync, at string, p ListedPage) error
-	// ListAnew has everything listed from the beginning.
-	ListAnew(ctx context.Context, in wire.SourceSync) error
+	// RestartListing has everything listed from the beginning.
+	RestartListing(ctx context.Context, in wire.SourceSync) error
 	// PendingItems are items that something is to be done about, those that failed least first.
 	PendingItems(ctx context.Context, in wire.SourceSync, limit int) ([]Item, error)
 	// SettleItem notes what became of an item, once.
@@ -117,8 +117,8 @@ type Item struct {
 	Tries    int
 }
 
-// StaleItem is an item whose document has another label than permissions give it.
-type StaleItem struct {
+// RelabelledItem is an item whose document has another label than permissions give it.
+type RelabelledItem struct {
 	Item, Label string
 	Document    uuid.UUID
 }

@@ -82,7 +82,7 @@ func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob
 	// Only these fail, or perhaps the place has failed since: whoever lists again can tell.
 	if len(worst) > 0 {
 		if _, err := c.List(ctx, ""); err != nil {
-			return &placeError{err}
+			return &connectorError{err}
 		}
 		for _, item := range worst {
 			if err := f.store.SettleItem(ctx, in, ItemOutcome{Item: item.ID, What: Skipped, Again: true,
@@ -96,7 +96,7 @@ func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob
 
 // passing reports whether err, of one item, may pass, and is none that stops the whole place.
 func passing(err error) bool {
-	var place *placeError
+	var place *connectorError
 	var limit *source.RateLimitError
 	var field *source.FieldError
 	return errors.As(err, &place) && !errors.As(err, &limit) && !errors.As(err, &field) && !errors.Is(err, source.ErrRefused)
@@ -164,7 +164,7 @@ func (f *Follower) fetch(ctx context.Context, job SourceJob, c source.Connector,
 	case errors.As(err, &own):
 		return skip(own.Reason)
 	case err != nil:
-		return ItemOutcome{}, &placeError{err}
+		return ItemOutcome{}, &connectorError{err}
 	}
 	out := ItemOutcome{Item: item.ID, What: Fetched, Version: listed}
 	if download.Version != "" {
@@ -192,11 +192,11 @@ func (f *Follower) fetch(ctx context.Context, job SourceJob, c source.Connector,
 	case errors.As(body.err, &own):
 		return skip(own.Reason)
 	case body.err != nil:
-		return ItemOutcome{}, &placeError{body.err}
+		return ItemOutcome{}, &connectorError{body.err}
 	case errors.Is(err, schema.ErrQuota), errors.Is(err, schema.ErrStorageFull):
-		return ItemOutcome{}, &placeError{err} // it is waited for, as a place is
+		return ItemOutcome{}, &connectorError{err} // it is waited for, as a place is
 	case errors.Is(err, schema.ErrNotFound):
-		return ItemOutcome{}, &placeError{&source.FieldError{Field: "collection", Reason: "is gone"}}
+		return ItemOutcome{}, &connectorError{&source.FieldError{Field: "collection", Reason: "is gone"}}
 	case errors.Is(err, schema.ErrInvalid):
 		return skip(err.Error())
 	case err != nil:

@@ -33,17 +33,17 @@ func (f *Follower) listPrincipals(ctx context.Context, in wire.SourceSync, job S
 	for cursor := ""; ; {
 		page, err := place.Principals(ctx, cursor)
 		if err != nil {
-			return &placeError{err}
+			return &connectorError{err}
 		}
 		for _, p := range page.Principals {
 			if p.ID == "" || p.ID == source.Everyone || len(p.ID) > maxPrincipalID || text(p.ID) != p.ID {
-				return &placeError{fmt.Errorf("the place has a user or a group with the id %q, which can't be one", text(p.ID))}
+				return &connectorError{fmt.Errorf("the place has a user or a group with the id %q, which can't be one", text(p.ID))}
 			}
 			p.Name, p.Email = text(p.Name), text(p.Email)
 			all = append(all, p)
 		}
 		if len(all) > maxPrincipals {
-			return &placeError{fmt.Errorf("the place has more than %d users and groups", maxPrincipals)}
+			return &connectorError{fmt.Errorf("the place has more than %d users and groups", maxPrincipals)}
 		}
 		if cursor = page.Next; cursor == "" {
 			return overtaken(ctx, job, f.store.SetPrincipals(ctx, in, job.Pushed, all))
@@ -71,7 +71,7 @@ func (f *Follower) relabel(ctx context.Context, job SourceJob) (bool, error) {
 
 // Labels knows which labels documents of sources should have.
 type Labels interface {
-	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]StaleItem, error)
+	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]RelabelledItem, error)
 	LabelGone(ctx context.Context, tenant, source uuid.UUID, item string) error
 }
 

@@ -62,7 +62,7 @@ func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx con
 	job, err := f.store.HoldSource(ctx, in, f.options.Lease)
 	if err == nil {
 		var next string
-		err = f.held(ctx, in, func(ctx context.Context) (err error) {
+		err = f.heartbeating(ctx, in, func(ctx context.Context) (err error) {
 			next, err = do(ctx, job)
 			return err
 		})
@@ -77,8 +77,8 @@ func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx con
 	return wire.SourceStep{}, fmt.Errorf("follow source %s of tenant %s: %w", in.Source, in.Tenant, err)
 }
 
-// held runs do, and keeps the source meanwhile. A source that is lost ends do.
-func (f *Follower) held(ctx context.Context, in wire.SourceSync, do func(context.Context) error) error {
+// heartbeating runs do, and keeps the source meanwhile. A source that is lost ends do.
+func (f *Follower) heartbeating(ctx context.Context, in wire.SourceSync, do func(context.Context) error) error {
 	ctx, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
 	stopBeating := func() {}
@@ -215,11 +215,11 @@ func (f *Follower) Remove(ctx context.Context, in wire.SourceSync) (wire.SourceS
 func (f *Follower) open(ctx context.Context, job SourceJob) (source.Connector, error) {
 	driver, ok := f.options.Drivers[job.Driver]
 	if !ok {
-		return nil, &placeError{&source.FieldError{Field: "driver", Reason: fmt.Sprintf("source-worker has no driver %q; `sluice sources drivers` lists those it has", job.Driver)}}
+		return nil, &connectorError{&source.FieldError{Field: "driver", Reason: fmt.Sprintf("source-worker has no driver %q; `sluice sources drivers` lists those it has", job.Driver)}}
 	}
 	secrets, err := f.options.Keys.Open(job.Tenant, job.ID, job.Sealed)
 	if err != nil {
-		return nil, &placeError{&source.FieldError{Field: "secrets", Reason: err.Error()}}
+		return nil, &connectorError{&source.FieldError{Field: "secrets", Reason: err.Error()}}
 	}
 	values := map[string]string{}
 	for name, value := range job.Settings {
@@ -231,11 +231,11 @@ func (f *Follower) open(ctx context.Context, job SourceJob) (source.Connector, e
 	connector, err := driver.Open(ctx, source.Settings{Values: values, Include: job.Include, Exclude: job.Exclude,
 		MaxItemBytes: f.maxBytes(job), AllowPrivate: f.options.AllowPrivate, Roots: f.options.Roots, Permissions: job.Permissions})
 	if err != nil {
-		return nil, &placeError{err}
+		return nil, &connectorError{err}
 	}
 	if _, tells := connector.(source.Permissions); job.Permissions && !tells {
 		closing(ctx, connector)
-		return nil, &placeError{&source.FieldError{Field: source.PermissionsSetting, Reason: fmt.Sprintf("the driver %s does not tell who may see what", job.Driver)}}
+		return nil, &connectorError{&source.FieldError{Field: source.PermissionsSetting, Reason: fmt.Sprintf("the driver %s does not tell who may see what", job.Driver)}}
 	}
 	return connector, nil
 }
@@ -258,7 +258,7 @@ func closing(ctx context.Context, c source.Connector) {
 func (f *Follower) list(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector) error {
 	listing, err := c.List(ctx, job.Cursor)
 	if errors.Is(err, source.ErrCursorExpired) && job.Cursor != "" {
-		if err := f.store.ListAnew(ctx, in); err != nil {
+		if err := f.store.RestartListing(ctx, in); err != nil {
 			return err
 		}
 		if job.Tries == 0 { // else the place is given time, too
@@ -267,7 +267,7 @@ func (f *Follower) list(ctx context.Context, in wire.SourceSync, job SourceJob, 
 		}
 	}
 	if err != nil {
-		return &placeError{err}
+		return &connectorError{err}
 	}
 	page := ListedPage{Folders: listing.Folders, Deleted: listing.Deleted, Next: listing.Next, Changes: listing.Changes, Pushed: job.Pushed}
 	page.Items, page.Skipped = f.sort(job, listing)

@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// placeError is what a place says, apart from errors of what is ours.
-type placeError struct{ error }
+// connectorError is what a place says, apart from errors of what is ours.
+type connectorError struct{ error }
 
-func (e *placeError) Unwrap() error { return e.error }
+func (e *connectorError) Unwrap() error { return e.error }
 
 const (
 	firstPause = 2 * time.Second
@@ -29,7 +29,7 @@ const (
 
 // trouble notes that a place failed, and how it goes on. Errors of what is ours are returned, and the step is tried again.
 func (f *Follower) trouble(ctx context.Context, in wire.SourceSync, job SourceJob, err error) error {
-	var place *placeError
+	var place *connectorError
 	if ctx.Err() != nil || !errors.As(err, &place) {
 		return err
 	}
@@ -70,7 +70,7 @@ func (f *Follower) Preview(ctx context.Context, r wire.SourcePreviewRequest) (sc
 	for cursor := ""; ; {
 		listing, err := connector.List(ctx, cursor)
 		if err != nil {
-			return out, previewError(&placeError{err})
+			return out, previewError(&connectorError{err})
 		}
 		items, skipped := f.sort(job, listing)
 		var ids []string
@@ -115,7 +115,7 @@ func previewOf(item Listed, known map[string]string) schema.PreviewItem {
 
 // previewError is what a person hears who asked for a preview.
 func previewError(err error) error {
-	var place *placeError
+	var place *connectorError
 	if !errors.As(err, &place) {
 		return err
 	}

@@ -80,8 +80,8 @@ func (f *Faults) Set(fault *Fault) {
 	}
 }
 
-// Held receives when a request is held.
-func (f *Faults) Held() <-chan struct{} { return f.held }
+// Blocked receives when a request is held.
+func (f *Faults) Blocked() <-chan struct{} { return f.held }
 
 // Requests is how many requests have come.
 func (f *Faults) Requests() int {

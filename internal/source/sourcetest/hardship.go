@@ -41,7 +41,7 @@ func endsWithItsContext(t *testing.T, p Fixture) {
 		done := make(chan error, 1)
 		faults.Set(&Fault{Hold: true, Match: p.matching(what)})
 		go func() { done <- call(ctx) }()
-		waittest.Receive(t, faults.Held(), what+" to wait for the place")
+		waittest.Receive(t, faults.Blocked(), what+" to wait for the place")
 		cancel()
 		if err := waittest.Receive(t, done, what+" to end with its context"); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s, whose context ended while the place was silent, gives %v", what, err)

@@ -63,7 +63,7 @@ func (p Fixture) same(put, fetched []byte) bool {
 // faulty is a proxy before a server, which does wrong what it is told.
 type faulty interface {
 	Set(*Fault)
-	Held() <-chan struct{}
+	Blocked() <-chan struct{}
 }
 
 // faults is the proxy of the place; nil where it has none.
@@ -155,7 +155,7 @@ func (p Fixture) byName(t testing.TB, pages []page) map[string]source.Item {
 
 // listFirst lists a first page in a way that asks the place.
 func (p Fixture) listFirst(ctx context.Context, c source.Connector) error {
-	c, done, err := p.fresh(ctx, c)
+	c, done, err := p.reopened(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -166,7 +166,7 @@ func (p Fixture) listFirst(ctx context.Context, c source.Connector) error {
 
 // fetch reads an item in a way that asks the place.
 func (p Fixture) fetch(ctx context.Context, c source.Connector, item source.Item) ([]byte, source.Download, error) {
-	c, done, err := p.fresh(ctx, c)
+	c, done, err := p.reopened(ctx, c)
 	if err != nil {
 		return nil, source.Download{}, err
 	}
@@ -174,8 +174,8 @@ func (p Fixture) fetch(ctx context.Context, c source.Connector, item source.Item
 	return fetch(ctx, c, item)
 }
 
-// fresh is a connector that has to ask the place: a new one, where others know what their listing brought.
-func (p Fixture) fresh(ctx context.Context, c source.Connector) (source.Connector, func(), error) {
+// reopened is a connector that has to ask the place: a new one, where others know what their listing brought.
+func (p Fixture) reopened(ctx context.Context, c source.Connector) (source.Connector, func(), error) {
 	if !p.Snapshot {
 		return c, func() {}, nil
 	}

@@ -55,7 +55,7 @@ func (w *Wire) Set(fault *Fault) {
 	w.fault, w.passed = fault, 0
 	close(w.changed)
 	w.changed = make(chan struct{})
-	if w.away() {
+	if w.failing() {
 		w.cut()
 	}
 	select {
@@ -64,11 +64,11 @@ func (w *Wire) Set(fault *Fault) {
 	}
 }
 
-// Held receives when something is held back.
-func (w *Wire) Held() <-chan struct{} { return w.held }
+// Blocked receives when something is held back.
+func (w *Wire) Blocked() <-chan struct{} { return w.held }
 
-// away reports whether the server is to be away. The caller holds mu.
-func (w *Wire) away() bool { return w.fault != nil && w.fault.Status != 0 }
+// failing reports whether the server is to be away. The caller holds mu.
+func (w *Wire) failing() bool { return w.fault != nil && w.fault.Status != 0 }
 
 // cut ends all connections. The caller holds mu.
 func (w *Wire) cut() {
@@ -81,7 +81,7 @@ func (w *Wire) cut() {
 func (w *Wire) keep(c net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.ending || w.away() {
+	if w.ending || w.failing() {
 		_ = c.Close()
 		return false
 	}

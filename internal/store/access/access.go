@@ -82,7 +82,7 @@ func (s *AccessStore) AccessLabels(ctx context.Context, p schema.Principal) (lab
 		if err := tx.QueryRow(ctx, revisionSQL, p.Tenant).Scan(&revision); err != nil || revision == 0 {
 			return err
 		}
-		held, err := heldBy(ctx, tx, p)
+		held, err := principalsOf(ctx, tx, p)
 		if err != nil {
 			return err
 		}
@@ -98,19 +98,19 @@ func (s *AccessStore) AccessLabels(ctx context.Context, p schema.Principal) (lab
 	return labels, revision, store.Wrap(err, "work out what permissions of sources give")
 }
 
-// held are the principals of one source that somebody is.
-type held struct {
+// sourcePrincipals are the principals of one source that somebody is.
+type sourcePrincipals struct {
 	source     uuid.UUID
 	principals []string
 }
 
-// heldBy returns what p is in sources. A request for somebody else is that person's alone, with the groups that it has.
-func heldBy(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]held, error) {
+// principalsOf returns what p is in sources. A request for somebody else is that person's alone, with the groups that it has.
+func principalsOf(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]sourcePrincipals, error) {
 	who, err := subjectsOf(ctx, tx, p)
 	if err != nil {
 		return nil, err
 	}
-	return heldBySubjects(ctx, tx, p.Tenant, who)
+	return principalsOfSubjects(ctx, tx, p.Tenant, who)
 }
 
 func subjectsOf(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]schema.AccessSubject, error) {
@@ -137,7 +137,7 @@ func subjectsOf(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]schema.Ac
 	return who, nil
 }
 
-func heldBySubjects(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject) ([]held, error) {
+func principalsOfSubjects(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject) ([]sourcePrincipals, error) {
 	var kinds, values []string
 	for _, w := range who {
 		kinds, values = append(kinds, string(w.Kind)), append(values, w.Value)
@@ -149,7 +149,7 @@ func heldBySubjects(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []sche
 	if err != nil {
 		return nil, fmt.Errorf("look up who somebody is in sources: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h held, err error) {
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h sourcePrincipals, err error) {
 		err = row.Scan(&h.source, &h.principals)
 		return h, err
 	})
@@ -157,7 +157,7 @@ func heldBySubjects(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []sche
 }
 
 // labels are those of the source's lists that let h in.
-func (h held) labels(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) ([]string, error) {
+func (h sourcePrincipals) labels(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) ([]string, error) {
 	rows, err := tx.Query(ctx, listsSQL, tenant, h.source, append(slices.Clone(h.principals), source.Everyone))
 	if err != nil {
 		return nil, fmt.Errorf("read access lists: %w", err)
@@ -191,7 +191,7 @@ func (h held) labels(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) ([]string
 }
 
 // holds tells whether h is a principal. Everyone is who is somebody there.
-func (h held) holds(principal string) bool {
+func (h sourcePrincipals) holds(principal string) bool {
 	_, is := slices.BinarySearch(h.principals, principal)
 	return is || principal == source.Everyone && len(h.principals) > 0
 }

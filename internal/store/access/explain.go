@@ -47,8 +47,8 @@ type explainedItem struct {
 	waits                           bool // some document with the label is to get another one
 }
 
-// whom is somebody who may see a document, or not.
-type whom struct {
+// resolvedSubject is somebody who may see a document, or not.
+type resolvedSubject struct {
 	schema.AccessSubject
 	subjects []schema.AccessSubject
 	groups   []string
@@ -69,11 +69,11 @@ func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, doc
 			return err
 		}
 		out.Labels = newest
-		of, err := whomOf(ctx, tx, p.Tenant, who)
+		of, err := resolveSubject(ctx, tx, p.Tenant, who)
 		if err != nil {
 			return err
 		}
-		them, err := heldBySubjects(ctx, tx, p.Tenant, of.subjects)
+		them, err := principalsOfSubjects(ctx, tx, p.Tenant, of.subjects)
 		if err != nil {
 			return err
 		}
@@ -114,9 +114,9 @@ func open(labels, groups []string) bool {
 	return len(labels) == 0 || slices.ContainsFunc(labels, func(l string) bool { return slices.Contains(groups, l) })
 }
 
-// whomOf looks up who somebody is here, with the groups that they have.
-func whomOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who schema.AccessSubject) (whom, error) {
-	out := whom{AccessSubject: who, subjects: []schema.AccessSubject{who}}
+// resolveSubject looks up who somebody is here, with the groups that they have.
+func resolveSubject(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who schema.AccessSubject) (resolvedSubject, error) {
+	out := resolvedSubject{AccessSubject: who, subjects: []schema.AccessSubject{who}}
 	var row pgx.Row
 	switch who.Kind {
 	case schema.AccessGroup:
@@ -162,7 +162,7 @@ func whomOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who schema.AccessS
 }
 
 // byLabels says what labels decide of a document that no source whose permissions are followed has.
-func byLabels(newest, now []string, of whom) string {
+func byLabels(newest, now []string, of resolvedSubject) string {
 	both := slices.Concat(newest, now)
 	switch {
 	case slices.ContainsFunc(both, func(l string) bool { return strings.HasPrefix(l, schema.AccessLabel) }):
@@ -191,10 +191,10 @@ func itemOf(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (i expla
 }
 
 // explainItem says what the permissions of an item's source decide. out.Allowed is what holds now.
-func explainItem(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, i explainedItem, of whom, them []held, out *schema.AccessExplanation) error {
+func explainItem(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, i explainedItem, of resolvedSubject, them []sourcePrincipals, out *schema.AccessExplanation) error {
 	out.Source, out.Item, out.Label = &i.source, i.item, i.label
-	them = slices.DeleteFunc(slices.Clone(them), func(h held) bool { return h.source != i.source })
-	var h held
+	them = slices.DeleteFunc(slices.Clone(them), func(h sourcePrincipals) bool { return h.source != i.source })
+	var h sourcePrincipals
 	if len(them) > 0 {
 		h = them[0]
 	}
@@ -245,7 +245,7 @@ func listOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, i explainedItem) (
 	return list, store.Wrap(err, "read access list %s", i.label)
 }
 
-func (i explainedItem) reason(v source.AccessVerdict, h held, names map[string]string, e schema.AccessExplanation) string {
+func (i explainedItem) reason(v source.AccessVerdict, h sourcePrincipals, names map[string]string, e schema.AccessExplanation) string {
 	switch {
 	case !i.listed || !i.known:
 		return "Nobody sees it: the source did not tell who may. Let the source run, and look at what it skipped."

@@ -41,7 +41,7 @@ func namesOf(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, principals []
 }
 
 // through tells of each principal that h has by which mapping, and which members, somebody is it: a shortest way.
-func (h held) through(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject, names map[string]string) (
+func (h sourcePrincipals) through(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject, names map[string]string) (
 	[]schema.AccessHolder, error) {
 	out := []schema.AccessHolder{}
 	if len(h.principals) == 0 {

@@ -186,7 +186,7 @@ func (t *Target) Finish(ctx context.Context, m backup.Manifest, dir string) erro
 	if err := t.withOwner(ctx, m.Owner, func() error { return t.finish(ctx, dir) }); err != nil {
 		return err
 	}
-	if err := t.giveAway(ctx); err != nil {
+	if err := t.transferPartitions(ctx); err != nil {
 		return err
 	}
 	if err := t.asOwner(ctx, `ANALYZE`); err != nil {
@@ -240,8 +240,8 @@ func (t *Target) withOwner(ctx context.Context, role string, f func() error) (er
 	return nil
 }
 
-// giveAway gives partitions of vectors to their owner, who builds indexes of them.
-func (t *Target) giveAway(ctx context.Context) (err error) {
+// transferPartitions gives partitions of vectors to their owner, who builds indexes of them.
+func (t *Target) transferPartitions(ctx context.Context) (err error) {
 	conn, err := connect(ctx, OwnerSetting, t.options.Owner, "sluice restore")
 	if err != nil {
 		return err

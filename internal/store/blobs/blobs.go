@@ -56,7 +56,7 @@ func (s *BlobStore) where(o store.Object) string {
 // reachable fails where no objects can be reached.
 func (s *BlobStore) reachable() error {
 	if s.objects == nil {
-		return &store.AwayError{Problem: "bytes of documents are in S3, and this program has no settings of it (SLUICE_S3_ENDPOINT)"}
+		return &store.ObjectsUnavailableError{Problem: "bytes of documents are in S3, and this program has no settings of it (SLUICE_S3_ENDPOINT)"}
 	}
 	return nil
 }

@@ -126,7 +126,7 @@ func (b *Blob) broken(err error) error {
 	if b.ctx.Err() != nil {
 		return b.ctx.Err()
 	}
-	return &store.AwayError{Problem: fmt.Sprintf("%s broke off after %d of %d bytes: %v", b.blobs.where(b.object), b.read, b.object.Bytes, err)}
+	return &store.ObjectsUnavailableError{Problem: fmt.Sprintf("%s broke off after %d of %d bytes: %v", b.blobs.where(b.object), b.read, b.object.Bytes, err)}
 }
 
 // Close implements io.Closer.

@@ -74,7 +74,7 @@ func (s *BlobStore) Write(ctx context.Context, tenant uuid.UUID, contents []Unwr
 	}
 	w := &Written{blobs: s, tenant: tenant}
 	var missing []Unwritten
-	err := s.db.Apart().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.Independent().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, haveBlobsSQL, tenant, hashes)
 		if err != nil {
 			return err
@@ -176,7 +176,7 @@ func (w *Written) Release(ctx context.Context, failed bool) {
 func (s *BlobStore) release(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()
-	err := s.db.Apart().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+	err := s.db.Independent().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, releaseLooseSQL, tenant, ids)
 		return err
 	})

@@ -323,7 +323,7 @@ func lockCurated(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changed curat
 // clusterDiff is what an update changes, with what its members' rows need.
 type clusterDiff struct {
 	cluster.Diff
-	sections map[uuid.UUID]cluster.Placed
+	sections map[uuid.UUID]cluster.PositionedMember
 	changed  int // sections placed and removed
 	added    int // members more than before
 }

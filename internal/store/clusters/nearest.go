@@ -108,7 +108,7 @@ func (c clustering) means(ctx context.Context, where *vectorsOf, sections []uuid
 }
 
 // nearest relates sections to those whose vectors are nearest.
-func (c clustering) nearest(ctx context.Context, sections []cluster.Placed) ([]cluster.Edge, error) {
+func (c clustering) nearest(ctx context.Context, sections []cluster.PositionedMember) ([]cluster.Edge, error) {
 	if len(sections) == 0 {
 		return nil, nil
 	}

@@ -190,7 +190,7 @@ func openRebuild(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, g
 
 // everything reads the sections of what is live, and the names of the documents
 // by version.
-func (c clustering) everything(ctx context.Context) ([]cluster.Placed, map[uuid.UUID]string, error) {
+func (c clustering) everything(ctx context.Context) ([]cluster.PositionedMember, map[uuid.UUID]string, error) {
 	rows, err := c.tx.Query(ctx, liveDocumentsSQL, c.tenant, c.collection)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read documents: %w", err)
@@ -207,8 +207,8 @@ func (c clustering) everything(ctx context.Context) ([]cluster.Placed, map[uuid.
 	if rows, err = c.tx.Query(ctx, allSectionsSQL, c.tenant, c.collection); err != nil {
 		return nil, nil, fmt.Errorf("read sections: %w", err)
 	}
-	var sections []cluster.Placed
-	var s cluster.Placed
+	var sections []cluster.PositionedMember
+	var s cluster.PositionedMember
 	if _, err := pgx.ForEachRow(rows, []any{&s.ID, &s.Version, &s.Ordinal, &s.Tokens}, func() error {
 		if _, live := names[s.Version]; live {
 			s.Tokens = max(s.Tokens, 1)
@@ -221,7 +221,7 @@ func (c clustering) everything(ctx context.Context) ([]cluster.Placed, map[uuid.
 	return sections, names, nil
 }
 
-func (c clustering) allRelations(ctx context.Context, sections []cluster.Placed, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+func (c clustering) allRelations(ctx context.Context, sections []cluster.PositionedMember, names map[uuid.UUID]string) ([]cluster.Edge, error) {
 	at := cluster.PositionsOf(sections)
 	first := make(map[string]uuid.UUID, len(names))
 	for version, name := range names {
@@ -245,14 +245,14 @@ func (c clustering) allRelations(ctx context.Context, sections []cluster.Placed,
 	}); err != nil {
 		return nil, fmt.Errorf("read links: %w", err)
 	}
-	near, err := c.nearestOfAll(ctx, cluster.Alone(sections, edges, c.limit))
+	near, err := c.nearestOfAll(ctx, cluster.Unlinked(sections, edges, c.limit))
 	if err != nil {
 		return nil, err
 	}
 	return slices.Concat(edges, cluster.NeighbourEdges(at), cluster.FolderEdges(first), near), nil
 }
 
-func (c clustering) nearestOfAll(ctx context.Context, sections []cluster.Placed) ([]cluster.Edge, error) {
+func (c clustering) nearestOfAll(ctx context.Context, sections []cluster.PositionedMember) ([]cluster.Edge, error) {
 	sections = sections[:min(len(sections), nearestInMemory)]
 	where, err := c.vectors(ctx)
 	if err != nil || where == nil || len(sections) == 0 {
@@ -276,8 +276,8 @@ func (c clustering) nearestOfAll(ctx context.Context, sections []cluster.Placed)
 
 // replace writes new clusters of the sections in place of the old ones. They are
 // computed first: while the versions are locked, their writers wait.
-func (c clustering) replace(ctx context.Context, all []cluster.Placed, edges []cluster.Edge) (int, error) {
-	d := clusterDiff{sections: make(map[uuid.UUID]cluster.Placed, len(all))}
+func (c clustering) replace(ctx context.Context, all []cluster.PositionedMember, edges []cluster.Edge) (int, error) {
+	d := clusterDiff{sections: make(map[uuid.UUID]cluster.PositionedMember, len(all))}
 	sections := make([]cluster.Member, len(all))
 	versions := map[uuid.UUID]bool{}
 	for i, s := range all {

@@ -75,7 +75,7 @@ CROSS JOIN LATERAL (
 
 // relations finds the relations of sections, but for those inside documents.
 // Nearest neighbours are looked for from the sections in came alone.
-func (c clustering) relations(ctx context.Context, seeds, came []cluster.Placed) ([]cluster.Edge, error) {
+func (c clustering) relations(ctx context.Context, seeds, came []cluster.PositionedMember) ([]cluster.Edge, error) {
 	names, err := c.names(ctx, seeds)
 	if err != nil {
 		return nil, err
@@ -89,11 +89,11 @@ func (c clustering) relations(ctx context.Context, seeds, came []cluster.Placed)
 		return nil, err
 	}
 	links := append(out, in...)
-	folder, err := c.beside(ctx, seeds, names)
+	folder, err := c.relateNeighbours(ctx, seeds, names)
 	if err != nil {
 		return nil, err
 	}
-	near, err := c.nearest(ctx, cluster.Alone(came, links, c.limit))
+	near, err := c.nearest(ctx, cluster.Unlinked(came, links, c.limit))
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func (c clustering) relations(ctx context.Context, seeds, came []cluster.Placed)
 }
 
 // names reads the external ids of the sections' documents, by version.
-func (c clustering) names(ctx context.Context, sections []cluster.Placed) (map[uuid.UUID]string, error) {
+func (c clustering) names(ctx context.Context, sections []cluster.PositionedMember) (map[uuid.UUID]string, error) {
 	out := map[uuid.UUID]string{}
 	for _, s := range sections {
 		out[s.Version] = ""
@@ -126,7 +126,7 @@ func (c clustering) names(ctx context.Context, sections []cluster.Placed) (map[u
 }
 
 // linksOut finds what sections link to.
-func (c clustering) linksOut(ctx context.Context, sections []cluster.Placed, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+func (c clustering) linksOut(ctx context.Context, sections []cluster.PositionedMember, names map[uuid.UUID]string) ([]cluster.Edge, error) {
 	at := cluster.PositionsOf(sections)
 	versions := make([]uuid.UUID, 0, len(names))
 	for v := range names {
@@ -188,8 +188,8 @@ func (c clustering) linksOut(ctx context.Context, sections []cluster.Placed, nam
 }
 
 // linksIn finds what links to documents that have their first section here.
-func (c clustering) linksIn(ctx context.Context, sections []cluster.Placed, names map[uuid.UUID]string) ([]cluster.Edge, error) {
-	byKey := map[int64][]cluster.Placed{}
+func (c clustering) linksIn(ctx context.Context, sections []cluster.PositionedMember, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+	byKey := map[int64][]cluster.PositionedMember{}
 	for _, s := range sections {
 		if s.Ordinal == 0 {
 			key := cluster.Key("", names[s.Version])
@@ -227,9 +227,9 @@ func (c clustering) linksIn(ctx context.Context, sections []cluster.Placed, name
 	return out, nil
 }
 
-// beside relates the first sections of documents that follow each other in a
+// relateNeighbours relates the first sections of documents that follow each other in a
 // folder: a chain, so that a folder of thousands is not a clique.
-func (c clustering) beside(ctx context.Context, sections []cluster.Placed, names map[uuid.UUID]string) ([]cluster.Edge, error) {
+func (c clustering) relateNeighbours(ctx context.Context, sections []cluster.PositionedMember, names map[uuid.UUID]string) ([]cluster.Edge, error) {
 	first := map[string]uuid.UUID{}
 	var list, folders, ends []string
 	for _, s := range sections {

@@ -35,7 +35,7 @@ SELECT section_id, version_id, section, tokens, cluster_id FROM cluster_members 
 
 // update decides what becomes of the clusters.
 func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, error) {
-	out := clusterDiff{sections: map[uuid.UUID]cluster.Placed{}}
+	out := clusterDiff{sections: map[uuid.UUID]cluster.PositionedMember{}}
 	came, err := c.came(ctx, changed.came)
 	if err != nil {
 		return out, err
@@ -54,7 +54,7 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 		leaves[v] = true
 	}
 	var removed []uuid.UUID
-	var seeds []cluster.Placed
+	var seeds []cluster.PositionedMember
 	var sections []cluster.Member
 	for _, s := range out.sections {
 		_, again := changed.relinked[s.Version]
@@ -97,12 +97,12 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 }
 
 // came reads the sections of versions that have no cluster yet.
-func (c clustering) came(ctx context.Context, versions []uuid.UUID) ([]cluster.Placed, error) {
+func (c clustering) came(ctx context.Context, versions []uuid.UUID) ([]cluster.PositionedMember, error) {
 	rows, err := c.tx.Query(ctx, cameSectionsSQL, c.tenant, versions, c.generation)
 	if err != nil {
 		return nil, fmt.Errorf("read new sections: %w", err)
 	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s cluster.Placed, err error) {
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s cluster.PositionedMember, err error) {
 		err = row.Scan(&s.ID, &s.Version, &s.Ordinal, &s.Tokens)
 		s.Tokens = max(s.Tokens, 1)
 		return s, err
@@ -114,7 +114,7 @@ func (c clustering) came(ctx context.Context, versions []uuid.UUID) ([]cluster.P
 }
 
 // members adds all sections of clusters.
-func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uuid.UUID]cluster.Placed) error {
+func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uuid.UUID]cluster.PositionedMember) error {
 	if len(clusters) == 0 {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uu
 	if err != nil {
 		return fmt.Errorf("read members: %w", err)
 	}
-	var s cluster.Placed
+	var s cluster.PositionedMember
 	_, err = pgx.ForEachRow(rows, []any{&s.ID, &s.Version, &s.Ordinal, &s.Tokens, &s.Cluster}, func() error {
 		to[s.ID] = s
 		return nil
@@ -131,7 +131,7 @@ func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uu
 }
 
 // related adds the sections of all clusters at the ends of edges.
-func (c clustering) related(ctx context.Context, edges []cluster.Edge, to map[uuid.UUID]cluster.Placed) error {
+func (c clustering) related(ctx context.Context, edges []cluster.Edge, to map[uuid.UUID]cluster.PositionedMember) error {
 	var unknown []uuid.UUID
 	for _, e := range edges {
 		for _, end := range []uuid.UUID{e.A, e.B} {

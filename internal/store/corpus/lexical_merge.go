@@ -115,7 +115,7 @@ func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*due
 		for _, id := range gone {
 			dead[id] = true
 		}
-		if err := openSegments(ctx, tx, at, due.MayBeDead(live, len(dead))); err != nil {
+		if err := openSegments(ctx, tx, at, due.MergeCandidates(live, len(dead))); err != nil {
 			return err
 		}
 		inputs = due.Merge(live, dead)

@@ -154,8 +154,8 @@ FROM versions v WHERE v.tenant_id = $1 AND v.id = ANY ($2)`
 
 // lockedRows are the locked documents, and the locked versions in the order of ids.
 type lockedRows struct {
-	documents map[uuid.UUID]*heldDocument
-	versions  []heldVersion
+	documents map[uuid.UUID]*lockedDocument
+	versions  []lockedVersion
 	titles    map[uuid.UUID]string // that versions were given
 	labels    map[uuid.UUID][]string
 	called    map[uuid.UUID]calling
@@ -165,32 +165,32 @@ type lockedRows struct {
 // calling is what a document is called beside its title.
 type calling struct{ names, metadata []string }
 
-type heldDocument struct {
+type lockedDocument struct {
 	externalID string
 	live       *uuid.UUID
 	gone       bool
 	liveNumber int
 }
 
-type heldVersion struct {
+type lockedVersion struct {
 	change
 	number int
 }
 
 // queue locks the documents and then the versions, each in id order, and reads what they are found by behind the locks.
 func (l *lockedRows) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID) {
-	l.documents = make(map[uuid.UUID]*heldDocument, len(versions))
+	l.documents = make(map[uuid.UUID]*lockedDocument, len(versions))
 	b.Queue(holdDocumentsSQL, versions, tenant).Query(func(rows pgx.Rows) error {
 		var id uuid.UUID
-		var d heldDocument
+		var d lockedDocument
 		_, err := pgx.ForEachRow(rows, []any{&id, &d.externalID, &d.live, &d.gone}, func() error {
-			l.documents[id] = &heldDocument{d.externalID, d.live, d.gone, 0}
+			l.documents[id] = &lockedDocument{d.externalID, d.live, d.gone, 0}
 			return nil
 		})
 		return store.Wrap(err, "lock documents")
 	})
 	b.Queue(holdVersionsSQL, versions, tenant).Query(func(rows pgx.Rows) error {
-		var v heldVersion
+		var v lockedVersion
 		_, err := pgx.ForEachRow(rows, []any{&v.Version, &v.Document, &v.Collection, &v.number, &v.attempt, &v.State, &v.trace}, func() error {
 			l.versions = append(l.versions, v)
 			return nil

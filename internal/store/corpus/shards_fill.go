@@ -137,9 +137,9 @@ func indexThere(ctx context.Context, conn *pgx.Conn, h shard) (bool, error) {
 	return false, store.Execute(ctx, conn, `DROP INDEX CONCURRENTLY IF EXISTS `+h.index())
 }
 
-// place takes one of the places for builds in the database, until conn is closed; where
+// takeBuildSlot takes one of the places for builds in the database, until conn is closed; where
 // there is none it is due.ErrBuildsTaken.
-func (s *CorpusStore) place(ctx context.Context, conn *pgx.Conn) error {
+func (s *CorpusStore) takeBuildSlot(ctx context.Context, conn *pgx.Conn) error {
 	for i := range s.db.Options().IndexBuilds {
 		var got bool
 		if err := conn.QueryRow(ctx, buildPlaceSQL, i).Scan(&got); err != nil {
@@ -154,7 +154,7 @@ func (s *CorpusStore) place(ctx context.Context, conn *pgx.Conn) error {
 
 // build makes a shard's index.
 func (s *CorpusStore) build(ctx context.Context, conn *pgx.Conn, v vectorSet, h shard) error {
-	if err := s.place(ctx, conn); err != nil {
+	if err := s.takeBuildSlot(ctx, conn); err != nil {
 		return err
 	}
 	// A graph that outgrows the memory is built many times slower. A node has a

@@ -218,7 +218,7 @@ func (e *eraser) dropRows(ctx context.Context) (int64, error) {
 	var all int64
 	for _, table := range tables {
 		sql := `DELETE FROM ` + table.Sanitize() + ` WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
-    SELECT ctid FROM ` + table.Sanitize() + ` WHERE tenant_id = $1` + keptOf(table) + ` LIMIT $2))`
+    SELECT ctid FROM ` + table.Sanitize() + ` WHERE tenant_id = $1` + erasableCondition(table) + ` LIMIT $2))`
 		for n := int64(1); n > 0; {
 			if err := e.step(ctx, table[0]+"."+table[1], func(tx pgx.Tx) (int64, error) {
 				tag, err := tx.Exec(ctx, sql, e.tenant, chunkRows)
@@ -235,8 +235,8 @@ func (e *eraser) dropRows(ctx context.Context) (int64, error) {
 	return all, nil
 }
 
-// keptOf are rows that wait: of files that may still be written.
-func keptOf(table pgx.Identifier) string {
+// erasableCondition are rows that wait: of files that may still be written.
+func erasableCondition(table pgx.Identifier) string {
 	if table[1] == "loose_objects" {
 		return ` AND (due_at <= now() OR doomed)`
 	}

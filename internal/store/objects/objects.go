@@ -237,14 +237,14 @@ func (b *Bucket) Try(ctx context.Context) error {
 		err = errors.Join(err, body.Close())
 	}
 	if err = b.problem(ctx, "read an object of bucket "+b.options.Bucket, err); err == nil && string(read) != text {
-		err = away("bucket %s at %s gave %d other bytes than it was given", b.options.Bucket, b.at, len(read))
+		err = unavailable("bucket %s at %s gave %d other bytes than it was given", b.options.Bucket, b.at, len(read))
 	}
 	removed := b.client.RemoveObject(ctx, b.options.Bucket, name, minio.RemoveObjectOptions{})
 	return errors.Join(err, b.problem(ctx, "delete an object of bucket "+b.options.Bucket, removed))
 }
 
 // problem gives an error its meaning and its remedy. All but a missing object is
-// a store.AwayError: whoever mends the service or its settings need not upload
+// a store.ObjectsUnavailableError: whoever mends the service or its settings need not upload
 // anything again.
 func (b *Bucket) problem(ctx context.Context, doing string, err error) error {
 	if err == nil {
@@ -255,7 +255,7 @@ func (b *Bucket) problem(ctx context.Context, doing string, err error) error {
 	}
 	var said minio.ErrorResponse
 	if !errors.As(err, &said) {
-		return away("%s: no S3 service answers at %s (SLUICE_S3_ENDPOINT): %v", doing, b.at, err)
+		return unavailable("%s: no S3 service answers at %s (SLUICE_S3_ENDPOINT): %v", doing, b.at, err)
 	}
 	remedy := "the service failed; it is asked again later"
 	switch said.Code {
@@ -270,9 +270,9 @@ func (b *Bucket) problem(ctx context.Context, doing string, err error) error {
 	case "AuthorizationHeaderMalformed", "PermanentRedirect", "InvalidRegion":
 		remedy = "the bucket is in another region (SLUICE_S3_REGION)"
 	}
-	return away("%s: S3 at %s says %s (%s): %s", doing, b.at, said.Code, said.Message, remedy)
+	return unavailable("%s: S3 at %s says %s (%s): %s", doing, b.at, said.Code, said.Message, remedy)
 }
 
-func away(format string, args ...any) error {
-	return &store.AwayError{Problem: fmt.Sprintf(format, args...)}
+func unavailable(format string, args ...any) error {
+	return &store.ObjectsUnavailableError{Problem: fmt.Sprintf(format, args...)}
 }

@@ -66,7 +66,7 @@ func (s *QuestionStore) CreateQuestion(ctx context.Context, p schema.Principal, 
 	if err != nil {
 		return schema.Job{}, fmt.Errorf("encode the filter: %w", err)
 	}
-	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Told(), Choices: q.Choices, Plan: q.Plan, State: schema.JobQueued}
+	job := schema.Job{ID: q.ID, Collection: q.Collection, Question: q.Original(), Choices: q.Choices, Plan: q.Plan, State: schema.JobQueued}
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		err := tx.QueryRow(ctx, `
 			INSERT INTO questions (tenant_id, id, collection_id, question, plan, filter, k, key_id, groups, async, state, trace, choices, plan_text, person, waited_until, risk, asked)

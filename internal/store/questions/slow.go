@@ -78,7 +78,7 @@ func (s *QuestionStore) KeepSlowSearch(ctx context.Context, q answer.SlowSearch)
 	}
 	tenant := q.Query.Principal.Tenant
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, insertSlowSQL, tenant, schema.NewID(), q.Query.Collection, q.Query.Told(), q.Plan,
+		if _, err := tx.Exec(ctx, insertSlowSQL, tenant, schema.NewID(), q.Query.Collection, q.Query.Original(), q.Plan,
 			float64(q.Took.Microseconds())/1000, stages, q.Code, q.Trace); err != nil {
 			return err
 		}

@@ -74,7 +74,7 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 	q := dense.NearestQuery{Principal: schema.Principal{Tenant: tenant}, Collection: collection, Space: "s", Vector: vector, K: 10}
 	for _, filter := range []schema.Filter{nil, {{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}}} {
 		q.Filter = filter
-		statement := &search{NearestQuery: q, vectorPlace: vectorPlace{spaceID: 1, dimension: 256, generation: 1}}
+		statement := &search{NearestQuery: q, vectorLocation: vectorLocation{spaceID: 1, dimension: 256, generation: 1}}
 		text, args, err := statement.scanSQL()
 		if err != nil {
 			t.Fatal(err)

@@ -47,8 +47,8 @@ const (
 	minWalk, maxWalk = 2000, 20_000
 )
 
-// vectorPlace is where a collection's vectors are.
-type vectorPlace struct {
+// vectorLocation is where a collection's vectors are.
+type vectorLocation struct {
 	spaceID, dimension, generation int
 	graphs                         []graph
 	bare                           []uuid.UUID // shards without a graph, beside the shared one
@@ -103,7 +103,7 @@ const similaritySQL = `-(v.embedding <#> $5::halfvec(%[1]d))`
 // search is a statement of one of the ways, being built.
 type search struct {
 	dense.NearestQuery
-	vectorPlace
+	vectorLocation
 	args []any
 }
 
@@ -115,7 +115,7 @@ func (s *SearchStore) Nearest(ctx context.Context, q dense.NearestQuery) ([]dens
 	var found []dense.Hit
 	err := s.read(ctx, q.Principal.Tenant, q.Collection, func(ctx context.Context, tx pgx.Tx) error {
 		found = nil
-		place, name, err := readVectorPlace(ctx, tx, q.Principal.Tenant, q.Collection)
+		place, name, err := locateVectors(ctx, tx, q.Principal.Tenant, q.Collection)
 		if err != nil || place == nil || q.K <= 0 {
 			return err
 		}
@@ -125,7 +125,7 @@ func (s *SearchStore) Nearest(ctx context.Context, q dense.NearestQuery) ([]dens
 		if name != q.Space || place.dimension != len(q.Vector) {
 			return &retrieval.SpaceError{Collection: q.Collection, Stored: name, Served: q.Space}
 		}
-		found, err = (&search{NearestQuery: q, vectorPlace: *place}).run(ctx, tx)
+		found, err = (&search{NearestQuery: q, vectorLocation: *place}).run(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -134,10 +134,10 @@ func (s *SearchStore) Nearest(ctx context.Context, q dense.NearestQuery) ([]dens
 	return found, nil
 }
 
-// readVectorPlace returns where a collection's vectors are and the name of their
+// locateVectors returns where a collection's vectors are and the name of their
 // space; nil for a collection that has none yet.
-func readVectorPlace(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (*vectorPlace, string, error) {
-	var p vectorPlace
+func locateVectors(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (*vectorLocation, string, error) {
+	var p vectorLocation
 	var space *int
 	var name string
 	var shards, bare []uuid.UUID
@@ -215,10 +215,10 @@ func (q *search) param(v any) string {
 }
 
 // exact are the shards without a graph.
-func (p *vectorPlace) exact() []uuid.UUID { return append([]uuid.UUID{uuid.Nil}, p.bare...) }
+func (p *vectorLocation) exact() []uuid.UUID { return append([]uuid.UUID{uuid.Nil}, p.bare...) }
 
 // shards are all that searches use.
-func (p *vectorPlace) shards() []uuid.UUID {
+func (p *vectorLocation) shards() []uuid.UUID {
 	out := p.exact()
 	for _, g := range p.graphs {
 		out = append(out, g.shard)
@@ -351,7 +351,7 @@ SELECT set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw
 const endWalkSQL = `SELECT set_config('enable_seqscan', 'on', true)`
 
 // walkSteps is after how many vectors the walk over each graph ends.
-func (p *vectorPlace) walkSteps() int64 {
+func (p *vectorLocation) walkSteps() int64 {
 	var most int64
 	for _, g := range p.graphs {
 		most = max(most, g.indexed)
@@ -360,7 +360,7 @@ func (p *vectorPlace) walkSteps() int64 {
 }
 
 // walkLimits are the parameters of walkSQL for k hits of each graph.
-func (p *vectorPlace) walkLimits(k int) []any {
+func (p *vectorLocation) walkLimits(k int) []any {
 	return []any{strconv.Itoa(min(max(efPerHit*k, minEf), maxEf)), strconv.FormatInt(p.walkSteps(), 10)}
 }
 

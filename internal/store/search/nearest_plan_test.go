@@ -55,7 +55,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 	for _, filter := range []schema.Filter{nil, {{Key: "year", Op: schema.OpGe, Values: []string{"2024"}}}} {
 		q.Filter = filter
 		if err := s.ReadTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
-			place, _, err := readVectorPlace(ctx, tx, tenant, q.Collection)
+			place, _, err := locateVectors(ctx, tx, tenant, q.Collection)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 				t.Fatal("there is no index")
 			}
 			own := store.VectorTable(256) + "_" + strings.ReplaceAll(place.graphs[0].shard.String(), "-", "")
-			statement := &search{NearestQuery: q, vectorPlace: *place}
+			statement := &search{NearestQuery: q, vectorLocation: *place}
 			for _, way := range []struct {
 				build  func() (string, []any, error)
 				walked bool

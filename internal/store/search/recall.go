@@ -48,7 +48,7 @@ func (s *SearchStore) Recall(ctx context.Context, tenant, collection uuid.UUID, 
 	out := VectorRecall{Recall: 1}
 	err := s.db.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = VectorRecall{Recall: 1}
-		p, _, err := readVectorPlace(ctx, tx, tenant, collection)
+		p, _, err := locateVectors(ctx, tx, tenant, collection)
 		if err != nil || p == nil || len(p.graphs) == 0 {
 			return err
 		}
@@ -98,7 +98,7 @@ func (s *SearchStore) Recall(ctx context.Context, tenant, collection uuid.UUID, 
 }
 
 // walked returns the similarities of the RecallK best that the graphs give together.
-func (p *vectorPlace) walked(ctx context.Context, tx pgx.Tx, sql string, tenant uuid.UUID, v pgvector.HalfVector) (out []float64, err error) {
+func (p *vectorLocation) walked(ctx context.Context, tx pgx.Tx, sql string, tenant uuid.UUID, v pgvector.HalfVector) (out []float64, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(walkSQL, p.walkLimits(RecallK)...)
 	for _, g := range p.graphs {

@@ -31,8 +31,8 @@ type SearchStore struct {
 // New returns the searches of a database.
 func New(db *store.Store) *SearchStore { return &SearchStore{db: db} }
 
-// Reading returns the searches with a replica of the database to read from; nil: none.
-func (s *SearchStore) Reading(from *store.Replica) *SearchStore { return &SearchStore{s.db, from} }
+// OnReplica returns the searches with a replica of the database to read from; nil: none.
+func (s *SearchStore) OnReplica(from *store.Replica) *SearchStore { return &SearchStore{s.db, from} }
 
 // ask asks what is about one collection, of the replica where there is one.
 func (s *SearchStore) ask(ctx context.Context, tenant, collection uuid.UUID, queue func(b *pgx.Batch)) error {
@@ -107,14 +107,14 @@ func (s *SearchStore) ExternalIDs(ctx context.Context, p schema.Principal, colle
 	return byKey(found), store.Wrap(err, "name the documents of collection %s", collection)
 }
 
-// places are refs as columns, and their versions.
-type places struct {
+// refColumns are refs as columns, and their versions.
+type refColumns struct {
 	versions           []uuid.UUID
 	sections, passages []int
 }
 
-func columns(refs []lexical.Ref) places {
-	out := places{versions: make([]uuid.UUID, len(refs)), sections: make([]int, len(refs)), passages: make([]int, len(refs))}
+func columns(refs []lexical.Ref) refColumns {
+	out := refColumns{versions: make([]uuid.UUID, len(refs)), sections: make([]int, len(refs)), passages: make([]int, len(refs))}
 	for i, r := range refs {
 		out.versions[i], out.sections[i], out.passages[i] = r.Version, r.Section, r.Passage
 	}
@@ -123,7 +123,7 @@ func columns(refs []lexical.Ref) places {
 
 // args are the parameters of liveSQL and, from $5 on, the refs' ordinals and the
 // generation.
-func (c places) args(p schema.Principal, collection uuid.UUID, generation int) []any {
+func (c refColumns) args(p schema.Principal, collection uuid.UUID, generation int) []any {
 	return []any{p.Tenant, collection, store.GroupsOf(p), c.versions, c.sections, c.passages, generation}
 }
 
@@ -236,7 +236,7 @@ func (s *SearchStore) VectorsOf(ctx context.Context, p schema.Principal, collect
 	var out map[lexical.Ref][]float32
 	err := s.read(ctx, p.Tenant, collection, func(ctx context.Context, tx pgx.Tx) error {
 		out = map[lexical.Ref][]float32{}
-		place, _, err := readVectorPlace(ctx, tx, p.Tenant, collection)
+		place, _, err := locateVectors(ctx, tx, p.Tenant, collection)
 		if err != nil || place == nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (s *SearchStore) ReadVectors(ctx context.Context, tenant, collection uuid.U
 	wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error) {
 	err = s.read(ctx, tenant, collection, func(ctx context.Context, tx pgx.Tx) error {
 		read = false
-		place, space, err := readVectorPlace(ctx, tx, tenant, collection)
+		place, space, err := locateVectors(ctx, tx, tenant, collection)
 		if err != nil {
 			return err
 		}

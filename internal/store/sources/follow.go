@@ -198,8 +198,8 @@ const answeredSQL = `
 UPDATE sources SET state = 'running', problem = '', problem_at = NULL, tries = 0
 WHERE tenant_id = $1 AND id = $2 AND (tries > 0 OR state <> 'running') AND state <> 'removing'`
 
-// ListAnew implements follow.Store.
-func (s *SourceStore) ListAnew(ctx context.Context, in wire.SourceSync) error {
+// RestartListing implements follow.Store.
+func (s *SourceStore) RestartListing(ctx context.Context, in wire.SourceSync) error {
 	return s.guarded(ctx, in, "begin the listing anew", func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE source_runs SET cursor = '', whole = true, phase = 'list' WHERE tenant_id = $1 AND id = $2`, in.Tenant, in.Run)
 		return err

@@ -140,8 +140,8 @@ ON CONFLICT (name) DO UPDATE SET summary = excluded.summary, fields = excluded.f
 	driversSQL = `SELECT name, summary, fields, seen_at > now() - $1::interval FROM source_drivers ORDER BY name`
 )
 
-// TellSourceDrivers notes which drivers a worker has that runs now.
-func (s *SourceStore) TellSourceDrivers(ctx context.Context, drivers []schema.SourceDriver) error {
+// RegisterDrivers notes which drivers a worker has that runs now.
+func (s *SourceStore) RegisterDrivers(ctx context.Context, drivers []schema.SourceDriver) error {
 	var names, summaries []string
 	var fields [][]schema.SourceField
 	for _, d := range drivers {

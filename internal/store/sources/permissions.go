@@ -43,13 +43,13 @@ func (s *SourceStore) ItemLabel(ctx context.Context, tenant, of uuid.UUID, item 
 }
 
 // StaleItems implements follow.Store.
-func (s *SourceStore) StaleItems(ctx context.Context, tenant, of uuid.UUID, limit int) (out []follow.StaleItem, err error) {
+func (s *SourceStore) StaleItems(ctx context.Context, tenant, of uuid.UUID, limit int) (out []follow.RelabelledItem, err error) {
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, staleSQL, tenant, of, limit)
 		if err != nil {
 			return err
 		}
-		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[follow.StaleItem])
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[follow.RelabelledItem])
 		return err
 	})
 	return out, store.Wrap(err, "list items whose permissions changed")
