@@ -111,7 +111,7 @@ compose-test: setup build $(if $(filter faults,$(TEST)),source-worker) ## run do
 	@tools/setup engine
 	COMPOSE_TEST='$(filter faults whole,$(TEST))' CGO_ENABLED=1 go test -tags compose,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestCompose$$' ./e2e
 
-kube-test: setup build ## install the chart in a Kubernetes of two nodes that is built and run here, with stand-in images, and harm it under load: 25 minutes
+kube-test: setup build ## install the chart in a Kubernetes of two nodes that is built and run here, with stand-in images, and harm it under load: 10 to 25 minutes
 	@tools/setup engine kube
 	@trap 'tools/containers/engine stop' EXIT; trap 'exit 130' INT TERM; \
 		CGO_ENABLED=1 go test -tags kube,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestKube$$' ./e2e
