@@ -32,8 +32,7 @@ const (
 SELECT d.id, d.collection_id, d.external_id, v.title, v.state, v.reason_code, v.reason, d.live_version_id IS NOT NULL,
        v.media_type, v.bytes, encode(v.sha256, 'hex'), v.number, v.attempt, v.section_count, v.passage_count,
        ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = v.tenant_id AND l.version_id = v.id ORDER BY l.label),
-       v.metadata, d.created_at, d.updated_at
-FROM documents d`
+       v.metadata, d.created_at, d.updated_at`
 	versionsSQL = `
 SELECT id, document_id, collection_id, number, state, reason_code, reason, attempt, media_type, bytes, encode(sha256, 'hex'),
        created_at, CASE WHEN state IN ('ready', 'superseded') THEN finished_at END
@@ -46,7 +45,7 @@ var (
 	documentVisible = `
 WHERE d.tenant_id = $1 AND d.deleted_at IS NULL AND ` + store.OfLiving + ` AND ($2 OR ` + store.ReadableNow("v.id", "$3") + `)`
 
-	documentSelect   = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible
+	documentSelect   = documentColumns + ` FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible
 	documentSQL      = documentSelect + ` AND d.id = $4`
 	documentNamedSQL = documentSelect + ` AND d.collection_id = $4 AND d.external_id = $5`
 )

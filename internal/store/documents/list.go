@@ -25,18 +25,25 @@ import (
 )
 
 var (
-	// $4 collection. A list walks through documents, or through their newest
-	// versions, and finds the other by primary key, so that no statistics make it
-	// a join of all with all. A condition that is not asked for is left out, so
-	// that the planner need not guess.
-	byDocumentSQL = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible + `
+	// $4 collection. A list walks through documents, or through their newest versions, and finds the other by primary key. A
+	// condition that is not asked for is left out, so that the planner need not guess.
+	byDocumentSQL = documentColumns + ` FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible + `
   AND d.collection_id = $4`
-	byVersionSQL = documentColumns + ` JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id` + documentVisible + `
+	byVersionSQL = documentColumns + ` FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id` + documentVisible + `
   AND v.collection_id = $4 AND v.newest`
+	// A walk in the list's order says what is walked through, whatever the statistics are: they may be of a collection that was small.
+	walkDocumentsSQL = documentColumns + ` FROM documents d CROSS JOIN LATERAL (
+    SELECT * FROM versions WHERE tenant_id = d.tenant_id AND id = d.last_version_id OFFSET 0) v` + documentVisible
+	walkVersionsSQL = documentColumns + ` FROM versions v CROSS JOIN LATERAL (
+    SELECT * FROM documents WHERE tenant_id = v.tenant_id AND id = v.document_id OFFSET 0) d` + documentVisible + `
+  AND v.tenant_id = $1 AND v.collection_id = $4 AND v.newest`
 	// The walk is through the index of the list's order.
 	walkPlanSQL = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true),
-       set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+       set_config('enable_incremental_sort', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
+	// What is equal to a constant is no part of an order: by id alone, the planner may walk through all documents of the tenant. What
+	// lies between a value and itself is part of it, and the index of the order alone has it: %[1]s is its column, %[2]s the value.
+	betweenSQL = ` AND %[1]s >= %[2]s AND %[1]s <= %[2]s`
 )
 
 const (
@@ -128,7 +135,7 @@ func (s *DocumentStore) Documents(ctx context.Context, p schema.Principal, colle
 		switch {
 		case q.Part != "":
 			_, err = tx.Exec(ctx, partPlanSQL)
-		case q.Prefix == "" && !few:
+		case walks(q, few):
 			_, err = tx.Exec(ctx, walkPlanSQL)
 		}
 		if err != nil {
@@ -171,6 +178,9 @@ func fewAreInState(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID,
 	return n < fewInState, err
 }
 
+// walks reports whether q is answered by a walk through the index of its order.
+func walks(q schema.DocumentQuery, few bool) bool { return q.Part == "" && q.Prefix == "" && !few }
+
 // documentList is the statement of a page, with its parameters. few is for a
 // state of few documents.
 func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQuery, limit int, few bool) (string, []any, error) {
@@ -188,16 +198,32 @@ func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQue
 		return "$" + strconv.Itoa(len(args))
 	}
 	// By id, documents of a state are in the order of an index of versions.
-	sql, by := byDocumentSQL, "d.id"
+	sql, walk, by := byDocumentSQL, walkDocumentsSQL, "d.id"
 	if order.byVersion || few || q.State != "" && sort != schema.SortName {
-		sql, by = byVersionSQL, "v.document_id"
+		sql, walk, by = byVersionSQL, walkVersionsSQL, "v.document_id"
 	}
 	inState := inStateSQL
 	if few {
 		inState = fewInStateSQL
 	}
+	byID := sort == schema.SortOldest || sort == schema.SortNewest
+	switch walking := walks(q, few); {
+	case walking && q.State != "" && (byID || sort == schema.SortState):
+		column, value := "v.state", param(string(q.State))+"::text"
+		sql, inState = walk+fmt.Sprintf(betweenSQL, column, value), ""
+		order.order, order.after = idOrder(sort, column, value)
+		order.key = nil
+	case walking && byID:
+		column, value := "d.collection_id", "$4"
+		sql = walk + fmt.Sprintf(betweenSQL, column, value)
+		order.order, order.after = idOrder(sort, column, value)
+	case walking && walk == walkDocumentsSQL:
+		sql = walk + ` AND d.collection_id = $4`
+	case walking:
+		sql = walk
+	}
 	for _, c := range []struct{ sql, value string }{{inState, string(q.State)}, {prefixSQL, q.Prefix}, {partSQL, q.Part}, {labelledSQL, q.Label}} {
-		if c.value != "" {
+		if c.sql != "" && c.value != "" {
 			sql += fmt.Sprintf(c.sql, param(c.value)+"::text")
 		}
 	}
@@ -216,6 +242,14 @@ func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQue
 		sql += after
 	}
 	return strings.ReplaceAll(sql+" ORDER BY "+order.order, "%[3]s", by) + " LIMIT " + param(limit), args, nil
+}
+
+// idOrder is the order by id of what has value in column, and what comes after a cursor, as documentOrders has them.
+func idOrder(sort schema.DocumentSort, column, value string) (order, after string) {
+	if sort == schema.SortNewest {
+		return column + ` DESC, %[3]s DESC`, ` AND (` + column + `, %[3]s) < (` + value + `, %[2]s)`
+	}
+	return column + `, %[3]s`, ` AND (` + column + `, %[3]s) > (` + value + `, %[2]s)`
 }
 
 func checkState(state schema.State) error {
