@@ -22,7 +22,7 @@ type allCommand struct {
 // names of the parts, in the order of running.
 var (
 	quickParts = []string{"ingest", "store", "segments", "fresh"}
-	slowParts  = []string{"coarse", "lexical", "vectors", "models", "neighbour", "callers", "audit", "collections", "workers", "scale"}
+	slowParts  = []string{"coarse", "lexical", "vectors", "models", "neighbour", "callers", "audit", "collections", "workers", "scale", "idle"}
 )
 
 // finding is a part that returns what it found.
@@ -107,7 +107,7 @@ func (c *allCommand) part(ctx context.Context, name string) (*findings, error) {
 		return nil, err
 	}
 	args := []string{name}
-	if c.Docs != "" && !slices.Contains([]string{"neighbour", "callers", "audit", "collections", "workers", "models"}, name) {
+	if c.Docs != "" && !slices.Contains([]string{"neighbour", "callers", "audit", "collections", "workers", "models", "idle"}, name) {
 		args = append(args, "--docs", c.Docs)
 	}
 	if c.JSON != "" && name == "ingest" {

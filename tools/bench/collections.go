@@ -312,25 +312,34 @@ func (b *bed) tell(ctx context.Context, db *pgx.Conn) (out telling, err error) {
 
 // database connects to the PostgreSQL that `sluice up` runs, as its superuser.
 func (b *bed) database(ctx context.Context) (*pgx.Conn, error) {
-	dir := filepath.Join(b.dir, "data", "postgres")
-	password, err := os.ReadFile(filepath.Join(dir, "postgres.password"))
+	at, err := b.databaseURL("postgres")
+	if err != nil {
+		return nil, err
+	}
+	db, err := pgx.Connect(ctx, at)
 	if err != nil {
 		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
+	return db, nil
+}
+
+// databaseURL is where a role connects to that PostgreSQL.
+func (b *bed) databaseURL(role string) (string, error) {
+	dir := filepath.Join(b.dir, "data", "postgres")
+	password, err := os.ReadFile(filepath.Join(dir, role+".password"))
+	if err != nil {
+		return "", fmt.Errorf("connect to PostgreSQL: %w", err)
+	}
 	file, err := os.Open(filepath.Join(dir, "cluster", "postmaster.pid")) // its fourth line is the port
 	if err != nil {
-		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
+		return "", fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
 	defer file.Close() //nolint:errcheck // it is only read
 	lines := bufio.NewScanner(file)
 	for range 4 {
 		lines.Scan()
 	}
-	at := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", strings.TrimSpace(string(password))),
+	at := url.URL{Scheme: "postgres", User: url.UserPassword(role, strings.TrimSpace(string(password))),
 		Host: net.JoinHostPort(local.Host, strings.TrimSpace(lines.Text())), Path: "/" + local.Database}
-	db, err := pgx.Connect(ctx, at.String())
-	if err != nil {
-		return nil, fmt.Errorf("connect to PostgreSQL: %w", err)
-	}
-	return db, nil
+	return at.String(), nil
 }

@@ -28,6 +28,7 @@ type commands struct {
 	Callers     callersCommand     `cmd:"" help:"Measure searches of a tenant by how many callers it has."`
 	Audit       auditCommand       `cmd:"" help:"Measure what the audit of reads costs a search."`
 	Collections collectionsCommand `cmd:"" help:"Measure ingestion into many collections against one."`
+	Idle        idleCommand        `cmd:"" help:"Measure what a server with many documents costs while nobody uses it, against an empty one."`
 	Workers     workersCommand     `cmd:"" help:"Measure how much more four workers of a stage do than one, beside models that only wait."`
 	Models      modelsCommand      `cmd:"" help:"Measure the model server."`
 	Scale       scaleCommand       `cmd:"" help:"Load a million passages of a hundred tenants and search them."`

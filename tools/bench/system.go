@@ -74,31 +74,25 @@ type server struct {
 }
 
 // newBed starts everything. When it fails nothing is left.
-func newBed(ctx context.Context, program string, more ...string) (_ *bed, err error) {
+func newBed(ctx context.Context, program string, more ...string) (*bed, error) {
 	if _, err := os.Stat(program); err != nil {
 		return nil, fmt.Errorf("%w; `make build` makes it", err)
 	}
-	home, err := local.Home()
+	dir, err := newDir()
 	if err != nil {
 		return nil, err
 	}
-	// Not below /tmp, which may be memory. PostgreSQL's own user, when this is root's, passes through.
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		return nil, fmt.Errorf("make a directory: %w", err)
-	}
-	dir, err := os.MkdirTemp(home, "bench.")
-	if err != nil {
-		return nil, fmt.Errorf("make a directory: %w", err)
-	}
+	return newBedIn(ctx, dir, program, more...)
+}
+
+// newBedIn starts everything in a directory, which goes away with it. Its folder data is that of `sluice up`.
+func newBedIn(ctx context.Context, dir, program string, more ...string) (_ *bed, err error) {
 	b := &bed{program: program, dir: dir}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	if err := os.Chmod(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make a directory: %w", err)
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)

@@ -59,11 +59,16 @@ func newDir() (string, error) {
 }
 
 // newWorkbench starts everything. When it fails nothing is left.
-func newWorkbench(ctx context.Context) (_ *workbench, err error) {
+func newWorkbench(ctx context.Context) (*workbench, error) {
 	dir, err := newDir()
 	if err != nil {
 		return nil, err
 	}
+	return newWorkbenchIn(ctx, dir)
+}
+
+// newWorkbenchIn starts everything in a directory, which goes away with it.
+func newWorkbenchIn(ctx context.Context, dir string) (_ *workbench, err error) {
 	b := &workbench{dir: dir}
 	defer func() {
 		if err != nil {
@@ -116,22 +121,27 @@ func (b *workbench) connect(ctx context.Context) (*pgx.Conn, error) {
 
 // close stops everything and removes its files.
 func (b *workbench) close() error {
+	err := b.stop()
+	if removing := os.RemoveAll(b.dir); removing != nil {
+		err = errors.Join(err, fmt.Errorf("remove what was measured: %w", removing))
+	}
+	return err
+}
+
+// stop stops everything and leaves the database.
+func (b *workbench) stop() error {
 	if b.others != nil {
 		b.others.Close()
 	}
 	if b.store.Store != nil {
 		b.store.Close()
 	}
-	var errs []error
-	if b.postgres != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), stopTime)
-		defer cancel()
-		errs = append(errs, b.postgres.Stop(ctx))
+	if b.postgres == nil {
+		return nil
 	}
-	if err := os.RemoveAll(b.dir); err != nil {
-		errs = append(errs, fmt.Errorf("remove what was measured: %w", err))
-	}
-	return errors.Join(errs...)
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	return b.postgres.Stop(ctx)
 }
 
 // space is a tenant with a collection.
@@ -142,21 +152,33 @@ type space struct {
 
 // newSpace makes a tenant with a collection.
 func (b *workbench) newSpace(ctx context.Context, name string) (space, error) {
+	p, err := b.newTenant(ctx, name)
+	if err != nil {
+		return space{}, err
+	}
+	return b.newCollection(ctx, p, "bench")
+}
+
+// newTenant makes a tenant.
+func (b *workbench) newTenant(ctx context.Context, name string) (schema.Principal, error) {
 	id := schema.NewID()
 	tenant, err := b.store.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
 		NewKey: schema.NewKey{Name: name, Scopes: []schema.Scope{schema.ScopeAdmin}},
 		Prefix: "slu_bench", Hash: append(id[:], id[:]...),
 	})
 	if err != nil {
-		return space{}, fmt.Errorf("make tenant %s: %w", name, err)
+		return schema.Principal{}, fmt.Errorf("make tenant %s: %w", name, err)
 	}
-	s := space{Principal: schema.Principal{Tenant: tenant.ID, Scopes: []schema.Scope{schema.ScopeAdmin}}}
-	c, err := b.store.CreateCollection(ctx, s.Principal, schema.NewCollection{Name: "bench"})
+	return schema.Principal{Tenant: tenant.ID, Scopes: []schema.Scope{schema.ScopeAdmin}}, nil
+}
+
+// newCollection makes a collection of a tenant.
+func (b *workbench) newCollection(ctx context.Context, p schema.Principal, name string) (space, error) {
+	c, err := b.store.CreateCollection(ctx, p, schema.NewCollection{Name: name})
 	if err != nil {
-		return space{}, fmt.Errorf("make a collection of tenant %s: %w", name, err)
+		return space{}, fmt.Errorf("make a collection of tenant %s: %w", p.Tenant, err)
 	}
-	s.collection = c.ID
-	return s, nil
+	return space{Principal: p, collection: c.ID}, nil
 }
 
 // settle has PostgreSQL do now what it would do in a while, in the middle of a measurement: count rows, and clean up.

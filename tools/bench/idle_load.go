@@ -1,0 +1,136 @@
+package main
+
+// This file fills the database of a server that nobody will use: many collections of many tenants, of which everything is done.
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// short are texts in the made-up language, of one short passage each.
+type short struct{ synthetic }
+
+// shortWords is the median length of such a passage.
+const shortWords = 20
+
+func (m short) document(i int) written {
+	random := rand.New(rand.NewPCG(m.seed, uint64(i)))
+	s := m.language.speaker(random)
+	out := written{title: s.title(), topic: int(s.topic)}
+	var b strings.Builder
+	s.passage(&b, s.length(shortWords, passageSpread))
+	out.pieces = []piece{{text: b.String(), starts: []int{0}}}
+	return out
+}
+
+// shares divides a number of things into parts whose sizes differ by 1 at most.
+func shares(things, parts int) []int {
+	out := make([]int, parts)
+	for i := range out {
+		out[i] = things*(i+1)/parts - things*i/parts
+	}
+	return out
+}
+
+// load writes the documents as ingestion does, and does what curation, the relay and the counters of what tenants have stored
+// would do with them.
+func (c *idleCommand) load(ctx context.Context, b *workbench) error {
+	say("idle: loading %d documents", c.Documents)
+	var spaces []space
+	for i := range c.Tenants {
+		p, err := b.newTenant(ctx, fmt.Sprintf("tenant-%d", i+1))
+		if err != nil {
+			return err
+		}
+		for n := i; n < c.Collections; n += c.Tenants {
+			s, err := b.newCollection(ctx, p, fmt.Sprintf("collection-%d", n+1))
+			if err != nil {
+				return err
+			}
+			spaces = append(spaces, s)
+		}
+	}
+	points, texts := newPoints(c.Seed), short{newSynthetic(c.Seed)}
+	group, loading := errgroup.WithContext(ctx)
+	group.SetLimit(writers())
+	first := 0
+	for i, count := range shares(c.Documents, len(spaces)) {
+		from := first
+		first += count
+		group.Go(func() error {
+			if loading.Err() != nil {
+				return context.Cause(loading)
+			}
+			l := &loader{workbench: b, space: spaces[i], points: points}
+			for n := 0; n < count; n += documentsAtOnce {
+				docs := make([]written, min(documentsAtOnce, count-n))
+				for j := range docs {
+					docs[j] = texts.document(from + n + j)
+				}
+				if err := l.load(loading, docs); err != nil {
+					return err
+				}
+			}
+			if err := l.curate(loading); err != nil {
+				return fmt.Errorf("curate collection %d: %w", i+1, err)
+			}
+			if (i+1)%50 == 0 {
+				say("idle: %d collections are loaded", i+1)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	// The relay would publish messages about documents that are ready, which is no more than work that is done in the end.
+	if err := b.execute(ctx, `TRUNCATE outbox`); err != nil {
+		return err
+	}
+	if err := b.store.AddUpStored(ctx); err != nil {
+		return err
+	}
+	if _, err := b.store.RecountStored(ctx, time.Hour, c.Tenants+1); err != nil {
+		return err
+	}
+	return b.settle(ctx)
+}
+
+// documentsAtOnce is how many documents an upload has.
+const documentsAtOnce = 64
+
+// curate does what curation does with a collection until nothing is due.
+func (l *loader) curate(ctx context.Context) error {
+	for more := true; more; {
+		var err error
+		if _, more, err = l.store.ClusterChanged(ctx, l.Tenant, l.collection); err != nil {
+			return fmt.Errorf("cluster: %w", err)
+		}
+	}
+	if err := l.mergeAll(ctx, l.space); err != nil {
+		return fmt.Errorf("merge segments: %w", err)
+	}
+	if _, err := l.store.DropMerged(ctx, l.Tenant, l.collection, 0); err != nil {
+		return err
+	}
+	for more := true; more; {
+		var err error
+		if more, err = l.store.TendVectors(ctx, l.Tenant, l.collection); err != nil {
+			return fmt.Errorf("tend vectors: %w", err)
+		}
+	}
+	return nil
+}
+
+func removeDir(dir string) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("remove what was measured: %w", err)
+	}
+	return nil
+}

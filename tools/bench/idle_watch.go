@@ -1,0 +1,210 @@
+package main
+
+// This file counts what a running Sluice costs that nobody uses, and tells when it has nothing left to do.
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/local"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/stores"
+)
+
+const (
+	// unfinishedSQL counts what a server has begun.
+	unfinishedSQL = `
+SELECT (SELECT count(*) FROM versions WHERE state IN ('received', 'queued', 'processing')) + (SELECT count(*) FROM outbox)
+     + (SELECT count(*) FROM tenant_changes)
+     + (SELECT count(*) FROM tenants t JOIN tenant_counts c ON c.tenant_id = t.id WHERE c.counted_at IS NULL)`
+	// doneLooks is at how many looks in a row nothing may be left, doneEvery the pause between them.
+	doneLooks = 3
+	doneEvery = 2 * time.Second
+)
+
+// untilDone waits until a server has nothing left to do, and has PostgreSQL do what it would do by itself in a while.
+func (b *bed) untilDone(ctx context.Context) error {
+	at, err := b.databaseURL(local.Program)
+	if err != nil {
+		return err
+	}
+	opened, err := store.Open(ctx, at, store.Options{Name: "bench"})
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	kept := stores.Of(opened)
+	db, err := b.database(ctx)
+	if err != nil {
+		return err
+	}
+	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // a connection that only read
+	for looks := 0; looks < doneLooks; looks++ {
+		var unfinished int
+		if err := db.QueryRow(ctx, unfinishedSQL).Scan(&unfinished); err != nil {
+			return fmt.Errorf("look at what is left to do: %w", err)
+		}
+		uncurated, err := kept.Uncurated(ctx, uuid.Nil, 0, 0, 1)
+		if err != nil {
+			return err
+		}
+		if unfinished+len(uncurated) > 0 {
+			looks = -1
+		}
+		if err := rest(ctx, doneEvery); err != nil {
+			return err
+		}
+	}
+	for _, sql := range []string{`VACUUM (ANALYZE)`, `CHECKPOINT`} {
+		if _, err := db.Exec(ctx, sql); err != nil {
+			return fmt.Errorf("%s: %w", sql, err)
+		}
+	}
+	return nil
+}
+
+// idleWatch counts what a server costs.
+type idleWatch struct {
+	bed   *bed
+	db    *pgx.Conn
+	tells int // how often it told, each of which is a transaction or two
+}
+
+func newIdleWatch(ctx context.Context, b *bed) (*idleWatch, error) {
+	db, err := b.database(ctx)
+	return &idleWatch{bed: b, db: db}, err
+}
+
+func (w *idleWatch) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	_ = w.db.Close(ctx) // it only read
+}
+
+// statement is what calls of one statement took.
+type statement struct {
+	text          string
+	calls, millis float64
+	log           float64 // bytes of the write-ahead log
+}
+
+// idleTelling is everything that is counted, at one moment.
+type idleTelling struct {
+	at                time.Time
+	usage             usage
+	transactions, log float64
+	statements        map[int64]statement // by the id of their form
+}
+
+// tellingSQL reads what PostgreSQL has counted but for the statements of the superuser, who measures.
+const (
+	tellingSQL = `
+SELECT xact_commit + xact_rollback, (pg_current_wal_insert_lsn() - '0/0')::float8 FROM pg_stat_database WHERE datname = current_database()`
+	statementsSQL = `
+SELECT queryid, min(query), sum(calls)::float8, sum(total_exec_time)::float8, sum(wal_bytes)::float8
+FROM pg_stat_statements WHERE userid <> (SELECT oid FROM pg_roles WHERE rolname = current_user)
+  AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database()) GROUP BY queryid`
+	tellingTransactions = 2
+)
+
+func (w *idleWatch) tell(ctx context.Context) (out idleTelling, err error) {
+	out.statements = map[int64]statement{}
+	if err := w.db.QueryRow(ctx, tellingSQL).Scan(&out.transactions, &out.log); err != nil {
+		return out, fmt.Errorf("count transactions of %s: %w", local.Database, err)
+	}
+	rows, err := w.db.Query(ctx, statementsSQL)
+	if err != nil {
+		return out, fmt.Errorf("count statements: %w", err)
+	}
+	var id *int64
+	var st statement
+	if _, err := pgx.ForEachRow(rows, []any{&id, &st.text, &st.calls, &st.millis, &st.log}, func() error {
+		if id != nil {
+			out.statements[*id] = st
+		}
+		return nil
+	}); err != nil {
+		return out, fmt.Errorf("count statements: %w", err)
+	}
+	if out.usage, err = account(w.bed.sluice.cmd.Process.Pid, w.bed.nats.cmd.Process.Pid); err != nil {
+		return out, err
+	}
+	out.at = time.Now()
+	out.transactions -= float64(w.tells * tellingTransactions)
+	w.tells++
+	return out, nil
+}
+
+// idleSpending is what a server takes in a minute.
+type idleSpending struct {
+	cpu               map[part]float64 // seconds
+	transactions, log float64
+	statements        float64
+	each              map[int64]statement
+}
+
+func (s idleSpending) seconds() float64 {
+	sum := 0.0
+	for _, seconds := range s.cpu {
+		sum += seconds
+	}
+	return sum
+}
+
+// since tells what was spent in a minute after an earlier moment.
+func (t idleTelling) since(before idleTelling) (out idleSpending, err error) {
+	minutes := t.at.Sub(before.at).Minutes()
+	if out.cpu, err = t.usage.since(before.usage); err != nil {
+		return out, err
+	}
+	for p := range out.cpu {
+		out.cpu[p] /= minutes
+	}
+	out.transactions = (t.transactions - before.transactions) / minutes
+	out.log = (t.log - before.log) / minutes
+	out.each = map[int64]statement{}
+	for id, st := range t.statements {
+		was := before.statements[id]
+		if st.calls -= was.calls; st.calls <= 0 {
+			continue
+		}
+		st.calls, st.millis, st.log = st.calls/minutes, (st.millis-was.millis)/minutes, (st.log-was.log)/minutes
+		out.statements += st.calls
+		out.each[id] = st
+	}
+	return out, nil
+}
+
+// costliest are the statements that took most of PostgreSQL's time, with what they take in a minute.
+func costliest(spent []idleSpending, most int) []statement {
+	sums := map[int64]statement{}
+	for _, s := range spent {
+		for id, st := range s.each {
+			n, sum := float64(len(spent)), sums[id]
+			sums[id] = statement{st.text, sum.calls + st.calls/n, sum.millis + st.millis/n, sum.log + st.log/n}
+		}
+	}
+	var out []statement
+	for _, st := range sums {
+		out = append(out, st)
+	}
+	slices.SortFunc(out, func(a, b statement) int { return cmp.Or(cmp.Compare(b.millis, a.millis), cmp.Compare(a.text, b.text)) })
+	return out[:min(most, len(out))]
+}
+
+// shortened is a statement on one line.
+func shortened(text string) string {
+	const most = 160
+	line := []rune(strings.Join(strings.Fields(text), " "))
+	if len(line) > most {
+		return string(line[:most]) + "…"
+	}
+	return string(line)
+}
