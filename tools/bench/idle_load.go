@@ -42,6 +42,10 @@ func shares(things, parts int) []int {
 // would do with them.
 func (c *idleCommand) load(ctx context.Context, b *workbench) error {
 	say("idle: loading %d documents", c.Documents)
+	// A crash meanwhile would spoil the measurement anyway.
+	if err := b.execute(ctx, `ALTER SYSTEM SET synchronous_commit = off`, `SELECT pg_reload_conf()`); err != nil {
+		return err
+	}
 	var spaces []space
 	for i := range c.Tenants {
 		p, err := b.newTenant(ctx, fmt.Sprintf("tenant-%d", i+1))
@@ -90,7 +94,7 @@ func (c *idleCommand) load(ctx context.Context, b *workbench) error {
 		return err
 	}
 	// The relay would publish messages about documents that are ready, which is no more than work that is done in the end.
-	if err := b.execute(ctx, `TRUNCATE outbox`); err != nil {
+	if err := b.execute(ctx, `TRUNCATE outbox`, `ALTER SYSTEM RESET synchronous_commit`, `SELECT pg_reload_conf()`); err != nil {
 		return err
 	}
 	if err := b.store.AddUpStored(ctx); err != nil {
