@@ -16,6 +16,7 @@ type CorpusStore struct {
 	db        *store.Store
 	bytes     *blobs.BlobStore
 	noVectors sync.Once // said that partitions stay
+	failed    failedLooks
 }
 
 // New returns that of a database.

@@ -16,23 +16,6 @@ import (
 )
 
 const (
-	// Retired versions, a superseded one some time after, and failed ones that
-	// a newer live version has made pointless to retry.
-	// What another process purges is locked, and left to it.
-	purgeableSQL = `
-WITH retired AS (
-    SELECT tenant_id, id, passage_count, retired_at AS since FROM versions
-    WHERE state IN ('superseded', 'cancelled') AND purged_at IS NULL AND (state = 'cancelled' OR retired_at < now() - $2::interval)
-    ORDER BY retired_at LIMIT $1 FOR UPDATE SKIP LOCKED
-), failed AS (
-    SELECT tenant_id, id, passage_count, finished_at AS since FROM versions f
-    WHERE state = 'failed' AND purged_at IS NULL AND EXISTS (
-        SELECT 1 FROM versions n
-        WHERE n.tenant_id = f.tenant_id AND n.document_id = f.document_id AND n.number > f.number AND n.state = 'ready')
-    ORDER BY finished_at LIMIT $1 FOR UPDATE SKIP LOCKED
-)
-SELECT * FROM retired UNION ALL SELECT * FROM failed ORDER BY since LIMIT $1`
-
 	// Purge waits for nobody's document or version: there is time.
 	lockPurgedDocumentsSQL = `
 SELECT id FROM documents
@@ -118,12 +101,6 @@ DELETE FROM documents d WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS
 DELETE FROM idempotency i USING documents d
 WHERE i.tenant_id = $1 AND i.route = 'retry-document' AND d.tenant_id = $1 AND d.id = ANY ($2) AND d.deleted_at IS NOT NULL
   AND position(convert_to(d.id::text, 'UTF8') IN i.body) > 0`
-
-	purgeRepeatsSQL = `
-DELETE FROM idempotency WHERE (tenant_id, key) IN (
-    SELECT tenant_id, key FROM idempotency WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2)`
-
-	maxPurgedPassages = 20_000 // of one transaction, but for a larger version
 )
 
 // PurgeOnce purges up to limit retired versions, as many replies kept for
@@ -131,49 +108,26 @@ DELETE FROM idempotency WHERE (tenant_id, key) IN (
 // returns how many it removed; when that is 0 nothing is left to do now. Several
 // processes may purge at once, each its share.
 func (s *CorpusStore) PurgeOnce(ctx context.Context, limit int) (int, error) {
-	byTenant := map[uuid.UUID][]uuid.UUID{}
-	var order []uuid.UUID
-	var replies int64
-	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		clear(byTenant)
-		order = order[:0]
-		tag, err := tx.Exec(ctx, purgeRepeatsSQL, store.KeepReplies, limit)
-		if err != nil {
-			return fmt.Errorf("purge replies: %w", err)
-		}
-		replies = tag.RowsAffected()
-		rows, err := tx.Query(ctx, purgeableSQL, limit, max(s.db.Options().KeepSuperseded, 0))
-		if err != nil {
-			return err
-		}
-		var tenant, version uuid.UUID
-		var passages, total int
-		_, err = pgx.ForEachRow(rows, []any{&tenant, &version, &passages, nil}, func() error {
-			if total += passages; total > maxPurgedPassages && len(order) > 0 {
-				return nil
-			}
-			if byTenant[tenant] == nil {
-				order = append(order, tenant)
-			}
-			byTenant[tenant] = append(byTenant[tenant], version)
-			return nil
-		})
-		return err
-	})
+	found, err := s.findPurgeable(ctx, limit)
 	if err != nil {
 		return 0, fmt.Errorf("find versions to purge: %w", err)
 	}
-	done := int(replies)
+	done := found.replies
 	var problems []error
 	n, err := s.dropShards(ctx)
 	if done += n; err != nil {
 		problems = append(problems, err)
 	}
-	for _, tenant := range order {
-		n, err := s.purge(ctx, tenant, byTenant[tenant])
+	purged := true
+	for _, tenant := range found.tenants {
+		n, err := s.purge(ctx, tenant, found.versions[tenant])
 		if done += n; err != nil {
-			problems = append(problems, fmt.Errorf("purge %d versions of tenant %s: %w", len(byTenant[tenant]), tenant, err))
+			purged = false
+			problems = append(problems, fmt.Errorf("purge %d versions of tenant %s: %w", len(found.versions[tenant]), tenant, err))
 		}
+	}
+	if purged && found.all {
+		s.failed.looked(found.look)
 	}
 	n, err = s.bytes.PurgeObjects(ctx, limit)
 	if done += n; err != nil {

@@ -1,0 +1,147 @@
+package corpus
+
+// This file finds what is to be purged. It runs every half minute whether or not anything happened, so it reads what changed,
+// and not what is stored.
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/store"
+)
+
+const (
+	// Retired versions, a superseded one some time after, and failed ones that
+	// a newer live version has made pointless to retry.
+	// What another process purges is locked, and left to it.
+	purgeableSQL = retiredSQL + `
+    SELECT tenant_id, id, passage_count, finished_at AS since FROM versions f
+    WHERE state = 'failed' AND purged_at IS NULL AND EXISTS (` + newerReadySQL + `)
+    ORDER BY finished_at LIMIT $1 FOR UPDATE SKIP LOCKED` + purgeableOrderSQL
+
+	// Of failed ones those alone that failed, or have become pointless to retry, since $3: a document that failed and was never
+	// put right stays for years. Limits make each join a lookup of its row, by its key, whatever the statistics say.
+	purgeableSinceSQL = retiredSQL + `
+    SELECT v.* FROM (
+        SELECT f.tenant_id, f.id FROM versions f
+        WHERE f.state = 'failed' AND f.purged_at IS NULL AND f.finished_at >= $3 AND (` + newerReadySQL + ` LIMIT 1) IS NOT NULL
+        UNION
+        SELECT f.tenant_id, f.id FROM versions n CROSS JOIN LATERAL (
+            SELECT tenant_id, id, state, purged_at FROM versions o
+            WHERE o.tenant_id = n.tenant_id AND o.document_id = n.document_id AND o.number < n.number ORDER BY o.number DESC LIMIT 1000) f
+        WHERE n.state = 'ready' AND n.finished_at >= $3 AND n.number > 1 AND f.state = 'failed' AND f.purged_at IS NULL
+        LIMIT $1) k CROSS JOIN LATERAL (
+        SELECT tenant_id, id, passage_count, finished_at AS since FROM versions o
+        WHERE o.tenant_id = k.tenant_id AND o.id = k.id AND o.state = 'failed' AND o.purged_at IS NULL LIMIT 1 FOR UPDATE SKIP LOCKED) v` + purgeableOrderSQL
+
+	retiredSQL = `
+WITH retired AS (
+    SELECT tenant_id, id, passage_count, retired_at AS since FROM versions
+    WHERE state IN ('superseded', 'cancelled') AND purged_at IS NULL AND (state = 'cancelled' OR retired_at < now() - $2::interval)
+    ORDER BY retired_at LIMIT $1 FOR UPDATE SKIP LOCKED
+), failed AS (`
+	newerReadySQL = `
+        SELECT 1 FROM versions n
+        WHERE n.tenant_id = f.tenant_id AND n.document_id = f.document_id AND n.number > f.number AND n.state = 'ready'`
+	purgeableOrderSQL = `
+)
+SELECT * FROM retired UNION ALL SELECT * FROM failed ORDER BY since LIMIT $1`
+
+	purgeRepeatsSQL = `
+DELETE FROM idempotency WHERE (tenant_id, key) IN (
+    SELECT tenant_id, key FROM idempotency WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2)`
+
+	maxPurgedPassages = 20_000 // of one transaction, but for a larger version
+
+	// allFailedEvery is how often all failed versions are looked at: those whose change was missed.
+	allFailedEvery = time.Hour
+	// lateCommit is how long before a look a change may have begun that it did not see.
+	lateCommit = time.Minute
+)
+
+// purgeable is what one look found.
+type purgeable struct {
+	replies  int // removed at once
+	tenants  []uuid.UUID
+	versions map[uuid.UUID][]uuid.UUID // by tenant
+	all      bool                      // nothing was left out
+	look     failedLook
+}
+
+// failedLooks remembers when failed versions were looked at.
+type failedLooks struct {
+	mu   sync.Mutex
+	last failedLook
+}
+
+// failedLook is one look at failed versions.
+type failedLook struct {
+	began time.Time // by the database's clock
+	whole time.Time // the last one at all of them; zero: none was
+}
+
+// next tells whether a look is at all failed versions, and, when it is not, since when changes count.
+func (f *failedLooks) next(now time.Time) (look failedLook, since time.Time, whole bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.last.whole.IsZero() || now.Sub(f.last.whole) >= allFailedEvery {
+		return failedLook{began: now, whole: now}, time.Time{}, true
+	}
+	return failedLook{began: now, whole: f.last.whole}, f.last.began.Add(-lateCommit), false
+}
+
+// looked notes that all that a look found was purged.
+func (f *failedLooks) looked(look failedLook) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if look.began.After(f.last.began) {
+		f.last = look
+	}
+}
+
+// findPurgeable finds up to limit versions to purge, and removes replies that are too old.
+func (s *CorpusStore) findPurgeable(ctx context.Context, limit int) (out purgeable, err error) {
+	err = s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		out = purgeable{versions: map[uuid.UUID][]uuid.UUID{}}
+		tag, err := tx.Exec(ctx, purgeRepeatsSQL, store.KeepReplies, limit)
+		if err != nil {
+			return fmt.Errorf("purge replies: %w", err)
+		}
+		out.replies = int(tag.RowsAffected())
+		var now time.Time
+		if err := tx.QueryRow(ctx, `SELECT now()`).Scan(&now); err != nil {
+			return err
+		}
+		sql, args := purgeableSQL, []any{limit, max(s.db.Options().KeepSuperseded, 0)}
+		look, since, whole := s.failed.next(now)
+		if out.look = look; !whole {
+			sql, args = purgeableSinceSQL, append(args, since)
+		}
+		rows, err := tx.Query(ctx, sql, args...)
+		if err != nil {
+			return err
+		}
+		var tenant, version uuid.UUID
+		var passages, total, taken, found int
+		_, err = pgx.ForEachRow(rows, []any{&tenant, &version, &passages, nil}, func() error {
+			found++
+			if total += passages; total > maxPurgedPassages && taken > 0 {
+				return nil
+			}
+			taken++
+			if out.versions[tenant] == nil {
+				out.tenants = append(out.tenants, tenant)
+			}
+			out.versions[tenant] = append(out.versions[tenant], version)
+			return nil
+		})
+		out.all = taken == found && found < limit
+		return err
+	})
+	return out, err
+}
