@@ -25,6 +25,8 @@ type Found interface {
 	// with versions that were not taken note of for longer than age, or with
 	// something to sweep for longer than keep.
 	Uncurated(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error)
+	// UncuratedChanges lists those of them that are found without counting the segments of every collection.
+	UncuratedChanges(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error)
 	// Rebuilds lists generations that are being built.
 	Rebuilds(ctx context.Context, limit int) ([]wire.Rebuild, error)
 	// Reparses lists runs that parse documents again and are under way.
@@ -60,6 +62,9 @@ const (
 	// about it fails, waits longer each time.
 	firstPause = 10 * time.Second
 	mostPause  = 10 * time.Minute
+	// The first pass over the collections counts their segments, and then one in so many: only a workflow that was lost
+	// leaves any to merge, and they harm nobody for a minute.
+	countingPasses = 12
 )
 
 // NewReconciler makes the reconciler. One of all leads.
@@ -78,6 +83,8 @@ type reconciler struct {
 	workflows Workflows
 	options   ReconcilerOptions
 	after     uuid.UUID
+	passes    int  // over the collections that began
+	counting  bool // this pass counts segments
 	begun     map[uuid.UUID]pause
 }
 
@@ -109,7 +116,15 @@ func (r *reconciler) round(ctx context.Context) error {
 			return err
 		}
 	}
-	list, err := r.found.Uncurated(ctx, r.after, r.options.Age, max(r.options.Keep, 0), manyAtOnce)
+	if r.after == uuid.Nil {
+		r.counting = r.passes%countingPasses == 0
+		r.passes++
+	}
+	look := r.found.UncuratedChanges
+	if r.counting {
+		look = r.found.Uncurated
+	}
+	list, err := look(ctx, r.after, r.options.Age, max(r.options.Keep, 0), manyAtOnce)
 	if err != nil {
 		return fmt.Errorf("list collections to curate: %w", err)
 	}

@@ -18,11 +18,8 @@ import (
 )
 
 const (
-	// A walk from collection to collection: one has any number of versions. What
-	// follows is found where its workflow was lost behind the step that marks
-	// versions. So many segments of one tier, of which eight fit in a merge or four
-	// of the largest do, are due for certain (due.Merge); there are few of them.
-	toCurateSQL = `
+	// A walk from collection to collection: one has any number of versions.
+	changedSQL = `
 WITH RECURSIVE walk AS (
     (SELECT collection_id, tenant_id FROM versions
      WHERE NOT curated AND state IN ('ready', 'superseded') AND collection_id > $1 ORDER BY collection_id LIMIT 1)
@@ -44,17 +41,25 @@ UNION
  WHERE state IN ('retired', 'cancelled', 'failed') AND removed_at IS NULL AND finished_at < now() - $3::interval AND collection_id > $1
  GROUP BY 1, 2 ORDER BY 2 LIMIT $4)
 UNION
-(SELECT tenant_id, collection_id FROM lexical_segments s
- WHERE merged_at IS NULL AND bytes < 33554432 AND created_at < now() - $2::interval AND collection_id > $1 AND NOT EXISTS (
-     SELECT FROM generations g WHERE g.tenant_id = s.tenant_id AND g.collection_id = s.collection_id AND g.number = s.generation AND g.state <> 'live')
- GROUP BY tenant_id, collection_id, generation, width_bucket(bytes, '{1048576,8388608}'::bigint[])
- HAVING count(*) >= $5 ORDER BY 2 LIMIT $4)
-UNION
 (SELECT tenant_id, collection_id FROM vector_shards
  WHERE indexed IS NULL AND retired_at IS NULL AND created_at < now() - $2::interval AND collection_id > $1 ORDER BY 2 LIMIT $4)
 UNION
 (SELECT tenant_id, collection_id FROM reclusterings
- WHERE asked_at < now() - $2::interval AND collection_id > $1 ORDER BY 2 LIMIT $4)
+ WHERE asked_at < now() - $2::interval AND collection_id > $1 ORDER BY 2 LIMIT $4)`
+	uncuratedChangesSQL = changedSQL + inOrderSQL
+
+	// What follows is found where its workflow was lost behind the step that marks
+	// versions. So many segments of one tier, of which eight fit in a merge or four
+	// of the largest do, are due for certain (due.Merge). There are few of them in a
+	// collection, but this counts those of all collections.
+	toCurateSQL = changedSQL + `
+UNION
+(SELECT tenant_id, collection_id FROM lexical_segments s
+ WHERE merged_at IS NULL AND bytes < 33554432 AND created_at < now() - $2::interval AND collection_id > $1 AND NOT EXISTS (
+     SELECT FROM generations g WHERE g.tenant_id = s.tenant_id AND g.collection_id = s.collection_id AND g.number = s.generation AND g.state <> 'live')
+ GROUP BY tenant_id, collection_id, generation, width_bucket(bytes, '{1048576,8388608}'::bigint[])
+ HAVING count(*) >= $5 ORDER BY 2 LIMIT $4)` + inOrderSQL
+	inOrderSQL = `
 ORDER BY 2 LIMIT $4`
 
 	removableSQL = `
@@ -84,9 +89,19 @@ WHERE v.tenant_id = $1 AND v.id = n.version_id AND v.passage_count <> n.passages
 // clusters to be made anew for longer than age, or something that was replaced
 // longer than keep ago.
 func (s *CorpusStore) Uncurated(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error) {
+	return s.toCurate(ctx, toCurateSQL, after, age, keep, limit, due.MergeFan)
+}
+
+// UncuratedChanges lists them but for those with nothing but segments to merge: it reads
+// what changed, where Uncurated reads about every collection.
+func (s *CorpusStore) UncuratedChanges(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error) {
+	return s.toCurate(ctx, uncuratedChangesSQL, after, age, keep, limit)
+}
+
+func (s *CorpusStore) toCurate(ctx context.Context, sql string, args ...any) ([]wire.Curation, error) {
 	var out []wire.Curation
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, toCurateSQL, after, age, keep, limit, due.MergeFan)
+		rows, err := tx.Query(ctx, sql, args...)
 		if err != nil {
 			return err
 		}
