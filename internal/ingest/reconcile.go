@@ -28,8 +28,8 @@ type Unfinished interface {
 	RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error)
 	Backlogs(ctx context.Context, before time.Time) (tenants []batch.Backlog, oldest time.Time, err error)
 	OutboxDepth(ctx context.Context) (rows int64, oldest time.Time, err error)
-	// AnalyzeGrown tells the database's planner of what was uploaded.
-	AnalyzeGrown(ctx context.Context) error
+	// AnalyzeChanged tells the database's planner of what was uploaded.
+	AnalyzeChanged(ctx context.Context) error
 	SweepArtifacts(ctx context.Context, olderThan time.Duration, limit int) error
 	// AddUpStored adds up what changed in tenants.
 	AddUpStored(ctx context.Context) error
@@ -125,7 +125,7 @@ func (r *reconciler) round(ctx context.Context) error {
 	if err := r.requeueExpired(ctx); err != nil {
 		return err
 	}
-	if err := r.unfinished.AnalyzeGrown(ctx); err != nil {
+	if err := r.unfinished.AnalyzeChanged(ctx); err != nil {
 		return err
 	}
 

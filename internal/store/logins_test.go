@@ -20,6 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/stores"
+	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/migrations"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -220,6 +221,52 @@ func TestInstallationsOfOneLoginAreCarriedOver(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), `SELECT id FROM vector_shards`).Scan(&left); !errors.Is(err, pgx.ErrNoRows) {
 		t.Errorf("shard %v, %v", left, err)
 	}
+}
+
+// TestTablesAreLookedAtWhenRowsCame: who asks again and again whether tables grew asks each how large it is only after rows
+// were inserted.
+func TestTablesAreLookedAtWhenRowsCame(t *testing.T) {
+	f := setUp(t, store.Options{})
+	admin := adminOf(t, f.url)
+	execute(t, admin, `CREATE SEQUENCE public.looks; GRANT ALL ON SEQUENCE public.looks TO PUBLIC`)
+	execute(t, admin, `CREATE OR REPLACE FUNCTION sluice_analyze_grown() RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+		BEGIN PERFORM nextval('public.looks'); RETURN NULL; END $$`)
+	const calls = 10
+	looks := func() (n int) {
+		t.Helper()
+		conn := connect(t, admin)
+		defer conn.Close(context.Background()) //nolint:errcheck // a test's
+		count := func() (n int) {
+			if err := conn.QueryRow(t.Context(), `SELECT last_value - (NOT is_called)::int FROM public.looks`).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := count()
+		for range calls {
+			if err := f.AnalyzeChanged(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return count() - before
+	}
+	if n := looks(); n == 0 {
+		t.Error("the first call looks at no table")
+	}
+	// Connections tell late of what they inserted.
+	waittest.Until(t, func() string {
+		if n := looks(); n > 0 {
+			return fmt.Sprintf("%d of %d calls look at the tables though no row came", n, calls)
+		}
+		return ""
+	})
+	execAs(t, f, f.a, `INSERT INTO documents (tenant_id, id, collection_id, external_id) VALUES ($1, gen_random_uuid(), $2, 'new')`, f.a.Tenant, f.collection)
+	waittest.Until(t, func() string {
+		if looks() == 0 {
+			return "no call looks at the tables after a row came"
+		}
+		return ""
+	})
 }
 
 // TestBulkWritesAreAnalysed: without autovacuum, a table that was filled has

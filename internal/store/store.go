@@ -89,7 +89,8 @@ type core struct {
 	searching    atomic.Int32
 	maxSearching int32
 
-	written atomic.Int64              // versions since statistics were looked at
+	written atomic.Int64 // versions since statistics were looked at
+	grown   grownLook
 	told    atomic.Pointer[func()]    // of messages in the outbox; see OnOutbox
 	left    atomic.Pointer[time.Time] // when the connections were last given up; whole, so that a wall clock that is set changes nothing
 }
