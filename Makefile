@@ -79,7 +79,7 @@ test-race:
 
 test-web: setup build ## drive the back office in a real Chromium and a real Firefox, which are installed if they are not there
 	@tools/setup chromium firefox oidc
-	@tools/browse test language-model firefox sign-in
+	@tools/browse test language-model firefox sign-in sources
 
 screenshots: setup build ## take pictures of every page of the back office, into dist/screenshots
 	@tools/setup chromium

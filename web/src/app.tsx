@@ -15,6 +15,8 @@ import { PlansPage } from "./plans";
 import { SearchPage } from "./search";
 import { type Scope, SignedIn, useSession } from "./session";
 import { SessionsPage } from "./sessions";
+import { SourcePage } from "./source";
+import { SourcesPage } from "./sources";
 import { TenantsPage } from "./tenants";
 import { Action, Empty, PageHead } from "./ui";
 
@@ -43,6 +45,10 @@ export function App() {
             <Route path="/evaluations/:id">{(p) => queries(<EvaluationPage key={p.id} id={p.id} />)}</Route>
             <Route path="/evaluations/:id/compare/:against">
               {(p) => queries(<ComparisonPage key={`${p.id}.${p.against}`} id={p.id} against={p.against} />)}
+            </Route>
+            <Route path="/sources">{admins(<SourcesPage />)}</Route>
+            <Route path="/sources/:source">
+              {(p) => admins(<SourcePage key={p.source} name={decodeURIComponent(p.source)} />)}
             </Route>
             <Route path="/running">{admins(<OperationsPage />)}</Route>
             <Route path="/tenants">{operators(<TenantsPage />)}</Route>
@@ -124,6 +130,7 @@ function TopBar() {
           {session.may("query") && item("/jobs", "Jobs")}
           {session.may("query") && item("/plans", "Plans")}
           {session.may("query") && item("/evaluations", "Evaluations")}
+          {session.may("admin") && item("/sources", "Sources")}
           {session.may("admin") && item("/running", "Running")}
           {session.may("admin") && item("/usage", "Usage")}
           {session.may("admin") && item("/keys", "Keys")}

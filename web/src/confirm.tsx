@@ -1,14 +1,17 @@
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { Action, ErrorBox } from "./ui";
 
-/** What a dialog asks before something is gone. */
+/** What a dialog asks before something is gone, or seen by others. */
 export function Confirm({
   text,
+  children,
   action,
   cancel,
   confirm,
 }: {
   text: string;
+  /** What else is to be said. */
+  children?: ReactNode;
   action: string;
   cancel: () => void;
   confirm: () => Promise<void>;
@@ -18,6 +21,7 @@ export function Confirm({
   return (
     <>
       <p>{text}</p>
+      {children}
       <ErrorBox error={error} />
       <div className="actions">
         <Action onPress={cancel} autoFocus>

@@ -86,6 +86,7 @@ export function Field({
   isRequired?: boolean;
   placeholder?: string;
   autoFocus?: boolean;
+  type?: "text" | "password";
 }) {
   const { placeholder, ...field } = rest;
   return (
