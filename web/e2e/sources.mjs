@@ -16,6 +16,17 @@ mkdirSync(folder);
 for (const n of [1, 2, 3, 4, 5]) writeFileSync(join(folder, `${n}.md`), `# Part ${n}\n\nThe pump of part ${n} is looked at every ${n + 1} weeks.\n`);
 writeFileSync(join(folder, "notes.tmp"), "not for others\n");
 
+// The documents of the board are this user's, and of a group that nobody is in.
+const board = join(root, "board");
+const self = `uid:${process.getuid()}`;
+mkdirSync(board);
+writeFileSync(join(board, "meetings.md"), "The board meets on the second Monday of the month.\n", { mode: 0o640 });
+writeFileSync(join(root, "users"), `ann:x:${process.getuid()}:60002::/:/bin/sh\nbob:x:60001:60002::/:/bin/sh\n`);
+writeFileSync(join(root, "groups"), "staff:x:60002:bob\n");
+const ann = await makeKey("ann", ["query"]);
+/** The id of the board's document, when it is known. */
+let document = "";
+
 const row = (at, name) => at.getByRole("row").filter({ hasText: name });
 /** What is said to be wrong with a field. */
 const wrongWith = (page, label) => page.locator(".field", { has: page.getByLabel(label, { exact: true }) }).locator(".wrong");
@@ -112,6 +123,58 @@ try {
   await page.keyboard.press("Enter");
   await page.getByText("There are no sources yet.").waitFor();
 
+  await permissions(page);
+
+  step("a key that is no admin's sees none of these pages");
+  const reader = (await open(await browser.newContext())).page;
+  await signIn(reader, ann.api_key);
+  assert.equal(await reader.getByRole("link", { name: "Sources", exact: true }).count(), 0);
+  for (const place of ["/sources", "/sources/board", "/sources/board/principals"]) {
+    await reader.goto(url + place);
+    await reader.getByText("This needs a key with the admin scope.").waitFor();
+  }
+  await reader.goto(`${url}/documents/${document}`);
+  await reader.getByText("The board meets on the second Monday").first().waitFor();
+  assert.equal(await reader.getByText("Who may see it?").count(), 0);
+
+  step("what is taken back holds at once");
+  await page.goto(`${url}/sources/board/principals?which=mapped`);
+  await button(row(page, self), "Unmap").click();
+  await button(dialog, "Unmap").click();
+  await page.getByText("No user or group is like that.").waitFor();
+  assert.equal(await read(document, ann), 404);
+  assert.match(await explained(page), /^no: They are nobody in the source/);
+
+  step("every page fits a phone and a wall, and keeps nobody out, light or dark");
+  const found = [];
+  for (const place of ["/sources", "/sources/board", "/sources/board/principals", `/documents/${document}`]) {
+    for (const colorScheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme });
+      for (const size of windows) {
+        await page.setViewportSize(size);
+        await page.goto(url + place);
+        await page.locator("h1").waitFor();
+        await page.waitForFunction(settled);
+        await page.locator("main details").evaluateAll((all) => all.forEach((d) => (d.open = true)));
+        await page.waitForFunction(settled);
+        const over = await page.evaluate(overflow);
+        assert.ok(over <= 0, `${place} is ${over} px too wide at ${size.width}`);
+        found.push(...(await barriers(page)));
+      }
+      for (const name of ["New source", "Change", "Map"]) {
+        if ((await button(page.locator("main"), name).count()) === 0) continue;
+        await page.setViewportSize(windows[0]);
+        await button(page.locator("main"), name).first().click();
+        await dialog.getByRole("button", { name: "Cancel" }).waitFor();
+        assert.ok((await page.evaluate(overflow)) <= 0, `${name} is too wide`);
+        found.push(...(await barriers(page)));
+        await page.keyboard.press("Escape");
+        await dialog.waitFor({ state: "detached" });
+      }
+    }
+  }
+  assert.deepEqual(found, []);
+
   assert.deepEqual(wrong.filter((w) => !/status of 422/.test(w)), []);
   console.log("all of it works");
 } finally {
@@ -122,4 +185,95 @@ async function counts(at) {
   const out = {};
   for (const label of ["Seen", "Added", "Changed", "Deleted", "Skipped"]) out[label] = await figure(at, label).textContent();
   return out;
+}
+
+/** Follows a folder with its permissions, and maps the user that this script runs as to a key. */
+async function permissions(page) {
+  const dialog = page.getByRole("dialog");
+  await newCollection(page, "board");
+
+  step("a source that follows permissions is made");
+  await page.goto(`${url}/sources`);
+  await button(page, "New source").click();
+  await dialog.getByLabel("Name").fill("board");
+  await dialog.getByRole("button", { name: /Collection/ }).click();
+  await page.getByRole("option", { name: "board" }).click();
+  await dialog.getByLabel("path", { exact: true }).fill(board);
+  await dialog.getByRole("button", { name: /permissions/ }).click();
+  await page.getByRole("option", { name: "follow" }).click();
+  assert.equal(await dialog.getByLabel("Labels").count(), 0);
+  await dialog.getByLabel("users", { exact: true }).fill(join(root, "users"));
+  await dialog.getByLabel("groups", { exact: true }).fill(join(root, "groups"));
+  await button(dialog, "Make it").click();
+  await page.getByRole("region", { name: "Runs" }).locator(".badge.done").waitFor();
+  await page.getByText("1 item", { exact: true }).click();
+  const link = await page.getByRole("link", { name: "meetings.md" }).getAttribute("href");
+  document = link.split("/").at(-1);
+
+  step("nobody sees its documents before somebody is mapped, and the document's page says why");
+  assert.equal(await read(document, ann), 404);
+  assert.match(await explained(page), /^no: They are nobody in the source/);
+
+  step("an unmapped user is found, and mapped to a key, after it was asked again");
+  await page.getByRole("link", { name: "its source" }).click();
+  await page.getByRole("link", { name: "Users and groups" }).click();
+  await row(page, "uid:60001").getByText("nobody").waitFor();
+  await page.getByRole("button", { name: /Show/ }).click();
+  await page.getByRole("option", { name: /^unmapped/ }).click();
+  await page.getByLabel("Id, name or mail contains").fill("ANN");
+  await row(page, "uid:60001").waitFor({ state: "detached" });
+  await button(row(page, self), "Map").click();
+  await chooseAnn(page, dialog);
+  await button(dialog, "Map").click();
+  await dialog.getByText(`key ann (${ann.id}) is ${self} (ann) in board.`).waitFor();
+  assert.equal(await read(document, ann), 404);
+  await button(dialog, "Map them").click();
+  await page.getByText("No user or group is like that.").waitFor();
+  await page.getByRole("button", { name: /Show/ }).click();
+  await page.getByRole("option", { name: /^mapped/ }).click();
+  await row(page, self).getByText(`key ann (${ann.id})`).waitFor();
+
+  step("the key sees the document, and the document's page says by which entry");
+  assert.equal(await read(document, ann), 200);
+  const said = await explained(page);
+  assert.ok(said.startsWith(`yes: The source lets in ${self} (ann), and they are that.`), said);
+  const entries = page.getByRole("region", { name: "Who may see it" }).getByRole("listitem");
+  await entries.filter({ hasText: `they are ${self} (ann), by ` }).waitFor();
+  await entries.filter({ hasText: `lets in ${self} (ann)` }).getByText("decides").waitFor();
+}
+
+/** Chooses the key ann, where somebody is asked for. */
+async function chooseAnn(page, at) {
+  await at.getByRole("button", { name: /Who/ }).click();
+  await page.getByRole("option", { name: /^key/ }).click();
+  await at.getByRole("button", { name: /Key/ }).click();
+  await page.getByRole("option", { name: /^ann/ }).click();
+}
+
+/** What the document's page says of the key ann. */
+async function explained(page) {
+  await page.goto(`${url}/documents/${document}`);
+  await page.getByText("Who may see it?").click();
+  const region = page.getByRole("region", { name: "Who may see it" });
+  await chooseAnn(page, region);
+  await button(region, "Explain").click();
+  const said = region.locator("p", { hasText: /^(yes|no): / });
+  await said.waitFor();
+  return said.textContent();
+}
+
+/** The status of a read of a document's text. */
+async function read(id, as) {
+  const reply = await fetch(`${url}/v1/documents/${id}/sections`, { headers: { Authorization: `Bearer ${as.api_key}` } });
+  return reply.status;
+}
+
+async function makeKey(name, scopes) {
+  const reply = await fetch(`${url}/v1/keys`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ name, scopes }),
+  });
+  assert.equal(reply.status, 201);
+  return reply.json();
 }

@@ -12,6 +12,7 @@ import { EvaluationPage, EvaluationsPage } from "./evaluations";
 import { JobPage, JobsPage, QuestionPage } from "./jobs";
 import { OperationsPage } from "./operations";
 import { PlansPage } from "./plans";
+import { PrincipalsPage } from "./principals";
 import { SearchPage } from "./search";
 import { type Scope, SignedIn, useSession } from "./session";
 import { SessionsPage } from "./sessions";
@@ -49,6 +50,9 @@ export function App() {
             <Route path="/sources">{admins(<SourcesPage />)}</Route>
             <Route path="/sources/:source">
               {(p) => admins(<SourcePage key={p.source} name={decodeURIComponent(p.source)} />)}
+            </Route>
+            <Route path="/sources/:source/principals">
+              {(p) => admins(<PrincipalsPage key={p.source} source={decodeURIComponent(p.source)} />)}
             </Route>
             <Route path="/running">{admins(<OperationsPage />)}</Route>
             <Route path="/tenants">{operators(<TenantsPage />)}</Route>

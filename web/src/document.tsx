@@ -4,6 +4,7 @@ import { Link, useLocation } from "wouter";
 import { del, get, type Page, post, withQuery } from "./api";
 import { useAskedSpan, useCitedSection } from "./cited";
 import { Confirm } from "./confirm";
+import { ExplainAccess } from "./explain";
 import { hasPages, Original } from "./original";
 import { useSession } from "./session";
 import { Bytes, bytesOf, count, plural, when } from "./text";
@@ -67,6 +68,7 @@ export function DocumentPage({ id }: { id: string }) {
       )}
       <Facts document={d} />
       <NearDuplicates document={d} />
+      {may("admin") && <ExplainAccess document={id} />}
       {may("query") && <Original document={d} span={span} />}
       {may("query") &&
         (d.live ? (

@@ -3,12 +3,12 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
 import { Checkbox } from "react-aria-components";
-import { Link, useLocation } from "wouter";
+import { Link, Redirect, useLocation } from "wouter";
 import { del, get, type Page, post, withQuery } from "./api";
 import { Confirm } from "./confirm";
 import { useCollections } from "./question";
 import { ChangeSource } from "./sourceform";
-import { againAfter } from "./sources";
+import { againAfter, sourcePath } from "./sources";
 import { bytesOf, count, plural, when } from "./text";
 import type { Source, SourceItem, SourcePreview, SourceRun, SourceSkipped } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
@@ -44,6 +44,8 @@ export function SourcePage({ name }: { name: string }) {
       </>
     );
   }
+  // Links by its id end at its name.
+  if (s.name !== name) return <Redirect to={sourcePath(s.name)} replace />;
   return <Shown source={s} above={above} />;
 }
 
@@ -65,6 +67,11 @@ function Shown({ source: s, above }: { source: Source; above: ReactNode }) {
   return (
     <>
       <PageHead title={s.name} above={above}>
+        {s.settings.permissions === "follow" && (
+          <Link className="action" href={`${sourcePath(s.name)}/principals`}>
+            Users and groups
+          </Link>
+        )}
         {s.state !== "removing" && (
           <>
             {!stopped && s.state !== "running" && s.state !== "asking" && <Action onPress={() => void act("run")}>Run now</Action>}

@@ -1,6 +1,6 @@
 // The few things that every page is made of.
 
-import { type ReactNode, useEffect } from "react";
+import { type ReactNode, useEffect, useId } from "react";
 import {
   Button,
   type ButtonProps,
@@ -87,12 +87,24 @@ export function Field({
   placeholder?: string;
   autoFocus?: boolean;
   type?: "text" | "password";
+  /** Values that may be chosen; every other may be typed. */
+  suggestions?: { value: string; text: string }[];
 }) {
-  const { placeholder, ...field } = rest;
+  const { placeholder, suggestions, ...field } = rest;
+  const list = useId();
   return (
     <TextField className="field" value={value} onChange={onChange} isInvalid={error !== undefined} {...field}>
       <Label>{label}</Label>
-      <Input placeholder={placeholder} />
+      <Input placeholder={placeholder} list={suggestions?.length ? list : undefined} />
+      {!!suggestions?.length && (
+        <datalist id={list}>
+          {suggestions.map((v) => (
+            <option key={v.value} value={v.value}>
+              {v.text}
+            </option>
+          ))}
+        </datalist>
+      )}
       {error !== undefined && <FieldError className="wrong">{error}</FieldError>}
       {hint && (
         <Text slot="description" className="quiet">

@@ -1,0 +1,66 @@
+// Somebody whom this system knows: a person of the identity provider, an API key, a group, or whom X-Sluice-Person names.
+
+import { useQuery } from "@tanstack/react-query";
+import { all } from "./api";
+import type { AccessMapping, Key } from "./types";
+import { Choice, ErrorBox, Field } from "./ui";
+
+export interface Subject {
+  kind: AccessMapping["kind"];
+  value: string;
+}
+
+const kinds: { id: Subject["kind"]; text: string; detail: string }[] = [
+  { id: "person", text: "person", detail: "Of the identity provider." },
+  { id: "key", text: "key", detail: "An API key, or a person's row among them." },
+  { id: "group", text: "group", detail: "Of keys and people." },
+  { id: "asker", text: "asker", detail: "Whom X-Sluice-Person names." },
+];
+
+/** The keys of the tenant, with people who signed in. */
+export function useKeys() {
+  return useQuery({ queryKey: ["keys", "all"], queryFn: ({ signal }) => all<Key>("/v1/keys", 2000, signal) });
+}
+
+/** A subject as it is shown: kind and value, and whose key it is. */
+export function subjectText(s: Subject, keys: Key[] | undefined): string {
+  const name = keys?.find((k) => (s.kind === "key" ? k.id === s.value : s.kind === "person" && k.subject === s.value))?.name;
+  return `${s.kind} ${name && name !== s.value ? `${name} (${s.value})` : s.value}`;
+}
+
+/** Asks for somebody, by what the kind takes. */
+export function SubjectFields({ subject: s, change, error }: { subject: Subject; change: (s: Subject) => void; error?: string }) {
+  const keys = useKeys();
+  const value = (v: string) => change({ ...s, value: v });
+  const living = keys.data?.filter((k) => !k.revoked_at) ?? [];
+  return (
+    <>
+      <Choice label="Who" value={s.kind} onChange={(kind) => change({ kind: kind as Subject["kind"], value: "" })} options={kinds} />
+      {s.kind === "person" && (
+        <Field
+          label="Person"
+          hint="The issuer, |, and their sub."
+          placeholder="https://login.example|SUB"
+          suggestions={living.flatMap((k) => (k.subject ? [{ value: k.subject, text: k.name }] : []))}
+          error={error}
+          value={s.value}
+          onChange={value}
+        />
+      )}
+      {s.kind === "key" && (
+        <div>
+          <Choice
+            label="Key"
+            value={s.value}
+            onChange={value}
+            options={living.map((k) => ({ id: k.id, text: k.name, detail: k.kind === "person" ? "a person" : `begins with ${k.prefix}` }))}
+          />
+          {error !== undefined && <p className="wrong">{error}</p>}
+          <ErrorBox error={keys.error} retry={() => void keys.refetch()} />
+        </div>
+      )}
+      {s.kind === "group" && <Field label="Group" error={error} value={s.value} onChange={value} />}
+      {s.kind === "asker" && <Field label="Asker" hint="As X-Sluice-Person names them." error={error} value={s.value} onChange={value} />}
+    </>
+  );
+}
