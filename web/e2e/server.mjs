@@ -17,6 +17,7 @@ export const pages = (collection) => [
   "/plans",
   "/plans?plan=sluice",
   "/evaluations",
+  "/sources",
   "/running",
   "/usage",
   "/keys",

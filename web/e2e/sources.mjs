@@ -123,6 +123,7 @@ try {
   await page.keyboard.press("Enter");
   await page.getByText("There are no sources yet.").waitFor();
 
+  await secrets(page);
   await permissions(page);
 
   step("a key that is no admin's sees none of these pages");
@@ -185,6 +186,37 @@ async function counts(at) {
   const out = {};
   for (const label of ["Seen", "Added", "Changed", "Deleted", "Skipped"]) out[label] = await figure(at, label).textContent();
   return out;
+}
+
+/** Types a secret in. No kind of place that runs here has one, so that this one is a fake, and so is what the server says of it. */
+async function secrets(page) {
+  step("a secret is read from a file as it is, and told of by its name alone");
+  const driver = { name: "fake", summary: "A fake.", running: true, fields: [{ name: "key", summary: "Of several lines.", required: true, secret: true }] };
+  await page.route("**/v1/source-drivers", (r) => r.fulfill({ json: { items: [driver] } }));
+  let sent;
+  await page.route("**/v1/sources", (r) => {
+    if (r.request().method() !== "POST") return r.continue();
+    sent = r.request().postDataJSON();
+    return r.fulfill({ status: 422, json: { status: 422, title: "Wrong", errors: [{ location: "body.settings.key", message: "is too old" }] } });
+  });
+  await page.reload();
+  await button(page, "New source").click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByLabel("Name").fill("fake");
+  await dialog.getByRole("button", { name: /Collection/ }).click();
+  await page.getByRole("option", { name: "handbook" }).click();
+  assert.equal(await dialog.getByLabel("key", { exact: true }).getAttribute("type"), "password");
+  const chooser = page.waitForEvent("filechooser");
+  await button(dialog, "key from a file").click();
+  await (await chooser).setFiles({ name: "id_ed25519", mimeType: "text/plain", buffer: Buffer.from("first line\nsecond line\n") });
+  await dialog.getByText("key from id_ed25519").waitFor();
+  await button(dialog, "Make it").click();
+  await dialog.locator(".wrong").getByText("is too old").waitFor();
+  assert.deepEqual(sent.settings, { key: "first line\nsecond line" });
+  assert.ok(!(await dialog.textContent()).includes("second line"));
+  await page.unrouteAll();
+  await page.keyboard.press("Escape");
+  await dialog.waitFor({ state: "detached" });
 }
 
 /** Follows a folder with its permissions, and maps the user that this script runs as to a key. */

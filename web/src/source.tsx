@@ -4,14 +4,14 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { type ReactNode, useState } from "react";
 import { Checkbox } from "react-aria-components";
 import { Link, Redirect, useLocation } from "wouter";
-import { del, get, type Page, post, withQuery } from "./api";
+import { APIError, del, get, type Page, post, withQuery } from "./api";
 import { Confirm } from "./confirm";
 import { useCollections } from "./question";
 import { ChangeSource } from "./sourceform";
-import { againAfter, sourcePath } from "./sources";
+import { againAfter, follows, sourcePath } from "./sources";
 import { bytesOf, count, plural, when } from "./text";
 import type { Source, SourceItem, SourcePreview, SourceRun, SourceSkipped } from "./types";
-import { Action, Dialogue, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
+import { Action, Dialogue, Empty, ErrorBox, Loading, PageHead, sentence, StateBadge } from "./ui";
 
 /** What a state means. */
 const meaning: Record<Source["state"], string> = {
@@ -35,7 +35,8 @@ export function SourcePage({ name }: { name: string }) {
   const s = source.data;
   const above = <Link href="/sources">Sources</Link>;
   // One that is removed is gone when all of its documents are.
-  if (!s || source.error) {
+  const gone = source.error instanceof APIError && source.error.status === 404;
+  if (!s || gone) {
     return (
       <>
         <PageHead title={name} above={above} />
@@ -46,10 +47,11 @@ export function SourcePage({ name }: { name: string }) {
   }
   // Links by its id end at its name.
   if (s.name !== name) return <Redirect to={sourcePath(s.name)} replace />;
-  return <Shown source={s} above={above} />;
+  return <Shown source={s} above={above} lost={source.error} />;
 }
 
-function Shown({ source: s, above }: { source: Source; above: ReactNode }) {
+/** A source as it was last seen; lost is why it could not be looked at again. */
+function Shown({ source: s, above, lost }: { source: Source; above: ReactNode; lost: Error | null }) {
   const cache = useQueryClient();
   const [error, setError] = useState<Error | null>(null);
   const [preview, setPreview] = useState(false);
@@ -67,7 +69,7 @@ function Shown({ source: s, above }: { source: Source; above: ReactNode }) {
   return (
     <>
       <PageHead title={s.name} above={above}>
-        {s.settings.permissions === "follow" && (
+        {follows(s.settings) && (
           <Link className="action" href={`${sourcePath(s.name)}/principals`}>
             Users and groups
           </Link>
@@ -91,13 +93,13 @@ function Shown({ source: s, above }: { source: Source; above: ReactNode }) {
           </>
         )}
       </PageHead>
-      <ErrorBox error={error} />
+      <ErrorBox error={error ?? lost} />
       <p>
         <StateBadge state={s.state} /> <span className="quiet">{meaning[s.state]}</span>
       </p>
       {s.problem && s.state !== "asking" && (
         <p className="reason">
-          {s.problem}
+          {sentence(s.problem)}
           {s.problem_since && ` (since ${when(s.problem_since)}${s.tries > 1 ? `, ${count(s.tries)} tries` : ""})`}
         </p>
       )}
@@ -117,7 +119,7 @@ function Asking({ source: s, run, again }: { source: Source; run: SourceRun; aga
   return (
     <section className="card" aria-label="Much is gone">
       <h2>Much is gone</h2>
-      <p>{s.problem}.</p>
+      <p>{sentence(s.problem ?? "")}.</p>
       <div className="actions">
         <Dialogue button="Delete what is gone" title="Delete what is gone?" look="danger">
           {(close) => (
@@ -240,7 +242,7 @@ function Runs({ source: s }: { source: Source }) {
               <tr key={r.id}>
                 <td className="wide">
                   {when(r.started_at)} {r.whole ? "" : <span className="quiet">what changed alone</span>}
-                  {r.problem && <div className="reason">{r.problem}</div>}
+                  {r.problem && <div className="reason">{sentence(r.problem)}</div>}
                 </td>
                 <td>
                   <StateBadge state={r.state} />

@@ -6,7 +6,7 @@ import { Checkbox, FieldError, FileTrigger, Form, Label, Text, TextArea, TextFie
 import { useLocation } from "wouter";
 import { APIError, call, get, post } from "./api";
 import { useCollections } from "./question";
-import { sourcePath } from "./sources";
+import { follows, sourcePath } from "./sources";
 import type { Source, SourceDriver, SourceDrivers, SourceField } from "./types";
 import { Action, Choice, ErrorBox, Field, Loading } from "./ui";
 
@@ -25,7 +25,8 @@ function useDrivers() {
   });
 }
 
-type Settings = Record<string, string>;
+/** Settings as they are typed; undefined is left as it is. */
+type Settings = Record<string, string | undefined>;
 
 /** What is followed of a place, and when, as it is typed. */
 interface Rules {
@@ -43,7 +44,7 @@ const usual: Rules = { include: "", exclude: "", labels: "", every: "60", max_sh
 const lines = (text: string) => text.split("\n").map((l) => l.trim()).filter(Boolean);
 
 /** Rules as the API takes them. */
-function rulesOf(r: Rules, follows: boolean) {
+function rulesOf(r: Rules, followed: boolean) {
   const whole = (name: string, text: string) => {
     const n = Number(text.replace(/[ ,_]/g, "") || Number.NaN);
     if (!Number.isInteger(n)) throw new APIError({ detail: "a number is wrong", errors: [{ location: `body.${name}`, message: "a whole number" }] });
@@ -52,7 +53,7 @@ function rulesOf(r: Rules, follows: boolean) {
   return {
     include: lines(r.include),
     exclude: lines(r.exclude),
-    labels: follows ? undefined : lines(r.labels),
+    labels: followed ? undefined : lines(r.labels),
     every: whole("every", r.every),
     max_shorter: whole("max_shorter", r.max_shorter),
     max_bytes: whole("max_bytes", r.max_bytes),
@@ -74,13 +75,13 @@ export function NewSource({ close }: { close: () => void }) {
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   const driver = drivers.data?.find((d) => d.name === kind) ?? (drivers.data?.length === 1 ? drivers.data[0] : undefined);
-  const follows = settings.permissions === "follow";
+  const followed = settings.permissions === "follow";
 
   const submit = async () => {
     setBusy(true);
     setError(null);
     try {
-      const body = { name, collection, driver: driver?.name ?? "", settings, paused, ...rulesOf(rules, follows) };
+      const body = { name, collection, driver: driver?.name ?? "", settings, paused, ...rulesOf(rules, followed) };
       const made = await post<Source>("/v1/sources", body);
       close();
       go(sourcePath(made.name));
@@ -135,7 +136,7 @@ export function NewSource({ close }: { close: () => void }) {
         error={wrongAt(error, "body.driver")}
       />
       {driver && <DriverSettings driver={driver} values={settings} change={setSettings} error={error} />}
-      <RuleFields rules={rules} change={setRules} follows={follows} error={error} />
+      <RuleFields rules={rules} change={setRules} followed={followed} error={error} />
       <Checkbox className="tick" isSelected={paused} onChange={setPaused}>
         <span className="box" aria-hidden="true" />
         Paused at first <span className="quiet">so that a preview can be looked at</span>
@@ -151,29 +152,38 @@ export function NewSource({ close }: { close: () => void }) {
   );
 }
 
-export function ChangeSource({ source: s, close }: { source: Source; close: () => void }) {
+/** A source's rules, to be typed over. */
+const typed = (s: Source): Rules => ({
+  include: (s.include ?? []).join("\n"),
+  exclude: (s.exclude ?? []).join("\n"),
+  labels: (s.labels ?? []).join("\n"),
+  every: String(s.every),
+  max_shorter: String(s.max_shorter),
+  max_bytes: String(s.max_bytes),
+  max_items: String(s.max_items),
+});
+
+/** What differs from what was there before. */
+const differing = (now: object, before: Record<string, unknown>) =>
+  Object.fromEntries(Object.entries(now).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])));
+
+export function ChangeSource({ source, close }: { source: Source; close: () => void }) {
   const cache = useQueryClient();
   const drivers = useDrivers();
+  // The source is looked at again meanwhile; what is typed was made of this.
+  const [s] = useState(source);
   const [settings, setSettings] = useState<Settings>(s.settings);
-  const [rules, setRules] = useState<Rules>({
-    include: (s.include ?? []).join("\n"),
-    exclude: (s.exclude ?? []).join("\n"),
-    labels: (s.labels ?? []).join("\n"),
-    every: String(s.every),
-    max_shorter: String(s.max_shorter),
-    max_bytes: String(s.max_bytes),
-    max_items: String(s.max_items),
-  });
+  const [rules, setRules] = useState(typed(s));
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
   const driver = drivers.data?.find((d) => d.name === s.driver);
-  const follows = s.settings.permissions === "follow";
+  const followed = follows(s.settings);
   const submit = async () => {
     setBusy(true);
     setError(null);
     try {
-      const changed = Object.fromEntries(Object.entries(settings).filter(([name, value]) => value !== (s.settings[name] ?? undefined)));
-      const now = await call<Source>("PATCH", `/v1/sources/${s.id}`, { settings: changed, ...rulesOf(rules, follows) });
+      const rest = differing(rulesOf(rules, followed), rulesOf(typed(s), followed));
+      const now = await call<Source>("PATCH", `/v1/sources/${s.id}`, { settings: differing(settings, s.settings), ...rest });
       cache.setQueryData(["source", s.name], now);
       close();
       await cache.invalidateQueries({ queryKey: ["source", s.name] });
@@ -194,7 +204,7 @@ export function ChangeSource({ source: s, close }: { source: Source; close: () =
     >
       <p className="quiet">A run that is under way ends, and the next one lists everything.</p>
       {driver && <DriverSettings driver={driver} of={s} values={settings} change={setSettings} error={error} />}
-      <RuleFields rules={rules} change={setRules} follows={follows} error={error} />
+      <RuleFields rules={rules} change={setRules} followed={followed} error={error} />
       <ErrorBox error={error} />
       <div className="actions">
         <Action onPress={close}>Cancel</Action>
@@ -236,7 +246,7 @@ function DriverSettings({
       {driver.fields?.map((f) => {
         if (of && f.name === "permissions") return null; // which doesn't change
         const wrong = wrongAt(error, `body.settings.${f.name}`);
-        const set = (value: string) => change({ ...values, [f.name]: value });
+        const set = (value: string | undefined) => change({ ...values, [f.name]: value });
         if (f.secret) {
           return <SecretField key={f.name} field={f} value={values[f.name]} there={of?.secrets?.includes(f.name) ?? false} wrong={wrong} change={set} />;
         }
@@ -271,10 +281,14 @@ function SecretField({
   value: string | undefined;
   there: boolean;
   wrong?: string;
-  change: (value: string) => void;
+  change: (value: string | undefined) => void;
 }) {
   const [file, setFile] = useState("");
   const gone = there && value === "";
+  const takeAway = () => {
+    setFile("");
+    change("");
+  };
   const hint = `${f.summary}${there ? (gone ? " It is taken away." : " It is set; leave this empty to keep it.") : ""}`;
   return (
     <div className="field">
@@ -283,7 +297,7 @@ function SecretField({
           <b>{f.name}</b> from {file}
         </p>
       ) : (
-        <Field label={f.name} type="password" hint={hint} error={wrong} value={value ?? ""} onChange={change} isRequired={f.required && !there} />
+        <Field label={f.name} type="password" hint={hint} error={wrong} value={value ?? ""} onChange={(v) => change(v || undefined)} isRequired={f.required && !there} />
       )}
       <div className="actions">
         <FileTrigger
@@ -298,7 +312,7 @@ function SecretField({
         >
           <Action aria-label={`${f.name} from a file`}>From a file…</Action>
         </FileTrigger>
-        {there && !f.required && !gone && <Action aria-label={`Take ${f.name} away`} onPress={() => change("")}>Take it away</Action>}
+        {there && !f.required && !gone && <Action aria-label={`Take ${f.name} away`} onPress={takeAway}>Take it away</Action>}
       </div>
       {file && wrong !== undefined && <p className="wrong">{wrong}</p>}
     </div>
@@ -321,13 +335,13 @@ function Lines({ label, hint, error, value, onChange }: { label: string; hint: s
 function RuleFields({
   rules: r,
   change,
-  follows,
+  followed,
   error,
 }: {
   rules: Rules;
   change: (r: Rules) => void;
   /** The place's permissions are followed, so that documents get no other labels. */
-  follows: boolean;
+  followed: boolean;
   error: Error | null;
 }) {
   const field = (name: keyof Rules, label: string, hint: string) => (
@@ -341,7 +355,7 @@ function RuleFields({
       {field("every", "Minutes between two runs", "0: it runs when somebody asks.")}
       {list("include", "Include", "Patterns of paths, one a line, as *.pdf or handbook/**. All items when there are none.")}
       {list("exclude", "Exclude", "Patterns of paths that are left out, one a line.")}
-      {!follows && list("labels", "Labels", "That its documents get, one a line. Keys whose groups have none of them don't see them.")}
+      {!followed && list("labels", "Labels", "That its documents get, one a line. Keys whose groups have none of them don't see them.")}
       {field("max_shorter", "Per cent that may be gone at once", "When more is gone, somebody is asked before it is deleted here; 100: nobody is asked.")}
       {field("max_bytes", "Largest item, in bytes", "0: what the worker allows.")}
       {field("max_items", "Most items", "0: any number.")}

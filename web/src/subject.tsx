@@ -38,8 +38,7 @@ export function SubjectFields({ subject: s, change, error }: { subject: Subject;
       <Choice label="Who" value={s.kind} onChange={(kind) => change({ kind: kind as Subject["kind"], value: "" })} options={kinds} />
       {s.kind === "person" && (
         <Field
-          label="Person"
-          hint="The issuer, |, and their sub."
+          label="Person, as ISSUER|SUB"
           placeholder="https://login.example|SUB"
           suggestions={living.flatMap((k) => (k.subject ? [{ value: k.subject, text: k.name }] : []))}
           error={error}
@@ -60,7 +59,7 @@ export function SubjectFields({ subject: s, change, error }: { subject: Subject;
         </div>
       )}
       {s.kind === "group" && <Field label="Group" error={error} value={s.value} onChange={value} />}
-      {s.kind === "asker" && <Field label="Asker" hint="As X-Sluice-Person names them." error={error} value={s.value} onChange={value} />}
+      {s.kind === "asker" && <Field label="Asker, as X-Sluice-Person names them" error={error} value={s.value} onChange={value} />}
     </>
   );
 }

@@ -43,7 +43,8 @@ export function ErrorBox({ error, retry }: { error: Error | null | undefined; re
   );
 }
 
-const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
+/** A problem as the API tells it, which begins small, as a sentence. */
+export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function Empty({ children }: { children: ReactNode }) {
   return <div className="empty">{children}</div>;
