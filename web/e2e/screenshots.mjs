@@ -1,11 +1,12 @@
-// Takes pictures of every page at two widths, light and dark. Usage: node screenshots.mjs FOLDER QUESTION OUT
+// Takes pictures of every page at two widths, light and dark. 
+// Usage: node screenshots.mjs FOLDER QUESTION OUT PLACE, which is empty, and which a source may read
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { browse, newCollection, open, signIn, uploadFolder } from "./pages.mjs";
-import { settled, url } from "./server.mjs";
+import { key, settled, url } from "./server.mjs";
 
-const [folder, question, out] = process.argv.slice(2);
+const [folder, question, out, place] = process.argv.slice(2);
 mkdirSync(out, { recursive: true });
 const name = "handbook";
 const browser = await browse();
@@ -72,14 +73,52 @@ try {
   await page.goto(`${url}/keys`);
   await page.locator("table.documents").waitFor();
   await shoot("keys");
-  for (const place of ["plans", "evaluations", "running", "tenants"]) {
-    await page.goto(`${url}/${place}`);
+  await followBoard(page);
+  await shoot("source");
+  await page.getByText("1 item", { exact: true }).click();
+  await page.getByRole("link", { name: "meetings.md" }).click();
+  await page.getByText("Who may see it?").click();
+  const access = page.getByRole("region", { name: "Who may see it" });
+  await access.getByRole("button", { name: /Who/ }).click();
+  await page.getByRole("option", { name: /^group/ }).click();
+  await access.getByLabel("Group").fill("board");
+  await access.getByRole("button", { name: "Explain" }).click();
+  await access.getByText(/^yes/).waitFor();
+  await shoot("access");
+  for (const path of ["sources", "sources/board/principals"]) {
+    await page.goto(`${url}/${path}`);
+    await page.locator("table.documents").waitFor();
+    await shoot(path.split("/").at(-1));
+  }
+  for (const path of ["plans", "evaluations", "running", "tenants"]) {
+    await page.goto(`${url}/${path}`);
     await page.locator("h1").waitFor();
     await page.waitForFunction(settled);
-    await shoot(place);
+    await shoot(path);
   }
   for (const w of wrong) console.error(w);
   console.log(`${shots.length} pictures in ${out}`);
 } finally {
   await browser.close();
+}
+
+/** A source that follows the permissions of a folder, with a user who is mapped. */
+async function followBoard(page) {
+  const board = join(place, "board");
+  mkdirSync(board);
+  const self = process.getuid();
+  writeFileSync(join(board, "meetings.md"), "The board meets on the second Monday of the month.\n", { mode: 0o640 });
+  writeFileSync(join(place, "users"), `ann:x:${self}:60002::/:/bin/sh\nbob:x:60001:60002::/:/bin/sh\n`);
+  writeFileSync(join(place, "groups"), "staff:x:60002:\n");
+  const call = async (method, path, body) => {
+    const headers = { Authorization: `Bearer ${key}`, "Content-Type": "application/json" };
+    const reply = await fetch(url + path, { method, headers, body: JSON.stringify(body) });
+    if (!reply.ok) throw new Error(`${path}: ${reply.status} ${await reply.text()}`);
+  };
+  await call("POST", "/v1/collections", { name: "board" });
+  const settings = { path: board, permissions: "follow", users: join(place, "users"), groups: join(place, "groups") };
+  await call("POST", "/v1/sources", { name: "board", collection: "board", driver: "folder", settings });
+  await page.goto(`${url}/sources/board`);
+  await page.getByRole("region", { name: "Runs" }).locator(".badge.done").waitFor();
+  await call("PUT", "/v1/sources/board/mappings", { principal: `uid:${self}`, kind: "group", value: "board" });
 }

@@ -99,9 +99,23 @@ try {
   await page.getByRole("region", { name: "Settings" }).getByText("*.tmp, 5.md").waitFor();
   await figure(runs.locator("tbody tr").first(), "Deleted").getByText("1", { exact: true }).waitFor();
 
+  step("what is wrong is told in the list and on the page, and mended");
+  await button(page, "Change").click();
+  await dialog.getByLabel("path", { exact: true }).fill("/");
+  await button(dialog, "Save").click();
+  await page.locator("main > p .badge.invalid").waitFor();
+  await page.locator("main > .reason").getByText(/path/).waitFor();
+  await page.getByRole("link", { name: "Sources", exact: true }).first().click();
+  await listed.locator(".badge.invalid").waitFor();
+  await listed.locator(".reason").getByText(/path/).waitFor();
+  await listed.getByRole("link", { name: "handbook" }).first().click();
+  await button(page, "Change").click();
+  await dialog.getByLabel("path", { exact: true }).fill(folder);
+  await button(dialog, "Save").click();
+  await runs.locator("tbody tr").first().locator(".badge.done").waitFor();
+
   step("much is gone at once: nothing is deleted before somebody has confirmed it");
   for (const n of [3, 4]) rmSync(join(folder, `${n}.md`));
-  await page.locator("main .badge.waiting").waitFor();
   await button(page, "Run now").click();
   const asking = page.getByRole("region", { name: "Much is gone" });
   await asking.getByText("2 items, where there were 4").waitFor();
@@ -243,6 +257,8 @@ async function permissions(page) {
   document = link.split("/").at(-1);
 
   step("nobody sees its documents before somebody is mapped, and the document's page says why");
+  await page.getByRole("link", { name: "meetings.md" }).click();
+  await page.locator(".facts .badge.ready").waitFor();
   assert.equal(await read(document, ann), 404);
   assert.match(await explained(page), /^no: They are nobody in the source/);
 

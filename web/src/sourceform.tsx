@@ -297,7 +297,15 @@ function SecretField({
           <b>{f.name}</b> from {file}
         </p>
       ) : (
-        <Field label={f.name} type="password" hint={hint} error={wrong} value={value ?? ""} onChange={(v) => change(v || undefined)} isRequired={f.required && !there} />
+        <Field
+          label={f.name}
+          type="password"
+          hint={hint}
+          error={wrong}
+          value={value ?? ""}
+          onChange={(v) => change(v || undefined)}
+          isRequired={f.required && !there}
+        />
       )}
       <div className="actions">
         <FileTrigger

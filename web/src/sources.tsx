@@ -7,7 +7,7 @@ import { useCollections } from "./question";
 import { NewSource } from "./sourceform";
 import { count, when } from "./text";
 import type { Source } from "./types";
-import { Action, Dialogue, Empty, ErrorBox, Loading, PageHead, sentence, StateBadge } from "./ui";
+import { Action, Dialogue, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
 
 /** How long until a source is looked at again, in milliseconds: less while it does something. */
 export const againAfter = (sources: Source[]) => (sources.some((s) => moving.includes(s.state)) ? 2000 : 5000);
@@ -86,7 +86,7 @@ function SourceRow({ source: s, collection }: { source: Source; collection?: str
     <tr>
       <td className="wide">
         <Link href={sourcePath(s.name)}>{s.name}</Link>
-        {s.problem && <div className="reason">{sentence(s.problem)}</div>}
+        {s.problem && <div className="reason">{s.problem}</div>}
       </td>
       <td>
         <StateBadge state={s.state} />
