@@ -81,7 +81,7 @@ try {
   const access = page.getByRole("region", { name: "Who may see it" });
   await access.getByRole("button", { name: /Who/ }).click();
   await page.getByRole("option", { name: /^group/ }).click();
-  await access.getByLabel("Group").fill("board");
+  await access.getByRole("textbox", { name: "Group" }).fill("board");
   await access.getByRole("button", { name: "Explain" }).click();
   await access.getByText(/^yes/).waitFor();
   await shoot("access");
