@@ -20,7 +20,7 @@ type idleCommand struct {
 	Tenants     int           `default:"200" help:"Tenants that these collections are divided among."`
 	Window      time.Duration `default:"60s" help:"How long both are watched in a round. Loops go round every 30 seconds at most."`
 	Rounds      int           `default:"3" help:"How many such windows there are."`
-	Rest        time.Duration `default:"60s" help:"How long both are left alone before the first."`
+	Rest        time.Duration `default:"90s" help:"How long both are left alone before the first. PostgreSQL vacuums what was loaded within a minute."`
 	Statements  int           `default:"0" help:"Also list so many statements of each side that took most of PostgreSQL's time."`
 	Program     string        `placeholder:"FILE" help:"The sluice to measure; the one beside this program when empty."`
 	JSON        string        `placeholder:"FILE" help:"Write the findings there too, as JSON."`
