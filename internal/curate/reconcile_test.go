@@ -69,7 +69,8 @@ func TestSegmentsAreCountedNowAndThen(t *testing.T) {
 	in(`INSERT INTO collections (tenant_id, id, name) VALUES ($1, $2, 'c')`, c.Tenant, c.ID)
 	found := &counted{CorpusStore: corpus.New(db)}
 	var workflows begun
-	r := &reconciler{found: found, second: noEncoder{}, workflows: &workflows, options: ReconcilerOptions{Age: -time.Minute, Keep: time.Hour}, begun: map[uuid.UUID]pause{}}
+	r := &reconciler{found: found, second: noEncoder{}, workflows: &workflows,
+		options: ReconcilerOptions{Age: -time.Minute, Keep: time.Hour}, begun: map[uuid.UUID]pause{}}
 	round := func() {
 		t.Helper()
 		if err := r.round(t.Context()); err != nil {

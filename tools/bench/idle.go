@@ -20,7 +20,7 @@ type idleCommand struct {
 	Tenants     int           `default:"200" help:"Tenants that these collections are divided among."`
 	Window      time.Duration `default:"60s" help:"How long both are watched in a round. Loops go round every 30 seconds at most."`
 	Rounds      int           `default:"3" help:"How many such windows there are."`
-	Rest        time.Duration `default:"90s" help:"How long both are left alone before the first. PostgreSQL vacuums what was loaded within a minute."`
+	Rest        time.Duration `default:"90s" help:"How long both are left alone before: PostgreSQL vacuums what was loaded."`
 	Statements  int           `default:"0" help:"Also list so many statements of each side that took most of PostgreSQL's time."`
 	Program     string        `placeholder:"FILE" help:"The sluice to measure; the one beside this program when empty."`
 	JSON        string        `placeholder:"FILE" help:"Write the findings there too, as JSON."`
@@ -103,7 +103,8 @@ func (c *idleCommand) start(ctx context.Context, program string, s idleSide, f *
 		return nil, errors.Join(err, removeDir(dir))
 	}
 	// Statements are counted from the next start of PostgreSQL on.
-	err = b.execute(ctx, `DROP SCHEMA others`, `CREATE EXTENSION pg_stat_statements`, `ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'`)
+	err = b.execute(ctx, `DROP SCHEMA others`, `CREATE EXTENSION pg_stat_statements`,
+		`ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'`)
 	if err == nil && s.documents {
 		var took time.Duration
 		if took, err = timed(func() error { return c.load(ctx, b) }); err == nil {

@@ -26,10 +26,12 @@ func TestChangesAreFoundAmongManyCollections(t *testing.T) {
 		}
 	}
 	as(store.Batch, `UPDATE versions SET curated = true WHERE tenant_id = $1`, c.Tenant)
-	as(store.Batch, `INSERT INTO collections (tenant_id, id, name) SELECT $1, gen_random_uuid(), 'c' || n FROM generate_series(1, 3000) n`, c.Tenant)
+	as(store.Batch, `
+		INSERT INTO collections (tenant_id, id, name) SELECT $1, gen_random_uuid(), 'c' || n FROM generate_series(1, 3000) n`, c.Tenant)
 	as(store.Batch, `
 		INSERT INTO lexical_segments (tenant_id, id, collection_id, generation, header, documents, passages, bytes, created_at)
-		SELECT $1, gen_random_uuid(), id, 1, 'x', 1, 1, 1000, now() - interval '1 day' FROM collections, generate_series(1, 4) n WHERE tenant_id = $1`, c.Tenant)
+		SELECT $1, gen_random_uuid(), id, 1, 'x', 1, 1, 1000, now() - interval '1 day'
+		FROM collections, generate_series(1, 4) n WHERE tenant_id = $1`, c.Tenant)
 	read := func(sql string, args ...any) (buffers, rows int) {
 		t.Helper()
 		if err := c.Store.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {

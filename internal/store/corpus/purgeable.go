@@ -33,11 +33,13 @@ const (
         UNION
         SELECT f.tenant_id, f.id FROM versions n CROSS JOIN LATERAL (
             SELECT tenant_id, id, state, purged_at FROM versions o
-            WHERE o.tenant_id = n.tenant_id AND o.document_id = n.document_id AND o.number < n.number ORDER BY o.number DESC LIMIT 1000) f
+            WHERE o.tenant_id = n.tenant_id AND o.document_id = n.document_id AND o.number < n.number
+            ORDER BY o.number DESC LIMIT 1000) f
         WHERE n.state = 'ready' AND n.finished_at >= $3 AND n.number > 1 AND f.state = 'failed' AND f.purged_at IS NULL
         LIMIT $1) k CROSS JOIN LATERAL (
         SELECT tenant_id, id, passage_count, finished_at AS since FROM versions o
-        WHERE o.tenant_id = k.tenant_id AND o.id = k.id AND o.state = 'failed' AND o.purged_at IS NULL LIMIT 1 FOR UPDATE SKIP LOCKED) v` + purgeableOrderSQL
+        WHERE o.tenant_id = k.tenant_id AND o.id = k.id AND o.state = 'failed' AND o.purged_at IS NULL
+        LIMIT 1 FOR UPDATE SKIP LOCKED) v` + purgeableOrderSQL
 
 	retiredSQL = `
 WITH retired AS (

@@ -29,8 +29,10 @@ func TestFailedVersionsAreNotReadAgain(t *testing.T) {
 		WITH added AS (
 		    INSERT INTO documents (tenant_id, id, collection_id, external_id)
 		    SELECT $1, gen_random_uuid(), $2, 'failed ' || n FROM generate_series(1, 20000) n RETURNING tenant_id, id, collection_id)
-		INSERT INTO versions (tenant_id, id, document_id, collection_id, number, state, sha256, bytes, fingerprint, reason_code, finished_at)
-		SELECT tenant_id, gen_random_uuid(), id, collection_id, 1, 'failed', 'x', 1, 'x', 'internal', now() - interval '1 day' FROM added`, c.Tenant, c.ID)
+		INSERT INTO versions
+		    (tenant_id, id, document_id, collection_id, number, state, sha256, bytes, fingerprint, reason_code, finished_at)
+		SELECT tenant_id, gen_random_uuid(), id, collection_id, 1, 'failed', 'x', 1, 'x', 'internal', now() - interval '1 day'
+		FROM added`, c.Tenant, c.ID)
 	// Five documents have a next version that is ready now.
 	in(`
 		WITH five AS (SELECT id, tenant_id, document_id, collection_id FROM versions WHERE tenant_id = $1 AND state = 'failed' LIMIT 5)
