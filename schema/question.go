@@ -70,6 +70,9 @@ type Principal struct {
 	Key    uuid.UUID `json:"key"`
 	Name   string    `json:"name"`
 	Scopes []Scope   `json:"scopes"`
+	// Collections are scopes of single collections. They are looked at where the request comes in
+	// and go no further.
+	Collections []CollectionScopes `json:"-"`
 	// Groups limit labelled documents: one is visible when it carries no label
 	// or one of these.
 	Groups []string `json:"groups"`

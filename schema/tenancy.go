@@ -39,7 +39,8 @@ type Key struct {
 	// LastUsedAt is within minutes of when it was; nil: never, or not since it is kept.
 	LastUsedAt *time.Time
 	// Subject is whose row it is: a person's, as Person.Subject has it; empty: it is a key.
-	Subject string
+	Subject     string
+	Collections []CollectionScopes // beside Scopes, which are the tenant's
 }
 
 // Storage is what a tenant has stored, as its quotas count it.
@@ -59,6 +60,8 @@ type NewKey struct {
 	Groups    []string
 	Addresses []netip.Prefix
 	ExpiresAt *time.Time
+	// Collections are scopes of single collections, beside Scopes, which are the tenant's.
+	Collections []CollectionScopes
 }
 
 // SealedKey is a NewKey with the hash of its secret, ready to be stored.

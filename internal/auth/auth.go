@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,7 +90,7 @@ func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, 
 	case h.expires != nil && !h.expires.After(now):
 		return h.principal(), fmt.Errorf("%s has expired: %w", h, schema.ErrUnauthorized)
 	}
-	p := schema.Principal{Tenant: h.tenant, Key: k.ID, Name: k.Name, Scopes: k.Scopes, Groups: k.Groups, Addresses: k.Addresses}
+	p := schema.Principal{Tenant: h.tenant, Key: k.ID, Name: k.Name, Scopes: k.Scopes, Groups: k.Groups, Addresses: k.Addresses, Collections: k.Collections}
 	until := now.Add(cacheTTL)
 	if h.expires != nil && h.expires.Before(until) {
 		until = *h.expires
@@ -135,10 +136,19 @@ func (a *Auth) keep(hash [sha256.Size]byte, k cachedPrincipal, now time.Time) {
 // admin scope, and the operator scope to give that on: that one and no other is
 // given on without the admin scope.
 func (a *Auth) CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error) {
-	if err := mayGive(p, k.Scopes); err != nil {
+	if err := mayGive(p, everyScope(k.Scopes, k.Collections)); err != nil {
 		return schema.Key{}, "", fmt.Errorf("create key: %w", err)
 	}
 	return a.create(ctx, p, p.Tenant, k)
+}
+
+// everyScope is scopes of a tenant and those of collections.
+func everyScope(scopes []schema.Scope, collections []schema.CollectionScopes) []schema.Scope {
+	out := slices.Clone(scopes)
+	for _, c := range collections {
+		out = append(out, c.Scopes...)
+	}
+	return out
 }
 
 // mayGive tells whether p may make keys with scopes.

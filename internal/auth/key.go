@@ -84,7 +84,7 @@ func check(k schema.NewKey, now time.Time) error {
 	if err := checkText("name", k.Name, maxName); err != nil {
 		return err
 	}
-	if len(k.Scopes) == 0 {
+	if len(k.Scopes) == 0 && len(k.Collections) == 0 {
 		return schema.Invalid("scopes", "is missing: give at least one of %s", scopeNames)
 	}
 	for i, s := range k.Scopes {
@@ -93,6 +93,9 @@ func check(k schema.NewKey, now time.Time) error {
 		default:
 			return schema.Invalid(fmt.Sprintf("scopes[%d]", i), "%q is not one of %s", string(s), scopeNames)
 		}
+	}
+	if err := checkCollections(k.Collections); err != nil {
+		return err
 	}
 	if len(k.Groups) > maxGroups {
 		return schema.Invalid("groups", "has %d groups; at most %d are allowed", len(k.Groups), maxGroups)
@@ -110,6 +113,23 @@ func check(k schema.NewKey, now time.Time) error {
 	}
 	if k.ExpiresAt != nil && !k.ExpiresAt.After(now) {
 		return schema.Invalid("expires_at", "lies in the past")
+	}
+	return nil
+}
+
+func checkCollections(list []schema.CollectionScopes) error {
+	if len(list) > schema.MaxKeyCollections {
+		return schema.Invalid("collections", "has %d collections; at most %d are allowed", len(list), schema.MaxKeyCollections)
+	}
+	for i, c := range list {
+		if len(c.Scopes) == 0 {
+			return schema.Invalid(fmt.Sprintf("collections[%d]", i), "has no scopes")
+		}
+		for _, s := range c.Scopes {
+			if !s.OfCollections() {
+				return schema.Invalid("scopes", "%q is of the tenant and cannot be given for a collection; query, ingest and curate can", string(s))
+			}
+		}
 	}
 	return nil
 }

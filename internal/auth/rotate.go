@@ -14,7 +14,7 @@ import (
 // maxOverlap is how long a key is good at most after another replaced it.
 const maxOverlap = 30 * 24 * time.Hour
 
-// RotateKey makes a key in place of another of p's tenant, with its name, scopes,
+// RotateKey makes a key in place of another of p's tenant, with its name, scopes, collections,
 // groups and addresses, and returns it this once. Both are good for the overlap; the old one ends with
 // it. Who may make keys with those scopes may rotate a key, and the key itself may; a
 // person that it acts for may not.
@@ -34,7 +34,7 @@ func (a *Auth) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, 
 		if p.Key == old.ID && p.Person == "" && slices.Equal(p.Scopes, old.Scopes) {
 			return nil
 		}
-		return mayGive(p, old.Scopes)
+		return mayGive(p, everyScope(old.Scopes, old.Collections))
 	}
 	now := a.now().Truncate(time.Microsecond) // as exact as the store
 	stored, err := a.store.RotateKey(ctx, p, id, sealed, now, now.Add(overlap), may)

@@ -110,7 +110,7 @@ func (s *server) models(ctx context.Context, p schema.Principal, _ *struct{}) (*
 		return nil, err
 	}
 	out := api.ChatModels{Object: "list", Data: []api.ChatModel{}}
-	for _, c := range collections {
+	for _, c := range queried(p, collections, func(c schema.Collection) uuid.UUID { return c.ID }) {
 		m := chatModel(c)
 		out.Data = append(out.Data, m)
 		for _, plan := range plans {
@@ -129,6 +129,9 @@ func chatModel(c schema.Collection) api.ChatModel {
 func (s *server) model(ctx context.Context, p schema.Principal, id string) (*reply[api.ChatModel], error) {
 	collection, plan, planned := strings.Cut(id, "/")
 	c, err := s.Collections.Collection(ctx, p, collection)
+	if err == nil && len(p.Collections) > 0 {
+		_, err = within(p, schema.ScopeQuery, c.ID)
+	}
 	if err != nil {
 		return nil, ofModel(err, id)
 	}

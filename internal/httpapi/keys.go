@@ -4,9 +4,11 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -25,7 +27,7 @@ func shownKey(k schema.Key) api.Key {
 	for _, a := range k.Addresses {
 		addresses = append(addresses, a.String())
 	}
-	return api.Key{ID: k.ID, Kind: kind, Name: k.Name, Prefix: k.Prefix, Scopes: k.Scopes, Groups: k.Groups, Addresses: addresses, CreatedAt: k.CreatedAt,
+	return api.Key{ID: k.ID, Kind: kind, Name: k.Name, Prefix: k.Prefix, Scopes: some(k.Scopes), Collections: named(k.Collections), Groups: k.Groups, Addresses: addresses, CreatedAt: k.CreatedAt,
 		ExpiresAt: k.ExpiresAt, RevokedAt: k.RevokedAt, LastUsedAt: k.LastUsedAt, Subject: k.Subject}
 }
 
@@ -48,12 +50,19 @@ func (s *server) routeKeys() {
 			if err != nil {
 				return nil, err
 			}
-			k, key, err := s.Tenants.CreateKey(ctx, p, schema.NewKey{Name: in.Body.Name, Scopes: in.Body.Scopes, Groups: in.Body.Groups, Addresses: addresses, ExpiresAt: in.Body.ExpiresAt})
+			next := schema.NewKey{Name: in.Body.Name, Scopes: in.Body.Scopes, Groups: in.Body.Groups, Addresses: addresses, ExpiresAt: in.Body.ExpiresAt}
+			if len(in.Body.Collections) > 0 {
+				if next.Collections, err = s.inCollections(ctx, p, in.Body.Scopes, in.Body.Collections); err != nil {
+					return nil, err
+				}
+				next.Scopes = nil
+			}
+			k, key, err := s.Tenants.CreateKey(ctx, p, next)
 			return replyTo(api.KeyCreated{Key: shownKey(k), APIKey: key}, err)
 		})
 	route(s, huma.Operation{OperationID: "rotate-key", Metadata: repeatRefuse.metadata(), Method: http.MethodPost, Path: "/v1/keys/{key}/rotate",
 		Summary: "Make an API key in place of another", Tags: keys, DefaultStatus: http.StatusCreated,
-		Description: "It has the same name, scopes, groups, addresses and end. The old one stays good for a while, as the request says. " +
+		Description: "It has the same name, scopes, collections, groups, addresses and end. The old one stays good for a while, as the request says. " +
 			"The new key is in this reply and nowhere else. A key may rotate itself; others may whose key could create it."},
 		"", func(ctx context.Context, p schema.Principal, in *struct {
 			Key  uuid.UUID `path:"key" format:"uuid"`
@@ -97,6 +106,37 @@ func (s *server) routeKeys() {
 			}
 			return nil, s.Tenants.RevokeKey(ctx, p, in.Key)
 		})
+}
+
+// inCollections are scopes that hold in the collections that refs name, alone.
+func (s *server) inCollections(ctx context.Context, p schema.Principal, scopes []schema.Scope, refs []string) ([]schema.CollectionScopes, error) {
+	if _, err := s.keeperOf(ctx, p, p.Tenant); err != nil { // before names are looked up
+		return nil, err
+	}
+	for i, scope := range scopes {
+		if !scope.OfCollections() {
+			return nil, schema.Invalid(fmt.Sprintf("scopes[%d]", i), "%q is of the tenant and cannot be given for collections; query, ingest and curate can", string(scope))
+		}
+	}
+	var out []schema.CollectionScopes
+	for i, ref := range refs {
+		id, err := s.Collections.ResolveCollection(ctx, p, ref)
+		if errors.Is(err, schema.ErrNotFound) {
+			return nil, schema.Invalid(fmt.Sprintf("collections[%d]", i), "there is no collection %q", ref)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if !slices.ContainsFunc(out, func(c schema.CollectionScopes) bool { return c.Collection == id }) {
+			out = append(out, schema.CollectionScopes{Collection: id, Scopes: scopes})
+		}
+	}
+	return out, nil
+}
+
+// named leaves out collections that were deleted.
+func named(list []schema.CollectionScopes) []schema.CollectionScopes {
+	return slices.DeleteFunc(slices.Clone(list), func(c schema.CollectionScopes) bool { return c.Name == "" })
 }
 
 // readAddresses reads ranges of addresses, of which one address is the smallest.

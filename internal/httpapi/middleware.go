@@ -90,12 +90,13 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 	case scope != "" && p.Has(scope) && !acting.Has(scope):
 		s.refuse(ctx, huma.Error403Forbidden("a request for a person may do what the query scope may; this one needs the "+string(scope)+" scope"))
 		return
-	case scope != "" && !acting.Has(scope):
-		s.refuse(ctx, huma.Error403Forbidden("the API key lacks the "+string(scope)+" scope"))
-		return
 	}
 	if p, err = s.permit(ctx.Context(), acting); err != nil {
 		s.refuse(ctx, unproven(ctx.Context(), err))
+		return
+	}
+	if p, err = s.allowed(ctx, p, scope); err != nil {
+		s.refuse(ctx, problem(ctx.Context(), err))
 		return
 	}
 	next(huma.WithValue(huma.WithValue(ctx, callerKey{}, p), credentialKey{}, used))

@@ -48,7 +48,7 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 	if len(groups) == 0 { // a query may still pass them
 		scopes = append(scopes, schema.ScopeImpersonate)
 	}
-	p.Scopes, p.Groups, p.Acting = scopes, []string{}, true
+	p.Scopes, p.Collections, p.Groups, p.Acting = scopes, nil, []string{}, true
 	if len(persons) == 1 {
 		var err error
 		if p.Person, err = headerText(PersonHeader, persons[0], maxPerson); err != nil {

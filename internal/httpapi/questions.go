@@ -49,10 +49,11 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 	if q.Plan != "" && q.PlanText != "" {
 		return schema.Query{}, schema.Invalid("body.plan_text", "comes with the name of a plan; a query has one of the two")
 	}
-	collection, err := s.Collections.ResolveCollection(ctx, *p, q.Collection)
+	in, collection, err := s.ofCollection(ctx, *p, q.Collection)
 	if err != nil {
 		return schema.Query{}, err
 	}
+	*p = in
 	recordOf(ctx).asked(collection, q.Query)
 	text, asked := q.Query, ""
 	if s.Standalone != nil {
@@ -127,12 +128,12 @@ func (s *server) routeQuestions() {
 			var collection uuid.UUID
 			if in.Collection != "" {
 				var err error
-				if collection, err = s.Collections.ResolveCollection(ctx, p, in.Collection); err != nil {
+				if p, collection, err = s.ofCollection(ctx, p, in.Collection); err != nil {
 					return nil, err
 				}
 			}
 			items, next, err := s.Questions.AskedQuestions(ctx, p, collection, in.query())
-			return list(items, next, err, same[schema.AskedQuestion])
+			return list(queried(p, items, func(q schema.AskedQuestion) uuid.UUID { return q.Collection }), next, err, same[schema.AskedQuestion])
 		})
 	route(s, huma.Operation{OperationID: "get-question", Method: http.MethodGet, Path: "/v1/questions/{question}", Summary: "Show a question and its answer", Tags: tags,
 		Description: "As long as it is kept: an answer's `question_id` is a link that lasts."},
@@ -159,7 +160,7 @@ func (s *server) routeQuestions() {
 	route(s, huma.Operation{OperationID: "list-jobs", Method: http.MethodGet, Path: "/v1/jobs", Summary: "List jobs, newest first", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct{ Paging }) (*reply[api.Page[schema.Job]], error) {
 			items, next, err := s.Questions.ListJobs(ctx, p, in.query())
-			return list(items, next, err, same[schema.Job])
+			return list(queried(p, items, func(j schema.Job) uuid.UUID { return j.Collection }), next, err, same[schema.Job])
 		})
 	route(s, huma.Operation{OperationID: "get-job", Method: http.MethodGet, Path: "/v1/jobs/{job}", Summary: "Show a job and its result", Tags: tags},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *InJob) (*reply[schema.Job], error) {

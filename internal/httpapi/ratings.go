@@ -50,11 +50,11 @@ func (s *server) routeRatings() {
 			q := schema.RatingQuery{Rating: in.Rating, Question: in.Question, Own: in.Own, PageQuery: in.query()}
 			if in.Collection != "" {
 				var err error
-				if q.Collection, err = s.Collections.ResolveCollection(ctx, p, in.Collection); err != nil {
+				if p, q.Collection, err = s.ofCollection(ctx, p, in.Collection); err != nil {
 					return nil, err
 				}
 			}
 			items, next, err := s.Ratings.Ratings(ctx, p, q)
-			return list(items, next, err, same[schema.RatedAnswer])
+			return list(queried(p, items, func(r schema.RatedAnswer) uuid.UUID { return r.Collection }), next, err, same[schema.RatedAnswer])
 		})
 }

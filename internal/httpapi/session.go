@@ -195,7 +195,7 @@ func cookie(r *http.Request, sealed string, seconds int) http.Cookie {
 }
 
 func (s *server) identity(p schema.Principal) api.Identity {
-	return api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: p.Scopes, Groups: p.OwnGroups(), Person: p.Person, TraceURL: s.TraceURL}
+	return api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: some(p.Scopes), Collections: p.Collections, Groups: p.OwnGroups(), Person: p.Person, TraceURL: s.TraceURL}
 }
 
 // addressOf is the address that a request comes from, without the port.

@@ -182,11 +182,13 @@ type TenantCreated struct {
 
 // NewKey makes an API key.
 type NewKey struct {
-	Name      string         `json:"name" minLength:"1" maxLength:"128"`
-	Scopes    []schema.Scope `json:"scopes" minItems:"1" enum:"operator,admin,curate,ingest,query,impersonate" doc:"Operators alone give operator on."`
-	Groups    []string       `json:"groups,omitempty" maxItems:"100" doc:"Labelled documents that the key sees."`
-	Addresses []string       `json:"addresses,omitempty" maxItems:"100" doc:"Addresses and ranges, as 203.0.113.7 and 10.1.0.0/16, from which the key may be used; none: from everywhere."`
-	ExpiresAt *time.Time     `json:"expires_at,omitempty"`
+	Name   string         `json:"name" minLength:"1" maxLength:"128"`
+	Scopes []schema.Scope `json:"scopes" minItems:"1" enum:"operator,admin,curate,ingest,query,impersonate" doc:"Operators alone give operator on."`
+	Groups []string       `json:"groups,omitempty" maxItems:"100" doc:"Labelled documents that the key sees."`
+	// Collections limit the scopes, which are query, ingest and curate then.
+	Collections []string   `json:"collections,omitempty" maxItems:"100" doc:"Names or ids of collections in which alone the scopes hold: query, ingest and curate can be given so. Absent: in the whole tenant."`
+	Addresses   []string   `json:"addresses,omitempty" maxItems:"100" doc:"Addresses and ranges, as 203.0.113.7 and 10.1.0.0/16, from which the key may be used; none: from everywhere."`
+	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 }
 
 // RotateKey asks for a key in the place of another.
@@ -196,16 +198,17 @@ type RotateKey struct {
 
 // Key is an API key without its secret, or a person who signs in.
 type Key struct {
-	ID        uuid.UUID      `json:"id"`
-	Kind      string         `json:"kind" enum:"key,person" doc:"An API key, or a person who signs in at the provider and has no key."`
-	Name      string         `json:"name"`
-	Prefix    string         `json:"prefix"`
-	Scopes    []schema.Scope `json:"scopes"`
-	Groups    []string       `json:"groups,omitempty"`
-	Addresses []string       `json:"addresses,omitempty" doc:"Ranges of addresses from which it may be used; absent: from everywhere."`
-	CreatedAt time.Time      `json:"created_at"`
-	ExpiresAt *time.Time     `json:"expires_at,omitempty"`
-	RevokedAt *time.Time     `json:"revoked_at,omitempty"`
+	ID          uuid.UUID                 `json:"id"`
+	Kind        string                    `json:"kind" enum:"key,person" doc:"An API key, or a person who signs in at the provider and has no key."`
+	Name        string                    `json:"name"`
+	Prefix      string                    `json:"prefix"`
+	Scopes      []schema.Scope            `json:"scopes" doc:"Of the tenant."`
+	Collections []schema.CollectionScopes `json:"collections,omitempty" doc:"Scopes of single collections, beside those of the tenant."`
+	Groups      []string                  `json:"groups,omitempty"`
+	Addresses   []string                  `json:"addresses,omitempty" doc:"Ranges of addresses from which it may be used; absent: from everywhere."`
+	CreatedAt   time.Time                 `json:"created_at"`
+	ExpiresAt   *time.Time                `json:"expires_at,omitempty"`
+	RevokedAt   *time.Time                `json:"revoked_at,omitempty"`
 	// LastUsedAt is kept since the build that has it.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty" doc:"To within five minutes; absent: never."`
 	Subject    string     `json:"subject,omitempty" doc:"A person's, for good: the provider's issuer, \"|\", and their id there."`
@@ -234,12 +237,13 @@ type AuditEntry struct {
 
 // Identity tells a caller who it is.
 type Identity struct {
-	Tenant uuid.UUID      `json:"tenant_id"`
-	Key    uuid.UUID      `json:"key_id"`
-	Name   string         `json:"name"`
-	Scopes []schema.Scope `json:"scopes"`
-	Groups []string       `json:"groups,omitempty"`
-	Person string         `json:"person,omitempty" doc:"For whom the key calls."`
+	Tenant      uuid.UUID                 `json:"tenant_id"`
+	Key         uuid.UUID                 `json:"key_id"`
+	Name        string                    `json:"name"`
+	Scopes      []schema.Scope            `json:"scopes" doc:"Of the tenant."`
+	Collections []schema.CollectionScopes `json:"collections,omitempty" doc:"Scopes of single collections, beside those of the tenant."`
+	Groups      []string                  `json:"groups,omitempty"`
+	Person      string                    `json:"person,omitempty" doc:"For whom the key calls."`
 	// TraceURL is where a trace is shown, with {trace} in place of its id.
 	TraceURL string `json:"trace_url,omitempty"`
 }

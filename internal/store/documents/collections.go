@@ -45,7 +45,7 @@ LEFT JOIN LATERAL (
 WHERE c.tenant_id = $1 AND c.deleted_at IS NULL`
 
 	collectionSQL     = collectionSelect + ` AND c.id = $2`
-	collectionPageSQL = collectionSelect + ` AND ($2::uuid IS NULL OR c.id > $2) ORDER BY c.id LIMIT $3`
+	collectionPageSQL = collectionSelect + ` AND ($2::uuid IS NULL OR c.id > $2) AND ($4::uuid[] IS NULL OR c.id = ANY ($4)) ORDER BY c.id LIMIT $3`
 
 	// A name may look like an id; the id goes first.
 	resolveCollectionSQL = `
@@ -141,7 +141,7 @@ func (s *DocumentStore) Collection(ctx context.Context, p schema.Principal, ref 
 }
 
 // Collections returns a page of p's tenant's collections with their counts,
-// oldest first, and the next cursor.
+// oldest first, and the next cursor: those where p has a scope.
 func (s *DocumentStore) Collections(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Collection, string, error) {
 	pg, err := store.PageOf(q)
 	if err != nil {
@@ -149,7 +149,8 @@ func (s *DocumentStore) Collections(ctx context.Context, p schema.Principal, q s
 	}
 	var out []schema.Collection
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, collectionPageSQL, p.Tenant, pg.After, pg.Limit+1)
+		only, _ := p.OnlyIn("") // nil: all
+		rows, err := tx.Query(ctx, collectionPageSQL, p.Tenant, pg.After, pg.Limit+1, only)
 		if err != nil {
 			return err
 		}

@@ -16,10 +16,11 @@ import (
 
 const (
 	// A key that another replaced ends with that, or before.
-	keyColumns = `id, name, prefix, scopes, groups, addresses, created_at, least(expires_at, replaced_until), revoked_at, last_used_at, coalesce(subject, '')`
+	keyColumns = `id, name, prefix, scopes, groups, addresses, created_at, least(expires_at, replaced_until), revoked_at, last_used_at, coalesce(subject, ''), collections`
 
-	insertKeySQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, addresses, expires_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING ` + keyColumns
+	// A key without scopes of the tenant is found by the hash of its hash (00242).
+	insertKeySQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, addresses, expires_at, collections)
+VALUES ($1, $2, $3, $4, CASE WHEN cardinality($6::text[]) > 0 THEN $5::bytea ELSE sha256($5) END, $6, $7, $8, $9, $10) RETURNING ` + keyColumns
 	keyPageSQL = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3`
 	// A key revoked twice keeps the time of the first.
 	revokeKeySQL = `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND id = $2 RETURNING ` + keyColumns
@@ -28,7 +29,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING ` + keyColumns
 	ownEndSQL     = `SELECT expires_at FROM api_keys WHERE tenant_id = $1 AND id = $2`
 	lockedKeySQL  = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND id = $2 FOR UPDATE`
 	keyUsedSQL    = `UPDATE api_keys SET last_used_at = now() WHERE tenant_id = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at < now() - $3::interval)`
-	keyByHashSQL  = `SELECT tenant_id, ` + keyColumns + ` FROM api_keys WHERE hash = $1 AND subject IS NULL`
+	keyByHashSQL  = `SELECT tenant_id, ` + keyColumns + ` FROM api_keys WHERE hash IN ($1, sha256($1)) AND subject IS NULL`
 )
 
 // CreateKey stores a key of tenant. Package auth validates and seals keys. An
@@ -45,11 +46,18 @@ func (s *TenantStore) CreateKey(ctx context.Context, p schema.Principal, tenant 
 func insertKey(ctx context.Context, tx pgx.Tx, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error) {
 	id := schema.NewID()
 	groups, addresses := store.EmptyNotNull(k.Groups), store.EmptyNotNull(k.Addresses)
-	out, err := keyRow(tx.Query(ctx, insertKeySQL, tenant, id, k.Name, k.Prefix, k.Hash, k.Scopes, groups, addresses, k.ExpiresAt))
+	scopes, collections := store.EmptyNotNull(k.Scopes), store.EmptyNotNull(unnamed(k.Collections))
+	out, err := keyRow(tx.Query(ctx, insertKeySQL, tenant, id, k.Name, k.Prefix, k.Hash, scopes, groups, addresses, k.ExpiresAt, collections))
 	if err != nil {
 		return out, err
 	}
-	details := map[string]any{"name": k.Name, "scopes": k.Scopes, "groups": groups}
+	if err := nameCollections(ctx, tx, tenant, []schema.Key{out}); err != nil {
+		return out, err
+	}
+	details := map[string]any{"name": k.Name, "scopes": scopes, "groups": groups}
+	if len(out.Collections) > 0 {
+		details["collections"] = out.Collections
+	}
 	if len(addresses) > 0 {
 		details["addresses"] = addresses
 	}
@@ -68,8 +76,10 @@ func (s *TenantStore) Keys(ctx context.Context, p schema.Principal, q schema.Pag
 		if err != nil {
 			return err
 		}
-		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.Key])
-		return err
+		if out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[schema.Key]); err != nil {
+			return err
+		}
+		return nameCollections(ctx, tx, p.Tenant, out)
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("list keys: %w", err)
@@ -98,7 +108,7 @@ func (s *TenantStore) RevokeKey(ctx context.Context, p schema.Principal, id uuid
 }
 
 // RotateKey stores next as a key in place of another of p's tenant, with its name,
-// scopes, groups and addresses, and the end that it was made with; the other one is good until a
+// scopes, collections, groups and addresses, and the end that it was made with; the other one is good until a
 // time, or its own end. may is asked about the other one first. One that has ended by
 // now is schema.ErrConflict.
 func (s *TenantStore) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, next schema.SealedKey,
@@ -115,7 +125,7 @@ func (s *TenantStore) RotateKey(ctx context.Context, p schema.Principal, id uuid
 		if old.RevokedAt != nil || old.ExpiresAt != nil && !old.ExpiresAt.After(now) {
 			return fmt.Errorf("it has ended; create a new key: %w", schema.ErrConflict)
 		}
-		next.NewKey = schema.NewKey{Name: old.Name, Scopes: old.Scopes, Groups: old.Groups, Addresses: old.Addresses}
+		next.NewKey = schema.NewKey{Name: old.Name, Scopes: old.Scopes, Groups: old.Groups, Addresses: old.Addresses, Collections: old.Collections}
 		if err := tx.QueryRow(ctx, ownEndSQL, p.Tenant, id).Scan(&next.ExpiresAt); err != nil {
 			return err
 		}

@@ -1,0 +1,176 @@
+package httpapi
+
+// Scopes of single collections. A route needs its scope in the whole tenant, unless it is listed here with what says which
+// collection it is about: then the scope in that collection is enough. What somebody has no scope in does not exist for them.
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// subject is what says which collection a request is about.
+type subject string
+
+const (
+	// Path parameters.
+	subjectCollection subject = "collection"
+	subjectDocument   subject = "document"
+	subjectQuestion   subject = "question"
+	subjectJob        subject = "job"
+	// subjectHandler: the handler finds it out, by ofCollection, or shows what is of allowed collections alone.
+	subjectHandler subject = "handler"
+	// subjectNone: it is about no collection; the scope in any is enough.
+	subjectNone subject = "none"
+)
+
+// subjects are the operations, by their ids, for which a scope in a collection is enough.
+var subjects = map[string]subject{
+	"get-collection": subjectCollection, "change-collection": subjectCollection, "retry-collection": subjectCollection,
+	"list-documents": subjectCollection, "upload-documents": subjectCollection, "upload-content": subjectCollection, "compare-documents": subjectCollection,
+	"rebuild-collection": subjectCollection, "get-rebuild": subjectCollection, "cancel-rebuild": subjectCollection, "recluster-collection": subjectCollection,
+	"reparse-collection": subjectCollection, "get-reparse": subjectCollection, "cancel-reparse": subjectCollection,
+	"choose-plan": subjectCollection, "list-plan-choices": subjectCollection, "get-plan-choice": subjectCollection, "cancel-plan-choice": subjectCollection,
+	"apply-plan-choice": subjectCollection, "repeat-plan-choice": subjectCollection,
+	"label-question": subjectCollection, "learn-preference": subjectCollection, "list-preferences": subjectCollection, "forget-preferences": subjectCollection,
+
+	"get-document": subjectDocument, "change-document": subjectDocument, "delete-document": subjectDocument, "retry-document": subjectDocument,
+	"list-sections": subjectDocument, "get-place": subjectDocument, "get-content": subjectDocument,
+
+	"get-question": subjectQuestion, "get-receipt": subjectQuestion, "rate-answer": subjectQuestion, "delete-rating": subjectQuestion,
+	"get-job": subjectJob, "follow-job": subjectJob, "cancel-job": subjectJob,
+
+	"search": subjectHandler, "ask": subjectHandler, "start-job": subjectHandler, "create-chat-completion": subjectHandler,
+	"list-models": subjectHandler, "get-model": subjectHandler, "get-model-with-plan": subjectHandler,
+	"list-collections": subjectHandler, "list-questions": subjectHandler, "list-jobs": subjectHandler, "list-ratings": subjectHandler,
+
+	"whoami": subjectNone, "list-plans": subjectNone, "get-plan": subjectNone, "check-plan": subjectNone, "list-receipt-keys": subjectNone,
+	// Of one's own sessions and key alone.
+	"list-sessions": subjectNone, "end-person-session": subjectNone, "rotate-key": subjectNone,
+}
+
+// lacks is how who lacks a scope is told so.
+func lacks(scope schema.Scope, where string) error {
+	if scope == "" {
+		return huma.Error403Forbidden("the API key's scopes hold in single collections; this needs one of the tenant")
+	}
+	return huma.Error403Forbidden("the API key lacks the " + string(scope) + " scope" + where)
+}
+
+// gone is what is said of what is not there, and of what is in a collection where somebody has no scope.
+func gone(what subject, ref string) error {
+	return fmt.Errorf("no %s %v: %w", what, cut(ref, 200), schema.ErrNotFound)
+}
+
+// allowed returns p with the scopes that it has where the request is about, if scope is among them; an empty one is every
+// scope.
+func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scope) (schema.Principal, error) {
+	what := subjects[ctx.Operation().OperationID]
+	if len(p.Collections) == 0 {
+		if scope != "" && !p.Has(scope) {
+			return p, lacks(scope, "")
+		}
+		return p, nil
+	}
+	everywhere := p.HasOrAny(scope)
+	switch what {
+	case "":
+		if !everywhere {
+			return p, lacks(scope, "")
+		}
+		return p, nil
+	case subjectHandler, subjectNone:
+		if !everywhere && !p.HasSomewhere(scope) {
+			return p, lacks(scope, "")
+		}
+		return p, nil
+	}
+	ref := ctx.Param(string(what))
+	collection, err := s.collectionOf(ctx.Context(), p, what, ref)
+	switch {
+	case errors.Is(err, schema.ErrNotFound) && everywhere:
+		return p, nil // the handler says so
+	case errors.Is(err, schema.ErrNotFound):
+		return p, gone(what, ref)
+	case err != nil:
+		return p, err
+	}
+	in, err := within(p, scope, collection)
+	switch {
+	case errors.Is(err, schema.ErrNotFound):
+		return p, gone(what, ref)
+	case err != nil && what == subjectDocument:
+		// That a document is there is for those to know who see it.
+		if _, hidden := s.Documents.Document(ctx.Context(), in, uuid.MustParse(ref)); hidden != nil {
+			return p, gone(what, ref)
+		}
+	}
+	return in, err
+}
+
+// within returns p with the scopes that it has in a collection. Without any of them that is schema.ErrNotFound.
+func within(p schema.Principal, scope schema.Scope, collection uuid.UUID) (schema.Principal, error) {
+	p = p.In(collection)
+	switch {
+	case len(p.Collections) > 0 && len(p.Scopes) == 0:
+		return p, schema.ErrNotFound
+	case scope != "" && !p.Has(scope):
+		return p, lacks(scope, " in collection "+collection.String())
+	}
+	return p, nil
+}
+
+// collectionOf looks up the collection of what a path names.
+func (s *server) collectionOf(ctx context.Context, p schema.Principal, what subject, ref string) (uuid.UUID, error) {
+	if what == subjectCollection {
+		return s.Collections.ResolveCollection(ctx, p, ref)
+	}
+	id, err := uuid.Parse(ref)
+	if err != nil || len(ref) != 36 {
+		return uuid.Nil, schema.ErrNotFound
+	}
+	switch what {
+	case subjectDocument:
+		p.Scopes = []schema.Scope{schema.ScopeIngest} // whatever its labels: the handler looks at them
+		d, err := s.Documents.Document(ctx, p, id)
+		return d.CollectionID, err
+	case subjectQuestion:
+		q, err := s.Questions.AskedQuestion(ctx, p, id)
+		return q.Collection, err
+	case subjectJob:
+		job, err := s.Questions.Job(ctx, p, id)
+		return job.Collection, err
+	}
+	return uuid.Nil, fmt.Errorf("no request names its collection by a %s", what)
+}
+
+// ofCollection finds the collection that a request to query names, and returns p with the scopes that it has there.
+func (s *server) ofCollection(ctx context.Context, p schema.Principal, ref string) (schema.Principal, uuid.UUID, error) {
+	collection, err := s.Collections.ResolveCollection(ctx, p, ref)
+	if len(p.Collections) == 0 {
+		return p, collection, err
+	}
+	in := p
+	if err == nil {
+		in, err = within(p, schema.ScopeQuery, collection)
+	}
+	if errors.Is(err, schema.ErrNotFound) {
+		err = gone(subjectCollection, ref)
+	}
+	return in, collection, err
+}
+
+// queried leaves out what is of collections that p may not query.
+func queried[T any](p schema.Principal, items []T, of func(T) uuid.UUID) []T {
+	ids, all := p.OnlyIn(schema.ScopeQuery)
+	if all {
+		return items
+	}
+	return slices.DeleteFunc(items, func(item T) bool { return !slices.Contains(ids, of(item)) })
+}

@@ -1,0 +1,52 @@
+package tenants
+
+// This file keeps the scopes that keys and people have in single collections: by the collections' ids, never by names.
+
+import (
+	"context"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/schema"
+)
+
+const namesSQL = `SELECT id, name FROM collections WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS NULL`
+
+// unnamed is what is stored of scopes of collections.
+func unnamed(scopes []schema.CollectionScopes) []schema.CollectionScopes {
+	out := make([]schema.CollectionScopes, len(scopes))
+	for i, c := range scopes {
+		out[i] = schema.CollectionScopes{Collection: c.Collection, Scopes: c.Scopes}
+	}
+	return out
+}
+
+// nameCollections gives the collections of keys their names of now. One that was deleted has none.
+func nameCollections(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, keys []schema.Key) error {
+	var ids []uuid.UUID
+	for _, k := range keys {
+		for _, c := range k.Collections {
+			ids = append(ids, c.Collection)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	rows, err := tx.Query(ctx, namesSQL, tenant, ids)
+	if err != nil {
+		return err
+	}
+	names := map[uuid.UUID]string{}
+	var id uuid.UUID
+	var name string
+	if _, err := pgx.ForEachRow(rows, []any{&id, &name}, func() error { names[id] = name; return nil }); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		for i := range k.Collections {
+			k.Collections[i].Name = names[k.Collections[i].Collection]
+		}
+	}
+	return nil
+}
