@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -62,17 +63,30 @@ func (l *keysList) Run(ctx context.Context) error {
 		if k.LastUsedAt != nil {
 			used = k.LastUsedAt.Local().Format(time.DateTime)
 		}
-		return []any{k.ID, k.Kind, cmp.Or(k.Prefix, "-"), fmt.Sprint(k.Scopes), state, used, k.Name}
+		return []any{k.ID, k.Kind, cmp.Or(k.Prefix, "-"), shownScopes(k), state, used, k.Name}
 	})
+}
+
+// shownScopes are a key's scopes of the tenant, and those of collections behind their names.
+func shownScopes(k api.Key) string {
+	var out []string
+	if len(k.Scopes) > 0 || len(k.Collections) == 0 {
+		out = append(out, fmt.Sprint(k.Scopes))
+	}
+	for _, c := range k.Collections {
+		out = append(out, c.Name+fmt.Sprint(c.Scopes))
+	}
+	return strings.Join(out, ",")
 }
 
 type keysCreate struct {
 	remote
-	Name    string         `arg:"" help:"What it is for."`
-	Scope   []schema.Scope `short:"s" default:"query" help:"admin, curate, ingest, query, impersonate or, with an operator's key, operator; may be repeated."`
-	Group   []string       `short:"g" help:"Groups whose labelled documents it sees; may be repeated."`
-	From    []string       `placeholder:"RANGE" help:"Addresses from which it may be used, as 203.0.113.7 or 10.1.0.0/16; may be repeated. From everywhere without."`
-	Expires time.Duration  `help:"How long it lasts, e.g. 720h; for ever when 0."`
+	Name       string         `arg:"" help:"What it is for."`
+	Scope      []schema.Scope `short:"s" default:"query" help:"admin, curate, ingest, query, impersonate or, with an operator's key, operator; may be repeated."`
+	Group      []string       `short:"g" help:"Groups whose labelled documents it sees; may be repeated."`
+	Collection []string       `placeholder:"NAME" help:"Collections in which alone its scopes, of query, ingest and curate, hold; may be repeated. In the whole tenant without."`
+	From       []string       `placeholder:"RANGE" help:"Addresses from which it may be used, as 203.0.113.7 or 10.1.0.0/16; may be repeated. From everywhere without."`
+	Expires    time.Duration  `help:"How long it lasts, e.g. 720h; for ever when 0."`
 }
 
 func (n *keysCreate) Run(ctx context.Context) error {
@@ -80,7 +94,7 @@ func (n *keysCreate) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	key := api.NewKey{Name: n.Name, Scopes: n.Scope, Groups: n.Group, Addresses: n.From}
+	key := api.NewKey{Name: n.Name, Scopes: n.Scope, Groups: n.Group, Collections: n.Collection, Addresses: n.From}
 	if n.Expires > 0 {
 		at := time.Now().Add(n.Expires)
 		key.ExpiresAt = &at
