@@ -615,6 +615,12 @@ export interface components {
             /** @description Runs when a search or a question names none; empty: the server's default. */
             plan?: string;
         };
+        CollectionScopes: {
+            id: string;
+            /** @description The collection's. */
+            name?: string;
+            scopes: string[] | null;
+        };
         Compare: {
             documents: components["schemas"]["Fingerprint"][] | null;
         };
@@ -973,11 +979,14 @@ export interface components {
             tokens: number;
         };
         Identity: {
+            /** @description Scopes of single collections, beside those of the tenant. */
+            collections?: components["schemas"]["CollectionScopes"][] | null;
             groups?: string[] | null;
             key_id: string;
             name: string;
             /** @description For whom the key calls. */
             person?: string;
+            /** @description Of the tenant. */
             scopes: string[] | null;
             tenant_id: string;
             trace_url?: string;
@@ -1104,6 +1113,8 @@ export interface components {
         Key: {
             /** @description Ranges of addresses from which it may be used; absent: from everywhere. */
             addresses?: string[] | null;
+            /** @description Scopes of single collections, beside those of the tenant. */
+            collections?: components["schemas"]["CollectionScopes"][] | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -1124,6 +1135,7 @@ export interface components {
             prefix: string;
             /** Format: date-time */
             revoked_at?: string;
+            /** @description Of the tenant. */
             scopes: string[] | null;
             /** @description A person's, for good: the provider's issuer, "|", and their id there. */
             subject?: string;
@@ -1132,6 +1144,8 @@ export interface components {
             /** @description Ranges of addresses from which it may be used; absent: from everywhere. */
             addresses?: string[] | null;
             api_key: string;
+            /** @description Scopes of single collections, beside those of the tenant. */
+            collections?: components["schemas"]["CollectionScopes"][] | null;
             /** Format: date-time */
             created_at: string;
             /** Format: date-time */
@@ -1152,6 +1166,7 @@ export interface components {
             prefix: string;
             /** Format: date-time */
             revoked_at?: string;
+            /** @description Of the tenant. */
             scopes: string[] | null;
             /** @description A person's, for good: the provider's issuer, "|", and their id there. */
             subject?: string;
@@ -1412,6 +1427,8 @@ export interface components {
         NewKey: {
             /** @description Addresses and ranges, as 203.0.113.7 and 10.1.0.0/16, from which the key may be used; none: from everywhere. */
             addresses?: string[] | null;
+            /** @description Names or ids of collections in which alone the scopes hold: query, ingest and curate can be given so. Absent: in the whole tenant. */
+            collections?: string[] | null;
             /** Format: date-time */
             expires_at?: string;
             /** @description Labelled documents that the key sees. */
@@ -2262,6 +2279,8 @@ export interface components {
             waiting: number;
         };
         Session: {
+            /** @description Scopes of single collections, beside those of the tenant. */
+            collections?: components["schemas"]["CollectionScopes"][] | null;
             /** Format: date-time */
             ends_at: string;
             groups?: string[] | null;
@@ -2269,6 +2288,7 @@ export interface components {
             name: string;
             /** @description For whom the key calls. */
             person?: string;
+            /** @description Of the tenant. */
             scopes: string[] | null;
             tenant_id: string;
             trace_url?: string;
@@ -2834,6 +2854,7 @@ export type ChoiceQuestion = components['schemas']['ChoiceQuestion'];
 export type Citation = components['schemas']['Citation'];
 export type Collection = components['schemas']['Collection'];
 export type CollectionChange = components['schemas']['CollectionChange'];
+export type CollectionScopes = components['schemas']['CollectionScopes'];
 export type Compare = components['schemas']['Compare'];
 export type CompareResult = components['schemas']['CompareResult'];
 export type Condition = components['schemas']['Condition'];
