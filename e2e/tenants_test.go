@@ -322,6 +322,11 @@ func testIsolation(t *testing.T, operator *server) {
 	owner, things := newFixtures(t, operator, "isolation-a")
 	other, _ := newFixtures(t, operator, "isolation-b")
 
+	owner.sluice(t, "collections", "create", "isolation-c").ok(t)
+	made := into[api.KeyCreated](t, owner.sluice(t, "keys", "create", "elsewhere", "-s", "query", "-s", "ingest", "-s", "curate", "--collection", "isolation-c", "--json").ok(t))
+	limited := owner.withKey(made.APIKey)
+	limited.call(t, http.MethodGet, "/v1/whoami", nil).want(t, http.StatusOK) // noted once as used
+
 	// The fixtures are what the routes take: their owner gets them all.
 	before := d.read(t, owner, things)
 
@@ -346,6 +351,23 @@ func testIsolation(t *testing.T, operator *server) {
 				if strings.Contains(string(r.body), ids[0]) {
 					t.Errorf("%s shows another tenant's %s: %.600s", r.request, name, r.body)
 				}
+			}
+		}
+	}
+
+	// A key of another collection in the same tenant gets none of them either; plans are the tenant's, and read by all who query.
+	for _, o := range d.operations {
+		if slices.Contains([]string{"follow-events", "list-plans", "get-plan", "list-models"}, o.ID) {
+			continue
+		}
+		paths, body := d.requests(t, o, things)
+		for _, path := range paths {
+			r := limited.call(t, o.method, path, body)
+			switch shown := r.status < 300 && strings.Contains(string(r.body), "isolation-a"); {
+			case r.status >= 500:
+				t.Errorf("%s: status %d: %.600s", r.request, r.status, r.body)
+			case shown, o.names(body, things) && r.status != http.StatusNotFound && r.status != http.StatusForbidden:
+				t.Errorf("%s: a key of another collection gets status %d: %.600s", r.request, r.status, r.body)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
--- A key or a person may have scopes of single collections beside those of the tenant: [{"id": a collection's, "scopes": [...]}].
+-- A key may have scopes of single collections beside those of the tenant: [{"id": a collection's, "scopes": [...]}].
 -- The id of a collection that was deleted stays and gives nothing.
 --
 -- breaks nothing: the new constraint takes all that the one before took. A key without scopes of the tenant has the SHA-256 of

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// MaxKeyCollections is in how many collections a key or a person has scopes of their own at most.
+// MaxKeyCollections is in how many collections a key has scopes of its own at most.
 const MaxKeyCollections = 100
 
 // CollectionScopes are scopes that hold in one collection alone.

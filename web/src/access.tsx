@@ -83,7 +83,11 @@ function KeyRow({ apiKey: k, path }: { apiKey: Key; path: string }) {
       <td data-label="Begins with">
         <code>{k.prefix}</code>
       </td>
-      <td data-label="May">{k.scopes?.join(", ")}</td>
+      <td data-label="May">
+        {[k.scopes?.join(", "), ...(k.collections ?? []).map((c) => `${c.scopes?.join(", ")} in ${c.name}`)]
+          .filter(Boolean)
+          .join("; ")}
+      </td>
       <td data-label="Groups">{k.groups?.join(", ")}</td>
       <td data-label="From">{k.addresses?.join(", ")}</td>
       <td data-label="Made">{when(k.created_at)}</td>

@@ -1,6 +1,6 @@
 package tenants
 
-// This file keeps the scopes that keys and people have in single collections: by the collections' ids, never by names.
+// This file keeps the scopes that keys have in single collections: by the collections' ids, never by names.
 
 import (
 	"context"

@@ -19,21 +19,18 @@ import (
 
 const (
 	// A person's row has a hash that is no secret's.
-	putPersonSQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, subject, collections) VALUES ($1, $2, $3, '', $4, $5, $6, $7, $8)
-ON CONFLICT (subject, tenant_id) WHERE subject IS NOT NULL DO UPDATE SET name = excluded.name, scopes = excluded.scopes, groups = excluded.groups,
-    collections = excluded.collections
+	putPersonSQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, subject) VALUES ($1, $2, $3, '', $4, $5, $6, $7)
+ON CONFLICT (subject, tenant_id) WHERE subject IS NOT NULL DO UPDATE SET name = excluded.name, scopes = excluded.scopes, groups = excluded.groups
 RETURNING ` + keyColumns
 
 	sessionColumns = `s.id, s.key_id, k.name, s.created_at, s.expires_at, s.ended_at, s.last_used_at, s.address, s.agent`
 	ofSessions     = ` FROM sessions s JOIN api_keys k ON k.tenant_id = s.tenant_id AND k.id = s.key_id `
 
-	// As a key, one of a person without scopes of the tenant is found by the hash of its hash (00242).
-	insertSessionSQL = `INSERT INTO sessions (tenant_id, id, key_id, hash, expires_at, address, agent)
-VALUES ($1, $2, $3, CASE WHEN $8 THEN $4::bytea ELSE sha256($4) END, $5, $6, $7)`
-	oneSessionSQL  = `SELECT ` + sessionColumns + ofSessions + `WHERE s.tenant_id = $1 AND s.id = $2 AND ($3::uuid IS NULL OR s.key_id = $3)`
-	sessionPageSQL = `SELECT ` + sessionColumns + ofSessions + `
+	insertSessionSQL = `INSERT INTO sessions (tenant_id, id, key_id, hash, expires_at, address, agent) VALUES ($1, $2, $3, $4, $5, $6, $7)`
+	oneSessionSQL    = `SELECT ` + sessionColumns + ofSessions + `WHERE s.tenant_id = $1 AND s.id = $2 AND ($3::uuid IS NULL OR s.key_id = $3)`
+	sessionPageSQL   = `SELECT ` + sessionColumns + ofSessions + `
 WHERE s.tenant_id = $1 AND ($2::uuid IS NULL OR s.id < $2) AND ($4::uuid IS NULL OR s.key_id = $4) ORDER BY s.id DESC LIMIT $3`
-	sessionByHashSQL = `SELECT tenant_id, id, key_id, '', created_at, expires_at, ended_at, last_used_at, address, agent FROM sessions WHERE hash IN ($1, sha256($1))`
+	sessionByHashSQL = `SELECT tenant_id, id, key_id, '', created_at, expires_at, ended_at, last_used_at, address, agent FROM sessions WHERE hash = $1`
 	keyOfSessionSQL  = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND id = $2`
 	// One that was ended, or has expired, keeps its end.
 	endSessionSQL = `UPDATE sessions SET ended_at = now() WHERE tenant_id = $1 AND id = $2 AND ended_at IS NULL AND expires_at > now()`
@@ -55,12 +52,11 @@ func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.P
 	if _, err := rand.Read(unknown); err != nil {
 		return schema.Key{}, schema.PersonSession{}, fmt.Errorf("no randomness for a person's row: %w", err)
 	}
-	who.Scopes, who.Groups = store.EmptyNotNull(who.Scopes), store.EmptyNotNull(who.Groups)
-	collections := store.EmptyNotNull(unnamed(who.Collections))
+	who.Groups = store.EmptyNotNull(who.Groups)
 	var row schema.Key
 	var made schema.PersonSession
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		row, err = keyRow(tx.Query(ctx, putPersonSQL, tenant, schema.NewID(), who.Name, unknown, who.Scopes, who.Groups, who.Subject, collections))
+		row, err = keyRow(tx.Query(ctx, putPersonSQL, tenant, schema.NewID(), who.Name, unknown, who.Scopes, who.Groups, who.Subject))
 		if err != nil {
 			return err
 		}
@@ -71,18 +67,14 @@ func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.P
 			return err
 		}
 		id := schema.NewID()
-		if _, err := tx.Exec(ctx, insertSessionSQL, tenant, id, row.ID, session.Hash, session.ExpiresAt, session.Address, session.Agent,
-			len(who.Scopes) > 0); err != nil {
+		if _, err := tx.Exec(ctx, insertSessionSQL, tenant, id, row.ID, session.Hash, session.ExpiresAt, session.Address, session.Agent); err != nil {
 			return err
 		}
 		if made, err = sessionRow(tx.Query(ctx, oneSessionSQL, tenant, id, nil)); err != nil {
 			return err
 		}
-		details := map[string]any{"name": who.Name, "scopes": who.Scopes, "groups": who.Groups, "address": session.Address}
-		if len(collections) > 0 {
-			details["collections"] = collections
-		}
-		return store.Audit(ctx, tx, tenant, schema.Principal{Tenant: tenant, Key: row.ID}, "session.begin", id.String(), details)
+		return store.Audit(ctx, tx, tenant, schema.Principal{Tenant: tenant, Key: row.ID}, "session.begin", id.String(),
+			map[string]any{"name": who.Name, "scopes": who.Scopes, "groups": who.Groups, "address": session.Address})
 	})
 	return row, made, store.Wrap(err, "sign in to tenant %s", tenant)
 }
