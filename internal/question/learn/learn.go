@@ -40,8 +40,8 @@ type Models interface {
 
 // Answers are the right answers of a question.
 type Answers interface {
-	None() bool            // no answer has a word in it
-	In(text string) bool   // one of them stands in a text
+	None() bool               // no answer has a word in it
+	In(text string) bool      // one of them stands in a text
 	Accepts(text string) bool // a model's reply is right
 }
 
