@@ -48,6 +48,7 @@ try {
   await dialog.getByLabel("Name").fill("handbook");
   await dialog.getByRole("button", { name: /Collection/ }).click();
   await page.getByRole("option", { name: "handbook" }).click();
+  await chooseFolder(page, dialog);
   await dialog.getByLabel("Exclude").fill("*.tmp");
   await dialog.getByLabel("Minutes between two runs").fill("0");
   await dialog.getByText("Paused at first").click();
@@ -202,6 +203,12 @@ async function counts(at) {
   return out;
 }
 
+/** A server with a source-worker beside it has more kinds of places than folders. */
+async function chooseFolder(page, dialog) {
+  await dialog.getByRole("button", { name: /Kind/ }).click();
+  await page.getByRole("option", { name: /^folder/ }).click();
+}
+
 /** Types a secret in. No kind of place that runs here has one, so that this one is a fake, and so is what the server says of it. */
 async function secrets(page) {
   step("a secret is read from a file as it is, and told of by its name alone");
@@ -244,6 +251,7 @@ async function permissions(page) {
   await dialog.getByLabel("Name").fill("board");
   await dialog.getByRole("button", { name: /Collection/ }).click();
   await page.getByRole("option", { name: "board" }).click();
+  await chooseFolder(page, dialog);
   await dialog.getByLabel("path", { exact: true }).fill(board);
   await dialog.getByRole("button", { name: /permissions/ }).click();
   await page.getByRole("option", { name: "follow" }).click();
