@@ -34,20 +34,7 @@ func TestChangesAreFoundAmongManyCollections(t *testing.T) {
 		FROM collections, generate_series(1, 4) n WHERE tenant_id = $1`, c.Tenant)
 	read := func(sql string, args ...any) (buffers, rows int) {
 		t.Helper()
-		if err := c.Store.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-			var plan []struct {
-				Plan map[string]any `json:"Plan"`
-			}
-			if err := tx.QueryRow(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)"+sql, args...).Scan(&plan); err != nil {
-				return err
-			}
-			buffers = int(plan[0].Plan["Shared Hit Blocks"].(float64) + plan[0].Plan["Shared Read Blocks"].(float64))
-			rows = int(plan[0].Plan["Actual Rows"].(float64))
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return buffers, rows
+		return storetest.Reads(t, c.Store.AsSystem, sql, args...)
 	}
 	// Indexes and the map of what all see are as after a vacuum, which autovacuum does in a while.
 	for _, sql := range []string{`VACUUM lexical_segments`, `VACUUM versions`} {

@@ -40,20 +40,7 @@ func TestFailedVersionsAreNotReadAgain(t *testing.T) {
 		SELECT tenant_id, gen_random_uuid(), document_id, collection_id, 2, 'ready', 'x', 1, 'x', now() FROM five`, c.Tenant)
 	read := func(sql string, args ...any) (buffers, rows int) {
 		t.Helper()
-		if err := c.Store.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
-			var plan []struct {
-				Plan map[string]any `json:"Plan"`
-			}
-			if err := tx.QueryRow(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)"+sql, args...).Scan(&plan); err != nil {
-				return err
-			}
-			buffers = int(plan[0].Plan["Shared Hit Blocks"].(float64) + plan[0].Plan["Shared Read Blocks"].(float64))
-			rows = int(plan[0].Plan["Actual Rows"].(float64))
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return buffers, rows
+		return storetest.Reads(t, c.Store.AsSystem, sql, args...)
 	}
 	for _, analyzed := range []bool{false, true} {
 		if analyzed {

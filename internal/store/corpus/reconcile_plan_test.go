@@ -39,22 +39,11 @@ func TestUnfinishedVersionsAreFoundAmongMany(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var read int
-		if err := c.Store.AsTenant(t.Context(), c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-			var plan []struct {
-				Plan map[string]any `json:"Plan"`
-			}
-			err := tx.QueryRow(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)"+strandedSQL, 500, c.Tenant, time.Now()).Scan(&plan)
-			if err != nil {
-				return err
-			}
-			read = int(plan[0].Plan["Shared Hit Blocks"].(float64) + plan[0].Plan["Shared Read Blocks"].(float64))
-			if n := plan[0].Plan["Actual Rows"].(float64); n != 20 {
-				t.Errorf("found %v versions", n)
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
+		read, n := storetest.Reads(t, func(ctx context.Context, fn func(context.Context, pgx.Tx) error) error {
+			return c.Store.AsTenant(ctx, c.Tenant, fn)
+		}, strandedSQL, 500, c.Tenant, time.Now())
+		if n != 20 {
+			t.Errorf("found %d versions", n)
 		}
 		t.Logf("analyzed %t: %d buffers", analyzed, read)
 		if read > 300 {

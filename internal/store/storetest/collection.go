@@ -122,3 +122,22 @@ func (c Corpus) FindByIndexes(t *testing.T, statements map[string]Statement) {
 		}
 	}
 }
+
+// Reads runs a statement, and returns how many buffers it read and how many rows it found. as is how it is run.
+func Reads(t *testing.T, as func(context.Context, func(context.Context, pgx.Tx) error) error, sql string, args ...any) (buffers, rows int) {
+	t.Helper()
+	if err := as(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		var plan []struct {
+			Plan map[string]any `json:"Plan"`
+		}
+		if err := tx.QueryRow(ctx, "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON)"+sql, args...).Scan(&plan); err != nil {
+			return err
+		}
+		buffers = int(plan[0].Plan["Shared Hit Blocks"].(float64) + plan[0].Plan["Shared Read Blocks"].(float64))
+		rows = int(plan[0].Plan["Actual Rows"].(float64))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return buffers, rows
+}
