@@ -21,7 +21,10 @@ func replays(t *testing.T, prefix string, least int, code map[string]any) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			replayer := worker.NewWorkflowReplayer()
+			replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{DisableDeadlockDetection: true})
+			if err != nil {
+				t.Fatal(err)
+			}
 			for name, w := range code {
 				replayer.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})
 			}

@@ -4,12 +4,17 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
+
+// deadlockAfter is how long a workflow may compute before its task fails as a deadlock. The SDK's second is too short for
+// a machine that has no processor left: the task is then done again for nothing, and the goroutine it has given up stays.
+const deadlockAfter = 30 * time.Second
 
 // Worker makes a service of a Temporal worker. register tells it what it runs. Activities in hand get a share of the
 // time of Stop, from 0 to 1, and are cancelled then; o.WorkerStopTimeout bounds how long their end is waited for.
@@ -26,6 +31,7 @@ func Worker(name string, c client.Client, queue string, o worker.Options, share 
 			})
 		}
 		o.BackgroundActivityContext = work
+		o.DeadlockDetectionTimeout = deadlockAfter
 		o.OnFatalError = func(err error) { end(fmt.Errorf("temporal worker: %w", err)) }
 		w := worker.New(c, queue, o)
 		register(w)

@@ -51,7 +51,7 @@ try {
   await page.locator("table.documents").getByText("The PDF is damaged").waitFor();
   await page.locator("table.documents").getByRole("link", { name: "broken.pdf" }).click();
   await page.getByRole("button", { name: "Retry" }).click();
-  await page.locator("summary").click();
+  await page.locator("summary").filter({ hasText: /version/ }).click();
   await page.getByText(/attempt 2/).waitFor();
   await page.locator(".facts .badge.failed").waitFor();
   await page.goto(`${url}/collections/${name}`);
