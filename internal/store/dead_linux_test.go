@@ -25,7 +25,7 @@ func TestDeadConnectionsAreNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	raw, err := c.(*net.TCPConn).SyscallConn()
+	raw, err := c.(interface{ NetConn() net.Conn }).NetConn().(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

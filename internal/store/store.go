@@ -65,6 +65,9 @@ type Options struct {
 	// Lane is how long a statement may run; Interactive by default. In gives a
 	// single call another one.
 	Lane Lane
+	// Unanswered is after how long without a word a connection that waits for the server counts as dead; half a minute
+	// more than the longest lane by default.
+	Unanswered time.Duration
 
 	standby bool // of several servers of URL any will do
 }
@@ -101,6 +104,9 @@ const (
 	defaultKeepSuperseded  = 10 * time.Minute
 	defaultOwnVectorsAbove = 20_000
 	defaultShardVectors    = 500_000
+	pingTimeout            = 10 * time.Second
+	// The server itself ends what takes longer than its lane.
+	unanswered = time.Duration(Batch) + 30*time.Second
 )
 
 // Open connects to the database at url (postgres://...) and checks that it
@@ -269,7 +275,12 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
-	config.ConnConfig.DialFunc = tcp.Dialer().DialContext
+	// An idle connection answers at once or is dead.
+	config.PingTimeout = pingTimeout
+	if o.Unanswered <= 0 {
+		o.Unanswered = unanswered
+	}
+	config.ConnConfig.DialFunc = tcp.DialAnswering(o.Unanswered)
 	if !o.standby && severalHosts(config.ConnConfig) && config.ConnConfig.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs") &&
 		os.Getenv("PGTARGETSESSIONATTRS") == "" {
 		// Of several servers one takes writes.

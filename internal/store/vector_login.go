@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/tcp"
 )
 
 // ErrBusy says that another process tends the same collection.
@@ -39,7 +41,8 @@ func (s *Store) AsVectors(ctx context.Context, key uuid.UUID, fn func(ctx contex
 	if err != nil {
 		return err
 	}
-	config.ConnConfig.RuntimeParams["statement_timeout"] = "0" // a graph is built for hours
+	config.ConnConfig.RuntimeParams["statement_timeout"] = "0" // a graph is built for hours, and nothing is heard meanwhile
+	config.ConnConfig.DialFunc = tcp.Dialer().DialContext
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return fmt.Errorf("connect: %w", explainPooler(err, vectorSetting, goDirect))
