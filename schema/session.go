@@ -14,6 +14,8 @@ type Person struct {
 	Name    string // as it is shown; it may change
 	Scopes  []Scope
 	Groups  []string
+	// Collections are scopes of single collections, beside Scopes, which are the tenant's.
+	Collections []CollectionScopes
 }
 
 // maxToken is the size of an access token, in bytes.

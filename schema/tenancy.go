@@ -90,10 +90,18 @@ type NewCollection struct {
 
 var collectionName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
 
+// CheckCollectionName checks that a field can be the name of a collection.
+func CheckCollectionName(field, name string) error {
+	if !collectionName.MatchString(name) {
+		return Invalid(field, "%q: 1 to 128 letters, digits, dots, underscores and dashes, beginning with a letter or digit", name)
+	}
+	return nil
+}
+
 // Complete checks a collection that is to be made, and fills in what was left out.
 func (c NewCollection) Complete() (_ NewCollection, err error) {
-	if !collectionName.MatchString(c.Name) {
-		return c, Invalid("name", "%q: 1 to 128 letters, digits, dots, underscores and dashes, beginning with a letter or digit", c.Name)
+	if err := CheckCollectionName("name", c.Name); err != nil {
+		return c, err
 	}
 	if err := CheckLength("description", c.Description, 0, MaxDescription); err != nil {
 		return c, err

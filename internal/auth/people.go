@@ -16,8 +16,8 @@ import (
 
 // People is the part of a Store that keeps people and their sessions.
 type People interface {
-	// SignIn makes a session of a person in a tenant, whose row gets the scopes and groups that they have now; a row
-	// that was revoked is schema.ErrForbidden.
+	// SignIn makes a session of a person in a tenant, whose row gets the scopes, collections and groups that they have
+	// now; a row that was revoked is schema.ErrForbidden.
 	SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, s schema.SealedSession) (schema.Key, schema.PersonSession, error)
 	// SessionByHash returns a session, its tenant and its person's row, also when they are over.
 	SessionByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.PersonSession, schema.Key, error)
@@ -96,7 +96,7 @@ func (a *Auth) SignInBy(ctx context.Context, token string, tenant uuid.UUID, who
 }
 
 func (a *Auth) signIn(ctx context.Context, tenant uuid.UUID, who schema.Person, s schema.SealedSession) (schema.Principal, schema.PersonSession, error) {
-	if err := check(schema.NewKey{Name: who.Name, Scopes: who.Scopes, Groups: who.Groups}, a.now()); err != nil {
+	if err := check(schema.NewKey{Name: who.Name, Scopes: who.Scopes, Collections: who.Collections, Groups: who.Groups}, a.now()); err != nil {
 		return schema.Principal{}, schema.PersonSession{}, fmt.Errorf("sign in %s: %w", who.Subject, err)
 	}
 	row, session, err := a.store.SignIn(ctx, tenant, who, s)
@@ -104,7 +104,7 @@ func (a *Auth) signIn(ctx context.Context, tenant uuid.UUID, who schema.Person, 
 		return schema.Principal{}, schema.PersonSession{}, err
 	}
 	a.forget(row.ID)
-	return schema.Principal{Tenant: tenant, Key: row.ID, Name: row.Name, Scopes: row.Scopes, Groups: row.Groups}, session, nil
+	return schema.Principal{Tenant: tenant, Key: row.ID, Name: row.Name, Scopes: row.Scopes, Collections: row.Collections, Groups: row.Groups}, session, nil
 }
 
 // Session returns the session that a secret is of; schema.ErrNotFound when it is an API key, or nothing.

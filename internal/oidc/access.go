@@ -1,8 +1,9 @@
 package oidc
 
-// The rules of access: which group of the provider gives which role in which tenant.
+// The rules of access: which group of the provider gives which role in which tenant, or in which of its collections.
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -32,18 +33,30 @@ var roles = map[string][]schema.Scope{
 	"operator":    {schema.ScopeOperator, schema.ScopeAdmin},
 }
 
-// roleNames are in order of what they may.
-const roleNames = "reader, contributor, curator, admin, operator"
+// The roles, in order of what they may, and those that may be given for single collections.
+const (
+	roleNames       = "reader, contributor, curator, admin, operator"
+	collectionRoles = "reader, contributor and curator"
+)
 
 // rule is one of the file.
 type rule struct {
 	group, tenant, role string
 	labels              []string
+	collections         []string // where alone the role holds; none: in the whole tenant
 }
 
 // Grant is what somebody may in one tenant.
 type Grant struct {
-	Tenant string // its name
+	Tenant      string // its name
+	Scopes      []schema.Scope
+	Groups      []string
+	Collections []CollectionGrant
+}
+
+// CollectionGrant is what somebody may, beside that, if there is a collection of that name.
+type CollectionGrant struct {
+	Name   string
 	Scopes []schema.Scope
 	Groups []string
 }
@@ -77,24 +90,45 @@ func (f *accessFile) current(ctx context.Context) []rule {
 	return rules
 }
 
-// Grants is what groups of the provider give, by tenant. Roles and labels of several rules add up.
+// Grants is what groups of the provider give, by tenant and collection. Roles and labels of several rules add up.
 func (p *Provider) Grants(ctx context.Context, groups []string) []Grant {
-	scopes, labels := map[string][]schema.Scope{}, map[string][]string{}
+	type place struct{ tenant, collection string } // without a collection: the whole tenant
+	scopes, labels := map[place][]schema.Scope{}, map[place][]string{}
 	for _, r := range p.access.current(ctx) {
 		if !slices.Contains(groups, r.group) {
 			continue
 		}
-		scopes[r.tenant] = append(scopes[r.tenant], roles[r.role]...)
-		labels[r.tenant] = append(labels[r.tenant], r.labels...)
+		in := r.collections
+		if len(in) == 0 {
+			in = []string{""}
+		}
+		for _, collection := range in {
+			at := place{r.tenant, collection}
+			scopes[at] = append(scopes[at], roles[r.role]...)
+			labels[at] = append(labels[at], r.labels...)
+		}
 	}
 	var out []Grant
-	for _, tenant := range slices.Sorted(maps.Keys(scopes)) {
-		s, l := scopes[tenant], labels[tenant]
-		slices.Sort(s)
-		slices.Sort(l)
-		out = append(out, Grant{Tenant: tenant, Scopes: slices.Compact(s), Groups: slices.Compact(l)})
+	for _, at := range slices.SortedFunc(maps.Keys(scopes), func(a, b place) int {
+		return cmp.Or(strings.Compare(a.tenant, b.tenant), strings.Compare(a.collection, b.collection))
+	}) {
+		if len(out) == 0 || out[len(out)-1].Tenant != at.tenant {
+			out = append(out, Grant{Tenant: at.tenant})
+		}
+		g, s, l := &out[len(out)-1], once(scopes[at]), once(labels[at])
+		if at.collection == "" {
+			g.Scopes, g.Groups = s, l
+		} else {
+			g.Collections = append(g.Collections, CollectionGrant{Name: at.collection, Scopes: s, Groups: l})
+		}
 	}
 	return out
+}
+
+// once is a list in order, with each thing once.
+func once[T cmp.Ordered](list []T) []T {
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 func readRules(path string) ([]rule, error) {
@@ -171,10 +205,11 @@ func (r rulesReader) text(field string, into *string) func(*yaml.Node) error {
 
 func (r rulesReader) rule(n *yaml.Node) (rule, error) {
 	var one rule
-	var labels *yaml.Node
+	var labels, collections *yaml.Node
 	err := r.fields(n, map[string]func(*yaml.Node) error{
 		"group": r.text("group", &one.group), "tenant": r.text("tenant", &one.tenant), "role": r.text("role", &one.role),
-		"labels": func(n *yaml.Node) error { labels = n; return nil },
+		"labels":      func(n *yaml.Node) error { labels = n; return nil },
+		"collections": func(n *yaml.Node) error { collections = n; return nil },
 	})
 	if err != nil {
 		return one, err
@@ -186,6 +221,14 @@ func (r rulesReader) rule(n *yaml.Node) (rule, error) {
 	}
 	if _, ok := roles[one.role]; !ok {
 		return one, r.wrong(n, "role", "%q is not one of %s", one.role, roleNames)
+	}
+	if collections != nil {
+		if one.collections, err = r.collections(collections); err != nil {
+			return one, err
+		}
+		if slices.ContainsFunc(roles[one.role], func(s schema.Scope) bool { return !s.OfCollections() }) {
+			return one, r.wrong(n, "role", "%q holds in the whole tenant and cannot be given for collections; %s can", one.role, collectionRoles)
+		}
 	}
 	if labels == nil { // the group's own name
 		if err := checkLabel(one.group); err != "" {
@@ -209,6 +252,29 @@ func (r rulesReader) rule(n *yaml.Node) (rule, error) {
 		one.labels = append(one.labels, label)
 	}
 	return one, nil
+}
+
+// collections reads the names of a rule's collections.
+func (r rulesReader) collections(n *yaml.Node) ([]string, error) {
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 || len(n.Content) > schema.MaxKeyCollections {
+		return nil, r.wrong(n, "collections", "needs to be a list of 1 to %d names of collections; without it the role holds in the whole tenant", schema.MaxKeyCollections)
+	}
+	var out []string
+	for i, c := range n.Content {
+		var name string
+		field := fmt.Sprintf("collections[%d]", i)
+		if err := r.text(field, &name)(c); err != nil {
+			return nil, err
+		}
+		if err := schema.CheckCollectionName(fmt.Sprintf("%s:%d: %s", r.path, c.Line, field), name); err != nil {
+			return nil, err
+		}
+		if slices.Contains(out, name) {
+			return nil, r.wrong(c, field, "%q is there twice", name)
+		}
+		out = append(out, name)
+	}
+	return out, nil
 }
 
 // checkLabel says why a text cannot be a label; empty: it can.

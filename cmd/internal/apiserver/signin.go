@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -24,7 +25,7 @@ import (
 const (
 	leastSession = time.Minute
 	mostSession  = 720 * time.Hour
-	// maxNamed is how many groups a refusal names, and maxNamedBytes how long their names are together.
+	// maxNamed is how many groups or collections a refusal names, and maxNamedBytes how long their names are together.
 	maxNamed, maxNamedBytes = 20, 1000
 )
 
@@ -170,12 +171,24 @@ type entrant struct {
 	choices []string // of tenants, when the person has to say which; tenant is uuid.Nil then
 }
 
+// entry is what the rules give a person in a tenant that there is.
+type entry struct {
+	schema.Tenant
+	scopes      []schema.Scope
+	groups      []string
+	collections []schema.CollectionScopes
+}
+
 // entering is who a person is in the tenant that they chose, or in the only one that they may enter. Their sessions in
 // tenants that they may enter no more end.
 func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, error) {
-	grants, ids, err := a.grants(ctx, who)
+	entries, missing, err := a.entries(ctx, who)
 	if err != nil {
 		return entrant{}, err
+	}
+	ids := make([]uuid.UUID, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
 	}
 	ended, err := a.people.EndSessionsElsewhere(ctx, who.Subject, ids)
 	for _, tenant := range ended {
@@ -184,24 +197,25 @@ func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, er
 	if err != nil {
 		return entrant{}, err
 	}
-	chosen, tenant, err := chosenGrant(who, grants, ids)
+	chosen, err := chosenEntry(who, entries, missing)
 	if err != nil {
 		return entrant{}, err
 	}
 	if chosen == nil {
 		var as entrant
-		for _, g := range grants {
-			as.choices = append(as.choices, g.Tenant)
+		for _, e := range entries {
+			as.choices = append(as.choices, e.Name)
 		}
 		return as, nil
 	}
-	return entrant{Person: schema.Person{Subject: who.Subject, Name: who.Name, Scopes: chosen.Scopes, Groups: chosen.Groups}, tenant: tenant}, nil
+	person := schema.Person{Subject: who.Subject, Name: who.Name, Scopes: chosen.scopes, Groups: chosen.groups, Collections: chosen.collections}
+	return entrant{Person: person, tenant: chosen.ID}, nil
 }
 
-// grants are what the rules give a person in tenants that there are, with these tenants' ids.
-func (a signInAPI) grants(ctx context.Context, who oidc.Identity) ([]oidc.Grant, []uuid.UUID, error) {
-	var grants []oidc.Grant
-	var ids []uuid.UUID
+// entries are what the rules give a person in the tenants that there are. Where they give nothing but collections that are
+// not there, these are returned, by the tenant's name.
+func (a signInAPI) entries(ctx context.Context, who oidc.Identity) (entries []entry, missing map[string][]string, err error) {
+	missing = map[string][]string{}
 	for _, g := range a.provider.Grants(ctx, who.Groups) {
 		tenant, err := a.tenants.TenantNamed(ctx, g.Tenant)
 		if errors.Is(err, schema.ErrNotFound) {
@@ -211,26 +225,71 @@ func (a signInAPI) grants(ctx context.Context, who oidc.Identity) ([]oidc.Grant,
 		if err != nil {
 			return nil, nil, fmt.Errorf("sign in: %w", err)
 		}
-		grants, ids = append(grants, g), append(ids, tenant.ID)
+		e, without, err := a.entry(ctx, tenant, g)
+		if err != nil {
+			return nil, nil, fmt.Errorf("sign in: %w", err)
+		}
+		if len(e.scopes) == 0 && len(e.collections) == 0 {
+			missing[tenant.Name] = without
+			continue
+		}
+		entries = append(entries, e)
 	}
-	return grants, ids, nil
+	return entries, missing, nil
 }
 
-// chosenGrant returns the grant that a person signs in by, and its tenant's id; nil: they have to say which.
-func chosenGrant(who oidc.Identity, grants []oidc.Grant, ids []uuid.UUID) (*oidc.Grant, uuid.UUID, error) {
+// entry looks up the collections of a grant. Those that are not there are returned, and give nothing.
+func (a signInAPI) entry(ctx context.Context, tenant schema.Tenant, g oidc.Grant) (e entry, missing []string, err error) {
+	e = entry{Tenant: tenant, scopes: g.Scopes, groups: g.Groups}
+	if len(g.Collections) == 0 {
+		return e, nil, nil
+	}
+	names := make([]string, len(g.Collections))
+	for i, c := range g.Collections {
+		names[i] = c.Name
+	}
+	ids, err := a.tenants.CollectionsNamed(ctx, tenant.ID, names)
+	if err != nil {
+		return e, nil, err
+	}
+	for _, c := range g.Collections {
+		id, ok := ids[c.Name]
+		if !ok {
+			slog.WarnContext(ctx, "a rule of access names a collection that is not there", "tenant", tenant.ID, "collection", c.Name)
+			missing = append(missing, c.Name)
+			continue
+		}
+		e.collections = append(e.collections, schema.CollectionScopes{Collection: id, Name: c.Name, Scopes: c.Scopes})
+		e.groups = append(e.groups, c.Groups...)
+	}
+	slices.Sort(e.groups)
+	e.groups = slices.Compact(e.groups)
+	return e, missing, nil
+}
+
+// chosenEntry returns the entry that a person signs in by; nil: they have to say which.
+func chosenEntry(who oidc.Identity, entries []entry, missing map[string][]string) (*entry, error) {
+	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == who.Tenant })
+	gone := missing[who.Tenant]
+	if len(entries) == 0 && who.Tenant == "" {
+		for _, tenant := range slices.Sorted(maps.Keys(missing)) {
+			gone = append(gone, missing[tenant]...)
+		}
+	}
 	switch {
-	case len(grants) == 0:
-		return nil, uuid.Nil, fmt.Errorf("%s, and none of them gives access here; ask who runs this server: %w", describeGroups(who), schema.ErrForbidden)
-	case who.Tenant == "" && len(grants) == 1:
-		return &grants[0], ids[0], nil
+	case len(gone) > 0:
+		return nil, fmt.Errorf("%s, and the collections that these give access to are not there: %s; ask who runs this server: %w",
+			describeGroups(who), enumerate(gone), schema.ErrForbidden)
+	case len(entries) == 0:
+		return nil, fmt.Errorf("%s, and none of them gives access here; ask who runs this server: %w", describeGroups(who), schema.ErrForbidden)
+	case who.Tenant == "" && len(entries) == 1:
+		return &entries[0], nil
 	case who.Tenant == "":
-		return nil, uuid.Nil, nil
+		return nil, nil
+	case i < 0:
+		return nil, fmt.Errorf("%s, and none of them gives access to the tenant %q: %w", describeGroups(who), who.Tenant, schema.ErrForbidden)
 	}
-	i := slices.IndexFunc(grants, func(g oidc.Grant) bool { return g.Tenant == who.Tenant })
-	if i < 0 {
-		return nil, uuid.Nil, fmt.Errorf("%s, and none of them gives access to the tenant %q: %w", describeGroups(who), who.Tenant, schema.ErrForbidden)
-	}
-	return &grants[i], ids[i], nil
+	return &entries[i], nil
 }
 
 // describeGroups tells a person which groups they have.
@@ -238,15 +297,20 @@ func describeGroups(who oidc.Identity) string {
 	if len(who.Groups) == 0 {
 		return "the provider tells no groups of " + who.Name
 	}
+	return who.Name + " has the groups " + enumerate(who.Groups)
+}
+
+// enumerate lists names, of many the first ones.
+func enumerate(names []string) string {
 	named, bytes := 0, 0
-	for _, g := range who.Groups {
-		if bytes += len(g); named == maxNamed || bytes > maxNamedBytes {
+	for _, n := range names {
+		if bytes += len(n); named == maxNamed || bytes > maxNamedBytes {
 			break
 		}
 		named++
 	}
-	said := who.Name + " has the groups " + strings.Join(who.Groups[:named], ", ")
-	if more := len(who.Groups) - named; more > 0 {
+	said := strings.Join(names[:named], ", ")
+	if more := len(names) - named; more > 0 {
 		said += fmt.Sprintf(" and %d more", more)
 	}
 	return said

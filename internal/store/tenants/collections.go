@@ -1,6 +1,6 @@
 package tenants
 
-// This file keeps the scopes that keys have in single collections: by the collections' ids, never by names.
+// This file keeps the scopes that keys and people have in single collections: by the collections' ids, never by names.
 
 import (
 	"context"
@@ -8,10 +8,31 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
 
-const namesSQL = `SELECT id, name FROM collections WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS NULL`
+const (
+	namesSQL = `SELECT id, name FROM collections WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS NULL`
+	namedSQL = `SELECT id, name FROM collections WHERE tenant_id = $1 AND name = ANY ($2) AND deleted_at IS NULL`
+)
+
+// CollectionsNamed returns the ids of a tenant's collections that have one of some names, by name.
+func (s *TenantStore) CollectionsNamed(ctx context.Context, tenant uuid.UUID, names []string) (map[string]uuid.UUID, error) {
+	found := map[string]uuid.UUID{}
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, namedSQL, tenant, names)
+		if err != nil {
+			return err
+		}
+		clear(found)
+		var id uuid.UUID
+		var name string
+		_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error { found[name] = id; return nil })
+		return err
+	})
+	return found, store.Wrap(err, "look up collections of tenant %s by name", tenant)
+}
 
 // unnamed is what is stored of scopes of collections.
 func unnamed(scopes []schema.CollectionScopes) []schema.CollectionScopes {

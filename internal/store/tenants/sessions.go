@@ -18,19 +18,22 @@ import (
 )
 
 const (
-	// A person's row has a hash that is no secret's.
-	putPersonSQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, subject) VALUES ($1, $2, $3, '', $4, $5, $6, $7)
-ON CONFLICT (subject, tenant_id) WHERE subject IS NOT NULL DO UPDATE SET name = excluded.name, scopes = excluded.scopes, groups = excluded.groups
+	// A person's row has a hash that is no secret's, and another one after each sign-in (00243).
+	putPersonSQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, subject, collections) VALUES ($1, $2, $3, '', $4, $5, $6, $7, $8)
+ON CONFLICT (subject, tenant_id) WHERE subject IS NOT NULL DO UPDATE SET name = excluded.name, scopes = excluded.scopes, groups = excluded.groups,
+    collections = excluded.collections, hash = excluded.hash
 RETURNING ` + keyColumns
 
 	sessionColumns = `s.id, s.key_id, k.name, s.created_at, s.expires_at, s.ended_at, s.last_used_at, s.address, s.agent`
 	ofSessions     = ` FROM sessions s JOIN api_keys k ON k.tenant_id = s.tenant_id AND k.id = s.key_id `
 
 	insertSessionSQL = `INSERT INTO sessions (tenant_id, id, key_id, hash, expires_at, address, agent) VALUES ($1, $2, $3, $4, $5, $6, $7)`
-	oneSessionSQL    = `SELECT ` + sessionColumns + ofSessions + `WHERE s.tenant_id = $1 AND s.id = $2 AND ($3::uuid IS NULL OR s.key_id = $3)`
-	sessionPageSQL   = `SELECT ` + sessionColumns + ofSessions + `
+	// Programs of before 00243 know no session of a person without scopes of the tenant.
+	hideSessionsSQL = `UPDATE sessions SET hash = hash || '\x00'::bytea WHERE tenant_id = $1 AND key_id = $2 AND length(hash) = 32`
+	oneSessionSQL   = `SELECT ` + sessionColumns + ofSessions + `WHERE s.tenant_id = $1 AND s.id = $2 AND ($3::uuid IS NULL OR s.key_id = $3)`
+	sessionPageSQL  = `SELECT ` + sessionColumns + ofSessions + `
 WHERE s.tenant_id = $1 AND ($2::uuid IS NULL OR s.id < $2) AND ($4::uuid IS NULL OR s.key_id = $4) ORDER BY s.id DESC LIMIT $3`
-	sessionByHashSQL = `SELECT tenant_id, id, key_id, '', created_at, expires_at, ended_at, last_used_at, address, agent FROM sessions WHERE hash = $1`
+	sessionByHashSQL = `SELECT tenant_id, id, key_id, '', created_at, expires_at, ended_at, last_used_at, address, agent FROM sessions WHERE substr(hash, 1, 32) = $1`
 	keyOfSessionSQL  = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND id = $2`
 	// One that was ended, or has expired, keeps its end.
 	endSessionSQL = `UPDATE sessions SET ended_at = now() WHERE tenant_id = $1 AND id = $2 AND ended_at IS NULL AND expires_at > now()`
@@ -46,17 +49,18 @@ AND EXISTS (SELECT FROM sessions s WHERE s.tenant_id = k.tenant_id AND s.key_id 
 const sessionsKept = 30 * 24 * time.Hour
 
 // SignIn makes a session of a person in a tenant, and their row there if it is the first; else the row gets the name,
-// scopes and groups that they have now. A row that was revoked is schema.ErrForbidden, and stays as it was.
+// scopes, collections and groups that they have now. A row that was revoked is schema.ErrForbidden, and stays as it was.
 func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, session schema.SealedSession) (schema.Key, schema.PersonSession, error) {
 	unknown := make([]byte, 32)
 	if _, err := rand.Read(unknown); err != nil {
 		return schema.Key{}, schema.PersonSession{}, fmt.Errorf("no randomness for a person's row: %w", err)
 	}
-	who.Groups = store.EmptyNotNull(who.Groups)
+	who.Scopes, who.Groups = store.EmptyNotNull(who.Scopes), store.EmptyNotNull(who.Groups)
+	collections := store.EmptyNotNull(unnamed(who.Collections))
 	var row schema.Key
 	var made schema.PersonSession
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		row, err = keyRow(tx.Query(ctx, putPersonSQL, tenant, schema.NewID(), who.Name, unknown, who.Scopes, who.Groups, who.Subject))
+		row, err = keyRow(tx.Query(ctx, putPersonSQL, tenant, schema.NewID(), who.Name, unknown, who.Scopes, who.Groups, who.Subject, collections))
 		if err != nil {
 			return err
 		}
@@ -70,11 +74,22 @@ func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.P
 		if _, err := tx.Exec(ctx, insertSessionSQL, tenant, id, row.ID, session.Hash, session.ExpiresAt, session.Address, session.Agent); err != nil {
 			return err
 		}
+		if len(who.Scopes) == 0 {
+			if _, err := tx.Exec(ctx, hideSessionsSQL, tenant, row.ID); err != nil {
+				return err
+			}
+		}
 		if made, err = sessionRow(tx.Query(ctx, oneSessionSQL, tenant, id, nil)); err != nil {
 			return err
 		}
-		return store.Audit(ctx, tx, tenant, schema.Principal{Tenant: tenant, Key: row.ID}, "session.begin", id.String(),
-			map[string]any{"name": who.Name, "scopes": who.Scopes, "groups": who.Groups, "address": session.Address})
+		details := map[string]any{"name": who.Name, "scopes": who.Scopes, "groups": who.Groups, "address": session.Address}
+		if len(row.Collections) > 0 {
+			if err := nameCollections(ctx, tx, tenant, []schema.Key{row}); err != nil {
+				return err
+			}
+			details["collections"] = row.Collections
+		}
+		return store.Audit(ctx, tx, tenant, schema.Principal{Tenant: tenant, Key: row.ID}, "session.begin", id.String(), details)
 	})
 	return row, made, store.Wrap(err, "sign in to tenant %s", tenant)
 }
