@@ -149,7 +149,9 @@ func (u user) do(method, path string, body io.Reader, idempotencyKey string) res
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	r.Header.Set("Authorization", "Bearer "+u.key)
+	if u.key != "" { // a session's cookie is among the headers otherwise
+		r.Header.Set("Authorization", "Bearer "+u.key)
+	}
 	r.Header.Set("Content-Type", "application/json")
 	if idempotencyKey != "" {
 		r.Header.Set("Idempotency-Key", idempotencyKey)
