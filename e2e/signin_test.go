@@ -14,6 +14,7 @@ import (
 
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/waittest"
+	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
@@ -43,10 +44,14 @@ func signInSettings(t *testing.T) []string {
 		"SLUICE_OIDC_AUDIENCE=" + localtest.Assistant}
 }
 
-// allow adds a rule, and somebody in its group.
-func allow(t *testing.T, name, group, tenant, role string) {
+// allow adds a rule, of a whole tenant or of some collections alone, and somebody in its group.
+func allow(t *testing.T, name, group, tenant, role string, collections ...string) {
 	t.Helper()
-	fmt.Fprintf(&signedInAt.rules, "  - {group: %s, tenant: %s, role: %s}\n", group, tenant, role)
+	only := ""
+	if len(collections) > 0 {
+		only = ", collections: [" + strings.Join(collections, ", ") + "]"
+	}
+	fmt.Fprintf(&signedInAt.rules, "  - {group: %s, tenant: %s, role: %s%s}\n", group, tenant, role, only)
 	if err := os.WriteFile(signedInAt.file, []byte(signedInAt.rules.String()), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -162,6 +167,36 @@ func testSignIn(t *testing.T, operator *server) {
 	if status, _ := signIn(t, operator, "ann"); status != http.StatusForbidden {
 		t.Errorf("one who was revoked signs in: status %d", status)
 	}
+	testPersonOfACollection(t, operator, admin)
+}
+
+// testPersonOfACollection signs somebody in whose rule holds in one collection of two.
+func testPersonOfACollection(t *testing.T, operator, admin *server) {
+	anybody := operator.withKey("")
+	admin.sluice(t, "ingest", write(t, map[string]string{"d.txt": "The pike spawns in flooded meadows."}), "-c", "fish", "--wait").ok(t)
+	allow(t, "cat", "group-c", "people", "contributor", "fish")
+	status, cat := signIn(t, operator, "cat")
+	if status != http.StatusFound {
+		t.Fatalf("signing in gave status %d", status)
+	}
+	fish := as[schema.Collection](t, admin.call(t, http.MethodGet, "/v1/collections/fish", nil).want(t, http.StatusOK))
+	who := as[api.Identity](t, anybody.call(t, http.MethodGet, "/v1/whoami", nil, cat...).want(t, http.StatusOK))
+	if len(who.Scopes) != 0 || len(who.Collections) != 1 || who.Collections[0].Collection != fish.ID {
+		t.Errorf("cat is %+v", who)
+	}
+	if list := as[api.Page[schema.Collection]](t, anybody.call(t, http.MethodGet, "/v1/collections", nil, cat...).want(t, http.StatusOK)).Items; len(list) != 1 || list[0].ID != fish.ID {
+		t.Errorf("cat lists %+v", list)
+	}
+	found := as[api.SearchResult](t, anybody.call(t, http.MethodPost, "/v1/search",
+		map[string]any{"collection": "fish", "query": "Where does the pike spawn?"}, cat...).want(t, http.StatusOK))
+	if got := names(found.Passages); len(got) != 1 || got[0] != "d.txt" {
+		t.Errorf("cat finds %v", got)
+	}
+	anybody.call(t, http.MethodPut, "/v1/collections/fish/content?external_id=e.txt", []byte("Carp dig."), cat...).want(t, http.StatusOK)
+	anybody.call(t, http.MethodPut, "/v1/collections/birds/content?external_id=e.txt", []byte("Carp dig."), cat...).problem(t, http.StatusNotFound, "")
+	anybody.call(t, http.MethodPost, "/v1/search", map[string]any{"collection": "birds", "query": "Where does the red kite nest?"}, cat...).problem(t, http.StatusNotFound, "")
+	anybody.call(t, http.MethodGet, "/v1/collections/birds", nil, cat...).problem(t, http.StatusNotFound, "")
+	anybody.call(t, http.MethodGet, "/v1/keys", nil, cat...).problem(t, http.StatusForbidden, "")
 }
 
 // testTokens has an assistant act for ann, with an access token of the provider, as the Model Context Protocol's authorization

@@ -188,6 +188,18 @@ func (c *calls) signIn(name string) string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	// And of somebody whose rules are of one collection.
+	in, err := c.store.CollectionsNamed(c.t.Context(), c.principal().Tenant, []string{"papers"})
+	if err != nil || len(in) != 1 {
+		c.t.Fatal(in, err)
+	}
+	hash = sha256.Sum256([]byte(name + "-of-papers"))
+	_, _, err = c.store.SignIn(c.t.Context(), c.principal().Tenant, schema.Person{Subject: "https://login.example|" + name + "-of-papers", Name: name,
+		Collections: []schema.CollectionScopes{{Collection: in["papers"], Scopes: []schema.Scope{schema.ScopeQuery}}}},
+		schema.SealedSession{NewSession: schema.NewSession{ExpiresAt: time.Now().Add(time.Hour), Address: "127.0.0.1"}, Hash: hash[:]})
+	if err != nil {
+		c.t.Fatal(err)
+	}
 	return session.ID.String()
 }
 
