@@ -165,6 +165,8 @@ type Tenants interface {
 	// CreateKey returns the key this once.
 	CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error)
 	Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)
+	// NameCollections leaves out those that were deleted.
+	NameCollections(ctx context.Context, tenant uuid.UUID, scopes []schema.CollectionScopes) ([]schema.CollectionScopes, error)
 	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error
 	// RotateKey returns a key in place of another, which is good for the overlap.
 	RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error)

@@ -151,9 +151,13 @@ func (s *server) routeSessions() {
 			if err != nil {
 				return nil, unproven(ctx, err)
 			}
+			who, err := s.identity(ctx, p)
+			if err != nil {
+				return nil, unproven(ctx, err)
+			}
 			sealed, ends := s.Sessions.Seal(key)
 			return &sessionReply{SetCookie: cookie(in.r, sealed, int(time.Until(ends)/time.Second)), CacheControl: "no-store",
-				Body: api.Session{Identity: s.identity(p), EndsAt: ends}}, nil
+				Body: api.Session{Identity: who, EndsAt: ends}}, nil
 		})
 	huma.Register(s.api, huma.Operation{OperationID: "end-session", Method: http.MethodDelete, Path: "/v1/session", Summary: "End a browser's session", Tags: tags,
 		Security: []map[string][]string{}, Errors: errs, DefaultStatus: http.StatusNoContent},
@@ -194,8 +198,14 @@ func cookie(r *http.Request, sealed string, seconds int) http.Cookie {
 		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")}
 }
 
-func (s *server) identity(p schema.Principal) api.Identity {
-	return api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: some(p.Scopes), Collections: p.Collections, Groups: p.OwnGroups(), Person: p.Person, TraceURL: s.TraceURL}
+func (s *server) identity(ctx context.Context, p schema.Principal) (api.Identity, error) {
+	who := api.Identity{Tenant: p.Tenant, Key: p.Key, Name: p.Name, Scopes: some(p.Scopes), Groups: p.OwnGroups(), Person: p.Person, TraceURL: s.TraceURL}
+	if len(p.Collections) == 0 {
+		return who, nil
+	}
+	var err error
+	who.Collections, err = s.Tenants.NameCollections(ctx, p.Tenant, p.Collections)
+	return who, err
 }
 
 // addressOf is the address that a request comes from, without the port.

@@ -15,8 +15,8 @@ import (
 func (s *server) routeTenants() {
 	s.routeUsage()
 	route(s, huma.Operation{OperationID: "whoami", Method: http.MethodGet, Path: "/v1/whoami", Summary: "Show whose key this is", Tags: []string{"Keys"}},
-		"", func(_ context.Context, p schema.Principal, _ *struct{}) (*reply[api.Identity], error) {
-			return &reply[api.Identity]{s.identity(p)}, nil
+		"", func(ctx context.Context, p schema.Principal, _ *struct{}) (*reply[api.Identity], error) {
+			return replyTo(s.identity(ctx, p))
 		})
 	tenants := []string{"Tenants"}
 	route(s, huma.Operation{OperationID: "list-tenants", Method: http.MethodGet, Path: "/v1/tenants", Summary: "List tenants", Tags: tenants},

@@ -273,6 +273,24 @@ try {
   await reader.locator("table.documents").waitFor();
   assert.equal(await reader.locator(".drop, input[type=checkbox], .action.danger").count(), 0);
 
+  step("a key of one collection is shown what it may do there");
+  const limited = await fetch(`${url}/v1/keys`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${key}`, "Content-Type": "application/json" },
+    body: JSON.stringify({ name: "contributor", scopes: ["query", "ingest"], collections: [name] }),
+  }).then((r) => r.json());
+  const fourth = await browser.newContext();
+  const contributor = (await open(fourth)).page;
+  await signIn(contributor, limited.api_key);
+  await contributor.getByRole("link", { name, exact: true }).click();
+  await contributor.locator("table.documents").waitFor();
+  assert.ok((await contributor.locator(".drop, input[type=checkbox]").count()) > 1);
+  assert.equal(await contributor.getByRole("button", { name: "New collection" }).count(), 0);
+  const menu = contributor.getByRole("navigation", { name: "Main" });
+  assert.deepEqual(await menu.getByRole("link").allTextContents(), ["Collections", "Ask", "Search", "Jobs", "Plans"]);
+  await contributor.getByRole("link", { name: "contributor" }).click();
+  await contributor.getByText(`You may: query, ingest in ${name}.`).waitFor();
+
   step("another tenant sees nothing of it, in the same browser");
   const tenant = await fetch(`${url}/v1/tenants`, {
     method: "POST",

@@ -5,7 +5,7 @@ import { useState } from "react";
 import { Checkbox, CheckboxGroup, Form, Label } from "react-aria-components";
 import { del, get, type Page, post, withQuery } from "./api";
 import { Confirm } from "./confirm";
-import { type Scope, useSession } from "./session";
+import { type Scope, scopesOf, useSession } from "./session";
 import { when } from "./text";
 import type { Key, KeyCreated } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Field, Loading, PageHead } from "./ui";
@@ -83,11 +83,7 @@ function KeyRow({ apiKey: k, path }: { apiKey: Key; path: string }) {
       <td data-label="Begins with">
         <code>{k.prefix}</code>
       </td>
-      <td data-label="May">
-        {[k.scopes?.join(", "), ...(k.collections ?? []).map((c) => `${c.scopes?.join(", ")} in ${c.name}`)]
-          .filter(Boolean)
-          .join("; ")}
-      </td>
+      <td data-label="May">{scopesOf(k)}</td>
       <td data-label="Groups">{k.groups?.join(", ")}</td>
       <td data-label="From">{k.addresses?.join(", ")}</td>
       <td data-label="Made">{when(k.created_at)}</td>

@@ -14,7 +14,7 @@ import { OperationsPage } from "./operations";
 import { PlansPage } from "./plans";
 import { PrincipalsPage } from "./principals";
 import { SearchPage } from "./search";
-import { type Scope, SignedIn, useSession } from "./session";
+import { type Scope, SignedIn, scopesOf, useSession } from "./session";
 import { SessionsPage } from "./sessions";
 import { SourcePage } from "./source";
 import { SourcesPage } from "./sources";
@@ -42,10 +42,10 @@ export function App() {
             <Route path="/ask">{queries(<AskPage />)}</Route>
             <Route path="/search">{queries(<SearchPage />)}</Route>
             <Route path="/plans">{queries(<PlansPage />)}</Route>
-            <Route path="/evaluations">{queries(<EvaluationsPage />)}</Route>
-            <Route path="/evaluations/:id">{(p) => queries(<EvaluationPage key={p.id} id={p.id} />)}</Route>
+            <Route path="/evaluations">{evaluates(<EvaluationsPage />)}</Route>
+            <Route path="/evaluations/:id">{(p) => evaluates(<EvaluationPage key={p.id} id={p.id} />)}</Route>
             <Route path="/evaluations/:id/compare/:against">
-              {(p) => queries(<ComparisonPage key={`${p.id}.${p.against}`} id={p.id} against={p.against} />)}
+              {(p) => evaluates(<ComparisonPage key={`${p.id}.${p.against}`} id={p.id} against={p.against} />)}
             </Route>
             <Route path="/sources">{admins(<SourcesPage />)}</Route>
             <Route path="/sources/:source">
@@ -100,13 +100,19 @@ function Main({ children }: { children: ReactNode }) {
   );
 }
 
-const queries = (page: ReactNode) => <Only scope="query">{page}</Only>;
+const queries = (page: ReactNode) => (
+  <Only scope="query" somewhere>
+    {page}
+  </Only>
+);
+const evaluates = (page: ReactNode) => <Only scope="query">{page}</Only>;
 const admins = (page: ReactNode) => <Only scope="admin">{page}</Only>;
 const operators = (page: ReactNode) => <Only scope="operator">{page}</Only>;
 
-/** What only keys with a scope are shown. */
-function Only({ scope, children }: { scope: Scope; children: ReactNode }) {
-  if (useSession().may(scope)) return children;
+/** What only keys with a scope are shown: in the tenant, or somewhere. */
+function Only({ scope, somewhere, children }: { scope: Scope; somewhere?: boolean; children: ReactNode }) {
+  const { may, maySomewhere } = useSession();
+  if (may(scope) || (somewhere && maySomewhere(scope))) return children;
   return <Empty>This needs a key with the {scope} scope.</Empty>;
 }
 
@@ -129,10 +135,10 @@ function TopBar() {
       <nav aria-label="Main">
         <ul>
           {item("/collections", "Collections")}
-          {session.may("query") && item("/ask", "Ask")}
-          {session.may("query") && item("/search", "Search")}
-          {session.may("query") && item("/jobs", "Jobs")}
-          {session.may("query") && item("/plans", "Plans")}
+          {session.maySomewhere("query") && item("/ask", "Ask")}
+          {session.maySomewhere("query") && item("/search", "Search")}
+          {session.maySomewhere("query") && item("/jobs", "Jobs")}
+          {session.maySomewhere("query") && item("/plans", "Plans")}
           {session.may("query") && item("/evaluations", "Evaluations")}
           {session.may("admin") && item("/sources", "Sources")}
           {session.may("admin") && item("/running", "Running")}
@@ -143,7 +149,7 @@ function TopBar() {
         </ul>
       </nav>
       <div className="who">
-        <Link href="/sessions" className="quiet" title={`Scopes: ${session.scopes?.join(", ")}`}>
+        <Link href="/sessions" className="quiet" title={`Scopes: ${scopesOf(session)}`}>
           {session.name}
         </Link>
         <Action onPress={() => void session.signOut()}>Sign out</Action>

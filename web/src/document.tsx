@@ -52,13 +52,13 @@ export function DocumentPage({ id }: { id: string }) {
   return (
     <>
       <PageHead title={d.title || d.external_id} above={above}>
-        {may("query") && (
+        {may("query", d.collection_id) && (
           <a className="action" href={`/v1/documents/${id}/content`} download={d.external_id.split("/").pop()}>
             Download
           </a>
         )}
-        {may("ingest") && d.state === "failed" && <Action onPress={() => void retry()}>Retry</Action>}
-        {may("ingest") && <DeleteDocument document={d} collection={name} />}
+        {may("ingest", d.collection_id) && d.state === "failed" && <Action onPress={() => void retry()}>Retry</Action>}
+        {may("ingest", d.collection_id) && <DeleteDocument document={d} collection={name} />}
       </PageHead>
       <ErrorBox error={error} />
       {d.reason && (
@@ -69,8 +69,8 @@ export function DocumentPage({ id }: { id: string }) {
       <Facts document={d} />
       <NearDuplicates document={d} />
       {may("admin") && <ExplainAccess document={id} />}
-      {may("query") && <Original document={d} span={span} />}
-      {may("query") &&
+      {may("query", d.collection_id) && <Original document={d} span={span} />}
+      {may("query", d.collection_id) &&
         (d.live ? (
           <DocumentText id={id} live={d} span={span} paged={hasPages(d, span)} />
         ) : (

@@ -56,12 +56,12 @@ export function DocumentsPage({ name }: { name: string }) {
   return (
     <>
       <PageHead title={c.name} above={<Link href="/collections">Collections</Link>}>
-        {may("query") && (
+        {may("query", c.id) && (
           <Link className="action" href={withQuery("/ask", { collection: c.name })}>
             Ask about it
           </Link>
         )}
-        {may("ingest") && failed > 0 && (
+        {may("ingest", c.id) && failed > 0 && (
           <Action onPress={() => void retryAll()}>Retry all {count(failed)} failed</Action>
         )}
         {may("admin") && <DeleteCollection collection={c} />}
@@ -98,9 +98,9 @@ export function DocumentsPage({ name }: { name: string }) {
           <dd>{c.generation}</dd>
         </div>
       </dl>
-      {may("curate") && <PlanChoices collection={c.name} />}
-      {may("ingest") && <Upload collection={c.name} />}
-      <DocumentList collection={c.name} />
+      {may("curate", c.id) && <PlanChoices collection={c.name} />}
+      {may("ingest", c.id) && <Upload collection={c.name} />}
+      <DocumentList collection={c.name} managed={may("ingest", c.id)} />
     </>
   );
 }
@@ -116,8 +116,8 @@ const orders = [
   ["state", "by state"],
 ] as const;
 
-function DocumentList({ collection }: { collection: string }) {
-  const { may } = useSession();
+/** The documents of a collection; those of a managed one can be chosen. */
+function DocumentList({ collection, managed }: { collection: string; managed: boolean }) {
   const [params, setParams] = useSearchParams();
   const state = params.get("state") ?? "";
   const part = params.get("name") ?? "";
@@ -188,7 +188,7 @@ function DocumentList({ collection }: { collection: string }) {
           options={orders.map(([id, text]) => ({ id, text }))}
         />
       </div>
-      {may("ingest") && selected.size > 0 && (
+      {managed && selected.size > 0 && (
         <Bulk collection={collection} documents={[...selected.values()]} done={() => setSelected(new Map())} />
       )}
       <ErrorBox error={list.error} retry={() => void list.refetch()} />
@@ -200,7 +200,7 @@ function DocumentList({ collection }: { collection: string }) {
         <table className="documents">
           <thead>
             <tr>
-              {may("ingest") && (
+              {managed && (
                 <th className="check">
                   <input
                     type="checkbox"
@@ -221,7 +221,7 @@ function DocumentList({ collection }: { collection: string }) {
           </thead>
           <tbody>
             {documents.map((d) => (
-              <Row key={d.id} document={d} selected={selected.has(d.id)} toggle={may("ingest") ? toggle : undefined} />
+              <Row key={d.id} document={d} selected={selected.has(d.id)} toggle={managed ? toggle : undefined} />
             ))}
           </tbody>
         </table>

@@ -10,10 +10,18 @@ import { forgetAll } from "./uploads";
 export type Scope = NonNullable<NewKey["scopes"]>[number];
 
 interface Session extends Identity {
-  /** Whether the key may do this; what it may not do is not shown. */
-  may: (scope: Scope) => boolean;
+  /** Whether the key may do this in the tenant, or in the collection with an id; what it may not do is not shown. */
+  may: (scope: Scope, collection?: string) => boolean;
+  /** Whether it may do this in the tenant, or in any collection. */
+  maySomewhere: (scope: Scope) => boolean;
   signOut: () => Promise<void>;
 }
+
+/** The scopes of a key, or of somebody, in words. */
+export const scopesOf = (of: Pick<Identity, "scopes" | "collections">) =>
+  [of.scopes?.join(", "), ...(of.collections ?? []).map((c) => `${c.scopes?.join(", ")} in ${c.name}`)]
+    .filter(Boolean)
+    .join("; ");
 
 const Context = createContext<Session | null>(null);
 
@@ -56,11 +64,15 @@ export function SignedIn({ children }: { children: ReactNode }) {
     return <SignIn failure={error} onSignedIn={enter} />;
   }
   const scopes = identity.scopes ?? [];
+  const collections = identity.collections ?? [];
+  const inTenant = (scope: Scope) =>
+    scopes.includes(scope) ||
+    (scopes.includes("admin") && (scope === "curate" || scope === "ingest" || scope === "query"));
   const session: Session = {
     ...identity,
-    may: (scope) =>
-      scopes.includes(scope) ||
-      (scopes.includes("admin") && (scope === "curate" || scope === "ingest" || scope === "query")),
+    may: (scope, collection) =>
+      inTenant(scope) || collections.some((c) => c.id === collection && c.scopes?.includes(scope)),
+    maySomewhere: (scope) => inTenant(scope) || collections.some((c) => c.scopes?.includes(scope)),
     signOut: async () => {
       await del("/v1/session").catch((e) => {
         if (!(e instanceof APIError) || e.status !== 401) throw e;

@@ -3,12 +3,13 @@
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { del, get, type Page, withQuery } from "./api";
 import { Confirm } from "./confirm";
-import { useSession } from "./session";
+import { scopesOf, useSession } from "./session";
 import { when } from "./text";
 import type { PersonSession } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Loading, PageHead } from "./ui";
 
 export function SessionsPage() {
+  const session = useSession();
   const list = useInfiniteQuery({
     queryKey: ["sessions"],
     queryFn: ({ pageParam, signal }) =>
@@ -21,6 +22,7 @@ export function SessionsPage() {
     <>
       <PageHead title="Sessions" />
       <p className="quiet">Of people who signed in at the provider, for 30 days after they end.</p>
+      <p>You may: {scopesOf(session) || "nothing"}.</p>
       <ErrorBox error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading />}
       {list.isSuccess && sessions.length === 0 && <Empty>Nobody signed in at a provider.</Empty>}

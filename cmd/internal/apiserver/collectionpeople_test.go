@@ -134,7 +134,7 @@ func TestAPersonOfACollection(t *testing.T) {
 		get := func(path string) response { return ann.do(http.MethodGet, path, nil, "") }
 		var me api.Identity
 		get("/v1/whoami").want(http.StatusOK, &me)
-		if len(me.Scopes) != 0 || len(me.Collections) != 1 || me.Collections[0].Collection != contracts.ID ||
+		if len(me.Scopes) != 0 || len(me.Collections) != 1 || me.Collections[0].Collection != contracts.ID || me.Collections[0].Name != "contracts" ||
 			!slices.Equal(me.Collections[0].Scopes, []schema.Scope{schema.ScopeIngest, schema.ScopeQuery}) {
 			t.Errorf("%s ann is %+v", way, me)
 		}

@@ -4,6 +4,7 @@ package tenants
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -41,6 +42,16 @@ func unnamed(scopes []schema.CollectionScopes) []schema.CollectionScopes {
 		out[i] = schema.CollectionScopes{Collection: c.Collection, Scopes: c.Scopes}
 	}
 	return out
+}
+
+// NameCollections returns scopes of collections with the names that these have now. Those that were deleted are left out.
+func (s *TenantStore) NameCollections(ctx context.Context, tenant uuid.UUID, scopes []schema.CollectionScopes) ([]schema.CollectionScopes, error) {
+	holder := schema.Key{Collections: unnamed(scopes)}
+	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return nameCollections(ctx, tx, tenant, []schema.Key{holder})
+	})
+	named := slices.DeleteFunc(holder.Collections, func(c schema.CollectionScopes) bool { return c.Name == "" })
+	return named, store.Wrap(err, "look up names of collections of tenant %s", tenant)
 }
 
 // nameCollections gives the collections of keys their names of now. One that was deleted has none.
