@@ -8,6 +8,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,5 +127,37 @@ func TestPeopleHaveScopesOfCollections(t *testing.T) {
 	}
 	if k := person("fourth"); len(k.Scopes) != 2 || len(k.Collections) != 0 {
 		t.Errorf("after a sign-in through a program of before: %+v", k)
+	}
+}
+
+func TestExplanationsTellOfScopesOfCollections(t *testing.T) {
+	f := setUp(t, store.Options{})
+	other, err := f.CreateCollection(t.Context(), f.a, schema.NewCollection{Name: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := f.upload(t, f.a, f.collection, text("plain", "Plain."))
+	f.goLive(t, f.a, up.Document, up.Version)
+	query := []schema.Scope{schema.ScopeQuery}
+	in := func(collection uuid.UUID) []schema.CollectionScopes {
+		return []schema.CollectionScopes{{Collection: collection, Scopes: query}}
+	}
+	for name, c := range map[string]struct {
+		who     schema.Person
+		allowed bool
+		reason  string
+	}{
+		"its collection":        {schema.Person{Collections: in(f.collection)}, true, "no labels"},
+		"another one":           {schema.Person{Collections: in(other.ID)}, false, "their scopes hold in others"},
+		"another and the whole": {schema.Person{Scopes: query, Collections: in(other.ID)}, true, "no labels"},
+	} {
+		c.who.Subject, c.who.Name = "https://login.example|"+name, name
+		if _, _, err := f.SignIn(t.Context(), f.a.Tenant, c.who, sealedSession(name)); err != nil {
+			t.Fatal(err)
+		}
+		e, err := f.ExplainAccess(t.Context(), f.a, up.Document, schema.AccessSubject{Kind: schema.AccessPerson, Value: c.who.Subject})
+		if err != nil || e.Allowed != c.allowed || !strings.Contains(e.Reason, c.reason) {
+			t.Errorf("%s: %+v, %v", name, e, err)
+		}
 	}
 }

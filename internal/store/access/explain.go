@@ -21,7 +21,7 @@ import (
 const (
 	// A document is seen by the labels of its newest version and of the one that is live.
 	explainedSQL = `
-SELECT d.live_version_id IS NOT NULL,
+SELECT d.collection_id, d.live_version_id IS NOT NULL,
        ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = d.last_version_id ORDER BY l.label),
        ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = d.live_version_id ORDER BY l.label)
 FROM documents d WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL AND ` + store.OfLiving
@@ -34,8 +34,8 @@ LEFT JOIN access_nodes n ON n.tenant_id = $1 AND n.source_id = i.source_id AND N
 WHERE i.tenant_id = $1 AND i.document_id = $2`
 	explainedListSQL = `SELECT content FROM access_lists WHERE tenant_id = $1 AND source_id = $2 AND label = $3`
 	rowOfKeySQL      = `
-SELECT id, name, groups, scopes, revoked_at, least(replaced_until, expires_at) FROM api_keys WHERE tenant_id = $1 AND id = $2`
-	rowOfPersonSQL = `SELECT id, name, groups, scopes, revoked_at, expires_at FROM api_keys WHERE tenant_id = $1 AND subject = $2`
+SELECT id, name, groups, scopes, collections, revoked_at, least(replaced_until, expires_at) FROM api_keys WHERE tenant_id = $1 AND id = $2`
+	rowOfPersonSQL = `SELECT id, name, groups, scopes, collections, revoked_at, expires_at FROM api_keys WHERE tenant_id = $1 AND subject = $2`
 )
 
 // explainedItem is the item of a source whose permissions are followed, with what is known of its access.
@@ -61,15 +61,16 @@ func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, doc
 	out schema.AccessExplanation, err error) {
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		out = schema.AccessExplanation{Document: document, Labels: []string{}, Entries: []schema.AccessRule{}, Holds: []schema.AccessHolder{}}
+		var collection uuid.UUID
 		var live bool
 		var newest, now []string
-		if err := tx.QueryRow(ctx, explainedSQL, p.Tenant, document).Scan(&live, &newest, &now); store.IsNoRows(err) {
+		if err := tx.QueryRow(ctx, explainedSQL, p.Tenant, document).Scan(&collection, &live, &newest, &now); store.IsNoRows(err) {
 			return fmt.Errorf("no such document: %w", schema.ErrNotFound)
 		} else if err != nil {
 			return err
 		}
 		out.Labels = newest
-		of, err := resolveSubject(ctx, tx, p.Tenant, who)
+		of, err := resolveSubject(ctx, tx, p.Tenant, collection, who)
 		if err != nil {
 			return err
 		}
@@ -114,8 +115,8 @@ func open(labels, groups []string) bool {
 	return len(labels) == 0 || slices.ContainsFunc(labels, func(l string) bool { return slices.Contains(groups, l) })
 }
 
-// resolveSubject looks up who somebody is here, with the groups that they have.
-func resolveSubject(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who schema.AccessSubject) (resolvedSubject, error) {
+// resolveSubject looks up who somebody is here, with the groups that they have, for a document of a collection.
+func resolveSubject(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, who schema.AccessSubject) (resolvedSubject, error) {
 	out := resolvedSubject{AccessSubject: who, subjects: []schema.AccessSubject{who}}
 	var row pgx.Row
 	switch who.Kind {
@@ -139,7 +140,7 @@ func resolveSubject(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who schema
 	}
 	p := schema.Principal{Tenant: tenant}
 	var revoked, expires *time.Time
-	err := row.Scan(&p.Key, &p.Name, &p.Groups, &p.Scopes, &revoked, &expires)
+	err := row.Scan(&p.Key, &p.Name, &p.Groups, &p.Scopes, &p.Collections, &revoked, &expires)
 	switch {
 	case store.IsNoRows(err) && who.Kind == schema.AccessPerson:
 		out.note = "They have not signed in yet: groups that rules of access give them then are not known here."
@@ -152,7 +153,10 @@ func resolveSubject(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who schema
 		out.out = "They see nothing: they were revoked."
 	case expires != nil && expires.Before(time.Now()):
 		out.out = "They see nothing: the key has expired."
+	case len(p.Collections) > 0 && len(p.In(collection).Scopes) == 0:
+		out.out = "They see nothing of its collection: their scopes hold in others."
 	}
+	p = p.In(collection)
 	if p.Has(schema.ScopeIngest) {
 		out.note = "Searches, answers and its text follow this; with the scope ingest, which they have, it is listed all the same."
 	}
