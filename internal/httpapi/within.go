@@ -50,6 +50,9 @@ var subjects = map[string]subject{
 	"list-models": subjectHandler, "get-model": subjectHandler, "get-model-with-plan": subjectHandler,
 	"list-collections": subjectHandler, "list-questions": subjectHandler, "list-jobs": subjectHandler, "list-ratings": subjectHandler,
 
+	// What is judged is in the request.
+	"judge-answer": subjectNone,
+
 	"whoami": subjectNone, "list-plans": subjectNone, "get-plan": subjectNone, "check-plan": subjectNone, "list-receipt-keys": subjectNone,
 	// Of one's own sessions and key alone.
 	"list-sessions": subjectNone, "end-person-session": subjectNone, "rotate-key": subjectNone,

@@ -113,7 +113,7 @@ var handled = map[string]string{
 }
 
 // ofNoCollection are the operations that show nothing of any collection, or only what is the caller's own.
-var ofNoCollection = []string{"whoami", "list-plans", "get-plan", "check-plan", "list-receipt-keys", "list-sessions", "end-person-session", "rotate-key"}
+var ofNoCollection = []string{"whoami", "list-plans", "get-plan", "check-plan", "judge-answer", "list-receipt-keys", "list-sessions", "end-person-session", "rotate-key"}
 
 // TestEachRouteHoldsAKeyToItsCollection goes through all routes, so that none can be forgotten: with a key of one collection each
 // is refused, or says of another collection just what it says of one that is not there.

@@ -3,14 +3,17 @@ package apiserver_test
 // Keys whose scopes hold in single collections.
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/sluice-rag/sluice/internal/bus"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 func TestAKeyOfACollection(t *testing.T) {
@@ -112,5 +115,23 @@ func TestAKeyOfACollection(t *testing.T) {
 	get(reader, "/v1/collections").want(http.StatusOK, &page)
 	if len(page.Items) != 0 {
 		t.Errorf("a key of a collection that was deleted lists %+v", page.Items)
+	}
+}
+
+// TestKeysOfCollectionsHaveAnswersJudged: a judgement is of what the request has, and of no collection.
+func TestKeysOfCollectionsHaveAnswersJudged(t *testing.T) {
+	w := newWorld(t)
+	w.post("/v1/collections", api.NewCollection{Name: "contracts"}, "").want(http.StatusCreated, nil)
+	serve(w, bus.Serve(w.nats, bus.ServeOptions{Subject: wire.JudgeSubject, Group: "test", Concurrency: 1}, func(_ context.Context, r wire.JudgeRequest) wire.JudgeReply {
+		right := r.Answer == r.References[0]
+		return wire.JudgeReply{Envelope: wire.Header(), Judgement: schema.Judgement{Correct: &right}}
+	}, func(e *schema.RemoteError) wire.JudgeReply { return wire.JudgeReply{Error: e} }))
+	for scope, status := range map[schema.Scope]int{schema.ScopeQuery: http.StatusOK, schema.ScopeIngest: http.StatusForbidden} {
+		var made api.KeyCreated
+		w.post("/v1/keys", api.NewKey{Name: "legal", Scopes: []schema.Scope{scope}, Collections: []string{"contracts"}}, "").want(http.StatusCreated, &made)
+		r := user{t: t, url: w.url, key: made.APIKey}.post("/v1/judgements", api.AnswerToJudge{Question: "When?", References: []string{"In May."}, Answer: "In May."}, "")
+		if r.want(status, nil); status == http.StatusOK && !strings.Contains(string(r.body), `"correct":true`) {
+			t.Errorf("judged as %s", r.body)
+		}
 	}
 }
