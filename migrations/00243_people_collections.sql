@@ -21,8 +21,12 @@ CREATE TRIGGER forget_collections BEFORE UPDATE OF scopes ON api_keys FOR EACH R
 
 -- +goose Down
 -- Who had no scopes of the tenant has no session, and gets scopes at the next sign-in.
+ALTER TABLE sessions NO FORCE ROW LEVEL SECURITY;
+ALTER TABLE api_keys NO FORCE ROW LEVEL SECURITY;
 DELETE FROM sessions WHERE length(hash) > 32;
 UPDATE api_keys SET scopes = '{query}' WHERE subject IS NOT NULL AND cardinality(scopes) = 0;
+ALTER TABLE sessions FORCE ROW LEVEL SECURITY;
+ALTER TABLE api_keys FORCE ROW LEVEL SECURITY;
 DROP TRIGGER forget_collections ON api_keys;
 DROP FUNCTION sluice_forget_collections;
 DROP INDEX sessions_secret;

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/schema"
 )
@@ -159,5 +160,31 @@ func TestExplanationsTellOfScopesOfCollections(t *testing.T) {
 		if err != nil || e.Allowed != c.allowed || !strings.Contains(e.Reason, c.reason) {
 			t.Errorf("%s: %+v, %v", name, e, err)
 		}
+	}
+}
+
+func TestPeopleOfCollectionsSurviveTheMigrationBefore(t *testing.T) {
+	f := setUp(t, store.Options{})
+	ann := schema.Person{Subject: "https://login.example|ann", Name: "Ann",
+		Collections: []schema.CollectionScopes{{Collection: f.collection, Scopes: []schema.Scope{schema.ScopeQuery}}}}
+	if _, _, err := f.SignIn(t.Context(), f.a.Tenant, ann, sealedSession("first")); err != nil {
+		t.Fatal(err)
+	}
+	downTo(t, f.owner, 242)
+	var scopes []schema.Scope
+	var revoked bool
+	var sessions int
+	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT scopes, revoked_at IS NOT NULL, (SELECT count(*) FROM sessions) FROM api_keys WHERE subject = $1`, ann.Subject).
+			Scan(&scopes, &revoked, &sessions)
+	})
+	if err != nil || !slices.Equal(scopes, []schema.Scope{schema.ScopeQuery}) || revoked || sessions != 0 {
+		t.Errorf("they have scopes %v, revoked %t, and %d sessions: %v", scopes, revoked, sessions, err)
+	}
+	if err := store.Migrate(t.Context(), f.owner, f.url, localtest.VectorURL(t, f.url)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := f.SignIn(t.Context(), f.a.Tenant, ann, sealedSession("second")); err != nil {
+		t.Errorf("signing in again: %v", err)
 	}
 }
