@@ -171,8 +171,8 @@ type entrant struct {
 	choices []string // of tenants, when the person has to say which; tenant is uuid.Nil then
 }
 
-// entry is what the rules give a person in a tenant that there is.
-type entry struct {
+// granted is what the rules give a person in a tenant that there is.
+type granted struct {
 	schema.Tenant
 	scopes      []schema.Scope
 	groups      []string
@@ -182,12 +182,12 @@ type entry struct {
 // entering is who a person is in the tenant that they chose, or in the only one that they may enter. Their sessions in
 // tenants that they may enter no more end.
 func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, error) {
-	entries, missing, err := a.entries(ctx, who)
+	given, missing, err := a.grants(ctx, who)
 	if err != nil {
 		return entrant{}, err
 	}
-	ids := make([]uuid.UUID, len(entries))
-	for i, e := range entries {
+	ids := make([]uuid.UUID, len(given))
+	for i, e := range given {
 		ids[i] = e.ID
 	}
 	ended, err := a.people.EndSessionsElsewhere(ctx, who.Subject, ids)
@@ -197,13 +197,13 @@ func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, er
 	if err != nil {
 		return entrant{}, err
 	}
-	chosen, err := chosenEntry(who, entries, missing)
+	chosen, err := chosenGrant(who, given, missing)
 	if err != nil {
 		return entrant{}, err
 	}
 	if chosen == nil {
 		var as entrant
-		for _, e := range entries {
+		for _, e := range given {
 			as.choices = append(as.choices, e.Name)
 		}
 		return as, nil
@@ -212,9 +212,9 @@ func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, er
 	return entrant{Person: person, tenant: chosen.ID}, nil
 }
 
-// entries are what the rules give a person in the tenants that there are. Where they give nothing but collections that are
+// grants are what the rules give a person in the tenants that there are. Where they give nothing but collections that are
 // not there, these are returned, by the tenant's name.
-func (a signInAPI) entries(ctx context.Context, who oidc.Identity) (entries []entry, missing map[string][]string, err error) {
+func (a signInAPI) grants(ctx context.Context, who oidc.Identity) (given []granted, missing map[string][]string, err error) {
 	missing = map[string][]string{}
 	for _, g := range a.provider.Grants(ctx, who.Groups) {
 		tenant, err := a.tenants.TenantNamed(ctx, g.Tenant)
@@ -225,7 +225,7 @@ func (a signInAPI) entries(ctx context.Context, who oidc.Identity) (entries []en
 		if err != nil {
 			return nil, nil, fmt.Errorf("sign in: %w", err)
 		}
-		e, without, err := a.entry(ctx, tenant, g)
+		e, without, err := a.granted(ctx, tenant, g)
 		if err != nil {
 			return nil, nil, fmt.Errorf("sign in: %w", err)
 		}
@@ -233,14 +233,14 @@ func (a signInAPI) entries(ctx context.Context, who oidc.Identity) (entries []en
 			missing[tenant.Name] = without
 			continue
 		}
-		entries = append(entries, e)
+		given = append(given, e)
 	}
-	return entries, missing, nil
+	return given, missing, nil
 }
 
-// entry looks up the collections of a grant. Those that are not there are returned, and give nothing.
-func (a signInAPI) entry(ctx context.Context, tenant schema.Tenant, g oidc.Grant) (e entry, missing []string, err error) {
-	e = entry{Tenant: tenant, scopes: g.Scopes, groups: g.Groups}
+// granted looks up the collections of a grant. Those that are not there are returned, and give nothing.
+func (a signInAPI) granted(ctx context.Context, tenant schema.Tenant, g oidc.Grant) (e granted, missing []string, err error) {
+	e = granted{Tenant: tenant, scopes: g.Scopes, groups: g.Groups}
 	if len(g.Collections) == 0 {
 		return e, nil, nil
 	}
@@ -267,11 +267,11 @@ func (a signInAPI) entry(ctx context.Context, tenant schema.Tenant, g oidc.Grant
 	return e, missing, nil
 }
 
-// chosenEntry returns the entry that a person signs in by; nil: they have to say which.
-func chosenEntry(who oidc.Identity, entries []entry, missing map[string][]string) (*entry, error) {
-	i := slices.IndexFunc(entries, func(e entry) bool { return e.Name == who.Tenant })
+// chosenGrant returns the grant that a person signs in by; nil: they have to say which.
+func chosenGrant(who oidc.Identity, given []granted, missing map[string][]string) (*granted, error) {
+	i := slices.IndexFunc(given, func(e granted) bool { return e.Name == who.Tenant })
 	gone := missing[who.Tenant]
-	if len(entries) == 0 && who.Tenant == "" {
+	if len(given) == 0 && who.Tenant == "" {
 		for _, tenant := range slices.Sorted(maps.Keys(missing)) {
 			gone = append(gone, missing[tenant]...)
 		}
@@ -280,16 +280,16 @@ func chosenEntry(who oidc.Identity, entries []entry, missing map[string][]string
 	case len(gone) > 0:
 		return nil, fmt.Errorf("%s, and the collections that these give access to are not there: %s; ask who runs this server: %w",
 			describeGroups(who), enumerate(gone), schema.ErrForbidden)
-	case len(entries) == 0:
+	case len(given) == 0:
 		return nil, fmt.Errorf("%s, and none of them gives access here; ask who runs this server: %w", describeGroups(who), schema.ErrForbidden)
-	case who.Tenant == "" && len(entries) == 1:
-		return &entries[0], nil
+	case who.Tenant == "" && len(given) == 1:
+		return &given[0], nil
 	case who.Tenant == "":
 		return nil, nil
 	case i < 0:
 		return nil, fmt.Errorf("%s, and none of them gives access to the tenant %q: %w", describeGroups(who), who.Tenant, schema.ErrForbidden)
 	}
-	return &entries[i], nil
+	return &given[i], nil
 }
 
 // describeGroups tells a person which groups they have.
