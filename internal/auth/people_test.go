@@ -172,8 +172,9 @@ func TestPeopleAreNoKeys(t *testing.T) {
 		t.Errorf("with an operator who signs in alone there is no bootstrap key: %v, %v", made, err)
 	}
 	for name, who := range map[string]schema.Person{
-		"scopes":    {Subject: ann.Subject, Name: "Ann"},
-		"groups[0]": {Subject: ann.Subject, Name: "Ann", Scopes: ann.Scopes, Groups: []string{schema.NobodyLabel}},
+		"scopes":      {Subject: ann.Subject, Name: "Ann"},
+		"groups[0]":   {Subject: ann.Subject, Name: "Ann", Scopes: ann.Scopes, Groups: []string{schema.NobodyLabel}},
+		"collections": {Subject: ann.Subject, Name: "Ann", Collections: make([]schema.CollectionScopes, schema.MaxKeyCollections+1)},
 	} {
 		var wrong *schema.FieldError
 		if _, _, _, err := a.SignIn(t.Context(), tenant.ID, who, session(clock)); !errors.As(err, &wrong) || wrong.Field != name {
