@@ -24,7 +24,7 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"unknown field", "name: p\nstagez: [dense]\nstages: [dense]", "stagez", "no such field"},
 		{"unknown stage", "name: p\nstages:\n- dense: {}\n- sparse: {k: 1}", "stages[1]", "dense"},
 		{"two stages in one", "name: p\nstages:\n- {dense: {}, other: {}}", "stages[0]", "one stage per item"},
-		{"unknown parameter", "name: p\nstages:\n- dense: {top: 1}", "stages[0].dense.top", "no such field"},
+		{"unknown parameter", "name: p\nstages:\n- dense: {top: 1}", "stages[0].dense.top", "no such field; there are: k, unit"},
 		{"k is text", "name: p\nstages:\n- dense: {k: many}", "stages[0].dense.k", "whole number"},
 		{"k is too much", "name: p\nstages:\n- dense: {k: 5001}", "stages[0].dense.k", "1 to 5000"},
 		{"k is zero", "name: p\nstages:\n- dense: {k: 0}", "stages[0].dense.k", "1 to 5000"},

@@ -21,6 +21,7 @@ import (
 type Parameters struct {
 	field  string
 	values map[string]*yaml.Node
+	known  []string       // what was asked for
 	Given  map[string]any // what was read, defaults too
 	Err    error
 }
@@ -56,6 +57,7 @@ func (p *Parameters) at(name string) string {
 
 // Take returns a field as it is written, nil where it is not.
 func (p *Parameters) Take(name string) *yaml.Node {
+	p.known = append(p.known, name)
 	node := p.values[name]
 	delete(p.values, name)
 	return node
@@ -183,7 +185,12 @@ func (p *Parameters) refuse(format string, args ...any) {
 func (p *Parameters) Close() error {
 	if p.Err == nil && len(p.values) > 0 {
 		name := slices.Min(slices.Collect(maps.Keys(p.values)))
-		p.Fail(name, "there is no such field")
+		slices.Sort(p.known)
+		others := ""
+		if len(p.known) > 0 {
+			others = "; there are: " + strings.Join(slices.Compact(p.known), ", ")
+		}
+		p.Fail(name, "there is no such field%s", others)
 	}
 	return p.Err
 }
