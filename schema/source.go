@@ -19,7 +19,7 @@ type Source struct {
 	Labels       []string          `json:"labels" doc:"That its documents get."`
 	MaxBytes     int64             `json:"max_bytes" doc:"Largest item; 0: what the worker allows."`
 	MaxItems     int64             `json:"max_items" doc:"Most items; 0: any number."`
-	MaxShorter   int               `json:"max_shorter" doc:"Per cent by which a complete listing may not be shorter than the one before without somebody's word."`
+	MaxShorter   int               `json:"max_shorter" doc:"A complete listing shorter by so many per cent deletes nothing until somebody confirms it; 100: it never asks."`
 	Every        int               `json:"every" doc:"Minutes between two runs; 0: it runs when somebody asks."`
 	State        SourceState       `json:"state" enum:"waiting,running,retrying,limited,paused,asking,refused,invalid,removing"`
 	Problem      string            `json:"problem,omitempty" doc:"Why it does not go on, and what helps."`

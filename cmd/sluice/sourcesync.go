@@ -136,7 +136,7 @@ type sourcesAdd struct {
 	Every      time.Duration `default:"1h" help:"Time between two runs, in whole minutes; 0: it runs when somebody asks."`
 	MaxBytes   int64         `help:"Largest item, in bytes."`
 	MaxItems   int64         `help:"Most items."`
-	MaxShorter int           `default:"20" help:"Per cent by which a listing is not shorter than before without your word."`
+	MaxShorter int           `default:"20" help:"A listing shorter by so many per cent deletes nothing until you confirm it; 100: it never asks."`
 	Paused     bool          `help:"Don't run before 'sluice sources resume'."`
 }
 
@@ -253,7 +253,7 @@ type sourcesChange struct {
 	Every      *time.Duration `help:"Time between two runs, in whole minutes; 0: it runs when somebody asks."`
 	MaxBytes   *int64         `help:"Largest item, in bytes."`
 	MaxItems   *int64         `help:"Most items."`
-	MaxShorter *int           `help:"Per cent by which a listing is not shorter than before without your word."`
+	MaxShorter *int           `help:"A listing shorter by so many per cent deletes nothing until you confirm it; 100: it never asks."`
 }
 
 func (s *sourcesChange) Run(ctx context.Context) error {

@@ -19,7 +19,7 @@ type SourceRules struct {
 	Labels     []string `json:"labels,omitempty" maxItems:"100" doc:"That its documents get; keys whose groups have none of them don't see them."`
 	MaxBytes   int64    `json:"max_bytes,omitempty" minimum:"0" doc:"Largest item; 0: what the worker allows."`
 	MaxItems   int64    `json:"max_items,omitempty" minimum:"0" doc:"Most items; 0: any number."`
-	MaxShorter int      `json:"max_shorter,omitempty" minimum:"1" maximum:"100" default:"20" doc:"Per cent by which a complete listing is not shorter than before without somebody's word; 100: it never asks."`
+	MaxShorter int      `json:"max_shorter,omitempty" minimum:"1" maximum:"100" default:"20" doc:"A complete listing shorter by so many per cent deletes nothing until somebody confirms it; 100: it never asks."`
 	Every      *int     `json:"every,omitempty" minimum:"0" maximum:"527040" doc:"Minutes between two runs; 60 when absent, 0: it runs when somebody asks."`
 }
 

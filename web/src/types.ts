@@ -1515,7 +1515,7 @@ export interface components {
             max_items?: number;
             /**
              * Format: int64
-             * @description Per cent by which a complete listing is not shorter than before without somebody's word; 100: it never asks.
+             * @description A complete listing shorter by so many per cent deletes nothing until somebody confirms it; 100: it never asks.
              * @default 20
              */
             max_shorter?: number;
@@ -2375,7 +2375,7 @@ export interface components {
             max_items: number;
             /**
              * Format: int64
-             * @description Per cent by which a complete listing may not be shorter than the one before without somebody's word.
+             * @description A complete listing shorter by so many per cent deletes nothing until somebody confirms it; 100: it never asks.
              */
             max_shorter: number;
             name: string;
