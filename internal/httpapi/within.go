@@ -61,7 +61,7 @@ var subjects = map[string]subject{
 // lacks is how who lacks a scope is told so.
 func lacks(scope schema.Scope, where string) error {
 	if scope == "" {
-		return huma.Error403Forbidden("the API key's scopes hold in single collections; this needs one of the tenant")
+		return huma.Error403Forbidden("the API key is for single collections; this needs a key of the whole tenant")
 	}
 	return huma.Error403Forbidden("the API key lacks the " + string(scope) + " scope" + where)
 }
@@ -84,6 +84,9 @@ func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scop
 	everywhere := p.HasOrAny(scope)
 	switch what {
 	case "":
+		if !everywhere && scope != "" && p.HasSomewhere(scope) {
+			return p, huma.Error403Forbidden("the API key has the " + string(scope) + " scope in single collections; this needs it in the whole tenant")
+		}
 		if !everywhere {
 			return p, lacks(scope, "")
 		}

@@ -80,6 +80,10 @@ func TestAKeyOfACollection(t *testing.T) {
 	}
 	contributor.post("/v1/collections", api.NewCollection{Name: "more"}, "").want(http.StatusForbidden, nil)
 	get(contributor, "/v1/keys").want(http.StatusForbidden, nil)
+	r = get(contributor, "/v1/evaluations")
+	if r.want(http.StatusForbidden, nil); !strings.Contains(string(r.body), "has the query scope in single collections") {
+		t.Errorf("a key of a collection is told %s", r.body)
+	}
 
 	// Rotated it is the same; who makes one is told what is wrong.
 	var next api.KeyCreated
