@@ -44,7 +44,8 @@ func testTenants(t *testing.T, s *server) {
 	second.sluice(t, "tenants", "create", "third").fails(t, "operator")
 
 	second.sluice(t, "tenants", "quotas", made.ID.String()).fails(t, "operator")
-	s.sluice(t, "tenants", "quotas", made.ID.String(), "--max-documents", "1").ok(t).has(t, "at most 1")
+	s.sluice(t, "tenants", "quotas", made.Name, "--max-documents", "1").ok(t).has(t, "at most 1")
+	s.sluice(t, "tenants", "quotas", "nobody").fails(t, "sluice tenants list")
 
 	// An operator looks after its keys and sees what it has stored; it does not after another's.
 	s.sluice(t, "keys", "list", "--tenant", made.ID.String()).ok(t).has(t, "admin", "active")

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/sluice-rag/sluice/internal/apiclient"
 	"github.com/sluice-rag/sluice/schema"
 	"github.com/sluice-rag/sluice/schema/api"
 )
@@ -185,7 +188,7 @@ func (n *tenantsCreate) Run(ctx context.Context) error {
 
 type tenantsQuotas struct {
 	remote
-	Tenant       string `arg:"" help:"The tenant's id."`
+	Tenant       string `arg:"" help:"The tenant's name or id."`
 	MaxDocuments *int64 `help:"Most documents it may have; no limit when left out."`
 	MaxBytes     *int64 `help:"Most bytes it may store; no limit when left out."`
 }
@@ -195,7 +198,7 @@ func (q *tenantsQuotas) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := schema.ParseID("tenant", q.Tenant)
+	id, err := tenantID(ctx, c, q.Tenant)
 	if err != nil {
 		return err
 	}
@@ -210,9 +213,22 @@ func (q *tenantsQuotas) Run(ctx context.Context) error {
 	return nil
 }
 
+// tenantID returns the id of the tenant that has a name or id.
+func tenantID(ctx context.Context, c *apiclient.Client, ref string) (uuid.UUID, error) {
+	if id, err := uuid.Parse(ref); err == nil {
+		return id, nil
+	}
+	for t, err := range c.Tenants(ctx) {
+		if err != nil || t.Name == ref {
+			return t.ID, err
+		}
+	}
+	return uuid.Nil, schema.Invalid("tenant", "there is none with the name or id %q; 'sluice tenants list' lists them", ref)
+}
+
 type tenantsStorage struct {
 	remote
-	Tenant string `arg:"" help:"The tenant's id."`
+	Tenant string `arg:"" help:"The tenant's name or id."`
 }
 
 func (t *tenantsStorage) Run(ctx context.Context) error {
@@ -220,7 +236,7 @@ func (t *tenantsStorage) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := schema.ParseID("tenant", t.Tenant)
+	id, err := tenantID(ctx, c, t.Tenant)
 	if err != nil {
 		return err
 	}

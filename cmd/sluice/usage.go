@@ -16,7 +16,7 @@ import (
 
 type tenantsUsage struct {
 	remote
-	Tenant string `arg:"" optional:"" help:"The tenant's id; the key's own tenant when left out."`
+	Tenant string `arg:"" optional:"" help:"The tenant's name or id; the key's own tenant when left out."`
 }
 
 func (u *tenantsUsage) Run(ctx context.Context) error {
@@ -28,7 +28,7 @@ func (u *tenantsUsage) Run(ctx context.Context) error {
 	if u.Tenant == "" {
 		usage, err = c.LLMUsage(ctx)
 	} else {
-		id, parsing := schema.ParseID("tenant", u.Tenant)
+		id, parsing := tenantID(ctx, c, u.Tenant)
 		if parsing != nil {
 			return parsing
 		}
@@ -45,7 +45,7 @@ func (u *tenantsUsage) Run(ctx context.Context) error {
 
 type tenantsLimits struct {
 	remote
-	Tenant          string   `arg:"" help:"The tenant's id."`
+	Tenant          string   `arg:"" help:"The tenant's name or id."`
 	TokensPerDay    *int64   `help:"Input and output tokens of a day (UTC); no limit when left out, as all of these."`
 	TokensPerMonth  *int64   `help:"Input and output tokens of a month (UTC)."`
 	DollarsPerDay   *float64 `help:"US dollars of a day (UTC), at the providers' prices."`
@@ -59,7 +59,7 @@ func (l *tenantsLimits) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	id, err := schema.ParseID("tenant", l.Tenant)
+	id, err := tenantID(ctx, c, l.Tenant)
 	if err != nil {
 		return err
 	}
