@@ -217,7 +217,12 @@ func (r *restoreCommand) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("not restored: %w", err)
 	}
-	return r.print(report)
+	if err := r.print(report); err != nil || r.JSON {
+		return err
+	}
+	fmt.Println("Before programs start, put receipt.key and sources.key of the old installation where they look for them: " +
+		"of 'sluice up' in its data directory.")
+	return nil
 }
 
 // ownPostgres starts the server of a 'sluice up' that does not run.

@@ -196,7 +196,7 @@ func (d *doctorCommand) directory(context.Context) (string, error) {
 func (d *doctorCommand) server(ctx context.Context) (string, error) {
 	c, err := d.client()
 	if err != nil {
-		return "none runs; start one with `sluice up`", nil
+		return "none runs with this data; start one with `sluice up`, or name the --data of another", nil
 	}
 	who, err := c.WhoAmI(ctx)
 	if err != nil {

@@ -122,8 +122,11 @@ func (s *documentsShow) Run(ctx context.Context) error {
 		if err != nil || s.JSON {
 			return d, err
 		}
-		fmt.Printf("%s  %s\n  title %s\n  %s, %s, %d sections, %d passages\n", d.ID, printable(d.ExternalID), printable(d.Title),
-			d.MediaType, bytesText(d.Bytes), d.Sections, d.Passages)
+		fmt.Printf("%s  %s\n", d.ID, printable(d.ExternalID))
+		if d.Title != "" {
+			fmt.Printf("  title %s\n", printable(d.Title))
+		}
+		fmt.Printf("  %s, %s, %d sections, %d passages\n", d.MediaType, bytesText(d.Bytes), d.Sections, d.Passages)
 		if len(d.Labels) > 0 {
 			fmt.Printf("  labels %v\n", d.Labels)
 		}
