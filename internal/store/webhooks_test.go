@@ -69,7 +69,7 @@ func TestEndsOfJobsAreDelivered(t *testing.T) {
 		}
 	}
 	_, answered := f.question(t, f.a, true)
-	do(questions.SaveAnswer(t.Context(), answered, schema.Answer{Answer: "the secret words", Supported: true}))
+	do(questions.SaveAnswer(t.Context(), answered, schema.Answer{Answer: "the secret words", Supported: true, Trace: []schema.StageReport{{Stage: "dense"}}}))
 	_, failed := f.question(t, f.a, true)
 	do(questions.Fail(t.Context(), failed, schema.Reason{Code: "quota", Message: "m"}))
 	cancelled, _ := f.question(t, f.a, true)
@@ -112,6 +112,9 @@ func TestEndsOfJobsAreDelivered(t *testing.T) {
 		whole := d.Job != nil && d.Job.ID == answered.Question && c.Webhook == all.ID
 		if d.Job == nil || d.Job.Collection != f.collection || !d.Job.State.Final() || (d.Job.Result != nil) != whole || len(d.Secrets) != 1 {
 			t.Errorf("to send: %+v %+v", d, d.Job)
+		}
+		if whole && len(d.Job.Result.Trace) != 0 {
+			t.Errorf("it would be sent with how it was found: %+v", d.Job.Result.Trace)
 		}
 		if d.Job.ID == failed.Question && (d.Job.Reason == nil || d.Job.Reason.Code != "quota") {
 			t.Errorf("a failure's reason is %+v", d.Job.Reason)

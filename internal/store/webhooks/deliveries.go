@@ -125,6 +125,7 @@ func readJob(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.De
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
+	result.Trace = []schema.StageReport{} // some 70 KB of how it was found, which the link has
 	j.Result = &result
 	return err
 }
