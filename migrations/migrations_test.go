@@ -1,7 +1,7 @@
 package migrations_test
 
 // This file reads migrations for what programs of the version before could not
-// work with, or wait for. The rules are in docs/operating.md under Upgrading.
+// work with, or wait for. The rules are in CONTRIBUTING.md, What migrations may do.
 
 import (
 	"fmt"
