@@ -20,7 +20,7 @@ import (
 )
 
 // pages are run in this order on one server: the tutorial first, for the others ask its collection.
-var pages = []string{"tutorial", "sources", "audit", "receipts", "chat", "mcp", "sign-in", "evaluation", "model-packs", "webhooks", "second-encoder",
+var pages = []string{"tutorial", "sources", "audit", "receipts", "chat", "mcp", "sign-in", "evaluation", "datasets", "model-packs", "webhooks", "second-encoder",
 	"choosing-plans", "backup"}
 
 // pagesApart are the how-to pages that are not run here, and why.
