@@ -96,8 +96,11 @@ func (c *ingestCommand) Run(ctx context.Context) error {
 	}
 	run.progress.end()
 	run.summary.Seconds = time.Since(begin).Seconds()
+	if taken := run.summary.Uploaded + run.summary.Unchanged; err != nil && taken > 0 {
+		return fmt.Errorf("%w\n%d documents were taken; run the same command again to go on", err, taken)
+	}
 	if err != nil {
-		return fmt.Errorf("%w\n%d documents were taken; run the same command again to go on", err, run.summary.Uploaded+run.summary.Unchanged)
+		return err
 	}
 	return run.report()
 }

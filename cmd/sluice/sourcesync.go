@@ -188,7 +188,11 @@ func printSource(s schema.Source, asJSON bool) error {
 	}
 	fmt.Printf("  %d items, %d documents, %d to do; next %s\n", s.Items, s.Documents, s.Pending, at(s.NextAt))
 	if r := s.Run; r != nil {
-		fmt.Printf("  run %s is %s: %d seen, %d added, %d changed, %d unchanged, %d moved, %d deleted, %d skipped; %d fetched, %s\n", r.ID, r.State,
+		state := r.State
+		if s.State == schema.SourceAsking { // it goes on when somebody has answered
+			state = string(s.State)
+		}
+		fmt.Printf("  run %s is %s: %d seen, %d added, %d changed, %d unchanged, %d moved, %d deleted, %d skipped; %d fetched, %s\n", r.ID, state,
 			r.Seen, r.Added, r.Changed, r.Unchanged, r.Moved, r.Deleted, r.Skipped, r.Fetched, schema.FormatBytes(r.Bytes))
 	}
 	return nil

@@ -67,7 +67,7 @@ func (c *Catalogue) Plan(name string) (Plan, error) {
 	}
 	p, ok := c.plans[name]
 	if !ok {
-		return Plan{}, schema.Invalid("plan", "there is no plan %q; those of the server are: %s", name, names(c.plans))
+		return Plan{}, schema.Invalid("plan", "there is no plan %q; those of the server are: %s; 'sluice plans list' shows a tenant's own, too", name, names(c.plans))
 	}
 	return p, nil
 }
