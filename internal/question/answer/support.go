@@ -21,7 +21,7 @@ const (
 )
 
 // The shares of a sentence's content that a quote must hold, by trust; see
-// text.Support. docs/questions.md has what they were measured to do (`bench
+// text.Support. docs/benchmarks.md has what they were measured to do (`bench
 // support`): between 0.67 and 1 the first hardly matters, and each tenth of the
 // second costs two to four points of the sentences that are supported.
 var (
