@@ -21,8 +21,8 @@ import (
 type documentsCommand struct {
 	List   documentsList   `cmd:"" help:"List documents."`
 	Show   documentsShow   `cmd:"" help:"Show a document, its versions and its near-duplicates."`
-	Change documentsChange `cmd:"" help:"Say anew who may see documents, and what their metadata are."`
-	Retry  documentsRetry  `cmd:"" help:"Queue failed documents again."`
+	Change documentsChange `cmd:"" help:"Change who may see documents, and their metadata."`
+	Retry  documentsRetry  `cmd:"" help:"Process failed documents again, as when a limit was raised; a file that was mended is ingested again instead."`
 	Delete documentsDelete `cmd:"" help:"Delete documents."`
 }
 

@@ -84,7 +84,7 @@ type keysCreate struct {
 	Name       string         `arg:"" help:"What it is for."`
 	Scope      []schema.Scope `short:"s" default:"query" help:"admin, curate, ingest, query, impersonate or, with an operator's key, operator; may be repeated."`
 	Group      []string       `short:"g" help:"Groups whose labelled documents it sees; may be repeated."`
-	Collection []string       `placeholder:"NAME" help:"Collections in which alone its scopes, of query, ingest and curate, hold; may be repeated. In the whole tenant without."`
+	Collection []string       `placeholder:"NAME" help:"Collections that it is held to, with the scopes query, ingest and curate; may be repeated. The whole tenant without."`
 	From       []string       `placeholder:"RANGE" help:"Addresses from which it may be used, as 203.0.113.7 or 10.1.0.0/16; may be repeated. From everywhere without."`
 	Expires    time.Duration  `help:"How long it lasts, e.g. 720h; for ever when 0."`
 }

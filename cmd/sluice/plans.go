@@ -16,7 +16,7 @@ type plansCommand struct {
 	List   plansList   `cmd:"" default:"1" help:"List the retrieval plans and their stages."`
 	Check  plansCheck  `cmd:"" help:"Read a plan of your own and say what is wrong with it."`
 	Show   plansShow   `cmd:"" help:"Show a plan's YAML."`
-	Put    plansPut    `cmd:"" help:"Store a plan of your own, under the name that it says; one of that name is replaced."`
+	Put    plansPut    `cmd:"" help:"Store a plan of your own under its name; one of that name is replaced."`
 	Delete plansDelete `cmd:"" help:"Delete a plan of your own."`
 	Choose plansChoose `cmd:"" help:"Measure plans on a collection's own questions, and propose the cheapest that is within a point of the best."`
 }

@@ -26,7 +26,7 @@ type sourcesCommand struct {
 	Cancel  sourcesCancel  `cmd:"" help:"End the run that is under way; what it did stays."`
 	Pause   sourcesPause   `cmd:"" help:"Stop a source where it is."`
 	Resume  sourcesResume  `cmd:"" help:"Have a source go on that was paused or stopped."`
-	Confirm sourcesConfirm `cmd:"" help:"Have what is gone deleted, though it is much."`
+	Confirm sourcesConfirm `cmd:"" help:"Delete what is gone from the place, though it is much; a source that is asking waits for it."`
 	Remove  sourcesRemove  `cmd:"" help:"Remove a source, and its documents unless they are kept."`
 
 	Principals sourcesPrincipals `cmd:"" help:"List the users and groups of a source, with who they are here."`

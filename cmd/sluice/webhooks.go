@@ -19,7 +19,7 @@ type webhooksCommand struct {
 	Rotate     webhooksRotate     `cmd:"" help:"Make another secret; the one before signs, too, for a day."`
 	Remove     webhooksRemove     `cmd:"" help:"Remove a webhook and what waits for it."`
 	Deliveries webhooksDeliveries `cmd:"" help:"List what was and is to be sent."`
-	Replay     webhooksReplay     `cmd:"" help:"Send a delivery again that is over."`
+	Replay     webhooksReplay     `cmd:"" help:"Send a delivery again that was delivered or has failed."`
 }
 
 type webhooksList struct{ remote }

@@ -116,7 +116,7 @@ func (s *server) routeSyncSources() {
 	s.sourceAction("cancel-source", http.MethodPost, path+"/cancel", "End the run that is under way", "What it did stays.", repeatRun, SyncSources.CancelSource)
 	s.sourceAction("pause-source", http.MethodPost, path+"/pause", "Stop a source where it is", "", repeatRun, SyncSources.PauseSource)
 	s.sourceAction("resume-source", http.MethodPost, path+"/resume", "Have a source go on that was paused or stopped", "", repeatRun, SyncSources.ResumeSource)
-	route(s, huma.Operation{OperationID: "confirm-source", Method: http.MethodPost, Path: path + "/confirm", Tags: tags, Summary: "Have what is gone deleted, though it is much",
+	route(s, huma.Operation{OperationID: "confirm-source", Method: http.MethodPost, Path: path + "/confirm", Tags: tags, Summary: "Delete what is gone from the place, though it is much",
 		Description: "A complete listing that is much shorter than the one before deletes nothing without this."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
 			InSource
