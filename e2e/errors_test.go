@@ -175,5 +175,5 @@ func testUsage(t *testing.T, s *server) {
 		t.Errorf("%v", r)
 	}
 	// A second server on the same data is told so, and does no harm.
-	s.run(t, nil, "sluice", "up", "--data", s.data, "--listen", "127.0.0.1:0").fails(t, "in use")
+	s.run(t, nil, "sluice", "up", "--data", s.data, "--listen", "127.0.0.1:0").fails(t, "in use", "name another --data")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/apiclient"
 	"github.com/sluice-rag/sluice/internal/config"
 	"github.com/sluice-rag/sluice/internal/lifecycle"
+	"github.com/sluice-rag/sluice/internal/local"
 	"github.com/sluice-rag/sluice/internal/telemetry"
 )
 
@@ -65,7 +66,11 @@ func (c *upCommand) Run(ctx context.Context) error {
 		return err
 	}
 	defer heapProfiles(filepath.Join(c.Data, "profiles"), u.log)()
-	return lifecycle.Main(ctx, u.log, grace+serversGrace, service, func() { u.announce() })
+	err = lifecycle.Main(ctx, u.log, grace+serversGrace, service, func() { u.announce() })
+	if errors.Is(err, local.ErrInUse) {
+		return fmt.Errorf("'sluice up' runs with its data in %s already; stop it, or name another --data: %w", c.Data, err)
+	}
+	return err
 }
 
 // service makes the system of these settings. name is what traces call it.
