@@ -189,7 +189,7 @@ function NewKey({ close }: { close: () => void }) {
         ))}
       </CheckboxGroup>
       <Field label="Groups" hint="Whose labelled documents it sees, divided by commas." value={groups} onChange={setGroups} />
-      <Field label="Addresses" hint="From which it may be used, as 203.0.113.7 or 10.1.0.0/16; from everywhere without." value={addresses} onChange={setAddresses} />
+      <Field label="Addresses" hint="Where it may be used from, as 203.0.113.7 or 10.1.0.0/16; anywhere when empty." value={addresses} onChange={setAddresses} />
       <ErrorBox error={error} />
       <div className="actions">
         <Action onPress={close}>Cancel</Action>

@@ -46,7 +46,7 @@ export function ComparisonPage({ id, against }: { id: string; against: string })
           Also figures without an interval
         </label>
       ) : (
-        <p>One of them was stored without what each question gave: no difference here is known to be more than chance.</p>
+        <p>One of them was stored without the figures of each question, so any difference here may be chance.</p>
       )}
       {datasets.length === 0 && <Empty>They have no dataset in common.</Empty>}
       {datasets.map((d) => (

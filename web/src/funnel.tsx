@@ -81,7 +81,7 @@ function Stage({
             items={s.dropped}
           />
           {!s.kept?.length && !s.dropped?.length && (
-            <p className="quiet">Which ones it kept and dropped was not asked for: search with an explanation.</p>
+            <p className="quiet">Search with an explanation to see which ones it kept and dropped.</p>
           )}
           {s.statistics && (
             <p className="quiet">

@@ -123,7 +123,7 @@ function Pages(props: { path: string; first: number; places: Places }) {
     let left = false;
     import("./pages").then(
       (m) => !left && setView({ View: m.default }),
-      () => !left && setError(new Error("What draws the pages could not be fetched. Reload this page if it stays so.")),
+      () => !left && setError(new Error("The viewer of PDFs could not be loaded. Reload this page.")),
     );
     return () => {
       left = true;

@@ -78,7 +78,7 @@ function DeletePlan({ name }: { name: string }) {
     <Dialogue button="Delete" look="danger" title={`Delete the plan ${name}?`}>
       {(close) => (
         <Confirm
-          text="What names it is refused from then on. Questions that were asked with it stay as they are."
+          text="Searches and questions that name it are refused from then on. Questions already asked with it stay."
           action="Delete it"
           cancel={close}
           confirm={async () => {

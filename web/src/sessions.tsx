@@ -21,7 +21,7 @@ export function SessionsPage() {
   return (
     <>
       <PageHead title="Sessions" />
-      <p className="quiet">Of people who signed in at the provider, for 30 days after they end.</p>
+      <p className="quiet">Sessions of people who signed in at the provider, listed for 30 days after they end.</p>
       <p>You may: {scopesOf(session) || "nothing"}.</p>
       <ErrorBox error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading />}

@@ -363,7 +363,7 @@ function RuleFields({
       {field("every", "Minutes between two runs", "0: it runs when somebody asks.")}
       {list("include", "Include", "Patterns of paths, one a line, as *.pdf or handbook/**. All items when there are none.")}
       {list("exclude", "Exclude", "Patterns of paths that are left out, one a line.")}
-      {!followed && list("labels", "Labels", "That its documents get, one a line. Keys whose groups have none of them don't see them.")}
+      {!followed && list("labels", "Labels", "One a line. Only keys with one of them as a group see its documents.")}
       {field("max_shorter", "Per cent that may be gone at once", "When more is gone, somebody is asked before it is deleted here; 100: nobody is asked.")}
       {field("max_bytes", "Largest item, in bytes", "0: what the worker allows.")}
       {field("max_items", "Most items", "0: any number.")}
