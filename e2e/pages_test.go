@@ -27,6 +27,7 @@ var pages = []string{"tutorial", "sources", "audit", "receipts", "chat", "mcp", 
 var pagesApart = map[string]string{
 	"building":        "it builds from source and runs nothing of a server",
 	"connectors":      "its sources are servers elsewhere; the tests of cmd/source-worker follow some of each kind",
+	"database":        "it is about a PostgreSQL of one's own, which tests of internal/store have",
 	"containers":      "it needs a container engine: make compose-test",
 	"kubernetes":      "it needs a Kubernetes: make kube-test",
 	"language-models": "it needs a language model: make test-llm",

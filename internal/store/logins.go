@@ -93,7 +93,7 @@ func checkPowers(ctx context.Context, conn *pgx.Conn, setting string) error {
 
 func refusedLogin(setting, login, why string) error {
 	return schema.Invalid(setting, "login %q %s; programs log in as a role that owns nothing: set %s to the owner's URL, %s to one of a "+
-		"login of its own, and run sluice migrate, which makes that login (docs/operating.md, Database logins)", login, why, ownerSetting, databaseSetting)
+		"login of its own, and run sluice migrate, which makes that login (docs/database.md, Logins)", login, why, ownerSetting, databaseSetting)
 }
 
 // makeLogin makes the login of url as far as it is not there, and lets it become

@@ -86,7 +86,7 @@ func explainPooler(err error, setting, remedy string) error {
 		return err
 	}
 	if pg.Code == "08P01" && strings.Contains(pg.Message, "startup parameter") || pg.Code == "42P05" || pg.Code == "26000" {
-		return schema.Invalid(setting, "leads through a pooler of connections (%s); %s (docs/operating.md, A pooler of connections)", pg.Message, remedy)
+		return schema.Invalid(setting, "leads through a pooler of connections (%s); %s (docs/database.md, A pooler of connections)", pg.Message, remedy)
 	}
 	return err
 }
@@ -135,7 +135,7 @@ func checkArrived(ctx context.Context, conn *pgx.Conn, setting, remedy string) e
 	}
 	if !arrived {
 		return schema.Invalid(setting, "leads through a pooler of connections, which drops the settings of connections; %s "+
-			"(docs/operating.md, A pooler of connections)", remedy)
+			"(docs/database.md, A pooler of connections)", remedy)
 	}
 	return nil
 }
