@@ -115,7 +115,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	}
 	defer server.Close()
 	service := lifecycle.NewGroup("serve", grace, lifecycle.NewResource("telemetry", observed.Start, observed.Stop),
-		health.Metrics(c.MetricsListen, observed.Handler()), server)
+		health.Metrics(c.MetricsListen, observed.Handler(), nil), server)
 	return lifecycle.Main(ctx, log, grace, service, func() { log.Info("serving", "url", server.URL(), "docs", server.URL()+"/docs") })
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +50,7 @@ type system struct {
 	observed *telemetry.Telemetry
 
 	credentials apiclient.Credentials
+	metrics     net.Addr // where /metrics is; nil: nowhere
 	auth        *auth.Auth
 	store       *store.Store
 	ingestion   *store.Store                // of the ingest worker
@@ -372,7 +374,7 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 		return nil, err
 	}
 	u.credentials.URL = api.URL()
-	metrics := health.Metrics(s.MetricsListen, u.observed.Handler())
+	metrics := health.Metrics(s.MetricsListen, u.observed.Handler(), func(at net.Addr) { u.metrics = at })
 	left := lifecycle.NewResource("credentials", func(context.Context) error { return apiclient.WriteCredentials(u.credentials) }, nil)
 	return lifecycle.NewGroup("workers", grace, append(servers, ingest, gateway, query, follower, api, metrics, left)...), nil
 }

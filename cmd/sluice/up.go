@@ -106,17 +106,21 @@ func (u *system) announce() {
 	if usual, err := dataDirectory(""); err != nil || usual != u.settings.Data {
 		elsewhere = " --data " + u.settings.Data
 	}
+	metrics := ""
+	if u.metrics != nil {
+		metrics = fmt.Sprintf("  Metrics  http://%s/metrics\n", u.metrics)
+	}
 	fmt.Printf(`Sluice is ready.
 
   URL      %s
   API key  %s
   Data     %s
-
+%[5]s
   sluice ingest PATH --collection docs --wait%[4]s
   sluice ask "What ...?" --collection docs%[4]s
 
 Press Ctrl-C to stop; the data stays.
-`, u.credentials.URL, u.credentials.APIKey, u.credentials.Data, elsewhere)
+`, u.credentials.URL, u.credentials.APIKey, u.credentials.Data, elsewhere, metrics)
 }
 
 // key returns the key that this data directory is reached with: the one left

@@ -47,25 +47,29 @@ func New(listen string, service lifecycle.Service, checks Checks, metrics http.H
 		fmt.Fprintln(w, "ready")
 	})
 	mux.Handle("GET /metrics", metrics)
-	return serve("health", "SLUICE_HEALTH_LISTEN", listen, mux)
+	return serve("health", "SLUICE_HEALTH_LISTEN", listen, mux, nil)
 }
 
-// Metrics makes the server of /metrics alone, for a program that shows its health elsewhere.
-func Metrics(listen string, metrics http.Handler) lifecycle.Service {
+// Metrics makes the server of /metrics alone, for a program that shows its health elsewhere. listening, if not nil, is told
+// where before Start returns.
+func Metrics(listen string, metrics http.Handler, listening func(net.Addr)) lifecycle.Service {
 	if listen == Off {
 		return lifecycle.NewResource("metrics", nil, nil)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", metrics)
-	return serve("metrics", "SLUICE_METRICS_LISTEN", listen, mux)
+	return serve("metrics", "SLUICE_METRICS_LISTEN", listen, mux, listening)
 }
 
-func serve(name, setting, listen string, handler http.Handler) lifecycle.Service {
+func serve(name, setting, listen string, handler http.Handler, listening func(net.Addr)) lifecycle.Service {
 	return lifecycle.NewFunc(name, func(ctx context.Context) (lifecycle.Run, error) {
 		var lc net.ListenConfig
 		listener, err := lc.Listen(ctx, "tcp", listen)
 		if err != nil {
 			return lifecycle.Run{}, fmt.Errorf("listen on %s: %w", setting, err)
+		}
+		if listening != nil {
+			listening(listener.Addr())
 		}
 		server := httpserver.New(handler, httpserver.Limits{Header: readyLimit})
 		done := make(chan struct{})

@@ -57,12 +57,16 @@ func TestReadinessNamesPartsAlone(t *testing.T) {
 }
 
 func TestMetricsHaveAServerOfTheirOwn(t *testing.T) {
-	log := logged(t)
-	server := Metrics("127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "sluice_up 1") }))
+	log, told := logged(t), ""
+	server := Metrics("127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "sluice_up 1") }),
+		func(at net.Addr) { told = at.String() })
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	_, address, _ := strings.Cut(strings.TrimSpace(log.String()), "address=")
+	if told != address {
+		t.Errorf("told that it listens on %q, not on %q", told, address)
+	}
 	for path, want := range map[string]int{"/metrics": http.StatusOK, "/readyz": http.StatusNotFound} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+path, nil)
 		if err != nil {
@@ -80,7 +84,7 @@ func TestMetricsHaveAServerOfTheirOwn(t *testing.T) {
 	if err := server.Stop(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	off := Metrics(Off, http.NotFoundHandler())
+	off := Metrics(Off, http.NotFoundHandler(), nil)
 	if err := off.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
