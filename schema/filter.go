@@ -56,6 +56,9 @@ func ParseFilter(text string) (Filter, error) {
 		i += 2
 		switch c.Op {
 		case OpEq, OpLt, OpLe, OpGt, OpGe:
+			if strings.Trim(tokens[i], "<=>") == "" { // "==", say, is two tokens
+				return nil, Invalid("filter", "%q is not an operator; use = < <= > >= in", string(c.Op)+tokens[i])
+			}
 			c.Values = []string{unquote(tokens[i])}
 			i++
 		case OpIn:

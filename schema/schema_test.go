@@ -18,6 +18,7 @@ func TestParseFilter(t *testing.T) {
 		`year >= 2024 and "due date" < "x y"`: "[{year >= [2024]} {due date < [x y]}]",
 		"region in (emea, \"north america\")": "[{region in [emea north america]}]",
 		"a=b AND c<=3":                        "[{a = [b]} {c <= [3]}]",
+		`a = "=" and b = ""`:                  "[{a = [=]} {b = []}]",
 	} {
 		f, err := schema.ParseFilter(text)
 		if err != nil || fmt.Sprint(f) != want {
@@ -30,6 +31,9 @@ func TestParseFilter(t *testing.T) {
 		if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "filter") {
 			t.Errorf("%q gave %v, want an error on the filter", text, err)
 		}
+	}
+	if _, err := schema.ParseFilter("year == 2024"); err == nil || !strings.Contains(err.Error(), `"==" is not an operator`) {
+		t.Errorf("an operator of other languages gave %v", err)
 	}
 }
 
