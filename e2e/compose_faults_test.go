@@ -20,12 +20,16 @@ const cutOff = 30 * time.Second
 
 // faults are those of a quick run, or all of them.
 func (c *composition) faults(all bool) []composeFault {
-	list := []composeFault{
+	var list []composeFault
+	if all {
+		list = append(list, composeFault{"upgraded from the version before", upgrade})
+	}
+	list = append(list, []composeFault{
 		{"all programs killed", killPrograms},
 		{"an ingest-worker and a query-worker cut off", cutWorkersOff},
 		{"postgres restarted", restart("postgres")},
 		{"nats restarted", restart("nats")},
-	}
+	}...)
 	if !all {
 		return list
 	}

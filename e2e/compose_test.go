@@ -31,8 +31,9 @@ import (
 // several are how many containers of a program there are.
 var several = map[string]int{"ingest-worker": 3, "query-worker": 2, "gpu-segmenter": 2, "serve": 1, "llm-gateway": 1}
 
-// TestCompose is quick, or does more by COMPOSE_TEST: with faults it also follows a folder, crashes what the programs run on,
-// and replaces every container in turn; whole is that with images that are built as they ship, by both builders.
+// TestCompose is quick, or does more by COMPOSE_TEST: with faults it begins with the version before and upgrades, crashes what
+// the programs run on, replaces every container in turn, and follows a folder; whole is that with images that are built as they
+// ship, by both builders.
 func TestCompose(t *testing.T) {
 	asShipped := os.Getenv("COMPOSE_TEST") == "whole"
 	all := asShipped || os.Getenv("COMPOSE_TEST") == "faults"
@@ -50,11 +51,11 @@ func TestCompose(t *testing.T) {
 	default:
 		c.script(t, "images", "--here")
 	}
+	if all {
+		c.previous(t)
+	}
 	c.begin(t)
 	ingestAndAsk(t, c.repository, c.server)
-	if all {
-		c.follow(t)
-	}
 	l := newLoad(t, c.server, articles, questions)
 
 	faults := c.faults(all)
@@ -67,6 +68,9 @@ func TestCompose(t *testing.T) {
 		t.Logf("%-44s served again %s after it began, %s after it ended", f.name, time.Since(began).Round(time.Second), (time.Since(began) - back).Round(time.Second)) //house:clock it is told
 	}
 	l.finish(t)
+	if all {
+		c.follow(t)
+	}
 	c.memory(t)
 	nothingLeft(t, c.databaseURL(t), l)
 	sameContent(t, c.server, articles)
@@ -76,6 +80,7 @@ func TestCompose(t *testing.T) {
 // composition is the compose file's project.
 type composition struct {
 	repository, name, secrets string
+	programs                  programs
 	env                       []string
 	server                    *server
 }
@@ -86,11 +91,11 @@ func newComposition(t *testing.T) *composition {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &composition{repository: repository, name: "sluicetest" + strconv.Itoa(os.Getpid()), secrets: t.TempDir()}
+	c := &composition{repository: repository, programs: programs{dir: filepath.Join(repository, "bin"), repository: repository}, name: "sluicetest" + strconv.Itoa(os.Getpid()), secrets: t.TempDir()}
 	host := strings.TrimSpace(c.script(t, "engine", "start"))
 	t.Cleanup(func() { c.script(t, "engine", "stop") })
 	c.script(t, "bases")
-	c.env = append(os.Environ(), "DOCKER_HOST="+host, "COMPOSE_PROJECT_NAME="+c.name, "SLUICE_SECRETS="+c.secrets, "SLUICE_PORT="+freePort(t))
+	c.env = append(os.Environ(), "DOCKER_HOST="+host, "COMPOSE_PROJECT_NAME="+c.name, "SLUICE_SECRETS="+c.secrets, "SLUICE_PORT="+freePort(t), "SLUICE_VERSION=local")
 	for _, name := range []string{"POSTGRES", "DATABASE", "TEMPORAL", "PROGRAM", "VECTOR"} {
 		c.env = append(c.env, "SLUICE_"+name+"_PASSWORD="+fmt.Sprintf("%s%x", strings.ToLower(name), rand.Uint64()))
 	}
@@ -185,7 +190,7 @@ func (c *composition) begin(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	c.docker(t, "run", "--rm", "--user", strconv.Itoa(os.Getuid()), "-v", c.secrets+":/secrets", "sluice/sluice:local", "nats-config", "/secrets")
+	c.natsConfig(t)
 	began := time.Now()
 	c.up(t)
 	made := c.compose(t, "run", "--rm", "migrate", "migrate", "--bootstrap", "acme")
@@ -198,7 +203,7 @@ func (c *composition) begin(t *testing.T) {
 	if key == "" {
 		t.Fatalf("migrate --bootstrap printed no key: %s", made)
 	}
-	c.server = &server{programs: programs{dir: filepath.Join(c.repository, "bin"), repository: c.repository}, url: "http://127.0.0.1:" + c.setting("SLUICE_PORT"), key: key}
+	c.server = &server{programs: c.programs, url: "http://127.0.0.1:" + c.setting("SLUICE_PORT"), key: key}
 	c.healthy(t)
 	t.Logf("all containers are healthy %s after `docker-compose up`", time.Since(began).Round(time.Second)) //house:clock it is told
 }

@@ -1,0 +1,60 @@
+//go:build compose
+
+package e2e
+
+// This file is an upgrade by the compose file: from images of the version before to those of this one.
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// upgraded are the services in the order in which an upgrade replaces them: who asks comes after who answers.
+var upgraded = []string{"gpu-segmenter", "llm-gateway", "query-worker", "ingest-worker", "serve"}
+
+// previous builds images of the version before, which the project begins with.
+func (c *composition) previous(t *testing.T) {
+	t.Helper()
+	c.programs = buildPrevious(t)
+	c.version("previous")
+	c.script(t, "images", "--here", "--of", c.programs.repository)
+}
+
+// version sets which images are meant from now on.
+func (c *composition) version(name string) {
+	c.env = append(c.env, "SLUICE_VERSION="+name)
+}
+
+// upgrade does what docs/operating.md says: the database and what may speak to NATS first, then one program after the other.
+func upgrade(t *testing.T, c *composition, l *load) {
+	c.version("local")
+	c.programs = programs{dir: filepath.Join(c.repository, "bin"), repository: c.repository}
+	c.natsConfig(t)
+	for _, id := range c.containers(t, "nats") {
+		c.docker(t, "kill", "--signal", "HUP", id)
+	}
+	c.compose(t, "run", "--rm", "migrate")
+	l.without(func() {
+		for _, service := range upgraded {
+			c.compose(t, "up", "-d", "--no-build", "--no-deps", "--scale", service+"="+strconv.Itoa(several[service]), service)
+			c.healthy(t)
+		}
+		c.up(t) // what else the newer file changes
+		c.healthy(t)
+	})
+	c.server.programs = c.programs
+	for _, s := range c.inspect(t, c.containers(t, "")...) {
+		if strings.HasPrefix(s.Config.Image, "sluice/") && !strings.HasSuffix(s.Config.Image, ":local") && s.service() != "migrate" {
+			t.Errorf("%s runs %s after the upgrade", s.Name, s.Config.Image)
+		}
+	}
+}
+
+// natsConfig writes what NATS and the programs need to speak to each other, where it is not there.
+func (c *composition) natsConfig(t *testing.T) {
+	t.Helper()
+	c.docker(t, "run", "--rm", "--user", strconv.Itoa(os.Getuid()), "-v", c.secrets+":/secrets", "sluice/sluice:"+c.setting("SLUICE_VERSION"), "nats-config", "/secrets")
+}
