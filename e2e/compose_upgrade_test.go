@@ -28,8 +28,8 @@ func (c *composition) version(name string) {
 	c.env = append(c.env, "SLUICE_VERSION="+name)
 }
 
-// upgrade does what docs/operating.md says: the database and what may speak to NATS first, then one program after the other.
-func upgrade(t *testing.T, c *composition, l *load) {
+// upgradeInTurn does what docs/operating.md says: the database and what may speak to NATS first, then one program after the other.
+func upgradeInTurn(t *testing.T, c *composition, l *load) {
 	c.version("local")
 	c.programs = programs{dir: filepath.Join(c.repository, "bin"), repository: c.repository}
 	c.natsConfig(t)
