@@ -103,11 +103,22 @@ var drive = &kind{
 		{Name: "folder_id", Summary: "id of the folder to read, from its address; the whole drive when empty"},
 		{Name: "team_drive", Summary: "id of a shared drive"},
 		{Name: "impersonate", Summary: "user whose drive the service account reads"}, pathField,
+		{Name: source.PermissionsSetting, Values: []string{source.IgnorePermissions, source.FollowPermissions},
+			Summary: "whether what Drive lets whom read decides who sees the documents; it doesn't change"},
 	},
+	readers: newDriveReaders,
 	target: func(v values) (target, error) {
 		options := v.options("client_id", "client_secret", "team_drive", "impersonate")
 		options["scope"], options["root_folder_id"] = "drive.readonly", v["folder_id"]
 		options["skip_dangling_shortcuts"] = "true"
+		if v[source.PermissionsSetting] == source.FollowPermissions {
+			// Who may see a shortcut need not be who may see what it leads to.
+			options["skip_shortcuts"] = "true"
+			if v["service_account"] == "" && (v["client_id"] == "" || v["client_secret"] == "") {
+				return target{}, &source.FieldError{Field: "client_id", Reason: "needed with permissions=follow, with client_secret: " +
+					"those of the application that the token was made with; or a service account"}
+			}
+		}
 		if v["service_account"] == "" {
 			if err := token(v, options); err != nil {
 				return target{}, err

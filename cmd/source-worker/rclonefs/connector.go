@@ -82,7 +82,15 @@ func (k *kind) open(ctx context.Context, settings source.Settings) (source.Conne
 		_ = c.Close()
 		return nil, err
 	}
-	return c, nil
+	if !settings.Permissions {
+		return c, nil
+	}
+	t, err := newTeller(c, settings)
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	return t, nil
 }
 
 // connect makes the backend and asks whether the place lets us in.

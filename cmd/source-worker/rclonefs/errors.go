@@ -98,7 +98,8 @@ func status(err error) reply {
 		}
 		return made
 	case errors.As(err, &google):
-		limited := google.Code == http.StatusForbidden && strings.Contains(strings.ToLower(google.Error()), "ratelimitexceeded")
+		said := strings.ToLower(google.Error())
+		limited := google.Code == http.StatusForbidden && (strings.Contains(said, "ratelimitexceeded") || strings.Contains(said, "dailylimitexceeded"))
 		return reply{code: google.Code, slow: limited, after: retry.After(google.Header)}
 	case errors.As(err, &azure):
 		made := reply{code: azure.StatusCode, slow: azure.ErrorCode == "ServerBusy"}

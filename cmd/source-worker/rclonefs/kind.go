@@ -29,6 +29,7 @@ type kind struct {
 	inexactSizes bool
 	page         int // how many items a page has at most; pageItems where it is zero
 	target       func(values) (target, error)
+	readers      func(*connector, values) (readers, error) // nil where nothing tells who may see what
 }
 
 // target is what a backend is told.

@@ -31,7 +31,11 @@ func Keep(d source.Driver) source.Driver {
 		if err != nil {
 			return nil, k.hide(err)
 		}
-		return &connector{Connector: c, keeper: k}, nil
+		kept := &connector{Connector: c, keeper: k}
+		if tells, ok := c.(source.Permissions); ok {
+			return &teller{connector: kept, tells: tells}, nil
+		}
+		return kept, nil
 	}
 	return d
 }
@@ -58,6 +62,18 @@ func (c *connector) Fetch(ctx context.Context, item source.Item) (source.Downloa
 
 // Close implements source.Connector.
 func (c *connector) Close() error { return c.keeper.hide(c.Connector.Close()) }
+
+// teller is a connector that tells who may see what.
+type teller struct {
+	*connector
+	tells source.Permissions
+}
+
+// Principals implements source.Permissions.
+func (t *teller) Principals(ctx context.Context, cursor string) (source.PrincipalPage, error) {
+	page, err := t.tells.Principals(ctx, cursor)
+	return page, t.keeper.hide(err)
+}
 
 type body struct {
 	io.ReadCloser
