@@ -42,7 +42,7 @@ type Listing struct {
 	Folders []AccessFolder
 	// Deleted are the ids of items, and of folders, that are known to be gone. Only places that list changes fill it.
 	Deleted []string
-	// Skipped are things that are there and can't be items, with reasons.
+	// Skipped are things that are there and can't be items, and items that nobody sees because nobody knows who may, with reasons.
 	Skipped []Skipped
 	// Next is the cursor of the page that follows; empty where this page is the last.
 	Next string

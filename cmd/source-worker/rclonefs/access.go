@@ -14,8 +14,12 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// asks is how many items are asked about at once.
-const asks = 8
+const (
+	// asks is how many items are asked about at once.
+	asks = 8
+	// askedItems is how many a page has at most, all of which are asked about again when one fails.
+	askedItems = 200
+)
 
 // readers are what a place tells of who may read its files.
 type readers interface {
@@ -51,6 +55,7 @@ func newTeller(c *connector, s source.Settings) (*teller, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.page = min(c.page, askedItems)
 	return &teller{connector: c, readers: made, include: s.Include, exclude: s.Exclude, told: map[string]bool{}}, nil
 }
 

@@ -3,6 +3,7 @@
 package rclonefs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,7 @@ type connector struct {
 	fs    fs.Fs
 	hash  hash.Type
 	proxy *guard.Proxy // nil where none is needed
+	page  int          // how many items a page of a listing has at most
 
 	life    context.Context // rclone's settings are in it; it ends with Close
 	end     context.CancelFunc
@@ -60,7 +62,7 @@ func (k *kind) open(ctx context.Context, settings source.Settings) (source.Conne
 	if err != nil {
 		return nil, err
 	}
-	c := &connector{kind: k}
+	c := &connector{kind: k, page: cmp.Or(k.page, pageItems)}
 	life, config := fs.AddConfig(context.WithoutCancel(ctx))
 	c.life, c.end = context.WithCancel(life)
 	config.LowLevelRetries, config.MaxStatsGroups = tries, 1

@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
 	"math/big"
 	"net"
 	"net/http"
@@ -60,6 +61,7 @@ func newScriptedDrive(t testing.TB) *scriptedDrive {
 		asked: map[string]int{}, fields: map[string]bool{}}
 	certificate, authority := googleCertificate(t)
 	server := httptest.NewUnstartedServer(d)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that end early
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -224,6 +226,7 @@ func (d *scriptedDrive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "notFound")
 	case part[2] != "":
 		d.asked["permissions"]++
+		d.asked["permissions of "+part[1]]++
 		d.permissions(w, query, d.files[part[1]])
 	case query.Get("alt") == "media":
 		d.asked["media"]++

@@ -175,13 +175,14 @@ func TestDriveGivesNoShortListing(t *testing.T) {
 		code   int
 		reason string
 		is     func(error) bool
+		again  bool // the request is made again, after seconds
 	}{
-		{http.StatusForbidden, "userRateLimitExceeded", isLimit}, {http.StatusForbidden, "dailyLimitExceeded", isLimit},
-		{http.StatusTooManyRequests, "rateLimitExceeded", isLimit}, {http.StatusInternalServerError, "backendError", isOther},
-		{http.StatusUnauthorized, "authError", func(err error) bool { return errors.Is(err, source.ErrRefused) }},
+		{http.StatusForbidden, "userRateLimitExceeded", isLimit, true}, {http.StatusForbidden, "dailyLimitExceeded", isLimit, false},
+		{http.StatusTooManyRequests, "rateLimitExceeded", isLimit, true}, {http.StatusInternalServerError, "backendError", isOther, true},
+		{http.StatusUnauthorized, "authError", func(err error) bool { return errors.Is(err, source.ErrRefused) }, false},
 	} {
 		t.Run(fault.reason, func(t *testing.T) {
-			t.Parallel() // requests that are made again wait for seconds
+			t.Parallel()
 			d := newScriptedDrive(t)
 			d.put("a", "root-folder", "plan.txt", user("1", "owner"))
 			d.put("b", "root-folder", "other.txt", user("1", "owner"))
@@ -189,6 +190,12 @@ func TestDriveGivesNoShortListing(t *testing.T) {
 			c := d.open(d.settings(true))
 			if page, err := c.List(t.Context(), ""); !fault.is(err) || len(page.Items) > 0 {
 				t.Errorf("the listing is %+v, %v", page, err)
+			}
+			if again := d.count("permissions of a") > 1; again != fault.again {
+				t.Errorf("the request is made again: %t", again)
+			}
+			if fault.again {
+				return
 			}
 			if page, err := c.(source.Permissions).Principals(t.Context(), ""); !fault.is(err) || len(page.Principals) > 0 {
 				t.Errorf("the principals are %+v, %v", page, err)

@@ -98,9 +98,7 @@ func status(err error) reply {
 		}
 		return made
 	case errors.As(err, &google):
-		said := strings.ToLower(google.Error())
-		limited := google.Code == http.StatusForbidden && (strings.Contains(said, "ratelimitexceeded") || strings.Contains(said, "dailylimitexceeded"))
-		return reply{code: google.Code, slow: limited, after: retry.After(google.Header)}
+		return googleReply(google)
 	case errors.As(err, &azure):
 		made := reply{code: azure.StatusCode, slow: azure.ErrorCode == "ServerBusy"}
 		if azure.RawResponse != nil {
@@ -123,6 +121,16 @@ func status(err error) reply {
 		return smbReply(smb.Code)
 	}
 	return reply{}
+}
+
+// googleReply reads Google's words. What is used up for a day need not be asked for again in a second.
+func googleReply(err *googleapi.Error) reply {
+	made, said := reply{code: err.Code, after: retry.After(err.Header)}, strings.ToLower(err.Error())
+	if made.code == http.StatusForbidden && strings.Contains(said, "dailylimitexceeded") {
+		made.code = http.StatusTooManyRequests
+	}
+	made.slow = (made.code == http.StatusForbidden || made.code == http.StatusTooManyRequests) && strings.Contains(said, "ratelimitexceeded")
+	return made
 }
 
 // graphReply reads Microsoft's words.

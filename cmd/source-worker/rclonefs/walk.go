@@ -5,7 +5,6 @@ package rclonefs
 // again, and leaves out what comes before. The process that began keeps what it listed.
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"path"
@@ -65,7 +64,7 @@ func newWalk(c *connector, at position) *walk {
 func (w *walk) page(ctx context.Context) (source.Listing, error) {
 	var out source.Listing
 	w.listed = 0
-	for len(out.Items)+len(out.Skipped) < cmp.Or(w.place.kind.page, pageItems) && w.listed < pageFolders {
+	for len(out.Items)+len(out.Skipped) < w.place.page && w.listed < pageFolders {
 		here, err := w.level(ctx)
 		var refused *folderRefusedError
 		switch {
