@@ -78,8 +78,15 @@ var onedrive = &kind{
 		{Name: "drive_type", Summary: "what it is", Required: true, Values: []string{"personal", "business", "documentLibrary"}},
 		{Name: "tenant", Summary: "id of the directory; with client_id and client_secret, in place of token"},
 		clientField, clientSecretField, tokenField, pathField,
+		{Name: source.PermissionsSetting, Values: []string{source.IgnorePermissions, source.FollowPermissions},
+			Summary: "whether what the service lets whom read decides who sees the documents; it doesn't change"},
 	},
+	readers: newGraphReaders,
 	target: func(v values) (target, error) {
+		if v[source.PermissionsSetting] == source.FollowPermissions && (v["client_id"] == "" || v["client_secret"] == "") {
+			return target{}, &source.FieldError{Field: "client_id", Reason: "needed with permissions=follow, with client_secret: " +
+				"those of the application that the token was made with, or with tenant"}
+		}
 		options := v.options("drive_id", "drive_type", "client_id", "client_secret")
 		if v["tenant"] == "" {
 			if err := token(v, options); err != nil {

@@ -2,32 +2,20 @@ package rclonefs
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
-	"math/big"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/rclone/rclone/fs"
 	driveapi "google.golang.org/api/drive/v3"
 
 	"github.com/sluice-rag/sluice/internal/source"
@@ -59,67 +47,8 @@ type scriptedFile struct {
 func newScriptedDrive(t testing.TB) *scriptedDrive {
 	d := &scriptedDrive{t: t, files: map[string]*scriptedFile{}, perPage: 100, refused: map[string]int{}, reasons: map[string]string{},
 		asked: map[string]int{}, fields: map[string]bool{}}
-	certificate, authority := googleCertificate(t)
-	server := httptest.NewUnstartedServer(d)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that end early
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodConnect || !strings.HasSuffix(r.Host, ".googleapis.com:443") {
-			t.Errorf("the proxy is asked for %s %s", r.Method, r.Host)
-		}
-		tunnel(w, server.Listener.Addr().String())
-	}))
-	t.Cleanup(proxy.Close)
-	ctx, config := fs.AddConfig(t.Context())
-	config.HTTPProxy, config.CaCert = proxy.URL, []string{authority}
-	d.network = ctx
+	d.network = scriptedNetwork(t, d, "*.googleapis.com")
 	return d
-}
-
-// tunnel joins who asks for a tunnel with a server.
-func tunnel(w http.ResponseWriter, to string) {
-	far, err := net.Dial("tcp", to)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadGateway)
-		return
-	}
-	defer far.Close()
-	near, _, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return
-	}
-	defer near.Close()
-	_, _ = io.WriteString(near, "HTTP/1.1 200 Connection Established\r\n\r\n")
-	var up sync.WaitGroup
-	up.Go(func() {
-		_, _ = io.Copy(far, near)
-		_ = far.Close()
-	})
-	_, _ = io.Copy(near, far)
-	_ = near.Close()
-	up.Wait()
-}
-
-// googleCertificate is one for Google's names, made for a test, and the file of who vouches for it.
-func googleCertificate(t testing.TB) (tls.Certificate, string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		DNSNames: []string{"*.googleapis.com"}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "authority.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, file
 }
 
 // put puts a file into a folder, by their ids. Whom it is shared with replaces whom it was.

@@ -39,6 +39,13 @@ func (l leaky) Fetch(_ context.Context, item source.Item) (source.Download, erro
 
 func (l leaky) Close() error { return l.err }
 
+// tellingLeaky tells who may see what, too.
+type tellingLeaky struct{ leaky }
+
+func (l tellingLeaky) Principals(context.Context, string) (source.PrincipalPage, error) {
+	return source.PrincipalPage{}, l.err
+}
+
 func TestErrorsShowNoSecret(t *testing.T) {
 	for _, shown := range []string{"a/b c+d", "a%2Fb+c%2Bd", "a%2Fb%20c+d", "cmVhZGVyOmEvYiBjK2Q=", "ya29.token", values()["token"],
 		"MIIEvQIBADANBgkqhkiG9w0BAQEF", key, strings.ReplaceAll(key, "\n", `\n`)} {
@@ -48,6 +55,9 @@ func TestErrorsShowNoSecret(t *testing.T) {
 			d := source.Driver{Fields: fields, Open: func(_ context.Context, s source.Settings) (source.Connector, error) {
 				if s.Roots != nil {
 					return nil, cause
+				}
+				if s.Permissions {
+					return tellingLeaky{leaky{cause}}, nil
 				}
 				return leaky{cause}, nil
 			}}
@@ -68,6 +78,15 @@ func TestErrorsShowNoSecret(t *testing.T) {
 			}
 			_, err = io.ReadAll(down.Body)
 			got = append(got, err, c.Close())
+			if _, tells := c.(source.Permissions); tells {
+				t.Error("a connector tells who may see what, and the one behind it doesn't")
+			}
+			telling, err := Keep(d).Open(t.Context(), source.Settings{Values: values(), Permissions: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = telling.(source.Permissions).Principals(t.Context(), "")
+			got = append(got, err)
 			for _, err := range got {
 				check(t, shown, cause, err)
 			}
