@@ -88,8 +88,8 @@ func (d *scriptedDrive) settings(follow bool) source.Settings {
 	return s
 }
 
-// serviceAccount is the key of one, made for the test.
-func serviceAccount(t testing.TB) string {
+// serviceAccount is the key of one, made for the test, that gets its tokens somewhere.
+func serviceAccount(t testing.TB, tokens string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -101,7 +101,7 @@ func serviceAccount(t testing.TB) string {
 	}
 	text, err := json.Marshal(map[string]string{"type": "service_account", "client_email": "a@example.org",
 		"private_key":    string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded})),
-		"private_key_id": "key", "token_uri": "https://oauth2.googleapis.com/token"})
+		"private_key_id": "key", "token_uri": tokens})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,16 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rclone/rclone/fs"
 	driveapi "google.golang.org/api/drive/v3"
 
+	"github.com/sluice-rag/sluice/cmd/source-worker/guard"
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
@@ -265,7 +268,7 @@ func TestDriveFetchesWhatWasListed(t *testing.T) {
 	d.put("a", "root-folder", "plan.txt", user("1", "owner"))
 	s := d.settings(true)
 	delete(s.Values, "token")
-	s.Values["service_account"] = serviceAccount(t)
+	s.Values["service_account"] = serviceAccount(t, "https://oauth2.googleapis.com/token")
 	c := d.open(s)
 	_, _, items := listed(t, c)
 	down, err := c.Fetch(t.Context(), items["plan.txt"])
@@ -305,5 +308,26 @@ func TestDriveNeedsAnApplicationToFollow(t *testing.T) {
 	var field *source.FieldError
 	if !errors.As(err, &field) || field.Field != "client_id" {
 		t.Errorf("a token without its application gives %v", err)
+	}
+}
+
+func TestDriveIsAskedByItsGuardAlone(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("a private server is asked for %s", r.URL) }))
+	t.Cleanup(server.Close)
+	proxy, err := guard.New(t.Context(), false).NewProxy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(proxy.Close)
+	c := &connector{kind: drive, proxy: proxy}
+	life, config := fs.AddConfig(t.Context())
+	c.life, config.HTTPProxy = life, proxy.URL()
+	made, err := newDriveReaders(c, values{"service_account": serviceAccount(t, server.URL)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer made.close()
+	if _, err := made.of(life, "a"); err == nil || !errors.Is(c.failure(t.Context(), err), guard.ErrPrivate) {
+		t.Errorf("a key whose token_uri is private gives %v", err)
 	}
 }
