@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// driveGap is between two questions on permissions: 50 a second, of the 200 that Google lets a user make.
+// driveGap is between two questions on permissions, after the first hundred.
 const driveGap = 20 * time.Millisecond
 
 // driveReaders asks Google Drive.
