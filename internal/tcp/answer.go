@@ -18,20 +18,20 @@ func DialAnswering(limit time.Duration) func(ctx context.Context, network, addre
 		if err != nil {
 			return nil, err
 		}
-		return newAnswering(c, limit), nil
+		return newLimited(c, limit), nil
 	}
 }
 
-// answering is a connection that is closed when a read has waited for limit.
-type answering struct {
+// limited is a connection that is closed when a read has waited for limit.
+type limited struct {
 	net.Conn
 	limit time.Duration
 	timer *time.Timer // runs while there is a read
 	over  atomic.Bool
 }
 
-func newAnswering(c net.Conn, limit time.Duration) *answering {
-	a := &answering{Conn: c, limit: limit}
+func newLimited(c net.Conn, limit time.Duration) *limited {
+	a := &limited{Conn: c, limit: limit}
 	// Not a read deadline: whoever uses the connection sets those, to cancel.
 	a.timer = time.AfterFunc(limit, func() {
 		a.over.Store(true)
@@ -41,7 +41,7 @@ func newAnswering(c net.Conn, limit time.Duration) *answering {
 	return a
 }
 
-func (a *answering) Read(p []byte) (int, error) {
+func (a *limited) Read(p []byte) (int, error) {
 	a.timer.Reset(a.limit)
 	n, err := a.Conn.Read(p)
 	a.timer.Stop()
@@ -52,4 +52,4 @@ func (a *answering) Read(p []byte) (int, error) {
 }
 
 // NetConn returns the connection beneath.
-func (a *answering) NetConn() net.Conn { return a.Conn }
+func (a *limited) NetConn() net.Conn { return a.Conn }
