@@ -91,7 +91,8 @@ func newComposition(t *testing.T) *composition {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &composition{repository: repository, programs: programs{dir: filepath.Join(repository, "bin"), repository: repository}, name: "sluicetest" + strconv.Itoa(os.Getpid()), secrets: t.TempDir()}
+	c := &composition{repository: repository, name: "sluicetest" + strconv.Itoa(os.Getpid()), secrets: t.TempDir()}
+	c.programs = programs{dir: filepath.Join(repository, "bin"), repository: repository}
 	host := strings.TrimSpace(c.script(t, "engine", "start"))
 	t.Cleanup(func() { c.script(t, "engine", "stop") })
 	c.script(t, "bases")

@@ -56,5 +56,6 @@ func upgradeInTurn(t *testing.T, c *composition, l *load) {
 // natsConfig writes what NATS and the programs need to speak to each other, where it is not there.
 func (c *composition) natsConfig(t *testing.T) {
 	t.Helper()
-	c.docker(t, "run", "--rm", "--user", strconv.Itoa(os.Getuid()), "-v", c.secrets+":/secrets", "sluice/sluice:"+c.setting("SLUICE_VERSION"), "nats-config", "/secrets")
+	c.docker(t, "run", "--rm", "--user", strconv.Itoa(os.Getuid()), "-v", c.secrets+":/secrets",
+		"sluice/sluice:"+c.setting("SLUICE_VERSION"), "nats-config", "/secrets")
 }
