@@ -109,7 +109,7 @@ sources-volume: setup ## follow 20,000 files on a WebDAV and an S3 server, and c
 
 compose-test: setup build $(if $(filter faults,$(TEST)),source-worker) ## run docker-compose.yml on a container engine with stand-in base images, under load and faults: 10 minutes; TEST=faults for more of them, TEST=whole for these with images that are built as they ship
 	@tools/setup engine
-	COMPOSE_TEST='$(filter faults whole,$(TEST))' CGO_ENABLED=1 go test -tags compose,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),60m)' -v -run '^TestCompose$$' ./e2e
+	COMPOSE_TEST='$(filter faults whole,$(TEST))' CGO_ENABLED=1 go test -tags compose,$(TAGS) -count=1 -timeout '$(or $(TIMEOUT),$(if $(filter whole,$(TEST)),120m,60m))' -v -run '^TestCompose$$' ./e2e
 
 kube-test: setup build ## install the chart in a Kubernetes of two nodes that is built and run here, with stand-in images, and harm it under load: 10 to 25 minutes
 	@tools/setup engine kube
