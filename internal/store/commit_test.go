@@ -6,10 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
-	"net"
-	"net/url"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -23,77 +19,31 @@ import (
 // lossy is a way to a server that, while it is armed, lets a commit through and closes the connection in place of the
 // reply.
 type lossy struct {
-	net.Listener
-	server string
-	armed  atomic.Bool
-	lost   atomic.Int32
-	copies sync.WaitGroup
+	armed atomic.Bool
+	lost  atomic.Int32
 }
 
 // newLossy returns a lossy way to the server of a database, and the database's URL by it.
 func newLossy(t *testing.T, database string) (*lossy, string) {
 	t.Helper()
-	u, err := url.Parse(database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &lossy{Listener: listener, server: u.Host}
-	l.copies.Go(l.serve)
-	t.Cleanup(func() { _ = l.Close(); l.copies.Wait() })
-	u.Host = listener.Addr().String()
-	return l, u.String()
+	l := &lossy{}
+	return l, newWay(t, database, l.filters)
 }
 
-func (l *lossy) serve() {
-	for {
-		client, err := l.Accept()
-		if err != nil {
-			return
+func (l *lossy) filters() (sent, received filter) {
+	var swallow atomic.Bool
+	return func(data []byte) fate {
+			if l.armed.Load() && bytes.Contains(data, []byte("commit\x00")) {
+				swallow.Store(true)
+			}
+			return pass
+		}, func([]byte) fate {
+			if !swallow.Load() {
+				return pass
+			}
+			l.lost.Add(1)
+			return cut
 		}
-		server, err := net.Dial("tcp", l.server)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		var swallow atomic.Bool
-		end := func() { _ = client.Close(); _ = server.Close() }
-		l.copies.Go(func() {
-			defer end()
-			l.copy(server, client, func(sent []byte) bool {
-				if l.armed.Load() && bytes.Contains(sent, []byte("commit\x00")) {
-					swallow.Store(true)
-				}
-				return true
-			})
-		})
-		l.copies.Go(func() {
-			defer end()
-			l.copy(client, server, func([]byte) bool {
-				if swallow.Load() {
-					l.lost.Add(1)
-				}
-				return !swallow.Load()
-			})
-		})
-	}
-}
-
-// copy copies what pass lets through.
-func (l *lossy) copy(to io.Writer, from io.Reader, pass func([]byte) bool) {
-	buffer := make([]byte, 1<<16)
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 && !pass(buffer[:n]) {
-			return
-		}
-		if _, broken := to.Write(buffer[:n]); err != nil || broken != nil {
-			return
-		}
-	}
 }
 
 // Whoever doesn't hear whether a commit was done hears that the database is unavailable: the transaction is not run again,

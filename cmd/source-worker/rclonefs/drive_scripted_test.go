@@ -110,16 +110,7 @@ func serviceAccount(t testing.TB, tokens string) string {
 
 func (d *scriptedDrive) open(s source.Settings) source.Connector {
 	d.t.Helper()
-	c, err := paged(drive, testPage).driver().Open(d.network, s)
-	if err != nil {
-		d.t.Fatalf("open: %v", err)
-	}
-	d.t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			d.t.Errorf("close: %v", err)
-		}
-	})
-	return c
+	return opened(d.network, d.t, drive, s)
 }
 
 var (

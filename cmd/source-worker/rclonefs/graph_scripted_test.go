@@ -46,16 +46,7 @@ func (g *scriptedGraph) open(follow bool) source.Connector {
 	if follow {
 		s.Values[source.PermissionsSetting] = source.FollowPermissions
 	}
-	c, err := paged(onedrive, testPage).driver().Open(g.network, s)
-	if err != nil {
-		g.t.Fatalf("open: %v", err)
-	}
-	g.t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			g.t.Errorf("close: %v", err)
-		}
-	})
-	return c
+	return opened(g.network, g.t, onedrive, s)
 }
 
 var graphPath = regexp.MustCompile(`^/v1\.0/drives/D/(?:root(:/.*)?|items/([^/:]+)(?:(:/.*)|/(children|permissions|content))?)$`)

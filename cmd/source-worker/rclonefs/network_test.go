@@ -4,30 +4,30 @@ package rclonefs
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rclone/rclone/fs"
+
+	"github.com/sluice-rag/sluice/internal/certtest"
+	"github.com/sluice-rag/sluice/internal/source"
 )
 
 // scriptedNetwork is a context in which names lead to a handler, by HTTPS, and others nowhere.
 func scriptedNetwork(t testing.TB, to http.Handler, names ...string) context.Context {
-	certificate, authority := certificateFor(t, names)
+	t.Helper()
+	authority := certtest.New(t, t.TempDir())
+	pair := authority.Server(names...)
+	certificate, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := httptest.NewUnstartedServer(to)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that end early
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
@@ -44,7 +44,7 @@ func scriptedNetwork(t testing.TB, to http.Handler, names ...string) context.Con
 	}))
 	t.Cleanup(proxy.Close)
 	ctx, config := fs.AddConfig(t.Context())
-	config.HTTPProxy, config.CaCert = proxy.URL, []string{authority}
+	config.HTTPProxy, config.CaCert = proxy.URL, []string{authority.File}
 	return ctx
 }
 
@@ -72,26 +72,17 @@ func tunnel(w http.ResponseWriter, to string) {
 	up.Wait()
 }
 
-// certificateFor is one for names, made for a test, and the file of who vouches for it.
-func certificateFor(t testing.TB, names []string) (tls.Certificate, string) {
+// opened opens a place with small pages, on a network with a scripted server, until the test ends.
+func opened(ctx context.Context, t testing.TB, k *kind, s source.Settings) source.Connector {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	c, err := paged(k, testPage).driver().Open(ctx, s)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open: %v", err)
 	}
-	of := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		DNSNames: names, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, of, of, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "authority.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, file
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return c
 }
