@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 	"github.com/sluice-rag/sluice/internal/waittest"
 	"github.com/sluice-rag/sluice/schema"
@@ -25,6 +27,8 @@ func testFullDisk(t *testing.T, p programs) {
 	s.sluice(t, "ingest", writeCrowd(t, "during"), "-c", "during").ok(t)
 	awaitMiddle(t, s, "during")
 	s.call(t, http.MethodPost, "/v1/collections", api.NewCollection{Name: "late"}).want(t, http.StatusCreated)
+	superuser := connect(t, s.superuserURL(t))
+	makeRoomInLog(t, superuser)
 	filler := filepath.Join(filepath.Dir(data), "filler")
 	localtest.Fill(t, filler)
 	upload := func() reply {
@@ -50,7 +54,6 @@ func testFullDisk(t *testing.T, p programs) {
 		t.Error("on a full disk nothing is found")
 	}
 	// Postgres ends when its checkpoint, of every five minutes, finds no room.
-	superuser := connect(t, s.superuserURL(t))
 	if _, err := superuser.Exec(t.Context(), "CHECKPOINT"); err == nil {
 		t.Error("there is room for a checkpoint on a full disk")
 	}
@@ -87,4 +90,18 @@ func testFullDisk(t *testing.T, p programs) {
 	})
 	s.checkStored(t)
 	s.stop(t)
+}
+
+// makeRoomInLog leaves files for Postgres' write-ahead log to go on in. Without them Postgres ends as soon as the log needs
+// a new file, and whether that is before or after the search on the full disk is luck.
+func makeRoomInLog(t *testing.T, superuser *pgx.Conn) {
+	t.Helper()
+	for range 4 {
+		if _, err := superuser.Exec(t.Context(), "SELECT pg_logical_emit_message(false, 'test', 'something to log'), pg_switch_wal()"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := superuser.Exec(t.Context(), "CHECKPOINT"); err != nil { // it keeps the files of the past for what comes
+		t.Fatal(err)
+	}
 }
