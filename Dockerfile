@@ -1,4 +1,5 @@
-# One image per program: docker build --target sluice|ingest-worker|query-worker|llm-gateway|gpu-segmenter|source-worker|gpu-segmenter-cuda .
+# One image per program: docker build --target
+# sluice|ingest-worker|query-worker|llm-gateway|gpu-segmenter|source-worker|gpu-segmenter-cuda .
 # Each has what it is made of in /usr/share/sluice/sbom.json (CycloneDX).
 
 FROM node:22.12.0-bookworm-slim AS web
@@ -97,8 +98,8 @@ ENV SLUICE_ONNXRUNTIME_LIB=/usr/lib/sluice/libonnxruntime.so.1 ORT_DISABLE_TELEM
 EXPOSE 8081
 ENTRYPOINT ["gpu-segmenter"]
 
-# source-worker is built by itself: it takes minutes, and its libraries are no other program's. It stands here because
-# Docker's classic builder runs every stage above the one that it is asked for.
+# source-worker is built by itself: it takes minutes, and its libraries are no other program's. It
+# stands here because Docker's classic builder runs every stage above the one that it is asked for.
 FROM build AS build-source-worker
 ARG VERSION=dev
 RUN make source-worker VERSION="$VERSION" && tools/sbom

@@ -10,30 +10,33 @@ export DOCS ASK
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
-# gpu-segmenter alone links a C library, ONNX Runtime. The standard library's net and os/user in pure Go make everything
-# else the same with cgo and without, so that builds and tests share what was compiled. tools/setup.d/common.bash says
-# the same.
+# gpu-segmenter alone links a C library, ONNX Runtime. The standard library's net and os/user in
+# pure Go make everything else the same with cgo and without, so that builds and tests share what
+# was compiled. tools/setup.d/common.bash says the same.
 TAGS := netgo,osusergo
 export GOFLAGS := $(strip $(filter-out -tags=$(TAGS),$(GOFLAGS)) -tags=$(TAGS))
 PURE := ./cmd/sluice ./cmd/ingest-worker ./cmd/query-worker ./cmd/llm-gateway
 CGO := ./cmd/gpu-segmenter
 
-# Programs that aren't part of the product have modules of their own, and source-worker, whose libraries no other program needs.
+# Programs that aren't part of the product have modules of their own, and source-worker, whose
+# libraries no other program needs.
 MODULES := cmd/source-worker tools/temporal tools/s3 tools/oidc tools/examples tools/bench tools/bench-bleve tools/chart tools/chat
 
 # The tests of concurrent code run under the race detector; all others without it.
 # The longest come first.
 RACE := ./cmd/internal/... ./internal/lifecycle/... ./internal/fairness/... ./internal/inference/batch/... ./internal/bus/... ./internal/ingest/... ./internal/durable/... ./internal/modelclient/... \
 	./internal/apiclient/... ./internal/auth/... ./internal/httpapi/... ./internal/webhook/... ./internal/llm/... ./internal/dense/... ./internal/retrieval/...
-# Of these only the tests that start goroutines do: the others compute, and take many times as long under it.
+# Of these only the tests that start goroutines do: the others compute, and take many times as long
+# under it.
 RACE_SOME := ./internal/store ./internal/lexical ./internal/lexical/search
 AT_ONCE := Many|Concurren|Once$$|During|Fresh|Repeat|Retry|DeadConnections|Quotas
 
 # Tests that do less under the race detector, and their packages: they run without it, too.
 LESS := TestHostileBodiesAreRefusedCheaply
 LESS_IN := ./cmd/internal/apiserver
-# Two test binaries at a time, twice, and four tests of each, because they wait for their own Postgres and Temporal for much of it. The timeout
-# is the only limit that tests wait with: long enough for a machine that does ten other things.
+# Two test binaries at a time, twice, and four tests of each, because they wait for their own
+# Postgres and Temporal for much of it. The timeout is the only limit that tests wait with: long
+# enough for a machine that does ten other things.
 TEST := go test -p 2 -parallel 4 -timeout 30m
 
 .PHONY: help setup build source-worker demo up test test-plain test-race test-web screenshots test-llm test-chat ocr office tables lint fuzz bench bench-webhooks soak chaos sources-volume permissions upgrade drill compose-test kube-test clean

@@ -19,8 +19,9 @@ import (
 // auditFile is where a server with these data sends its audit log.
 func auditFile(data string) string { return filepath.Join(data, "audit.jsonl") }
 
-// testAudit has a key sign in, search, ask, open and download a document, and be refused another one; reads all of it back
-// from the audit log; and changes an entry in the database, as only its owner can.
+// testAudit has a key sign in, search, ask, open and download a document, and be refused another
+// one; reads all of it back from the audit log; and changes an entry in the database, as only its
+// owner can.
 func testAudit(t *testing.T, operator *server) {
 	made := into[api.TenantCreated](t, operator.sluice(t, "tenants", "create", "audited", "--json").ok(t))
 	admin := operator.withKey(made.APIKey)

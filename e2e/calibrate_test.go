@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 )
 
-// testCalibration finds the thresholds of a copy of the shipped pack on a small dataset, on real graphs.
+// testCalibration finds the thresholds of a copy of the shipped pack on a small dataset, on real
+// graphs.
 func testCalibration(t *testing.T, p programs) {
 	data := localtest.Dir(t)
 	env := []string{"SLUICE_DATA=" + data}

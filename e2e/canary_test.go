@@ -1,7 +1,8 @@
 package e2e
 
-// This file proves that labels hold on every route. A secret is written in words that stand nowhere else; whoever may
-// not see it calls all that the server describes, on all that was made from it, and hears none of these words.
+// This file proves that labels hold on every route. A secret is written in words that stand nowhere
+// else; whoever may not see it calls all that the server describes, on all that was made from it,
+// and hears none of these words.
 
 import (
 	"bytes"
@@ -26,7 +27,8 @@ import (
 
 // The words of the secrets. A part of one is as bad as the whole.
 var (
-	// toldToManagers are in what a key that manages documents lists: external id, title and metadata.
+	// toldToManagers are in what a key that manages documents lists: external id, title and
+	// metadata.
 	toldToManagers = []string{"quibblewex", "trondelvasq", "melkvorbin"}
 	// secretWords are in texts and headings, of all versions.
 	secretWords = []string{"zyxquorl", "vembrithal", "hoskwenda", "jilfrancot", "pludwickzen", "drovyaskel"}
@@ -84,8 +86,8 @@ func (w *walker) heard(t *testing.T, operation string, r reply) {
 	}
 }
 
-// walk calls every operation on all fixtures that fit, with each optional parameter that names one; what deletes comes
-// last. Bodies that ask are sent with every question.
+// walk calls every operation on all fixtures that fit, with each optional parameter that names one;
+// what deletes comes last. Bodies that ask are sent with every question.
 func (w *walker) walk(t *testing.T, d description, f fixtures) {
 	t.Helper()
 	for _, o := range d.operations {
@@ -126,7 +128,8 @@ func (w *walker) try(t *testing.T, d description, o operation, f fixtures) {
 	}
 }
 
-// optional adds, to the requests of an operation, those with one more parameter that names a fixture.
+// optional adds, to the requests of an operation, those with one more parameter that names a
+// fixture.
 func (d description) optional(o operation, paths []string, f fixtures) []string {
 	out := slices.Clone(paths)
 	for _, p := range o.Parameters {
@@ -268,7 +271,8 @@ func arguments(t *testing.T, tool string, s jsonSchema, f fixtures) []map[string
 	return out
 }
 
-// listen collects the events of the tenant until the function it returns is called, which waits for one of kind.
+// listen collects the events of the tenant until the function it returns is called, which waits for
+// one of kind.
 func (w *walker) listen(t *testing.T) (until func(kind string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

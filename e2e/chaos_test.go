@@ -2,8 +2,9 @@
 
 package e2e
 
-// This file is `make chaos`: a campaign of work and faults that a seed decides, against several of each program on
-// clusters of NATS and Temporal, whose every promise is held against a ledger of what was acknowledged.
+// This file is `make chaos`: a campaign of work and faults that a seed decides, against several of
+// each program on clusters of NATS and Temporal, whose every promise is held against a ledger of
+// what was acknowledged.
 
 import (
 	"encoding/json"
@@ -21,7 +22,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// failedSeeds are campaigns that once broke a rule. `make chaos` runs them first, or alone with SEEDS=failed.
+// failedSeeds are campaigns that once broke a rule. `make chaos` runs them first, or alone with
+// SEEDS=failed.
 var failedSeeds = []struct {
 	seed     uint64
 	duration time.Duration
@@ -33,10 +35,12 @@ var failedSeeds = []struct {
 // tokenBudget is what the budget tenant may spend in a month.
 const tokenBudget = 6_000
 
-// mostEstimated is the most that the books have for a call that was cancelled: its question and passages are short.
+// mostEstimated is the most that the books have for a call that was cancelled: its question and
+// passages are short.
 const mostEstimated = 2_500
 
-// TestChaos runs campaigns: those that once failed, and then one of CHAOS_SEED, or of the day, for CHAOS_DURATION.
+// TestChaos runs campaigns: those that once failed, and then one of CHAOS_SEED, or of the day, for
+// CHAOS_DURATION.
 func TestChaos(t *testing.T) {
 	for _, f := range failedSeeds {
 		t.Run(fmt.Sprintf("seed-%d", f.seed), func(t *testing.T) {
@@ -65,7 +69,8 @@ func TestChaos(t *testing.T) {
 	t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) { runCampaign(t, newChaosPlan(seed, duration)) })
 }
 
-// TestClusters takes every member of NATS and one of Temporal away in turn, once each, under ingestion and questions.
+// TestClusters takes every member of NATS and one of Temporal away in turn, once each, under
+// ingestion and questions.
 func TestClusters(t *testing.T) {
 	const each = 12 * time.Second
 	members := []string{"nats-1", "nats-2", "nats-3", "temporal-1"}

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is what a campaign runs against: two of each program on clusters of servers, each program with ways of its
-// own to Postgres, NATS and Temporal.
+// This file is what a campaign runs against: two of each program on clusters of servers, each
+// program with ways of its own to Postgres, NATS and Temporal.
 
 import (
 	"context"
@@ -150,7 +150,8 @@ func (b *chaosBed) say(format string, v ...any) {
 // pause lets time pass.
 func (b *chaosBed) pause(d time.Duration) { pause(b.ctx, d) }
 
-// newChaosBed starts everything. Logs are kept beside the repository's other results when the test fails.
+// newChaosBed starts everything. Logs are kept beside the repository's other results when the test
+// fails.
 func newChaosBed(t *testing.T, logs string) *chaosBed {
 	t.Helper()
 	b := &chaosBed{logs: logs, data: localtest.Dir(t), nodes: map[string]*chaosNode{}}

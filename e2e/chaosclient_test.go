@@ -36,7 +36,8 @@ type chaosReply struct {
 	attempts int
 }
 
-// once asks one server; a broken connection has the status 0. again: the request may, and should, be repeated.
+// once asks one server; a broken connection has the status 0. again: the request may, and should,
+// be repeated.
 func (c *chaosClient) once(method, path string, body []byte, repeat string) (r chaosReply, again bool) {
 	ctx, cancel := context.WithTimeout(c.ctx, attemptTime) //house:clock a client's
 	defer cancel()
@@ -68,7 +69,8 @@ func (c *chaosClient) once(method, path string, body []byte, repeat string) (r c
 	return r, r.status >= 500 || r.status == http.StatusRequestTimeout || response.Header.Get("Retry-After") != ""
 }
 
-// insist asks until it is answered, or the bed is closed: then the status is 0. repeat is the request's Idempotency-Key.
+// insist asks until it is answered, or the bed is closed: then the status is 0. repeat is the
+// request's Idempotency-Key.
 func (c *chaosClient) insist(method, path string, body any, repeat string) chaosReply {
 	var data []byte
 	if body != nil {

@@ -2,8 +2,9 @@
 
 package e2e
 
-// This file gives programs a wall clock that a test moves. They are built with a copy of the standard library's
-// time.Now that adds what a file says; the monotonic clock stays, as when somebody sets a machine's clock.
+// This file gives programs a wall clock that a test moves. They are built with a copy of the
+// standard library's time.Now that adds what a file says; the monotonic clock stays, as when
+// somebody sets a machine's clock.
 
 import (
 	"encoding/json"
@@ -136,7 +137,8 @@ func (c *wallClock) set(d time.Duration) { atomic.StoreInt64(c.word, int64(d)) }
 
 func (c *wallClock) env() string { return clockVariable + "=" + c.path }
 
-// TestChaosClock moves the clock of a program that prints the wall clock's and the monotonic clock's way.
+// TestChaosClock moves the clock of a program that prints the wall clock's and the monotonic
+// clock's way.
 func TestChaosClock(t *testing.T) {
 	overlay, dir := clockOverlay(t), localtest.Dir(t)
 	put(t, dir, "go.mod", "module clock\n\ngo 1.26\n")

@@ -157,7 +157,8 @@ func (f *chaosFaults) take(t *testing.T, fault chaosFault) (back func()) {
 	panic("a fault of the kind " + fault.Kind)
 }
 
-// administer runs statements as the superuser, as often as it takes: another fault may have the database.
+// administer runs statements as the superuser, as often as it takes: another fault may have the
+// database.
 func (f *chaosFaults) administer(statements ...string) {
 	for f.ctx.Err() == nil {
 		err := func() error {
@@ -199,7 +200,8 @@ func (f *chaosFaults) revive(t *testing.T) {
 	}
 }
 
-// repeat publishes what was said once more, in another order and without the ids by which repeats are known.
+// repeat publishes what was said once more, in another order and without the ids by which repeats
+// are known.
 func (f *chaosFaults) repeat() {
 	f.mu.Lock()
 	again := slices.Clone(f.said)
@@ -229,7 +231,8 @@ func (f *chaosFaults) lostReplies(begin, end time.Time) bool {
 	return false
 }
 
-// healthy waits for nothing: all that faults took is given back when they are over. It starts what Postgres left.
+// healthy waits for nothing: all that faults took is given back when they are over. It starts what
+// Postgres left.
 func (f *chaosFaults) healthy(t *testing.T) {
 	f.revive(t)
 	f.hooks.refuse(false)

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is what was acknowledged, kept apart from the system, and the rules that are held against it while a
-// campaign runs.
+// This file is what was acknowledged, kept apart from the system, and the rules that are held
+// against it while a campaign runs.
 
 import (
 	"encoding/json"

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is who programs speak to outside: a scripted server of OpenAI's API that answers after crates, and counts
-// what each tenant's calls took; and a receiver of webhooks.
+// This file is who programs speak to outside: a scripted server of OpenAI's API that answers after
+// crates, and counts what each tenant's calls took; and a receiver of webhooks.
 
 import (
 	"encoding/json"
@@ -73,9 +73,10 @@ func (m *chaosModel) serve(w http.ResponseWriter, r *http.Request) {
 	m.calls[tenant] = append(m.calls[tenant], chaosCall{begin, time.Now(), input + outputTokens, err != nil || r.Context().Err() != nil})
 }
 
-// paid returns what a tenant's calls took, and how much of that may be missing from the books: a gateway that dies, or
-// has no database, while it waits for a reply cannot write down what the reply took. So many calls were cut: of those that
-// their askers cancelled the books have an estimate.
+// paid returns what a tenant's calls took, and how much of that may be missing from the books: a
+// gateway that dies, or has no database, while it waits for a reply cannot write down what the
+// reply took. So many calls were cut: of those that their askers cancelled the books have an
+// estimate.
 func (m *chaosModel) paid(tenant string, lost func(begin, end time.Time) bool) (calls, cut int, tokens, unwritten int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file says what a campaign does and when, as a function of its seed alone: what writers and readers ask for, and
-// which faults happen meanwhile.
+// This file says what a campaign does and when, as a function of its seed alone: what writers and
+// readers ask for, and which faults happen meanwhile.
 
 import (
 	"encoding/json"

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file holds the ledger against the system when faults are over. What must come about is waited for; it is read back
-// by the API alone.
+// This file holds the ledger against the system when faults are over. What must come about is
+// waited for; it is read back by the API alone.
 
 import (
 	"fmt"
@@ -29,7 +29,8 @@ type tenantKeys struct {
 	outsider      *chaosClient // searches, without the label
 }
 
-// eventually waits until a rule holds. wrong says what does not hold yet; hard says that it never will.
+// eventually waits until a rule holds. wrong says what does not hold yet; hard says that it never
+// will.
 func (c *campaign) eventually(t *testing.T, rule string, wrong func() (string, bool)) {
 	t.Helper()
 	last := ""
@@ -136,7 +137,8 @@ func (c *campaign) listed(t *testing.T, w chaosWriter, documents []chaosDocument
 	})
 }
 
-// documentIsRight wants a document to be found by its newest word alone, and by who may see it alone.
+// documentIsRight wants a document to be found by its newest word alone, and by who may see it
+// alone.
 func (c *campaign) documentIsRight(t *testing.T, d chaosDocument) {
 	t.Helper()
 	keys := c.tenants[d.tenant]

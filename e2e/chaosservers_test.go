@@ -2,7 +2,8 @@
 
 package e2e
 
-// This file runs the servers of a cluster as processes: three NATS servers with JetStream, two of Temporal on one Postgres.
+// This file runs the servers of a cluster as processes: three NATS servers with JetStream, two of
+// Temporal on one Postgres.
 
 import (
 	"context"
@@ -139,7 +140,8 @@ func (b *chaosBed) natsURL() string {
 	return strings.Join(all, ",")
 }
 
-// temporalMembers are the servers of a cluster of Temporal. Each has an address of its own and the ports of the other.
+// temporalMembers are the servers of a cluster of Temporal. Each has an address of its own and the
+// ports of the other.
 var temporalMembers = []string{"127.0.0.1", "127.0.0.2"}
 
 const (

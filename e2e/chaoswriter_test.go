@@ -2,7 +2,8 @@
 
 package e2e
 
-// This file is who works with the system during a campaign: writers, and readers who may not see all.
+// This file is who works with the system during a campaign: writers, and readers who may not see
+// all.
 
 import (
 	"fmt"
@@ -99,7 +100,8 @@ func (w *writerRun) do(a chaosAction, repeat string) {
 	}
 }
 
-// accepted reports whether a reply has the status; where it has another one, the bed was closed or a rule is broken.
+// accepted reports whether a reply has the status; where it has another one, the bed was closed or
+// a rule is broken.
 func (w *writerRun) accepted(r chaosReply, status int) bool {
 	if r.status == status {
 		return true

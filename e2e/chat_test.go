@@ -1,6 +1,7 @@
 package e2e
 
-// This file asks in chats, by plain HTTP as OpenAI's clients and a chat program do, and by the command line.
+// This file asks in chats, by plain HTTP as OpenAI's clients and a chat program do, and by the
+// command line.
 
 import (
 	"encoding/json"
@@ -234,8 +235,8 @@ func testChatAnswers(t *testing.T, s *server) {
 	}
 }
 
-// cited demands that annotations name characters of the text, one of them with the word, and lead to the page of their
-// document, which has the text.
+// cited demands that annotations name characters of the text, one of them with the word, and lead
+// to the page of their document, which has the text.
 func (s *server) cited(t *testing.T, text string, annotations []api.ChatAnnotation, word string) {
 	t.Helper()
 	characters := []rune(text)
@@ -350,7 +351,8 @@ func testHistory(t *testing.T, s *server) {
 	}
 }
 
-// testOpenWebUI sends what Open WebUI sends: requests written after those that its releases make, with another model.
+// testOpenWebUI sends what Open WebUI sends: requests written after those that its releases make,
+// with another model.
 func testOpenWebUI(t *testing.T, s *server) {
 	send := func(name string) reply {
 		t.Helper()
@@ -397,8 +399,8 @@ func testChatLabels(t *testing.T, s *server) {
 		}
 	}
 	stranger.call(t, http.MethodGet, "/v1/questions/"+answered.Sluice.QuestionID.String(), nil).problem(t, http.StatusNotFound, "")
-	// A follow-up whose whole text has a word of the secret: who manages the tenant and may not see the document is not
-	// told it.
+	// A follow-up whose whole text has a word of the secret: who manages the tenant and may not see
+	// the document is not told it.
 	follow := keeper.chat(t, chatBody("osterly", nil, question, answered.Choices[0].Message.Content, "When did he seal the vault of Osterly?"))
 	if !strings.Contains(follow.Sluice.Standalone, secret) || !strings.Contains(follow.Choices[0].Message.Content, "1902") {
 		t.Fatalf("the keeper's follow-up: %+v", follow)
@@ -410,7 +412,8 @@ func testChatLabels(t *testing.T, s *server) {
 		}
 	}
 
-	// Closed to the keeper, too, the document is answered from no more, and stored answers are withheld.
+	// Closed to the keeper, too, the document is answered from no more, and stored answers are
+	// withheld.
 	id := documents(t, s, "osterly")["vault.txt"].ID.String()
 	s.call(t, http.MethodPatch, "/v1/documents/"+id, map[string]any{"labels": []string{"nobody-yet"}}).want(t, http.StatusOK)
 	for _, r := range requests {
@@ -450,7 +453,8 @@ type chatRefusal struct {
 	Type, Param, Code string
 }
 
-// useClient runs one of the programs in tools/chat and holds what its client saw against what plain HTTP gives.
+// useClient runs one of the programs in tools/chat and holds what its client saw against what plain
+// HTTP gives.
 func useClient(t *testing.T, s *server, more []string, program string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append(args, "marrowick", lighthouse, tall)...)

@@ -62,8 +62,8 @@ func restart(service string) func(*testing.T, *composition, *load) {
 	return func(t *testing.T, c *composition, _ *load) { c.compose(t, "restart", service) }
 }
 
-// cutWorkersOff takes two workers off the network, and brings them back under other addresses: their connections die
-// without a word.
+// cutWorkersOff takes two workers off the network, and brings them back under other addresses:
+// their connections die without a word.
 func cutWorkersOff(t *testing.T, c *composition, l *load) {
 	network := c.name + "_default"
 	workers := []string{c.containers(t, "ingest-worker")[0], c.containers(t, "query-worker")[0]}
@@ -86,7 +86,8 @@ func cutWorkersOff(t *testing.T, c *composition, l *load) {
 	}
 }
 
-// replaceInTurn starts each container of ours anew, one after the other, each when the one before is healthy.
+// replaceInTurn starts each container of ours anew, one after the other, each when the one before
+// is healthy.
 func replaceInTurn(t *testing.T, c *composition, l *load) {
 	l.without(func() {
 		for program := range several {
@@ -110,8 +111,8 @@ func (c *composition) buildAll(t *testing.T) {
 		c.env = append(c.env, "DOCKER_BUILDKIT="+kit)
 		c.script(t, "images", images...)
 		t.Logf("built with DOCKER_BUILDKIT=%s in %s", kit, time.Since(began).Round(time.Second)) //house:clock it is told
-		// What a builder keeps for the next time is 6 GB of the one and 13 of the other. A client without buildx removes it
-		// when it is not told to build with BuildKit.
+		// What a builder keeps for the next time is 6 GB of the one and 13 of the other. A client
+		// without buildx removes it when it is not told to build with BuildKit.
 		c.env = append(c.env, "DOCKER_BUILDKIT=0")
 		c.docker(t, "builder", "prune", "-af")
 		c.docker(t, "image", "prune", "-f")

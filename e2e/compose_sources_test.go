@@ -17,7 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// follow starts source-worker with its profile, as an override file gives it a folder, and has a collection follow that.
+// follow starts source-worker with its profile, as an override file gives it a folder, and has a
+// collection follow that.
 func (c *composition) follow(t *testing.T) {
 	t.Helper()
 	documents := filepath.Join(c.repository, "examples", "documents")

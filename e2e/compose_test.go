@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is `make compose-test`: docker-compose.yml as it ships, on a container engine, with several of each worker,
-// under load, while programs are killed, cut off, restarted and replaced.
+// This file is `make compose-test`: docker-compose.yml as it ships, on a container engine, with
+// several of each worker, under load, while programs are killed, cut off, restarted and replaced.
 
 import (
 	"bytes"
@@ -31,9 +31,9 @@ import (
 // several are how many containers of a program there are.
 var several = map[string]int{"ingest-worker": 3, "query-worker": 2, "gpu-segmenter": 2, "serve": 1, "llm-gateway": 1}
 
-// TestCompose is quick, or does more by COMPOSE_TEST: with faults it begins with the version before and upgrades, crashes what
-// the programs run on, replaces every container in turn, and follows a folder; whole is that with images that are built as they
-// ship, by both builders.
+// TestCompose is quick, or does more by COMPOSE_TEST: with faults it begins with the version before
+// and upgrades, crashes what the programs run on, replaces every container in turn, and follows a
+// folder; whole is that with images that are built as they ship, by both builders.
 func TestCompose(t *testing.T) {
 	asShipped := os.Getenv("COMPOSE_TEST") == "whole"
 	all := asShipped || os.Getenv("COMPOSE_TEST") == "faults"
@@ -281,7 +281,8 @@ func (c *composition) databaseURL(t *testing.T) string {
 	return u.String()
 }
 
-// kill ends the first process of a container from outside, as a crash does; the engine starts it again.
+// kill ends the first process of a container from outside, as a crash does; the engine starts it
+// again.
 func (c *composition) kill(t *testing.T, id string) {
 	t.Helper()
 	s := c.inspect(t, id)[0]

@@ -2,7 +2,8 @@
 
 package e2e
 
-// This file is an upgrade by the compose file: from images of the version before to those of this one.
+// This file is an upgrade by the compose file: from images of the version before to those of this
+// one.
 
 import (
 	"os"
@@ -12,7 +13,8 @@ import (
 	"testing"
 )
 
-// upgraded are the services in the order in which an upgrade replaces them: who asks comes after who answers.
+// upgraded are the services in the order in which an upgrade replaces them: who asks comes after
+// who answers.
 var upgraded = []string{"gpu-segmenter", "llm-gateway", "query-worker", "ingest-worker", "serve"}
 
 // previous builds images of the version before, which the project begins with.
@@ -28,7 +30,8 @@ func (c *composition) version(name string) {
 	c.env = append(c.env, "SLUICE_VERSION="+name)
 }
 
-// upgradeInTurn does what docs/operating.md says: the database and what may speak to NATS first, then one program after the other.
+// upgradeInTurn does what docs/operating.md says: the database and what may speak to NATS first,
+// then one program after the other.
 func upgradeInTurn(t *testing.T, c *composition, l *load) {
 	c.version("local")
 	c.programs = programs{dir: filepath.Join(c.repository, "bin"), repository: c.repository}

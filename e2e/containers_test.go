@@ -35,7 +35,8 @@ func containersScript(t *testing.T, repository string, env []string, name string
 	return out.String()
 }
 
-// ingestAndAsk ingests the examples and asks about them, as the documentation does once all is there.
+// ingestAndAsk ingests the examples and asks about them, as the documentation does once all is
+// there.
 func ingestAndAsk(t *testing.T, repository string, s *server) {
 	t.Helper()
 	began := time.Now()
@@ -56,7 +57,8 @@ func (l *load) without(do func()) {
 	do()
 }
 
-// sameContent demands that each document's bytes are those that were sent, and that it has one version.
+// sameContent demands that each document's bytes are those that were sent, and that it has one
+// version.
 func sameContent(t *testing.T, s *server, articles []article) {
 	t.Helper()
 	have := map[string]schema.Document{}

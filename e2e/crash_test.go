@@ -80,7 +80,8 @@ func testCrash(t *testing.T, p programs) {
 		s.checkStored(t)
 	})
 
-	// Everything dies, and NATS and Temporal forget everything. Some documents are ready, the others on their way.
+	// Everything dies, and NATS and Temporal forget everything. Some documents are ready, the
+	// others on their way.
 	folder := writeCrowd(t, "all")
 	s.sluice(t, "ingest", filepath.Join(folder, "all-00*.md"), "-c", "all", "--wait").ok(t)
 	model := s.child(t, "gpu-segmenter")
@@ -129,7 +130,8 @@ func writeCrowd(t *testing.T, name string) string {
 	return write(t, files)
 }
 
-// freeze stops the model server from answering, so that what is under way stays so until it is killed or thawed.
+// freeze stops the model server from answering, so that what is under way stays so until it is
+// killed or thawed.
 func freeze(t *testing.T, model int) {
 	t.Helper()
 	if err := syscall.Kill(model, syscall.SIGSTOP); err != nil {
@@ -144,8 +146,8 @@ func thaw(t *testing.T, model int) {
 	}
 }
 
-// awaitMiddle waits until some documents of a collection are being worked on. When none is any more, the moment was
-// missed: that is all right where the model server isn't frozen.
+// awaitMiddle waits until some documents of a collection are being worked on. When none is any
+// more, the moment was missed: that is all right where the model server isn't frozen.
 func awaitMiddle(t *testing.T, s *server, collection string) {
 	t.Helper()
 	waittest.Until(t, func() string {

@@ -16,8 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testFullDisk fills the disk of a server's data to its last byte while documents are under way. Uploads are refused with
-// the reason; when there is room again, everything goes on by itself, and nothing is lost.
+// testFullDisk fills the disk of a server's data to its last byte while documents are under way.
+// Uploads are refused with the reason; when there is room again, everything goes on by itself, and
+// nothing is lost.
 func testFullDisk(t *testing.T, p programs) {
 	data := filepath.Join(localtest.Disk(t, 1<<30), "sluice")
 	s := p.up(t, data, impatient...)
@@ -92,8 +93,9 @@ func testFullDisk(t *testing.T, p programs) {
 	s.stop(t)
 }
 
-// makeRoomInLog leaves files for Postgres' write-ahead log to go on in. Without them Postgres ends as soon as the log needs
-// a new file, and whether that is before or after the search on the full disk is luck.
+// makeRoomInLog leaves files for Postgres' write-ahead log to go on in. Without them Postgres ends
+// as soon as the log needs a new file, and whether that is before or after the search on the full
+// disk is luck.
 func makeRoomInLog(t *testing.T, superuser *pgx.Conn) {
 	t.Helper()
 	for range 4 {

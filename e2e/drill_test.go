@@ -1,7 +1,7 @@
 package e2e
 
-// This file backs an installation up while it works, restores it into an empty one, moves its tenant into another one, and
-// asks all of them the same.
+// This file backs an installation up while it works, restores it into an empty one, moves its
+// tenant into another one, and asks all of them the same.
 
 import (
 	"bytes"

@@ -120,9 +120,9 @@ func testEvaluation(t *testing.T, s *server) {
 	s.sluice(t, "collections", "delete", kept[0], "--yes").ok(t)
 }
 
-// storedEvaluations stores what runs measure, and compares two.
-// testConvertedDatasets: questions about papers find theirs alone, though the other one has the same words; and
-// questions without a corpus are asked.
+// testConvertedDatasets converts datasets and evaluates them: questions
+// about papers find theirs alone, though the other one has the same words; and questions without a
+// corpus are asked.
 func testConvertedDatasets(t *testing.T, s *server) {
 	base := write(t, map[string]string{
 		"qasper.json": `{"p1": {"title": "One", "abstract": "We train on much data.", "full_text": [], "qas": [{"question": "On what is it trained?", "question_id": "1",

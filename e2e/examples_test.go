@@ -169,7 +169,8 @@ func keys(t *testing.T, what string, object map[string]json.RawMessage, needed, 
 	}
 }
 
-// checkQuotes demands that every quote is the stored text, and for plain text that it is in the file.
+// checkQuotes demands that every quote is the stored text, and for plain text that it is in the
+// file.
 func checkQuotes(t *testing.T, s *server, db *pgx.Conn, a schema.Answer) {
 	t.Helper()
 	if a.Supported && len(a.Citations) == 0 {

@@ -1,8 +1,8 @@
 package e2e
 
-// This file takes every part of the system away for a while, one after another, while documents are ingested and
-// questions asked. Nothing may fail, get lost or stuck, or be there twice; whoever asks meanwhile gets an answer or
-// hears that the system is unavailable.
+// This file takes every part of the system away for a while, one after another, while documents are
+// ingested and questions asked. Nothing may fail, get lost or stuck, or be there twice; whoever
+// asks meanwhile gets an answer or hears that the system is unavailable.
 
 import (
 	"context"
@@ -125,8 +125,8 @@ func (b *bed) all(t *testing.T, l *load, hold time.Duration) {
 	}
 }
 
-// tellsNobody asks what anybody may ask, without a key and with a wrong one: no reply says where a part is, or who logs
-// in to it.
+// tellsNobody asks what anybody may ask, without a key and with a wrong one: no reply says where a
+// part is, or who logs in to it.
 func (b *bed) tellsNobody(t *testing.T, fault string) {
 	t.Helper()
 	database, err := pgx.ParseConfig(b.postgres.URL())

@@ -20,8 +20,8 @@ type filingQuestion struct {
 	Pages    []int  `json:"pages"`
 }
 
-// What the default plan finds, of the 36 questions: the shares were .861, .583 and .667 when this was
-// written.
+// What the default plan finds, of the 36 questions: the shares were .861, .583 and .667 when this
+// was written.
 const (
 	leastDocument = 0.80
 	leastPageIn5  = 0.50
@@ -104,7 +104,8 @@ func testPlaces(t *testing.T, s *server) {
 	}
 }
 
-// testReparse makes the PDF of another part a document of an older build, which kept no places, and has it parsed again.
+// testReparse makes the PDF of another part a document of an older build, which kept no places, and
+// has it parsed again.
 func testReparse(t *testing.T, s *server) {
 	if datasetFolder(t, "filings", "pdf") == "" {
 		return

@@ -92,7 +92,8 @@ func testHostile(t *testing.T, s *server) {
 	testRetry(t, s, folder)
 }
 
-// testRetry retries right after the failure, which is within the time in which JetStream swallows repeated messages.
+// testRetry retries right after the failure, which is within the time in which JetStream swallows
+// repeated messages.
 func testRetry(t *testing.T, s *server, folder string) {
 	const name = "bad/encrypted.pdf"
 	for attempt := 2; attempt <= 3; attempt++ {
@@ -191,7 +192,8 @@ func sparse(t *testing.T, path string, size int64) {
 	}
 }
 
-// encryptedPDF is a PDF that opens with a password only: no password gives the key that its O and U entries ask for.
+// encryptedPDF is a PDF that opens with a password only: no password gives the key that its O and U
+// entries ask for.
 func encryptedPDF() string {
 	var b strings.Builder
 	var offsets []int

@@ -23,7 +23,8 @@ type reply struct {
 	body    []byte
 }
 
-// call sends a request. body may be nil, text, or what is encoded as JSON; header lists names and values in turn.
+// call sends a request. body may be nil, text, or what is encoded as JSON; header lists names and
+// values in turn.
 func (s *server) call(t *testing.T, method, path string, body any, header ...string) reply {
 	t.Helper()
 	var content io.Reader
@@ -77,7 +78,8 @@ func (r reply) want(t *testing.T, status int) reply {
 	return r
 }
 
-// problem demands an error of the right shape that names the field; an empty one is none in particular.
+// problem demands an error of the right shape that names the field; an empty one is none in
+// particular.
 func (r reply) problem(t *testing.T, status int, field string) {
 	t.Helper()
 	if r.status != status {

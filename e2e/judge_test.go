@@ -1,7 +1,7 @@
 package e2e
 
-// This file has answers judged by a language model that is scripted: it answers each question as it is told to, and holds of the
-// answers what it is told to.
+// This file has answers judged by a language model that is scripted: it answers each question as it
+// is told to, and holds of the answers what it is told to.
 
 import (
 	"encoding/json"
@@ -20,7 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// graded is a question, what the scripted model answers, and what it replies when it judges that; none: an error of the server.
+// graded is a question, what the scripted model answers, and what it replies when it judges that;
+// none: an error of the server.
 type graded struct{ question, text, right, answer, verdict string }
 
 // gradedQuestions are of documents that have no word in common.
@@ -93,7 +94,8 @@ func (s *scriptedGrader) complete(w http.ResponseWriter, r *http.Request) {
 	_ = complete(w, "grader", content, 100, 10)
 }
 
-// take returns the questions whose answers were judged since it was called last, and how often it answered.
+// take returns the questions whose answers were judged since it was called last, and how often it
+// answered.
 func (s *scriptedGrader) take() (judged []string, answered int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,8 +127,8 @@ type judgedReport struct {
 	}
 }
 
-// testJudge has answers judged: what it says is stated with how far labels agree, what it cannot say is counted, and a matrix that
-// goes on asks about no answer twice.
+// testJudge has answers judged: what it says is stated with how far labels agree, what it cannot
+// say is counted, and a matrix that goes on asks about no answer twice.
 func testJudge(t *testing.T, p programs) {
 	model := newScriptedGrader(t)
 	s := p.up(t, localtest.Dir(t), "SLUICE_LLM_PROVIDER=openai", "SLUICE_LLM_BASE_URL="+model.URL+"/v1/", "SLUICE_LLM_MODEL=grader", "SLUICE_LLM_FORMAT=json_object",

@@ -1,7 +1,8 @@
 package e2e
 
-// This file kills query workers and gateways under a hundred asynchronous questions, with a language model that is
-// scripted: it answers by the passage that the question names, when it is let.
+// This file kills query workers and gateways under a hundred asynchronous questions, with a
+// language model that is scripted: it answers by the passage that the question names, when it is
+// let.
 
 import (
 	"encoding/json"
@@ -78,7 +79,8 @@ func (m *scriptedOpenAI) serve(w http.ResponseWriter, r *http.Request) {
 	_ = complete(w, "scripted", reply, 100, 20)
 }
 
-// quoting is an answer that quotes the first passage of a prompt with such a sentence; an empty one where there is none.
+// quoting is an answer that quotes the first passage of a prompt with such a sentence; an empty one
+// where there is none.
 func quoting(prompt string, sentence *regexp.Regexp) string {
 	for _, part := range passages.FindAllStringSubmatchIndex(prompt, -1) {
 		text := prompt[part[0]:]
@@ -92,7 +94,8 @@ func quoting(prompt string, sentence *regexp.Regexp) string {
 	return `{"answer": "", "citations": []}`
 }
 
-// complete writes a completion, as a server that is compatible with OpenAI's does, with the tokens that it took.
+// complete writes a completion, as a server that is compatible with OpenAI's does, with the tokens
+// that it took.
 func complete(w http.ResponseWriter, model, content string, input, output int64) error {
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": model,
@@ -100,8 +103,8 @@ func complete(w http.ResponseWriter, model, content string, input, output int64)
 		"usage":   map[string]any{"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}})
 }
 
-// killQuestions asks a hundred questions as jobs while the worker and the gateway that answer them are killed, each
-// twice. It leaves others running: the test that it is part of ends them.
+// killQuestions asks a hundred questions as jobs while the worker and the gateway that answer them
+// are killed, each twice. It leaves others running: the test that it is part of ends them.
 func killQuestions(t *testing.T, s *server, m *scriptedOpenAI, others map[string]*process, env map[string][]string) {
 	const questions = 100
 	for i := range questions {

@@ -109,8 +109,8 @@ func (k *kube) others(t *testing.T) (images []string) {
 	return images
 }
 
-// Versions that the images are given. These of next are the same images; faulty doesn't migrate, and broken's programs
-// end when they start.
+// Versions that the images are given. These of next are the same images; faulty doesn't migrate,
+// and broken's programs end when they start.
 const (
 	here   = "local"
 	next   = "next"

@@ -95,8 +95,8 @@ func deleteEach(t *testing.T, k *kube, _ *load) {
 	}
 }
 
-// evict asks for the eviction of both pods of each program, as a node that is drained does: the second may not go before
-// the first is replaced.
+// evict asks for the eviction of both pods of each program, as a node that is drained does: the
+// second may not go before the first is replaced.
 func evict(t *testing.T, k *kube, _ *load) {
 	for _, component := range []string{"serve", "query-worker"} {
 		pods := k.pods(t, component)
@@ -188,7 +188,8 @@ func failingMigration(t *testing.T, k *kube, _ *load) {
 	k.of(t, next)
 }
 
-// rollBack upgrades to a version whose API server ends at once. Of the pods that serve none goes before another is ready.
+// rollBack upgrades to a version whose API server ends at once. Of the pods that serve none goes
+// before another is ready.
 func rollBack(t *testing.T, k *kube, _ *load) {
 	served := k.pods(t, "serve")
 	if err := k.helm(t, "upgrade", "--set", "image.tag="+broken); err != nil {
@@ -212,7 +213,8 @@ func rollBack(t *testing.T, k *kube, _ *load) {
 	k.of(t, next)
 }
 
-// lastGood is the last revision before this one that was not a failure. Without one, helm would take the failed upgrade.
+// lastGood is the last revision before this one that was not a failure. Without one, helm would
+// take the failed upgrade.
 func (k *kube) lastGood(t *testing.T) string {
 	t.Helper()
 	var history []struct {

@@ -2,7 +2,8 @@
 
 package e2e
 
-// This file is what `make kube-test` does to see that the chart's network policies hold, and let through what they have to.
+// This file is what `make kube-test` does to see that the chart's network policies hold, and let
+// through what they have to.
 
 import (
 	"fmt"
@@ -29,7 +30,8 @@ var ports = []string{toPostgres, toNATS, toMonitor, toTemporal, toAPI, toMetrics
 // stranger is a pod that is not of the chart.
 const stranger = "stranger"
 
-// mayReach is what each pod may connect to, but for itself, as the table in docs/kubernetes.md has it.
+// mayReach is what each pod may connect to, but for itself, as the table in docs/kubernetes.md has
+// it.
 var mayReach = map[string][]string{
 	"serve":         {toPostgres, toNATS, toTemporal},
 	"ingest-worker": {toPostgres, toNATS, toTemporal},
@@ -41,8 +43,8 @@ var mayReach = map[string][]string{
 	stranger:        {toAPI},
 }
 
-// policies demands that pods reach what they may and nothing else, takes the policies away, upon which a stranger reaches
-// everything, and has them back.
+// policies demands that pods reach what they may and nothing else, takes the policies away, upon
+// which a stranger reaches everything, and has them back.
 func policies(t *testing.T, k *kube, _ *load) {
 	k.kubectl(t, "run", stranger, "--image=sluice/sluice:"+here, "--image-pull-policy=Never", "--restart=Never", "--command", "--", "sleep", "infinity")
 	k.kubectl(t, "wait", "--for=condition=Ready", "pod/"+stranger, "--timeout=5m")
@@ -61,7 +63,8 @@ func policies(t *testing.T, k *kube, _ *load) {
 	k.ready(t)
 }
 
-// reaches demands that a pod connects to these ports, and to no others, at once, or, where policies are only coming, soon.
+// reaches demands that a pod connects to these ports, and to no others, at once, or, where policies
+// are only coming, soon.
 func (k *kube) reaches(t *testing.T, from string, want []string, soon bool) {
 	t.Helper()
 	name := from

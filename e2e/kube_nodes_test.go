@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// drain drains the second node, and then the first with all that went there. Disks are reached from both. Of two pods of a
-// program on one node, the second stays until the first is replaced.
+// drain drains the second node, and then the first with all that went there. Disks are reached from
+// both. Of two pods of a program on one node, the second stays until the first is replaced.
 func drain(t *testing.T, k *kube, l *load) {
 	for _, node := range slices.Backward(nodes) {
 		before := k.on(t, node)

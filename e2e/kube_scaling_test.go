@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// operators are KEDA's programs and metrics-server, which tells the autoscaler processor times, as images of their own.
+// operators are KEDA's programs and metrics-server, which tells the autoscaler processor times, as
+// images of their own.
 var operators = []struct{ image, program string }{
 	{"ghcr.io/kedacore/keda:local", "keda"},
 	{"ghcr.io/kedacore/keda-metrics-apiserver:local", "keda-adapter"},
@@ -42,8 +43,8 @@ func (k *kube) operators(t *testing.T) {
 // backlog is how many parts of the load come at once to be a backlog.
 const backlog = 10
 
-// scaleByBacklog demands that ingest-worker goes from one pod to as many as it may by what waits, and back when nothing
-// does.
+// scaleByBacklog demands that ingest-worker goes from one pod to as many as it may by what waits,
+// and back when nothing does.
 func scaleByBacklog(t *testing.T, k *kube, _ *load) {
 	k.must(t, "kubectl", "-n", "kube-system", "rollout", "status", "deploy/metrics-server", "--timeout", "10m")
 	for _, name := range []string{"keda-operator", "keda-metrics-apiserver", "keda-admission"} {

@@ -2,8 +2,9 @@
 
 package e2e
 
-// This file is `make kube-test`: the chart with servers of its own, in a real Kubernetes of two nodes that holds network
-// policies, under load, while pods are killed, evicted, replaced by another version, and scaled, and nodes are drained.
+// This file is `make kube-test`: the chart with servers of its own, in a real Kubernetes of two
+// nodes that holds network policies, under load, while pods are killed, evicted, replaced by
+// another version, and scaled, and nodes are drained.
 
 import (
 	"bufio"
@@ -117,7 +118,8 @@ func (k *kube) uninstall(t *testing.T) {
 	})
 }
 
-// forward is an address of this machine that leads to a port of a pod of the chart's, until the test ends.
+// forward is an address of this machine that leads to a port of a pod of the chart's, until the
+// test ends.
 func (k *kube) forward(t *testing.T, to, port string) string {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(k.programs, "kubectl"), "-n", "rag", "port-forward", to, ":"+port)
@@ -160,7 +162,8 @@ func (k *kube) tell(t *testing.T) {
 	}
 }
 
-// ready waits until every Deployment and StatefulSet has all the pods that it wants, and all are ready.
+// ready waits until every Deployment and StatefulSet has all the pods that it wants, and all are
+// ready.
 func (k *kube) ready(t *testing.T) {
 	t.Helper()
 	waittest.Until(t, func() string {

@@ -1,7 +1,7 @@
 package e2e
 
-// This file proves that labels hold on every route, for what was closed from the first and for what all could read
-// before; walker calls the routes.
+// This file proves that labels hold on every route, for what was closed from the first and for what
+// all could read before; walker calls the routes.
 
 import (
 	"fmt"
@@ -83,7 +83,8 @@ func testCanary(t *testing.T, operator *server) {
 	}
 	heard := closedTo[3].listen(t)
 
-	// One document is closed from the first; the other one all may read, and ask about, in two versions.
+	// One document is closed from the first; the other one all may read, and ask about, in two
+	// versions.
 	closed, open := "", ""
 	for _, v := range []struct{ safe, chest string }{
 		{"# Hoskwenda\n\nThe safe in the cellar was built by Zyxquorl Vembrithal in 1907.\n", "The chest in the attic was built by Jilfrancot in 1907.\n"},

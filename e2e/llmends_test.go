@@ -2,7 +2,8 @@
 
 package e2e
 
-// This file ends calls to a real language model before their time: by a budget, by who asked, by its server's death.
+// This file ends calls to a real language model before their time: by a budget, by who asked, by
+// its server's death.
 
 import (
 	"context"
@@ -68,7 +69,8 @@ func (s talk) asks(t *testing.T, question string) schema.Job {
 	return into[schema.Job](t, s.sluice(t, "ask", question, "-c", "grindle", "--plan", "naive", "--async", "--json").ok(t))
 }
 
-// testModelCancel takes replies away from under the model: of a job that is cancelled, and of a client that leaves.
+// testModelCancel takes replies away from under the model: of a job that is cancelled, and of a
+// client that leaves.
 func testModelCancel(t *testing.T, s talk) {
 	s.model.long.Store(true)
 	for _, c := range []struct {

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file runs a real language model behind llama.cpp's server, with a proxy before it that keeps what was asked and
-// replied.
+// This file runs a real language model behind llama.cpp's server, with a proxy before it that keeps
+// what was asked and replied.
 
 import (
 	"bufio"

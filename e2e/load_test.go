@@ -1,7 +1,7 @@
 package e2e
 
-// This file is the load under which faults happen: articles that are uploaded, questions that are asked as jobs, and
-// somebody who searches, asks and lists all the time.
+// This file is the load under which faults happen: articles that are uploaded, questions that are
+// asked as jobs, and somebody who searches, asks and lists all the time.
 
 import (
 	"bytes"
@@ -31,8 +31,8 @@ type article struct {
 	Text  string `json:"text"`
 }
 
-// squadArticles reads articles of Wikipedia and questions about them, which are not part of the repository. It returns
-// none where they are missing, but in continuous integration fails.
+// squadArticles reads articles of Wikipedia and questions about them, which are not part of the
+// repository. It returns none where they are missing, but in continuous integration fails.
 func squadArticles(t *testing.T) (articles []article, questions []string) {
 	t.Helper()
 	dir := datasetFolder(t, "squad-articles")
@@ -116,8 +116,9 @@ func newLoad(t *testing.T, s *server, articles []article, questions []string) *l
 	return l
 }
 
-// ask sends a request once, and returns 0 for a broken connection. Anything but an answer, 429, or 503 with the advice
-// to come again, is wrong; so is a broken connection, unless the request may be sent again.
+// ask sends a request once, and returns 0 for a broken connection. Anything but an answer, 429, or
+// 503 with the advice to come again, is wrong; so is a broken connection, unless the request may be
+// sent again.
 func (l *load) ask(name, method, path, key string, body []byte, kind string) (status int) {
 	request, err := http.NewRequestWithContext(l.ctx, method, l.server.url+path, bytes.NewReader(body))
 	if err != nil {

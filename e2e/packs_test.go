@@ -17,7 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testPacks has a collection outlive its model pack: it answers by its words until one command rebuilds it.
+// testPacks has a collection outlive its model pack: it answers by its words until one command
+// rebuilds it.
 func testPacks(t *testing.T, p programs) {
 	town := func(i int) string {
 		return fmt.Sprintf("# Town %d\n\nThe mayor of town%dville is called person%dson.\n\n## Bridge\n\nThe bridge of town%dville is %d metres long.\n", i, i, i, i, 100+i)

@@ -1,6 +1,7 @@
 package e2e
 
-// This file runs the commands of the tutorial and of the how-to pages, in order, as one shell would.
+// This file runs the commands of the tutorial and of the how-to pages, in order, as one shell
+// would.
 
 import (
 	"bytes"
@@ -64,7 +65,8 @@ func docsDir(data string) string { return filepath.Join(data, "pages") }
 
 func testPages(t *testing.T, s *server) {
 	d := pageShell{server: s, dir: docsDir(s.data), settings: readPage(t, s.repository, "configuration")}
-	// The folder has what a clone of the repository has, and what commands write into it is not left there.
+	// The folder has what a clone of the repository has, and what commands write into it is not
+	// left there.
 	for _, name := range []string{"examples", "plans"} {
 		if err := os.CopyFS(filepath.Join(d.dir, name), os.DirFS(filepath.Join(s.repository, name))); err != nil {
 			t.Fatal(err)
@@ -208,7 +210,8 @@ func (d pageShell) readable(b block) error {
 	}
 }
 
-// shown matches a line that a page shows, in which ... stands for what differs from one run to the next.
+// shown matches a line that a page shows, in which ... stands for what differs from one run to the
+// next.
 func shown(line string) *regexp.Regexp {
 	parts := strings.Split(spaced(line), "...")
 	for i, part := range parts {

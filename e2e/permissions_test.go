@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testSourcePermissions follows a folder with its permissions: who sees its documents is who may read the files. Only modes
-// change, so that nobody needs to be root.
+// testSourcePermissions follows a folder with its permissions: who sees its documents is who may
+// read the files. Only modes change, so that nobody needs to be root.
 func testSourcePermissions(t *testing.T, s *server) {
 	dir := filepath.Join(sourceRoot(s.data), "records")
 	put(t, dir, "harbour/wages.md", "# Wages\n\nThe harbour pilot earns 41 florins a day.\n")

@@ -1,8 +1,9 @@
 package e2e
 
-// This file asks sixty plain questions as a new user would, of the examples and of company filings in PDF: facts, tables, dates,
-// people, comparisons, questions in another language, questions that mean nothing without the one before, and questions that the
-// documents do not answer. The questions were written before the models and thresholds that answer them were made, and none of
+// This file asks sixty plain questions as a new user would, of the examples and of company filings
+// in PDF: facts, tables, dates, people, comparisons, questions in another language, questions that
+// mean nothing without the one before, and questions that the documents do not answer. The
+// questions were written before the models and thresholds that answer them were made, and none of
 // these may be tuned to them.
 
 import (
@@ -16,7 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// plainQuestion is a line of testdata/plain/questions.jsonl. One without answers has none in the documents: it is right to refuse it.
+// plainQuestion is a line of testdata/plain/questions.jsonl. One without answers has none in the
+// documents: it is right to refuse it.
 type plainQuestion struct {
 	On, Kind, Question string
 	Answers            []string // any of which is right
@@ -25,8 +27,8 @@ type plainQuestion struct {
 const (
 	// sure is the confidence from which an answer is shown as certain.
 	sure = 0.5
-	// minRight and maxWrongAndSure are what of the sixty must be right or rightly refused, and may be wrong and shown as certain:
-	// what the shipped pack reaches, less one. The aim is 45 and 3.
+	// minRight and maxWrongAndSure are what of the sixty must be right or rightly refused, and may
+	// be wrong and shown as certain: what the shipped pack reaches, less one. The aim is 45 and 3.
 	minRight, maxWrongAndSure = 42, 6
 )
 
@@ -107,8 +109,8 @@ func surest(a schema.Answer) (confidence float64) {
 	return confidence
 }
 
-// datasetFolder is the folder of a dataset that is not part of the repository. It is "" where it is missing, but in continuous
-// integration that fails.
+// datasetFolder is the folder of a dataset that is not part of the repository. It is "" where it is
+// missing, but in continuous integration that fails.
 func datasetFolder(t *testing.T, parts ...string) string {
 	t.Helper()
 	root := os.Getenv("SLUICE_DATASETS")

@@ -1,7 +1,8 @@
 package e2e
 
-// This file teaches a system what the language model that answers knows and prefers, with a model that is scripted: it
-// knows who wrote what, and nothing of mills; of these it reads the answer only where it is put in its own way.
+// This file teaches a system what the language model that answers knows and prefers, with a model
+// that is scripted: it knows who wrote what, and nothing of mills; of these it reads the answer
+// only where it is put in its own way.
 
 import (
 	"encoding/json"
@@ -133,8 +134,8 @@ func questionLines(facts []fact) string {
 	return out.String()
 }
 
-// testPreferences labels questions in several runs, none of which pays for what another one did, learns from them, and
-// measures what that changes.
+// testPreferences labels questions in several runs, none of which pays for what another one did,
+// learns from them, and measures what that changes.
 func testPreferences(t *testing.T, p programs) {
 	const novels, mills, texts = 12, 24, 6
 	var train, ask []fact
@@ -230,8 +231,8 @@ func testPreferences(t *testing.T, p programs) {
 	s.stop(t)
 }
 
-// testSkipping measures what imported questions change: how many are answered without retrieval, how many rightly, and
-// what is sent.
+// testSkipping measures what imported questions change: how many are answered without retrieval,
+// how many rightly, and what is sent.
 func testSkipping(t *testing.T, s *server, train, ask []fact) {
 	var corpus, queries strings.Builder
 	for i, f := range ask {

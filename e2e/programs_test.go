@@ -62,7 +62,8 @@ func (p programs) build(t *testing.T) {
 	goBuild("1", "gpu-segmenter")
 }
 
-// env is this process's environment without the settings of whoever runs the tests, and what every program needs.
+// env is this process's environment without the settings of whoever runs the tests, and what every
+// program needs.
 func (p programs) env(more ...string) []string {
 	env := []string{"SLUICE_MODEL_PACK=" + filepath.Join(p.repository, "models", "default")}
 	for _, kv := range os.Environ() {
@@ -103,7 +104,8 @@ func (p programs) start(t *testing.T, env []string, name string, args ...string)
 	return r
 }
 
-// begin runs a program; whoever calls it ends it. What it says on standard error goes to log, where there is one.
+// begin runs a program; whoever calls it ends it. What it says on standard error goes to log, where
+// there is one.
 func (p programs) begin(env []string, log io.Writer, name string, args ...string) (*process, error) {
 	cmd := exec.Command(p.path(name), args...)
 	cmd.Dir, cmd.Env = p.dir, p.env(env...)

@@ -1,6 +1,7 @@
 package e2e
 
-// This file stands between the programs and a server, and takes the server away in the ways that networks do.
+// This file stands between the programs and a server, and takes the server away in the ways that
+// networks do.
 
 import (
 	"errors"
@@ -150,7 +151,8 @@ func (k *link) refuse(on bool) {
 	}
 }
 
-// silence kills all connections, and those that come, without a word. Those stay dead when it is over.
+// silence kills all connections, and those that come, without a word. Those stay dead when it is
+// over.
 func (k *link) silence(on bool) {
 	k.mu.Lock()
 	k.silent = on

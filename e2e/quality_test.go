@@ -23,9 +23,10 @@ var update = flag.Bool("update", false, "write the golden file of the plans' qua
 // tolerance is for sums that are added up in another order.
 const tolerance = 1e-6
 
-// arriving are the plans whose figures hang on the order in which documents arrive, and uploads run side by side: that
-// decides which sections share a cluster. saki's tokens were seen to differ by a passage or two, most likely by links that are nearly
-// equal, which a model makes in batches of what arrived together. Two of the 45 questions may be won or lost.
+// arriving are the plans whose figures hang on the order in which documents arrive, and uploads run
+// side by side: that decides which sections share a cluster. saki's tokens were seen to differ by a
+// passage or two, most likely by links that are nearly equal, which a model makes in batches of
+// what arrived together. Two of the 45 questions may be won or lost.
 var arriving = map[string]bool{"funnel-lite": true, "funnelrag": true, "saki": true}
 
 // allowed is by how much a figure of a plan may differ from the golden one.

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testReceipts proves answers from files of three formats, at the server and away from it, and refuses what was changed since.
+// testReceipts proves answers from files of three formats, at the server and away from it, and
+// refuses what was changed since.
 func testReceipts(t *testing.T, s *server) {
 	examples := filepath.Join(s.repository, "examples", "documents")
 	files := map[string]string{}
@@ -72,7 +73,8 @@ func testReceipts(t *testing.T, s *server) {
 		quoted[want] = a.ID.String()
 	}
 
-	// A version that a newer one replaced is proved as long as it is stored; the new file is not what was cited.
+	// A version that a newer one replaced is proved as long as it is stored; the new file is not
+	// what was cited.
 	const runbook = "runbook-erp-restore.md"
 	put(t, in, runbook, files[runbook]+"\nOne more line.\n")
 	s.sluice(t, "ingest", in, "-c", "receipts", "--wait").ok(t)
@@ -87,7 +89,8 @@ func testReceipts(t *testing.T, s *server) {
 	away.sluice(t, "verify", "--receipt", filepath.Join(saved, "receipt.json"), "--key", filepath.Join(saved, "keys.txt"), "--files", saved).fails(t, "refused", "trusted")
 	away.sluice(t, "verify", "--receipt", filepath.Join(saved, "receipt.json")).fails(t, "--key", "--files")
 
-	// Who may not read the answer gets no receipt, nor does anybody when a document of it is deleted.
+	// Who may not read the answer gets no receipt, nor does anybody when a document of it is
+	// deleted.
 	foreign := s.withKey(into[api.TenantCreated](t, s.sluice(t, "tenants", "create", "receipts", "--json").ok(t)).APIKey)
 	foreign.sluice(t, "verify", quoted[runbook]).fails(t, "not found")
 	s.sluice(t, "documents", "delete", runbook, "-c", "receipts").ok(t)

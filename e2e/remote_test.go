@@ -1,6 +1,7 @@
 package e2e
 
-// This file has a model pack whose encoder and reranker are behind an API: a scripted server stands for the remote one.
+// This file has a model pack whose encoder and reranker are behind an API: a scripted server stands
+// for the remote one.
 
 import (
 	"encoding/json"
@@ -23,7 +24,8 @@ import (
 // scriptedTokens are what the scripted server counts for a text, whatever it says.
 const scriptedTokens = 10
 
-// scriptedRemoteModels embeds a text as the hashed bag of its words, and reranks by how many words of the query a text has.
+// scriptedRemoteModels embeds a text as the hashed bag of its words, and reranks by how many words
+// of the query a text has.
 type scriptedRemoteModels struct {
 	*httptest.Server
 	mu               sync.Mutex
@@ -85,7 +87,8 @@ func (s *scriptedRemoteModels) called(path string) int {
 	return s.calls[path]
 }
 
-// testRemoteModels ingests and searches with vectors and a reranker of others. Every call is in the ledger, and a budget ends them.
+// testRemoteModels ingests and searches with vectors and a reranker of others. Every call is in the
+// ledger, and a budget ends them.
 func testRemoteModels(t *testing.T, p programs) {
 	const dimension, price = 256, 20.0 // dollars per million tokens
 	models := newScriptedRemoteModels(t, dimension)
@@ -137,7 +140,8 @@ func testRemoteModels(t *testing.T, p programs) {
 	}
 	checkLedger()
 
-	// Without room in the budget nothing is asked: a document fails, and a search finds by the words.
+	// Without room in the budget nothing is asked: a document fails, and a search finds by the
+	// words.
 	s.sluice(t, "tenants", "limits", made.ID.String(), "--tokens-per-day", "1").ok(t)
 	own.sluice(t, "ingest", write(t, map[string]string{"late.md": "# Late\n\nThe mayor of lateville is called tardyson.\n"}), "-c", "towns", "--wait").fails(t)
 	if d := documents(t, own, "towns")["late.md"]; d.State != schema.StateFailed || d.Reason == nil || !strings.Contains(d.Reason.Message, "budget") {

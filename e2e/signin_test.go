@@ -28,7 +28,8 @@ var signedInAt struct {
 	users    []localtest.OIDCUser
 }
 
-// signInSettings starts a provider, and returns the settings of a server whose people sign in there.
+// signInSettings starts a provider, and returns the settings of a server whose people sign in
+// there.
 func signInSettings(t *testing.T) []string {
 	t.Helper()
 	signedInAt.provider = localtest.NewOIDC(t)
@@ -78,7 +79,8 @@ func browse(t *testing.T, to string, cookies []*http.Cookie) *http.Response {
 	return response
 }
 
-// signIn signs a person in, and returns the status of the server's answer and the headers of their session.
+// signIn signs a person in, and returns the status of the server's answer and the headers of their
+// session.
 func signIn(t *testing.T, s *server, name string) (status int, session []string) {
 	t.Helper()
 	begun := browse(t, s.url+"/v1/session/oidc?"+url.Values{"return_to": {"/collections"}}.Encode(), nil)
@@ -199,8 +201,8 @@ func testPersonOfACollection(t *testing.T, operator, admin *server) {
 	anybody.call(t, http.MethodGet, "/v1/keys", nil, cat...).problem(t, http.StatusForbidden, "")
 }
 
-// testTokens has an assistant act for ann, with an access token of the provider, as the Model Context Protocol's authorization
-// says.
+// testTokens has an assistant act for ann, with an access token of the provider, as the Model
+// Context Protocol's authorization says.
 func testTokens(t *testing.T, operator *server, ann api.Identity) {
 	refused := operator.withKey("").call(t, http.MethodPost, "/mcp", map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).want(t, http.StatusUnauthorized)
 	place := regexp.MustCompile(`resource_metadata="([^"]+)"`).FindStringSubmatch(refused.header.Get("WWW-Authenticate"))
@@ -230,7 +232,8 @@ func testTokens(t *testing.T, operator *server, ann api.Identity) {
 	assistant.call(t, http.MethodGet, "/v1/keys", nil).problem(t, http.StatusForbidden, "")
 	assistant.call(t, http.MethodGet, "/v1/whoami", nil, "X-Sluice-Tenant", "default").problem(t, http.StatusForbidden, "")
 
-	// Neither an ID token, nor one that was meant for this server's own client, nor one of somebody without a rule.
+	// Neither an ID token, nor one that was meant for this server's own client, nor one of somebody
+	// without a rule.
 	operator.withKey(id).call(t, http.MethodGet, "/v1/whoami", nil).problem(t, http.StatusUnauthorized, "")
 	own, _ := signedInAt.provider.Tokens(signedInAt.provider.ClientID, "ann", signInPassword)
 	operator.withKey(own).call(t, http.MethodGet, "/v1/whoami", nil).want(t, http.StatusUnauthorized)

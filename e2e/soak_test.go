@@ -2,8 +2,9 @@
 
 package e2e
 
-// This file is `make soak`: one `sluice up` that works for half an hour, or SOAK_DURATION, while every part of it is
-// taken away for a minute in turn. Nothing may get lost, and memory may not grow.
+// This file is `make soak`: one `sluice up` that works for half an hour, or SOAK_DURATION, while
+// every part of it is taken away for a minute in turn. Nothing may get lost, and memory may not
+// grow.
 
 import (
 	"fmt"
@@ -38,7 +39,8 @@ func TestSoak(t *testing.T) {
 	k := &soak{bed: b, load: l}
 	begun := time.Now()
 
-	// All articles and jobs arrive under one round of all faults; that is the warm-up of memory too.
+	// All articles and jobs arrive under one round of all faults; that is the warm-up of memory
+	// too.
 	for i, f := range faults {
 		l.part(t, i, len(faults))
 		k.fault(t, f, hold)
@@ -197,8 +199,8 @@ func (k *soak) heap(t *testing.T) string {
 	return find()[before]
 }
 
-// report prints what happened, and fails when memory grew steadily: when the last third of the samples lies, each of
-// them, over every one of the first third by more than a quarter.
+// report prints what happened, and fails when memory grew steadily: when the last third of the
+// samples lies, each of them, over every one of the first third by more than a quarter.
 func (k *soak) report(t *testing.T, first, last string) {
 	t.Helper()
 	var b strings.Builder

@@ -51,9 +51,10 @@ func (s *server) checkStored(t *testing.T) {
 	checkStored(t, s.superuserURL(t))
 }
 
-// promises are queries that find nothing while what is stored is as it should be. What a rebuild replaced stays for a
-// while, and what it makes is there before it answers: whatever is about passages is about those that answer. It leaves
-// out versions that a newer one has replaced, which nothing searches.
+// promises are queries that find nothing while what is stored is as it should be. What a rebuild
+// replaced stays for a while, and what it makes is there before it answers: whatever is about
+// passages is about those that answer. It leaves out versions that a newer one has replaced, which
+// nothing searches.
 var promises = map[string]string{
 	"a section that its passages do not tile": `
 SELECT s.version_id, s.ordinal, octet_length(s.body), sum(p.end_byte - p.start_byte)

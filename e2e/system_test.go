@@ -1,6 +1,6 @@
-// Package e2e tests the whole system from outside: it builds the programs, runs them as processes, and speaks to them
-// through the command line and the HTTP API. The database is looked into only where a promise about it can't be seen
-// from outside.
+// Package e2e tests the whole system from outside: it builds the programs, runs them as processes,
+// and speaks to them through the command line and the HTTP API. The database is looked into only
+// where a promise about it can't be seen from outside.
 package e2e
 
 import (
@@ -33,7 +33,8 @@ func TestSluice(t *testing.T) {
 	}
 }
 
-// testUp runs one `sluice up` for all tests that don't disturb each other: each has collections, or tenants, of its own.
+// testUp runs one `sluice up` for all tests that don't disturb each other: each has collections, or
+// tenants, of its own.
 func testUp(t *testing.T, p programs) {
 	data := localtest.Dir(t)
 	s := p.up(t, data, append(signInSettings(t), "SLUICE_SOURCE_ROOTS="+sourceRoot(data)+","+filepath.Join(docsDir(data), "documents"), "SLUICE_SEND_AUDIT=file://"+auditFile(data))...)

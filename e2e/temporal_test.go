@@ -11,7 +11,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// testTemporal is another user of the machine, who finds where Temporal listens and asks for its workflows.
+// testTemporal is another user of the machine, who finds where Temporal listens and asks for its
+// workflows.
 func testTemporal(t *testing.T, s *server) {
 	args := s.childProcess(t, "temporal-server").args
 	at := slices.Index(args, "--port") + 1

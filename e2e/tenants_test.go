@@ -1,7 +1,7 @@
 package e2e
 
-// This file proves that tenants are apart. It reads from the server's own description which routes there are, so that
-// a new one is tested without being named here.
+// This file proves that tenants are apart. It reads from the server's own description which routes
+// there are, so that a new one is tested without being named here.
 
 import (
 	"encoding/json"
@@ -173,8 +173,8 @@ func (d description) requests(t *testing.T, o operation, f fixtures) (paths []st
 	return paths, d.sample("", content.Schema, f)
 }
 
-// member is the fixture that a body's member is named like. A plan in a body is a text, and what a difference is against
-// is a plan's name: neither is a thing of a tenant's.
+// member is the fixture that a body's member is named like. A plan in a body is a text, and what a
+// difference is against is a plan's name: neither is a thing of a tenant's.
 func (f fixtures) member(name string) (string, bool) {
 	things, ok := f[name]
 	if !ok || name == "plan" || name == "against" {
@@ -221,8 +221,8 @@ func (d description) sample(name string, s *jsonSchema, f fixtures) any {
 	return strings.Repeat("a", max(s.MinLength, 1))
 }
 
-// names reports whether a request names one of the fixtures, in its path or its body. A plan is put under a name of
-// the caller's own choice, and the question of an answer to be judged is a text.
+// names reports whether a request names one of the fixtures, in its path or its body. A plan is put
+// under a name of the caller's own choice, and the question of an answer to be judged is a text.
 func (o operation) names(body any, f fixtures) bool {
 	if o.ID == "put-plan" || o.ID == "judge-answer" {
 		return false
@@ -356,7 +356,8 @@ func testIsolation(t *testing.T, operator *server) {
 		}
 	}
 
-	// A key of another collection in the same tenant gets none of them either; plans are the tenant's, and read by all who query.
+	// A key of another collection in the same tenant gets none of them either; plans are the
+	// tenant's, and read by all who query.
 	for _, o := range d.operations {
 		if slices.Contains([]string{"follow-events", "list-plans", "get-plan", "list-models"}, o.ID) {
 			continue

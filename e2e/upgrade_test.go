@@ -2,7 +2,8 @@
 
 package e2e
 
-// This file is `make upgrade`: the programs of the version before and those here, side by side on the newer database.
+// This file is `make upgrade`: the programs of the version before and those here, side by side on
+// the newer database.
 
 import (
 	"bytes"
@@ -58,7 +59,8 @@ func TestUpgrade(t *testing.T) {
 	u.work(t, before)
 	u.use(t, "old", apis[before])
 
-	// The database becomes the newer one's, and more than that, while the programs of the version before work.
+	// The database becomes the newer one's, and more than that, while the programs of the version
+	// before work.
 	versions[now].run(t, u.env, "sluice", "migrate").ok(t)
 	owner, err := pgx.Connect(t.Context(), databaseURL)
 	if err != nil {
@@ -170,8 +172,9 @@ func (u *upgrade) rest(t *testing.T, version string) {
 	u.running[version] = nil
 }
 
-// use ingests documents, searches for them, and has a question answered at once and one as a job, all with the tool of the API's version.
-// There are some of each, so that workers of both versions, where both run, get some.
+// use ingests documents, searches for them, and has a question answered at once and one as a job,
+// all with the tool of the API's version. There are some of each, so that workers of both versions,
+// where both run, get some.
 func (u *upgrade) use(t *testing.T, name string, s *server) {
 	t.Helper()
 	const documents = 12
@@ -206,7 +209,8 @@ func (u *upgrade) find(t *testing.T, when string, s *server, name string) {
 	}
 }
 
-// filesStay demands that what was released is as it was: migrations that databases have, and histories of workflows that may still run.
+// filesStay demands that what was released is as it was: migrations that databases have, and
+// histories of workflows that may still run.
 func filesStay(t *testing.T, old string) {
 	for _, pattern := range []string{"migrations/*.sql", "workflows/testdata/*.json"} {
 		released, err := fs.Glob(os.DirFS(old), pattern)

@@ -23,8 +23,9 @@ func serviceContract(days, fee string) []string {
 	}
 }
 
-// testVersions stores a contract three times, under names and in formats of their own: they are known for versions of one text, the
-// newest answers, unless an older one is asked for, and the answer says where they differ.
+// testVersions stores a contract three times, under names and in formats of their own: they are
+// known for versions of one text, the newest answers, unless an older one is asked for, and the
+// answer says where they differ.
 func testVersions(t *testing.T, s *server) {
 	const newest, second, first = "contract v3 final.docx", "contract_v2.md", "contract-v1.txt"
 	s.sluice(t, "ingest", write(t, map[string]string{

@@ -42,7 +42,8 @@ func (p plan) parameters(t *testing.T, kind string, n int) map[string]any {
 	return nil
 }
 
-// TestPlansHaveThePapersConstants: what a paper states is what the plan of its name says, unless a line here says why not.
+// TestPlansHaveThePapersConstants: what a paper states is what the plan of its name says, unless a
+// line here says why not.
 func TestPlansHaveThePapersConstants(t *testing.T) {
 	for name, constants := range map[string][]struct {
 		stage string // or a member of the plan

@@ -70,7 +70,8 @@ type PushedPrincipal struct {
 	Members []string `json:"members,omitempty" maxItems:"10000" doc:"All that a group has itself, by their ids."`
 }
 
-// AccessPush is what changed in a source's permissions. The next complete listing counts for all of it.
+// AccessPush is what changed in a source's permissions. The next complete listing counts for all of
+// it.
 type AccessPush struct {
 	Principals []PushedPrincipal `json:"principals,omitempty" maxItems:"1000" doc:"New or changed ones, whole."`
 	Removed    []string          `json:"removed,omitempty" maxItems:"1000" doc:"Principals that are gone, with their mappings."`

@@ -31,7 +31,8 @@ func (p Principal) In(collection uuid.UUID) Principal {
 	return p
 }
 
-// HasSomewhere reports whether p holds s in the tenant or in any collection; for an empty one, whether it holds any.
+// HasSomewhere reports whether p holds s in the tenant or in any collection; for an empty one,
+// whether it holds any.
 func (p Principal) HasSomewhere(s Scope) bool {
 	return p.HasOrAny(s) || slices.ContainsFunc(p.Collections, func(c CollectionScopes) bool { return Principal{Scopes: c.Scopes}.HasOrAny(s) })
 }
@@ -41,8 +42,9 @@ func (p Principal) HasOrAny(s Scope) bool {
 	return s == "" && len(p.Scopes) > 0 || p.Has(s)
 }
 
-// OnlyIn returns the collections where alone p holds s, or any scope for an empty one; all is true when it holds it in the
-// tenant, or has no scopes of collections: whether it holds s was looked at before.
+// OnlyIn returns the collections where alone p holds s, or any scope for an empty one; all is true
+// when it holds it in the tenant, or has no scopes of collections: whether it holds s was looked at
+// before.
 func (p Principal) OnlyIn(s Scope) (ids []uuid.UUID, all bool) {
 	if len(p.Collections) == 0 || p.HasOrAny(s) {
 		return nil, true

@@ -143,8 +143,8 @@ const (
 	ReparseCancelled ReparseState = "cancelled"
 )
 
-// Reparse is a run that parses a collection's documents again, from their bytes that are stored. Every document that
-// was dealt with is in one of the four counts.
+// Reparse is a run that parses a collection's documents again, from their bytes that are stored.
+// Every document that was dealt with is in one of the four counts.
 type Reparse struct {
 	CollectionID uuid.UUID        `json:"collection_id"`
 	Number       int              `json:"number"`

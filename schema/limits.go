@@ -5,8 +5,8 @@ package schema
 const (
 	// MaxQuestion bounds a question's text, in characters.
 	MaxQuestion = 20_000
-	// MaxTurns bounds how much of a conversation comes with a question, MaxTurn each of it in characters, and MaxHistory all of it
-	// in bytes.
+	// MaxTurns bounds how much of a conversation comes with a question, MaxTurn each of it in
+	// characters, and MaxHistory all of it in bytes.
 	MaxTurns, MaxTurn, MaxHistory = 200, 20_000, 256 << 10
 	// MaxPlanName bounds the name of a plan that is asked for, in bytes.
 	MaxPlanName = 64

@@ -21,7 +21,8 @@ const (
 	RoleAssistant Role = "assistant"
 )
 
-// Query is what a search or a question asks of a collection. Of a question, Documents and Explain are not kept.
+// Query is what a search or a question asks of a collection. Of a question, Documents and Explain
+// are not kept.
 type Query struct {
 	Collection uuid.UUID `json:"collection"`
 	Text       string    `json:"text"`

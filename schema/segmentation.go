@@ -191,8 +191,8 @@ func (s Segmentation) String() string {
 const calibrated = "calibrated"
 
 // ParseSegmentation reads a way and its settings, as in
-// "similarity,threshold=0.7,max_characters=800"; a threshold may be "calibrated". The settings left out are 0; an
-// empty text is none.
+// "similarity,threshold=0.7,max_characters=800"; a threshold may be "calibrated". The settings left
+// out are 0; an empty text is none.
 func ParseSegmentation(text string) (Segmentation, error) {
 	var s Segmentation
 	if text == "" {

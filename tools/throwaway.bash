@@ -1,5 +1,5 @@
-# A Sluice server on a throw-away data directory, for scripts. Sourced, not run: call start_server; everything goes when the
-# script ends, and the server's log is shown if it ends badly.
+# A Sluice server on a throw-away data directory, for scripts. Sourced, not run: call start_server;
+# everything goes when the script ends, and the server's log is shown if it ends badly.
 
 source "$(dirname "${BASH_SOURCE[0]}")/setup.d/common.bash"
 cd "$root_dir"
@@ -17,7 +17,8 @@ start_server() {
 	trap 'exit 130' INT TERM
 
 	mkfifo "$work/ready"
-	# A process group of its own, so that a Ctrl-C in the terminal comes here first and the server is stopped once.
+	# A process group of its own, so that a Ctrl-C in the terminal comes here first and the server
+	# is stopped once.
 	set -m
 	bin/sluice up --data "$work/data" --listen 127.0.0.1:0 --json >"$work/ready" 2>"$log" &
 	server=$!

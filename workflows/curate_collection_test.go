@@ -17,7 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// How to record more: cmd/internal/ingestworker/history_test.go, and cmd/internal/queryworker/planchoices_test.go.
+// How to record more: cmd/internal/ingestworker/history_test.go, and
+// cmd/internal/queryworker/planchoices_test.go.
 func TestCurationsRebuildsAndChoicesReplay(t *testing.T) {
 	for prefix, least := range map[string]int{"curate_collection": 2, "curate_together": 3, "rebuild_collection": 3, "choose_plan": 2, "reparse_collection": 2, "tend_vectors": 1} {
 		replays(t, prefix, least, map[string]any{

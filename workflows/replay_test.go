@@ -8,8 +8,9 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// replays runs today's code over the recorded histories of prefix, of which there are at least so many: a workflow that runs
-// while a worker is updated must go on. code are the workflows by their names.
+// replays runs today's code over the recorded histories of prefix, of which there are at least so
+// many: a workflow that runs while a worker is updated must go on. code are the workflows by their
+// names.
 func replays(t *testing.T, prefix string, least int, code map[string]any) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/" + prefix + "_*.json")

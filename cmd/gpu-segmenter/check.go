@@ -30,7 +30,8 @@ func options(s config.Model) inference.Options {
 	return inference.Options{Pack: s.ModelPack, Library: s.ONNXRuntimeLib, Provider: inference.Provider(s.ModelProvider), Threads: s.ModelThreads}
 }
 
-// check prints a report on the pack, problems included. Its error is what keeps the pack from being loaded.
+// check prints a report on the pack, problems included. Its error is what keeps the pack from being
+// loaded.
 func check(ctx context.Context, s config.Model, out io.Writer) error {
 	if err := find(&s); err != nil {
 		return err

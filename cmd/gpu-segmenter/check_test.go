@@ -1,6 +1,7 @@
 package main
 
-// This file tests --check as `sluice models check` uses it: a report on standard output, or the reason on standard error.
+// This file tests --check as `sluice models check` uses it: a report on standard output, or the
+// reason on standard error.
 
 import (
 	"bytes"

@@ -1,7 +1,8 @@
 package main
 
-// This file holds the program to its word: it turns to nothing but NATS and, where that is set, a collector of OpenTelemetry,
-// and writes nothing outside its folder. strace watches the real process from its start to its exit.
+// This file holds the program to its word: it turns to nothing but NATS and, where that is set, a
+// collector of OpenTelemetry, and writes nothing outside its folder. strace watches the real
+// process from its start to its exit.
 
 import (
 	"net/http"
@@ -20,14 +21,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// buildMachine are variables by which ONNX Runtime takes a machine for one that builds software: there it sends nothing.
+// buildMachine are variables by which ONNX Runtime takes a machine for one that builds software:
+// there it sends nothing.
 var buildMachine = []string{
 	"CI", "TF_BUILD", "GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "TRAVIS", "JENKINS_URL", "CODEBUILD_BUILD_ID", "BUILDKITE",
 	"TEAMCITY_VERSION", "APPVEYOR", "BITBUCKET_BUILD_NUMBER",
 }
 
-// watch has strace start the process and returns it with the file of what strace sees. Its working directory is the only
-// folder of its own.
+// watch has strace start the process and returns it with the file of what strace sees. Its working
+// directory is the only folder of its own.
 func watch(t *testing.T, natsURL string, env ...string) (p *process, trace string) {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
@@ -123,7 +125,8 @@ func TestItConnectsToACollectorWhereOneIsSet(t *testing.T) {
 	}
 }
 
-// TestTelemetryOfTheLibraryWouldBeSeen: the same process with ONNX Runtime's telemetry left on breaks both promises.
+// TestTelemetryOfTheLibraryWouldBeSeen: the same process with ONNX Runtime's telemetry left on
+// breaks both promises.
 func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
 	compiler := os.Getenv("CC")
 	if compiler == "" {
@@ -161,7 +164,8 @@ func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
 	}
 }
 
-// TestEveryWayOutIsSeen: names looked up, sockets of all kinds, files made, changed and removed, programs started.
+// TestEveryWayOutIsSeen: names looked up, sockets of all kinds, files made, changed and removed,
+// programs started.
 func TestEveryWayOutIsSeen(t *testing.T) {
 	stray := filepath.Join(t.TempDir(), "stray")
 	p, trace := watch(t, "", runStrayer+"="+stray)

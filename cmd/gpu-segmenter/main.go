@@ -1,5 +1,6 @@
-// Command gpu-segmenter is the model server: it answers encode, segment, score, link, fuse and detect requests over NATS
-// with the models of a pack, on a CPU or with CUDA. It is the only program of Sluice that links ONNX Runtime. Any number may run.
+// Command gpu-segmenter is the model server: it answers encode, segment, score, link, fuse and
+// detect requests over NATS with the models of a pack, on a CPU or with CUDA. It is the only
+// program of Sluice that links ONNX Runtime. Any number may run.
 package main
 
 import (
@@ -107,7 +108,8 @@ func (g gateway) Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.R
 	return bus.Request[wire.RemoteRerankReply](ctx, g.nc, wire.RemoteRerankSubject, r)
 }
 
-// compose makes one service of the parts: telemetry, NATS, the model, the server that answers for it, and its health.
+// compose makes one service of the parts: telemetry, NATS, the model, the server that answers for
+// it, and its health.
 func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 	var (
 		nc    *nats.Conn

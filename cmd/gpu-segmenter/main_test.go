@@ -1,7 +1,7 @@
 package main
 
-// This file tests the program as a process: it answers, shows its health, ends with its parent, and may be killed at any
-// time without a client noticing.
+// This file tests the program as a process: it answers, shows its health, ends with its parent, and
+// may be killed at any time without a client noticing.
 
 import (
 	"context"
@@ -56,7 +56,8 @@ func startProcess(t *testing.T, natsURL string, args ...string) *process {
 	return startCommand(t, natsURL, nil, func(program []string) []string { return append(program, args...) })
 }
 
-// startCommand starts the command that command makes of the program's own, with more in its environment.
+// startCommand starts the command that command makes of the program's own, with more in its
+// environment.
 func startCommand(t *testing.T, natsURL string, env []string, command func(program []string) []string) *process {
 	t.Helper()
 	library, err := local.FindONNXRuntime()
@@ -254,8 +255,9 @@ func TestKillMinusNineIsNotNoticed(t *testing.T) {
 	}
 }
 
-// TestCallersFailOverWhenOneOfTwoIsKilled: with every operation under way, bulk and interactive, one of two servers is
-// killed. Every call ends well, each text has its score once and in its place, and nobody starts a server again.
+// TestCallersFailOverWhenOneOfTwoIsKilled: with every operation under way, bulk and interactive,
+// one of two servers is killed. Every call ends well, each text has its score once and in its
+// place, and nobody starts a server again.
 func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	url := localtest.NATS(t).URL()
 	first := startProcess(t, url, "--health-listen=off")

@@ -1,7 +1,7 @@
 package main
 
-// This file reads what strace saw a process do: which addresses it turned to, which files it changed, which programs it
-// started. An attempt counts, whatever became of it.
+// This file reads what strace saw a process do: which addresses it turned to, which files it
+// changed, which programs it started. An attempt counts, whatever became of it.
 
 import (
 	"fmt"
@@ -82,7 +82,8 @@ func (d *deeds) wrote(args, dir string) {
 	}
 }
 
-// destination is where a call turns to; empty when that was decided before, or is the kernel itself.
+// destination is where a call turns to; empty when that was decided before, or is the kernel
+// itself.
 func destination(call, args string) string {
 	if m := inet.FindStringSubmatch(args); m != nil {
 		return net.JoinHostPort(m[2], m[1])

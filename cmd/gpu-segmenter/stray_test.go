@@ -6,8 +6,8 @@ import (
 	"os/exec"
 )
 
-// runStrayer makes the test binary a program that does what the model server must not: it is used in place of it to see
-// whether the watcher of processes sees everything.
+// runStrayer makes the test binary a program that does what the model server must not: it is used
+// in place of it to see whether the watcher of processes sees everything.
 const runStrayer = "GPU_SEGMENTER_TEST_STRAYER"
 
 // goAstray is that program. What becomes of its attempts is of no interest.

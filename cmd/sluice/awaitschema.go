@@ -8,7 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// awaitSchemaCommand is for what starts a program before somebody else has migrated, such as a container that runs before it.
+// awaitSchemaCommand is for what starts a program before somebody else has migrated, such as a
+// container that runs before it.
 type awaitSchemaCommand struct {
 	config.Database
 	config.Log

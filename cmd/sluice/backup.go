@@ -45,7 +45,8 @@ func (a *administrator) address() (string, error) {
 	return address, nil
 }
 
-// source takes a snapshot of the database, or of one tenant of it, and its files in S3. The options lack where these are.
+// source takes a snapshot of the database, or of one tenant of it, and its files in S3. The options
+// lack where these are.
 func (a *administrator) source(ctx context.Context, files config.Blobs, o backups.SourceOptions) (*backups.Snapshot, error) {
 	var err error
 	if o.URL, err = a.address(); err != nil {

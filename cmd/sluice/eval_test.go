@@ -84,7 +84,8 @@ func TestTwoFirstRunsKeepOneCollection(t *testing.T) {
 	}
 }
 
-// TestEachSegmentationHasItsOwnCollection: what one run kept is not taken by another that cuts otherwise.
+// TestEachSegmentationHasItsOwnCollection: what one run kept is not taken by another that cuts
+// otherwise.
 func TestEachSegmentationHasItsOwnCollection(t *testing.T) {
 	names := map[string]bool{}
 	kept := schema.Segmentation{}
@@ -128,8 +129,8 @@ func TestEachSegmentationHasItsOwnCollection(t *testing.T) {
 	}
 }
 
-// TestEachPlanSearchesDocumentsCutForIt: plans that are meant for the same segmentation share a collection; a wrong
-// name is told with those that there are; --segmentation is all plans'.
+// TestEachPlanSearchesDocumentsCutForIt: plans that are meant for the same segmentation share a
+// collection; a wrong name is told with those that there are; --segmentation is all plans'.
 func TestEachPlanSearchesDocumentsCutForIt(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.Page[schema.Plan]{Items: []schema.Plan{

@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// TestReferencesAreWhatAJudgeMayBeShown: each right answer once, none that is empty, and no more than the server takes.
+// TestReferencesAreWhatAJudgeMayBeShown: each right answer once, none that is empty, and no more
+// than the server takes.
 func TestReferencesAreWhatAJudgeMayBeShown(t *testing.T) {
 	if got := references([]string{" five", "", "five", "5 "}); !slices.Equal(got, []string{"five", "5"}) {
 		t.Errorf("got %q", got)

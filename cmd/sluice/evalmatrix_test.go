@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestSettingsOfTheLanguageModelAreFlags: what a matrix may set, `sluice up` has a flag for; a wrong value is told with its row.
+// TestSettingsOfTheLanguageModelAreFlags: what a matrix may set, `sluice up` has a flag for; a
+// wrong value is told with its row.
 func TestSettingsOfTheLanguageModelAreFlags(t *testing.T) {
 	t.Chdir("../..") // where the shipped model packs are
 	for setting, value := range map[string]string{"provider": "extractive", "fallback": "anthropic,extractive", "timeout": "5s", "max_tokens": "7", "reasoning_tokens": "8",
@@ -67,7 +68,8 @@ func TestWhatAMatrixSaysIsNoFlag(t *testing.T) {
 	}
 }
 
-// TestOneModelJudgesAllRows: rows with different language models are not compared by different judges.
+// TestOneModelJudgesAllRows: rows with different language models are not compared by different
+// judges.
 func TestOneModelJudgesAllRows(t *testing.T) {
 	t.Chdir("../..")
 	rows := []matrix.Row{{Name: "usual"}, {Name: "again"}, {Name: "other", Model: map[string]string{"model": "m"}}}

@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 )
 
-// TestPlansFromFilesAreCompared: each is served under its own name, whatever its file is called, and gone afterwards.
+// TestPlansFromFilesAreCompared: each is served under its own name, whatever its file is called,
+// and gone afterwards.
 func TestPlansFromFilesAreCompared(t *testing.T) {
 	dir := t.TempDir()
 	for file, text := range map[string]string{"one.yaml": "name: first\nstages: [dense]", "many/two.yaml": "name: second\nstages: [dense]", "many/notes.txt": "none",

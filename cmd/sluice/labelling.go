@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// callsAtOnce is how many calls of the language model one request makes at most, so that it ends in time.
+// callsAtOnce is how many calls of the language model one request makes at most, so that it ends in
+// time.
 const callsAtOnce = 4
 
 // labelling are the flags of commands that ask the language model labelled questions.

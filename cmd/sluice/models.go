@@ -1,7 +1,7 @@
 package main
 
-// This file is `sluice models`: which model packs there are, which is used, and adding and removing them.
-// modelscheck.go tries them.
+// This file is `sluice models`: which model packs there are, which is used, and adding and removing
+// them. modelscheck.go tries them.
 
 import (
 	"cmp"

@@ -1,6 +1,7 @@
 package main
 
-// This file tests `sluice models` as far as it goes without running graphs; gpu-segmenter's tests run them.
+// This file tests `sluice models` as far as it goes without running graphs; gpu-segmenter's tests
+// run them.
 
 import (
 	"encoding/json"

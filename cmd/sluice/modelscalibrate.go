@@ -1,7 +1,7 @@
 package main
 
-// This file calibrates model packs: it runs a pack on a NATS server of its own, has package calibrate ask it, and writes what
-// that found into the pack.
+// This file calibrates model packs: it runs a pack on a NATS server of its own, has package
+// calibrate ask it, and writes what that found into the pack.
 
 import (
 	"context"

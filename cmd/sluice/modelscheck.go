@@ -1,7 +1,7 @@
 package main
 
-// This file tries model packs. gpu-segmenter does it, as a child that prints a report: this program links no ONNX
-// Runtime.
+// This file tries model packs. gpu-segmenter does it, as a child that prints a report: this program
+// links no ONNX Runtime.
 
 import (
 	"bytes"

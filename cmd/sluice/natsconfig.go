@@ -51,8 +51,9 @@ const trustedKeysFile = "trusted-keys"
 
 func signingKeyFile(p wire.Program) string { return string(p) + ".signing-key" }
 
-// writeSigningKeys makes the private keys that are not there, and adds public ones to those that are trusted: one that was
-// changed stays trusted until its line is taken out, so that programs may get theirs one after the other.
+// writeSigningKeys makes the private keys that are not there, and adds public ones to those that
+// are trusted: one that was changed stays trusted until its line is taken out, so that programs may
+// get theirs one after the other.
 func writeSigningKeys(dir string, programs []wire.Program) error {
 	trusted := filepath.Join(dir, trustedKeysFile)
 	text, err := os.ReadFile(trusted)

@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestASigningKeyIsChangedWithoutAGap: what is there stays; a new key is trusted beside the one that it replaces.
+// TestASigningKeyIsChangedWithoutAGap: what is there stays; a new key is trusted beside the one
+// that it replaces.
 func TestASigningKeyIsChangedWithoutAGap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "secrets")
 	run := func() (*signature.Signer, *signature.Trusted) {

@@ -1,7 +1,7 @@
 package main
 
-// This file shows what is in a collection: its documents by type, some titles, and questions that their text suggests
-// and the server can answer.
+// This file shows what is in a collection: its documents by type, some titles, and questions that
+// their text suggests and the server can answer.
 
 import (
 	"cmp"
@@ -25,7 +25,8 @@ type overviewCommand struct {
 	Questions  int    `default:"3" help:"How many questions to look for; 0 is none."`
 }
 
-// What is read and asked at most, beside the list of all documents, however large the collection is.
+// What is read and asked at most, beside the list of all documents, however large the collection
+// is.
 const (
 	overviewDocuments = 16 // whose text is read for questions
 	overviewSections  = 30 // of each
@@ -130,7 +131,8 @@ func (o *overviewCommand) look(ctx context.Context, c *apiclient.Client) (*overv
 	return out, live, nil
 }
 
-// suggested reads some documents and returns the questions that they suggest, in the order to ask them.
+// suggested reads some documents and returns the questions that they suggest, in the order to ask
+// them.
 func (o *overviewCommand) suggested(
 	ctx context.Context, c *apiclient.Client, live []schema.Document,
 ) ([]suggest.Suggestion, error) {
@@ -200,8 +202,8 @@ func (o *overviewCommand) answerable(
 // leastWords is how many words a quote has at least that answers a question by more than a heading.
 const leastWords = 5
 
-// proves reports whether a citation is of what suggested a question: of the sentence that answers it, where one is
-// known, else a sentence of the document.
+// proves reports whether a citation is of what suggested a question: of the sentence that answers
+// it, where one is known, else a sentence of the document.
 func proves(c schema.Citation, q suggest.Suggestion) bool {
 	words := strings.Fields(c.Quote)
 	if c.Document != q.Document || len(words) < leastWords {

@@ -119,7 +119,8 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	return lifecycle.Main(ctx, log, grace, service, func() { log.Info("serving", "url", server.URL(), "docs", server.URL()+"/docs") })
 }
 
-// receiptSigner reads the keys of receipts; where no file is named, one in the data directory is made at the first start.
+// receiptSigner reads the keys of receipts; where no file is named, one in the data directory is
+// made at the first start.
 func receiptSigner(data, file string) (*receipt.Signer, error) {
 	if file == "" {
 		file = filepath.Join(data, "receipt.key")

@@ -1,7 +1,7 @@
 package main
 
-// Sources in `sluice up`: the key of their secrets, and source-worker as a child, where it lies beside this program. Where
-// it doesn't, this process follows sources, and knows folders alone.
+// Sources in `sluice up`: the key of their secrets, and source-worker as a child, where it lies
+// beside this program. Where it doesn't, this process follows sources, and knows folders alone.
 
 import (
 	"context"

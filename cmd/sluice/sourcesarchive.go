@@ -18,8 +18,8 @@ type archive struct {
 	err   error // why it can't be read
 }
 
-// openArchive opens a file that is named as an archive. It reports false for one that is none, or a document that is
-// a ZIP file itself.
+// openArchive opens a file that is named as an archive. It reports false for one that is none, or a
+// document that is a ZIP file itself.
 func openArchive(path string, info fs.FileInfo) (archive, bool) {
 	a := archive{path: path}
 	if !strings.EqualFold(filepath.Ext(path), ".zip") || !info.Mode().IsRegular() {

@@ -243,8 +243,8 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	return nil
 }
 
-// connectNATS connects each part to the server that was started, with the part's own credentials; to one that was given
-// all have one connection, with those of the settings.
+// connectNATS connects each part to the server that was started, with the part's own credentials;
+// to one that was given all have one connection, with those of the settings.
 func (u *system) connectNATS(ctx context.Context, closing func(func())) error {
 	u.nats = map[wire.Program]*nats.Conn{}
 	parts := []wire.Program{wire.ProgramServe, wire.ProgramIngestWorker, wire.ProgramQueryWorker, wire.ProgramLLMGateway, wire.ProgramSourceWorker}
@@ -273,8 +273,8 @@ func (u *system) connectNATS(ctx context.Context, closing func(func())) error {
 	return nil
 }
 
-// signatures makes the keys that requests in the name of a tenant are signed and checked with: with a NATS of its own new ones, which only
-// this process has; else those of the settings.
+// signatures makes the keys that requests in the name of a tenant are signed and checked with: with
+// a NATS of its own new ones, which only this process has; else those of the settings.
 func (u *system) signatures() (err error) {
 	u.signers = map[wire.Program]*signature.Signer{}
 	if u.ownNATS == nil {

@@ -53,8 +53,8 @@ type upCommand struct {
 // tenantName is the tenant that `sluice up` works for.
 const tenantName = "default"
 
-// serversGrace is what Postgres, NATS and Temporal get to stop after the work in hand, however long that took: a Postgres
-// that is cut short has to recover at the next start.
+// serversGrace is what Postgres, NATS and Temporal get to stop after the work in hand, however long
+// that took: a Postgres that is cut short has to recover at the next start.
 const serversGrace = 20 * time.Second
 
 // handlesSignals: lifecycle.Main does.

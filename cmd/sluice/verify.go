@@ -180,7 +180,8 @@ func (v *verifyCommand) bytes(ctx context.Context, server *apiclient.Client, c r
 	return data, v.save(c.Version.String(), data)
 }
 
-// findFile reads the file of a citation out of a folder: the one that is named as its version, or one with its hash.
+// findFile reads the file of a citation out of a folder: the one that is named as its version, or
+// one with its hash.
 func findFile(dir string, c receipt.CitedQuote) ([]byte, error) {
 	data, err := readAtMost(filepath.Join(dir, c.Version.String()), c.File.Bytes+1)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -1,5 +1,6 @@
-// Command source-worker keeps collections in step with places: it reads file services, web sites, repositories and
-// mailboxes. Any number may run. It is a module of its own, so that no other program grows by the libraries that it needs.
+// Command source-worker keeps collections in step with places: it reads file services, web sites,
+// repositories and mailboxes. Any number may run. It is a module of its own, so that no other
+// program grows by the libraries that it needs.
 package main
 
 import (

@@ -1,7 +1,8 @@
 package main
 
-// No driver reaches a private address through a name, a redirect, or what a service tells it to ask. On Linux the whole of
-// 127.0.0.0/8 is there to be listened on, so that a test has several machines.
+// No driver reaches a private address through a name, a redirect, or what a service tells it to
+// ask. On Linux the whole of 127.0.0.0/8 is there to be listened on, so that a test has several
+// machines.
 
 import (
 	"context"
@@ -28,7 +29,8 @@ var (
 	other   = netip.MustParseAddr("127.0.0.3") // counts as public, too
 )
 
-// nameServer answers that every name is private. A name that begins with "rebinding" is public the first time.
+// nameServer answers that every name is private. A name that begins with "rebinding" is public the
+// first time.
 func nameServer(t *testing.T) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

@@ -65,8 +65,8 @@ func object(v any) string {
 	return string(text)
 }
 
-// places are settings for each driver, by a name for those that have several: of a server at a host and a port where the
-// driver is told of one, else of a service with a name of its own.
+// places are settings for each driver, by a name for those that have several: of a server at a host
+// and a port where the driver is told of one, else of a service with a name of its own.
 func places(host, port string) map[string]map[string]string {
 	openSSH, service := keyPair()
 	at := "http://" + net.JoinHostPort(host, port)
@@ -148,7 +148,8 @@ func secretsOf(row string) (out []string) {
 	return out
 }
 
-// shown is the first of the credentials of a row that a text shows, as they are or as they are sent.
+// shown is the first of the credentials of a row that a text shows, as they are or as they are
+// sent.
 func shown(row, text string) string {
 	for _, secret := range secretsOf(row) {
 		for _, form := range []string{secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte("reader:" + secret))} {

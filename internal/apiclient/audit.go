@@ -57,8 +57,8 @@ func (c *Client) AuditChanges(ctx context.Context, f AuditFilter) iter.Seq2[api.
 	return pages[api.AuditEntry](ctx, c, "/v1/audit", f.query())
 }
 
-// ExportAudit writes entries of a chain that come after one, a line of JSON each, and returns how many there were and the
-// number of the last one.
+// ExportAudit writes entries of a chain that come after one, a line of JSON each, and returns how
+// many there were and the number of the last one.
 func (c *Client) ExportAudit(ctx context.Context, w io.Writer, chain schema.AuditChain, after int64, unknown bool) (n, last int64, err error) {
 	q := url.Values{"chain": {string(chain)}}
 	setUnknown(q, unknown)

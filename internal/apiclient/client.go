@@ -42,8 +42,8 @@ func New(address, key string) (*Client, error) {
 	return &Client{base: strings.TrimRight(address, "/"), key: key, http: &http.Client{}}, nil
 }
 
-// Trusting returns a client of the server at address that checks the server's certificate by the authorities in a
-// PEM file; by the system's when ca is empty.
+// Trusting returns a client of the server at address that checks the server's certificate by the
+// authorities in a PEM file; by the system's when ca is empty.
 func Trusting(ca, address, key string) (*Client, error) {
 	c, err := New(address, key)
 	if err != nil || ca == "" {

@@ -35,7 +35,8 @@ func (c *Client) CancelPlanChoice(ctx context.Context, collection string, id uui
 	return post[schema.PlanChoice](ctx, c, choicePath(collection, id)+"/cancel", nil)
 }
 
-// ApplyPlanChoice gives the collection a plan of a choice; an empty name means the one that is proposed.
+// ApplyPlanChoice gives the collection a plan of a choice; an empty name means the one that is
+// proposed.
 func (c *Client) ApplyPlanChoice(ctx context.Context, collection string, id uuid.UUID, plan string) (schema.PlanChoice, error) {
 	return post[schema.PlanChoice](ctx, c, choicePath(collection, id)+"/apply", api.AppliedPlan{Plan: plan})
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Receipt returns the signed receipt of a question's answer, byte by byte as it is served, and at most most of its bytes.
+// Receipt returns the signed receipt of a question's answer, byte by byte as it is served, and at
+// most most of its bytes.
 func (c *Client) Receipt(ctx context.Context, question uuid.UUID, most int64) ([]byte, error) {
 	return c.bytes(ctx, "/v1/questions/"+question.String()+"/receipt", nil, most)
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Sessions lists sessions of people, newest first: the caller's own, or with the admin scope all of the tenant.
+// Sessions lists sessions of people, newest first: the caller's own, or with the admin scope all of
+// the tenant.
 func (c *Client) Sessions(ctx context.Context) iter.Seq2[api.PersonSession, error] {
 	return pages[api.PersonSession](ctx, c, "/v1/sessions", nil)
 }

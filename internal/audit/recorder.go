@@ -137,7 +137,8 @@ func (r *Recorder) Run(ctx context.Context) {
 // Flush writes all that waits. What cannot be written for now waits on.
 func (r *Recorder) Flush(ctx context.Context) error { return r.flush(ctx, true) }
 
-// flush leaves the count of requests with keys of nobody for the end of their time, unless it is to write all.
+// flush leaves the count of requests with keys of nobody for the end of their time, unless it is to
+// write all.
 func (r *Recorder) flush(ctx context.Context, all bool) error {
 	r.mu.Lock()
 	waiting, lost := r.waiting, r.lost

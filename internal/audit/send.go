@@ -1,6 +1,7 @@
 package audit
 
-// This file sends the log elsewhere, in the chains' order and at least once: how far is noted when the other side has it.
+// This file sends the log elsewhere, in the chains' order and at least once: how far is noted when
+// the other side has it.
 
 import (
 	"bytes"
@@ -45,7 +46,8 @@ type Sender struct {
 	send func(ctx context.Context, lines []schema.AuditLine) error
 }
 
-// NewSender returns one to an address: file:///path, syslog://host:port, or syslogs://host:port, with TLS.
+// NewSender returns one to an address: file:///path, syslog://host:port, or syslogs://host:port,
+// with TLS.
 func NewSender(from Unsent, address string) (*Sender, error) {
 	u, err := url.Parse(address)
 	wrong := func(problem string) error {
@@ -77,7 +79,8 @@ func NewSender(from Unsent, address string) (*Sender, error) {
 	return nil, wrong("has another scheme")
 }
 
-// SendAll sends all that was not sent yet. One chain that fails keeps the others of this round waiting: they share the way.
+// SendAll sends all that was not sent yet. One chain that fails keeps the others of this round
+// waiting: they share the way.
 func (s *Sender) SendAll(ctx context.Context) error {
 	chains, err := s.from.UnsentAudit(ctx)
 	if err != nil {
@@ -137,7 +140,8 @@ func appendTo(path string, lines []schema.AuditLine) (err error) {
 	return nil
 }
 
-// syslog sends messages of RFC 5424 over TCP, each led by its length in bytes (RFC 6587), or over TLS (RFC 5425).
+// syslog sends messages of RFC 5424 over TCP, each led by its length in bytes (RFC 6587), or over
+// TLS (RFC 5425).
 type syslog struct {
 	address, host string
 	tls           *tls.Config
@@ -183,7 +187,8 @@ func (s syslog) dial(ctx context.Context) (net.Conn, error) {
 	return (&tls.Dialer{Config: s.tls}).DialContext(ctx, "tcp", s.address)
 }
 
-// message is an entry: its kind is its chain, its time that of what it tells, its text the line of an export.
+// message is an entry: its kind is its chain, its time that of what it tells, its text the line of
+// an export.
 func (s syslog) message(l schema.AuditLine) ([]byte, error) {
 	text, err := json.Marshal(l)
 	if err != nil {

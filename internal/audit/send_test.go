@@ -22,7 +22,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// log keeps entries and how far they were sent in memory: the real store is tested in internal/store.
+// log keeps entries and how far they were sent in memory: the real store is tested in
+// internal/store.
 type log struct {
 	entries map[uuid.UUID]int64
 	sent    map[uuid.UUID]int64

@@ -1,6 +1,7 @@
 package auth
 
-// What permissions of sources give people: the labels of the access lists that let them in, beside their own groups.
+// What permissions of sources give people: the labels of the access lists that let them in, beside
+// their own groups.
 
 import (
 	"context"
@@ -17,15 +18,16 @@ import (
 
 // AccessStore works out what permissions of sources give.
 type AccessStore interface {
-	// AccessRevision changes whenever what somebody of a tenant sees may have changed; 0: no source has permissions.
+	// AccessRevision changes whenever what somebody of a tenant sees may have changed; 0: no source
+	// has permissions.
 	AccessRevision(ctx context.Context, tenant uuid.UUID) (int64, error)
 	// AccessLabels returns the labels that p gets, and a revision that was current before.
 	AccessLabels(ctx context.Context, p schema.Principal) ([]string, int64, error)
 }
 
 const (
-	// believeRevision is how long a revision is believed: what is revoked holds this much longer at most, in all processes,
-	// whether or not they hear of it.
+	// believeRevision is how long a revision is believed: what is revoked holds this much longer at
+	// most, in all processes, whether or not they hear of it.
 	believeRevision = 500 * time.Millisecond
 	// keepLabels bounds of how many people labels are kept.
 	keepLabels = 4096
@@ -56,7 +58,8 @@ func NewPermits(store AccessStore) *Permits {
 	return &Permits{store: store, now: time.Now, revisions: map[uuid.UUID]knownRevision{}, labels: map[string]knownLabels{}}
 }
 
-// Permit returns p with its own groups and the labels that permissions give it now. On an error it has its own alone.
+// Permit returns p with its own groups and the labels that permissions give it now. On an error it
+// has its own alone.
 func (a *Permits) Permit(ctx context.Context, p schema.Principal) (schema.Principal, error) {
 	p.Groups = p.OwnGroups()
 	labels, err := a.current(ctx, p)

@@ -34,8 +34,8 @@ type Store interface {
 }
 
 const (
-	// cacheTTL is how long principals are cached: a key revoked through another process works at most this much longer, where
-	// that process cannot invalidate it.
+	// cacheTTL is how long principals are cached: a key revoked through another process works at
+	// most this much longer, where that process cannot invalidate it.
 	cacheTTL = 3 * time.Second
 	// maxCached is the most cached principals.
 	maxCached = 4096
@@ -43,7 +43,8 @@ const (
 	usedWithin = 5 * time.Minute
 )
 
-// Auth authenticates API keys and sessions, and makes and revokes keys. It is safe for concurrent use.
+// Auth authenticates API keys and sessions, and makes and revokes keys. It is safe for concurrent
+// use.
 type Auth struct {
 	store Store
 	now   func() time.Time
@@ -63,9 +64,9 @@ func New(store Store) *Auth {
 	return &Auth{store: store, now: time.Now, cache: map[[sha256.Size]byte]cachedPrincipal{}}
 }
 
-// Authenticate returns who holds key, an API key, the secret of a person's session or an access token that began one;
-// schema.ErrUnauthorized when it is unknown, revoked, ended or expired. Whose it was
-// that is good no more is returned with the error, without what it could do. Whether it may
+// Authenticate returns who holds key, an API key, the secret of a person's session or an access
+// token that began one; schema.ErrUnauthorized when it is unknown, revoked, ended or expired. Whose
+// it was that is good no more is returned with the error, without what it could do. Whether it may
 // be used from where the request comes is for the caller to look at.
 func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, error) {
 	if !wellFormed(key) && !tokenShaped(key) {

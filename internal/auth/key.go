@@ -73,7 +73,8 @@ func wellFormed(key string) bool {
 	return true
 }
 
-// tokenShaped reports whether key may be a provider's access token, with or without the name of a tenant.
+// tokenShaped reports whether key may be a provider's access token, with or without the name of a
+// tenant.
 func tokenShaped(key string) bool {
 	token, _, _ := strings.Cut(key, " ")
 	return schema.LooksLikeToken(token)

@@ -15,9 +15,9 @@ import (
 const maxOverlap = 30 * 24 * time.Hour
 
 // RotateKey makes a key in place of another of p's tenant, with its name, scopes, collections,
-// groups and addresses, and returns it this once. Both are good for the overlap; the old one ends with
-// it. Who may make keys with those scopes may rotate a key, and the key itself may; a
-// person that it acts for may not.
+// groups and addresses, and returns it this once. Both are good for the overlap; the old one ends
+// with it. Who may make keys with those scopes may rotate a key, and the key itself may; a person
+// that it acts for may not.
 func (a *Auth) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error) {
 	if overlap < 0 || overlap > maxOverlap {
 		return schema.Key{}, "", schema.Invalid("overlap_seconds", "must be from 0 to %d (30 days)", int(maxOverlap.Seconds()))

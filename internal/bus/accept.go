@@ -1,7 +1,7 @@
 package bus
 
-// How a request gets into the queue, and how it leaves it without a slot: it is cancelled, its deadline passes, or it
-// has waited for too long.
+// How a request gets into the queue, and how it leaves it without a slot: it is cancelled, its
+// deadline passes, or it has waited for too long.
 
 import (
 	"context"
@@ -113,7 +113,8 @@ func (r *serviceRun) withdraw(q *queuedRequest, reason error) {
 	})
 }
 
-// refuse answers a request with an overload. ofTenant says that the tenant's own requests are the cause.
+// refuse answers a request with an overload. ofTenant says that the tenant's own requests are the
+// cause.
 func (r *serviceRun) refuse(q *queuedRequest, ofTenant bool, reason string) {
 	r.counts.refused.Add(1)
 	r.meters.refused.Add(context.Background(), 1, r.meters.of)

@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// mayBe says who may do what, once more and by hand: a subject, who publishes to it, who subscribes to it.
+// mayBe says who may do what, once more and by hand: a subject, who publishes to it, who subscribes
+// to it.
 const mayBe = `
 sluice.query.search                          serve                       query-worker
 sluice.query.ask                             serve                       query-worker
@@ -85,7 +86,8 @@ sluice.events.*.>                            -                           serve
 _INBOX.>                                     -                           -
 `
 
-// configured starts a server with the configuration that nats-config writes, and returns where the credentials are.
+// configured starts a server with the configuration that nats-config writes, and returns where the
+// credentials are.
 func configured(t *testing.T, c bus.ServerConfig) (address, dir string) {
 	t.Helper()
 	dir = t.TempDir()

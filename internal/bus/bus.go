@@ -23,15 +23,16 @@ import (
 type Options struct {
 	URL  string
 	Name string // of the client, shown in NATS' monitoring
-	// Program says at which inbox replies come; empty: at one that no server restricted to programs allows.
+	// Program says at which inbox replies come; empty: at one that no server restricted to programs
+	// allows.
 	Program wire.Program
 	Files   Files
 	Seed    []byte // of an NKey, in place of Files.NATSCredentials
 }
 
-// How soon a connection that died without a word is noticed: when the ping after pingsOut unanswered ones is due, at most
-// pingEvery * (pingsOut + 1) after the last reply. Servers of our own ping as often, or they would send requests to workers
-// that are gone.
+// How soon a connection that died without a word is noticed: when the ping after pingsOut
+// unanswered ones is due, at most pingEvery * (pingsOut + 1) after the last reply. Servers of our
+// own ping as often, or they would send requests to workers that are gone.
 const (
 	pingEvery = 9 * time.Second
 	pingsOut  = 2

@@ -1,7 +1,7 @@
 package bus
 
-// Cancellation of requests. A request ends only when its caller cancels it: one whose caller dies, or loses its
-// connection, goes on.
+// Cancellation of requests. A request ends only when its caller cancels it: one whose caller dies,
+// or loses its connection, goes on.
 
 import (
 	"context"
@@ -18,16 +18,19 @@ import (
 )
 
 var (
-	// ErrCallerGone is the cause of the end of a handler's context when the caller has cancelled the request.
+	// ErrCallerGone is the cause of the end of a handler's context when the caller has cancelled
+	// the request.
 	ErrCallerGone = errors.New("the caller cancelled the request")
-	// ErrStopping is the cause of the end of a handler's context when the service stops and its grace is over.
+	// ErrStopping is the cause of the end of a handler's context when the service stops and its
+	// grace is over.
 	ErrStopping = errors.New("the service is stopping")
 )
 
 type cancelsKey struct{}
 
-// Cancels returns a context whose requests are cancelled at the service, too, when it ends for such a cause. Those made
-// with a handler's context always are when the handler's own caller has cancelled.
+// Cancels returns a context whose requests are cancelled at the service, too, when it ends for such
+// a cause. Those made with a handler's context always are when the handler's own caller has
+// cancelled.
 func Cancels(ctx context.Context, cause func(error) bool) context.Context {
 	return context.WithValue(ctx, cancelsKey{}, cause)
 }
@@ -64,8 +67,8 @@ func (x requester) cancel(ctx context.Context, msg *nats.Msg) {
 }
 
 const (
-	// earlyCancelTTL and maxEarlyCancels limit the cancellations that are remembered because their requests have not
-	// come. Nearly all of them are for requests of another process.
+	// earlyCancelTTL and maxEarlyCancels limit the cancellations that are remembered because their
+	// requests have not come. Nearly all of them are for requests of another process.
 	earlyCancelTTL  = 10 * time.Second
 	maxEarlyCancels = 4096
 )
@@ -82,7 +85,8 @@ func newOpenRequests(checker *signature.Checker) *openRequests {
 	return &openRequests{checker: checker, cancels: map[string]context.CancelCauseFunc{}, early: map[string]time.Time{}}
 }
 
-// add returns a context for a request, which its cancellation ends. release is called when the request is answered.
+// add returns a context for a request, which its cancellation ends. release is called when the
+// request is answered.
 func (o *openRequests) add(ctx context.Context, id string) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if id == "" {
@@ -103,7 +107,8 @@ func (o *openRequests) add(ctx context.Context, id string) (_ context.Context, r
 	}
 }
 
-// cancel handles a cancellation. It may come before its request, since they come by different subscriptions.
+// cancel handles a cancellation. It may come before its request, since they come by different
+// subscriptions.
 func (o *openRequests) cancel(msg *nats.Msg) {
 	if err := o.checker.Check(statement(msg), msg.Header.Get(wire.HeaderSignature)); err != nil {
 		slog.Warn("refused a cancellation whose signature is not valid", "subject", msg.Subject, "error", err)

@@ -125,7 +125,8 @@ func TestACallerThatSaysSoEndsItsRequestAlone(t *testing.T) {
 	}
 }
 
-// TestARequestThatWaitsIsGivenUp: it never runs, and neither does one whose cancellation comes before it.
+// TestARequestThatWaitsIsGivenUp: it never runs, and neither does one whose cancellation comes
+// before it.
 func TestARequestThatWaitsIsGivenUp(t *testing.T) {
 	nc := connect(t)
 	c := complete(t, nc, bus.ServeOptions{Concurrency: 1})

@@ -15,7 +15,8 @@ import (
 
 // Files are what a connection is secured with; all may be empty.
 type Files struct {
-	// NATSCredentials holds an NKey seed, alone (as `sluice nats-config` writes it) or with a user's JWT (a .creds file).
+	// NATSCredentials holds an NKey seed, alone (as `sluice nats-config` writes it) or with a
+	// user's JWT (a .creds file).
 	NATSCredentials string
 	NATSCA          string // authorities that the server's certificate is checked by, PEM; empty: the system's
 	NATSCert        string // of this client, PEM, with its key in NATSKey

@@ -36,8 +36,8 @@ func through(t *testing.T, nc *nats.Conn) (*nats.Conn, *proxy) {
 	return far, p
 }
 
-// TestADeadConnectionIsNoticed: the caller's way to NATS carries nothing any more, and nobody says so. Its request fails,
-// and soon after the connection ends.
+// TestADeadConnectionIsNoticed: the caller's way to NATS carries nothing any more, and nobody says
+// so. Its request fails, and soon after the connection ends.
 func TestADeadConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	near := connect(t)
@@ -62,8 +62,8 @@ func TestADeadConnectionIsNoticed(t *testing.T) {
 	}
 }
 
-// TestARequestOfADeadWorkerFails: its worker is gone, while NATS and the way to it are well. One whose worker lives
-// waits meanwhile for as long as it takes.
+// TestARequestOfADeadWorkerFails: its worker is gone, while NATS and the way to it are well. One
+// whose worker lives waits meanwhile for as long as it takes.
 func TestARequestOfADeadWorkerFails(t *testing.T) {
 	t.Parallel()
 	near := connect(t)

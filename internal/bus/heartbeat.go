@@ -1,6 +1,7 @@
 package bus
 
-// Heartbeats tell callers that their requests are alive. A process without a connection to NATS ends.
+// Heartbeats tell callers that their requests are alive. A process without a connection to NATS
+// ends.
 
 import (
 	"context"
@@ -24,7 +25,8 @@ type heartbeats struct {
 	subjects map[*nats.Msg]string
 }
 
-// start sends the first heartbeat of a request, and from then on one every heartbeatInterval until stop is called.
+// start sends the first heartbeat of a request, and from then on one every heartbeatInterval until
+// stop is called.
 func (h *heartbeats) start(msg *nats.Msg) (stop func()) {
 	stream, ok := strings.CutSuffix(msg.Reply, "."+wire.PartReply)
 	if msg.Header.Get(wire.HeaderAlive) == "" || !ok || !wire.IsInbox(stream) {
@@ -70,11 +72,12 @@ func (h *heartbeats) run(ctx context.Context) {
 	}
 }
 
-// DisconnectLimit is after how long without NATS a worker ends. Its supervisor starts it again, and it waits for NATS
-// before it takes work from elsewhere, which it could not finish.
+// DisconnectLimit is after how long without NATS a worker ends. Its supervisor starts it again, and
+// it waits for NATS before it takes work from elsewhere, which it could not finish.
 const DisconnectLimit = 3 * time.Minute
 
-// WatchConnection makes a service that fails when the connection has been lost for as long as limit.
+// WatchConnection makes a service that fails when the connection has been lost for as long as
+// limit.
 func WatchConnection(nc *nats.Conn, limit time.Duration) lifecycle.Service {
 	return lifecycle.NewLoop("watch over NATS", nil, func(fetch, _ context.Context) error {
 		changed := nc.StatusChanged(nats.CONNECTED, nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)

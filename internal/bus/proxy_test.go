@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// proxy forwards connections to a server until it is a black hole: then it keeps them open and carries nothing.
+// proxy forwards connections to a server until it is a black hole: then it keeps them open and
+// carries nothing.
 type proxy struct {
 	t        *testing.T
 	listener net.Listener

@@ -96,7 +96,8 @@ func TestWaitingCountsTowardsAServicesTimeout(t *testing.T) {
 	}
 }
 
-// TestARequestThatWaitedTooLongIsRefused: as its tenant's excess where its tenant holds the slot, else as everybody's.
+// TestARequestThatWaitedTooLongIsRefused: as its tenant's excess where its tenant holds the slot,
+// else as everybody's.
 func TestARequestThatWaitedTooLongIsRefused(t *testing.T) {
 	loud := schema.NewID()
 	b := occupy(t, bus.ServeOptions{Wait: 20 * time.Millisecond}, loud)

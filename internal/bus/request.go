@@ -22,9 +22,10 @@ import (
 
 var tracer = otel.Tracer("github.com/sluice-rag/sluice/internal/bus")
 
-// Request sends a request to a service and waits for its reply until ctx ends. It returns schema.ErrUnavailable when no
-// worker listens, or the worker's heartbeats stop. Errors inside the reply are the caller's to check. When ctx ends for a
-// cause of Cancels, the request is cancelled at the service.
+// Request sends a request to a service and waits for its reply until ctx ends. It returns
+// schema.ErrUnavailable when no worker listens, or the worker's heartbeats stop. Errors inside the
+// reply are the caller's to check. When ctx ends for a cause of Cancels, the request is cancelled
+// at the service.
 func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, request any, options ...RequestOption) (Reply, error) {
 	return RequestStream[Reply](ctx, nc, subject, func(string) any { return request }, func(string, []byte) {}, options...)
 }
@@ -53,15 +54,16 @@ func statement(msg *nats.Msg) signature.Statement {
 	return signature.Statement{Subject: msg.Subject, Reply: msg.Reply, Request: msg.Header.Get(wire.HeaderRequest), Data: msg.Data}
 }
 
-// Limits of the messages of one stream that wait for the process. The reader does not block, so they are reached only
-// when the process hardly runs.
+// Limits of the messages of one stream that wait for the process. The reader does not block, so
+// they are reached only when the process hardly runs.
 const (
 	streamMessages = 4 << 10
 	streamBytes    = 16 << 20
 )
 
-// RequestStream is Request for a service that streams. The request names a stream; until the reply comes, receive gets
-// what is sent to the parts of the stream (wire.StreamSubject), in order. It must not block.
+// RequestStream is Request for a service that streams. The request names a stream; until the reply
+// comes, receive gets what is sent to the parts of the stream (wire.StreamSubject), in order. It
+// must not block.
 func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string, request func(stream string) any, receive func(part string, data []byte), options ...RequestOption) (reply Reply, err error) {
 	x := requester{nc: nc}
 	for _, h := range options {
@@ -115,7 +117,8 @@ func (x requester) exchange(ctx context.Context, subject string, request func(st
 		case errors.Is(err, nats.ErrSlowConsumer):
 			continue
 		case err != nil && ctx.Err() == nil && errors.Is(cause, errHeartbeatTimeout):
-			// The request is not cancelled: if the worker lives, its result is there for the next try.
+			// The request is not cancelled: if the worker lives, its result is there for the next
+			// try.
 			return nil, errHeartbeatTimeout
 		case err != nil:
 			x.cancel(ctx, msg)
@@ -131,8 +134,8 @@ func (x requester) exchange(ctx context.Context, subject string, request func(st
 	}
 }
 
-// A service sends a heartbeat for each open request. A caller that gets none for heartbeatTimeout gives up: the worker,
-// its machine or the connection is gone, or the reply was lost.
+// A service sends a heartbeat for each open request. A caller that gets none for heartbeatTimeout
+// gives up: the worker, its machine or the connection is gone, or the reply was lost.
 const (
 	heartbeatInterval = 3 * time.Second
 	heartbeatTimeout  = 5 * heartbeatInterval
@@ -172,8 +175,8 @@ func newRequest(ctx context.Context, subject string, request any) (*nats.Msg, er
 	return msg, nil
 }
 
-// tenantOf returns the tenant in whose queue a request waits. Requests that name none, such as those of an older build,
-// share one queue.
+// tenantOf returns the tenant in whose queue a request waits. Requests that name none, such as
+// those of an older build, share one queue.
 func tenantOf(msg *nats.Msg) uuid.UUID {
 	id, err := uuid.Parse(msg.Header.Get(wire.HeaderTenant))
 	if err != nil {

@@ -1,7 +1,8 @@
 package bus
 
-// Requests about the same collection go to the same worker, which has it in its cache. Each worker of a service announces
-// a subject of its own. Callers choose one by rendezvous hashing, so that all of them choose the same.
+// Requests about the same collection go to the same worker, which has it in its cache. Each worker
+// of a service announces a subject of its own. Callers choose one by rendezvous hashing, so that
+// all of them choose the same.
 
 import (
 	"bytes"
@@ -92,9 +93,10 @@ func (w *Workers) Known(service string) int {
 	return len(w.services[service])
 }
 
-// Route sends a request about key to the worker that rendezvous hashing ranks first, or to the first one with a free
-// slot as far as this process knows. send gets the subject. Where no worker has a free slot, or fewer than two are
-// known, or the chosen one is gone, the subject is that of the service, and any worker may answer.
+// Route sends a request about key to the worker that rendezvous hashing ranks first, or to the
+// first one with a free slot as far as this process knows. send gets the subject. Where no worker
+// has a free slot, or fewer than two are known, or the chosen one is gone, the subject is that of
+// the service, and any worker may answer.
 func Route[Reply any](w *Workers, service string, key uuid.UUID, send func(subject string) (Reply, error)) (Reply, error) {
 	worker := w.choose(service, key)
 	if worker == nil {
@@ -156,7 +158,8 @@ func (w *Workers) release(service string, worker *workerState, gone bool) {
 	}
 }
 
-// ranked is a worker with its rank for a key, the hash of both: when a worker comes or goes, only its own keys move.
+// ranked is a worker with its rank for a key, the hash of both: when a worker comes or goes, only
+// its own keys move.
 type ranked struct {
 	*workerState
 	rank [sha256.Size]byte

@@ -25,30 +25,34 @@ import (
 type ServeOptions struct {
 	Subject string
 	Group   string
-	// At is the worker's id. With one the service also answers at a subject of its own, wire.AtWorker, and announces it,
-	// so that Route finds it.
+	// At is the worker's id. With one the service also answers at a subject of its own,
+	// wire.AtWorker, and announces it, so that Route finds it.
 	At uuid.UUID
-	// Concurrency is how many requests run at once. 0: 16. Tenants take turns. Requests that are no wire.OfTenant share
-	// one queue; when that is full they are answered with schema.ErrOverloaded.
+	// Concurrency is how many requests run at once. 0: 16. Tenants take turns. Requests that are no
+	// wire.OfTenant share one queue; when that is full they are answered with schema.ErrOverloaded.
 	Concurrency int
 	// Queue is how many requests of each tenant may wait; more of that tenant are
 	// answered with schema.ErrTenantOverloaded. 0: Concurrency.
 	Queue int
-	// Wait is how long a request may wait for a slot. Then it is answered with schema.ErrTenantOverloaded if others
-	// of its tenant run, else with schema.ErrOverloaded. 0: as long as its deadline allows.
+	// Wait is how long a request may wait for a slot. Then it is answered with
+	// schema.ErrTenantOverloaded if others of its tenant run, else with schema.ErrOverloaded. 0: as
+	// long as its deadline allows.
 	Wait time.Duration
-	// Timeout is the longest time of a request since it was received. A deadline in the request may be earlier.
-	// 0: there is none.
+	// Timeout is the longest time of a request since it was received. A deadline in the request may
+	// be earlier. 0: there is none.
 	Timeout time.Duration
-	// Share is how many requests of one tenant run at once, on average over a few seconds, while other tenants have
-	// sent requests within the last minute; tenants below their share go first. A tenant that is alone may use three
-	// quarters of Concurrency, so that the next one can begin at once. 0: no limit.
+	// Share is how many requests of one tenant run at once, on average over a few seconds, while
+	// other tenants have sent requests within the last minute; tenants below their share go first.
+	// A tenant that is alone may use three quarters of Concurrency, so that the next one can begin
+	// at once. 0: no limit.
 	Share int
-	// StopShare is the part of Stop's time in which running requests may finish. Then their contexts end with the cause
-	// ErrStopping, and Stop succeeds. 0: all of it; when that is over Stop fails.
+	// StopShare is the part of Stop's time in which running requests may finish. Then their
+	// contexts end with the cause ErrStopping, and Stop succeeds. 0: all of it; when that is over
+	// Stop fails.
 	StopShare float64
-	// Trusted are the keys of the programs that may sign for tenants (wire.Signers of the subject). Requests and
-	// cancellations that none of them signed are refused. nil: signatures are not checked.
+	// Trusted are the keys of the programs that may sign for tenants (wire.Signers of the subject).
+	// Requests and cancellations that none of them signed are refused. nil: signatures are not
+	// checked.
 	Trusted *signature.Trusted
 }
 
@@ -63,7 +67,8 @@ type Service struct {
 	meters  meters
 }
 
-// Slot is what a request occupies while its handler runs. A handler may give it up for a while to other tenants.
+// Slot is what a request occupies while its handler runs. A handler may give it up for a while to
+// other tenants.
 type Slot = *fairness.Slot[*queuedRequest]
 
 // Serve makes a service. handle runs once per request; failure makes the reply
@@ -176,7 +181,8 @@ func start(ctx context.Context, f func(context.Context)) (stop func()) {
 	return func() { cancel(); running.Wait() }
 }
 
-// startWorkers starts as many workers as requests may run at once. They end when the queue is closed and empty.
+// startWorkers starts as many workers as requests may run at once. They end when the queue is
+// closed and empty.
 func (r *serviceRun) startWorkers() {
 	for range r.options.Concurrency {
 		r.workers.Go(func() {
@@ -202,8 +208,8 @@ func (r *serviceRun) serve(q *queuedRequest, slot Slot) {
 	r.counts.record(began)
 }
 
-// subscribe listens for requests, cancellations and questions about the service's status. What it subscribed to before
-// an error is in r.
+// subscribe listens for requests, cancellations and questions about the service's status. What it
+// subscribed to before an error is in r.
 func (r *serviceRun) subscribe() error {
 	o := r.options
 	stopStatus, err := ServeStatus(r.nc, r.state)
@@ -245,7 +251,8 @@ func signers(subject string) (out []string) {
 	return out
 }
 
-// stop takes no new requests and waits for those that wait or run. It cancels them when StopShare of the time is over.
+// stop takes no new requests and waits for those that wait or run. It cancels them when StopShare
+// of the time is over.
 func (r *serviceRun) stop(ctx context.Context, cancel context.CancelCauseFunc) error {
 	grace, cancelGrace := lifecycle.Share(ctx, r.options.StopShare)
 	defer cancelGrace()
@@ -301,8 +308,8 @@ func (s *Service) answer(ctx context.Context, slot Slot, msg *nats.Msg) {
 	s.reply(msg, reply)
 }
 
-// expired returns why a request is not run although it has a slot: it was cancelled, or its deadline has passed. The
-// timer of its context may be a moment late.
+// expired returns why a request is not run although it has a slot: it was cancelled, or its
+// deadline has passed. The timer of its context may be a moment late.
 func expired(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

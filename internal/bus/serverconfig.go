@@ -1,6 +1,7 @@
 package bus
 
-// The configuration of a NATS server that lets each program do what it has to, and the credentials that go with it.
+// The configuration of a NATS server that lets each program do what it has to, and the credentials
+// that go with it.
 
 import (
 	"bytes"
@@ -27,21 +28,23 @@ type ServerConfig struct {
 	Store     string // where JetStream keeps its files
 	MaxMemory string // of JetStream, such as 256MB
 	MaxFile   string
-	// Cert, Key and CA have clients use TLS and show a certificate that CA signed; all empty: neither. They are paths where
-	// the server runs.
+	// Cert, Key and CA have clients use TLS and show a certificate that CA signed; all empty:
+	// neither. They are paths where the server runs.
 	Cert, Key, CA string
 	// Monitor is where /healthz, /varz and /jsz are; 127.0.0.1:8222 when empty.
 	Monitor string
-	// Routes are the servers of a cluster, as host:port, this one among them; none: a server alone. Each server finds its
-	// name, which no other may have, in its environment (ServerNameVariable). Servers know each other by a password that Write makes once, and
-	// by certificates that CA signed where there are some.
+	// Routes are the servers of a cluster, as host:port, this one among them; none: a server alone.
+	// Each server finds its name, which no other may have, in its environment (ServerNameVariable).
+	// Servers know each other by a password that Write makes once, and by certificates that CA
+	// signed where there are some.
 	Routes []string
 }
 
 // ServerNameVariable is the variable of a server of a cluster that holds its name.
 const ServerNameVariable = "NATS_SERVER_NAME"
 
-// Names of the files that Write makes beside the credentials, which are called after their programs.
+// Names of the files that Write makes beside the credentials, which are called after their
+// programs.
 const (
 	ServerConfigFile = "nats.conf"
 	seedSuffix       = ".nk"
@@ -53,8 +56,9 @@ const routeUser = "route"
 // CredentialsFile is the file of a program's credentials.
 func CredentialsFile(p wire.Program) string { return string(p) + seedSuffix }
 
-// Write writes the configuration and a file of credentials for each program into dir, which others cannot enter.
-// Credentials that are there stay, so that a new configuration needs no change of programs.
+// Write writes the configuration and a file of credentials for each program into dir, which others
+// cannot enter. Credentials that are there stay, so that a new configuration needs no change of
+// programs.
 func (c ServerConfig) Write(dir string) error {
 	if (c.Cert == "") != (c.Key == "") || (c.CA == "") != (c.Cert == "") {
 		return schema.Invalid("tls", "needs certificate, key and authority, all three")
@@ -93,8 +97,8 @@ func (c ServerConfig) Write(dir string) error {
 	return nil
 }
 
-// keep returns the public key of the seed in a file, and makes the file if it is not there. The folder keeps others out:
-// a container that gets the file alone may run as another user.
+// keep returns the public key of the seed in a file, and makes the file if it is not there. The
+// folder keeps others out: a container that gets the file alone may run as another user.
 func keep(file string) (public string, err error) {
 	seed, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {

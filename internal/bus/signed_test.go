@@ -56,8 +56,8 @@ func searchFor(tenant uuid.UUID, text string) wire.SearchRequest {
 	return wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Query: schema.Query{Text: text}}}
 }
 
-// TestOnlyWhoMaySpeaksForATenant: whoever may send to the subject, as with a server that knows no programs, still needs a
-// key; and what was signed is good for once and for nothing else.
+// TestOnlyWhoMaySpeaksForATenant: whoever may send to the subject, as with a server that knows no
+// programs, still needs a key; and what was signed is good for once and for nothing else.
 func TestOnlyWhoMaySpeaksForATenant(t *testing.T) {
 	nc := connect(t)
 	serve, worker := signerOf(t, wire.ProgramServe), signerOf(t, wire.ProgramQueryWorker)
@@ -88,8 +88,8 @@ func TestOnlyWhoMaySpeaksForATenant(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What was overheard, sent again as it was or changed. Its reply goes where the first one went, so this asks elsewhere,
-	// where it has to.
+	// What was overheard, sent again as it was or changed. Its reply goes where the first one went,
+	// so this asks elsewhere, where it has to.
 	header := func() nats.Header {
 		h := nats.Header{}
 		for k := range good.Header {
@@ -162,7 +162,8 @@ func TestACancellationIsSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another request that is cancelled after it, by the one who asked, ends alone: the forged one was read before.
+	// Another request that is cancelled after it, by the one who asked, ends alone: the forged one
+	// was read before.
 	second, leaveSecond := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errLeft) }))
 	gotSecond := make(chan error, 1)
 	go func() {
@@ -180,7 +181,8 @@ func TestACancellationIsSigned(t *testing.T) {
 	<-c.ended
 }
 
-// TestTheModelServerCannotAskForATenant: with its credentials, on a server that nats-config configured, whatever it signs.
+// TestTheModelServerCannotAskForATenant: with its credentials, on a server that nats-config
+// configured, whatever it signs.
 func TestTheModelServerCannotAskForATenant(t *testing.T) {
 	address, dir := configured(t, bus.ServerConfig{})
 	as := func(p wire.Program) *nats.Conn { return connectAs(t, address, dir, p) }

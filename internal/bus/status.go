@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ServeStatus answers requests for the status of services with that of one, until stop is called. The fields that say
-// which process it is are set here.
+// ServeStatus answers requests for the status of services with that of one, until stop is called.
+// The fields that say which process it is are set here.
 func ServeStatus(nc *nats.Conn, state func() schema.ServiceState) (stop func(), err error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -44,7 +44,8 @@ func searchOf(tenant uuid.UUID, text string) wire.SearchRequest {
 	return wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Query: schema.Query{Text: text}}}
 }
 
-// TestAFloodIsRefusedToItsOwnTenant: a thousand requests of one tenant, and one of another that begins at once.
+// TestAFloodIsRefusedToItsOwnTenant: a thousand requests of one tenant, and one of another that
+// begins at once.
 func TestAFloodIsRefusedToItsOwnTenant(t *testing.T) {
 	nc := connect(t)
 	began, proceed := make(chan string, 1100), make(chan struct{})

@@ -1,4 +1,5 @@
-// Package certtest makes certificates for tests: an authority, and what it signs for servers and clients, as files.
+// Package certtest makes certificates for tests: an authority, and what it signs for servers and
+// clients, as files.
 package certtest
 
 import (

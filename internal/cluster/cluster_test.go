@@ -85,8 +85,9 @@ func TestTheClosestClusterIsTakenFirst(t *testing.T) {
 	}
 }
 
-// Section 0 sees two clusters: {1, ..., 5}, whose first section is one hop away and the others three, by way of section 6
-// (closeness 5/13), and {7, 8}, of which 8 is not to be reached and counts as four hops (2/5).
+// Section 0 sees two clusters: {1, ..., 5}, whose first section is one hop away and the others
+// three, by way of section 6 (closeness 5/13), and {7, 8}, of which 8 is not to be reached and
+// counts as four hops (2/5).
 func TestWhatIsFarAwayCountsAsOneHopMore(t *testing.T) {
 	sections := []Member{{id(0), 2000, uuid.Nil}}
 	edges := edgesOf([2]int{0, 1}, [2]int{1, 6}, [2]int{0, 7})
@@ -103,7 +104,8 @@ func TestWhatIsFarAwayCountsAsOneHopMore(t *testing.T) {
 	}
 }
 
-// TestAJoinedClusterIsTheOneThatMostOfItWas: fewest sections move; of two as large it is the one with the lower id.
+// TestAJoinedClusterIsTheOneThatMostOfItWas: fewest sections move; of two as large it is the one
+// with the lower id.
 func TestAJoinedClusterIsTheOneThatMostOfItWas(t *testing.T) {
 	for range 20 { // clusters are counted in any order
 		for _, x := range []struct{ first, second, stays int }{{3, 1, 90}, {1, 3, 80}, {2, 2, 80}} {

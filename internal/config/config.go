@@ -21,7 +21,8 @@ type Database struct {
 	DatabaseDirectURL   string `env:"SLUICE_DATABASE_DIRECT_URL" placeholder:"URL" help:"The server itself, with the same login, where the database's URL leads to a pooler: each ingest worker holds one connection to it." when:"SLUICE_DATABASE_POOLED is true"`
 }
 
-// ServerURL is the address for making and trying the programs' login, which a pooler may not know yet.
+// ServerURL is the address for making and trying the programs' login, which a pooler may not know
+// yet.
 func (d Database) ServerURL() string {
 	if d.DatabasePooled && d.DatabaseDirectURL != "" {
 		return d.DatabaseDirectURL
@@ -194,7 +195,8 @@ type Retention struct {
 // defaultQuestions is the default of KeepQuestions.
 const defaultQuestions = 365
 
-// QuestionDays is for how many days questions are kept: the default gives way to a ledger that keeps their calls longer.
+// QuestionDays is for how many days questions are kept: the default gives way to a ledger that
+// keeps their calls longer.
 func (r Retention) QuestionDays() int {
 	if r.KeepQuestions == defaultQuestions && (r.KeepLLMCalls == 0 || r.KeepLLMCalls > defaultQuestions) {
 		return r.KeepLLMCalls
@@ -340,7 +342,8 @@ type Disk struct {
 	KeepFree int64 `env:"SLUICE_KEEP_FREE" default:"512" placeholder:"MB" help:"Room of the data's disk that uploads leave, in MB, or a twentieth of the disk where that is less: below it they are refused. 0: none." when:"others share the disk, or it is small"`
 }
 
-// DataDirectory is where 'sluice up' keeps everything, and other commands find its key and added packs.
+// DataDirectory is where 'sluice up' keeps everything, and other commands find its key and added
+// packs.
 type DataDirectory struct {
 	Data string `env:"SLUICE_DATA" placeholder:"DIR" help:"Data directory of 'sluice up'; 'data' in SLUICE_HOME (/var/lib/sluice for root, else ~/.local/share/sluice) when empty." when:"the data are to be elsewhere"`
 }

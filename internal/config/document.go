@@ -16,8 +16,8 @@ type group struct {
 	settings any
 }
 
-// groups are all settings: what sluice.yaml may have, and the configuration page, in its order. Whoever reads one setting
-// of a group reads all of them.
+// groups are all settings: what sluice.yaml may have, and the configuration page, in its order.
+// Whoever reads one setting of a group reads all of them.
 var groups = []group{
 	{"Database", &Database{}},
 	{"Replica of the database", &DatabaseReplica{}},
@@ -70,7 +70,8 @@ type section struct {
 	flags   []*kong.Flag
 }
 
-// sections are the page's: the groups, and then those that their settings name in their tag "group".
+// sections are the page's: the groups, and then those that their settings name in their tag
+// "group".
 func sections(sluice any) ([]*section, error) {
 	readers, err := readers(sluice)
 	if err != nil {
@@ -114,7 +115,8 @@ func sections(sluice any) ([]*section, error) {
 	return append(first, last...), nil
 }
 
-// readers are, of each setting, the programs that read it. sluice has the commands of the program sluice.
+// readers are, of each setting, the programs that read it. sluice has the commands of the program
+// sluice.
 func readers(sluice any) (map[string]string, error) {
 	read := map[string][]string{}
 	for _, p := range []struct {
@@ -153,7 +155,8 @@ func walk(n *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-// Document writes the configuration page, in Markdown. sluice has the commands of the program sluice.
+// Document writes the configuration page, in Markdown. sluice has the commands of the program
+// sluice.
 func Document(w io.Writer, sluice any) error {
 	var b strings.Builder
 	b.WriteString("# Configuration\n\nThis page is generated from the code (`go generate ./cmd/sluice`).\n\n" +

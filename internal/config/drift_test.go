@@ -42,7 +42,8 @@ func readText(t *testing.T, path string) string {
 
 var composed = regexp.MustCompile(`(?m)^\s+(SLUICE_\w+): (?:\$\{(SLUICE_\w+):-(.*)\}$)?`)
 
-// TestComposeSetsWhatThereIs: with the defaults that the settings have, but for those that containers need otherwise.
+// TestComposeSetsWhatThereIs: with the defaults that the settings have, but for those that
+// containers need otherwise.
 func TestComposeSetsWhatThereIs(t *testing.T) {
 	otherwise := map[string]string{"SLUICE_DATABASE_CONNECTIONS": "16"}
 	notOurs := []string{"SLUICE_DATABASE_PASSWORD", "SLUICE_TEMPORAL_PASSWORD"} // of deploy/postgres-init.sh
@@ -73,7 +74,8 @@ func TestComposeSetsWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestTablesOfLimitsSayTheDefaults: "| what | limit | `SLUICE_...`, ... |" has the default of each, in this order.
+// TestTablesOfLimitsSayTheDefaults: "| what | limit | `SLUICE_...`, ... |" has the default of each,
+// in this order.
 func TestTablesOfLimitsSayTheDefaults(t *testing.T) {
 	all, variables := settings(t), regexp.MustCompile("`(SLUICE_\\w+)`")
 	for _, page := range []string{"operating.md", "fairness.md"} {

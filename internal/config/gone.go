@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// goneSetting was a setting once: it is warned of, for to ignore it silently would surprise whoever set it.
+// goneSetting was a setting once: it is warned of, for to ignore it silently would surprise whoever
+// set it.
 type goneSetting struct {
 	name  string // of its flag, and in sluice.yaml; its variable's follows from it
 	value string // what it is now; empty when it has another name
@@ -37,7 +38,8 @@ func variable(name string) string {
 	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// warning is what is said of a setting that is set as given: by its flag, its variable or its line of the file.
+// warning is what is said of a setting that is set as given: by its flag, its variable or its line
+// of the file.
 func (g goneSetting) warning(given, now string) string {
 	if g.now != "" {
 		return fmt.Sprintf("%s is called %s now; rename it", given, now)
@@ -45,7 +47,8 @@ func (g goneSetting) warning(given, now string) string {
 	return fmt.Sprintf("%s is not a setting any more; it is %s; remove it", given, g.value)
 }
 
-// retire takes the settings that are gone out of the file's values and the arguments, or gives them the names that they have now.
+// retire takes the settings that are gone out of the file's values and the arguments, or gives them
+// the names that they have now.
 func (s *Resolver) retire(args []string) {
 	for _, g := range gone {
 		var warnings []string

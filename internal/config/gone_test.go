@@ -39,7 +39,8 @@ func TestWhatFollowsTheFlagsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestNoSettingIsGoneAndThere: what is gone is none, and what has another name now has one that there is.
+// TestNoSettingIsGoneAndThere: what is gone is none, and what has another name now has one that
+// there is.
 func TestNoSettingIsGoneAndThere(t *testing.T) {
 	known := Known()
 	for _, g := range gone {

@@ -27,9 +27,10 @@ type Resolver struct {
 	values map[string]string // those of the file, and of variables by an older name
 }
 
-// Read reads the settings file, flag names and values (database-url: ...), and finds in it, in the environment and in args
-// the settings that are gone. A missing default file is fine; a missing named one, a malformed one and an unknown setting
-// are errors. A setting of another program is known, too.
+// Read reads the settings file, flag names and values (database-url: ...), and finds in it, in the
+// environment and in args the settings that are gone. A missing default file is fine; a missing
+// named one, a malformed one and an unknown setting are errors. A setting of another program is
+// known, too.
 func Read(args []string) (*Resolver, error) {
 	s := &Resolver{values: map[string]string{}}
 	path, named := os.LookupEnv("SLUICE_CONFIG")

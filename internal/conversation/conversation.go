@@ -1,6 +1,7 @@
-// Package conversation makes questions that follow others whole, by rules of English: pronouns and noun phrases that point
-// back get what they stand for, fragments the question that they go on with, and comparisons what is compared. A question
-// that is whole by itself is left alone, as is all that the rules do not know.
+// Package conversation makes questions that follow others whole, by rules of English: pronouns and
+// noun phrases that point back get what they stand for, fragments the question that they go on
+// with, and comparisons what is compared. A question that is whole by itself is left alone, as is
+// all that the rules do not know.
 package conversation
 
 import (
@@ -11,15 +12,18 @@ import (
 )
 
 const (
-	// turnsRead is how much of a history is read, from its end: what is pointed back at was said a moment ago.
+	// turnsRead is how much of a history is read, from its end: what is pointed back at was said a
+	// moment ago.
 	turnsRead = 12
-	// questionWords is how many words a question that points back has at most, and fragmentWords a fragment.
+	// questionWords is how many words a question that points back has at most, and fragmentWords a
+	// fragment.
 	questionWords, fragmentWords = 40, 6
 	// answerBytes is how much of an answer is read for a person.
 	answerBytes = 2000
 )
 
-// Standalone returns question as it can be understood without what was said before, and whether that is another text.
+// Standalone returns question as it can be understood without what was said before, and whether
+// that is another text.
 func Standalone(history []schema.Turn, question string) (whole string, changed bool) {
 	var c dialogue
 	for _, t := range history[max(0, len(history)-turnsRead):] {
@@ -117,8 +121,8 @@ func (c *dialogue) fragment(text string, words []word) string {
 	return ""
 }
 
-// replace asks the question before of something else of the same kind: another year, another name, another noun in the
-// same place. Where there is none, what is new is added.
+// replace asks the question before of something else of the same kind: another year, another name,
+// another noun in the same place. Where there is none, what is new is added.
 func (c *dialogue) replace(preposition string, words []word, other string) string {
 	before := c.before()
 	had := wordsOf(before)
@@ -146,7 +150,8 @@ func (c *dialogue) replace(preposition string, words []word, other string) strin
 	return strings.TrimRight(before, "?. ") + " " + preposition + " " + other + "?"
 }
 
-// likeName is the name of a question in whose place another one stands: the last of those that begin alike, or of all.
+// likeName is the name of a question in whose place another one stands: the last of those that
+// begin alike, or of all.
 func likeName(had, words []word) (wordRange, bool) {
 	names := namesOf(had)
 	if len(names) == 0 {
@@ -161,8 +166,8 @@ func likeName(had, words []word) (wordRange, bool) {
 	return names[len(names)-1], true
 }
 
-// likeNoun is the noun in whose place another one stands: with the same last word; a subject with an article as it is; or
-// one bare word as it is, after a preposition at the end or as the subject.
+// likeNoun is the noun in whose place another one stands: with the same last word; a subject with
+// an article as it is; or one bare word as it is, after a preposition at the end or as the subject.
 func likeNoun(had, words []word) (wordRange, bool) {
 	head := words[len(words)-1].lower
 	for i := range had {
@@ -215,7 +220,8 @@ func (c *dialogue) comparison(text string, words []word) string {
 	return strings.TrimRight(text, "?. ") + ", " + all[1] + " or " + all[0] + "?"
 }
 
-// reference puts what is meant in the place of the first word that points back: "it", "their", "this company".
+// reference puts what is meant in the place of the first word that points back: "it", "their",
+// "this company".
 func (c *dialogue) reference(text string, words []word) string {
 	for i := range words {
 		r, kind := pointsBack(text, words, i)

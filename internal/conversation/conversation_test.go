@@ -45,8 +45,8 @@ func readDialogues(t *testing.T, file string) []dialogueCase {
 	return out
 }
 
-// TestDialogues counts, of dialogues that the rules were made with and of those that were held out, how many questions
-// they make whole rightly and how many that are whole they leave alone.
+// TestDialogues counts, of dialogues that the rules were made with and of those that were held out,
+// how many questions they make whole rightly and how many that are whole they leave alone.
 func TestDialogues(t *testing.T) {
 	for _, c := range []struct {
 		file         string

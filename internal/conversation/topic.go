@@ -21,7 +21,8 @@ var pronouns = map[string]pointing{
 // companies are nouns by which a company is called again after its name.
 var companies = set("company firm organisation organization corporation manufacturer supplier")
 
-// pointsBack tells whether the word at i, with those that belong to it, points back; 0: it does not.
+// pointsBack tells whether the word at i, with those that belong to it, points back; 0: it does
+// not.
 func pointsBack(text string, words []word, i int) (wordRange, pointing) {
 	w := words[i]
 	next := func(n int) string {
@@ -71,8 +72,9 @@ func expletive(words []word, i int) bool {
 
 func hasName(words []word) bool { return len(namesOf(words)) > 0 }
 
-// antecedentInside tells whether a question itself says what a word in it points back to. An object is no subject of its
-// own clause ("can employees extend it?"), an owner may be ("did Acme sell its plant?").
+// antecedentInside tells whether a question itself says what a word in it points back to. An object
+// is no subject of its own clause ("can employees extend it?"), an owner may be ("did Acme sell its
+// plant?").
 func antecedentInside(text string, before []word, kind pointing) bool {
 	if kind&(noun|demonstrative) != 0 {
 		return false
@@ -89,8 +91,8 @@ func antecedentInside(text string, before []word, kind pointing) bool {
 	return false
 }
 
-// namesOf are the names among words: words with a capital, and what joins them. The first word of a text has a capital
-// anyway, which the small words do not count by.
+// namesOf are the names among words: words with a capital, and what joins them. The first word of a
+// text has a capital anyway, which the small words do not count by.
 func namesOf(words []word) []wordRange {
 	var out []wordRange
 	for i := 0; i < len(words); i++ {
@@ -101,7 +103,8 @@ func namesOf(words []word) []wordRange {
 		for j := i + 1; j < len(words) && !words[j-1].breaks; j++ {
 			joins := (words[j].lower == "of" || words[j].lower == "&" || words[j].lower == "de" || words[j].lower == "von" || words[j].lower == "van") &&
 				j+1 < len(words) && words[j+1].capital()
-			// A single capital ("Zone A") or number ("Windows 11") is part of the name; a year is not.
+			// A single capital ("Zone A") or number ("Windows 11") is part of the name; a year is
+			// not.
 			part := words[j].capital() || len(words[j].text) == 1 && words[j].text != words[j].lower || strings.Trim(words[j].text, "0123456789") == "" && !words[j].isYear()
 			if !joins && !part {
 				break
@@ -127,8 +130,8 @@ func topic(question string) string {
 	return r.of(question, words)
 }
 
-// subject is the subject of a question, or its object where it asks for the subject, and whether a form of "be" joins it
-// to what is asked for.
+// subject is the subject of a question, or its object where it asks for the subject, and whether a
+// form of "be" joins it to what is asked for.
 func subject(words []word) (r wordRange, copular bool) {
 	at := 0
 	for at < len(words) && !auxiliary[words[at].lower] {

@@ -113,7 +113,8 @@ func NewActivities(s Store, e Encoder, v Vectors, o Options) *Activities {
 	return &Activities{store: s, encoder: e, vectors: v, options: o.defaults()}
 }
 
-// Backfill indexes versions that lack their entry in the lexical index, and has those encoded that lack their vectors.
+// Backfill indexes versions that lack their entry in the lexical index, and has those encoded that
+// lack their vectors.
 func (a *Activities) Backfill(ctx context.Context, in wire.Curation) (wire.Curated, error) {
 	return a.run(ctx, "backfill", in, func(ctx context.Context) (int, bool, error) {
 		done, left, err := a.store.BackfillLexical(ctx, in.Tenant, in.Collection, backfillVersions)

@@ -1,9 +1,9 @@
 package curate
 
-// The reconciler begins what nobody asked for: curations of collections whose
-// signal got lost, that an older build filled, or that have something to sweep
-// by now; and rebuilds and runs that parse documents again on which no workflow works. That, and no signal, is what
-// guarantees that each comes about.
+// The reconciler begins what nobody asked for: curations of collections whose signal got lost, that
+// an older build filled, or that have something to sweep by now; and rebuilds and runs that parse
+// documents again on which no workflow works. That, and no signal, is what guarantees that each
+// comes about.
 
 import (
 	"context"
@@ -25,7 +25,8 @@ type Found interface {
 	// with versions that were not taken note of for longer than age, or with
 	// something to sweep for longer than keep.
 	Uncurated(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error)
-	// UncuratedChanges lists those of them that are found without counting the segments of every collection.
+	// UncuratedChanges lists those of them that are found without counting the segments of every
+	// collection.
 	UncuratedChanges(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error)
 	// Rebuilds lists generations that are being built.
 	Rebuilds(ctx context.Context, limit int) ([]wire.Rebuild, error)
@@ -35,7 +36,8 @@ type Found interface {
 
 // Second begins generations of the second encoder.
 type Second interface {
-	// Begin has a collection built anew with the second encoder, if a server of it answers and none is being built.
+	// Begin has a collection built anew with the second encoder, if a server of it answers and none
+	// is being built.
 	Begin(ctx context.Context) error
 }
 
@@ -62,8 +64,8 @@ const (
 	// about it fails, waits longer each time.
 	firstPause = 10 * time.Second
 	mostPause  = 10 * time.Minute
-	// The first pass over the collections counts their segments, and then one in so many: only a workflow that was lost
-	// leaves any to merge, and they harm nobody for a minute.
+	// The first pass over the collections counts their segments, and then one in so many: only a
+	// workflow that was lost leaves any to merge, and they harm nobody for a minute.
 	countingPasses = 12
 )
 

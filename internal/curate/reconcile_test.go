@@ -46,8 +46,8 @@ func (b *begun) Curate(_ context.Context, list []wire.Curation) error {
 func (b *begun) Rebuild(context.Context, wire.Rebuild) error { return fmt.Errorf("a rebuild begins") }
 func (b *begun) Reparse(context.Context, wire.Reparse) error { return fmt.Errorf("a run begins") }
 
-// TestSegmentsAreCountedNowAndThen: while nothing changes, one pass in many counts the segments of all collections; what
-// changed is found by any.
+// TestSegmentsAreCountedNowAndThen: while nothing changes, one pass in many counts the segments of
+// all collections; what changed is found by any.
 func TestSegmentsAreCountedNowAndThen(t *testing.T) {
 	db, owner := storetest.Open(t, store.Options{})
 	c := storetest.Corpus{Store: db, Owner: owner, Tenant: uuid.New(), ID: uuid.New()}

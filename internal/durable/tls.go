@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TLS says how to know Temporal, and what to show it. Connections are encrypted when any of it is set, or an API key is.
+// TLS says how to know Temporal, and what to show it. Connections are encrypted when any of it is
+// set, or an API key is.
 type TLS struct {
 	CA         string // file of certificates, in PEM, that Temporal's must come from; the system's when empty
 	Cert, Key  string // files, in PEM, that are shown; read anew for every connection

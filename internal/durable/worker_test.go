@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestSlowTaskIsNoDeadlock: a workflow that gets no processor for longer than the SDK's second goes on.
+// TestSlowTaskIsNoDeadlock: a workflow that gets no processor for longer than the SDK's second goes
+// on.
 func TestSlowTaskIsNoDeadlock(t *testing.T) {
 	ns := localtest.Temporal(t)
 	ctx := waittest.Context(t)

@@ -175,7 +175,8 @@ func TestPlansAreComparedByTheirAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersAreMeasuredWithoutJudgements: of sets that have questions and answers, and nothing of where these are.
+// TestAnswersAreMeasuredWithoutJudgements: of sets that have questions and answers, and nothing of
+// where these are.
 func TestAnswersAreMeasuredWithoutJudgements(t *testing.T) {
 	files := some()
 	delete(files, "qrels/test.tsv")

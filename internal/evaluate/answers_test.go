@@ -154,7 +154,8 @@ func TestContextTokens(t *testing.T) {
 	}
 }
 
-// TestRepliesThatSayAnAnswer: one that holds it, or shares most words with it; part of an answer is none.
+// TestRepliesThatSayAnAnswer: one that holds it, or shares most words with it; part of an answer is
+// none.
 func TestRepliesThatSayAnAnswer(t *testing.T) {
 	a := NewAnswers([]string{"14 December 1972 UTC", "the ribs of the ship"})
 	for reply, want := range map[string]bool{

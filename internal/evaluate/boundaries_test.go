@@ -28,7 +28,8 @@ func TestPkAndWindowDiff(t *testing.T) {
 		{"none", thirds, "00000000", 2, 4. / 7, 4. / 7},
 		{"all", thirds, "11111111", 2, 3. / 7, 1},
 		{"one a place late", thirds, "00010100", 2, 2. / 7, 2. / 7},
-		// The first window has one where there is none, the second two where there is one, which Pk does not see.
+		// The first window has one where there is none, the second two where there is one, which Pk
+		// does not see.
 		{"one too many beside one", thirds, "01100100", 2, 1. / 7, 2. / 7},
 		// The examples of NLTK's documentation: 0, 0.30 and 0.80; 0.50 and 0.50.
 		{"NLTK windowdiff 1", "000100000010", "000100000010", 3, 0, 0},

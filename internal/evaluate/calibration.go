@@ -18,8 +18,9 @@ type rated struct {
 	right      bool
 }
 
-// rate keeps what an answer's confidence is and whether it is right: the short answer
-// of the greatest confidence, or the text where there is none. Where no answer is known nothing tells whether it is right.
+// rate keeps what an answer's confidence is and whether it is right: the short answer of the
+// greatest confidence, or the text where there is none. Where no answer is known nothing tells
+// whether it is right.
 func (a *answerObservation) rate(q *judged, given *schema.Answer) {
 	known := len(q.answers) > 0 || len(q.golds) > 0 || q.Unanswerable
 	for _, c := range given.Citations {

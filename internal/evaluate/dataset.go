@@ -38,7 +38,8 @@ type Dataset struct {
 	// Unanswerable are those of the queries left out that are marked as having no
 	// answer in the corpus. Where answers are measured they are asked too.
 	Unanswerable []Topic
-	// AnswersAlone: there are no judgements, in no split. The questions are those with answers, and only these are measured.
+	// AnswersAlone: there are no judgements, in no split. The questions are those with answers, and
+	// only these are measured.
 	AnswersAlone bool
 }
 

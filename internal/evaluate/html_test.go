@@ -87,8 +87,9 @@ func TestTableSaysWhatCannotBeToldApart(t *testing.T) {
 }
 
 func TestReportIsWholeAndAsksForNothing(t *testing.T) {
-	// Two metrics decide without answers, then ar@4 too; hits, prices, times. Of answers f1, em and contains are drawn, and f1 against tokens;
-	// citation_precision is not, of which one plan has none.
+	// Two metrics decide without answers, then ar@4 too; hits, prices, times. Of answers f1, em and
+	// contains are drawn, and f1 against tokens; citation_precision is not, of which one plan has
+	// none.
 	for name, c := range map[string]struct {
 		r        *Results
 		drawings int

@@ -26,8 +26,9 @@ func verdictOf(correct bool) schema.Judgement {
 	return schema.Judgement{Model: "openai/scripted", Correct: &correct, Usage: schema.Usage{InputTokens: 10, OutputTokens: 2, Cost: 0.25}}
 }
 
-// TestKappaByHand: of 50 answers both hold 20 to be right and 15 to be wrong, the judge alone 5 to be right, and the labels
-// alone 10. Agreement is 35/50 = 0.7; by chance it is 25/50 * 30/50 + 25/50 * 20/50 = 0.5; kappa is (0.7 - 0.5) / (1 - 0.5).
+// TestKappaByHand: of 50 answers both hold 20 to be right and 15 to be wrong, the judge alone 5 to
+// be right, and the labels alone 10. Agreement is 35/50 = 0.7; by chance it is 25/50 * 30/50 +
+// 25/50 * 20/50 = 0.5; kappa is (0.7 - 0.5) / (1 - 0.5).
 func TestKappaByHand(t *testing.T) {
 	var judge, labels []float64
 	for _, x := range []struct {
@@ -52,7 +53,8 @@ func TestKappaByHand(t *testing.T) {
 	}
 }
 
-// TestKappaAtItsEnds: it is 1 where both always agree, negative where they never do, and unknown where all answers are alike to both.
+// TestKappaAtItsEnds: it is 1 where both always agree, negative where they never do, and unknown
+// where all answers are alike to both.
 func TestKappaAtItsEnds(t *testing.T) {
 	for name, x := range map[string]struct {
 		judge, labels []float64
@@ -85,8 +87,8 @@ func judgedSet() *Dataset {
 	return d
 }
 
-// TestAnswersAreJudged: refusals are wrong without a call, unreadable and failed judgements have no value, and what has
-// no right answer is not judged. A second run with what was kept asks nobody.
+// TestAnswersAreJudged: refusals are wrong without a call, unreadable and failed judgements have no
+// value, and what has no right answer is not judged. A second run with what was kept asks nobody.
 func TestAnswersAreJudged(t *testing.T) {
 	d := judgedSet()
 	said := map[string]Answered{"q0": said("It is seven. [1]", true, shortly(0.9, "seven")), "q1": said("7", true), "q2": said("It is seven or eight.", true),

@@ -63,8 +63,9 @@ func TestRougeL(t *testing.T) {
 	}
 }
 
-// The sentences are those of Papineni et al. 2002, section 2, and so are the counts: of candidate 1's 18 words 17 are in
-// a reference, and of its bigrams 10 of 17; of candidate 2's 14 words 8, and 1 of its 13 bigrams.
+// The sentences are those of Papineni et al. 2002, section 2, and so are the counts: of candidate
+// 1's 18 words 17 are in a reference, and of its bigrams 10 of 17; of candidate 2's 14 words 8, and
+// 1 of its 13 bigrams.
 func TestBLEU(t *testing.T) {
 	references := [][]string{
 		plainWords("It is a guide to action that ensures that the military will forever heed Party commands."),
@@ -81,7 +82,8 @@ func TestBLEU(t *testing.T) {
 	near(t, "BLEU-1 of candidate 2", bleu(two, references, 1), 8./14*math.Exp(1-16./14))
 	near(t, "BLEU-2 of candidate 2", bleu(two, references, 2), math.Sqrt(8./14*2/14)*math.Exp(1-16./14))
 
-	// Papineni's second example: seven times "the" counts as often as in the better reference, twice.
+	// Papineni's second example: seven times "the" counts as often as in the better reference,
+	// twice.
 	cat := [][]string{plainWords("The cat is on the mat."), plainWords("There is a cat on the mat.")}
 	near(t, "the the the", bleu(plainWords("the the the the the the the"), cat, 1), 2./7)
 	// Of two references that are as near in length the shorter decides: no penalty.

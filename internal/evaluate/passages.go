@@ -1,6 +1,7 @@
 package evaluate
 
-// This file measures the first passages of a search against the evidence, as SAKI-RAG measures chunks.
+// This file measures the first passages of a search against the evidence, as SAKI-RAG measures
+// chunks.
 
 import (
 	"math"

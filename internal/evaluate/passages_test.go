@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestPassagesAgainstEvidence has SAKI-RAG's figures by hand: two pieces of evidence of two sentences and of one, and passages of
-// which the second and the fourth hold something of them.
+// TestPassagesAgainstEvidence has SAKI-RAG's figures by hand: two pieces of evidence of two
+// sentences and of one, and passages of which the second and the fourth hold something of them.
 func TestPassagesAgainstEvidence(t *testing.T) {
 	evidence := evidenceSentences([]string{"The bridge is old. It is long.", "The mayor resigned."})
 	text := func(s string) schema.Candidate { return schema.Candidate{Text: s} }
@@ -43,7 +43,8 @@ func TestPassagesAgainstEvidence(t *testing.T) {
 	}
 }
 
-// TestEvidenceCountsOnce: a sentence that two passages hold, or two pieces of evidence, is as many words as it has.
+// TestEvidenceCountsOnce: a sentence that two passages hold, or two pieces of evidence, is as many
+// words as it has.
 func TestEvidenceCountsOnce(t *testing.T) {
 	evidence := evidenceSentences([]string{"The bridge is old.", "The bridge is old."})
 	r := newPassageRanking(evidence, []schema.Candidate{{Text: "The bridge is old."}, {Text: "The bridge is old."}})

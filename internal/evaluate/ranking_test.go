@@ -33,7 +33,8 @@ func TestRankingMeasuresByHand(t *testing.T) {
 			"ndcg@10": 0, "hit@100": 0, "mrr@10": 0, "document_recall@100": 0, "document_precision@1": 0}},
 		{"nothing relevant exists", []string{"a"}, nil, map[string]float64{
 			"ndcg@10": math.NaN(), "hit@1": math.NaN(), "mrr@10": math.NaN(), "document_recall@10": math.NaN(), "document_precision@1": math.NaN()}},
-		// Gains are linear: grade 3 at rank 2 and 1 at rank 3 give 3/log2(3) + 1/2; the best order gives 3 + 1/log2(3).
+		// Gains are linear: grade 3 at rank 2 and 1 at rank 3 give 3/log2(3) + 1/2; the best order
+		// gives 3 + 1/log2(3).
 		{"graded", []string{"x", "three", "one"}, map[string]int{"three": 3, "one": 1}, map[string]float64{
 			"ndcg@1": 0, "ndcg@3": (3/log3 + 0.5) / (3 + 1/log3), "ndcg@10": (3/log3 + 0.5) / (3 + 1/log3), "hit@3": 1, "mrr@3": 0.5, "document_recall@3": 1, "document_precision@3": 2. / 3}},
 		// The best order stops at k too: of three relevant documents nDCG@1 wants one.
@@ -43,7 +44,8 @@ func TestRankingMeasuresByHand(t *testing.T) {
 		// Fewer than k found: the empty places count against precision, not against recall.
 		{"fewer than k", []string{"a"}, map[string]int{"a": 1, "b": 1}, map[string]float64{
 			"ndcg@10": 1 / (1 + 1/log3), "document_precision@1": 1, "document_precision@5": 0.2, "document_recall@5": 0.5, "hit@5": 1}},
-		// A document ranks where its best candidate does; again it counts for nothing and takes no place.
+		// A document ranks where its best candidate does; again it counts for nothing and takes no
+		// place.
 		{"the same document again", []string{"a", "a", "a", "b"}, map[string]int{"b": 1}, map[string]float64{
 			"ndcg@3": 1 / log3, "mrr@10": 0.5, "hit@1": 0, "hit@3": 1, "document_precision@3": 1. / 3}},
 	} {
@@ -78,7 +80,8 @@ func TestTiesKeepTheOrderOfThePlan(t *testing.T) {
 }
 
 func TestInformationEfficiencyMultipliesMeans(t *testing.T) {
-	// Two questions: recall@1 1 and 0, precision@1 1 and 0. The means are 0.5 and 0.5, so IE@1 is 0.25, not 0.5.
+	// Two questions: recall@1 1 and 0, precision@1 1 and 0. The means are 0.5 and 0.5, so IE@1 is
+	// 0.25, not 0.5.
 	means := map[string]float64{"document_recall@1": 0.5, "document_precision@1": 0.5, "document_recall@3": 0.75, "document_precision@3": 1. / 3, "document_recall@5": 1, "document_precision@5": 0.4}
 	combined(means, nil)
 	near(t, "document_ie@1", means["document_ie@1"], 0.25)
@@ -90,7 +93,8 @@ func TestInformationEfficiencyMultipliesMeans(t *testing.T) {
 	if _, known := means["passage_ie_sum"]; known {
 		t.Error("there are sums of figures that nobody took")
 	}
-	// SAKI-RAG's table 2 has 50.96 for Meta-Chunking-PPL on Dragonball, from the percentages of its table 17.
+	// SAKI-RAG's table 2 has 50.96 for Meta-Chunking-PPL on Dragonball, from the percentages of its
+	// table 17.
 	means = map[string]float64{"passage_recall@1": .2675, "passage_precision@1": .6867, "passage_recall@3": .4593, "passage_precision@3": .3808, "passage_recall@5": .5553, "passage_precision@5": .2720}
 	combined(means, nil)
 	if got := math.Round(means["passage_ie_sum"]*1e4) / 100; got != 50.96 {

@@ -256,7 +256,8 @@ func TestBootstrapByHand(t *testing.T) {
 	if _, p := compare(means[0], means[0], 0); p != 1 {
 		t.Errorf("a plan differs from itself with p = %g", p)
 	}
-	// Two questions, one won and one lost by 1: half of the resamples have one of each, the others -1 or 1, as far as can be.
+	// Two questions, one won and one lost by 1: half of the resamples have one of each, the others
+	// -1 or 1, as far as can be.
 	means = resampled([][]float64{{0, 1}, {1, 0}})
 	d, p = compare(means[1], means[0], 0)
 	if d.Low != -1 || d.High != 1 || p != 1 {

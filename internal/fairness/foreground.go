@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// Recent is how long after a request that somebody waits for a part keeps a slot free for the next one.
+// Recent is how long after a request that somebody waits for a part keeps a slot free for the next
+// one.
 const Recent = time.Second
 
 // longestPause bounds a Pause. It is well within the heartbeats of what pauses.
 const longestPause = time.Second
 
-// Foreground knows whether somebody waits for an answer. Work in the background gives way while somebody does, and for a
-// while after, in which the next request may come. It is safe for concurrent use.
+// Foreground knows whether somebody waits for an answer. Work in the background gives way while
+// somebody does, and for a while after, in which the next request may come. It is safe for
+// concurrent use.
 type Foreground struct {
 	lasts time.Duration
 	last  atomic.Pointer[time.Time] // whole, so that a wall clock that is set changes nothing
@@ -34,7 +36,8 @@ func (f *Foreground) Left(now time.Time) time.Duration {
 	return max(0, f.lasts-now.Sub(*last))
 }
 
-// Limit is how many slots work in the background may hold: most, or few while somebody waits for an answer.
+// Limit is how many slots work in the background may hold: most, or few while somebody waits for an
+// answer.
 func (f *Foreground) Limit(now time.Time, most, few int) int {
 	if f.Left(now) > 0 {
 		return min(few, most)
@@ -42,8 +45,9 @@ func (f *Foreground) Limit(now time.Time, most, few int) int {
 	return most
 }
 
-// Pause follows work in the background that took so long. While somebody waits for an answer it waits as long, a second at
-// most, or until ctx ends: of the processors that one worker keeps busy, others have half.
+// Pause follows work in the background that took so long. While somebody waits for an answer it
+// waits as long, a second at most, or until ctx ends: of the processors that one worker keeps busy,
+// others have half.
 func (f *Foreground) Pause(ctx context.Context, took time.Duration) {
 	if f.Left(time.Now()) == 0 {
 		return
@@ -56,8 +60,8 @@ func (f *Foreground) Pause(ctx context.Context, took time.Duration) {
 	}
 }
 
-// Background is work in the background that waits, and a bound on what runs of it, which is lower while somebody waits for
-// an answer. It is not safe for concurrent use.
+// Background is work in the background that waits, and a bound on what runs of it, which is lower
+// while somebody waits for an answer. It is not safe for concurrent use.
 type Background[T comparable] struct {
 	*Queue[T]
 	foreground *Foreground
@@ -74,8 +78,8 @@ func (b *Background[T]) free(now time.Time) bool {
 	return b.running < b.foreground.Limit(now, b.most, b.few)
 }
 
-// Until is how long it takes, a minute at most, until more may run without any item's end: until nobody waits for an answer
-// any more.
+// Until is how long it takes, a minute at most, until more may run without any item's end: until
+// nobody waits for an answer any more.
 func (b *Background[T]) Until(now time.Time) time.Duration {
 	if left := b.foreground.Left(now); left > 0 && b.running >= b.few && b.running < b.most {
 		return left

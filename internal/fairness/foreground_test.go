@@ -1,6 +1,7 @@
 package fairness
 
-// This file tests how work in the background gives way: whose is next and how much runs, with a clock of its own.
+// This file tests how work in the background gives way: whose is next and how much runs, with a
+// clock of its own.
 
 import (
 	"context"
@@ -117,7 +118,8 @@ func TestTheTenantWithTheFewestThatRunIsNext(t *testing.T) {
 	}
 }
 
-// TestBackgroundPausesWhileSomebodyWaits as long as it worked, for a second at most, and not when it is cancelled.
+// TestBackgroundPausesWhileSomebodyWaits as long as it worked, for a second at most, and not when
+// it is cancelled.
 func TestBackgroundPausesWhileSomebodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewForeground(2 * time.Second)

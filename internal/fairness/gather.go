@@ -10,7 +10,8 @@ import (
 type Gathering[T comparable] struct {
 	// Size is what an item counts for, such as its bytes.
 	Size func(T) int64
-	// Items and Total are how many items and how much size a batch has at most. A larger item is a batch by itself.
+	// Items and Total are how many items and how much size a batch has at most. A larger item is a
+	// batch by itself.
 	Items int
 	Total int64
 	// Share and ShareTotal are the same of the tenant that goes first, while others wait.
@@ -26,10 +27,10 @@ type Batch[T comparable] struct {
 	tenants []uuid.UUID // of the items
 }
 
-// Gather takes out what is next as one batch and begins it, if it may run now. The tenant that goes first gives its oldest
-// items. When it has no more, tenants follow of which everything that waits is small and fits: those have little, and
-// would otherwise each be a batch. So nobody's many items come into a batch before somebody's few. What an item counts for
-// is charged to its tenant.
+// Gather takes out what is next as one batch and begins it, if it may run now. The tenant that goes
+// first gives its oldest items. When it has no more, tenants follow of which everything that waits
+// is small and fits: those have little, and would otherwise each be a batch. So nobody's many items
+// come into a batch before somebody's few. What an item counts for is charged to its tenant.
 func (b *Background[T]) Gather(now time.Time, g Gathering[T]) (out Batch[T], found bool) {
 	if !b.free(now) {
 		return out, false
@@ -68,7 +69,8 @@ func (b *Background[T]) Gather(now time.Time, g Gathering[T]) (out Batch[T], fou
 	return out, true
 }
 
-// fits reports whether everything of a tenant that waits is small, and goes into what is left of a batch.
+// fits reports whether everything of a tenant that waits is small, and goes into what is left of a
+// batch.
 func (g Gathering[T]) fits(t *tenant[T], items int, total int64) bool {
 	if len(t.waiting) > items {
 		return false

@@ -16,7 +16,8 @@ type sized struct {
 	size   int64
 }
 
-// gathering is what the tests gather with: five items or 500, of the first tenant three or 300, and small is up to 50.
+// gathering is what the tests gather with: five items or 500, of the first tenant three or 300, and
+// small is up to 50.
 var gathering = Gathering[*sized]{Size: func(s *sized) int64 { return s.size }, Items: 5, Total: 500, Share: 3, ShareTotal: 300, Small: 50}
 
 // waitingItems makes work in the background of these items.

@@ -1,6 +1,6 @@
-// Package fairness decides who is served next and who waits: between tenants, and between what somebody waits for and
-// work in the background. It does no input or output, and knows nothing of what is served. docs/fairness.md says where
-// each of its rules holds.
+// Package fairness decides who is served next and who waits: between tenants, and between what
+// somebody waits for and work in the background. It does no input or output, and knows nothing of
+// what is served. docs/fairness.md says where each of its rules holds.
 package fairness
 
 import (
@@ -19,10 +19,12 @@ const (
 	remembered = time.Minute
 )
 
-// Queue orders what waits. The tenant goes first that used least; of those that used as much, the one that has the fewest
-// items running; of those that have as many, the one that was served longest ago; and of its own items the oldest.
+// Queue orders what waits. The tenant goes first that used least; of those that used as much, the
+// one that has the fewest items running; of those that have as many, the one that was served
+// longest ago; and of its own items the oldest.
 //
-// What an item used is charged when it is known, as start-time fair queueing does (Goyal, Vin and Cheng, 1996).
+// What an item used is charged when it is known, as start-time fair queueing does (Goyal, Vin and
+// Cheng, 1996).
 //
 // A Queue is not safe for concurrent use.
 type Queue[T comparable] struct {
@@ -47,7 +49,8 @@ type tenant[T comparable] struct {
 	giving  int       // of the items that run, those that give way now
 }
 
-// NewQueue makes a queue in which a tenant that comes back may use as much as credit before it alternates with others.
+// NewQueue makes a queue in which a tenant that comes back may use as much as credit before it
+// alternates with others.
 func NewQueue[T comparable](credit time.Duration) *Queue[T] {
 	return &Queue[T]{credit: credit, tenants: map[uuid.UUID]*tenant[T]{}}
 }

@@ -47,7 +47,8 @@ func TestWhoUsedLeastIsFirst(t *testing.T) {
 	}
 }
 
-// TestAQueueForgetsTenants: it keeps none that is silent, but those that have something waiting or running.
+// TestAQueueForgetsTenants: it keeps none that is silent, but those that have something waiting or
+// running.
 func TestAQueueForgetsTenants(t *testing.T) {
 	q, now := NewQueue[string](0), time.Unix(0, 0)
 	for i := range 100 {
@@ -66,8 +67,8 @@ func TestAQueueForgetsTenants(t *testing.T) {
 	}
 }
 
-// TestATenantsUseIsItsShare: whatever items cost, tenants that always have something waiting use as much as each other, but
-// for one item's cost and the credit.
+// TestATenantsUseIsItsShare: whatever items cost, tenants that always have something waiting use as
+// much as each other, but for one item's cost and the credit.
 func TestATenantsUseIsItsShare(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -101,7 +102,8 @@ func TestATenantsUseIsItsShare(t *testing.T) {
 	}
 }
 
-// TestATenantThatComesBackWaitsForNoBacklog: it is served before any that waits, for as long as its credit lasts.
+// TestATenantThatComesBackWaitsForNoBacklog: it is served before any that waits, for as long as its
+// credit lasts.
 func TestATenantThatComesBackWaitsForNoBacklog(t *testing.T) {
 	q, now := NewQueue[uuid.UUID](20*time.Millisecond), time.Unix(0, 0)
 	for range 1000 {

@@ -1,6 +1,7 @@
 package fairness
 
-// This file tests what holds of the scheduler whatever work it has: on random work, with a clock of its own.
+// This file tests what holds of the scheduler whatever work it has: on random work, with a clock of
+// its own.
 
 import (
 	"math/rand/v2"
@@ -48,8 +49,8 @@ func (w *work) ask(tenant uuid.UUID) {
 	}
 }
 
-// step begins what may run, then lets time pass until something ends. It gives the longest that a tenant which had something
-// waiting had nothing begin.
+// step begins what may run, then lets time pass until something ends. It gives the longest that a
+// tenant which had something waiting had nothing begin.
 func (w *work) step() (gap time.Duration) {
 	for !w.idle() {
 		name, slot, _ := w.Next()
@@ -72,7 +73,8 @@ func (w *work) step() (gap time.Duration) {
 	return gap
 }
 
-// TestWhateverIsAskedSlotsAreBounded in all, and of each tenant while others ask to two shares, and so is what waits.
+// TestWhateverIsAskedSlotsAreBounded in all, and of each tenant while others ask to two shares, and
+// so is what waits.
 func TestWhateverIsAskedSlotsAreBounded(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -94,8 +96,8 @@ func TestWhateverIsAskedSlotsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhateverIsAskedNoTenantStarves: when Patience is over its oldest request is the next to have a slot, but for those of
-// others that waited as long.
+// TestWhateverIsAskedNoTenantStarves: when Patience is over its oldest request is the next to have
+// a slot, but for those of others that waited as long.
 func TestWhateverIsAskedNoTenantStarves(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))

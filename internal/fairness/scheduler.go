@@ -1,12 +1,13 @@
 package fairness
 
-// While others ask a tenant earns its share of the slots' time, and may save a little: while it has some left it runs twice
-// its share, so that whoever asks seldom does not wait for requests of its own. One that has used up what it earned runs
-// its share, less what those run who have some left: they go first. All who have used up theirs run two shares together,
-// one each as long as they are two. After Patience a tenant's oldest request runs all the same.
+// While others ask a tenant earns its share of the slots' time, and may save a little: while it has
+// some left it runs twice its share, so that whoever asks seldom does not wait for requests of its
+// own. One that has used up what it earned runs its share, less what those run who have some left:
+// they go first. All who have used up theirs run two shares together, one each as long as they are
+// two. After Patience a tenant's oldest request runs all the same.
 //
-// A request that has begun gives way, too, where its handler lets it: between two steps it waits while requests run that
-// go first.
+// A request that has begun gives way, too, where its handler lets it: between two steps it waits
+// while requests run that go first.
 
 import (
 	"context"
@@ -19,7 +20,8 @@ import (
 // savingsTime is how much of a tenant's share of time it saves at most.
 const savingsTime = 4 * time.Second
 
-// Scheduler hands a bounded number of slots to items of many tenants. Workers, as many as there are slots, call Next.
+// Scheduler hands a bounded number of slots to items of many tenants. Workers, as many as there are
+// slots, call Next.
 type Scheduler[T comparable] struct {
 	slots int // items that run at once
 	share int // of one tenant, while others ask
@@ -45,7 +47,8 @@ type Slot[T comparable] struct {
 	gave   time.Duration // how long it gave way
 }
 
-// NewScheduler makes a scheduler of so many slots, where so many items of each tenant may wait. A share of 0 is all slots.
+// NewScheduler makes a scheduler of so many slots, where so many items of each tenant may wait. A
+// share of 0 is all slots.
 func NewScheduler[T comparable](slots, share, bound int, now func() time.Time) *Scheduler[T] {
 	s := &Scheduler[T]{slots: slots, share: share, alone: slots, bound: bound, now: now, queue: NewQueue[T](0), busy: map[*tenant[T]]bool{}}
 	if share <= 0 || share > slots {
@@ -60,7 +63,8 @@ func NewScheduler[T comparable](slots, share, bound int, now func() time.Time) *
 	return s
 }
 
-// Put queues an item. It is not taken when its tenant's own queue is full; closed tells that nothing is taken any more.
+// Put queues an item. It is not taken when its tenant's own queue is full; closed tells that
+// nothing is taken any more.
 func (s *Scheduler[T]) Put(id uuid.UUID, item T) (taken, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +88,8 @@ func (s *Scheduler[T]) Put(id uuid.UUID, item T) (taken, closed bool) {
 	return true, false
 }
 
-// Withdraw takes an item out if it still waits, and then calls then with how many items of its tenant run. Wait waits
-// until then has returned.
+// Withdraw takes an item out if it still waits, and then calls then with how many items of its
+// tenant run. Wait waits until then has returned.
 func (s *Scheduler[T]) Withdraw(id uuid.UUID, item T, then func(running int)) {
 	s.mu.Lock()
 	t := s.queue.tenants[id]
@@ -106,10 +110,12 @@ func (s *Scheduler[T]) Withdraw(id uuid.UUID, item T, then func(running int)) {
 	then(running)
 }
 
-// Wait returns when what was withdrawn is over. It is called when the queue is closed and no worker waits any more.
+// Wait returns when what was withdrawn is over. It is called when the queue is closed and no worker
+// waits any more.
 func (s *Scheduler[T]) Wait() { s.leaving.Wait() }
 
-// Next waits for an item that may run. Its end must be told its slot; more is false when the queue is closed and empty.
+// Next waits for an item that may run. Its end must be told its slot; more is false when the queue
+// is closed and empty.
 func (s *Scheduler[T]) Next() (item T, slot *Slot[T], more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -139,8 +145,9 @@ func (s *Scheduler[T]) Next() (item T, slot *Slot[T], more bool) {
 // most is what a tenant saves at most.
 func (s *Scheduler[T]) most() time.Duration { return time.Duration(s.share) * savingsTime }
 
-// count brings what a tenant has left up to now, before what it runs or has waiting changes. What waits counts as what
-// runs does: one that asks for much more than its share has soon used up what it saved.
+// count brings what a tenant has left up to now, before what it runs or has waiting changes. What
+// waits counts as what runs does: one that asks for much more than its share has soon used up what
+// it saved.
 func (s *Scheduler[T]) count(t *tenant[T], now time.Time) {
 	rate := s.share - (t.running - t.giving) - len(t.waiting)
 	t.saved += now.Sub(t.counted) * time.Duration(rate)
@@ -169,8 +176,8 @@ func (s *Scheduler[T]) next() *tenant[T] {
 	})
 }
 
-// limit is how many items of a tenant may run now, where so many of tenants run that have time left and of those
-// that have none, its own among them.
+// limit is how many items of a tenant may run now, where so many of tenants run that have time left
+// and of those that have none, its own among them.
 func (s *Scheduler[T]) limit(t *tenant[T], now time.Time, saving, spent int) int {
 	switch {
 	case len(s.queue.tenants) == 1 || s.share == s.slots:
@@ -222,8 +229,8 @@ func (l *Slot[T]) End() {
 	s.change.Signal()
 }
 
-// GiveWay waits while items run that go before this one, until ctx ends, and for Patience in all. Handlers call it between
-// the steps of what takes long, holding nothing that others need.
+// GiveWay waits while items run that go before this one, until ctx ends, and for Patience in all.
+// Handlers call it between the steps of what takes long, holding nothing that others need.
 func (l *Slot[T]) GiveWay(ctx context.Context) {
 	if l == nil {
 		return

@@ -14,7 +14,8 @@ import (
 
 var loud, quiet, third = uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
 
-// served is a queue under test, in the hands of one goroutine: fetch must not be called when nothing may run.
+// served is a queue under test, in the hands of one goroutine: fetch must not be called when
+// nothing may run.
 type served struct {
 	t *testing.T
 	*Scheduler[string]
@@ -60,8 +61,8 @@ func (s *served) fetch(want string) (done func()) {
 	return slot.End
 }
 
-// TestAFloodDelaysOthersByNoRequest: whatever one tenant sends, another's request is the next that begins, and while
-// it asks, the flood holds its share alone.
+// TestAFloodDelaysOthersByNoRequest: whatever one tenant sends, another's request is the next that
+// begins, and while it asks, the flood holds its share alone.
 func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 	s := newServed(t, 8, 2)
 	if taken := s.give(loud, "loud", 1000); taken != 6+8 {
@@ -92,8 +93,8 @@ func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 	}
 }
 
-// TestManyCallersDelayNoOther: 32 callers of one tenant ask again as soon as they are answered; another tenant's one
-// caller does, too, and is never more than a request behind.
+// TestManyCallersDelayNoOther: 32 callers of one tenant ask again as soon as they are answered;
+// another tenant's one caller does, too, and is never more than a request behind.
 func TestManyCallersDelayNoOther(t *testing.T) {
 	const callers, took = 32, 50 * time.Millisecond
 	s := newServed(t, 4, 1)
@@ -202,8 +203,8 @@ func TestAFullQueueIsItsTenantsAlone(t *testing.T) {
 	}
 }
 
-// TestWhoAsksSeldomGoesFirst: a tenant that has used up its time begins nothing while another, that has not, is served,
-// but for one request in a while.
+// TestWhoAsksSeldomGoesFirst: a tenant that has used up its time begins nothing while another, that
+// has not, is served, but for one request in a while.
 func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	s := newServed(t, 8, 2)
 	s.give(quiet, "quiet", 1)
@@ -239,8 +240,8 @@ func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	s.fetch("loud")
 }
 
-// TestThoseWhoHaveUsedUpTheirTimeRunTogether: a tenant that asks for a little more than its share does not wait for
-// one that asks for all there is.
+// TestThoseWhoHaveUsedUpTheirTimeRunTogether: a tenant that asks for a little more than its share
+// does not wait for one that asks for all there is.
 func TestThoseWhoHaveUsedUpTheirTimeRunTogether(t *testing.T) {
 	s := newServed(t, 16, 2)
 	spend := func(tenant uuid.UUID, name string) {
@@ -281,8 +282,8 @@ func TestAFloodUsesUpItsSavingsAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhatRunsGivesWayOnce: a request of a tenant that has used up its time waits, between two steps, for those of one that
-// has not, and does so for Patience in all.
+// TestWhatRunsGivesWayOnce: a request of a tenant that has used up its time waits, between two
+// steps, for those of one that has not, and does so for Patience in all.
 func TestWhatRunsGivesWayOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewScheduler[string](8, 1, 8, time.Now)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Slots are waited for. What somebody waits for goes before work in the background, which for a while after each such
-// request leaves a slot to the next one.
+// Slots are waited for. What somebody waits for goes before work in the background, which for a
+// while after each such request leaves a slot to the next one.
 type Slots struct {
 	n          int
 	foreground *Foreground
@@ -70,8 +70,8 @@ func (s *Slots) Release(background bool) {
 	s.release(background)
 }
 
-// release hands a slot to who is next. Work in the background that leaves a slot waits for one of its own to be released:
-// there always is one.
+// release hands a slot to who is next. Work in the background that leaves a slot waits for one of
+// its own to be released: there always is one.
 func (s *Slots) release(background bool) {
 	s.held[background]--
 	for _, next := range []bool{false, true} {

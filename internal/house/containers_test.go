@@ -1,6 +1,7 @@
 package house
 
-// This file holds how containers run: with bounds on logs and memory, ours without rights and unable to write.
+// This file holds how containers run: with bounds on logs and memory, ours without rights and
+// unable to write.
 
 import (
 	"os"
@@ -73,8 +74,8 @@ func TestTemporalsPagesAreForThisHost(t *testing.T) {
 	}
 }
 
-// TestTheClassicBuilderCanBuild: it knows no --chmod, and builds every stage above the one that it is asked for, so that of
-// CUDA, several GB, must stand below what needs none.
+// TestTheClassicBuilderCanBuild: it knows no --chmod, and builds every stage above the one that it
+// is asked for, so that of CUDA, several GB, must stand below what needs none.
 func TestTheClassicBuilderCanBuild(t *testing.T) {
 	text, err := os.ReadFile("../../Dockerfile")
 	if err != nil {

@@ -1,7 +1,7 @@
 package house
 
-// This file makes the smallest change of each kind that CONTRIBUTING.md tells of, in a copy of the repository, and holds
-// the page to the files that it touches.
+// This file makes the smallest change of each kind that CONTRIBUTING.md tells of, in a copy of the
+// repository, and holds the page to the files that it touches.
 
 import (
 	"bytes"
@@ -25,10 +25,11 @@ import (
 
 const guide = "CONTRIBUTING.md"
 
-// TestContributingNamesTheFilesOfEachKindOfChange takes the changes from testdata/contributing. Each is an archive of txtar
-// whose comment has lines of "key: value": the section of CONTRIBUTING.md, NAME for what the change is called in the names
-// of files, and go: for each package that is tested, with a pattern of tests, and -update where the test writes.
-// Its files are new ones, lines that go above or below the only line with some text, and words that go before or
+// TestContributingNamesTheFilesOfEachKindOfChange takes the changes from testdata/contributing.
+// Each is an archive of txtar whose comment has lines of "key: value": the section of
+// CONTRIBUTING.md, NAME for what the change is called in the names of files, and go: for each
+// package that is tested, with a pattern of tests, and -update where the test writes. Its files are
+// new ones, lines that go above or below the only line with some text, and words that go before or
 // behind the only place of some text.
 func TestContributingNamesTheFilesOfEachKindOfChange(t *testing.T) {
 	repository := files(t)
@@ -257,8 +258,8 @@ func touched(t *testing.T, dir string, repository map[string][]byte) []string {
 	return out
 }
 
-// overlaid has the go command read the files of the change from the copy, and all others from where they are, so that it
-// finds in its cache what the change leaves alone.
+// overlaid has the go command read the files of the change from the copy, and all others from where
+// they are, so that it finds in its cache what the change leaves alone.
 func overlaid(t *testing.T, dir string, changed []string) string {
 	t.Helper()
 	replace := map[string]string{}

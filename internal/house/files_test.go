@@ -6,8 +6,10 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // maxLines is the length from which a file has more than one subject.
@@ -24,7 +26,45 @@ func TestNoFileIsTooLong(t *testing.T) {
 	}
 }
 
-// Where packages come from is the business of the machine that builds; a name in a file would override it.
+// commentColumns is how wide a line of a comment may be, with tabs of four columns.
+const commentColumns = 100
+
+// A comment of one word has no space to wrap at, and one that is indented is code or a table.
+var wrappable = regexp.MustCompile(`^\s*(//|#|--) \S.* `)
+
+func TestCommentsWrap(t *testing.T) {
+	for name, text := range files(t) {
+		if !hasComments(name) {
+			continue
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			columns := utf8.RuneCountInString(strings.ReplaceAll(line, "\t", "    "))
+			if columns > commentColumns && wrappable.MatchString(line) {
+				t.Errorf("%s:%d: a comment of %d columns; wrap it at %d", name, i+1, columns, commentColumns)
+			}
+		}
+	}
+}
+
+// hasComments tells whether people write the comments of a file. A migration that has been applied
+// never changes, and model packs and what is made for them are written by training.
+func hasComments(name string) bool {
+	for _, dir := range []string{"migrations/", "models/", "training/"} {
+		if strings.HasPrefix(name, dir) {
+			return false
+		}
+	}
+	switch filepath.Ext(name) {
+	case ".go", ".sql", ".ts", ".tsx", ".mjs", ".js", ".css", ".java", ".yaml", ".yml", ".bash", ".sh":
+		return name != "web/src/types.ts" // generated
+	case "":
+		return strings.HasPrefix(name, "tools/") || name == "Makefile" || name == "Dockerfile"
+	}
+	return false
+}
+
+// Where packages come from is the business of the machine that builds; a name in a file would
+// override it.
 func TestNoRegistryIsNamed(t *testing.T) {
 	registries := []string{
 		host("proxy", "golang", "org"), host("sum", "golang", "org"), host("goproxy", "io"),
@@ -44,7 +84,8 @@ func TestNoRegistryIsNamed(t *testing.T) {
 // host keeps the name that is looked for out of this file.
 func host(labels ...string) string { return strings.Join(labels, ".") }
 
-// files are the repository's files, by name: those in version control, and new ones that are not ignored.
+// files are the repository's files, by name: those in version control, and new ones that are not
+// ignored.
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	root := root(t)

@@ -1,5 +1,5 @@
-// Package house has no code: its tests hold the rules of the house, which package may import which, and what no file
-// may contain.
+// Package house has no code: its tests hold the rules of the house, which package may import which,
+// and what no file may contain.
 package house
 
 import (
@@ -107,11 +107,12 @@ var house = map[string]kind{
 	"internal/house": suite,
 }
 
-// rules says what code of a kind may import beside the standard library. Packages below one folder of internal/ are one
-// house and may always import each other.
+// rules says what code of a kind may import beside the standard library. Packages below one folder
+// of internal/ are one house and may always import each other.
 var rules = map[kind]struct {
 	ours []kind
-	// libraries are the modules, or packages, of others that are allowed; nil: all but those in refused.
+	// libraries are the modules, or packages, of others that are allowed; nil: all but those in
+	// refused.
 	libraries []string
 	refused   []string
 	// system lists refused packages of the standard library.
@@ -120,7 +121,8 @@ var rules = map[kind]struct {
 	language: {ours: []kind{language}, libraries: []string{"github.com/google/uuid"}, system: inputOutput},
 	data:     {libraries: []string{}},
 	pure:     {ours: []kind{language, pure}, refused: servers, system: inputOutput},
-	// Anything else of the SDK, and the clock, is not deterministic; workflowcheck looks at the standard library.
+	// Anything else of the SDK, and the clock, is not deterministic; workflowcheck looks at the
+	// standard library.
 	workflow:   {ours: []kind{language}, libraries: []string{"go.temporal.io/sdk/workflow", "go.temporal.io/sdk/temporal", "go.temporal.io/api/enums/v1"}, system: inputOutput},
 	foundation: {ours: []kind{foundation}, refused: servers},
 	activity:   {libraries: []string{"go.temporal.io/sdk/activity"}, system: inputOutput},
@@ -228,7 +230,8 @@ func TestEverythingElseBuildsWithoutC(t *testing.T) {
 			t.Errorf("%s still has C in %v", p.ImportPath, p.CgoFiles)
 		}
 	}
-	// Compiles all and links nothing, as go build would link programs; what is compiled already costs nothing.
+	// Compiles all and links nothing, as go build would link programs; what is compiled already
+	// costs nothing.
 	if out, err := command(root(t), noC, "go", append([]string{"list", "-export", "-f", "{{.ImportPath}}"}, paths...)...); err != nil {
 		t.Errorf("go list -export: %v\n%s", err, out)
 	}
@@ -282,7 +285,8 @@ func forbidden(path string, k kind, imported string, standard bool) string {
 	return ""
 }
 
-// wing is the part of the house that a package belongs to: internal/ingest for internal/ingest/batch.
+// wing is the part of the house that a package belongs to: internal/ingest for
+// internal/ingest/batch.
 func wing(path string) string {
 	parts := strings.Split(path, "/")
 	if parts[0] == "internal" && len(parts) > 2 {

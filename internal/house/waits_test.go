@@ -65,7 +65,8 @@ func TestScriptsHaveNoPatience(t *testing.T) {
 	}
 }
 
-// patience lists the places of a file of tests that have a clock of their own, and counts the uses of waittest.
+// patience lists the places of a file of tests that have a clock of their own, and counts the uses
+// of waittest.
 func patience(name string, text []byte) (used int, refused []string, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, text, parser.ParseComments)
@@ -117,7 +118,8 @@ func patience(name string, text []byte) (used int, refused []string, err error) 
 	return used, refused, nil
 }
 
-// called is the package, by its path, and the name of what is called; the package of a method is empty.
+// called is the package, by its path, and the name of what is called; the package of a method is
+// empty.
 func called(call *ast.CallExpr, packages map[string]string) (pkg, function string) {
 	f := call.Fun
 	if generic, ok := f.(*ast.IndexExpr); ok {
@@ -133,7 +135,8 @@ func called(call *ast.CallExpr, packages map[string]string) (pkg, function strin
 	return "", s.Sel.Name
 }
 
-// mentions reports whether an expression names something of a package, or the one thing of it that has a name.
+// mentions reports whether an expression names something of a package, or the one thing of it that
+// has a name.
 func mentions(e ast.Expr, packages map[string]string, pkg, thing string) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
@@ -146,7 +149,8 @@ func mentions(e ast.Expr, packages map[string]string, pkg, thing string) (found 
 	return found
 }
 
-// constant reports whether an expression is a name with a constant behind it that this file declares, as of a number.
+// constant reports whether an expression is a name with a constant behind it that this file
+// declares, as of a number.
 func constant(e ast.Expr) bool {
 	x, ok := e.(*ast.Ident)
 	return ok && x.Obj != nil && x.Obj.Kind == ast.Con

@@ -1,7 +1,7 @@
 package httpapi
 
-// Who may see what in sources is looked up for each request, and again for what takes long: a request that began before
-// somebody lost a permission shows nothing by it.
+// Who may see what in sources is looked up for each request, and again for what takes long: a
+// request that began before somebody lost a permission shows nothing by it.
 
 import (
 	"context"
@@ -48,7 +48,8 @@ func (s *server) search(ctx context.Context, p schema.Principal, q schema.Query)
 	}
 }
 
-// askNow asks, and withholds an answer of whose sources p may see less by the time that it is there.
+// askNow asks, and withholds an answer of whose sources p may see less by the time that it is
+// there.
 func (s *server) askNow(ctx context.Context, p schema.Principal, q schema.Query, tell func(Progress)) (schema.Answer, error) {
 	answer, err := s.Questions.Ask(ctx, p, q, tell)
 	if err != nil {

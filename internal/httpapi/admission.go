@@ -1,8 +1,8 @@
 package httpapi
 
-// How many searches, questions and streams of one tenant may be open, and how many uploads of one key and of this process.
-// A search holds a connection, and costs the database before it has a slot; an upload takes disk. A flood must end at the
-// door.
+// How many searches, questions and streams of one tenant may be open, and how many uploads of one
+// key and of this process. A search holds a connection, and costs the database before it has a
+// slot; an upload takes disk. A flood must end at the door.
 
 import (
 	"fmt"
@@ -17,9 +17,11 @@ import (
 )
 
 const (
-	// defaultTenantOpen is how many searches and questions of a tenant are open when nothing else is said.
+	// defaultTenantOpen is how many searches and questions of a tenant are open when nothing else
+	// is said.
 	defaultTenantOpen = 32
-	// defaultTenantStreams is how many streams are open when nothing else is said. One that is silent costs memory alone.
+	// defaultTenantStreams is how many streams are open when nothing else is said. One that is
+	// silent costs memory alone.
 	defaultTenantStreams = 250
 )
 
@@ -49,8 +51,8 @@ func newUploads() *admission {
 	}}
 }
 
-// acquire admits a request of a tenant, or key, until release is called, or returns an error with Retry-After: 429 where the
-// tenant or key has reached its limit, 503 where the server has.
+// acquire admits a request of a tenant, or key, until release is called, or returns an error with
+// Retry-After: 429 where the tenant or key has reached its limit, 503 where the server has.
 func (a *admission) acquire(id uuid.UUID, bytes int64) (release func(), err error) {
 	n, again := fairness.Amount{Count: 1, Bytes: int(bytes)}, http.Header{"Retry-After": {"1"}}
 	switch full := a.Acquire(id, n, false); {

@@ -54,8 +54,8 @@ func (h heldQuestions) Ask(_ context.Context, _ schema.Principal, q schema.Query
 	return schema.Answer{}, nil
 }
 
-// TestATenantsFloodEndsAtTheDoor: who has as many open as may be is told to come again; others, and itself afterwards, are
-// served.
+// TestATenantsFloodEndsAtTheDoor: who has as many open as may be is told to come again; others, and
+// itself afterwards, are served.
 func TestATenantsFloodEndsAtTheDoor(t *testing.T) {
 	held := heldQuestions{began: make(chan struct{}, 2), proceed: make(chan struct{})}
 	h := New(Options{TenantOpen: 2, Authenticator: keysOfTenants{"loud": {1}, "quiet": {2}}, Collections: anyCollection{}, Questions: held})

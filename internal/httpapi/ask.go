@@ -111,8 +111,8 @@ func (s *server) answer(ctx context.Context, p schema.Principal, query api.Query
 	}}, nil
 }
 
-// stream replies with events. It returns when there is a first event, so that an error before it has its own HTTP status.
-// done is called at the end.
+// stream replies with events. It returns when there is a first event, so that an error before it
+// has its own HTTP status. done is called at the end.
 func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q schema.Query, format answerFormat) (*streamedReply, error) {
 	f := newFeed()
 	go func() {
@@ -140,8 +140,8 @@ func (s *server) stream(ctx context.Context, done func(), p schema.Principal, q 
 	}}, nil
 }
 
-// streamFeed writes a feed to the client until the question ends. An error here does not end the question, since the feed
-// does not block.
+// streamFeed writes a feed to the client until the question ends. An error here does not end the
+// question, since the feed does not block.
 func (s *server) streamFeed(ctx context.Context, out *events, w answerWriter, f *feed, pending []Progress, ended bool) error {
 	defer out.close()
 	heartbeat, credential := time.NewTicker(s.Heartbeat), time.NewTicker(credentialInterval)
@@ -184,7 +184,8 @@ func (s *server) streamFeed(ctx context.Context, out *events, w answerWriter, f 
 	}
 }
 
-// eventWriter writes every stage and, as long as the client may see all sources of the answer, every delta of text.
+// eventWriter writes every stage and, as long as the client may see all sources of the answer,
+// every delta of text.
 type eventWriter struct {
 	out      *events
 	sources  sources
@@ -230,8 +231,8 @@ func retract(out *events, said *strings.Builder) error {
 	return out.send(api.EventDelta, api.DeltaEvent{Restart: true})
 }
 
-// correct sends the checked answer, which may be empty, to a client that was sent another text. No client is to keep a
-// sentence that was not checked.
+// correct sends the checked answer, which may be empty, to a client that was sent another text. No
+// client is to keep a sentence that was not checked.
 func correct(out *events, said, answer string) error {
 	said = strings.TrimSpace(said)
 	if said == "" || said == strings.TrimSpace(answer) {

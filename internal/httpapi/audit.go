@@ -16,7 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// AuditFilter says which entries of the audit log are asked for. The router sees fields of exported types alone.
+// AuditFilter says which entries of the audit log are asked for. The router sees fields of exported
+// types alone.
 type AuditFilter struct {
 	Paging
 	From       time.Time `query:"from" doc:"Not before this time."`

@@ -1,7 +1,7 @@
 package httpapi
 
-// This file takes in a batch of documents: its body goes to a temporary file while it arrives, and one document at a time
-// is decoded from there.
+// This file takes in a batch of documents: its body goes to a temporary file while it arrives, and
+// one document at a time is decoded from there.
 
 import (
 	"bytes"
@@ -30,7 +30,8 @@ const (
 	decodersAtOnce = 2
 )
 
-// takesUploads is the key of the operations that take uploads; its value is how many bytes count where none are named.
+// takesUploads is the key of the operations that take uploads; its value is how many bytes count
+// where none are named.
 const takesUploads = "uploads"
 
 type batchKey struct{}

@@ -1,7 +1,7 @@
 package httpapi
 
-// This file reads bodies: after the caller is known, no more than the operation may have, and before anything decodes
-// them.
+// This file reads bodies: after the caller is known, no more than the operation may have, and
+// before anything decodes them.
 
 import (
 	"bytes"
@@ -123,7 +123,8 @@ func withBody(ctx huma.Context, body []byte) huma.Context { return &bodyContext{
 // BodyReader implements huma.Context.
 func (c *bodyContext) BodyReader() io.Reader { return bytes.NewReader(c.body) }
 
-// SetReadDeadline implements huma.Context. Nothing more is read, and a deadline would end the request that goes on.
+// SetReadDeadline implements huma.Context. Nothing more is read, and a deadline would end the
+// request that goes on.
 func (c *bodyContext) SetReadDeadline(time.Time) error { return nil }
 
 // Unwrap lets humago find the request.
@@ -143,8 +144,8 @@ func bodyOf(ctx huma.Context) ([]byte, bool) {
 	}
 }
 
-// readBody reads the whole body within the operation's own bounds. Every byte also goes to look, which may end the
-// reading.
+// readBody reads the whole body within the operation's own bounds. Every byte also goes to look,
+// which may end the reading.
 func readBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, look io.Writer) ([]byte, error) {
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), 1<<20)) + bytes.MinRead)

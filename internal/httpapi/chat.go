@@ -1,7 +1,8 @@
 package httpapi
 
-// Chat completions as OpenAI's clients ask for them: a collection is a model, the last message is a question, and its
-// answer is a message whose annotations are citations. They are asked and answered as questions everywhere are.
+// Chat completions as OpenAI's clients ask for them: a collection is a model, the last message is a
+// question, and its answer is a message whose annotations are citations. They are asked and
+// answered as questions everywhere are.
 
 import (
 	"context"
@@ -286,8 +287,9 @@ func chatAnswer(a schema.Answer) api.ChatAnswer {
 		Notes: a.Notes, Plan: a.Plan, PlanNote: a.PlanNote}
 }
 
-// annotations are the citations, by the sentences that have them. What is cited for none is cited for the whole text; an
-// answer that is not supported has none, since what is nearest proves nothing.
+// annotations are the citations, by the sentences that have them. What is cited for none is cited
+// for the whole text; an answer that is not supported has none, since what is nearest proves
+// nothing.
 func (c completion) annotations(a schema.Answer) []api.ChatAnnotation {
 	out := []api.ChatAnnotation{}
 	if !a.Supported {

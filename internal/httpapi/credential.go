@@ -30,7 +30,8 @@ type credentialKey struct{}
 // errCredentialEnded is why a stream ends.
 var errCredentialEnded = errors.New("the API key or the session has ended")
 
-// checkCredential returns an error if the credential of a request is not valid any more. It ignores failures of the check.
+// checkCredential returns an error if the credential of a request is not valid any more. It ignores
+// failures of the check.
 func (s *server) checkCredential(ctx context.Context) error {
 	c, ok := ctx.Value(credentialKey{}).(credential)
 	if !ok {

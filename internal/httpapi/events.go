@@ -42,8 +42,8 @@ func newEvents(w http.ResponseWriter) *events {
 	return &events{w: w, c: http.NewResponseController(w)}
 }
 
-// send writes an event, with a name unless that is empty. An error means that the client is gone, or reads
-// nothing.
+// send writes an event, with a name unless that is empty. An error means that the client is gone,
+// or reads nothing.
 func (e *events) send(name string, data any) error {
 	var b bytes.Buffer
 	if name != "" {

@@ -15,8 +15,8 @@ const (
 	feedStages = 64
 )
 
-// feed buffers the progress of a question for a client. Pending deltas are joined. When there is too much text it is
-// dropped until the answer restarts; the client gets all of it with the answer.
+// feed buffers the progress of a question for a client. Pending deltas are joined. When there is
+// too much text it is dropped until the answer restarts; the client gets all of it with the answer.
 type feed struct {
 	ready chan struct{} // signals that something is pending
 

@@ -12,7 +12,8 @@ import (
 
 // Judge has the language model judge answers.
 type Judge interface {
-	// JudgeAnswer judges an answer by right ones. A dry run asks nobody, and names the model that would judge.
+	// JudgeAnswer judges an answer by right ones. A dry run asks nobody, and names the model that
+	// would judge.
 	JudgeAnswer(ctx context.Context, p schema.Principal, a schema.AnswerToJudge, dryRun bool) (schema.Judgement, error)
 }
 

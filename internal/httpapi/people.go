@@ -1,6 +1,7 @@
 package httpapi
 
-// Sessions of people who signed in at the provider. The person whom a key asks for is another matter: person.go.
+// Sessions of people who signed in at the provider. The person whom a key asks for is another
+// matter: person.go.
 
 import (
 	"context"
@@ -16,7 +17,8 @@ import (
 
 // PeopleSessions are the sessions of people.
 type PeopleSessions interface {
-	// Sessions lists those of p's tenant, newest first: all, for which p needs the admin scope, or p's own.
+	// Sessions lists those of p's tenant, newest first: all, for which p needs the admin scope, or
+	// p's own.
 	Sessions(ctx context.Context, p schema.Principal, all bool, q schema.PageQuery) ([]schema.PersonSession, string, error)
 	// EndSession ends one of p's own, or anybody's of the tenant with the admin scope.
 	EndSession(ctx context.Context, p schema.Principal, id uuid.UUID) error

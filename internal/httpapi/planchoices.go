@@ -22,7 +22,8 @@ type PlanChoices interface {
 	// ShownQuestions lists questions behind a number.
 	ShownQuestions(ctx context.Context, p schema.Principal, collection, id uuid.UUID, after, limit int) ([]schema.ChoiceQuestion, error)
 	CancelChoice(ctx context.Context, p schema.Principal, collection, id uuid.UUID) (schema.PlanChoice, error)
-	// ApplyChoice gives the collection one of the plans; an empty name means the one that is proposed.
+	// ApplyChoice gives the collection one of the plans; an empty name means the one that is
+	// proposed.
 	ApplyChoice(ctx context.Context, p schema.Principal, collection, id uuid.UUID, plan string) (schema.PlanChoice, error)
 	// ScheduleChoice has the newest choice repeated every so many days; 0: no more.
 	ScheduleChoice(ctx context.Context, p schema.Principal, collection uuid.UUID, days int) (schema.PlanChoice, error)

@@ -129,8 +129,8 @@ type Questions interface {
 
 // Receipts makes signed receipts of stored answers.
 type Receipts interface {
-	// Receipt returns that of a question's answer, as it is served. An answer that p may not read now gives schema.ErrForbidden,
-	// a question without one schema.ErrConflict.
+	// Receipt returns that of a question's answer, as it is served. An answer that p may not read
+	// now gives schema.ErrForbidden, a question without one schema.ErrConflict.
 	Receipt(ctx context.Context, p schema.Principal, question uuid.UUID) ([]byte, error)
 	// ReceiptKeys are the public keys by which receipts are checked.
 	ReceiptKeys(ctx context.Context) (api.ReceiptKeys, error)

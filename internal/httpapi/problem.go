@@ -76,7 +76,8 @@ func late(err error) bool {
 	return errors.As(err, &remote) && remote.Code == schema.CodeDeadline
 }
 
-// unproven is problem for a caller of whom nobody knows yet who it is: it hears nothing of how the server is built.
+// unproven is problem for a caller of whom nobody knows yet who it is: it hears nothing of how the
+// server is built.
 func unproven(ctx context.Context, err error) error {
 	var done huma.StatusError
 	if errors.As(err, &done) || errors.Is(err, context.Canceled) {

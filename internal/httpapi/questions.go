@@ -73,7 +73,8 @@ func standalone(q schema.Query) string {
 	return q.Text
 }
 
-// checkHistory says what is wrong with a conversation that comes with a question, in a field whose turns are in places.
+// checkHistory says what is wrong with a conversation that comes with a question, in a field whose
+// turns are in places.
 func checkHistory(field string, history []schema.Turn, place func(turn int) string) error {
 	if len(history) > schema.MaxTurns {
 		return schema.Invalid(field, "has %d items; at most %d are allowed", len(history), schema.MaxTurns)

@@ -1,7 +1,7 @@
 package httpapi
 
-// How many requests of one key, and of one tenant, this process takes in a while. How many may be open at a time is another
-// matter: admission.go.
+// How many requests of one key, and of one tenant, this process takes in a while. How many may be
+// open at a time is another matter: admission.go.
 
 import (
 	"fmt"
@@ -39,7 +39,8 @@ func ratesOf(perMinute int, whose string) *rates {
 	return &rates{limit: rate.Limit(float64(perMinute) / time.Minute.Seconds()), burst: burst, whose: whose, most: perMinute, buckets: map[uuid.UUID]*rate.Limiter{}}
 }
 
-// take counts a request, unless it comes too soon: then it says how long to wait, else 0. undo takes it back.
+// take counts a request, unless it comes too soon: then it says how long to wait, else 0. undo
+// takes it back.
 func (r *rates) take(id uuid.UUID, now time.Time) (wait time.Duration, undo func()) {
 	if r.most <= 0 || id == uuid.Nil {
 		return 0, func() {}

@@ -20,8 +20,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// recorded are the operations that show text of documents, questions or answers, or the names of documents, and those that
-// change who may see them. A test demands that each of the API is here, or in its list of those that do neither.
+// recorded are the operations that show text of documents, questions or answers, or the names of
+// documents, and those that change who may see them. A test demands that each of the API is here,
+// or in its list of those that do neither.
 var recorded = []string{
 	"search", "ask", "create-chat-completion", "start-job", "get-job", "follow-job", "list-jobs", "cancel-job",
 	"get-question", "list-questions", "get-receipt", "list-ratings", "list-plan-choice-questions", "get-evaluation", "compare-evaluations",

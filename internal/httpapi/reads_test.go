@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// unrecorded are the operations that neither show text or names of documents nor change who may see them. What of them
-// changes something is in the log of changes.
+// unrecorded are the operations that neither show text or names of documents nor change who may see
+// them. What of them changes something is in the log of changes.
 var unrecorded = []string{
 	"begin-oidc", "sign-in-ways", "whoami", "get-installation", "get-operations", "follow-events", "list-receipt-keys", "list-models", "get-model", "get-model-with-plan",
 	"create-collection", "change-collection", "delete-collection", "get-collection", "list-collections", "retry-collection", "recluster-collection",

@@ -1,7 +1,8 @@
 package httpapi
 
-// This file shows how the operations that are used most are called, by curl, Go, TypeScript and Python: samples in the
-// OpenAPI document, under x-codeSamples, which the page at /docs/api and other readers of such documents show.
+// This file shows how the operations that are used most are called, by curl, Go, TypeScript and
+// Python: samples in the OpenAPI document, under x-codeSamples, which the page at /docs/api and
+// other readers of such documents show.
 
 import (
 	_ "embed"
@@ -67,7 +68,8 @@ var samplesText string
 
 var sampleTemplates = template.Must(template.New("samples").Parse(samplesText))
 
-// sampleLanguages are the languages in the order in which they are shown; each has a template of its name.
+// sampleLanguages are the languages in the order in which they are shown; each has a template of
+// its name.
 var sampleLanguages = []struct{ lang, label string }{{"bash", "curl"}, {"go", "Go"}, {"typescript", "TypeScript"}, {"python", "Python"}}
 
 // addSamples puts samples into the description of the API, whose routes are all there.

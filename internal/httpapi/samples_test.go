@@ -15,7 +15,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// sentBy finds in a sample, by its language, the method, what follows the server's address, and a body of JSON.
+// sentBy finds in a sample, by its language, the method, what follows the server's address, and a
+// body of JSON.
 var sentBy = map[string][3]*regexp.Regexp{
 	"bash": {regexp.MustCompile(`^curl -X ([A-Z]+) `), regexp.MustCompile(`\$SLUICE_URL([^"]+)"`), regexp.MustCompile(`(?s)-d '(.*)'`)},
 	"go": {regexp.MustCompile(`http\.NewRequest\("([A-Z]+)"`), regexp.MustCompile(`Getenv\("SLUICE_URL"\)\+"([^"]+)"`),
@@ -26,7 +27,8 @@ var sentBy = map[string][3]*regexp.Regexp{
 		regexp.MustCompile(`(?s)data="""(.*)"""`)},
 }
 
-// TestSamplesAreRequestsThatTheAPITakes reads what each sample sends from its text, and holds it against the document.
+// TestSamplesAreRequestsThatTheAPITakes reads what each sample sends from its text, and holds it
+// against the document.
 func TestSamplesAreRequestsThatTheAPITakes(t *testing.T) {
 	server, _ := newServer(Options{Version: "test"})
 	description := server.api.OpenAPI()

@@ -27,7 +27,8 @@ type Options struct {
 	// TenantOpen is how many searches and synchronous questions of one tenant are
 	// open at most; 0: 32.
 	TenantOpen int
-	// KeyRequests and TenantRequests are how many requests of one key, and of one tenant, are allowed in a minute; 0: no limit.
+	// KeyRequests and TenantRequests are how many requests of one key, and of one tenant, are
+	// allowed in a minute; 0: no limit.
 	KeyRequests, TenantRequests int
 	// TenantStreams is how many streams of jobs and events of one tenant are open at
 	// most; 0: 250.
@@ -35,7 +36,8 @@ type Options struct {
 	// Heartbeat is the interval of heartbeats in streams of events; 0: 15 seconds.
 	Heartbeat time.Duration
 
-	// Stopping is closed to end streams and synchronous questions when the server stops; nil: it never is.
+	// Stopping is closed to end streams and synchronous questions when the server stops; nil: it
+	// never is.
 	Stopping <-chan struct{}
 
 	Authenticator Authenticator
@@ -64,17 +66,21 @@ type Options struct {
 	Operations     Operations
 	Events         Events
 	Idempotency    Idempotency
-	// Standalone rewrites a question that refers to earlier turns of a conversation; nil: questions are not rewritten.
+	// Standalone rewrites a question that refers to earlier turns of a conversation; nil: questions
+	// are not rewritten.
 	Standalone func(history []schema.Turn, question string) (whole string, changed bool)
-	// Record records a request that read something, or was refused, for the audit log. It does not block; nil: none is recorded.
+	// Record records a request that read something, or was refused, for the audit log. It does not
+	// block; nil: none is recorded.
 	Record func(tenant uuid.UUID, r schema.AuditRead)
 	// TrustedProxies are those whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
-	// TraceURL is the address of a trace in the tracing system, with {trace} for its id; empty: there is none.
+	// TraceURL is the address of a trace in the tracing system, with {trace} for its id; empty:
+	// there is none.
 	TraceURL string
 	// Ready returns why the server cannot serve now, or nil.
 	Ready func(context.Context) error
-	// Degraded returns what does not work while the rest does; empty: all works. nil: it is not known.
+	// Degraded returns what does not work while the rest does; empty: all works. nil: it is not
+	// known.
 	Degraded func(context.Context) string
 }
 

@@ -1,7 +1,8 @@
 package httpapi
 
-// Limits of JSON bodies. A body is checked while it arrives, before it is decoded, and one that would take more memory than
-// its operation allows is read no further. The decoder checks the syntax, and huma the values.
+// Limits of JSON bodies. A body is checked while it arrives, before it is decoded, and one that
+// would take more memory than its operation allows is read no further. The decoder checks the
+// syntax, and huma the values.
 
 import (
 	"encoding/json"
@@ -16,15 +17,17 @@ import (
 )
 
 const (
-	// maxErrors is the most errors in a reply. A body with more unknown properties and values of a wrong type is read no
-	// further.
+	// maxErrors is the most errors in a reply. A body with more unknown properties and values of a
+	// wrong type is read no further.
 	maxErrors = 20
 	// maxDepth is how deep a body may be nested: the API's types need 8, metadata 16 more.
 	maxDepth = 32
-	// maxProperties limits the properties of an object whose schema has no limit, maxKey the length of their names.
+	// maxProperties limits the properties of an object whose schema has no limit, maxKey the length
+	// of their names.
 	maxProperties = 256
 	maxKey        = 1024
-	// maxFree limits the length of an object of any type, and of a string whose schema has no limit.
+	// maxFree limits the length of an object of any type, and of a string whose schema has no
+	// limit.
 	maxFree = 256 << 10
 	// maxBlanks is the most bytes of white space in a row.
 	maxBlanks = 64 << 10
@@ -41,8 +44,8 @@ type limits struct {
 	text bool
 }
 
-// bodyChecker checks a body against its schema and limits. Write fails at the first byte beyond a limit, with a
-// huma.StatusError.
+// bodyChecker checks a body against its schema and limits. Write fails at the first byte beyond a
+// limit, with a huma.StatusError.
 type bodyChecker struct {
 	limits  limits
 	schemas huma.Registry
@@ -100,7 +103,8 @@ func (s *bodyChecker) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// trackDocuments records the byte ranges of a batch's documents. It is called after consume, with the same byte.
+// trackDocuments records the byte ranges of a batch's documents. It is called after consume, with
+// the same byte.
 func (s *bodyChecker) trackDocuments(c byte) {
 	n, spans := len(s.stack), *s.spans
 	inside := n >= 2 && s.stack[0].object && !s.stack[1].object && strings.EqualFold(s.stack[0].key, "documents")
@@ -388,7 +392,8 @@ func (s *bodyChecker) path(levels int) string {
 	return b.String()
 }
 
-// kindOf returns the type of a literal by its first byte; empty: it is invalid, which the decoder reports.
+// kindOf returns the type of a literal by its first byte; empty: it is invalid, which the decoder
+// reports.
 func kindOf(c byte) string {
 	switch {
 	case c == 't' || c == 'f':

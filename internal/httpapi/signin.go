@@ -1,7 +1,8 @@
 package httpapi
 
-// Signing in at a provider of OpenID Connect: a browser is sent there and comes back with an answer, for which it gets a
-// session. What goes wrong is shown to people as a page, to programs as a problem.
+// Signing in at a provider of OpenID Connect: a browser is sent there and comes back with an
+// answer, for which it gets a session. What goes wrong is shown to people as a page, to programs as
+// a problem.
 
 import (
 	"bytes"
@@ -25,16 +26,19 @@ import (
 type SignIns interface {
 	// ProviderName is the provider's, for people.
 	ProviderName() string
-	// BeginSignIn returns the provider's page to go to, and what the browser keeps until it comes back.
+	// BeginSignIn returns the provider's page to go to, and what the browser keeps until it comes
+	// back.
 	BeginSignIn(ctx context.Context, b SignInBegin) (page, kept string, err error)
 	// CompleteSignIn reads the answer that the browser came back with.
 	CompleteSignIn(ctx context.Context, kept string, answer url.Values, from schema.NewSession) (SignedIn, error)
-	// SignInByToken begins a session whose secret is an access token of the provider, which may be followed by a space and
-	// the name of a tenant. It reports whether there is one; a secret that can be no token is no error.
+	// SignInByToken begins a session whose secret is an access token of the provider, which may be
+	// followed by a space and the name of a tenant. It reports whether there is one; a secret that
+	// can be no token is no error.
 	SignInByToken(ctx context.Context, secret string, from schema.NewSession) (bool, error)
 }
 
-// TenantHeader names the tenant that an access token is used in, where its person may enter several.
+// TenantHeader names the tenant that an access token is used in, where its person may enter
+// several.
 const TenantHeader = "X-Sluice-Tenant"
 
 // SignInBegin is how somebody signs in.
@@ -58,7 +62,8 @@ const CallbackPath = signInPath + "/callback"
 
 const (
 	signInPath = "/v1/session/oidc"
-	// signInCookie holds a sign-in that is under way. A provider's site sends the browser back, so that it can't be strict.
+	// signInCookie holds a sign-in that is under way. A provider's site sends the browser back, so
+	// that it can't be strict.
 	signInCookie = "sluice_sign_in"
 	signInTime   = 10 * time.Minute
 )

@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// SourceAccess keeps who people are in sources whose permissions are followed, and takes what others say of these.
+// SourceAccess keeps who people are in sources whose permissions are followed, and takes what
+// others say of these.
 type SourceAccess interface {
 	// SourcePrincipals lists a source's users and groups: all, or those that somebody here is.
 	SourcePrincipals(ctx context.Context, p schema.Principal, source uuid.UUID, mapped bool, q schema.PageQuery) ([]schema.SourcePrincipal, string, error)

@@ -1,7 +1,8 @@
 package httpapi
 
-// Scopes of single collections. A route needs its scope in the whole tenant, unless it is listed here with what says which
-// collection it is about: then the scope in that collection is enough. What somebody has no scope in does not exist for them.
+// Scopes of single collections. A route needs its scope in the whole tenant, unless it is listed
+// here with what says which collection it is about: then the scope in that collection is enough.
+// What somebody has no scope in does not exist for them.
 
 import (
 	"context"
@@ -24,7 +25,8 @@ const (
 	subjectDocument   subject = "document"
 	subjectQuestion   subject = "question"
 	subjectJob        subject = "job"
-	// subjectHandler: the handler finds it out, by ofCollection, or shows what is of allowed collections alone.
+	// subjectHandler: the handler finds it out, by ofCollection, or shows what is of allowed
+	// collections alone.
 	subjectHandler subject = "handler"
 	// subjectNone: it is about no collection; the scope in any is enough.
 	subjectNone subject = "none"
@@ -66,13 +68,14 @@ func lacks(scope schema.Scope, where string) error {
 	return huma.Error403Forbidden("the API key lacks the " + string(scope) + " scope" + where)
 }
 
-// gone is what is said of what is not there, and of what is in a collection where somebody has no scope.
+// gone is what is said of what is not there, and of what is in a collection where somebody has no
+// scope.
 func gone(what subject, ref string) error {
 	return fmt.Errorf("no %s %v: %w", what, cut(ref, 200), schema.ErrNotFound)
 }
 
-// allowed returns p with the scopes that it has where the request is about, if scope is among them; an empty one is every
-// scope.
+// allowed returns p with the scopes that it has where the request is about, if scope is among them;
+// an empty one is every scope.
 func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scope) (schema.Principal, error) {
 	what := subjects[ctx.Operation().OperationID]
 	if len(p.Collections) == 0 {
@@ -120,7 +123,8 @@ func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scop
 	return in, err
 }
 
-// within returns p with the scopes that it has in a collection. Without any of them that is schema.ErrNotFound.
+// within returns p with the scopes that it has in a collection. Without any of them that is
+// schema.ErrNotFound.
 func within(p schema.Principal, scope schema.Scope, collection uuid.UUID) (schema.Principal, error) {
 	p = p.In(collection)
 	switch {
@@ -156,7 +160,8 @@ func (s *server) collectionOf(ctx context.Context, p schema.Principal, what subj
 	return uuid.Nil, fmt.Errorf("no request names its collection by a %s", what)
 }
 
-// ofCollection finds the collection that a request to query names, and returns p with the scopes that it has there.
+// ofCollection finds the collection that a request to query names, and returns p with the scopes
+// that it has there.
 func (s *server) ofCollection(ctx context.Context, p schema.Principal, ref string) (schema.Principal, uuid.UUID, error) {
 	collection, err := s.Collections.ResolveCollection(ctx, p, ref)
 	if len(p.Collections) == 0 {

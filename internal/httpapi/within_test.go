@@ -102,7 +102,8 @@ func (twoCollections) Ratings(context.Context, schema.Principal, schema.RatingQu
 	return []schema.RatedAnswer{{Collection: handbook}, {Collection: contracts}}, "", nil
 }
 
-// handled are requests about a collection, by its name, to the operations that look at it themselves; empty: a list.
+// handled are requests about a collection, by its name, to the operations that look at it
+// themselves; empty: a list.
 var handled = map[string]string{
 	"search": `{"collection":"%s","query":"q"}`, "ask": `{"collection":"%s","query":"q"}`, "start-job": `{"collection":"%s","query":"q"}`,
 	"create-chat-completion": `{"model":"%s","messages":[{"role":"user","content":"q"}]}`,
@@ -112,11 +113,13 @@ var handled = map[string]string{
 	"list-collections": "-", "list-models": "-",
 }
 
-// ofNoCollection are the operations that show nothing of any collection, or only what is the caller's own.
+// ofNoCollection are the operations that show nothing of any collection, or only what is the
+// caller's own.
 var ofNoCollection = []string{"whoami", "list-plans", "get-plan", "check-plan", "judge-answer", "list-receipt-keys", "list-sessions", "end-person-session", "rotate-key"}
 
-// TestEachRouteHoldsAKeyToItsCollection goes through all routes, so that none can be forgotten: with a key of one collection each
-// is refused, or says of another collection just what it says of one that is not there.
+// TestEachRouteHoldsAKeyToItsCollection goes through all routes, so that none can be forgotten:
+// with a key of one collection each is refused, or says of another collection just what it says of
+// one that is not there.
 func TestEachRouteHoldsAKeyToItsCollection(t *testing.T) {
 	fake := twoCollections{}
 	options := Options{Authenticator: limitedKey{schema.ScopeQuery, schema.ScopeIngest, schema.ScopeCurate}, Collections: fake, Documents: fake, Questions: fake, Ratings: fake, Plans: fake}
@@ -129,7 +132,8 @@ func TestEachRouteHoldsAKeyToItsCollection(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w
 	}
-	// filled is a path whose parameters are of a collection, but for those that are none of its things.
+	// filled is a path whose parameters are of a collection, but for those that are none of its
+	// things.
 	filled := func(path, of string) string {
 		return parameters.ReplaceAllString(strings.ReplaceAll(path, "{plan}", "fast"), of)
 	}

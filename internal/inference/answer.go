@@ -132,8 +132,8 @@ type urgent interface {
 	Terms() (wire.Lane, time.Time)
 }
 
-// begin decodes a request in a slot, checks its lane, and bounds ctx by its deadline. Without an error whoever calls must
-// cancel that.
+// begin decodes a request in a slot, checks its lane, and bounds ctx by its deadline. Without an
+// error whoever calls must cancel that.
 func begin[M urgent, P interface {
 	*M
 	wire.Message

@@ -1,6 +1,7 @@
 package inference
 
-// This file finds answer spans: the best pair of tokens, and the part of the text that they stand for.
+// This file finds answer spans: the best pair of tokens, and the part of the text that they stand
+// for.
 
 import (
 	"slices"
@@ -30,13 +31,15 @@ func bestSpan(start, end []float32, longest int) (first, last int, score float32
 	return first, last, score
 }
 
-// tokenSpan is an answer in tokens of a text, both ends included, with the sum of its start and end.
+// tokenSpan is an answer in tokens of a text, both ends included, with the sum of its start and
+// end.
 type tokenSpan struct {
 	first, last int
 	score       float32
 }
 
-// otherSpans are the best spans that share no token with the given one, nor with each other, best first.
+// otherSpans are the best spans that share no token with the given one, nor with each other, best
+// first.
 func otherSpans(start, end []float32, longest int, best tokenSpan, most int) []tokenSpan {
 	var left []tokenSpan // the best of each run of tokens that no span has yet, with the run
 	var runs [][2]int
@@ -64,8 +67,8 @@ func otherSpans(start, end []float32, longest int, best tokenSpan, most int) []t
 	return out
 }
 
-// words is the part of text from one token to another, in bytes: whole words with their marks, whatever the pieces
-// are that the model chose.
+// words is the part of text from one token to another, in bytes: whole words with their marks,
+// whatever the pieces are that the model chose.
 func words(text string, first, last tokenizer.ByteRange) (start, end int) {
 	start, end = first.Start, last.End
 	for start > 0 {

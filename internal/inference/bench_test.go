@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// BenchmarkEncode encodes passages of about 100 words over NATS. The batched callers are 64 at a time.
+// BenchmarkEncode encodes passages of about 100 words over NATS. The batched callers are 64 at a
+// time.
 func BenchmarkEncode(b *testing.B) {
 	nc, _ := serving(b, open(b), ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
@@ -54,7 +55,8 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkSegment scores runs of 40 sentences, as a section has; tokens are those of the sentences.
+// BenchmarkSegment scores runs of 40 sentences, as a section has; tokens are those of the
+// sentences.
 func BenchmarkSegment(b *testing.B) {
 	model := open(b)
 	nc, _ := serving(b, model, ServerOptions{})
@@ -75,8 +77,8 @@ func BenchmarkSegment(b *testing.B) {
 	b.ReportMetric(float64(b.N*tokens)/b.Elapsed().Seconds(), "tokens/s")
 }
 
-// BenchmarkEncoderRun runs the graph alone: on 64 rows of one length, and on rows of 128 tokens, so many at once: what
-// texts that share a run save.
+// BenchmarkEncoderRun runs the graph alone: on 64 rows of one length, and on rows of 128 tokens, so
+// many at once: what texts that share a run save.
 func BenchmarkEncoderRun(b *testing.B) {
 	model := open(b)
 	run := func(name string, rows, length int) {
@@ -111,8 +113,8 @@ func perSecond(b *testing.B, texts int) {
 	b.ReportMetric(float64(b.N*texts)/b.Elapsed().Seconds(), "texts/s")
 }
 
-// BenchmarkPairRun runs the pair graph alone on texts of 128 tokens, so many at once: how large batches should be.
-// It needs a pack that has the graph.
+// BenchmarkPairRun runs the pair graph alone on texts of 128 tokens, so many at once: how large
+// batches should be. It needs a pack that has the graph.
 func BenchmarkPairRun(b *testing.B) { pairRun(b, wire.OpScore, 256) }
 
 // BenchmarkRerankRun does the same with the reranker.

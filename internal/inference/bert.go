@@ -1,7 +1,8 @@
 package inference
 
-// This file runs encoders and cross-encoders in Hugging Face's form: input_ids, attention_mask and perhaps
-// token_type_ids to the vectors of the tokens, to a vector of the text, or to the logits of a pair.
+// This file runs encoders and cross-encoders in Hugging Face's form: input_ids, attention_mask and
+// perhaps token_type_ids to the vectors of the tokens, to a vector of the text, or to the logits of
+// a pair.
 
 import (
 	"context"
@@ -162,7 +163,8 @@ func scale(vector []float32) {
 	}
 }
 
-// bertPair is a cross-encoder. It knows relevance alone: has_answer and llm_prefer are the same, and there are no spans.
+// bertPair is a cross-encoder. It knows relevance alone: has_answer and llm_prefer are the same,
+// and there are no spans.
 type bertPair struct {
 	*graph
 	section ManifestPair

@@ -1,7 +1,7 @@
 package inference
 
-// This file tests graphs in Hugging Face's form: packs are made of the random models of modelpack's tests and held to
-// what PyTorch gives, graph by graph and over NATS.
+// This file tests graphs in Hugging Face's form: packs are made of the random models of modelpack's
+// tests and held to what PyTorch gives, graph by graph and over NATS.
 
 import (
 	"encoding/json"
@@ -129,7 +129,8 @@ func TestAddedCrossEncodersGiveTheirGoldensOverNATS(t *testing.T) {
 	}
 }
 
-// TestSmallerGraphsKeepTheirTolerance: what fp16 and int8 lose is more than fp32 may and less than the manifest states.
+// TestSmallerGraphsKeepTheirTolerance: what fp16 and int8 lose is more than fp32 may and less than
+// the manifest states.
 func TestSmallerGraphsKeepTheirTolerance(t *testing.T) {
 	for _, c := range []struct {
 		graph string
@@ -246,7 +247,8 @@ func TestWhatIsWrongWithABERTSectionIsNamed(t *testing.T) {
 	}
 }
 
-// TestOthersModelsGiveTheirGoldens: of each architecture and tokenizer a model of transformers' own, held to PyTorch over NATS.
+// TestOthersModelsGiveTheirGoldens: of each architecture and tokenizer a model of transformers'
+// own, held to PyTorch over NATS.
 func TestOthersModelsGiveTheirGoldens(t *testing.T) {
 	for name, most := range map[string]int{"hf-bert": 64, "hf-nomic": 64, "hf-xlm-roberta": 62, "hf-modernbert": 64, "hf-xlm-roberta-pair": 62, "hf-roberta-pair": 62} {
 		dir := added(t, modelpack.Addition{From: name})

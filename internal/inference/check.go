@@ -1,7 +1,7 @@
 package inference
 
-// This file checks a pack as a whole: that it opens, that its graphs give what the trainer's gave (goldens), and that
-// padding changes nothing. `sluice models check` prints the report.
+// This file checks a pack as a whole: that it opens, that its graphs give what the trainer's gave
+// (goldens), and that padding changes nothing. `sluice models check` prints the report.
 
 import (
 	"context"
@@ -76,9 +76,9 @@ func Check(ctx context.Context, o Options) (_ modelpack.Report, err error) {
 	return m.Try(ctx)
 }
 
-// Try runs each graph of an open pack, once at least, on what the trainer ran it on and on texts of its own, and says
-// where the results differ. Until a graph has run, a GPU has not loaded all that it needs: the first run takes many times
-// as long as the next.
+// Try runs each graph of an open pack, once at least, on what the trainer ran it on and on texts of
+// its own, and says where the results differ. Until a graph has run, a GPU has not loaded all that
+// it needs: the first run takes many times as long as the next.
 func (m *Model) Try(ctx context.Context) (modelpack.Report, error) {
 	c := &checker{model: m, dir: m.pack, report: modelpack.Report{Info: m.Info()}}
 	all, err := c.goldens("", nil)

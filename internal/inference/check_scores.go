@@ -1,7 +1,8 @@
 package inference
 
-// This file checks the graphs that read a question, or look at more than one text: the pair model and the reranker, the
-// linker and the fuser, which read a run of texts together, and the detector, which sees their scores.
+// This file checks the graphs that read a question, or look at more than one text: the pair model
+// and the reranker, the linker and the fuser, which read a run of texts together, and the detector,
+// which sees their scores.
 
 import (
 	"context"
@@ -12,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// pair checks the pair model or the reranker. An added graph's own goldens are those of a pair, whatever its role.
+// pair checks the pair model or the reranker. An added graph's own goldens are those of a pair,
+// whatever its role.
 func (c *checker) pair(ctx context.Context, g *modelpack.GraphReport, model pairModel, section *ManifestPair, goldens []scoreGolden) error {
 	if section.Goldens != nil || section.Format != "" {
 		own, err := c.goldens(g.Section, section.Goldens)
@@ -102,7 +104,8 @@ func (c *checker) linker(ctx context.Context, g *modelpack.GraphReport, all pack
 	return nil
 }
 
-// fuser has no trial of padding: what is beside a text changes how it is read. Its goldens are of several texts and of one.
+// fuser has no trial of padding: what is beside a text changes how it is read. Its goldens are of
+// several texts and of one.
 func (c *checker) fuser(ctx context.Context, g *modelpack.GraphReport, all packGoldens) error {
 	m := c.model
 	fused := func(question string, texts []string, tokens int, withQuestion bool) ([]float32, error) {

@@ -1,7 +1,7 @@
 package inference
 
-// This file tests the client against the real server: what must be split and put together again, and servers that go
-// away in between.
+// This file tests the client against the real server: what must be split and put together again,
+// and servers that go away in between.
 
 import (
 	"context"
@@ -153,8 +153,8 @@ func TestOverloadedServersAreAskedAgain(t *testing.T) {
 		t.Fatalf("%d vectors, %v", vectors.Len(), err)
 	}
 
-	// Room for one long text, and beside it for the client's question what is served, which has a subject of its own and may
-	// overtake the text.
+	// Room for one long text, and beside it for the client's question what is served, which has a
+	// subject of its own and may overtake the text.
 	stuck, _ := serving(t, open(t), ServerOptions{MaxBytes: 16_000, Wait: time.Hour})
 	long := strings.Repeat("word ", 1800)
 	held := send(t, stuck, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Now().Add(8*time.Second), long))
@@ -169,7 +169,8 @@ func TestOverloadedServersAreAskedAgain(t *testing.T) {
 
 func TestAClientOutlivesItsServer(t *testing.T) {
 	model := open(t)
-	// This server takes a request and dies with it: it holds it for an hour and is stopped without an answer read.
+	// This server takes a request and dies with it: it holds it for an hour and is stopped without
+	// an answer read.
 	nc, first := serving(t, model, ServerOptions{Wait: time.Hour})
 	client := modelclient.New(nc, modelclient.Options{BulkTry: 300 * time.Millisecond})
 	done := make(chan error, 1)

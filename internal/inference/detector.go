@@ -1,7 +1,8 @@
 package inference
 
-// This file is FIT-RAG's eligible-augmentation detector: the scores of the texts so far to the probability that they
-// are enough to answer with. It is answered here too, for there is little between the two.
+// This file is FIT-RAG's eligible-augmentation detector: the scores of the texts so far to the
+// probability that they are enough to answer with. It is answered here too, for there is little
+// between the two.
 
 import (
 	"context"

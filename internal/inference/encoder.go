@@ -22,7 +22,8 @@ type sequence struct {
 
 // textEncoder is the seam between token ids and graph inputs: each input format of encoders is one.
 type textEncoder interface {
-	// encode runs one batch and writes its vectors. No sequence is empty; ids have the pack's special tokens.
+	// encode runs one batch and writes its vectors. No sequence is empty; ids have the pack's
+	// special tokens.
 	encode(ctx context.Context, batch []sequence) error
 	close() error
 }
@@ -67,8 +68,9 @@ func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, err
 	return e, err
 }
 
-// tokens makes the ids of a passage, queryTokens those of a question: at most maxTokens of them, prompt and special tokens
-// included. total counts the text's own tokens, cut or not. A text without a known token gives none.
+// tokens makes the ids of a passage, queryTokens those of a question: at most maxTokens of them,
+// prompt and special tokens included. total counts the text's own tokens, cut or not. A text
+// without a known token gives none.
 func (e *embedder) tokens(text string) (ids []int32, total int, cut bool) {
 	return e.prompted(e.passage, text)
 }
@@ -162,7 +164,8 @@ func (e *encoder) encode(ctx context.Context, batch []sequence) error {
 
 // finite says which value is no finite number, if one is.
 func finite(values []float32) error {
-	// A finite number less itself is 0, any other is not a number: one sum tells, without a branch per value.
+	// A finite number less itself is 0, any other is not a number: one sum tells, without a branch
+	// per value.
 	var sums [4]float32
 	rest := values
 	for ; len(rest) >= 4; rest = rest[4:] {

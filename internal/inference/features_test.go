@@ -1,6 +1,7 @@
 package inference
 
-// This file tests what the pair graph gives beside its scores: the numbers that its labels are computed from.
+// This file tests what the pair graph gives beside its scores: the numbers that its labels are
+// computed from.
 
 import (
 	"testing"
@@ -9,8 +10,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestFeaturesComeWithTheScores: those of the shipped graph, the last of which is the relevance. A text alone has the same
-// as beside others, one without a word has none, and the scores are those that are given without them.
+// TestFeaturesComeWithTheScores: those of the shipped graph, the last of which is the relevance. A
+// text alone has the same as beside others, one without a word has none, and the scores are those
+// that are given without them.
 func TestFeaturesComeWithTheScores(t *testing.T) {
 	m := open(t)
 	nc, _ := serving(t, m, ServerOptions{})

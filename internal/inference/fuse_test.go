@@ -1,6 +1,7 @@
 package inference
 
-// This file tests fuse and detect against the goldens of their tiny graphs, and with requests that can't be answered.
+// This file tests fuse and detect against the goldens of their tiny graphs, and with requests that
+// can't be answered.
 
 import (
 	"errors"

@@ -1,7 +1,8 @@
 package inference
 
-// This file is FunnelRAG's FiD: a question with each of its passages goes through the encoder, and the decoder's first
-// token says by its cross-attention how much it draws on each (PAPERS section 2, eq. 3, on raw scores).
+// This file is FunnelRAG's FiD: a question with each of its passages goes through the encoder, and
+// the decoder's first token says by its cross-attention how much it draws on each (PAPERS section
+// 2, eq. 3, on raw scores).
 
 import (
 	"context"
@@ -17,7 +18,8 @@ import (
 // defaultFuseTokens is the paper's lr.
 const defaultFuseTokens = 4
 
-// fusion is one question with its passages. They are read in one run: attention is over all of them.
+// fusion is one question with its passages. They are read in one run: attention is over all of
+// them.
 type fusion struct {
 	question     []int32
 	passages     [][]int32 // none is empty
@@ -145,7 +147,8 @@ func (f *fuser) fuseOne(ctx context.Context, q fusion) error {
 	return nil
 }
 
-// meanOfHighest is the mean of the n highest values, or of all if there are fewer. It changes their order.
+// meanOfHighest is the mean of the n highest values, or of all if there are fewer. It changes their
+// order.
 func meanOfHighest(values []float32, n int) float64 {
 	n = min(n, len(values))
 	slices.Sort(values)

@@ -13,8 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestGoldenFusers: passages read together, at every setting of eq. 3, through the server. Questions and passages are of
-// different lengths, so that neither padding nor where the question ends may count.
+// TestGoldenFusers: passages read together, at every setting of eq. 3, through the server.
+// Questions and passages are of different lengths, so that neither padding nor where the question
+// ends may count.
 func TestGoldenFusers(t *testing.T) {
 	m := open(t)
 	data, err := os.ReadFile(filepath.Join(packDir(t), "goldens.json"))

@@ -1,6 +1,7 @@
 package inference
 
-// This file holds the graphs of the shipped pack that read no text, linker and detector, to their trainer's goldens.
+// This file holds the graphs of the shipped pack that read no text, linker and detector, to their
+// trainer's goldens.
 
 import (
 	"fmt"

@@ -1,7 +1,7 @@
 package inference
 
-// This file holds the pack to its trainer's golden outputs: token ids exactly, vectors and scores to 1e-4, and the same
-// boundaries, all through the server and also graph by graph.
+// This file holds the pack to its trainer's golden outputs: token ids exactly, vectors and scores
+// to 1e-4, and the same boundaries, all through the server and also graph by graph.
 
 import (
 	"encoding/json"

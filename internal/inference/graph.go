@@ -1,7 +1,7 @@
 package inference
 
-// This file runs one ONNX graph: it checks that the file has the inputs and outputs that its role needs, and runs it
-// on batches whose buffers are pooled. A session is shared by all goroutines.
+// This file runs one ONNX graph: it checks that the file has the inputs and outputs that its role
+// needs, and runs it on batches whose buffers are pooled. A session is shared by all goroutines.
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type graph struct {
 	outputs []ort.InputOutputInfo // those asked for, in their order
 }
 
-// openGraph loads path and checks its ports. It may have more outputs than those; they are not computed, but for an
-// output among maybe, which comes behind the others.
+// openGraph loads path and checks its ports. It may have more outputs than those; they are not
+// computed, but for an output among maybe, which comes behind the others.
 func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions, maybe ...port) (*graph, error) {
 	has, gives, err := ort.GetInputOutputInfoWithOptions(path, options)
 	if err != nil {
@@ -115,7 +115,8 @@ func (g *graph) run(ctx context.Context, inputs, outputs []ort.Value) error {
 
 func (g *graph) close() error { return g.session.Destroy() }
 
-// tensors makes the tensors of one run and frees them together. The data stays the caller's, so that it can be pooled.
+// tensors makes the tensors of one run and frees them together. The data stays the caller's, so
+// that it can be pooled.
 type tensors struct {
 	all []ort.Value
 	err error
@@ -137,7 +138,8 @@ func (t *tensors) free() {
 	}
 }
 
-// grow gives a slice of n elements, in the memory of s when that is enough. What it holds is not cleared.
+// grow gives a slice of n elements, in the memory of s when that is enough. What it holds is not
+// cleared.
 func grow[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)

@@ -1,6 +1,7 @@
 package inference
 
-// This file lists the graphs that a pack may have. Reading a manifest, opening a pack and checking it follow the list.
+// This file lists the graphs that a pack may have. Reading a manifest, opening a pack and checking
+// it follow the list.
 
 import (
 	"context"
@@ -14,7 +15,8 @@ import (
 // graphKind is a graph that a pack may have.
 type graphKind struct {
 	section string // of the manifest
-	// spec is what a manifest says of it; nil: the pack has none. That of a model behind an API names no file.
+	// spec is what a manifest says of it; nil: the pack has none. That of a model behind an API
+	// names no file.
 	spec func(m *Manifest) *ManifestGraph
 	// open opens it for a model, which closes what it gives.
 	open func(m *Model, f graphFile) (opened closer, err error)
@@ -30,7 +32,8 @@ type graphFile struct {
 	options            *ort.SessionOptions
 }
 
-// graphs are in the order in which they are opened: the segmenter and the linker work on vectors of encoders.
+// graphs are in the order in which they are opened: the segmenter and the linker work on vectors of
+// encoders.
 var graphs = []graphKind{
 	{"encoder", func(m *Manifest) *ManifestGraph { return graphOf(m.Encoder) },
 		func(m *Model, f graphFile) (_ closer, err error) {
@@ -115,14 +118,15 @@ func (m *Manifest) has(section string) bool {
 	return false
 }
 
-// second is the manifest without the graphs of operations that the second encoder's servers don't answer.
+// second is the manifest without the graphs of operations that the second encoder's servers don't
+// answer.
 func (m Manifest) second() Manifest {
 	m.Segmenter, m.Pair, m.Reranker, m.Fuser, m.Detector, m.Calibrated = nil, nil, nil, nil, nil, nil
 	return m
 }
 
-// openGraphs opens the graphs of the pack in dir, which lie at paths, by section. What it opened before an error, Close
-// closes.
+// openGraphs opens the graphs of the pack in dir, which lie at paths, by section. What it opened
+// before an error, Close closes.
 func (m *Model) openGraphs(dir string, paths map[string]string, options *ort.SessionOptions) error {
 	for _, g := range graphs {
 		path, has := paths[g.section]

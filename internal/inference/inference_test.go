@@ -1,6 +1,7 @@
 package inference
 
-// This file is what the tests share: the shipped pack, the library, a server of its own for each test.
+// This file is what the tests share: the shipped pack, the library, a server of its own for each
+// test.
 
 import (
 	"os"
@@ -67,7 +68,8 @@ func connect(t testing.TB, url string) *nats.Conn {
 	return nc
 }
 
-// serving starts a server of the model, on a NATS server of the test's own, and gives a client's connection.
+// serving starts a server of the model, on a NATS server of the test's own, and gives a client's
+// connection.
 func serving(t testing.TB, model *Model, o ServerOptions) (*nats.Conn, *Server) {
 	t.Helper()
 	url := localtest.NATS(t).URL()

@@ -1,7 +1,7 @@
 package inference
 
-// This file tests that somebody who waits for an answer is served before what nobody waits for, whatever models both ask
-// for. It looks at the order of replies, not at the clock.
+// This file tests that somebody who waits for an answer is served before what nobody waits for,
+// whatever models both ask for. It looks at the order of replies, not at the clock.
 
 import (
 	"fmt"

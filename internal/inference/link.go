@@ -70,7 +70,8 @@ func (s *service) linkWindows(ctx context.Context, caller batch.Caller, all []wi
 	return links, nil
 }
 
-// checkLink names what is wrong with a request, or says how many passages it has and how many links it asks for.
+// checkLink names what is wrong with a request, or says how many passages it has and how many links
+// it asks for.
 func (s *service) checkLink(request wire.LinkRequest) (passages, links int, err error) {
 	if request.Keep <= 0 {
 		return 0, 0, schema.Invalid("keep", "%d is not positive", request.Keep)
@@ -97,8 +98,9 @@ func (s *service) checkLink(request wire.LinkRequest) (passages, links int, err 
 	return passages, links, nil
 }
 
-// strongest are the keep strongest links of passage self, whose attention to all of its window is given, strongest
-// first and of equal ones the nearer first. keep is a few, so each link is put in its place among the best so far.
+// strongest are the keep strongest links of passage self, whose attention to all of its window is
+// given, strongest first and of equal ones the nearer first. keep is a few, so each link is put in
+// its place among the best so far.
 func strongest(attention []float32, self, keep int) []wire.PassageLink {
 	keep = min(keep, len(attention)-1)
 	links := make([]wire.PassageLink, 0, keep)

@@ -1,7 +1,7 @@
 package inference
 
-// This file tests link: against the goldens of the tiny linker graph, with documents longer than its window, and with
-// requests that can't be answered.
+// This file tests link: against the goldens of the tiny linker graph, with documents longer than
+// its window, and with requests that can't be answered.
 
 import (
 	"cmp"
@@ -94,8 +94,9 @@ func TestGoldenLinks(t *testing.T) {
 	}
 }
 
-// TestLinksSurviveTheBordersOfWindows: a document of many windows, in which every passage has a twin three passages
-// on or back; twins attend to each other most, wherever the windows end. Documents side by side don't mix.
+// TestLinksSurviveTheBordersOfWindows: a document of many windows, in which every passage has a
+// twin three passages on or back; twins attend to each other most, wherever the windows end.
+// Documents side by side don't mix.
 func TestLinksSurviveTheBordersOfWindows(t *testing.T) {
 	model := openFull(t)
 	nc, _ := serving(t, model, ServerOptions{})

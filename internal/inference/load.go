@@ -19,8 +19,9 @@ type load struct {
 	metrics requestMetrics
 }
 
-// add takes a request in, or says that the server is full. Bulk requests leave a quarter to interactive ones. A
-// request that is larger than the bound alone is taken when nothing else is held.
+// add takes a request in, or says that the server is full. Bulk requests leave a quarter to
+// interactive ones. A request that is larger than the bound alone is taken when nothing else is
+// held.
 func (l *load) add(lane wire.Lane, bytes, sequences int) error {
 	if full := l.Acquire(uuid.Nil, fairness.Amount{Count: sequences, Bytes: bytes}, lane.Background()); full != nil {
 		return fmt.Errorf("the model server holds %d texts in %d bytes already: %w", full.Held.Count, full.Held.Bytes, schema.ErrOverloaded)

@@ -1,7 +1,7 @@
 package inference
 
-// This file reads a pack's manifest.yaml. Every field must be known and every needed one present: a typing error names
-// the field instead of being ignored.
+// This file reads a pack's manifest.yaml. Every field must be known and every needed one present: a
+// typing error names the field instead of being ignored.
 
 import (
 	"bytes"
@@ -23,8 +23,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Manifest describes a model pack: which files it has and how to use them. Paths are relative to the pack's folder and
-// stay inside it; hashes are SHA-256 in hexadecimal.
+// Manifest describes a model pack: which files it has and how to use them. Paths are relative to
+// the pack's folder and stay inside it; hashes are SHA-256 in hexadecimal.
 type Manifest struct {
 	Format    int               `yaml:"format"` // 1
 	Name      string            `yaml:"name"`
@@ -37,16 +37,18 @@ type Manifest struct {
 	Encoder   *ManifestEncoder   `yaml:"encoder" need:"maybe"`
 	Segmenter *ManifestSegmenter `yaml:"segmenter" need:"maybe"`
 	Pair      *ManifestPair      `yaml:"pair" need:"maybe"`
-	// Reranker is what the pair model is to a search, to the few best of what that leaves: better and about ten times dearer. Its
-	// graph has the same inputs and outputs, its logits a scale of their own.
+	// Reranker is what the pair model is to a search, to the few best of what that leaves: better
+	// and about ten times dearer. Its graph has the same inputs and outputs, its logits a scale of
+	// their own.
 	Reranker *ManifestPair     `yaml:"reranker" need:"maybe"`
 	Linker   *ManifestLinker   `yaml:"linker" need:"maybe"`
 	Fuser    *ManifestFuser    `yaml:"fuser" need:"maybe"`
 	Detector *ManifestDetector `yaml:"detector" need:"maybe"`
 
-	// Calibrated are this pack's equivalents of published thresholds that no graph's section has, by name. Those of scores are of
-	// the pair model's. What is asked of the reranker has names of its own, with _reranker behind: answerable is for what the pair
-	// model judges, answerable_reranker for answers that the reranker reads. A pack with both graphs needs both.
+	// Calibrated are this pack's equivalents of published thresholds that no graph's section has,
+	// by name. Those of scores are of the pair model's. What is asked of the reranker has names of
+	// its own, with _reranker behind: answerable is for what the pair model judges,
+	// answerable_reranker for answers that the reranker reads. A pack with both graphs needs both.
 	Calibrated map[string]float64 `yaml:"calibrated" need:"maybe"`
 }
 
@@ -69,10 +71,11 @@ type ManifestTokenizer struct {
 // ManifestGraph is a graph of the pack.
 type ManifestGraph struct {
 	ManifestFile `yaml:",inline"`
-	// Tolerance is how far the graph's outputs may be from those of its fp32 original, for fp16 and int8 graphs; 0: 1e-4.
+	// Tolerance is how far the graph's outputs may be from those of its fp32 original, for fp16 and
+	// int8 graphs; 0: 1e-4.
 	Tolerance float64 `yaml:"tolerance" need:"maybe"`
-	// Scripts are those whose words the graph learnt, by Unicode's names, such as Latin: of an encoder, a pair model or a reranker.
-	// None: it is not known.
+	// Scripts are those whose words the graph learnt, by Unicode's names, such as Latin: of an
+	// encoder, a pair model or a reranker. None: it is not known.
 	Scripts []string `yaml:"scripts" need:"maybe"`
 }
 
@@ -80,14 +83,16 @@ type ManifestGraph struct {
 type ManifestEncoder struct {
 	ManifestGraph `yaml:",inline"`
 	ManifestBERT  `yaml:",inline"`
-	// ManifestRemote is the model in place of the graph, of the format remote. Shorten has its server asked for vectors of Dimension.
+	// ManifestRemote is the model in place of the graph, of the format remote. Shorten has its
+	// server asked for vectors of Dimension.
 	ManifestRemote `yaml:",inline"`
 	Shorten        bool             `yaml:"shorten" need:"maybe"`
 	Pooling        string           `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, last, or none when the graph pools
 	Dimension      int              `yaml:"dimension"`
 	MaxTokens      int              `yaml:"max_tokens"` // special tokens included; what is longer is cut
 	Prompts        *ManifestPrompts `yaml:"prompts" need:"maybe"`
-	// SimilarityThreshold is the cosine below which neighbouring sentences belong apart: this pack's equivalent of ChunkRAG's theta = 0.8.
+	// SimilarityThreshold is the cosine below which neighbouring sentences belong apart: this
+	// pack's equivalent of ChunkRAG's theta = 0.8.
 	SimilarityThreshold *float64 `yaml:"similarity_threshold" need:"maybe"`
 }
 
@@ -97,19 +102,23 @@ type ManifestPrompts struct {
 	Passage string `yaml:"passage" need:"maybe"`
 }
 
-// ManifestSegmenter is the graph from the vectors of what is before and behind a place in a text to a score.
+// ManifestSegmenter is the graph from the vectors of what is before and behind a place in a text to
+// a score.
 type ManifestSegmenter struct {
 	ManifestGraph `yaml:",inline"`
 	Threshold     float64 `yaml:"threshold"` // a score below it means a cut
-	// Window is how many sentences on each side of a place make its two vectors: their mean, at unit length. Left out, one.
+	// Window is how many sentences on each side of a place make its two vectors: their mean, at
+	// unit length. Left out, one.
 	Window int `yaml:"window" need:"maybe"`
-	// Decay is how heavy a sentence is in that mean beside the one nearer to the place. Left out, as heavy.
+	// Decay is how heavy a sentence is in that mean beside the one nearer to the place. Left out,
+	// as heavy.
 	Decay float64 `yaml:"decay" need:"maybe"`
 	// Encoder makes the sentences' vectors, when that is not the pack's encoder.
 	Encoder *ManifestEncoder `yaml:"encoder" need:"maybe"`
 }
 
-// ManifestPair is a graph from a question and a text to scores and an answer span: the pair model or the reranker.
+// ManifestPair is a graph from a question and a text to scores and an answer span: the pair model
+// or the reranker.
 type ManifestPair struct {
 	ManifestGraph `yaml:",inline"`
 	ManifestBERT  `yaml:",inline"`
@@ -120,12 +129,13 @@ type ManifestPair struct {
 	Truncation        string `yaml:"truncation" need:"maybe"` // of BERT's format: longest_first or only_second
 	MaxQuestionTokens int    `yaml:"max_question_tokens"`     // what is longer is cut
 	MaxTextTokens     int    `yaml:"max_text_tokens"`
-	// HasAnswerThreshold is the logit of has_answer from which a text counts as one with the answer: this pack's
-	// equivalent of FIT-RAG's delta = 4.5.
+	// HasAnswerThreshold is the logit of has_answer from which a text counts as one with the
+	// answer: this pack's equivalent of FIT-RAG's delta = 4.5.
 	HasAnswerThreshold *float64 `yaml:"has_answer_threshold" need:"maybe"`
 }
 
-// ManifestLinker is the graph from the vectors of a document's passages to how they attend to each other.
+// ManifestLinker is the graph from the vectors of a document's passages to how they attend to each
+// other.
 type ManifestLinker struct {
 	ManifestGraph `yaml:",inline"`
 	MaxPassages   int `yaml:"max_passages"` // of one window
@@ -133,8 +143,9 @@ type ManifestLinker struct {
 	Threshold *float64 `yaml:"threshold" need:"maybe"`
 }
 
-// ManifestFuser is the graph from a question and all its passages to how an answer would attend to them (FiD). A row is
-// the question's tokens, then the passage's, without special tokens between them.
+// ManifestFuser is the graph from a question and all its passages to how an answer would attend to
+// them (FiD). A row is the question's tokens, then the passage's, without special tokens between
+// them.
 type ManifestFuser struct {
 	ManifestGraph     `yaml:",inline"`
 	MaxTokens         int `yaml:"max_tokens"`                       // of a row; what is longer is cut
@@ -151,7 +162,8 @@ type ManifestDetector struct {
 // manifestName is the manifest's file name in a pack.
 const manifestName = "manifest.yaml"
 
-// ReadManifest reads and checks the manifest of the pack in dir. It doesn't look at the files that it names.
+// ReadManifest reads and checks the manifest of the pack in dir. It doesn't look at the files that
+// it names.
 func ReadManifest(dir string) (Manifest, error) {
 	m, _, err := readManifest(dir)
 	return m, err

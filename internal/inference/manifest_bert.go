@@ -1,6 +1,7 @@
 package inference
 
-// This file is what a manifest says of graphs in Hugging Face's form; `sluice models add` writes it.
+// This file is what a manifest says of graphs in Hugging Face's form; `sluice models add` writes
+// it.
 
 import (
 	"path/filepath"
@@ -9,11 +10,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// formatBERT is the format of graphs with the inputs and outputs of BERT's ONNX exports: input_ids, attention_mask and
-// perhaps token_type_ids. The other, empty, is that of the graphs that training/ makes.
+// formatBERT is the format of graphs with the inputs and outputs of BERT's ONNX exports: input_ids,
+// attention_mask and perhaps token_type_ids. The other, empty, is that of the graphs that training/
+// makes.
 const formatBERT = "bert"
 
-// ManifestBERT is what sections of graphs that read text have when the graph is in Hugging Face's form.
+// ManifestBERT is what sections of graphs that read text have when the graph is in Hugging Face's
+// form.
 type ManifestBERT struct {
 	Format  string        `yaml:"format" need:"maybe"`  // empty, bert or remote
 	Types   bool          `yaml:"types" need:"maybe"`   // the graph takes token_type_ids

@@ -1,6 +1,7 @@
 package inference
 
-// This file is what a manifest says of models behind an API; `sluice models add remote:PROVIDER/MODEL` writes it.
+// This file is what a manifest says of models behind an API; `sluice models add
+// remote:PROVIDER/MODEL` writes it.
 
 import (
 	"fmt"
@@ -12,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// formatRemote is the format of a section that has a model behind an API in place of a graph: llm-gateway asks it.
+// formatRemote is the format of a section that has a model behind an API in place of a graph:
+// llm-gateway asks it.
 const formatRemote = "remote"
 
 // ManifestRemote is what sections of models behind an API have.

@@ -1,6 +1,7 @@
-// Package inference runs the models of a pack with ONNX Runtime and answers for them over NATS: it is the inside of the
-// model server. Model is a loaded pack, Server the service around it. Package tokenizer makes token ids of text,
-// package batch gathers requests into batches; both are pure Go, only this package links ONNX Runtime.
+// Package inference runs the models of a pack with ONNX Runtime and answers for them over NATS: it
+// is the inside of the model server. Model is a loaded pack, Server the service around it. Package
+// tokenizer makes token ids of text, package batch gathers requests into batches; both are pure Go,
+// only this package links ONNX Runtime.
 package inference
 
 // This file loads a pack: manifest, tokenizer and graphs, each checked before anything is served.
@@ -146,7 +147,8 @@ func (m *Model) openPair(f graphFile, spec *ManifestPair) (pairModel, error) {
 	return openPair(f.path, f.section, spec, words.Tokenizer, words.pad, f.options)
 }
 
-// describe says in info what a graph that scores can do: its names of thresholds end with suffix. spanless: it finds no answers.
+// describe says in info what a graph that scores can do: its names of thresholds end with suffix.
+// spanless: it finds no answers.
 func (p *ManifestPair) describe(info *wire.ModelInfo, op wire.ModelOp, suffix string) (spanless bool) {
 	if p == nil {
 		return false

@@ -1,6 +1,7 @@
 package inference
 
-// This file tests that what is wrong with a pack, or with the library, is named together with its remedy.
+// This file tests that what is wrong with a pack, or with the library, is named together with its
+// remedy.
 
 import (
 	"os"
@@ -202,7 +203,8 @@ func TestWhatIsWrongWithTheLibraryIsNamed(t *testing.T) {
 	}
 }
 
-// TestEachGraphRunsWhenAModelIsTried: with goldens and without. A graph in another's place cannot run.
+// TestEachGraphRunsWhenAModelIsTried: with goldens and without. A graph in another's place cannot
+// run.
 func TestEachGraphRunsWhenAModelIsTried(t *testing.T) {
 	for _, goldens := range []bool{true, false} {
 		dir := t.TempDir()

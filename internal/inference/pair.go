@@ -1,7 +1,7 @@
 package inference
 
-// This file is the pair model and the reranker, graphs of one form: a question and a text to three scores and an answer
-// span, in one pass.
+// This file is the pair model and the reranker, graphs of one form: a question and a text to three
+// scores and an answer span, in one pass.
 
 import (
 	"context"
@@ -27,16 +27,16 @@ type textPair struct {
 	result         *pairResult // written by the run
 }
 
-// size groups pairs by their questions' length, to within a few tokens: a batch pads questions and texts each to its
-// longest, so one long question would pad all others.
+// size groups pairs by their questions' length, to within a few tokens: a batch pads questions and
+// texts each to its longest, so one long question would pad all others.
 func (p textPair) size() batch.Size {
 	const step = 4
 	question := (len(p.question) + step - 1) / step * step
 	return batch.Size{Cells: question + len(p.text), Text: len(p.question) + len(p.text), Group: question}
 }
 
-// pairResult is what a graph says of a pair, as logits. The best answer span is in tokens of the text, both
-// ends included; without one last < first.
+// pairResult is what a graph says of a pair, as logits. The best answer span is in tokens of the
+// text, both ends included; without one last < first.
 type pairResult struct {
 	relevance, hasAnswer, llmPrefer float32
 	first, last                     int
@@ -45,7 +45,8 @@ type pairResult struct {
 	features                        []float32 // nil: the graph gives none, or nobody wanted them
 }
 
-// pairModel is the seam between token ids and graph inputs: each input format of cross-encoders is one.
+// pairModel is the seam between token ids and graph inputs: each input format of cross-encoders is
+// one.
 type pairModel interface {
 	// vocabulary is the tokenizer whose ids score takes.
 	vocabulary() *tokenizer.Tokenizer
@@ -58,8 +59,8 @@ type pairModel interface {
 	close() error
 }
 
-// headedPair is a graph as training/ exports it: questions and texts apart, three scores, start and end, and perhaps what
-// the labels among the scores are computed from.
+// headedPair is a graph as training/ exports it: questions and texts apart, three scores, start and
+// end, and perhaps what the labels among the scores are computed from.
 type headedPair struct {
 	*graph
 	section   string // of the manifest

@@ -1,7 +1,7 @@
 package inference
 
-// This file has models behind an API compute what a pack has no graph for. llm-gateway asks them, for it holds the keys and
-// the tenants' budgets.
+// This file has models behind an API compute what a pack has no graph for. llm-gateway asks them,
+// for it holds the keys and the tenants' budgets.
 
 import (
 	"context"
@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Gateway asks models behind an API. Its errors are those of NATS; what the gateway says is in replies.
+// Gateway asks models behind an API. Its errors are those of NATS; what the gateway says is in
+// replies.
 type Gateway interface {
 	Encode(ctx context.Context, r wire.RemoteEncodeRequest) (wire.RemoteEncodeReply, error)
 	Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.RemoteRerankReply, error)
@@ -94,8 +95,8 @@ func (s *service) rerankRemotely(ctx context.Context, caller batch.Caller, reque
 	return reply, nil
 }
 
-// remoteFailure is what a gateway says went wrong. A server that was too slow is one that does not answer: the request's own
-// deadline is another matter.
+// remoteFailure is what a gateway says went wrong. A server that was too slow is one that does not
+// answer: the request's own deadline is another matter.
 func remoteFailure(e *schema.RemoteError) error {
 	said := *e
 	if said.Code == schema.CodeDeadline {

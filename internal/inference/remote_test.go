@@ -1,6 +1,7 @@
 package inference
 
-// This file tests a pack whose encoder is behind an API: the scripted gateway answers in llm-gateway's place.
+// This file tests a pack whose encoder is behind an API: the scripted gateway answers in
+// llm-gateway's place.
 
 import (
 	"context"

@@ -1,7 +1,7 @@
 package inference
 
-// This file tests what of score is the reranker's own: whose scores they are, its limits, its share of what a server holds,
-// its batches, and what tells of it.
+// This file tests what of score is the reranker's own: whose scores they are, its limits, its share
+// of what a server holds, its batches, and what tells of it.
 
 import (
 	"context"
@@ -30,7 +30,8 @@ func scoreRequest(graph string, lane wire.Lane, deadline time.Time, texts ...str
 	return wire.ScoreRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Question: "What is measured?", Texts: texts, Graph: graph}
 }
 
-// TestARequestIsReadByTheGraphThatItNames: the pair model where it names none, and the reply says which.
+// TestARequestIsReadByTheGraphThatItNames: the pair model where it names none, and the reply says
+// which.
 func TestARequestIsReadByTheGraphThatItNames(t *testing.T) {
 	model := openFull(t)
 	nc, _ := serving(t, model, ServerOptions{})
@@ -64,7 +65,8 @@ func TestTheRerankerReadsTheBeginningOfALongText(t *testing.T) {
 	}
 }
 
-// TestATextForTheRerankerTakesTheRoomOfTen: a server with little room refuses it while it takes as many for the pair model.
+// TestATextForTheRerankerTakesTheRoomOfTen: a server with little room refuses it while it takes as
+// many for the pair model.
 func TestATextForTheRerankerTakesTheRoomOfTen(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{MaxSequences: 40, Wait: time.Hour}) // 30 for bulk
 	soon := time.Now().Add(2 * time.Second)
@@ -86,7 +88,8 @@ func TestATextForTheRerankerTakesTheRoomOfTen(t *testing.T) {
 		}
 		return "ok"
 	}
-	// Of two, one is refused at once, whichever is read last; the other waits for a batch that would take an hour to fill.
+	// Of two, one is refused at once, whichever is read last; the other waits for a batch that
+	// would take an hour to fill.
 	replies := make(chan schema.Code, 2)
 	for range 2 {
 		sub := bulk(wire.GraphReranker)
@@ -121,7 +124,8 @@ func TestAnExpiredRequestIsNotReranked(t *testing.T) {
 	}
 }
 
-// TestBatchesOfTheRerankerAreSmall: whoever comes while one runs waits for no more than some tens of milliseconds.
+// TestBatchesOfTheRerankerAreSmall: whoever comes while one runs waits for no more than some tens
+// of milliseconds.
 func TestBatchesOfTheRerankerAreSmall(t *testing.T) {
 	nc, server := serving(t, openFull(t), ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})

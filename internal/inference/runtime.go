@@ -1,7 +1,7 @@
 package inference
 
-// This file loads the ONNX Runtime library and decides how its sessions run: provider and threads. The library is
-// global to a process, so its users are counted.
+// This file loads the ONNX Runtime library and decides how its sessions run: provider and threads.
+// The library is global to a process, so its users are counted.
 
 import (
 	"errors"
@@ -49,7 +49,8 @@ func loadLibrary(path string) error {
 		return fmt.Errorf("ONNX Runtime library (SLUICE_ONNXRUNTIME_LIB; `make setup` installs one): %w", err)
 	}
 	ort.SetSharedLibraryPath(path)
-	// It is read when the library's environment is made, which starts telemetry, and a later call can only pause that.
+	// It is read when the library's environment is made, which starts telemetry, and a later call
+	// can only pause that.
 	if err := os.Setenv(modelpack.NoTelemetry, "1"); err != nil {
 		return fmt.Errorf("turn off the telemetry of ONNX Runtime: %w", err)
 	}

@@ -16,10 +16,12 @@ const lowestScore = wire.LowestScore
 // scoreBytes is what a text's scores take in a reply at most.
 const scoreBytes = 224
 
-// rerankWeight is how many of what a server holds a text for the reranker counts as: it takes so much longer.
+// rerankWeight is how many of what a server holds a text for the reranker counts as: it takes so
+// much longer.
 const rerankWeight = 10
 
-// scoringGraph is a graph that scores texts, its queue, and how many of what a server holds a text of it counts as.
+// scoringGraph is a graph that scores texts, its queue, and how many of what a server holds a text
+// of it counts as.
 type scoringGraph struct {
 	op     wire.ModelOp
 	model  pairModel

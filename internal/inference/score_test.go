@@ -1,6 +1,7 @@
 package inference
 
-// This file tests score: against the goldens of the tiny pair graph, over NATS, with spans in bytes of the texts.
+// This file tests score: against the goldens of the tiny pair graph, over NATS, with spans in bytes
+// of the texts.
 
 import (
 	"context"
@@ -86,7 +87,8 @@ func goldenScores(t *testing.T, model *Model, score scoring, g inferencetest.Sco
 	}
 }
 
-// TestScoresOfManyTextsComeBackInOrder: texts of all lengths, in several messages and many batches, by many callers.
+// TestScoresOfManyTextsComeBackInOrder: texts of all lengths, in several messages and many batches,
+// by many callers.
 func TestScoresOfManyTextsComeBackInOrder(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})

@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestTheSecondEncoderAnswersOnSubjectsOfItsOwn: two packs side by side, of which each client asks its own.
+// TestTheSecondEncoderAnswersOnSubjectsOfItsOwn: two packs side by side, of which each client asks
+// its own.
 func TestTheSecondEncoderAnswersOnSubjectsOfItsOwn(t *testing.T) {
 	dir := inferencetest.Pack(t, func(manifest string) string { return strings.Replace(manifest, "space: ", "space: second-", 1) })
 	second, err := Open(Options{Pack: dir, Library: libraryPath(t), Threads: 1, Second: true})

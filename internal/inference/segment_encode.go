@@ -1,6 +1,7 @@
 package inference
 
-// This file answers segment_encode: sections become passages, and those vectors and links, without a way back to the caller in between.
+// This file answers segment_encode: sections become passages, and those vectors and links, without
+// a way back to the caller in between.
 
 import (
 	"context"
@@ -16,7 +17,8 @@ import (
 
 func init() { handle(wire.OpSegmentEncode, (*service).segmentEncode) }
 
-// segmentEncode answers wire.SegmentEncodeRequest. The sentences of all sections wait for batches together, then the passages of all.
+// segmentEncode answers wire.SegmentEncodeRequest. The sentences of all sections wait for batches
+// together, then the passages of all.
 func (s *service) segmentEncode(ctx context.Context, caller batch.Caller, data []byte) (wire.SegmentEncodeReply, error) {
 	var reply wire.SegmentEncodeReply
 	request, ctx, cancel, err := begin[wire.SegmentEncodeRequest](ctx, s, &caller, data)
@@ -79,7 +81,8 @@ func (s *service) segmentEncode(ctx context.Context, caller batch.Caller, data [
 	return reply, nil
 }
 
-// linkDocuments links the passages of documents that the linker reads at once: counts says how many each has.
+// linkDocuments links the passages of documents that the linker reads at once: counts says how many
+// each has.
 func (s *service) linkDocuments(ctx context.Context, caller batch.Caller, vectors wire.Vectors, counts []int, keep int) ([][][]wire.PassageLink, error) {
 	windows := make([]wire.Vectors, len(counts))
 	row := 0
@@ -158,7 +161,8 @@ func (s *service) cut(ctx context.Context, c *cutting, r wire.SegmentEncodeReque
 	return c.cut(r, reply)
 }
 
-// cut cuts the sections and puts the passages into the reply. It gives the texts to embed, and how many each document has.
+// cut cuts the sections and puts the passages into the reply. It gives the texts to embed, and how
+// many each document has.
 func (c *cutting) cut(r wire.SegmentEncodeRequest, reply *wire.SegmentEncodeReply) (inputs []string, counts []int, err error) {
 	section := 0
 	for document, n := range r.Sections {
@@ -182,7 +186,8 @@ func (c *cutting) cut(r wire.SegmentEncodeRequest, reply *wire.SegmentEncodeRepl
 	return inputs, counts, nil
 }
 
-// passages cuts a section. One that makes the cutting itself fail is an error: this server has other requests.
+// passages cuts a section. One that makes the cutting itself fail is an error: this server has
+// other requests.
 func (c *cutting) passages(r wire.SegmentEncodeRequest, section int) (passages []schema.Passage, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -1,6 +1,7 @@
 package inference
 
-// This file tests segment_encode against the operations that it stands for, and that requests that can't be answered say why.
+// This file tests segment_encode against the operations that it stands for, and that requests that
+// can't be answered say why.
 
 import (
 	"fmt"
@@ -44,7 +45,8 @@ func documentOf(title string, by schema.Segmentation, sentences ...int) wire.Unc
 	return d
 }
 
-// TestDocumentsAreMadeAtOnceAsInSteps: passages, vectors and links are those of segment, encode and link, by whatever way to cut.
+// TestDocumentsAreMadeAtOnceAsInSteps: passages, vectors and links are those of segment, encode and
+// link, by whatever way to cut.
 func TestDocumentsAreMadeAtOnceAsInSteps(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
@@ -160,7 +162,8 @@ func TestRequestsToCutThatDoNotFitTogether(t *testing.T) {
 	}
 }
 
-// TestFramesGoToThoseWhoAskForThem: JSON is answered as ever, to whoever says nothing; a frame may be asked with, whatever the reply's form.
+// TestFramesGoToThoseWhoAskForThem: JSON is answered as ever, to whoever says nothing; a frame may
+// be asked with, whatever the reply's form.
 func TestFramesGoToThoseWhoAskForThem(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{})
 	request := wire.EncodeRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Texts: []string{"a text"}}

@@ -1,8 +1,9 @@
 package inference
 
-// This file is SAGE's segmentation head: the vectors of what is before and behind a place in a text to one score in
-// [0, 1], whether both belong together. The features x1, x2, x1-x2 and x1*x2 are made inside the graph. SAGE's model
-// sees one sentence on either side; the manifest says how many this one sees.
+// This file is SAGE's segmentation head: the vectors of what is before and behind a place in a text
+// to one score in [0, 1], whether both belong together. The features x1, x2, x1-x2 and x1*x2 are
+// made inside the graph. SAGE's model sees one sentence on either side; the manifest says how many
+// this one sees.
 
 import (
 	"context"
@@ -27,9 +28,9 @@ type sides struct {
 func (s sides) before(i int) []float32 { return s.left[i*s.dimension : (i+1)*s.dimension] }
 func (s sides) behind(i int) []float32 { return s.right[(i+1)*s.dimension : (i+2)*s.dimension] }
 
-// sidesOf makes the sides from the vectors of a run's sentences: means of as many as the manifest says, as far as the
-// run has them, weighted by distance and brought to unit length. Where a window is of one sentence its vector is taken
-// as it is.
+// sidesOf makes the sides from the vectors of a run's sentences: means of as many as the manifest
+// says, as far as the run has them, weighted by distance and brought to unit length. Where a window
+// is of one sentence its vector is taken as it is.
 func (m *Model) sidesOf(vectors []float32) sides {
 	section, d := m.manifest.Segmenter, m.sentences.dimension
 	if section.Window == 1 {

@@ -1,7 +1,7 @@
 package inference
 
-// This file is the life of the model server: it subscribes, takes requests in within its bounds, and stops in two
-// phases. answer.go says what it answers.
+// This file is the life of the model server: it subscribes, takes requests in within its bounds,
+// and stops in two phases. answer.go says what it answers.
 
 import (
 	"bytes"
@@ -232,11 +232,12 @@ func (s *service) accept(op wire.ModelOp, msg *nats.Msg) {
 	})
 }
 
-// laneOf reads a request's lane without decoding the request: the lane comes before the texts in what this module
-// writes. What hides its lane waits with the bulk.
+// laneOf reads a request's lane without decoding the request: the lane comes before the texts in
+// what this module writes. What hides its lane waits with the bulk.
 func laneOf(data []byte) wire.Lane {
 	data = wire.HeadOf(data)
-	// As this module writes it: a short text before it, without nested values. In a text the quotes would be escaped.
+	// As this module writes it: a short text before it, without nested values. In a text the quotes
+	// would be escaped.
 	const key = `"lane":"`
 	if at := bytes.Index(data[:min(len(data), 256)], []byte(key)); at > 0 && data[0] == '{' && !bytes.ContainsAny(data[1:at], "{[") {
 		if lane, _, found := bytes.Cut(data[at+len(key):], []byte(`"`)); found && string(lane) == string(wire.LaneInteractive) {

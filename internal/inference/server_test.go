@@ -1,7 +1,7 @@
 package inference
 
-// This file tests the server as its callers meet it: batches across requests, bounds, deadlines, bad input, traces,
-// stopping.
+// This file tests the server as its callers meet it: batches across requests, bounds, deadlines,
+// bad input, traces, stopping.
 
 import (
 	"bytes"
@@ -51,7 +51,8 @@ func runs(t *testing.T, graph string) (count uint64) {
 	return count
 }
 
-// send publishes a request and gives its reply later. Requests of one connection arrive in the order of the calls.
+// send publishes a request and gives its reply later. Requests of one connection arrive in the
+// order of the calls.
 func send(t *testing.T, nc *nats.Conn, op wire.ModelOp, request any) *nats.Subscription {
 	t.Helper()
 	data, err := wire.Encode(request)

@@ -30,8 +30,8 @@ func (c *requestCounts) begin() (done func()) {
 	}
 }
 
-// State tells how the server's last run is. Running are the batches that run, waiting the requests that are held; those
-// whose items run are among them.
+// State tells how the server's last run is. Running are the batches that run, waiting the requests
+// that are held; those whose items run are among them.
 func (s *Server) State() schema.ServiceState {
 	r := s.current.Load()
 	if r == nil {

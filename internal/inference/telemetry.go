@@ -1,6 +1,7 @@
 package inference
 
-// This file counts requests and gives each a span that continues its caller's trace. Batches are package batch's.
+// This file counts requests and gives each a span that continues its caller's trace. Batches are
+// package batch's.
 
 import (
 	"context"
@@ -29,7 +30,8 @@ type requestMetrics struct {
 func newRequestMetrics() requestMetrics {
 	meter := otel.Meter(scope)
 	var m requestMetrics
-	// An instrument that can't be made is a no-op; names and units here are constants, so that can't happen.
+	// An instrument that can't be made is a no-op; names and units here are constants, so that
+	// can't happen.
 	m.duration, _ = meter.Float64Histogram("sluice.model.request.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from taking a request in to its reply, by operation, lane and outcome."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30))
@@ -56,8 +58,8 @@ func (m requestMetrics) tokenising(op wire.ModelOp) (finish func()) {
 	}
 }
 
-// begin continues the trace in header; finish ends the span and counts the request, as an operation that may be known only
-// when the request has been read.
+// begin continues the trace in header; finish ends the span and counts the request, as an operation
+// that may be known only when the request has been read.
 func (m requestMetrics) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, header nats.Header) (_ context.Context, finish func(did wire.ModelOp, err error)) {
 	started := time.Now()
 	if header == nil {

@@ -1,7 +1,8 @@
 package inference
 
-// This file has requests handled by goroutines that stay for the next one. A request needs more stack than a new goroutine
-// has: growing it took a fourteenth of the server's time for small requests.
+// This file has requests handled by goroutines that stay for the next one. A request needs more
+// stack than a new goroutine has: growing it took a fourteenth of the server's time for small
+// requests.
 
 import "sync"
 

@@ -60,9 +60,9 @@ type Curation interface {
 	Changed(tenant, collection uuid.UUID)
 }
 
-// Parser turns a file into blocks. name and mediaType are hints; the content
-// decides. language is the collection's, by which scanned pages are read. A *FileError is final, but for schema.ReasonCrashed; any other error
-// is of the surroundings.
+// Parser turns a file into blocks. name and mediaType are hints; the content decides. language is
+// the collection's, by which scanned pages are read. A *FileError is final, but for
+// schema.ReasonCrashed; any other error is of the surroundings.
 type Parser interface {
 	Parse(ctx context.Context, name, mediaType, language string, data []byte) (schema.Parsed, error)
 }
@@ -324,7 +324,8 @@ func (a *Activities) take(ctx context.Context, w work) (current work, lost []wir
 // keep shows Temporal that the stage lives and extends the leases until stop.
 func (a *Activities) keep(ctx context.Context, all []work, faults int) (context.Context, func()) {
 	every := a.options.Lease / 4
-	// Not with the context below: a heartbeat under way may end, for cutting it would look like a fault.
+	// Not with the context below: a heartbeat under way may end, for cutting it would look like a
+	// fault.
 	quiet := heartbeat.Start(ctx, min(heartbeat.Every, every), faults)
 	ctx, cancel := context.WithCancel(ctx)
 	var extending sync.WaitGroup

@@ -1,6 +1,7 @@
 package ingest
 
-// Of the second stage: sections to passages with vectors and links in one request to the model server, where it can do so.
+// Of the second stage: sections to passages with vectors and links in one request to the model
+// server, where it can do so.
 
 import (
 	"context"
@@ -11,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// makeAtOnce cuts and encodes the drafts that the model server takes as they are; not those of a collection of the second encoder,
-// which get their vectors later.
+// makeAtOnce cuts and encodes the drafts that the model server takes as they are; not those of a
+// collection of the second encoder, which get their vectors later.
 func (a *Activities) makeAtOnce(ctx context.Context, drafts []*draft, by schema.Segmentation) error {
 	var ask []wire.Uncut
 	var of []*draft
@@ -67,7 +68,8 @@ func (d *draft) take(m *wire.Made) {
 	d.made = m
 }
 
-// vectorsAndLinks are those of a draft that was made at once. A document of more passages than are linked at once is linked here.
+// vectorsAndLinks are those of a draft that was made at once. A document of more passages than are
+// linked at once is linked here.
 func (a *Activities) vectorsAndLinks(ctx context.Context, d *draft) (batch.Vectors, batch.Links, error) {
 	m := d.made
 	vectors := batch.NewVectors(m.Space, m.Vectors.Dimension, m.Vectors.Data)

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestADraftIsTakenAsItWouldBeCut: what the model server says of lengths becomes the passages that this program would make.
+// TestADraftIsTakenAsItWouldBeCut: what the model server says of lengths becomes the passages that
+// this program would make.
 func TestADraftIsTakenAsItWouldBeCut(t *testing.T) {
 	by, err := schema.Segmentation{By: schema.BySentences, Sentences: 2}.Complete()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // LinksKept is how many links of a passage are kept.
 const LinksKept = 10
 
-// encodeAndLink makes the vectors of documents' passages, which follow each other, and their links: counts says how many
-// passages each has, stage for what.
+// encodeAndLink makes the vectors of documents' passages, which follow each other, and their links:
+// counts says how many passages each has, stage for what.
 func encodeAndLink(ctx context.Context, m Models, inputs []string, counts []int, stage string) (vectors []wire.Vectors, links []batch.Links, space string, err error) {
 	done := timed(ctx, stage, "model")
 	all, space, err := m.Encode(ctx, wire.LaneBulk, inputs)

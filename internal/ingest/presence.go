@@ -18,7 +18,8 @@ type Session interface {
 	Close(ctx context.Context) error
 }
 
-// sessionMost is the longest pause between two tries to open a session: it must not be away for long.
+// sessionMost is the longest pause between two tries to open a session: it must not be away for
+// long.
 const sessionMost = 2 * time.Second
 
 // NewPresence keeps a session open, a new one whenever it breaks.

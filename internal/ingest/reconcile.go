@@ -64,7 +64,8 @@ func NewReconciler(u Unfinished, js jetstream.JetStream, elector lifecycle.Elect
 	}), nil
 }
 
-// standby is what a process does that another one leads: it sees outages, too, and has nothing to tell of.
+// standby is what a process does that another one leads: it sees outages, too, and has nothing to
+// tell of.
 func (r *reconciler) standby(ctx context.Context, err error) {
 	if err != nil {
 		r.outage = true

@@ -239,7 +239,8 @@ func (r *relay) publish(ctx context.Context, messages []batch.Message) (sent []i
 // storeFailed is JetStream's code for a message that a stream did not store.
 const storeFailed jetstream.ErrorCode = 10077
 
-// subjectFull reports whether a stream holds as many messages of a subject as it may; a full disk has the same code.
+// subjectFull reports whether a stream holds as many messages of a subject as it may; a full disk
+// has the same code.
 func subjectFull(err *jetstream.APIError) bool {
 	return err.ErrorCode == storeFailed && err.Description == "maximum messages per subject exceeded"
 }

@@ -1,7 +1,7 @@
 package ingest
 
-// The second encoder: passages of its collections are encoded after they were written, and collections of the first are
-// built anew with it in the background.
+// The second encoder: passages of its collections are encoded after they were written, and
+// collections of the first are built anew with it in the background.
 
 import (
 	"context"
@@ -19,21 +19,23 @@ import (
 
 // Unencoded is what the second encoder reads and writes.
 type Unencoded interface {
-	// Unencoded returns live versions of a collection of the second encoder that were written before they were encoded: as
-	// many as have so many passages together, and at least one. A collection of the first encoder has none.
+	// Unencoded returns live versions of a collection of the second encoder that were written
+	// before they were encoded: as many as have so many passages together, and at least one. A
+	// collection of the first encoder has none.
 	Unencoded(ctx context.Context, tenant, collection uuid.UUID, passages int) (generation int, docs []batch.Written, err error)
-	// WriteVectors gives versions their vectors and links, those that still lack them, and returns how many. Vectors of
-	// another space than the collection's are a *batch.RefusedError.
+	// WriteVectors gives versions their vectors and links, those that still lack them, and returns
+	// how many. Vectors of another space than the collection's are a *batch.RefusedError.
 	WriteVectors(ctx context.Context, tenant, collection uuid.UUID, generation int, docs []batch.Recut) (int, error)
-	// BeginSecond asks for a generation of the second encoder for a collection that has none and may, if none is being
-	// built anywhere.
+	// BeginSecond asks for a generation of the second encoder for a collection that has none and
+	// may, if none is being built anywhere.
 	BeginSecond(ctx context.Context) (tenant, collection uuid.UUID, began bool, err error)
 }
 
 const (
 	// laterPassages is how many passages are encoded before they are written.
 	laterPassages = 256
-	// laterTime and laterEach are how long versions, and each of their passages, may take: curation has other steps.
+	// laterTime and laterEach are how long versions, and each of their passages, may take: curation
+	// has other steps.
 	laterTime = 10 * time.Minute
 	laterEach = time.Second
 	// secondTime is how long the second encoder may take to say that it is there.
@@ -63,7 +65,8 @@ func (e *SecondEncoder) there(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// Begin has a collection built anew with the second encoder, if a server of it answers and none is being built.
+// Begin has a collection built anew with the second encoder, if a server of it answers and none is
+// being built.
 func (e *SecondEncoder) Begin(ctx context.Context) error {
 	there, err := e.there(ctx)
 	if err != nil || !there {
@@ -79,9 +82,9 @@ func (e *SecondEncoder) Begin(ctx context.Context) error {
 	return nil
 }
 
-// Encode encodes some versions of a collection that were written before they were encoded. It returns how many, and
-// whether there are more. While no server answers, or none can encode them, there is nothing to do: they stay marked, and
-// curation comes back to them.
+// Encode encodes some versions of a collection that were written before they were encoded. It
+// returns how many, and whether there are more. While no server answers, or none can encode them,
+// there is nothing to do: they stay marked, and curation comes back to them.
 func (e *SecondEncoder) Encode(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error) {
 	generation, docs, err := e.store.Unencoded(ctx, tenant, collection, laterPassages)
 	if err != nil || len(docs) == 0 {

@@ -67,7 +67,8 @@ func (a *Activities) segment(ctx context.Context, w work, parsed map[uuid.UUID]s
 	return drafts, outcomes, nil
 }
 
-// segmentRest cuts the drafts that were not made at once. Those that fail have an outcome, and no sections.
+// segmentRest cuts the drafts that were not made at once. Those that fail have an outcome, and no
+// sections.
 func (a *Activities) segmentRest(ctx context.Context, all []*draft, asked schema.Segmentation) (outcomes []wire.Outcome, err error) {
 	drafts := slices.DeleteFunc(slices.Clone(all), func(d *draft) bool { return d.made != nil })
 	if len(drafts) == 0 {

@@ -163,7 +163,8 @@ func (w *termWriter) ascii(chunk string) {
 				i++
 				continue
 			}
-			// A mark between two letters or two digits is in the word: rules WB6, WB7, WB11 and WB12.
+			// A mark between two letters or two digits is in the word: rules WB6, WB7, WB11 and
+			// WB12.
 			if i+1 == len(chunk) || last == asciiJoin || asciiClasses[chunk[i+1]] != last || !joins(chunk[i], last) {
 				break
 			}

@@ -1,5 +1,5 @@
-// This file holds the bookkeeping of the contract, once for all services: the order of Start and Stop calls, the state
-// between them, and what Done and Err say.
+// This file holds the bookkeeping of the contract, once for all services: the order of Start and
+// Stop calls, the state between them, and what Done and Err say.
 
 package lifecycle
 
@@ -15,8 +15,8 @@ type Run struct {
 	Done <-chan struct{}
 	// Err says why it is over; it is called after Done is closed only. Nil means: never an error.
 	Err func() error
-	// Stop ends the run as Service.Stop says. It is called at most once, and Done is closed when it returns. What it
-	// returns beside ctx's error is kept as the run's error.
+	// Stop ends the run as Service.Stop says. It is called at most once, and Done is closed when it
+	// returns. What it returns beside ctx's error is kept as the run's error.
 	Stop func(ctx context.Context) error
 }
 
@@ -25,7 +25,8 @@ type Func struct {
 	name  string
 	start func(ctx context.Context) (Run, error)
 
-	// turn serialises Start and Stop; mu guards the fields below it, for the short time of reading them.
+	// turn serialises Start and Stop; mu guards the fields below it, for the short time of reading
+	// them.
 	turn chan struct{}
 
 	mu   sync.Mutex
@@ -34,16 +35,16 @@ type Func struct {
 	done <-chan struct{}
 }
 
-// NewFunc makes a Service of a function that returns when a run is ready. The name appears in errors. When start fails
-// it must have undone what it did.
+// NewFunc makes a Service of a function that returns when a run is ready. The name appears in
+// errors. When start fails it must have undone what it did.
 func NewFunc(name string, start func(ctx context.Context) (Run, error)) *Func {
 	closed := make(chan struct{})
 	close(closed)
 	return &Func{name: name, start: start, turn: make(chan struct{}, 1), done: closed}
 }
 
-// NewResource makes a Service of something that is opened and closed and has no life of its own, such as a pool of
-// connections. Either function may be nil.
+// NewResource makes a Service of something that is opened and closed and has no life of its own,
+// such as a pool of connections. Either function may be nil.
 func NewResource(name string, open, shut func(ctx context.Context) error) *Func {
 	return NewFunc(name, func(ctx context.Context) (Run, error) {
 		if open != nil {
@@ -94,7 +95,8 @@ func (f *Func) Start(ctx context.Context) error {
 
 // Stop implements Service.
 func (f *Func) Stop(ctx context.Context) error {
-	// Not bounded by ctx: whoever holds the turn is itself bounded, and Stop must not return before the end.
+	// Not bounded by ctx: whoever holds the turn is itself bounded, and Stop must not return before
+	// the end.
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
 

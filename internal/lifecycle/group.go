@@ -1,4 +1,5 @@
-// This file makes one service of several: started in order, stopped in reverse, and failing together.
+// This file makes one service of several: started in order, stopped in reverse, and failing
+// together.
 
 package lifecycle
 
@@ -11,12 +12,12 @@ import (
 	"time"
 )
 
-// Group is a Service made of services. When a member ends by itself the whole group stops, and Err names that member's
-// error.
+// Group is a Service made of services. When a member ends by itself the whole group stops, and Err
+// names that member's error.
 type Group struct{ *Func }
 
-// NewGroup makes a Group. The services start in the order given, each after the one before it is ready, and stop in
-// reverse. grace is the time the others get to finish their work when one fails.
+// NewGroup makes a Group. The services start in the order given, each after the one before it is
+// ready, and stop in reverse. grace is the time the others get to finish their work when one fails.
 func NewGroup(name string, grace time.Duration, services ...Service) *Group {
 	return &Group{NewFunc(name, func(ctx context.Context) (Run, error) {
 		for i, s := range services {
@@ -28,7 +29,8 @@ func NewGroup(name string, grace time.Duration, services ...Service) *Group {
 	})}
 }
 
-// watch waits in a goroutine for Stop or for a member's end, whichever is first, and then stops all.
+// watch waits in a goroutine for Stop or for a member's end, whichever is first, and then stops
+// all.
 func watch(ctx context.Context, grace time.Duration, services []Service) Run {
 	ctx = context.WithoutCancel(ctx)
 	asked := make(chan context.Context)

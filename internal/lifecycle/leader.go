@@ -12,25 +12,27 @@ import (
 	"github.com/google/uuid"
 )
 
-// Elector elects the leader of a loop. Leadership is a lease: it ends when its holder does not renew it.
+// Elector elects the leader of a loop. Leadership is a lease: it ends when its holder does not
+// renew it.
 type Elector interface {
-	// Elect makes holder the leader for ttl, or renews its lease, and reports whether it leads. It does not while
-	// another holder's lease lasts.
+	// Elect makes holder the leader for ttl, or renews its lease, and reports whether it leads. It
+	// does not while another holder's lease lasts.
 	Elect(ctx context.Context, loop, holder string, ttl time.Duration) (elected bool, err error)
 	// Resign ends holder's lease, if it has one.
 	Resign(ctx context.Context, loop, holder string) error
 }
 
-// LeaderLoop describes a loop that only its leader runs. When the leader dies, another process is elected within three
-// elections.
+// LeaderLoop describes a loop that only its leader runs. When the leader dies, another process is
+// elected within three elections.
 type LeaderLoop struct {
 	Name    string // of the loop, the same in all processes
 	Elector Elector
 	Every   time.Duration // between two rounds
-	// Round does the work once. Its contexts are those of a LoopFunc; both also end when leadership is lost. A round
-	// that has lost it may overlap with a round of the next leader.
+	// Round does the work once. Its contexts are those of a LoopFunc; both also end when leadership
+	// is lost. A round that has lost it may overlap with a round of the next leader.
 	Round func(fetch, work context.Context) error
-	// Standby, if any, is called at every election that this process does not win; err says why the election failed.
+	// Standby, if any, is called at every election that this process does not win; err says why the
+	// election failed.
 	Standby func(ctx context.Context, err error)
 }
 
@@ -38,8 +40,8 @@ type LeaderLoop struct {
 var errLostLeadership = errors.New("another process leads this loop")
 
 const (
-	// electEvery is the longest interval between two elections; it is shorter where rounds are more frequent. The lease
-	// is twice as long.
+	// electEvery is the longest interval between two elections; it is shorter where rounds are more
+	// frequent. The lease is twice as long.
 	electEvery    = 5 * time.Second
 	resignTimeout = time.Second
 )
@@ -74,7 +76,8 @@ type electionCandidate struct {
 
 // tick holds an election and, if this process wins, runs the round that is due.
 func (c *electionCandidate) tick(fetch, work context.Context) {
-	// The lease counts from before the request, so that it never ends later here than in the elector.
+	// The lease counts from before the request, so that it never ends later here than in the
+	// elector.
 	now := time.Now()
 	elected, err := c.Elector.Elect(fetch, c.Name, c.id, c.ttl)
 	if fetch.Err() != nil {
@@ -125,7 +128,8 @@ func (c *electionCandidate) runRound(fetch, work context.Context, expires time.T
 	return c.Round(fetch, work)
 }
 
-// renew renews the lease until done is closed or ctx ends. It returns false as soon as leadership is lost.
+// renew renews the lease until done is closed or ctx ends. It returns false as soon as leadership
+// is lost.
 func (c *electionCandidate) renew(ctx context.Context, done <-chan struct{}, expires time.Time) bool {
 	ticker := time.NewTicker(c.ttl / 3)
 	defer ticker.Stop()

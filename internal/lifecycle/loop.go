@@ -14,14 +14,14 @@ type Loop struct{ *Func }
 
 // LoopFunc is the body of a Loop.
 //
-// fetch ends when the loop should take no new work; it is what to wait on, poll with and pull with. work stays alive
-// until the deadline of Stop is over; it is what to finish with: commits, acknowledgements, replies. Returning nil
-// after fetch has ended is a clean stop; so is returning an error that comes from the end of fetch. Returning earlier
-// ends the service, with that error.
+// fetch ends when the loop should take no new work; it is what to wait on, poll with and pull with.
+// work stays alive until the deadline of Stop is over; it is what to finish with: commits,
+// acknowledgements, replies. Returning nil after fetch has ended is a clean stop; so is returning
+// an error that comes from the end of fetch. Returning earlier ends the service, with that error.
 type LoopFunc func(fetch, work context.Context) error
 
-// NewLoop makes a Loop. prepare, if not nil, runs inside Start: what it needs must be there before the loop counts as
-// ready, and its failure is Start's.
+// NewLoop makes a Loop. prepare, if not nil, runs inside Start: what it needs must be there before
+// the loop counts as ready, and its failure is Start's.
 func NewLoop(name string, prepare func(ctx context.Context) error, body LoopFunc) *Loop {
 	return &Loop{NewFunc(name, func(ctx context.Context) (Run, error) {
 		if prepare != nil {
@@ -72,8 +72,8 @@ func begin(ctx context.Context, body LoopFunc) Run {
 	}
 }
 
-// protect turns a panic into an error, so that one loop's bug is reported with its stack and ends the program through
-// the front door, with everything else stopped cleanly.
+// protect turns a panic into an error, so that one loop's bug is reported with its stack and ends
+// the program through the front door, with everything else stopped cleanly.
 func protect(fetch, work context.Context, body LoopFunc) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

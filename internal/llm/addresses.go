@@ -147,8 +147,8 @@ func stands(passage, address string) bool {
 	return standsBefore(passage, address, "/-_%=&#?@+~")
 }
 
-// isWholeHost reports whether a host occurs in a passage and is not a part of another name. One that is alone may have a path,
-// or be in a link.
+// isWholeHost reports whether a host occurs in a passage and is not a part of another name. One
+// that is alone may have a path, or be in a link.
 func isWholeHost(passage, host string, alone bool) bool {
 	if alone {
 		return standsBefore(passage, host, "-_@")

@@ -40,7 +40,8 @@ type Reservation struct {
 	Tenant, ID uuid.UUID
 	Tokens     int64 // input and output
 	Nanos      int64 // billionths of a US dollar
-	// Lasts is how long it counts at most. The account's own clock counts it: a gateway's may be wrong.
+	// Lasts is how long it counts at most. The account's own clock counts it: a gateway's may be
+	// wrong.
 	Lasts time.Duration
 	// Own says that the call is to Sluice's own models. It costs nothing, and the
 	// limits of calls hold for such calls apart from all others.

@@ -25,8 +25,8 @@ func (c *cancelsAt) Send(_ string, d wire.LLMDelta) {
 	}
 }
 
-// A cancelled call ends at its provider. What came of it counts, and it is nobody's failure: neither does another
-// provider stand in, nor is this one left alone.
+// A cancelled call ends at its provider. What came of it counts, and it is nobody's failure:
+// neither does another provider stand in, nor is this one left alone.
 func TestACancelledCallEndsAndCounts(t *testing.T) {
 	server, other := newScriptedOpenAI(t, turn{content: halfSaid, hang: true}), newScriptedOpenAI(t, turn{content: fiveDays})
 	accounts := &scriptedaccounts{atOnce: 10}

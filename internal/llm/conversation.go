@@ -181,7 +181,8 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 	return &unreadable{unusable("model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (%s)", d.model, d.modelSetting)}
 }
 
-// tokensOf bounds the reply to a request: judgements and questions are short, and a model that goes on gains nothing.
+// tokensOf bounds the reply to a request: judgements and questions are short, and a model that goes
+// on gains nothing.
 func (d *dialogue) tokensOf(r wire.LLMRequest) int {
 	most := d.maxTokens
 	switch {

@@ -21,8 +21,9 @@ func toGrade(answer string, references ...string) wire.LLMRequest {
 		Question: "How many days can I carry over?", References: references, Answer: answer}
 }
 
-// TestOpenAIJudgesByRightAnswers: a verdict is true or false, however it is written; what is neither, or both, is asked for once
-// more and then is no verdict. It is paid for all the same, and the provider is not left alone for it.
+// TestOpenAIJudgesByRightAnswers: a verdict is true or false, however it is written; what is
+// neither, or both, is asked for once more and then is no verdict. It is paid for all the same, and
+// the provider is not left alone for it.
 func TestOpenAIJudgesByRightAnswers(t *testing.T) {
 	yes, no := true, false
 	for name, x := range map[string]struct {
@@ -86,7 +87,8 @@ func TestWhatIsGradedIsFenced(t *testing.T) {
 	}
 }
 
-// TestOneModelJudges: nobody stands in for it, within the tenant's limits, and extractive says what to do.
+// TestOneModelJudges: nobody stands in for it, within the tenant's limits, and extractive says what
+// to do.
 func TestOneModelJudges(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 1}
 	failing, other := newScriptedOpenAI(t, turn{status: http.StatusBadRequest}), newScriptedAnthropic(t, turn{content: `{"correct": true}`})

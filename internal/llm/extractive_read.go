@@ -10,8 +10,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// readings names the parts of the passages that may answer: of each stretch the best and the next best that the
-// reranker finds. A pack without a reranker that reads, or one that does not know the question's script, reads nothing.
+// readings names the parts of the passages that may answer: of each stretch the best and the next
+// best that the reranker finds. A pack without a reranker that reads, or one that does not know the
+// question's script, reads nothing.
 func (p *Extractive) readings(ctx context.Context, r wire.LLMRequest) (Completion, error) {
 	info, err := p.info(ctx)
 	if err != nil {

@@ -218,7 +218,8 @@ func TestExtractiveJudgesByItsOwnModels(t *testing.T) {
 	}
 }
 
-// TestAConfidenceIsTheJudgement: of an answer that was read out of passages, which are not read again.
+// TestAConfidenceIsTheJudgement: of an answer that was read out of passages, which are not read
+// again.
 func TestAConfidenceIsTheJudgement(t *testing.T) {
 	for _, x := range []struct {
 		sure   float64

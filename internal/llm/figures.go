@@ -62,8 +62,8 @@ type figureAnswer struct{ tabular.Match }
 // surest is the least confidence of a figure: below it the reader answers.
 const surest = 0.5
 
-// complete gives out the answer: the row is quoted, with the cell as its short answer, and what stands over the
-// cell.
+// complete gives out the answer: the row is quoted, with the cell as its short answer, and what
+// stands over the cell.
 func (f figureAnswer) complete(out *Completion) {
 	quote := func(at text.Range, short wire.QuoteAnswer) {
 		out.Quotes = append(out.Quotes, wire.Quote{Passage: f.Source, Start: at.Start, End: at.End, Answer: short})

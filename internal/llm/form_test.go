@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestServersAreSentTheFormOfTheReply: what each task's prompt asks for, in the order of the prompt.
+// TestServersAreSentTheFormOfTheReply: what each task's prompt asks for, in the order of the
+// prompt.
 func TestServersAreSentTheFormOfTheReply(t *testing.T) {
 	chosen := request(leave)
 	chosen.Choices = []string{"Two days", "Five days"}

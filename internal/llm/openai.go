@@ -105,8 +105,8 @@ func (p *OpenAI) Close() { p.transport.CloseIdleConnections() }
 // looser are the formats that a server may take which refuses one.
 var looser = map[string]string{FormatSchema: FormatObject, FormatObject: FormatText}
 
-// complete implements speaker. A server that refuses the first request may know nothing of its format: it is asked again with a
-// looser one, and from then on with what it took.
+// complete implements speaker. A server that refuses the first request may know nothing of its
+// format: it is asked again with a looser one, and from then on with what it took.
 func (p *OpenAI) complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error) {
 	format := *p.format.Load()
 	said, err := p.completeInFormat(ctx, format, messages, want, piece)
@@ -130,7 +130,8 @@ func refusedForm(err error) bool {
 	return errors.As(err, &api) && (api.StatusCode == http.StatusBadRequest || api.StatusCode == http.StatusUnprocessableEntity)
 }
 
-// completeInFormat makes a call with a response format. The error of a request that the server rejects is the client's.
+// completeInFormat makes a call with a response format. The error of a request that the server
+// rejects is the client's.
 func (p *OpenAI) completeInFormat(ctx context.Context, format string, messages []message, want expected, piece func(string)) (modelReply, error) {
 	params := openai.ChatCompletionNewParams{Model: p.model}
 	switch format {

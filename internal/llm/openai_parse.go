@@ -16,8 +16,9 @@ import (
 // maxObjects bounds how many places of a reply are tried as the beginning of its object.
 const maxObjects = 200
 
-// parseObject reads the JSON object with a member in a reply, whatever stands around it: reasoning, prose, other objects.
-// Of several that have the form none counts, unless they are the same: one may be what a document has the model say.
+// parseObject reads the JSON object with a member in a reply, whatever stands around it: reasoning,
+// prose, other objects. Of several that have the form none counts, unless they are the same: one
+// may be what a document has the model say.
 func parseObject[T any](content, member string) (out T, ok bool) {
 	content = withoutReasoning(content)
 	for tries := 0; tries < maxObjects; tries++ {

@@ -128,8 +128,8 @@ func TestOpenAIAsksOnceMoreForJSON(t *testing.T) {
 	}
 }
 
-// TestServersGetTheFormatThatTheyTake: a server that knows nothing of the strictest is asked in a looser one, and what it took once
-// it gets from then on.
+// TestServersGetTheFormatThatTheyTake: a server that knows nothing of the strictest is asked in a
+// looser one, and what it took once it gets from then on.
 func TestServersGetTheFormatThatTheyTake(t *testing.T) {
 	good := turn{content: `{"answer":"","citations":[]}`}
 	refusal, unknown := turn{status: http.StatusBadRequest}, turn{status: http.StatusUnprocessableEntity}

@@ -18,8 +18,8 @@ import (
 // maxCompletion is the most bytes of such a completion.
 const maxCompletion = 8 << 20
 
-// completionAsEvents turns a reply that is a JSON completion, although a stream was requested, into server-sent events. It
-// leaves other replies as they are.
+// completionAsEvents turns a reply that is a JSON completion, although a stream was requested, into
+// server-sent events. It leaves other replies as they are.
 func completionAsEvents(r *http.Request, next option.MiddlewareNext) (*http.Response, error) {
 	reply, err := next(r)
 	if err != nil || reply.StatusCode != http.StatusOK {

@@ -60,8 +60,8 @@ const (
 	mostLacking = 0.5
 	// allowedLoss is how much of that a passage may lose and still have the answer.
 	allowedLoss = 0.5
-	// otherSort is how far below the best span one may be that is of the sort that the question asks for when the
-	// best one is not: the sum of two logits.
+	// otherSort is how far below the best span one may be that is of the sort that the question
+	// asks for when the best one is not: the sum of two logits.
 	otherSort = 6.0
 	// readTokens are what a piece of a passage has at most, in tokens of
 	// internal/text: with its title it stays under the modelTokens that the shipped
@@ -318,9 +318,10 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 	return best, nearest
 }
 
-// answer is the best span that the reader found in a stretch, as a range of the passage's text; an empty one where it
-// cannot be quoted. Where it is of another sort than the question asks for, the best of the right sort that is
-// nearly as good takes its place; ok says whether the span is of the right sort.
+// answer is the best span that the reader found in a stretch, as a range of the passage's text; an
+// empty one where it cannot be quoted. Where it is of another sort than the question asks for, the
+// best of the right sort that is nearly as good takes its place; ok says whether the span is of the
+// right sort.
 func (s stretch) answer(asked text.Asked, body string, x wire.PairScore) (answer text.Range, score float32, ok bool) {
 	best := s.rangeInPassage(body, *x.Answer)
 	if best.Start >= best.End || asked.Fits(body, best) {
@@ -337,7 +338,8 @@ func (s stretch) answer(asked text.Asked, body string, x wire.PairScore) (answer
 	return best, x.Answer.Score, false
 }
 
-// rangeInPassage is where a span of a stretch's input stands in the passage's text; an empty range where it does not.
+// rangeInPassage is where a span of a stretch's input stands in the passage's text; an empty range
+// where it does not.
 func (s stretch) rangeInPassage(body string, a wire.AnswerSpan) text.Range {
 	// An answer in the title cannot be quoted from the passage.
 	start, end := a.Start-s.offset, a.End-s.offset

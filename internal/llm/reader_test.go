@@ -107,8 +107,9 @@ func TestTheReaderQuotesTheSentenceOfItsAnswer(t *testing.T) {
 	}
 }
 
-// TestAShortAnswerIsOfTheSortThatIsAskedFor: a clause's number does not say how long something is, however sure the
-// model is of it. A span of the right sort that is nearly as good stands in; else the quote stands without one.
+// TestAShortAnswerIsOfTheSortThatIsAskedFor: a clause's number does not say how long something is,
+// however sure the model is of it. A span of the right sort that is nearly as good stands in; else
+// the quote stands without one.
 func TestAShortAnswerIsOfTheSortThatIsAskedFor(t *testing.T) {
 	const clause = "7.1 Either party may end this lease by thirty days' notice in writing."
 	passages := []wire.LLMPassage{{Title: "Lease", Text: clause}}

@@ -1,6 +1,7 @@
 package llm
 
-// Models that reason write what they think before the reply, between <think> and </think>. It is no part of the reply.
+// Models that reason write what they think before the reply, between <think> and </think>. It is no
+// part of the reply.
 
 import "strings"
 
@@ -9,8 +10,8 @@ const (
 	thought = "</think>"
 )
 
-// withoutReasoning is a reply without the reasoning that it begins with, whose first tag some servers leave out. Of one that was
-// cut off while its model reasoned nothing is left.
+// withoutReasoning is a reply without the reasoning that it begins with, whose first tag some
+// servers leave out. Of one that was cut off while its model reasoned nothing is left.
 func withoutReasoning(reply string) string {
 	var r reasoning
 	reply = r.skip(reply) + r.flush()
@@ -23,7 +24,8 @@ func withoutReasoning(reply string) string {
 	return reply
 }
 
-// reasoning passes over the reasoning that a reply begins with. The reply comes in pieces, cut anywhere.
+// reasoning passes over the reasoning that a reply begins with. The reply comes in pieces, cut
+// anywhere.
 type reasoning struct {
 	state    reasoningState
 	buffered string // text that may be the beginning of a tag

@@ -115,8 +115,8 @@ type job struct {
 	most     billed // that it may use
 }
 
-// inBatches does a request by calls of at most size texts each: call makes one, of the texts at these places, and gives the
-// tokens to pay for. The whole request may use most tokens.
+// inBatches does a request by calls of at most size texts each: call makes one, of the texts at
+// these places, and gives the tokens to pay for. The whole request may use most tokens.
 func (x *RemoteModels) inBatches(ctx context.Context, e remoteEndpoint, j job, most int, texts []string, size int,
 	call func(ctx context.Context, batch []int) (tokens int, err error)) (schema.Usage, error) {
 	j.most = billed{most, j.price.Nanos(most, 0)}

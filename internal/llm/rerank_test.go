@@ -33,7 +33,8 @@ func TestTheRerankerReadsWhereThereIsOne(t *testing.T) {
 		t.Errorf("the quote is %+v", q)
 	}
 
-	// What finds no spans reads nothing: a cross-encoder in its place leaves that to the pair model.
+	// What finds no spans reads nothing: a cross-encoder in its place leaves that to the pair
+	// model.
 	r = reranks(pair, better)
 	r.info.NoRerankSpans = true
 	if c := complete(t, r, works); c.Model != "reader/scripted/1" || len(r.reranked) != 0 || len(c.Quotes) != 1 || c.Quotes[0].Answer.Confidence < 0.99 {
@@ -67,7 +68,8 @@ func TestTheRerankerReadsWhereThereIsOne(t *testing.T) {
 	}
 }
 
-// TestAnswerableIsOfTheGraphThatReads: each has its own scale, and even odds where the pack does not say.
+// TestAnswerableIsOfTheGraphThatReads: each has its own scale, and even odds where the pack does
+// not say.
 func TestAnswerableIsOfTheGraphThatReads(t *testing.T) {
 	five := map[string]wire.PairScore{"five days": logits(2, 8)}
 	for _, x := range []struct {
@@ -92,7 +94,8 @@ func TestAnswerableIsOfTheGraphThatReads(t *testing.T) {
 	}
 }
 
-// TestTheRerankerReadsTheBestOfMany: of more pieces than it reads, those of which the pair model thinks most.
+// TestTheRerankerReadsTheBestOfMany: of more pieces than it reads, those of which the pair model
+// thinks most.
 func TestTheRerankerReadsTheBestOfMany(t *testing.T) {
 	passages := make([]wire.LLMPassage, 80)
 	marked := map[string]wire.PairScore{}

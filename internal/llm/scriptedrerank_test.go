@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// scriptedrerank is a server that reranks, by Cohere's API and that of Text Embeddings Inference: a text's score is a
-// tenth of its length, and they come best first. It replies body, where there is one.
+// scriptedrerank is a server that reranks, by Cohere's API and that of Text Embeddings Inference: a
+// text's score is a tenth of its length, and they come best first. It replies body, where there is
+// one.
 type scriptedrerank struct {
 	*httptest.Server
 	body string

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// What small models do wrong: most of these are replies of SmolLM2-135M-Instruct, shortened, to Sluice's own prompts.
+// What small models do wrong: most of these are replies of SmolLM2-135M-Instruct, shortened, to
+// Sluice's own prompts.
 const (
 	rambles   = "The bridge of Grindle has nine arches. It crosses the river Loom, and the toll is four pence."
 	repeats   = `{"answer": 9, "citations": [{"sentence": 1, "passage": 1, "quote": "You may carry over up to five days of unused leave"}, {"sentence": 2, "passage": 2, "quote": "The canteen opens at eight. The canteen opens`
@@ -20,7 +21,8 @@ const (
 	unending  = `{"answer": "Leave is 25 days. Leave is 25 days. Leave is 25 da`
 )
 
-// A reply that was cut off, or is twice malformed, is worth what is whole of it: an answer with a quote, or nothing.
+// A reply that was cut off, or is twice malformed, is worth what is whole of it: an answer with a
+// quote, or nothing.
 func TestWhatIsWholeOfACutReplyCounts(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -72,7 +74,8 @@ func TestWhatIsWholeOfACutJudgementCounts(t *testing.T) {
 	}
 }
 
-// What a model writes around its reply is no part of it: reasoning with braces of its own, other objects, prose.
+// What a model writes around its reply is no part of it: reasoning with braces of its own, other
+// objects, prose.
 func TestWhatStandsAroundAReplyIsPassedOver(t *testing.T) {
 	const object = `{"scores": [0.8, 0.15]}`
 	for name, content := range map[string]string{

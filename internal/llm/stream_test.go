@@ -67,7 +67,8 @@ func streamed(t *testing.T, o llm.Options, r wire.LLMRequest) (wire.LLMReply, *e
 	return reply, e
 }
 
-// What a model writes down before its answer from what it knows is not told, the answer is, in pieces.
+// What a model writes down before its answer from what it knows is not told, the answer is, in
+// pieces.
 func TestAnswersWithoutPassagesAreStreamed(t *testing.T) {
 	const content = `{"background": "Paris is a \"city\" on the Seine.", "answer": "Paris lies on the Seine, in France."}`
 	for name, p := range map[string]llm.Provider{

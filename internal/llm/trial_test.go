@@ -21,8 +21,8 @@ func trial(task wire.LLMTask) wire.LLMRequest {
 	return r
 }
 
-// TestTrialsAreKeptAsSearchesAre: within the tenant's limits and without a stored question, and nobody stands in for the
-// model that is tried.
+// TestTrialsAreKeptAsSearchesAre: within the tenant's limits and without a stored question, and
+// nobody stands in for the model that is tried.
 func TestTrialsAreKeptAsSearchesAre(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 1}
 	one, other := newScriptedOpenAI(t, turn{content: fiveDays}, turn{status: http.StatusServiceUnavailable}), newScriptedAnthropic(t, turn{content: fiveDays})
@@ -81,8 +81,8 @@ func TestWhoAnswersIsAskedOfNobody(t *testing.T) {
 	}
 }
 
-// TestAnUnreadableTrialIsNoAnswer: what a model cannot say in the form that is asked for it does not say; it is paid for
-// all the same, and its provider is not left alone for it.
+// TestAnUnreadableTrialIsNoAnswer: what a model cannot say in the form that is asked for it does
+// not say; it is paid for all the same, and its provider is not left alone for it.
 func TestAnUnreadableTrialIsNoAnswer(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 1}
 	one := newScriptedOpenAI(t, turn{content: "Five days, I think."})

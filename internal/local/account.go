@@ -1,4 +1,5 @@
-// This file chooses the user that PostgreSQL runs as, and checks that this user can get to its files.
+// This file chooses the user that PostgreSQL runs as, and checks that this user can get to its
+// files.
 
 package local
 

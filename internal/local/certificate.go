@@ -1,5 +1,5 @@
-// This file makes the certificates by which a local server and its clients know each other. Who signed them is forgotten, so
-// that nobody gets another.
+// This file makes the certificates by which a local server and its clients know each other. Who
+// signed them is forgotten, so that nobody gets another.
 
 package local
 
@@ -29,7 +29,8 @@ type Certificate struct {
 // lifetime of certificates. They are made anew by every process, so that none comes to its end.
 const lifetime = 10 * 365 * 24 * time.Hour
 
-// newCertificate makes one that serves for both sides, and leaves it in files of dir that only we can read.
+// newCertificate makes one that serves for both sides, and leaves it in files of dir that only we
+// can read.
 func newCertificate(dir, name string) (_ Certificate, err error) {
 	defer func() {
 		if err != nil {

@@ -1,4 +1,5 @@
-// This file owns child processes: they are started so that they die with us, stopped in two steps, and waited for.
+// This file owns child processes: they are started so that they die with us, stopped in two steps,
+// and waited for.
 
 package local
 
@@ -16,7 +17,8 @@ import (
 	"time"
 )
 
-// unwind is how long a child gets to react to each harder signal when the time for stopping is over.
+// unwind is how long a child gets to react to each harder signal when the time for stopping is
+// over.
 const unwind = 5 * time.Second
 
 // logLimit is the size in bytes above which a child's log file is put aside at the next start.
@@ -47,8 +49,8 @@ type child struct {
 	logFrom int64 // where this run's part of the log begins
 }
 
-// start runs the command. The child is in a process group of its own, so that a Ctrl-C in the terminal reaches us
-// alone and the order of stopping stays ours.
+// start runs the command. The child is in a process group of its own, so that a Ctrl-C in the
+// terminal reaches us alone and the order of stopping stays ours.
 func (c command) start() (*child, error) {
 	if info, err := os.Stat(c.log); err == nil && info.Size() > logLimit {
 		if err := os.Rename(c.log, c.log+".old"); err != nil {
@@ -85,7 +87,8 @@ func (c command) start() (*child, error) {
 	started := make(chan error, 1)
 	go func() {
 		defer close(ch.done)
-		// The death signal is tied to the thread that started the child, so that thread must live as long.
+		// The death signal is tied to the thread that started the child, so that thread must live
+		// as long.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		if err := cmd.Start(); err != nil {
@@ -138,13 +141,14 @@ func (c *child) tail() string {
 	return strings.Join(lines, "\n")
 }
 
-// portTaken reports whether the child ended because somebody else was faster to take a port that was free.
+// portTaken reports whether the child ended because somebody else was faster to take a port that
+// was free.
 func (c *child) portTaken() bool {
 	return strings.Contains(strings.ToLower(c.tail()), "address already in use")
 }
 
-// end stops the child and waits for its end. When ctx is over first, harder signals follow, and the error wraps
-// ctx's.
+// end stops the child and waits for its end. When ctx is over first, harder signals follow, and the
+// error wraps ctx's.
 func (c *child) end(ctx context.Context) error {
 	c.signal(c.stop)
 	select {
@@ -175,7 +179,8 @@ func (c *child) kill() {
 // signal is best effort: the child may be over already, which done tells.
 func (c *child) signal(sig syscall.Signal) { _ = c.process.Signal(sig) }
 
-// withoutOurs leaves out Sluice's own settings: keys among them are nothing for other programs to see.
+// withoutOurs leaves out Sluice's own settings: keys among them are nothing for other programs to
+// see.
 func withoutOurs(env []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "SLUICE_") })
 }

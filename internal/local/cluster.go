@@ -1,4 +1,5 @@
-// This file makes a PostgreSQL cluster: its directory, its passwords. It appears in one step, complete or not at all.
+// This file makes a PostgreSQL cluster: its directory, its passwords. It appears in one step,
+// complete or not at all.
 
 package local
 
@@ -19,7 +20,8 @@ import (
 	"syscall"
 )
 
-// prepareCluster creates the cluster unless it is there, and returns the installation that can run it.
+// prepareCluster creates the cluster unless it is there, and returns the installation that can run
+// it.
 func (p *Postgres) prepareCluster(ctx context.Context, user *account) (PostgresInstallation, error) {
 	there, err := exists(p.cluster())
 	if err != nil {
@@ -116,7 +118,8 @@ func runAs(ctx context.Context, user *account, program string, args ...string) e
 	return nil
 }
 
-// loadPasswords reads the roles' passwords from their files, or makes them for a cluster that is yet to be created.
+// loadPasswords reads the roles' passwords from their files, or makes them for a cluster that is
+// yet to be created.
 func (p *Postgres) loadPasswords(clusterExists bool) error {
 	passwords := map[string]string{}
 	if of := p.opts.StandbyOf; of != nil {

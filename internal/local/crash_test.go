@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// helperDir, when set, makes this test binary a program that starts all parts on that directory and waits to be
-// killed.
+// helperDir, when set, makes this test binary a program that starts all parts on that directory and
+// waits to be killed.
 const helperDir = "SLUICE_LOCAL_TEST_HELPER_DIR"
 
 func helper(dir string) int {
@@ -120,7 +120,8 @@ func TestServerThatDiesSaysHow(t *testing.T) {
 	}
 }
 
-// TestTemporalStartsAgainWhenAPortIsTaken has another process be faster once to take a port that the server found free.
+// TestTemporalStartsAgainWhenAPortIsTaken has another process be faster once to take a port that
+// the server found free.
 func TestTemporalStartsAgainWhenAPortIsTaken(t *testing.T) {
 	real, err := local.FindTemporal()
 	must(t, err)

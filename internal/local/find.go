@@ -1,4 +1,5 @@
-// This file finds the programs and libraries that Sluice runs on, and says what to install when they aren't there.
+// This file finds the programs and libraries that Sluice runs on, and says what to install when
+// they aren't there.
 
 package local
 
@@ -46,8 +47,9 @@ func (p PostgresInstallation) hasVector() bool {
 	return p.Vector != "" && compareVersions(p.Vector, minVector) >= 0
 }
 
-// FindPostgres returns the newest PostgreSQL with pgvector on this machine. major chooses one major version, 0 means
-// any: an existing cluster can be read by its own version only. The error wraps ErrMissing.
+// FindPostgres returns the newest PostgreSQL with pgvector on this machine. major chooses one major
+// version, 0 means any: an existing cluster can be read by its own version only. The error wraps
+// ErrMissing.
 func FindPostgres(ctx context.Context, major int) (PostgresInstallation, error) {
 	all := postgresInstallations(ctx)
 	var without *PostgresInstallation
@@ -95,7 +97,8 @@ func postgresDirs() []string {
 	return dirs
 }
 
-// postgresInstallations returns all there are, newest first, those with pgvector before those without.
+// postgresInstallations returns all there are, newest first, those with pgvector before those
+// without.
 func postgresInstallations(ctx context.Context) []PostgresInstallation {
 	dirs := postgresDirs()
 	if path, err := exec.LookPath("postgres"); err == nil {
@@ -177,8 +180,8 @@ type TemporalProgram struct {
 	Official bool // Temporal's own command line tool, rather than the server in tools/temporal
 }
 
-// FindTemporal returns the server that set-up built, which can ask its clients for a certificate, else `temporal` from PATH,
-// which can't. The error wraps ErrMissing.
+// FindTemporal returns the server that set-up built, which can ask its clients for a certificate,
+// else `temporal` from PATH, which can't. The error wraps ErrMissing.
 func FindTemporal() (TemporalProgram, error) {
 	dir, err := ToolsDir()
 	if err != nil {
@@ -197,8 +200,8 @@ func FindTemporal() (TemporalProgram, error) {
 	return TemporalProgram{}, fmt.Errorf("the Temporal server is %w (looked for %s and on PATH); %s", ErrMissing, path, remedyTemporal)
 }
 
-// FindONNXRuntime returns the path of the ONNX Runtime library: SLUICE_ONNXRUNTIME_LIB if set, else what set-up
-// fetched, else a library of the system that is new enough. The error wraps ErrMissing.
+// FindONNXRuntime returns the path of the ONNX Runtime library: SLUICE_ONNXRUNTIME_LIB if set, else
+// what set-up fetched, else a library of the system that is new enough. The error wraps ErrMissing.
 func FindONNXRuntime() (string, error) {
 	if path := os.Getenv("SLUICE_ONNXRUNTIME_LIB"); path != "" {
 		if _, err := os.Stat(path); err != nil {

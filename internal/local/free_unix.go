@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Room returns a schema.ErrStorageFull when less than keep bytes, or a twentieth of the disk where that is less, are free
-// where a directory lies.
+// Room returns a schema.ErrStorageFull when less than keep bytes, or a twentieth of the disk where
+// that is less, are free where a directory lies.
 func Room(dir string, keep int64) error {
 	free, all, err := space(dir)
 	if keep = min(keep, all/20); err != nil || free >= keep {

@@ -1,8 +1,9 @@
-// Package local runs Sluice's real parts on one machine: PostgreSQL as a child process, NATS inside this process, and
-// a Temporal server as a child process. `sluice up` and every test get them from here.
+// Package local runs Sluice's real parts on one machine: PostgreSQL as a child process, NATS inside
+// this process, and a Temporal server as a child process. `sluice up` and every test get them from
+// here.
 //
-// Each part is a lifecycle.Service with a directory of its own. A part that is killed, together with us or alone,
-// leaves nothing behind that a next start on the same directory trips over.
+// Each part is a lifecycle.Service with a directory of its own. A part that is killed, together
+// with us or alone, leaves nothing behind that a next start on the same directory trips over.
 package local
 
 import (
@@ -16,8 +17,9 @@ import (
 // Host is the address that all parts listen on. They are for this machine only.
 const Host = "127.0.0.1"
 
-// Home is the directory of everything Sluice keeps on this machine outside of data directories that a user names:
-// SLUICE_HOME if set, /var/lib/sluice for root, else ~/.local/share/sluice (or below XDG_DATA_HOME).
+// Home is the directory of everything Sluice keeps on this machine outside of data directories that
+// a user names: SLUICE_HOME if set, /var/lib/sluice for root, else ~/.local/share/sluice (or below
+// XDG_DATA_HOME).
 func Home() (string, error) {
 	if home := os.Getenv("SLUICE_HOME"); home != "" {
 		abs, err := filepath.Abs(home)
@@ -39,7 +41,8 @@ func Home() (string, error) {
 	return filepath.Join(home, ".local", "share", "sluice"), nil
 }
 
-// ToolsDir is where set-up puts what it builds or fetches: the Temporal server and the ONNX Runtime library.
+// ToolsDir is where set-up puts what it builds or fetches: the Temporal server and the ONNX Runtime
+// library.
 func ToolsDir() (string, error) {
 	home, err := Home()
 	if err != nil {
@@ -48,7 +51,8 @@ func ToolsDir() (string, error) {
 	return filepath.Join(home, "tools"), nil
 }
 
-// ErrMissing is wrapped by errors that say a part isn't on this machine. Their text names what to install.
+// ErrMissing is wrapped by errors that say a part isn't on this machine. Their text names what to
+// install.
 var ErrMissing = errors.New("missing")
 
 // ErrInUse is wrapped when another process runs a part on the same directory.

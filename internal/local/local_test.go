@@ -87,7 +87,8 @@ func TestDatabasesAreMigratedAndSeparate(t *testing.T) {
 	a, b := localtest.OwnerURL(t, localtest.Database(t)), localtest.OwnerURL(t, localtest.Database(t))
 	must(t, execute(t, a, "INSERT INTO migrated VALUES ('[1,2,3]')"))
 	must(t, execute(t, b, "DO $$ BEGIN IF EXISTS (SELECT FROM migrated) THEN RAISE 'not separate'; END IF; END $$"))
-	// The owner isn't a superuser, whom row-level security wouldn't bind, but can make roles for migrations.
+	// The owner isn't a superuser, whom row-level security wouldn't bind, but can make roles for
+	// migrations.
 	must(t, execute(t, a, "DO $$ BEGIN IF (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) THEN RAISE 'too mighty'; END IF; END $$"))
 	must(t, execute(t, a, "CREATE ROLE made_by_owner NOLOGIN NOSUPERUSER NOBYPASSRLS; GRANT made_by_owner TO CURRENT_USER; SET ROLE made_by_owner"))
 }
@@ -115,7 +116,8 @@ func TestPostgresKeepsDataOverRestartsAndCrashes(t *testing.T) {
 	must(t, pg.Stop(waittest.Context(t)))
 }
 
-// TestPostgresComesBackToAPortThatIsTakenForAMoment: what is left of a server that was killed has it until it notices.
+// TestPostgresComesBackToAPortThatIsTakenForAMoment: what is left of a server that was killed has
+// it until it notices.
 func TestPostgresComesBackToAPortThatIsTakenForAMoment(t *testing.T) {
 	t.Parallel()
 	pg, err := local.StartPostgres(waittest.Context(t), local.PostgresOptions{Dir: localtest.Dir(t)})

@@ -24,7 +24,8 @@ import (
 
 // NATSOptions say where and how the NATS server runs.
 type NATSOptions struct {
-	// Dir holds the streams; it is created when missing. Wiping it while the server is stopped is allowed.
+	// Dir holds the streams; it is created when missing. Wiping it while the server is stopped is
+	// allowed.
 	Dir string
 	// Port to listen on; 0 takes a free one, which is kept for as long as the NATS value lives.
 	Port int
@@ -34,8 +35,8 @@ type NATSOptions struct {
 	Log *slog.Logger
 }
 
-// NATS is a NATS server with JetStream. Each program has credentials that allow what the program needs (wire.AccessOf);
-// URL is for whoever started it, and allows all.
+// NATS is a NATS server with JetStream. Each program has credentials that allow what the program
+// needs (wire.AccessOf); URL is for whoever started it, and allows all.
 type NATS struct {
 	*lifecycle.Func
 
@@ -76,7 +77,8 @@ func StartNATS(ctx context.Context, opts NATSOptions) (*NATS, error) {
 	return n, n.Start(ctx)
 }
 
-// URL is what clients connect to who may do everything. It is valid after Start and stays the same over later starts.
+// URL is what clients connect to who may do everything. It is valid after Start and stays the same
+// over later starts.
 func (n *NATS) URL() string { return n.url(admin + ":" + n.password + "@") }
 
 // Address is what programs connect to, with their credentials. It is valid as long as URL.
@@ -91,7 +93,8 @@ func (n *NATS) url(user string) string {
 // Seed is the NKey seed of a program's credentials.
 func (n *NATS) Seed(p wire.Program) []byte { return slices.Clone(n.seeds[p]) }
 
-// SeedFile writes a program's seed to a file that only this user can read, for a program in another process.
+// SeedFile writes a program's seed to a file that only this user can read, for a program in another
+// process.
 func (n *NATS) SeedFile(p wire.Program) (string, error) {
 	file := filepath.Join(n.opts.Dir, string(p)+".nk")
 	// A new file each time: the mode of one that is there would stay.
@@ -154,7 +157,8 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		failure = errors.Join(failure, lock.Close())
 	}()
 	return lifecycle.Run{Done: done, Err: func() error { return failure }, Stop: func(context.Context) error {
-		// Shutting down flushes the streams and closes the connections: a matter of milliseconds that can't be cut.
+		// Shutting down flushes the streams and closes the connections: a matter of milliseconds
+		// that can't be cut.
 		stop()
 		<-done
 		return nil
@@ -229,7 +233,8 @@ func awaitNATS(ctx context.Context, srv *server.Server, fatal <-chan error) erro
 	return nil
 }
 
-// natsLog gives the server's messages to slog. The server's notices are of no use to our users: they go to debug.
+// natsLog gives the server's messages to slog. The server's notices are of no use to our users:
+// they go to debug.
 type natsLog struct {
 	log   *slog.Logger
 	fatal chan error // gets the first error that the server can't go on after: it tells nobody else

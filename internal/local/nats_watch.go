@@ -21,7 +21,8 @@ const (
 	natsRoom = 16 << 20
 )
 
-// Trouble says why the server doesn't store messages now, or nil. It mends itself when the disk has room again.
+// Trouble says why the server doesn't store messages now, or nil. It mends itself when the disk has
+// room again.
 func (n *NATS) Trouble() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

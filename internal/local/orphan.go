@@ -1,4 +1,5 @@
-// This file makes a directory ours alone, and ends what an earlier, killed process of ours left running on it.
+// This file makes a directory ours alone, and ends what an earlier, killed process of ours left
+// running on it.
 
 package local
 
@@ -16,7 +17,8 @@ import (
 	"time"
 )
 
-// lockDir takes the lock file in dir, which the kernel gives back when this process dies, however that happens.
+// lockDir takes the lock file in dir, which the kernel gives back when this process dies, however
+// that happens.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -32,9 +34,9 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// endOrphan ends the process named in pidFile, if it lives and its command line contains mark; the caller holds the
-// directory's lock, so nobody else can be using it. Any other process that has the number by now isn't touched. The
-// file is removed.
+// endOrphan ends the process named in pidFile, if it lives and its command line contains mark; the
+// caller holds the directory's lock, so nobody else can be using it. Any other process that has the
+// number by now isn't touched. The file is removed.
 func endOrphan(ctx context.Context, pidFile, mark string, signals ...syscall.Signal) error {
 	text, err := os.ReadFile(pidFile)
 	if errors.Is(err, fs.ErrNotExist) {

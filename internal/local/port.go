@@ -1,4 +1,5 @@
-// This file deals with ports: the servers here take theirs by number, so one that is free may be gone a moment later.
+// This file deals with ports: the servers here take theirs by number, so one that is free may be
+// gone a moment later.
 
 package local
 
@@ -11,8 +12,9 @@ import (
 	"time"
 )
 
-// Ports are chosen below those that systems give to connections and to listeners that name none (from 32768 on Linux, from
-// 49152 elsewhere): else one of these may have a server's port when it starts again after a crash.
+// Ports are chosen below those that systems give to connections and to listeners that name none
+// (from 32768 on Linux, from 49152 elsewhere): else one of these may have a server's port when it
+// starts again after a crash.
 const firstPort, lastPort = 20_000, 32_000
 
 // choosePort returns fixed, if it is one and free, else a port that nobody listens on now.
@@ -44,8 +46,8 @@ func taken(port int) bool {
 	return err != nil
 }
 
-// awaitPort waits ten seconds at most until the port that a server had can be listened on: a process of a killed server that
-// has not noticed yet may have it for a moment.
+// awaitPort waits ten seconds at most until the port that a server had can be listened on: a
+// process of a killed server that has not noticed yet may have it for a moment.
 func awaitPort(ctx context.Context, port int) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

@@ -2,7 +2,8 @@ package local
 
 import "testing"
 
-// TestPortsAreNotThoseOfConnections: a connection of another process takes none while its server is away.
+// TestPortsAreNotThoseOfConnections: a connection of another process takes none while its server is
+// away.
 func TestPortsAreNotThoseOfConnections(t *testing.T) {
 	for range 100 {
 		if port, err := choosePort(0); err != nil || port < firstPort || port >= lastPort {

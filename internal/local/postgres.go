@@ -1,4 +1,5 @@
-// This file is the PostgreSQL server as a service: a cluster in a directory, run by a child process.
+// This file is the PostgreSQL server as a service: a cluster in a directory, run by a child
+// process.
 
 package local
 
@@ -24,8 +25,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
-// Names of the database, of its owner, who may create roles and databases but isn't a superuser, and of the logins of
-// programs, which own nothing, and partitions of vectors alone. Migrations make the logins.
+// Names of the database, of its owner, who may create roles and databases but isn't a superuser,
+// and of the logins of programs, which own nothing, and partitions of vectors alone. Migrations
+// make the logins.
 const (
 	Database = "sluice"
 	Owner    = "sluice"
@@ -47,12 +49,14 @@ type PostgresOptions struct {
 	Throwaway bool
 	// Settings are further server settings, over the defaults.
 	Settings map[string]string
-	// StandbyOf, if any, is a running server that this one follows: a hot standby, which takes no writes. Its cluster
-	// is a copy of that one's; wal_level and max_wal_senders of both must allow for it.
+	// StandbyOf, if any, is a running server that this one follows: a hot standby, which takes no
+	// writes. Its cluster is a copy of that one's; wal_level and max_wal_senders of both must allow
+	// for it.
 	StandbyOf *Postgres
 }
 
-// Postgres is a PostgreSQL server with pgvector: database Database, owned by Owner, with the extension in it.
+// Postgres is a PostgreSQL server with pgvector: database Database, owned by Owner, with the
+// extension in it.
 type Postgres struct {
 	*lifecycle.Func
 
@@ -83,11 +87,12 @@ func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error)
 	return p, p.Start(ctx)
 }
 
-// URL connects as Program to Database. It is valid after Start and stays the same over later starts.
+// URL connects as Program to Database. It is valid after Start and stays the same over later
+// starts.
 func (p *Postgres) URL() string { return p.ProgramURL(Database) }
 
-// AdminURL connects as superuser to the database named. It is for setting up and for tests: row-level security
-// doesn't bind a superuser.
+// AdminURL connects as superuser to the database named. It is for setting up and for tests:
+// row-level security doesn't bind a superuser.
 func (p *Postgres) AdminURL(database string) string { return p.url(superuser, database) }
 
 // OwnerURL connects as Owner to the database named.
@@ -125,7 +130,8 @@ func (p *Postgres) Kill() {
 func (p *Postgres) cluster() string { return filepath.Join(p.opts.Dir, "cluster") }
 
 func (p *Postgres) start(ctx context.Context) (_ lifecycle.Run, err error) {
-	// Others may pass through, so that the server's user gets to the cluster; what is in here is closed file by file.
+	// Others may pass through, so that the server's user gets to the cluster; what is in here is
+	// closed file by file.
 	if err := os.MkdirAll(p.opts.Dir, 0o755); err != nil {
 		return lifecycle.Run{}, err
 	}
@@ -250,7 +256,8 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 			args: append([]string{"-D", p.cluster()}, p.serverSettings(port)...),
 			user: user,
 			log:  filepath.Join(p.opts.Dir, "server.log"),
-			// Fast shutdown, immediate shutdown, and a fast one when we die: it leaves nothing to recover.
+			// Fast shutdown, immediate shutdown, and a fast one when we die: it leaves nothing to
+			// recover.
 			stop: syscall.SIGINT, cut: syscall.SIGQUIT, death: syscall.SIGINT,
 		}.start()
 		if err != nil {
@@ -265,8 +272,8 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		// Two things pass by themselves: somebody else was faster to take the free port, and processes of a killed
-		// server that have not noticed yet.
+		// Two things pass by themselves: somebody else was faster to take the free port, and
+		// processes of a killed server that have not noticed yet.
 		again := p.port == 0 && (taken(port) || c.portTaken()) || strings.Contains(c.tail(), "is still in use")
 		if !again {
 			return nil, err

@@ -11,11 +11,13 @@ import (
 	"strings"
 )
 
-// RunningPostgresURL is where the PostgreSQL in a directory (PostgresOptions.Dir) listens that another process started, for the
-// program's login. The error wraps ErrMissing when none runs there.
+// RunningPostgresURL is where the PostgreSQL in a directory (PostgresOptions.Dir) listens that
+// another process started, for the program's login. The error wraps ErrMissing when none runs
+// there.
 func RunningPostgresURL(dir string) (string, error) { return runningPostgres(dir, Program) }
 
-// RunningPostgresAdminURL is RunningPostgresURL for the superuser, whom row-level security doesn't bind.
+// RunningPostgresAdminURL is RunningPostgresURL for the superuser, whom row-level security doesn't
+// bind.
 func RunningPostgresAdminURL(dir string) (string, error) { return runningPostgres(dir, superuser) }
 
 func runningPostgres(dir, login string) (string, error) {

@@ -20,7 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 )
 
-// TestEveryPortOfTemporalAsksForACertificate: the frontend's, and those of its other parts, which know the same workflows.
+// TestEveryPortOfTemporalAsksForACertificate: the frontend's, and those of its other parts, which
+// know the same workflows.
 func TestEveryPortOfTemporalAsksForACertificate(t *testing.T) {
 	t.Parallel()
 	dir := localtest.Dir(t)
@@ -66,7 +67,8 @@ func TestATemporalServerOfAnOlderVersionIsTold(t *testing.T) {
 	}
 }
 
-// callUnknown calls without a certificate: the server answers, be it that it doesn't know the call, or hangs up.
+// callUnknown calls without a certificate: the server answers, be it that it doesn't know the call,
+// or hangs up.
 func callUnknown(t *testing.T, port int) codes.Code {
 	t.Helper()
 	conn, err := grpc.NewClient(net.JoinHostPort(local.Host, strconv.Itoa(port)), grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -1,4 +1,5 @@
-// This file is the Temporal server as a service: one child process with everything in one SQLite file.
+// This file is the Temporal server as a service: one child process with everything in one SQLite
+// file.
 
 package local
 
@@ -34,14 +35,17 @@ const Namespace = "default"
 
 // TemporalOptions say where and how the Temporal server runs.
 type TemporalOptions struct {
-	// Dir holds the state and the log; it is created when missing. Wiping it while the server is stopped is allowed.
+	// Dir holds the state and the log; it is created when missing. Wiping it while the server is
+	// stopped is allowed.
 	Dir string
 	// Port to listen on; 0 takes a free one, which is kept for as long as the Temporal value lives.
 	Port int
-	// Secure has every port of the server ask for a certificate, which this process alone has: other users of this machine
-	// can't read or end workflows. A server that is found on PATH can't do that, and is warned of.
+	// Secure has every port of the server ask for a certificate, which this process alone has:
+	// other users of this machine can't read or end workflows. A server that is found on PATH can't
+	// do that, and is warned of.
 	Secure bool
-	// Background lowers the server's priority, where the system lets us: nobody waits for it by the second.
+	// Background lowers the server's priority, where the system lets us: nobody waits for it by the
+	// second.
 	Background bool
 	// Log gets what is worth telling; nil discards it.
 	Log *slog.Logger
@@ -78,15 +82,16 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (*Temporal, error)
 	return t, t.Start(ctx)
 }
 
-// Address is the frontend's host:port. It is valid after Start and stays the same over later starts.
+// Address is the frontend's host:port. It is valid after Start and stays the same over later
+// starts.
 func (t *Temporal) Address() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return net.JoinHostPort(Host, strconv.Itoa(t.port))
 }
 
-// TLS is what clients show and ask for, with TemporalOptions.Secure; nil where the server asks for nothing. It is valid after
-// Start and stays the same over later starts.
+// TLS is what clients show and ask for, with TemporalOptions.Secure; nil where the server asks for
+// nothing. It is valid after Start and stays the same over later starts.
 func (t *Temporal) TLS() *Certificate {
 	t.mu.Lock()
 	defer t.mu.Unlock()

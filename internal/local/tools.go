@@ -16,9 +16,10 @@ type PostgresTools struct {
 	Major         int
 }
 
-// FindPostgresTools returns the oldest tools on this machine that are of a major version or a newer one: in dir, or, when that
-// is empty, on PATH and where systems put them. An older tool can't read a newer server, and a newer one may say to
-// an older server what that doesn't know. The error wraps ErrMissing.
+// FindPostgresTools returns the oldest tools on this machine that are of a major version or a newer
+// one: in dir, or, when that is empty, on PATH and where systems put them. An older tool can't read
+// a newer server, and a newer one may say to an older server what that doesn't know. The error
+// wraps ErrMissing.
 func FindPostgresTools(ctx context.Context, dir string, least int) (PostgresTools, error) {
 	dirs := []string{dir}
 	if dir == "" {

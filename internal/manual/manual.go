@@ -1,5 +1,6 @@
-// Package manual serves the documentation below /docs, from pages in Markdown, with a search over their sections. It asks
-// no other host for anything, and is the same for everybody: no key is needed.
+// Package manual serves the documentation below /docs, from pages in Markdown, with a search over
+// their sections. It asks no other host for anything, and is the same for everybody: no key is
+// needed.
 package manual
 
 import (
@@ -47,7 +48,8 @@ type Manual struct {
 	index func() (*index, error)
 }
 
-// New returns the manual of pages: files named *.md at the top of a file system, of which index.md is the first.
+// New returns the manual of pages: files named *.md at the top of a file system, of which index.md
+// is the first.
 func New(files fs.FS) (*Manual, error) {
 	names, err := fs.Glob(files, "*.md")
 	if err != nil {

@@ -136,8 +136,8 @@ func write(b *strings.Builder, n ast.Node, source []byte) {
 	})
 }
 
-// relink points links to pages and pictures where they are served. What lies beside the documentation in the
-// repository is not served: of such a link the words are left.
+// relink points links to pages and pictures where they are served. What lies beside the
+// documentation in the repository is not served: of such a link the words are left.
 func (p *page) relink(root ast.Node) {
 	var outside []*ast.Link
 	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {

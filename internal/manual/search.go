@@ -1,7 +1,7 @@
 package manual
 
-// This file searches the sections of all pages by BM25. They are a few hundred, so the index is a list of postings in
-// memory.
+// This file searches the sections of all pages by BM25. They are a few hundred, so the index is a
+// list of postings in memory.
 
 import (
 	"cmp"

@@ -48,8 +48,8 @@ func again(err error) bool {
 
 func tooLarge(err error) bool { return errors.Is(err, schema.ErrTooLarge) }
 
-// call sends a request until it is answered or ctx ends. request gives the request for a deadline; failure finds the error
-// in a reply.
+// call sends a request until it is answered or ctx ends. request gives the request for a deadline;
+// failure finds the error in a reply.
 func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.Lane, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
@@ -85,8 +85,8 @@ func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.
 	return reply, err
 }
 
-// tryTime is how long one try of an operation may take. A model behind an API may take as long as its gateway lets it: who
-// asked again before would have it paid twice.
+// tryTime is how long one try of an operation may take. A model behind an API may take as long as
+// its gateway lets it: who asked again before would have it paid twice.
 func (c *Client) tryTime(ctx context.Context, op wire.ModelOp, lane wire.Lane) time.Duration {
 	limit := c.options.BulkTry
 	if lane == wire.LaneInteractive {

@@ -1,9 +1,11 @@
-// Package modelclient asks the model server over NATS: for the vectors of texts and for the segmentation scores of
-// sentences. It splits what is too long for one message, sends the parts side by side, backs off while servers are
-// overloaded or away, and puts the replies together in order.
+// Package modelclient asks the model server over NATS: for the vectors of texts and for the
+// segmentation scores of sentences. It splits what is too long for one message, sends the parts
+// side by side, backs off while servers are overloaded or away, and puts the replies together in
+// order.
 package modelclient
 
-// This file is the client and its operations; split.go cuts requests into parts, call.go sends one part.
+// This file is the client and its operations; split.go cuts requests into parts, call.go sends one
+// part.
 
 import (
 	"context"
@@ -24,8 +26,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ErrDisagree says that model servers with different packs run side by side. Trying again does not help: whoever runs
-// them must end it. So it is none of the errors that callers wait out.
+// ErrDisagree says that model servers with different packs run side by side. Trying again does not
+// help: whoever runs them must end it. So it is none of the errors that callers wait out.
 var ErrDisagree = errors.New("model servers with different packs")
 
 // Options of a Client. Zero values take the defaults.
@@ -34,8 +36,8 @@ type Options struct {
 	Parallel int
 	// Timeout is how long a part is tried when the context has no deadline; default 2 minutes.
 	Timeout time.Duration
-	// InteractiveTry and BulkTry bound one attempt at a part, so that a server that died with it costs no more than
-	// that; default 5 and 30 seconds.
+	// InteractiveTry and BulkTry bound one attempt at a part, so that a server that died with it
+	// costs no more than that; default 5 and 30 seconds.
 	InteractiveTry time.Duration
 	BulkTry        time.Duration
 	// Log hears about texts that were cut; default slog.Default().
@@ -51,7 +53,8 @@ type Client struct {
 	dimension *atomic.Int64
 	// info is what a server last said of itself; nil: none was asked yet.
 	info *atomic.Pointer[serverInfo]
-	// frames says whether servers read frames, apart whether they were found not to have segment_encode.
+	// frames says whether servers read frames, apart whether they were found not to have
+	// segment_encode.
 	frames *frames
 	apart  *pause
 	// second is the client of the second encoder; nil: this is it.
@@ -67,8 +70,9 @@ type serverInfo struct {
 	at   time.Time
 }
 
-// The second encoder's servers work within a share of processor time: a request in the background may wait there for the
-// requests before it. Few texts at a time, one after the other, are not given up on while they are encoded.
+// The second encoder's servers work within a share of processor time: a request in the background
+// may wait there for the requests before it. Few texts at a time, one after the other, are not
+// given up on while they are encoded.
 const (
 	secondTexts   = 16
 	secondBulkTry = 2 * time.Minute
@@ -109,15 +113,17 @@ func newClient(nc *nats.Conn, o Options) *Client {
 		dimension: &atomic.Int64{}, info: &atomic.Pointer[serverInfo]{}, frames: &frames{}, apart: &pause{}}
 }
 
-// For returns the client for requests of a tenant: servers let tenants that ask at the same time alternate. yields is asked
-// before each request whether this one lets those of other tenants go first; nil: it doesn't.
+// For returns the client for requests of a tenant: servers let tenants that ask at the same time
+// alternate. yields is asked before each request whether this one lets those of other tenants go
+// first; nil: it doesn't.
 func (c *Client) For(tenant uuid.UUID, yields func() bool) *Client {
 	of := *c
 	of.tenant, of.yields = tenant, yields
 	return &of
 }
 
-// Second returns the client that asks the servers of the second encoder. It encodes, links and says what they serve.
+// Second returns the client that asks the servers of the second encoder. It encodes, links and says
+// what they serve.
 func (c *Client) Second() *Client {
 	of := *c.second
 	of.tenant, of.yields = c.tenant, c.yields
@@ -132,11 +138,12 @@ func (c *Client) subject(op wire.ModelOp) string {
 	return wire.ModelSubject(op)
 }
 
-// Encode returns one unit vector per passage, in order, and the space they are in; a text without known tokens has a zero
-// vector. Of a text of more than 400 KB only the beginning is read. No texts give no vectors and an empty space.
+// Encode returns one unit vector per passage, in order, and the space they are in; a text without
+// known tokens has a zero vector. Of a text of more than 400 KB only the beginning is read. No
+// texts give no vectors and an empty space.
 //
-// While no server answers, or servers are overloaded, Encode tries again until ctx ends; then the error wraps
-// schema.ErrUnavailable or schema.ErrOverloaded, and ctx's error.
+// While no server answers, or servers are overloaded, Encode tries again until ctx ends; then the
+// error wraps schema.ErrUnavailable or schema.ErrOverloaded, and ctx's error.
 func (c *Client) Encode(ctx context.Context, lane wire.Lane, texts []string) (_ wire.Vectors, space string, err error) {
 	return c.encode(ctx, lane, texts, 0)
 }
@@ -189,9 +196,10 @@ func (c *Client) encode(ctx context.Context, lane wire.Lane, texts []string, que
 	return out, space, nil
 }
 
-// Segment returns, for each run of n sentences, n-1 scores in [0, 1] of how well neighbours belong together; a score
-// under threshold means a cut. Runs of any length are fine; of a sentence of more than 200 KB only the beginning is
-// read. Errors are as Encode's. No runs give no scores and threshold 0.
+// Segment returns, for each run of n sentences, n-1 scores in [0, 1] of how well neighbours belong
+// together; a score under threshold means a cut. Runs of any length are fine; of a sentence of more
+// than 200 KB only the beginning is read. Errors are as Encode's. No runs give no scores and
+// threshold 0.
 func (c *Client) Segment(ctx context.Context, lane wire.Lane, runs [][]string) (scores [][]float32, threshold float64, err error) {
 	if len(runs) == 0 {
 		return nil, 0, nil

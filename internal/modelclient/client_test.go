@@ -35,7 +35,8 @@ func TestServersThatDisagreeAreNotWaitedOut(t *testing.T) {
 	}
 }
 
-// TestResultsOfTwoModelsAreNotMixed: of no operation whose parts went to servers with different packs.
+// TestResultsOfTwoModelsAreNotMixed: of no operation whose parts went to servers with different
+// packs.
 func TestResultsOfTwoModelsAreNotMixed(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -171,8 +172,8 @@ func serveModel(t *testing.T, nc *nats.Conn, op wire.ModelOp, reply func(data []
 	}
 }
 
-// TestLinkingAsksOnce: who has just asked what servers serve does not make Link ask again, unless it is about another
-// space than what they said.
+// TestLinkingAsksOnce: who has just asked what servers serve does not make Link ask again, unless
+// it is about another space than what they said.
 func TestLinkingAsksOnce(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -202,7 +203,8 @@ func TestLinkingAsksOnce(t *testing.T) {
 	}
 }
 
-// TestRequestsNameTheirTenant, and say whether they let others go first: as it is when they are sent.
+// TestRequestsNameTheirTenant, and say whether they let others go first: as it is when they are
+// sent.
 func TestRequestsNameTheirTenant(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {

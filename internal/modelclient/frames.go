@@ -1,7 +1,7 @@
 package modelclient
 
-// This file knows whether the servers that are asked read frames (wire.EncodeFrame). All of one version do; while servers are
-// upgraded, one may and the next may not.
+// This file knows whether the servers that are asked read frames (wire.EncodeFrame). All of one
+// version do; while servers are upgraded, one may and the next may not.
 
 import (
 	"sync/atomic"
@@ -30,7 +30,8 @@ func (f *frames) answered() {
 // refused notes that a server does not.
 func (f *frames) refused(now time.Time) { f.pause.begin(now, framesPause) }
 
-// pause is for how long something is left alone; the zero one is over. It is safe for concurrent use.
+// pause is for how long something is left alone; the zero one is over. It is safe for concurrent
+// use.
 type pause struct {
 	end atomic.Pointer[time.Time] // whole, so that a wall clock that is set changes nothing
 }

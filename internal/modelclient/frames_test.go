@@ -58,8 +58,8 @@ func serveEncode(t *testing.T, nc *nats.Conn) *asked {
 	return a
 }
 
-// TestFramesAreSentToServersThatReadThem: a server of before, among others or in their place, costs one request that is sent again, and
-// then gets JSON.
+// TestFramesAreSentToServersThatReadThem: a server of before, among others or in their place, costs
+// one request that is sent again, and then gets JSON.
 func TestFramesAreSentToServersThatReadThem(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -107,8 +107,8 @@ func TestServersOfBeforeAreAskedInJSON(t *testing.T) {
 	}
 }
 
-// TestDocumentsThatAreNotMadeAtOnce: what no server takes as it is comes back as nothing, for requests apart; what is too large
-// together is sent in halves.
+// TestDocumentsThatAreNotMadeAtOnce: what no server takes as it is comes back as nothing, for
+// requests apart; what is too large together is sent in halves.
 func TestDocumentsThatAreNotMadeAtOnce(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {

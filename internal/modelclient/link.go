@@ -1,7 +1,7 @@
 package modelclient
 
-// This file links the passages of documents: it cuts long documents into windows that overlap, and puts the links of
-// the windows together.
+// This file links the passages of documents: it cuts long documents into windows that overlap, and
+// puts the links of the windows together.
 
 import (
 	"cmp"
@@ -16,12 +16,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Link returns, for each document and each of its passages, the strongest keep others of the same document, strongest
-// first, as indices into the document with weights in [0, 1] (SAKI-RAG's SentenceAttnLinker). A document is its
-// passages' vectors in order, in a space that must be the pack's. model names the pack; no documents give no links.
+// Link returns, for each document and each of its passages, the strongest keep others of the same
+// document, strongest first, as indices into the document with weights in [0, 1] (SAKI-RAG's
+// SentenceAttnLinker). A document is its passages' vectors in order, in a space that must be the
+// pack's. model names the pack; no documents give no links.
 //
-// A document longer than the model's window goes in windows that overlap by half, a few at a time. A passage's links
-// are those of the window in which it is best surrounded; of two equal windows, those with the higher weights.
+// A document longer than the model's window goes in windows that overlap by half, a few at a time.
+// A passage's links are those of the window in which it is best surrounded; of two equal windows,
+// those with the higher weights.
 //
 // Errors are as Score's; an error for a wrong space or keep wraps schema.ErrInvalid.
 func (c *Client) Link(ctx context.Context, lane wire.Lane, space string, documents []wire.Vectors, keep int) (links [][][]wire.PassageLink, model string, err error) {
@@ -92,7 +94,8 @@ func newMergedLinks(passages, keep int) mergedLinks {
 	return m
 }
 
-// add takes in the links of a window, for the passages that have no wider surroundings in another one.
+// add takes in the links of a window, for the passages that have no wider surroundings in another
+// one.
 func (m *mergedLinks) add(w linkWindow, links [][]wire.PassageLink) {
 	for i, of := range links {
 		passage := w.start + i
@@ -112,7 +115,8 @@ func (m *mergedLinks) add(w linkWindow, links [][]wire.PassageLink) {
 	}
 }
 
-// surroundings is how far a passage is from the nearer border of a window, where the document goes on.
+// surroundings is how far a passage is from the nearer border of a window, where the document goes
+// on.
 func (m *mergedLinks) surroundings(w linkWindow, passage int) int {
 	margin := len(m.links)
 	if w.start > 0 {
@@ -134,8 +138,8 @@ func stronger(links []wire.PassageLink, l wire.PassageLink) []wire.PassageLink {
 	return links
 }
 
-// recent is how long what a server said of itself is taken for true. A server that has another pack by then
-// refuses vectors of another space, and windows that are too long.
+// recent is how long what a server said of itself is taken for true. A server that has another pack
+// by then refuses vectors of another space, and windows that are too long.
 const recent = 10 * time.Second
 
 // recently is what a server said of itself a moment ago, of a space if one is named, or says now.
@@ -201,7 +205,8 @@ func within(links [][]wire.PassageLink, n int) error {
 // linkWindow is the passages of a document from start up to end.
 type linkWindow struct{ document, start, end int }
 
-// windowSize is how many passages a window has: what the model reads, or whose vectors and links fit a message.
+// windowSize is how many passages a window has: what the model reads, or whose vectors and links
+// fit a message.
 func windowSize(limit, dimension, keep int) int {
 	size := min(limit, (partBytes-windowBytes)/vectorBytes(dimension))
 	for size > 2 && size*min(keep, size-1)*linkBytes > linkReplyBytes {
@@ -213,8 +218,8 @@ func windowSize(limit, dimension, keep int) int {
 // vectorBytes is what a vector takes in a request, as base64 of float32.
 func vectorBytes(dimension int) int { return (4*dimension+2)/3*4 + 1 }
 
-// windowsOf gives the windows of n passages: of so many passages, overlapping by half. The last one is moved back so
-// that it is whole.
+// windowsOf gives the windows of n passages: of so many passages, overlapping by half. The last one
+// is moved back so that it is whole.
 func windowsOf(n, size int) (windows []linkWindow) {
 	if n <= size {
 		return []linkWindow{{end: n}}
@@ -227,15 +232,16 @@ func windowsOf(n, size int) (windows []linkWindow) {
 	}
 }
 
-// Of a request of windows: what a window takes beside its vectors, what a link takes in the reply, and of both the
-// most.
+// Of a request of windows: what a window takes beside its vectors, what a link takes in the reply,
+// and of both the most.
 const (
 	windowBytes    = 64
 	linkBytes      = 40
 	linkReplyBytes = 900 << 10
 )
 
-// splitWindows puts the windows of all documents into parts whose requests and replies fit a message.
+// splitWindows puts the windows of all documents into parts whose requests and replies fit a
+// message.
 func splitWindows(documents []wire.Vectors, size, keep int) (parts [][]linkWindow) {
 	var now []linkWindow
 	asked, answered := 0, 0

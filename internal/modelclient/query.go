@@ -15,37 +15,43 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// questionBytes is what a question takes of a request at most; of a longer one the beginning is sent.
+// questionBytes is what a question takes of a request at most; of a longer one the beginning is
+// sent.
 const questionBytes = 32 << 10
 
 const (
 	// scoresPerPart is how many texts a part has at most: their scores fit a reply.
 	scoresPerPart = 2000
-	// rerankPerPart is how many of them the reranker gets, which is ten times as long about a text: they are read within one
-	// try, also when it is for somebody who waits and other parts run beside this one.
+	// rerankPerPart is how many of them the reranker gets, which is ten times as long about a text:
+	// they are read within one try, also when it is for somebody who waits and other parts run
+	// beside this one.
 	rerankPerPart = 32
-	// featuresPerPart is how many of them a part has whose reply has features, too: up to 6 KB each.
+	// featuresPerPart is how many of them a part has whose reply has features, too: up to 6 KB
+	// each.
 	featuresPerPart = 128
 )
 
-// Score returns the pair model's logits of each text for a question, in order, and with answers the span of each text
-// that answers best, in bytes of that text. A text without a word has -100 for every score and no span. Of a text only
-// the beginning is read, as far as the model reads. model names the pack; no texts give no scores and an empty model.
+// Score returns the pair model's logits of each text for a question, in order, and with answers the
+// span of each text that answers best, in bytes of that text. A text without a word has -100 for
+// every score and no span. Of a text only the beginning is read, as far as the model reads. model
+// names the pack; no texts give no scores and an empty model.
 //
-// Errors are as Encode's; when the servers' pack has no pair graph the error wraps schema.ErrInvalid.
+// Errors are as Encode's; when the servers' pack has no pair graph the error wraps
+// schema.ErrInvalid.
 func (c *Client) Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error) {
 	out, err := c.score(ctx, wire.ScoreRequest{Lane: lane, Question: question, Answers: answers}, texts)
 	return out.Scores, out.Model, err
 }
 
-// ScoreFeatured is Score with the numbers that has_answer and llm_prefer are computed from, of a pair graph that gives
-// them; of another there are no features.
+// ScoreFeatured is Score with the numbers that has_answer and llm_prefer are computed from, of a
+// pair graph that gives them; of another there are no features.
 func (c *Client) ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error) {
 	return c.score(ctx, wire.ScoreRequest{Lane: lane, Question: question, Features: true}, texts)
 }
 
-// Rerank is Score by the pack's reranker: better, and about ten times as long. Its logits are on a scale of their own. When
-// the servers' pack has no graph reranker the error wraps schema.ErrInvalid; when a server is too old to know of one, ErrDisagree.
+// Rerank is Score by the pack's reranker: better, and about ten times as long. Its logits are on a
+// scale of their own. When the servers' pack has no graph reranker the error wraps
+// schema.ErrInvalid; when a server is too old to know of one, ErrDisagree.
 func (c *Client) Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error) {
 	out, err := c.score(ctx, wire.ScoreRequest{Lane: lane, Question: question, Answers: answers, Graph: wire.GraphReranker}, texts)
 	return out.Scores, out.Model, err
@@ -138,13 +144,14 @@ func disagree(one, other string) error {
 	return fmt.Errorf("model servers disagree, they have the models %q and %q; give all of them one pack (SLUICE_MODEL_PACK): %w", one, other, ErrDisagree)
 }
 
-// Fuse returns, for each text, how much an answer to the question would draw on it when all are read together
-// (FunnelRAG's eq. 3), in order: raw attention, only comparable within one call. tokens is how many of a text's tokens
-// represent it (0: the paper's 4); withQuestion lets tokens of the question be among them. A text without a word has
-// -100.
+// Fuse returns, for each text, how much an answer to the question would draw on it when all are
+// read together (FunnelRAG's eq. 3), in order: raw attention, only comparable within one call.
+// tokens is how many of a text's tokens represent it (0: the paper's 4); withQuestion lets tokens
+// of the question be among them. A text without a word has -100.
 //
-// All texts go into one request, since each score depends on all of them: more than the pack reads together, or than
-// fit one message of 512 KB, are an error that wraps schema.ErrInvalid. Other errors are as Score's.
+// All texts go into one request, since each score depends on all of them: more than the pack reads
+// together, or than fit one message of 512 KB, are an error that wraps schema.ErrInvalid. Other
+// errors are as Score's.
 func (c *Client) Fuse(ctx context.Context, lane wire.Lane, question string, texts []string, tokens int, withQuestion bool) (scores []float32, model string, err error) {
 	if len(texts) == 0 {
 		return nil, "", nil
@@ -177,12 +184,13 @@ func (c *Client) Fuse(ctx context.Context, lane wire.Lane, question string, text
 	return reply.Scores, reply.Model, nil
 }
 
-// contextsPerPart is how many contexts a part has at most: ten pairs of numbers of up to 16 bytes each.
+// contextsPerPart is how many contexts a part has at most: ten pairs of numbers of up to 16 bytes
+// each.
 const contextsPerPart = 1000
 
-// Detect returns, for each context, the probability that its texts are enough to answer with; from threshold on they
-// are. A context is the (has_answer, llm_prefer) scores of up to wire.DetectPairs texts, best first. Errors are as
-// Score's; no contexts give none.
+// Detect returns, for each context, the probability that its texts are enough to answer with; from
+// threshold on they are. A context is the (has_answer, llm_prefer) scores of up to wire.DetectPairs
+// texts, best first. Errors are as Score's; no contexts give none.
 func (c *Client) Detect(ctx context.Context, lane wire.Lane, contexts [][][2]float32) (enough []float32, threshold float64, model string, err error) {
 	if len(contexts) == 0 {
 		return nil, 0, "", nil

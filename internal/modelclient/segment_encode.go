@@ -21,10 +21,11 @@ var errNotAtOnce = errors.New("no model server cuts and encodes at once")
 // apartPause is for how long nobody is asked to cut and encode at once after none did.
 const apartPause = time.Minute
 
-// SegmentEncode cuts the sections of documents into passages, as by says, and makes the passages' vectors, and links of up to keep
-// others for each; keep 0: none. A document is nil in what it returns that has to be segmented and encoded in requests apart: servers
-// do not know this operation, the document fits no message, or the server refuses it, be it for another one of its request.
-// Other errors are as Encode's.
+// SegmentEncode cuts the sections of documents into passages, as by says, and makes the passages'
+// vectors, and links of up to keep others for each; keep 0: none. A document is nil in what it
+// returns that has to be segmented and encoded in requests apart: servers do not know this
+// operation, the document fits no message, or the server refuses it, be it for another one of its
+// request. Other errors are as Encode's.
 func (c *Client) SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, keep int) (made []*wire.Made, err error) {
 	made = make([]*wire.Made, len(documents))
 	if len(documents) == 0 || by.By == schema.BySimilarity || !c.apart.over(time.Now()) {
@@ -50,8 +51,9 @@ func (c *Client) SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Se
 	return made, nil
 }
 
-// splitDocuments puts the numbers of documents into parts whose requests fit a message, and whose replies mostly do: a passage takes so
-// many bytes there, and is mostly two sentences or more. Documents that fit none are left out.
+// splitDocuments puts the numbers of documents into parts whose requests fit a message, and whose
+// replies mostly do: a passage takes so many bytes there, and is mostly two sentences or more.
+// Documents that fit none are left out.
 func splitDocuments(documents []wire.Uncut, passageBytes int) (parts [][]int) {
 	most := min(partSentences, 2*max(1, replyBytes/passageBytes))
 	var now []int
@@ -88,7 +90,8 @@ func sizeOf(d wire.Uncut) (bytes, sentences int) {
 	return bytes, sentences
 }
 
-// segmentEncodePart has some documents made; when the reply to them would be too large, halves of them.
+// segmentEncodePart has some documents made; when the reply to them would be too large, halves of
+// them.
 func (c *Client) segmentEncodePart(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, part []int, keep int, made []*wire.Made) error {
 	request := wire.SegmentEncodeRequest{Envelope: wire.Header(), Lane: lane, By: by, Keep: keep}
 	for _, i := range part {

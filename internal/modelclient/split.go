@@ -1,7 +1,7 @@
 package modelclient
 
-// This file cuts requests so that each part, and its reply, fits a NATS message. Sizes are those of the JSON that is
-// sent: a byte of text takes up to six there.
+// This file cuts requests so that each part, and its reply, fits a NATS message. Sizes are those of
+// the JSON that is sent: a byte of text takes up to six there.
 
 import (
 	"unicode/utf8"
@@ -10,13 +10,15 @@ import (
 )
 
 const (
-	// partBytes is what the texts of a part take at most; the rest of the message is for the envelope.
+	// partBytes is what the texts of a part take at most; the rest of the message is for the
+	// envelope.
 	partBytes = wire.MaxRequest - 4<<10
-	// textBytes is what one text takes at most, sentenceBytes one sentence, so that two fit; of a longer one the
-	// beginning is sent.
+	// textBytes is what one text takes at most, sentenceBytes one sentence, so that two fit; of a
+	// longer one the beginning is sent.
 	textBytes     = 400 << 10
 	sentenceBytes = 200 << 10
-	// partTexts is how many texts a part has at most before the dimension is known, partSentences how many sentences.
+	// partTexts is how many texts a part has at most before the dimension is known, partSentences
+	// how many sentences.
 	partTexts     = 500
 	partSentences = 2000
 	// replyBytes is what the vectors of a reply take at most; NATS takes 1 MB.
@@ -35,7 +37,8 @@ func (c *Client) textsPerPart() int {
 	return max(1, min(partTexts, replyBytes/(dimension*4*4/3+16)))
 }
 
-// size is how many bytes text takes as JSON, with its comma; fits is how many bytes of text stay within limit.
+// size is how many bytes text takes as JSON, with its comma; fits is how many bytes of text stay
+// within limit.
 func size(text string, limit int) (bytes, fits int) {
 	bytes = 3 // quotes and comma
 	for i := 0; i < len(text); {
@@ -62,7 +65,8 @@ func size(text string, limit int) (bytes, fits int) {
 	return bytes, fits
 }
 
-// shorten cuts texts that take more than limit bytes, at a character, and counts them. The slice given is not changed.
+// shorten cuts texts that take more than limit bytes, at a character, and counts them. The slice
+// given is not changed.
 func shorten(texts []string, limit int) (_ []string, cut int) {
 	out := texts
 	for i, text := range texts {
@@ -101,8 +105,9 @@ func splitTexts(texts []string, most, room int) [][]string {
 	return append(parts, texts[start:])
 }
 
-// runsPart is one request of a Segment call. of[i] is the run that runs[i] is a piece of, whose sentences from[i] to to[i]
-// are asked for: the scores between them. The others of runs[i] are what the model sees around those.
+// runsPart is one request of a Segment call. of[i] is the run that runs[i] is a piece of, whose
+// sentences from[i] to to[i] are asked for: the scores between them. The others of runs[i] are what
+// the model sees around those.
 type runsPart struct {
 	runs     [][]string
 	of       []int
@@ -113,8 +118,8 @@ func (p *runsPart) add(of int, run []string, from, to int) {
 	p.runs, p.of, p.from, p.to = append(p.runs, run), append(p.of, of), append(p.from, from), append(p.to, to)
 }
 
-// splitRuns puts as many whole runs into a part as it holds. A run that no part holds is cut; its pieces overlap by what a
-// model sees around a place, as far as that is in proportion.
+// splitRuns puts as many whole runs into a part as it holds. A run that no part holds is cut; its
+// pieces overlap by what a model sees around a place, as far as that is in proportion.
 func splitRuns(runs [][]string) []runsPart {
 	var parts []runsPart
 	var now runsPart

@@ -58,8 +58,8 @@ func TestTextsAreSplitInOrder(t *testing.T) {
 	})
 }
 
-// TestRunsAreSplitWithoutLosingAPair: the pieces of a run ask for each pair of its neighbours once, in order; and where
-// sentences are short, each with all around it that a model may look at.
+// TestRunsAreSplitWithoutLosingAPair: the pieces of a run ask for each pair of its neighbours once,
+// in order; and where sentences are short, each with all around it that a model may look at.
 func TestRunsAreSplitWithoutLosingAPair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs := rapid.SliceOfN(rapid.SliceOfN(piece, 0, 12), 1, 8).Draw(t, "runs")

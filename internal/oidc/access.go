@@ -1,6 +1,7 @@
 package oidc
 
-// The rules of access: which group of the provider gives which role in which tenant, or in which of its collections.
+// The rules of access: which group of the provider gives which role in which tenant, or in which of
+// its collections.
 
 import (
 	"cmp"
@@ -61,8 +62,8 @@ type CollectionGrant struct {
 	Groups []string
 }
 
-// accessFile is the file of rules. It is read for every sign-in, so that what is changed in it holds at once; while it
-// can't be read, the rules that were read last hold.
+// accessFile is the file of rules. It is read for every sign-in, so that what is changed in it
+// holds at once; while it can't be read, the rules that were read last hold.
 type accessFile struct {
 	path string
 
@@ -90,7 +91,8 @@ func (f *accessFile) current(ctx context.Context) []rule {
 	return rules
 }
 
-// Grants is what groups of the provider give, by tenant and collection. Roles and labels of several rules add up.
+// Grants is what groups of the provider give, by tenant and collection. Roles and labels of several
+// rules add up.
 func (p *Provider) Grants(ctx context.Context, groups []string) []Grant {
 	type place struct{ tenant, collection string } // without a collection: the whole tenant
 	scopes, labels := map[place][]schema.Scope{}, map[place][]string{}

@@ -37,8 +37,8 @@ type Identity struct {
 
 var errNotBegun = fmt.Errorf("no sign-in is under way in this browser, or it took longer than %s; sign in again: %w", SignInTime, schema.ErrUnauthorized)
 
-// Complete reads what the provider sent the browser back with, and returns who signed in. kept is what Begin gave the
-// browser.
+// Complete reads what the provider sent the browser back with, and returns who signed in. kept is
+// what Begin gave the browser.
 func (p *Provider) Complete(ctx context.Context, kept string, answer url.Values) (Identity, error) {
 	text, err := p.o.Seals.Open(kept)
 	if err != nil {
@@ -128,7 +128,8 @@ func (p *Provider) verified(ctx context.Context, provider *openid.Provider, toke
 // late is the time that expiries are held against. Nothing else is, so that it runs behind.
 func (p *Provider) late() time.Time { return p.o.Now().Add(-skew) }
 
-// claimsOf reads the claims of a token that was verified, and checks those that every token has to have.
+// claimsOf reads the claims of a token that was verified, and checks those that every token has to
+// have.
 func (p *Provider) claimsOf(token *openid.IDToken) (claims, error) {
 	c := claims{issuer: token.Issuer, subject: token.Subject}
 	switch {

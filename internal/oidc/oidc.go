@@ -1,5 +1,6 @@
-// Package oidc signs people in at a provider of OpenID Connect: by the authorization code flow with PKCE, state and nonce. It
-// says who they are and what the rules of access give them; sessions are made elsewhere.
+// Package oidc signs people in at a provider of OpenID Connect: by the authorization code flow with
+// PKCE, state and nonce. It says who they are and what the rules of access give them; sessions are
+// made elsewhere.
 package oidc
 
 import (
@@ -59,8 +60,8 @@ type Options struct {
 	Now          func() time.Time // nil: time.Now
 }
 
-// Provider is a provider of OpenID Connect. It is asked for its endpoints and keys when they are first needed. It is safe
-// for concurrent use.
+// Provider is a provider of OpenID Connect. It is asked for its endpoints and keys when they are
+// first needed. It is safe for concurrent use.
 type Provider struct {
 	o      Options
 	client *http.Client

@@ -1,6 +1,7 @@
 package oidc
 
-// Access tokens of the provider, which programs send for the people who let them (OAuth 2.0; RFC 9068).
+// Access tokens of the provider, which programs send for the people who let them (OAuth 2.0; RFC
+// 9068).
 
 import (
 	"context"
@@ -18,8 +19,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// keysAgain is how often the provider is asked for its keys at most: anybody can send a token that names a key which is
-// not known yet.
+// keysAgain is how often the provider is asked for its keys at most: anybody can send a token that
+// names a key which is not known yet.
 const keysAgain = 5 * time.Second
 
 // Issuer is the provider's, as the settings have it.
@@ -28,8 +29,9 @@ func (p *Provider) Issuer() string { return p.o.Issuer }
 // TakesTokens reports whether access tokens are taken.
 func (p *Provider) TakesTokens() bool { return p.o.Audience != "" }
 
-// Token returns whom an access token is of, and when it expires. It must be a JWT of this provider for the audience of the
-// settings. ID tokens are refused: they say who somebody is, and give no program leave to act for them.
+// Token returns whom an access token is of, and when it expires. It must be a JWT of this provider
+// for the audience of the settings. ID tokens are refused: they say who somebody is, and give no
+// program leave to act for them.
 func (p *Provider) Token(ctx context.Context, raw string) (Identity, time.Time, error) {
 	provider, err := p.discover(ctx)
 	if err != nil {
@@ -76,7 +78,8 @@ func (p *Provider) verifiedToken(ctx context.Context, provider *openid.Provider,
 	return c, token.Expiry, nil
 }
 
-// signed are the algorithms that sign with a key which the provider alone has; none is what providers are to know.
+// signed are the algorithms that sign with a key which the provider alone has; none is what
+// providers are to know.
 func signed(algorithms []string) []string {
 	out := []string{}
 	for _, a := range algorithms {

@@ -70,7 +70,8 @@ func (a *allowance) look() {
 		a.timer = nil
 		a.over(hung(a.limit))
 	default:
-		// The rest of the processor time needs at least as long by the clock, as one goroutine parses.
+		// The rest of the processor time needs at least as long by the clock, as one goroutine
+		// parses.
 		a.wait(max(min(a.limit-used, clockFactor*a.limit-passed), time.Millisecond))
 	}
 }

@@ -36,9 +36,10 @@ func (a ArchiveFile) Open() (io.ReadCloser, error) {
 	return own.openFile(a.f)
 }
 
-// OpenArchive returns the files of a ZIP archive in its order, without hidden ones. It gives nil for a file that is
-// a document (DOCX, EPUB and others are ZIP files, too), and an *Error for one that is over a limit, damaged, or has
-// an entry that leads out of it. It reads from r as long as its files are opened.
+// OpenArchive returns the files of a ZIP archive in its order, without hidden ones. It gives nil
+// for a file that is a document (DOCX, EPUB and others are ZIP files, too), and an *Error for one
+// that is over a limit, damaged, or has an entry that leads out of it. It reads from r as long as
+// its files are opened.
 func OpenArchive(r io.ReaderAt, size int64, limits Limits) ([]ArchiveFile, error) {
 	c, err := openZIP(r, size, limits.withDefaults())
 	if err != nil {
@@ -82,7 +83,8 @@ func (c *container) archive() ([]ArchiveFile, error) {
 	return out, nil
 }
 
-// entryPath returns an entry's name as a path below the archive, and refuses one that leads elsewhere.
+// entryPath returns an entry's name as a path below the archive, and refuses one that leads
+// elsewhere.
 func entryPath(name string) (string, error) {
 	p := name
 	if !utf8.ValidString(p) {

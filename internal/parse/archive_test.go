@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// archive returns a ZIP file of pairs of path and content, in their order. change may alter an entry's header.
+// archive returns a ZIP file of pairs of path and content, in their order. change may alter an
+// entry's header.
 func archive(change func(h *zip.FileHeader), pairs ...string) []byte {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)

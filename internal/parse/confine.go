@@ -1,7 +1,8 @@
 package parse
 
-// How a child is kept from doing harm, should a file take it over. What the parent can do it does when it starts the child;
-// the rest the child does to itself before it reads a file. What the system doesn't offer is left out, and told.
+// How a child is kept from doing harm, should a file take it over. What the parent can do it does
+// when it starts the child; the rest the child does to itself before it reads a file. What the
+// system doesn't offer is left out, and told.
 
 import (
 	"context"
@@ -91,7 +92,8 @@ func readCell() (c cell, err error) {
 	return c, nil
 }
 
-// confine takes from this process what parsing doesn't need. skip leaves protections out, for tests of the others.
+// confine takes from this process what parsing doesn't need. skip leaves protections out, for tests
+// of the others.
 func (c cell) confine(skip ...string) Confinement {
 	// What is read once from the system's files must be read before they are out of reach.
 	_, _ = time.Now().Zone()
@@ -137,9 +139,9 @@ func (r *poolRun) reportConfinement(words []byte) {
 	})
 }
 
-// compile has a child that sees no file compile what PDFs need, so that those that do see files need not write. Where that
-// fails they compile for themselves. It takes as long as it takes: no file has a part in it, and each of them would take as
-// long on a loaded machine.
+// compile has a child that sees no file compile what PDFs need, so that those that do see files
+// need not write. Where that fails they compile for themselves. It takes as long as it takes: no
+// file has a part in it, and each of them would take as long on a loaded machine.
 func (r *poolRun) compile() {
 	r.compiled.Do(func() {
 		c, err := r.launch(cell{CacheDir: r.options.CacheDir, Compile: true, User: r.user}, false)

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Users that parsers become where we are root: the first that nobody has. It must not be one that anything else runs as.
+// Users that parsers become where we are root: the first that nobody has. It must not be one that
+// anything else runs as.
 const (
 	firstUser = 64700
 	lastUser  = 64709
@@ -39,7 +40,8 @@ func parserUser() int {
 	return lastUser
 }
 
-// isolateNetwork gives the child a network of its own, with nothing in it. Who isn't root needs a user namespace to do so.
+// isolateNetwork gives the child a network of its own, with nothing in it. Who isn't root needs a
+// user namespace to do so.
 func isolateNetwork(cmd *exec.Cmd) {
 	a := cmd.SysProcAttr
 	a.Cloneflags |= unix.CLONE_NEWNET
@@ -97,7 +99,8 @@ func (c cell) drop(held *Confinement, skip []string) {
 	}
 }
 
-// limit bounds what this process may take. It counts memory from what it has: an instrumented one has much.
+// limit bounds what this process may take. It counts memory from what it has: an instrumented one
+// has much.
 func (c cell) limit() error {
 	data, err := ownData()
 	if err != nil {
@@ -113,14 +116,16 @@ func (c cell) limit() error {
 		most     uint64
 	}{
 		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, written}, {unix.RLIMIT_NOFILE, files}, {unix.RLIMIT_CPU, uint64(c.CPU)},
-		// Above what the parent allows, which it watches: this is for what grows faster than it looks.
+		// Above what the parent allows, which it watches: this is for what grows faster than it
+		// looks.
 		{unix.RLIMIT_DATA, data + 2*uint64(c.Memory) + 1<<30},
 	} {
 		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.most, Max: l.most}); err != nil {
 			all = append(all, fmt.Errorf("limit %d to %d: %w", l.resource, l.most, err))
 		}
 	}
-	// Threads are counted by user, so that a limit makes sense where the user, or its namespace, has parsers alone.
+	// Threads are counted by user, so that a limit makes sense where the user, or its namespace,
+	// has parsers alone.
 	if c.User != 0 || c.Apart {
 		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: processes, Max: processes}); err != nil {
 			all = append(all, fmt.Errorf("limit processes: %w", err))
@@ -165,8 +170,8 @@ func (c cell) becomeUser() error {
 	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 }
 
-// landlock leaves the compiled code to be read, or a program's own files, and nothing else: no file, no connection, no
-// signal to others.
+// landlock leaves the compiled code to be read, or a program's own files, and nothing else: no
+// file, no connection, no signal to others.
 func (c cell) landlock() error {
 	var rules, later []landlock.Rule
 	if p := c.Program; p != nil {
@@ -185,7 +190,8 @@ func (c cell) landlock() error {
 	if c.CacheDir != "" {
 		rules = append(rules, landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, c.CacheDir).IgnoreIfMissing())
 	}
-	// First what every kernel with Landlock has, for the rest is as much as this one knows, which may be nothing.
+	// First what every kernel with Landlock has, for the rest is as much as this one knows, which
+	// may be nothing.
 	if err := landlock.V1.RestrictPaths(rules...); err != nil {
 		return err
 	}

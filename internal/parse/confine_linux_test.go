@@ -236,7 +236,8 @@ func TestEachProtectionHoldsByItself(t *testing.T) {
 	}
 }
 
-// TestCompiledCodeIsReadFromOneRunToTheNext: a child that sees no file makes it, those that do read it and add nothing.
+// TestCompiledCodeIsReadFromOneRunToTheNext: a child that sees no file makes it, those that do read
+// it and add nothing.
 func TestCompiledCodeIsReadFromOneRunToTheNext(t *testing.T) {
 	dir, err := os.MkdirTemp("", "sluice-cache-")
 	if err != nil {
@@ -306,10 +307,12 @@ func (s *spawner) onMainThread() bool {
 	return <-thread == os.Getpid()
 }
 
-// TestAParserDiesWithItsPool: who has become another user still gets the signal of its parent's death.
+// TestAParserDiesWithItsPool: who has become another user still gets the signal of its parent's
+// death.
 func TestAParserDiesWithItsPool(t *testing.T) {
 	r := pool(t, func(o *PoolOptions) { o.Workers = 1 }).run
-	// Go keeps the main thread when the goroutine that is locked to it ends: another has to start the parser.
+	// Go keeps the main thread when the goroutine that is locked to it ends: another has to start
+	// the parser.
 	for r.spawn.onMainThread() {
 		t.Cleanup(r.spawn.stop)
 		r.spawn = newSpawner()

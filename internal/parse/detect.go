@@ -139,8 +139,8 @@ func isPDF(body []byte) bool {
 	return bytes.Contains(head, []byte("\n%PDF-")) && bytes.Contains(body, []byte("startxref"))
 }
 
-// detectOLE tells what is in a compound file: an e-mail of Outlook, a document that is encrypted, or one in an old
-// binary format.
+// detectOLE tells what is in a compound file: an e-mail of Outlook, a document that is encrypted,
+// or one in an old binary format.
 func detectOLE(data []byte) (detected, error) {
 	has := func(name string) bool {
 		// The directory names its streams in UTF-16.

@@ -76,8 +76,8 @@ func headerText(s string) string {
 	return squeeze(s)
 }
 
-// message adds a message: level 0 is the file itself, or a message of a mailbox, others come with it. unnamed is its
-// heading where it has no subject.
+// message adds a message: level 0 is the file itself, or a message of a mailbox, others come with
+// it. unnamed is its heading where it has no subject.
 func (m *mailWalker) message(data []byte, level int, unnamed string) error {
 	msg, err := mail.ReadMessage(bytes.NewReader(bytes.TrimLeft(data, "\r\n")))
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 // hello is a page's content with a line of text.
 const hello = "BT /F1 11 Tf 72 720 Td (Hello there.) Tj ET"
 
-// pdfOf writes objects, numbered from 1, with a table and a trailer that are right; the first is the catalogue.
+// pdfOf writes objects, numbered from 1, with a table and a trailer that are right; the first is
+// the catalogue.
 func pdfOf(objects ...string) []byte {
 	return pdfWith("", objects...)
 }

@@ -118,7 +118,8 @@ func compound(root tree) []byte {
 	return slices.Concat(header, sectors, table)
 }
 
-// msgProps are properties of a fixed size behind a header of so many bytes, as number and type and value.
+// msgProps are properties of a fixed size behind a header of so many bytes, as number and type and
+// value.
 func msgProps(header int, pairs ...uint64) []byte {
 	b := make([]byte, header)
 	for i := 0; i+1 < len(pairs); i += 2 {

@@ -17,10 +17,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// attackerName is what the test binary is called where it stands in for a tesseract that was taken over.
+// attackerName is what the test binary is called where it stands in for a tesseract that was taken
+// over.
 const attackerName = "taken-over-tesseract"
 
-// runIfAttacker attacks what the folder of data says, and tells on standard output what was not refused.
+// runIfAttacker attacks what the folder of data says, and tells on standard output what was not
+// refused.
 func runIfAttacker() bool {
 	if filepath.Base(os.Args[0]) != attackerName {
 		return false
@@ -104,7 +106,8 @@ func TestATesseractThatIsTakenOverGetsNowhere(t *testing.T) {
 	}
 }
 
-// TestTesseractReadsNoFileAndConnectsToNobody: the program itself, told to read what it must not. Without its cell it does.
+// TestTesseractReadsNoFileAndConnectsToNobody: the program itself, told to read what it must not.
+// Without its cell it does.
 func TestTesseractReadsNoFileAndConnectsToNobody(t *testing.T) {
 	needsTesseract(t)
 	r := recogniserOf(t)

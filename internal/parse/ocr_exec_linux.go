@@ -12,7 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// become makes this process the program of its cell, which confines it. It returns an error alone. Its priority is a parser's.
+// become makes this process the program of its cell, which confines it. It returns an error alone.
+// Its priority is a parser's.
 func (c cell) become(skip ...string) error {
 	p := c.Program
 	// What Go has open is closed when the program begins; the rest would be its to use.

@@ -73,7 +73,8 @@ func errorsOf(t *testing.T, p *Pool, page printout) int {
 	return wrong
 }
 
-// readFilings reads the pages, as many at a time as there are parsers, and returns the share of characters that are wrong.
+// readFilings reads the pages, as many at a time as there are parsers, and returns the share of
+// characters that are wrong.
 func readFilings(t *testing.T, filings []filing) (pages int, share float64) {
 	t.Helper()
 	p := pool(t, nil)

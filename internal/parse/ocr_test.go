@@ -257,7 +257,8 @@ func pngClaiming(width, height uint32) []byte {
 	return data
 }
 
-// TestScansThatCostTooMuchAreRefused: each with its reason, alone and beside a page that can be read.
+// TestScansThatCostTooMuchAreRefused: each with its reason, alone and beside a page that can be
+// read.
 func TestScansThatCostTooMuchAreRefused(t *testing.T) {
 	needsTesseract(t)
 	p := pool(t, nil)

@@ -36,7 +36,8 @@ var openDocument = vocabulary{
 	},
 }
 
-// detectODF tells OpenDocument's formats apart by what the container says that it is, or by the body of its content.
+// detectODF tells OpenDocument's formats apart by what the container says that it is, or by the
+// body of its content.
 func detectODF(c *container) (format, error) {
 	encrypted := fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
 	if c.has("encrypted-package") {

@@ -59,7 +59,8 @@ func (w *odfWalker) table(table *element) {
 
 func quoteName(table *element) string { return strconv.Quote(table.attr("name")) }
 
-// eachRow gives the rows of a table with how often each is there. An error of give is the document's.
+// eachRow gives the rows of a table with how often each is there. An error of give is the
+// document's.
 func (w *odfWalker) eachRow(table *element, give func(row *element, inHeader bool, times int) error) error {
 	var walk func(e *element, inHeader bool) error
 	walk = func(e *element, inHeader bool) error {

@@ -38,7 +38,8 @@ type conversion struct {
 	Format format `json:"format"`
 }
 
-// conversionAnswer is the answer. Where it has neither reason nor failure a frame with the new file follows.
+// conversionAnswer is the answer. Where it has neither reason nor failure a frame with the new file
+// follows.
 type conversionAnswer struct {
 	Reason  *schema.Reason `json:"reason,omitempty"`  // the file is to blame
 	Failure string         `json:"failure,omitempty"` // LibreOffice, or this machine

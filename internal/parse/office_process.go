@@ -132,8 +132,8 @@ type officeLimits struct {
 	memory, disk int64
 }
 
-// officeSettings keep LibreOffice from running macros, which conversion would not do by itself, and from
-// following links.
+// officeSettings keep LibreOffice from running macros, which conversion would not do by itself, and
+// from following links.
 const officeSettings = `<?xml version="1.0" encoding="UTF-8"?>
 <oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
 <item oor:path="/org.openoffice.Office.Common/Security/Scripting"><prop oor:name="MacroSecurityLevel" oor:op="fuse"><value>3</value></prop></item>
@@ -145,8 +145,8 @@ const officeSettings = `<?xml version="1.0" encoding="UTF-8"?>
 </oor:items>
 `
 
-// convert has LibreOffice make a file of at most so many bytes in a new format. It gives an *Error when a limit ended
-// it, or the file is not one that LibreOffice reads.
+// convert has LibreOffice make a file of at most so many bytes in a new format. It gives an *Error
+// when a limit ended it, or the file is not one that LibreOffice reads.
 func (r *poolRun) convert(ctx context.Context, old oldFormat, data []byte, most int64, l officeLimits) (made []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, officeWall)
 	defer cancel()
@@ -233,8 +233,8 @@ func readMade(dir, name string, most int64) ([]byte, error) {
 	return made, nil
 }
 
-// dropSockets removes the sockets of LibreOffice's user that came since: it leaves one in /tmp, where it may make but
-// not remove them.
+// dropSockets removes the sockets of LibreOffice's user that came since: it leaves one in /tmp,
+// where it may make but not remove them.
 func (r *poolRun) dropSockets(since time.Time) {
 	uid := r.user
 	if uid == 0 {

@@ -1,5 +1,5 @@
-// Package parse turns files into blocks of text: plain text, Markdown, HTML, PDF
-// with page numbers, scanned pages and images, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, e-mails and mailboxes with
+// Package parse turns files into blocks of text: plain text, Markdown, HTML, PDF with page numbers,
+// scanned pages and images, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, e-mails and mailboxes with
 // their attachments, CSV, JSON Lines, and archives of such files. The format is found from the
 // content; a name only decides between formats that have no mark of their own.
 //

@@ -186,7 +186,8 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
-// The text of a document that was read out of a file keeps the file's name in datasets, and says that it is plain.
+// The text of a document that was read out of a file keeps the file's name in datasets, and says
+// that it is plain.
 func TestPlainTextGoesBeforeANameOfAnotherFormat(t *testing.T) {
 	for _, c := range []struct {
 		name, data, media string

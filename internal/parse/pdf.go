@@ -46,13 +46,15 @@ func preparePDF() {
 	r.once.Do(func() {
 		r.pool, r.err = openPDF(r.cacheDir)
 		if r.err != nil && r.cacheDir != "" {
-			// A parser may read the cache and not write it: what isn't there it compiles for itself.
+			// A parser may read the cache and not write it: what isn't there it compiles for
+			// itself.
 			r.pool, r.err = openPDF("")
 		}
 	})
 }
 
-// openPDF compiles pdfium, or takes it from the cache, which it fills otherwise. Without a cache it compiles.
+// openPDF compiles pdfium, or takes it from the cache, which it fills otherwise. Without a cache it
+// compiles.
 func openPDF(cacheDir string) (pdfium.Pool, error) {
 	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfMemoryPages)
 	if cacheDir != "" {

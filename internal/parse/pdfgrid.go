@@ -305,7 +305,8 @@ func width(row []gridCell) int {
 }
 
 // spreadGrid returns the cells of a grid's rows, one for each column. What goes over several
-// columns is in each, but for the first, which names the row; what goes over several rows is in each of them.
+// columns is in each, but for the first, which names the row; what goes over several rows is in
+// each of them.
 func spreadGrid(cells [][]gridCell, columns int) [][]pdfCell {
 	out := make([][]pdfCell, len(cells))
 	taken := make([][]bool, len(cells))

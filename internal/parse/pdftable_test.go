@@ -158,7 +158,8 @@ func TestLinesThatPdfiumJoinsStandApart(t *testing.T) {
 	}
 }
 
-// A note goes with the rows that have its mark, and is no paragraph; what has another mark stays one.
+// A note goes with the rows that have its mark, and is no paragraph; what has another mark stays
+// one.
 func TestNotesGoWithTheirTable(t *testing.T) {
 	page := (&drawn{}).at(180, 740, 16, "SALES BY REGION").
 		right(380, 684, 10, "2022").right(460, 684, 10, "2021").right(540, 684, 10, "2020").

@@ -39,7 +39,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// skipVariable names, separated by commas, the protections that a child of the test binary goes without.
+// skipVariable names, separated by commas, the protections that a child of the test binary goes
+// without.
 const skipVariable = "SLUICE_PARSE_TEST_SKIP"
 
 // testChild is RunChild with a parser that misbehaves.

@@ -15,11 +15,12 @@ func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// lowered is a parser's priority, in steps of the scheduler: somebody may wait for an answer on the same cores.
+// lowered is a parser's priority, in steps of the scheduler: somebody may wait for an answer on the
+// same cores.
 const lowered = 10
 
-// yield lowers the priority of the calling thread and of the processes that it starts from now on. Where that is not
-// allowed they compete.
+// yield lowers the priority of the calling thread and of the processes that it starts from now on.
+// Where that is not allowed they compete.
 func yield() { _ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, lowered) }
 
 func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -84,8 +84,8 @@ func (p paper) scan(t *testing.T, i int, degrees float64) (scan *image.Gray, bac
 	return rotate(page, degrees)
 }
 
-// readWords are the words of blocks with their places on the page that was printed, in points. Words that are there
-// twice, as those of a table's header are, count once.
+// readWords are the words of blocks with their places on the page that was printed, in points.
+// Words that are there twice, as those of a table's header are, count once.
 func readWords(t *testing.T, blocks []schema.Block, scan *image.Gray, back affine, height float64) []pdfLine {
 	t.Helper()
 	const scale = 72.0 / scannedDPI

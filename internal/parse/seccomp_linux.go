@@ -1,6 +1,7 @@
 package parse
 
-// Which system calls a child may make. Everything else is refused, not fatal: a library that asks for more goes without.
+// Which system calls a child may make. Everything else is refused, not fatal: a library that asks
+// for more goes without.
 
 import (
 	"fmt"
@@ -12,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callsAllowed are what Go's runtime, its files and pipes, and compiled code need. Those of other machines are left out.
+// callsAllowed are what Go's runtime, its files and pipes, and compiled code need. Those of other
+// machines are left out.
 var callsAllowed = []string{
 	// Files that are open, or are opened to be read (see callsRefused).
 	"read", "readv", "pread64", "preadv", "write", "writev", "lseek", "close", "dup", "dup3", "fcntl", "fadvise64",
@@ -30,12 +32,12 @@ var callsAllowed = []string{
 	"uname", "sysinfo", "getrusage", "getrlimit", "prlimit64", "getuid", "geteuid", "getgid", "getegid", "getrandom",
 }
 
-// callsOfPrograms are what the C library needs beside these to start a program. Which programs may be started is Landlock's
-// to say; whatever starts is confined as this is.
+// callsOfPrograms are what the C library needs beside these to start a program. Which programs may
+// be started is Landlock's to say; whatever starts is confined as this is.
 var callsOfPrograms = []string{"execve", "access", "stat", "lstat", "readlink", "getcwd", "open"}
 
-// callsOfWriters are for a program that has a folder of its own: Landlock says where it may write. It has one socket
-// of the file system, which it listens at and nobody connects to.
+// callsOfWriters are for a program that has a folder of its own: Landlock says where it may write.
+// It has one socket of the file system, which it listens at and nobody connects to.
 var callsOfWriters = []string{
 	"mkdir", "mkdirat", "unlink", "unlinkat", "rmdir", "rename", "renameat", "renameat2", "ftruncate", "pwrite64", "pwritev", "fsync", "fdatasync",
 	"statfs", "fstatfs", "dup2", "chmod", "fchmod", "umask", "socket", "bind", "listen", "accept", "accept4", "shutdown", "getsockname",
@@ -69,9 +71,10 @@ func callsRefused() []refusedCall {
 	}
 }
 
-// filterCalls refuses all other system calls to every thread of this process, for good. Each condition is a filter of its
-// own, of which the kernel takes the strictest word: in one filter the library would compare what follows a condition that
-// isn't met with the argument in place of the call.
+// filterCalls refuses all other system calls to every thread of this process, for good. Each
+// condition is a filter of its own, of which the kernel takes the strictest word: in one filter the
+// library would compare what follows a condition that isn't met with the argument in place of the
+// call.
 func filterCalls(writes bool, more ...string) error {
 	info, err := arch.GetInfo("")
 	if err != nil {

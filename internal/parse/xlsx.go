@@ -46,8 +46,8 @@ func parseXLSX(d *document, data []byte) error {
 // longestFormat is how many characters a number's format has at most, in Excel.
 const longestFormat = 255
 
-// shortFormats has numbers whose format is longer than Excel allows shown as they are: to read a long one takes
-// time that grows with its square.
+// shortFormats has numbers whose format is longer than Excel allows shown as they are: to read a
+// long one takes time that grows with its square.
 func shortFormats(d *document, book *excelize.File) {
 	if book.Styles == nil || book.Styles.NumFmts == nil {
 		return

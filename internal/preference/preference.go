@@ -29,7 +29,8 @@ type Head struct {
 	Bias    float64   `json:"bias"`
 }
 
-// Logit applies the head to a Vector. A vector of another length is an error: it is another graph's.
+// Logit applies the head to a Vector. A vector of another length is an error: it is another
+// graph's.
 func (h Head) Logit(x []float64) (float64, error) {
 	if len(x) != len(h.Weights) {
 		return 0, fmt.Errorf("the head has weights for %d numbers, the text has %d", len(h.Weights), len(x))
@@ -50,7 +51,8 @@ type Sample struct {
 	X         []float64 // Vector
 	HasAnswer bool
 	Prefer    bool
-	// Group is the same for all samples of a question, which stay together where samples are divided.
+	// Group is the same for all samples of a question, which stay together where samples are
+	// divided.
 	Group int
 }
 

@@ -42,7 +42,8 @@ func (s scaled) all(samples []Sample) []Sample {
 	return out
 }
 
-// own are the heads that give the pair model's logits: each reads its own, the last two of a Vector.
+// own are the heads that give the pair model's logits: each reads its own, the last two of a
+// Vector.
 func (s scaled) own() heads {
 	width := len(s.mean)
 	out := heads{make([]float64, width+1), make([]float64, width+1)}

@@ -1,7 +1,7 @@
-// Package question answers questions that run as jobs: it takes them from their queue and starts their workflows
-// (intake.go), runs the steps (steps.go), finds those that were lost (reconcile.go), and learns afterwards what the
-// language model knew by itself (shadow.go). It also keeps what was slow (slow.go). How a question is answered is package
-// answer.
+// Package question answers questions that run as jobs: it takes them from their queue and starts
+// their workflows (intake.go), runs the steps (steps.go), finds those that were lost
+// (reconcile.go), and learns afterwards what the language model knew by itself (shadow.go). It also
+// keeps what was slow (slow.go). How a question is answered is package answer.
 package question
 
 import (
@@ -34,7 +34,8 @@ type Store interface {
 	ClaimQuestion(ctx context.Context, in wire.QuestionInput, holder string, lease time.Duration) (bool, error)
 	// ExpiredQuestions are some whose lease is over.
 	ExpiredQuestions(ctx context.Context, most int) ([]wire.QuestionInput, error)
-	// RequeueQuestion queues a question under its next attempt, unless it has ended or is at another one.
+	// RequeueQuestion queues a question under its next attempt, unless it has ended or is at
+	// another one.
 	RequeueQuestion(ctx context.Context, in wire.QuestionInput) (bool, error)
 	// WaitingTenants have questions that were published before then and that nobody has claimed.
 	WaitingTenants(ctx context.Context, before time.Time) ([]uuid.UUID, error)
@@ -64,9 +65,11 @@ type Jobs struct {
 	NATS     *nats.Conn
 	// Streams makes the streams of work as they should be: NATS may have lost them.
 	Streams func(ctx context.Context, js jetstream.JetStream) error
-	// Cancels returns a context whose requests are given up at their services, too, when it ends for such a cause.
+	// Cancels returns a context whose requests are given up at their services, too, when it ends
+	// for such a cause.
 	Cancels func(ctx context.Context, cause func(error) bool) context.Context
-	// Answerer makes what runs a step. job, unless it is nil, is whose answer's text is told while it is made.
+	// Answerer makes what runs a step. job, unless it is nil, is whose answer's text is told while
+	// it is made.
 	Answerer func(job *wire.QuestionInput) *answer.Answerer
 	Models   Encoder
 	Elector  lifecycle.Elector // of what one process of all does

@@ -1,7 +1,7 @@
 package question
 
-// This file keeps which searches and questions took long. It is for people to look at: where there is no time for it, one
-// more is not kept.
+// This file keeps which searches and questions took long. It is for people to look at: where there
+// is no time for it, one more is not kept.
 
 import (
 	"context"
@@ -35,7 +35,8 @@ func NewSlow(store Store, search, question time.Duration) *Slow {
 	return &Slow{store: store, search: search, question: question, keeping: make(chan struct{}, 2)}
 }
 
-// KeepSearch keeps a search that took long. When the store is slow, too, so that two are being kept, it is not.
+// KeepSearch keeps a search that took long. When the store is slow, too, so that two are being
+// kept, it is not.
 func (s *Slow) KeepSearch(ctx context.Context, q wire.SearchQuery, found schema.SearchResult, took time.Duration, failure error) {
 	if s.search <= 0 || took < s.search {
 		return

@@ -33,7 +33,8 @@ func (k PublicKey) ID() string {
 // String is the key as ParsePublic reads it.
 func (k PublicKey) String() string { return base64.StdEncoding.EncodeToString(k.key) }
 
-// Public returns the keys by which the signer's receipts are checked: that which signs, and then those before it.
+// Public returns the keys by which the signer's receipts are checked: that which signs, and then
+// those before it.
 func (s *Signer) Public() []PublicKey {
 	out := make([]PublicKey, len(s.keys))
 	for i, key := range s.keys {
@@ -86,7 +87,8 @@ func Open(data []byte, keys []PublicKey) (Receipt, error) {
 	return Receipt{}, fmt.Errorf("it names the key %.64q, which is none of those that are trusted", d.Receipt.Key)
 }
 
-// ParsePublic reads a file of public keys: each on a line of its own, of 44 characters, and nothing else.
+// ParsePublic reads a file of public keys: each on a line of its own, of 44 characters, and nothing
+// else.
 func ParsePublic(text string) ([]PublicKey, error) {
 	var out []PublicKey
 	for line := range strings.Lines(text) {
@@ -103,8 +105,8 @@ func ParsePublic(text string) ([]PublicKey, error) {
 	return out, nil
 }
 
-// ParseSigner reads a file of private keys: 32 random bytes in base64 a line, of which the first signs and the others have signed. #
-// begins a comment.
+// ParseSigner reads a file of private keys: 32 random bytes in base64 a line, of which the first
+// signs and the others have signed. # begins a comment.
 func ParseSigner(text string) (*Signer, error) {
 	s := &Signer{}
 	n := 0

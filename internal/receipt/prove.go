@@ -25,8 +25,9 @@ type Sources struct {
 // Proof is what was proved of a citation.
 type Proof struct {
 	CitedQuote
-	// File says that the bytes are those that the receipt names; Text that the quote stands in their text at the section and bytes that it
-	// names; Place that its page and boxes are the same.
+	// File says that the bytes are those that the receipt names; Text that the quote stands in
+	// their text at the section and bytes that it names; Place that its page and boxes are the
+	// same.
 	FileProved, TextProved, PlaceProved bool
 	// Problem is why not all of it was proved.
 	Problem string

@@ -1,8 +1,9 @@
-// Package receipt makes signed receipts of stored answers, and proves them again from the bytes of the cited files, without
-// the server.
+// Package receipt makes signed receipts of stored answers, and proves them again from the bytes of
+// the cited files, without the server.
 //
-// A receipt has one form, byte by byte: what is read is encoded again and must be the same. So no change of white space, order or
-// spelling passes, and the signature covers the bytes that are served.
+// A receipt has one form, byte by byte: what is read is encoded again and must be the same. So no
+// change of white space, order or spelling passes, and the signature covers the bytes that are
+// served.
 package receipt
 
 import (
@@ -28,9 +29,10 @@ const Format = "sluice-receipt-v1"
 // MaxBytes is the most that a receipt has.
 const MaxBytes = 64 << 20
 
-// Receipt says what was asked and answered, by what, and from which bytes. Its members, and those of what is in it, are in the order
-// of their names, which is the order in which they are encoded. It does not say when it was issued: an answer has one receipt for each
-// key and version of the software.
+// Receipt says what was asked and answered, by what, and from which bytes. Its members, and those
+// of what is in it, are in the order of their names, which is the order in which they are encoded.
+// It does not say when it was issued: an answer has one receipt for each key and version of the
+// software.
 type Receipt struct {
 	Answer     string        `json:"answer"`
 	AnsweredAt string        `json:"answered_at"` // RFC 3339, UTC, in whole seconds
@@ -46,7 +48,8 @@ type Receipt struct {
 	Uncited    bool          `json:"uncited"` // from the model's own knowledge
 }
 
-// AnsweringPack is the model pack that served when the answer was made; its members are empty where that was not kept.
+// AnsweringPack is the model pack that served when the answer was made; its members are empty where
+// that was not kept.
 type AnsweringPack struct {
 	Name    string `json:"name"`
 	SHA256  string `json:"sha256"` // hex, of its manifest.yaml, which has those of all its files

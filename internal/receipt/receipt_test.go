@@ -44,7 +44,8 @@ func parseFile(ctx context.Context, f receipt.CitedFile, data []byte) (schema.Pa
 	return parse.Parse(ctx, f.Name, f.MediaType, data, parse.Limits{})
 }
 
-// answered is a receipt of an answer that quotes a PDF, a Markdown and a CSV file, and their bytes by version.
+// answered is a receipt of an answer that quotes a PDF, a Markdown and a CSV file, and their bytes
+// by version.
 func answered(t *testing.T) (receipt.Receipt, map[uuid.UUID][]byte) {
 	t.Helper()
 	out := receipt.Receipt{Question: "What is \"said\" <here> & there?", Answer: "All of it.\nÄ\u2028", Supported: true, QuestionID: uuid.New(), Software: "test",
@@ -284,7 +285,8 @@ func TestWhatNoReceiptSaysIsNotSigned(t *testing.T) {
 	}
 }
 
-// TestKeysAreRotated: receipts of the key before are checked by the keys after it, and those of a key that nobody trusts are refused.
+// TestKeysAreRotated: receipts of the key before are checked by the keys after it, and those of a
+// key that nobody trusts are refused.
 func TestKeysAreRotated(t *testing.T) {
 	said, _ := answered(t)
 	before, after, other := signerOf(t, 'a'), signerOf(t, 'b', 'a'), signerOf(t, 'c')

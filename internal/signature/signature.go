@@ -1,6 +1,6 @@
-// Package signature signs requests between programs, so that only those who authenticate people, or own jobs, can speak
-// for a tenant. NATS' permissions say who may send to a subject; a signature holds also where those fail: when a server
-// knows no programs, or credentials leak.
+// Package signature signs requests between programs, so that only those who authenticate people, or
+// own jobs, can speak for a tenant. NATS' permissions say who may send to a subject; a signature
+// holds also where those fail: when a server knows no programs, or credentials leak.
 package signature
 
 import (
@@ -21,14 +21,16 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Validity is how far the time of a signature may be from the clock of who checks it, before or after: clocks may differ,
-// and a request may wait for its connection.
+// Validity is how far the time of a signature may be from the clock of who checks it, before or
+// after: clocks may differ, and a request may wait for its connection.
 const Validity = time.Minute
 
-// version begins what is signed and what is sent, so that another form can never be taken for this one.
+// version begins what is signed and what is sent, so that another form can never be taken for this
+// one.
 const version = "sluice-request-v1"
 
-// Statement is what is signed of a request: where it goes, where its reply goes, which one it is, and what it says.
+// Statement is what is signed of a request: where it goes, where its reply goes, which one it is,
+// and what it says.
 type Statement struct {
 	Subject, Reply, Request string
 	Data                    []byte
@@ -132,7 +134,8 @@ type Checker struct {
 	forget time.Time
 }
 
-// Checker makes one for requests that these programs may sign. That of a nil Trusted takes everything.
+// Checker makes one for requests that these programs may sign. That of a nil Trusted takes
+// everything.
 func (t *Trusted) Checker(programs ...string) *Checker {
 	if t == nil {
 		return nil
@@ -140,8 +143,8 @@ func (t *Trusted) Checker(programs ...string) *Checker {
 	return &Checker{Trusted: t, programs: programs, seen: map[string]time.Time{}}
 }
 
-// Check reports why a request is refused: it must be signed by one of the programs, for exactly this use, within
-// Validity, and not have come before.
+// Check reports why a request is refused: it must be signed by one of the programs, for exactly
+// this use, within Validity, and not have come before.
 func (t *Checker) Check(x Statement, signature string) error {
 	if t == nil {
 		return nil
@@ -182,7 +185,8 @@ func (t *Checker) Check(x Statement, signature string) error {
 	return nil
 }
 
-// first reports whether a request comes for the first time; it is remembered for as long as its signature is valid.
+// first reports whether a request comes for the first time; it is remembered for as long as its
+// signature is valid.
 func (t *Checker) first(request string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -206,7 +210,8 @@ func ReadSigner(setting, file string) (*Signer, error) {
 	return read(setting, file, ParseSigner)
 }
 
-// ReadTrusted reads the file that setting names; without a name there is none, and everything is taken.
+// ReadTrusted reads the file that setting names; without a name there is none, and everything is
+// taken.
 func ReadTrusted(setting, file string) (*Trusted, error) {
 	return read(setting, file, ParseTrusted)
 }

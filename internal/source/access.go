@@ -1,6 +1,7 @@
 package source
 
-// Who may see what in a place. Principals are named by ids that the place gives for good, never by names.
+// Who may see what in a place. Principals are named by ids that the place gives for good, never by
+// names.
 
 import (
 	"context"
@@ -16,8 +17,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// PermissionsSetting is the field by which a driver says that its connectors are Permissions. They are asked for by
-// FollowPermissions; IgnorePermissions, and nothing, leave them alone. Other drivers have no field of this name.
+// PermissionsSetting is the field by which a driver says that its connectors are Permissions. They
+// are asked for by FollowPermissions; IgnorePermissions, and nothing, leave them alone. Other
+// drivers have no field of this name.
 const (
 	PermissionsSetting = "permissions"
 	FollowPermissions  = "follow"
@@ -27,11 +29,12 @@ const (
 // Everyone is the principal that stands for all users of a place.
 const Everyone = "*"
 
-// Permissions is a Connector that tells who may see what. When Settings ask for it, listings have Folders, and items
-// have Access and Folder.
+// Permissions is a Connector that tells who may see what. When Settings ask for it, listings have
+// Folders, and items have Access and Folder.
 type Permissions interface {
 	Connector
-	// Principals returns a page of the place's users and groups; the empty cursor begins. A listing is complete or an error.
+	// Principals returns a page of the place's users and groups; the empty cursor begins. A listing
+	// is complete or an error.
 	Principals(ctx context.Context, cursor string) (PrincipalPage, error)
 }
 
@@ -43,7 +46,8 @@ type PrincipalPage struct {
 
 // Principal is a user or a group of a place.
 type Principal struct {
-	// ID stays the same for as long as the principal is there, and is no other's. At most 512 bytes.
+	// ID stays the same for as long as the principal is there, and is no other's. At most 512
+	// bytes.
 	ID    string
 	Group bool
 	// Name and Email are shown to people. Nothing is decided by them.
@@ -72,19 +76,21 @@ type Access struct {
 type AccessEntry struct {
 	Principal string `json:"p"`
 	Deny      bool   `json:"d,omitempty"`
-	// Rank orders entries of one list: the lowest that has one for somebody decides. Within a rank, denial goes first.
+	// Rank orders entries of one list: the lowest that has one for somebody decides. Within a rank,
+	// denial goes first.
 	Rank int `json:"r,omitempty"`
 }
 
-// AccessList is who may see something with all that it inherits. Each of the lists lets somebody in, or nobody sees it. A list
-// has levels: the first with an entry for somebody decides, and denial before admission. Who has none is kept out.
+// AccessList is who may see something with all that it inherits. Each of the lists lets somebody
+// in, or nobody sees it. A list has levels: the first with an entry for somebody decides, and
+// denial before admission. Who has none is kept out.
 type AccessList [][]AccessLevel
 
 // AccessLevel are entries that decide together.
 type AccessLevel []AccessEntry
 
-// Effective is the list of what has an access, in folders, the nearest first. Where what would be inherited is not known,
-// nobody is let in by it.
+// Effective is the list of what has an access, in folders, the nearest first. Where what would be
+// inherited is not known, nobody is let in by it.
 func Effective(own Access, folders []Access) AccessList {
 	main := levels(own.Entries)
 	list := AccessList{}
@@ -167,12 +173,14 @@ type AccessVerdict struct {
 	Entry *AccessEntry
 	// List is which of the lists kept somebody out, from 0; of who is let in, the last one.
 	List int
-	// Unknown is true where an entry keeps out a principal that is not known, so that nobody knows who that is.
+	// Unknown is true where an entry keeps out a principal that is not known, so that nobody knows
+	// who that is.
 	Unknown bool
 }
 
-// Decide tells whether a list lets somebody in who holds some principals; known are all that the place has. What keeps out a
-// principal that is not known keeps everybody out whom no level before let in.
+// Decide tells whether a list lets somebody in who holds some principals; known are all that the
+// place has. What keeps out a principal that is not known keeps everybody out whom no level before
+// let in.
 func (l AccessList) Decide(holds, known func(principal string) bool) AccessVerdict {
 	var v AccessVerdict
 	for i, list := range l {

@@ -1,6 +1,7 @@
-// Package source says what a place must offer that a collection is kept in step with: a share of files, a web site, a
-// mailbox, a repository. A Connector lists what is there and fetches it; everything else (what is new, what is gone, when
-// to come again) is the synchronisation's, and the same for all places.
+// Package source says what a place must offer that a collection is kept in step with: a share of
+// files, a web site, a mailbox, a repository. A Connector lists what is there and fetches it;
+// everything else (what is new, what is gone, when to come again) is the synchronisation's, and the
+// same for all places.
 package source
 
 import (
@@ -14,14 +15,14 @@ import (
 
 // Item is one file, page or message of a place, as a listing shows it.
 type Item struct {
-	// ID names the item in its place for as long as it is there, and no other item, ever. It is a stable id where the
-	// place has one, else the path. At most 1,024 bytes.
+	// ID names the item in its place for as long as it is there, and no other item, ever. It is a
+	// stable id where the place has one, else the path. At most 1,024 bytes.
 	ID string
-	// Path is where a person finds it, with slashes and without one at the start. Patterns are matched against it, and its
-	// last element is the document's file name.
+	// Path is where a person finds it, with slashes and without one at the start. Patterns are
+	// matched against it, and its last element is the document's file name.
 	Path string
-	// Version changes whenever the content may have changed: a hash or an entity tag where the place has one, else size and
-	// time. Empty where only fetching can tell.
+	// Version changes whenever the content may have changed: a hash or an entity tag where the
+	// place has one, else size and time. Empty where only fetching can tell.
 	Version string
 	// Size in bytes; -1 where the place doesn't say.
 	Size int64
@@ -29,7 +30,8 @@ type Item struct {
 	Modified time.Time
 	// URL opens the item for a person; may be empty.
 	URL string
-	// Folder is the id of the folder that it is in, where permissions are asked for; empty: it is in none.
+	// Folder is the id of the folder that it is in, where permissions are asked for; empty: it is
+	// in none.
 	Folder string
 	// Access is who may see it, where that is asked for; nil: nobody knows, and nobody sees it.
 	Access *Access
@@ -40,14 +42,16 @@ type Listing struct {
 	Items []Item
 	// Folders are those whose access items inherit, where permissions are asked for.
 	Folders []AccessFolder
-	// Deleted are the ids of items, and of folders, that are known to be gone. Only places that list changes fill it.
+	// Deleted are the ids of items, and of folders, that are known to be gone. Only places that
+	// list changes fill it.
 	Deleted []string
-	// Skipped are things that are there and can't be items, and items that nobody sees because nobody knows who may, with reasons.
+	// Skipped are things that are there and can't be items, and items that nobody sees because
+	// nobody knows who may, with reasons.
 	Skipped []Skipped
 	// Next is the cursor of the page that follows; empty where this page is the last.
 	Next string
-	// Changes is where a later listing may begin that shows only what changed after this one; empty where the place lists
-	// everything every time. It counts on the last page alone.
+	// Changes is where a later listing may begin that shows only what changed after this one; empty
+	// where the place lists everything every time. It counts on the last page alone.
 	Changes string
 }
 
@@ -64,16 +68,18 @@ type Download struct {
 	MediaType string
 	// Version of what is in Body, where it is known better than from the listing.
 	Version string
-	// NotModified is true where the place said that its content is still the one of the item's Version; Body is nil then.
+	// NotModified is true where the place said that its content is still the one of the item's
+	// Version; Body is nil then.
 	NotModified bool
 }
 
-// Connector is an open connection to one place. It may be used by several goroutines. Every method ends when its context
-// does.
+// Connector is an open connection to one place. It may be used by several goroutines. Every method
+// ends when its context does.
 type Connector interface {
-	// List returns the page at cursor. The empty cursor begins a listing of everything; Listing.Next goes on with a listing,
-	// in another process if need be; Listing.Changes begins one of what changed. An item may come twice in one listing, when
-	// it was moved meanwhile. A cursor that the place no longer knows is ErrCursorExpired, and the listing begins anew.
+	// List returns the page at cursor. The empty cursor begins a listing of everything;
+	// Listing.Next goes on with a listing, in another process if need be; Listing.Changes begins
+	// one of what changed. An item may come twice in one listing, when it was moved meanwhile. A
+	// cursor that the place no longer knows is ErrCursorExpired, and the listing begins anew.
 	List(ctx context.Context, cursor string) (Listing, error)
 	// Fetch opens an item's content. One that is gone is ErrGone.
 	Fetch(ctx context.Context, item Item) (Download, error)
@@ -88,8 +94,8 @@ type Driver struct {
 	Summary string
 	// Fields are the settings that it takes, in the order in which they are asked for.
 	Fields []Field
-	// Open connects to a place, and fails where the settings are wrong or the place refuses them. An error about one
-	// setting is a *FieldError.
+	// Open connects to a place, and fails where the settings are wrong or the place refuses them.
+	// An error about one setting is a *FieldError.
 	Open func(ctx context.Context, settings Settings) (Connector, error)
 }
 
@@ -104,11 +110,12 @@ type Field struct {
 	Values []string
 }
 
-// Settings are the values of a driver's fields by their names, secrets included, and what the operator allows.
+// Settings are the values of a driver's fields by their names, secrets included, and what the
+// operator allows.
 type Settings struct {
 	Values map[string]string
-	// Include and Exclude are patterns of paths, for connectors that can save themselves requests. What they let through is
-	// matched again.
+	// Include and Exclude are patterns of paths, for connectors that can save themselves requests.
+	// What they let through is matched again.
 	Include, Exclude []string
 	// MaxItemBytes is how large an item may be; larger ones are skipped without being fetched.
 	MaxItemBytes int64
@@ -126,8 +133,8 @@ var ErrGone = errors.New("it is not there any more")
 // ErrCursorExpired is the error of listing from a cursor that the place has forgotten.
 var ErrCursorExpired = errors.New("the place no longer knows where the listing was")
 
-// ErrRefused is the error of a place that refuses who asks: a password that is wrong, a token that expired, a right that is
-// missing. Trying again doesn't help; somebody has to change the settings.
+// ErrRefused is the error of a place that refuses who asks: a password that is wrong, a token that
+// expired, a right that is missing. Trying again doesn't help; somebody has to change the settings.
 var ErrRefused = errors.New("the place refuses the credentials")
 
 // RateLimitError is the error of a place that wants to be asked more slowly.

@@ -169,7 +169,8 @@ func TestExplanationsSayWhatHolds(t *testing.T) {
 		t.Errorf("its entries are %+v", e.Entries)
 	}
 
-	// A group, somebody whom a key asks for, a person who never signed in, and a key that is revoked.
+	// A group, somebody whom a key asks for, a person who never signed in, and a key that is
+	// revoked.
 	for _, who := range []schema.AccessSubject{{Kind: schema.AccessGroup, Value: "staff"}, {Kind: schema.AccessAsker, Value: "carla"}, {Kind: schema.AccessPerson, Value: "https://id.example|7"}} {
 		for _, mapped := range []bool{false, true} {
 			if mapped {

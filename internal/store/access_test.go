@@ -1,7 +1,7 @@
 package store_test
 
-// A random model of permissions: what the store says of every person and document is compared, after every step, with what
-// follows from a description of the place that shares no code with it.
+// A random model of permissions: what the store says of every person and document is compared,
+// after every step, with what follows from a description of the place that shares no code with it.
 
 import (
 	"context"
@@ -47,7 +47,8 @@ type rule struct {
 	rank int
 }
 
-// is reports whether somebody is a principal: by a mapping, or by a member of a group that they are.
+// is reports whether somebody is a principal: by a mapping, or by a member of a group that they
+// are.
 func (p *place) is(who []schema.AccessSubject, principal string, passed map[string]bool) bool {
 	members, group := p.groups[principal]
 	if passed[principal] || !group && !p.users[principal] {
@@ -411,8 +412,8 @@ func (m *accessModel) in(do func(ctx context.Context, tx pgx.Tx) error) {
 	}
 }
 
-// compare holds what everybody sees against the place. While documents wait for their labels nobody may see too much;
-// when they have them, nobody sees too little.
+// compare holds what everybody sees against the place. While documents wait for their labels nobody
+// may see too much; when they have them, nobody sees too little.
 func (m *accessModel) compare(settled bool) {
 	m.t.Helper()
 	given := map[string]string{}
@@ -445,7 +446,8 @@ func (m *accessModel) compare(settled bool) {
 	}
 }
 
-// settle gives documents the labels that they should have, as workers do, after a look at what is seen until then.
+// settle gives documents the labels that they should have, as workers do, after a look at what is
+// seen until then.
 func (m *accessModel) settle() {
 	m.t.Helper()
 	stale, err := m.StaleItems(m.t.Context(), m.a.Tenant, m.of, 1000)
@@ -467,7 +469,8 @@ func (m *accessModel) settle() {
 	})
 }
 
-// followedSource makes a source whose permissions are followed, with so many items that have documents.
+// followedSource makes a source whose permissions are followed, with so many items that have
+// documents.
 func (f *fixture) followedSource(t *testing.T, items int) uuid.UUID {
 	t.Helper()
 	id := schema.NewID()

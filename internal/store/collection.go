@@ -1,8 +1,8 @@
 package store
 
-// This file is what all of the store needs of a collection: whether it is there, and what changed in it. Versions'
-// triggers leave the changes as rows (migration 82), which readers add to what was added up before: the sum is the same
-// at any time, whoever adds up meanwhile.
+// This file is what all of the store needs of a collection: whether it is there, and what changed
+// in it. Versions' triggers leave the changes as rows (migration 82), which readers add to what was
+// added up before: the sum is the same at any time, whoever adds up meanwhile.
 
 import (
 	"context"
@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// addUpMost bounds what one statement adds up: more changes than a call of curation takes versions, or makes itself.
+// addUpMost bounds what one statement adds up: more changes than a call of curation takes versions,
+// or makes itself.
 const addUpMost = 5000
 
 // What another one adds up at the same time is left to it.
@@ -43,7 +44,8 @@ func (s *Store) AddUpCounts(ctx context.Context, tenant, collection uuid.UUID) e
 	}
 }
 
-// AddUpSomeCounts adds up some of what changed in a collection, and reports whether there may be more.
+// AddUpSomeCounts adds up some of what changed in a collection, and reports whether there may be
+// more.
 func (s *Store) AddUpSomeCounts(ctx context.Context, tenant, collection uuid.UUID) (more bool, err error) {
 	n := 0
 	err = s.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -57,8 +59,8 @@ SELECT coalesce((SELECT sum(passages) FROM collection_counts WHERE tenant_id = $
      + coalesce((SELECT sum(c.passages) FROM (
            SELECT passages FROM collection_changes WHERE tenant_id = $1 AND collection_id = $2 ORDER BY id DESC LIMIT $3) c), 0)`
 
-// LivePassages is about how many passages a collection has that are live: what was added up, and the newest changes,
-// which are all where curation keeps up with them.
+// LivePassages is about how many passages a collection has that are live: what was added up, and
+// the newest changes, which are all where curation keeps up with them.
 func LivePassages(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (n int64, err error) {
 	err = tx.QueryRow(ctx, livePassagesSQL, tenant, collection, addUpMost).Scan(&n)
 	return max(n, 0), Wrap(err, "read how many passages collection %s has", collection)

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// lossy is a way to a server that, while it is armed, lets a commit through and closes the connection in place of the
-// reply.
+// lossy is a way to a server that, while it is armed, lets a commit through and closes the
+// connection in place of the reply.
 type lossy struct {
 	armed atomic.Bool
 	lost  atomic.Int32
@@ -46,8 +46,8 @@ func (l *lossy) filters() (sent, received filter) {
 		}
 }
 
-// Whoever doesn't hear whether a commit was done hears that the database is unavailable: the transaction is not run again,
-// since it may have been committed.
+// Whoever doesn't hear whether a commit was done hears that the database is unavailable: the
+// transaction is not run again, since it may have been committed.
 func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	f := setUp(t, store.Options{})
 	way, through := newLossy(t, f.url)

@@ -116,9 +116,9 @@ func HighestMigration() int64 {
 // askSchemaEvery is how often AwaitSchema asks.
 const askSchemaEvery = time.Second
 
-// AwaitSchema returns once this build may work with the database at url, or ctx has ended. Until then the database may be
-// away, know no login of this name, or lack migrations. What is waited for is said, once each, to say. A URL that is
-// none is an error at once.
+// AwaitSchema returns once this build may work with the database at url, or ctx has ended. Until
+// then the database may be away, know no login of this name, or lack migrations. What is waited for
+// is said, once each, to say. A URL that is none is an error at once.
 func AwaitSchema(ctx context.Context, url string, o Options, say func(error)) error {
 	if _, err := poolConfig(url, o); err != nil {
 		return err

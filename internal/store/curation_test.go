@@ -160,7 +160,8 @@ func TestReclusteringIsAskedForAndSurvives(t *testing.T) {
 	f.checkClusters(t, f.a, f.collection, 1)
 }
 
-// TestClustersHaveTheSizeThatTheCollectionSays: those made anew, and those that later sections come to.
+// TestClustersHaveTheSizeThatTheCollectionSays: those made anew, and those that later sections come
+// to.
 func TestClustersHaveTheSizeThatTheCollectionSays(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var list []*page

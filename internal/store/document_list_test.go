@@ -30,7 +30,8 @@ func (f *fixture) listed(t *testing.T, p schema.Principal, q schema.DocumentQuer
 	}
 }
 
-// TestDocumentsAreListedInEveryOrder: whatever the page's size, every document is listed once, where it belongs.
+// TestDocumentsAreListedInEveryOrder: whatever the page's size, every document is listed once,
+// where it belongs.
 func TestDocumentsAreListedInEveryOrder(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for i, n := range []int{3, 1, 4, 1, 5, 9, 2, 6} {
@@ -131,7 +132,8 @@ func (f *fixture) counted(t *testing.T, p schema.Principal) (counts map[schema.S
 	return counts, bytes, passages, uncurated
 }
 
-// TestCountsAreThoseOfTheDocuments: however documents come, change and go, and whenever what changed is added up.
+// TestCountsAreThoseOfTheDocuments: however documents come, change and go, and whenever what
+// changed is added up.
 func TestCountsAreThoseOfTheDocuments(t *testing.T) {
 	f := setUp(t, store.Options{})
 	check := func(when string) {

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestAFreshLeaseIsNotWrittenAgain: it is its holder's all the same. One that is older is extended, another holder takes it over, and an
-// older attempt gets nothing.
+// TestAFreshLeaseIsNotWrittenAgain: it is its holder's all the same. One that is older is extended,
+// another holder takes it over, and an older attempt gets nothing.
 func TestAFreshLeaseIsNotWrittenAgain(t *testing.T) {
 	f := setUp(t, store.Options{})
 	up := f.upload(t, f.a, f.collection, text("a.txt", "hello"))

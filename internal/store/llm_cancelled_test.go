@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestACancelledCallIsInTheLedger: without a reply, so that the step may be asked for again; the row then is the reply's,
-// with what was used in all.
+// TestACancelledCallIsInTheLedger: without a reply, so that the step may be asked for again; the
+// row then is the reply's, with what was used in all.
 func TestACancelledCallIsInTheLedger(t *testing.T) {
 	f := setUp(t, store.Options{})
 	step := wire.Step{Question: uuid.New(), Round: 1, Step: "answer"}

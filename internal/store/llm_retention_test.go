@@ -152,8 +152,8 @@ func TestPurgeFindsForgottenCallsGone(t *testing.T) {
 	}
 }
 
-// A question is sampled just before its answer is stored. Whoever looked between the two would find nothing to learn from
-// and come back only after a while.
+// A question is sampled just before its answer is stored. Whoever looked between the two would find
+// nothing to learn from and come back only after a while.
 func TestAQuestionIsTakenToLearnFromOnceItHasEnded(t *testing.T) {
 	f := setUp(t, store.Options{})
 	up := f.upload(t, f.a, f.collection, text("a", "of a"))

@@ -36,8 +36,8 @@ const (
 // makeRolesIn are migrations whose first statement makes roles, as far as the server has them not.
 var makeRolesIn = []string{"00001_roles.sql", "00120_logins.sql"}
 
-// MakeRoles makes the roles that tables name, in the server of the database at the URL owner, which need not have the
-// tables yet.
+// MakeRoles makes the roles that tables name, in the server of the database at the URL owner, which
+// need not have the tables yet.
 func MakeRoles(ctx context.Context, owner string) error {
 	config, err := pgx.ParseConfig(owner)
 	if err != nil {

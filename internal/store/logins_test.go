@@ -223,8 +223,8 @@ func TestInstallationsOfOneLoginAreCarriedOver(t *testing.T) {
 	}
 }
 
-// TestTablesAreLookedAtWhenRowsCame: who asks again and again whether tables grew asks each how large it is only after rows
-// were inserted.
+// TestTablesAreLookedAtWhenRowsCame: who asks again and again whether tables grew asks each how
+// large it is only after rows were inserted.
 func TestTablesAreLookedAtWhenRowsCame(t *testing.T) {
 	f := setUp(t, store.Options{})
 	admin := adminOf(t, f.url)

@@ -82,7 +82,8 @@ func (l longLease) Resign(ctx context.Context, loop, holder string) error {
 	return l.Elector.Resign(ctx, loop, holder)
 }
 
-// process is a process that has a loop. It counts its rounds, and the elections that it did not win.
+// process is a process that has a loop. It counts its rounds, and the elections that it did not
+// win.
 type process struct {
 	rounds, rests atomic.Int64
 	*lifecycle.Loop

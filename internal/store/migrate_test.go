@@ -101,7 +101,8 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	}
 }
 
-// TestAProgramWaitsDuringAMigration: while the database has no schema, knows no login, or lacks a migration.
+// TestAProgramWaitsDuringAMigration: while the database has no schema, knows no login, or lacks a
+// migration.
 func TestAProgramWaitsDuringAMigration(t *testing.T) {
 	url := emptyDatabase(t)
 	program := localtest.ProgramURL(t, url)

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestWhatWasAskedIsThereLater: for its asker and for admins, whether the answer was waited for or not.
+// TestWhatWasAskedIsThereLater: for its asker and for admins, whether the answer was waited for or
+// not.
 func TestWhatWasAskedIsThereLater(t *testing.T) {
 	f := setUp(t, store.Options{})
 	ctx := t.Context()

@@ -24,7 +24,8 @@ const (
 	mostAnalyzed = 64
 	// analyzeAfter is how many versions a process writes between two looks.
 	analyzeAfter = 500
-	// analyzeAnyway is after how long AnalyzeChanged looks though no row seems to have come: statistics of activity may be off.
+	// analyzeAnyway is after how long AnalyzeChanged looks though no row seems to have come:
+	// statistics of activity may be off.
 	analyzeAnyway = time.Minute
 )
 
@@ -35,7 +36,8 @@ type grownLook struct {
 	inserted int64 // rows that had come into the database before
 }
 
-// AnalyzeChanged is AnalyzeGrown for who calls it again and again: while no rows come it looks at the tables once a minute.
+// AnalyzeChanged is AnalyzeGrown for who calls it again and again: while no rows come it looks at
+// the tables once a minute.
 func (s *Store) AnalyzeChanged(ctx context.Context) error {
 	now := time.Now()
 	var inserted int64

@@ -1,7 +1,8 @@
 package store
 
-// This file counts what a tenant has stored, for its quotas. Triggers of documents and blobs leave what changes as rows
-// (migration 191), which readers add to what was added up before: the sum is exact at any time, whoever adds up meanwhile.
+// This file counts what a tenant has stored, for its quotas. Triggers of documents and blobs leave
+// what changes as rows (migration 191), which readers add to what was added up before: the sum is
+// exact at any time, whoever adds up meanwhile.
 
 import (
 	"context"
@@ -36,7 +37,8 @@ SELECT s.documents, s.bytes, k.counted AND (w.documents <> 0 OR w.bytes <> 0) FR
 	// Of two that put right the same, one would do it twice.
 	lockRecountSQL = `SELECT pg_advisory_xact_lock(hashtextextended('sluice recount ' || $1::text, 0))`
 
-	// LockStoredSQL has those who must know exactly what a tenant has stored go one after the other, until they commit.
+	// LockStoredSQL has those who must know exactly what a tenant has stored go one after the
+	// other, until they commit.
 	LockStoredSQL = `SELECT pg_advisory_xact_lock(hashtextextended('sluice quota ' || $1::text, 0))`
 
 	addUpStoredSQL = `
@@ -58,8 +60,8 @@ WHERE c.counted_at IS NULL OR c.counted_at < now() - $1::interval
 ORDER BY c.counted_at NULLS FIRST LIMIT $2`
 )
 
-// Stored returns how many documents and bytes a tenant has, without going through them. counted is false for one that
-// was not counted in full yet: see Recount.
+// Stored returns how many documents and bytes a tenant has, without going through them. counted is
+// false for one that was not counted in full yet: see Recount.
 func Stored(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) (documents, bytes int64, counted bool, err error) {
 	if err := tx.QueryRow(ctx, storedSQL, tenant).Scan(&counted, &documents, &bytes); err != nil {
 		return 0, 0, false, fmt.Errorf("read what the tenant has stored: %w", err)
@@ -67,8 +69,8 @@ func Stored(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) (documents, bytes 
 	return documents, bytes, counted, nil
 }
 
-// Recount counts a tenant's documents and bytes by going through them, and puts right what was counted before. Nobody
-// who changes them waits for it.
+// Recount counts a tenant's documents and bytes by going through them, and puts right what was
+// counted before. Nobody who changes them waits for it.
 func Recount(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) (documents, bytes int64, wrong bool, err error) {
 	if _, err := tx.Exec(ctx, lockRecountSQL, tenant); err != nil {
 		return 0, 0, false, fmt.Errorf("lock the counts of what the tenant has stored: %w", err)
@@ -92,8 +94,8 @@ func (s *Store) AddUpStored(ctx context.Context) error {
 	return nil
 }
 
-// RecountStored counts up to limit tenants in full that were not for longer than age, and returns of how many the counts
-// were wrong.
+// RecountStored counts up to limit tenants in full that were not for longer than age, and returns
+// of how many the counts were wrong.
 func (s *Store) RecountStored(ctx context.Context, age time.Duration, limit int) (wrong int, err error) {
 	var tenants []uuid.UUID
 	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {

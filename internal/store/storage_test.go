@@ -16,7 +16,8 @@ import (
 
 const storedSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM documents WHERE deleted_at IS NULL), (SELECT coalesce(sum(bytes), 0) FROM blobs))`
 
-// stored is what is said to be stored, by itself and by going through it; whether both were ever counted in full.
+// stored is what is said to be stored, by itself and by going through it; whether both were ever
+// counted in full.
 func (f *fixture) stored(t *testing.T, p schema.Principal) (said, real string, counted bool) {
 	t.Helper()
 	err := f.ReadTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -33,7 +34,8 @@ func (f *fixture) stored(t *testing.T, p schema.Principal) (said, real string, c
 	return said, real, counted
 }
 
-// TestConcurrentChangesOfWhatIsStoredAreCounted: at any time, while many change it and others add up and count anew.
+// TestConcurrentChangesOfWhatIsStoredAreCounted: at any time, while many change it and others add
+// up and count anew.
 func TestConcurrentChangesOfWhatIsStoredAreCounted(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	var changing, adding sync.WaitGroup
@@ -93,7 +95,8 @@ func TestConcurrentChangesOfWhatIsStoredAreCounted(t *testing.T) {
 	}
 }
 
-// TestWrongCountsArePutRight: and a tenant that was there before there were counts is counted when it is first asked for.
+// TestWrongCountsArePutRight: and a tenant that was there before there were counts is counted when
+// it is first asked for.
 func TestWrongCountsArePutRight(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for i := range 3 {

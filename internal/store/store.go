@@ -65,8 +65,8 @@ type Options struct {
 	// Lane is how long a statement may run; Interactive by default. In gives a
 	// single call another one.
 	Lane Lane
-	// Unanswered is after how long without a word a connection that waits for the server counts as dead; half a minute
-	// more than the longest lane by default.
+	// Unanswered is after how long without a word a connection that waits for the server counts as
+	// dead; half a minute more than the longest lane by default.
 	Unanswered time.Duration
 
 	standby bool // of several servers of URL any will do
@@ -198,8 +198,8 @@ func (s *Store) Close() {
 	s.probe.Close()
 }
 
-// Ping reports whether the database answers now, and takes writes. It waits for none of the pool's connections: who
-// has much to do is ready all the same.
+// Ping reports whether the database answers now, and takes writes. It waits for none of the pool's
+// connections: who has much to do is ready all the same.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.repeat(ctx, func() error { return s.ping(ctx) }); err != nil {
 		return fmt.Errorf("ping the database: %w", err)

@@ -33,7 +33,8 @@ func (f *fixture) taught(t *testing.T, p schema.Principal, collection, version u
 
 var someHead = preference.Learnt{Head: preference.Head{Weights: []float64{1, 2, 3}, Bias: 4}, Questions: 40, Texts: 90, Area: .9, OwnArea: .8}
 
-// TestWhatIsTaughtIsOfItsTenantAndModel: another tenant sees none of it, and another model's history is none.
+// TestWhatIsTaughtIsOfItsTenantAndModel: another tenant sees none of it, and another model's
+// history is none.
 func TestWhatIsTaughtIsOfItsTenantAndModel(t *testing.T) {
 	f := setUp(t, store.Options{})
 	up := f.upload(t, f.a, f.collection, text("a", "text"))
@@ -84,7 +85,8 @@ func TestWhatIsTaughtIsOfItsTenantAndModel(t *testing.T) {
 	}
 }
 
-// TestHeadsAreUsedWhereTheyTellBetter: the last one learnt counts, unless the pack's own reader told better.
+// TestHeadsAreUsedWhereTheyTellBetter: the last one learnt counts, unless the pack's own reader
+// told better.
 func TestHeadsAreUsedWhereTheyTellBetter(t *testing.T) {
 	f := setUp(t, store.Options{})
 	kept, err := f.KeepPreference(t.Context(), f.a, f.collection, "openai/x", "graph", someHead)
@@ -123,8 +125,8 @@ func TestHeadsAreUsedWhereTheyTellBetter(t *testing.T) {
 const taughtSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM taught_questions WHERE tenant_id = $1), (SELECT count(*) FROM imported_questions WHERE tenant_id = $1),
 	(SELECT count(*) FROM preference_labels WHERE tenant_id = $1), (SELECT count(*) FROM preferences WHERE tenant_id = $1))`
 
-// TestWhatIsTaughtGoesWithWhatItWasLearntFrom: a text's label with its version, all of it with the collection, and nothing comes
-// after either.
+// TestWhatIsTaughtGoesWithWhatItWasLearntFrom: a text's label with its version, all of it with the
+// collection, and nothing comes after either.
 func TestWhatIsTaughtGoesWithWhatItWasLearntFrom(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	up := f.upload(t, f.a, f.collection, text("gone", "text"))

@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// TestPostgresIsVerified: with sslmode=verify-full in the address, only a server is talked to whose certificate is of the
-// authority named, for the host named.
+// TestPostgresIsVerified: with sslmode=verify-full in the address, only a server is talked to whose
+// certificate is of the authority named, for the host named.
 func TestPostgresIsVerified(t *testing.T) {
 	dir := localtest.Dir(t)
 	ours, others := certtest.New(t, dir), certtest.New(t, t.TempDir())
@@ -72,7 +72,8 @@ func TestPostgresIsVerified(t *testing.T) {
 	}
 }
 
-// ownedByTheServer gives a key to the user whom Postgres runs as when this is root: it refuses others'.
+// ownedByTheServer gives a key to the user whom Postgres runs as when this is root: it refuses
+// others'.
 func ownedByTheServer(t *testing.T, file string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -194,9 +194,9 @@ func finish(ctx context.Context, tx pgx.Tx, fn func(ctx context.Context, tx pgx.
 	return committed(tx.Commit(ctx))
 }
 
-// committed tells from the error of a commit whether nobody knows what became of the transaction: its connection
-// broke before the reply came. What the driver says then, that it is safe to try again, is of the reply it could not read,
-// not of the commit.
+// committed tells from the error of a commit whether nobody knows what became of the transaction:
+// its connection broke before the reply came. What the driver says then, that it is safe to try
+// again, is of the reply it could not read, not of the commit.
 func committed(err error) error {
 	var pg *pgconn.PgError
 	if err == nil || errors.As(err, &pg) {

@@ -18,8 +18,8 @@ const (
 	cut       // the connection ends in their place
 )
 
-// newWay makes a way to the server of a database, and returns the database's URL by it. filters makes those of a connection,
-// for what is sent to the server and what is received from it.
+// newWay makes a way to the server of a database, and returns the database's URL by it. filters
+// makes those of a connection, for what is sent to the server and what is received from it.
 func newWay(t *testing.T, database string, filters func() (sent, received filter)) string {
 	t.Helper()
 	u, err := url.Parse(database)

@@ -107,7 +107,8 @@ func locationEnglish(m map[string]string) string {
 	return "Where " + m["be"] + " " + m["subject"] + " " + m["part"] + "?"
 }
 
-// amountEnglish asks for what is a quantity by name: "the minimum cover". What has no article may be a person.
+// amountEnglish asks for what is a quantity by name: "the minimum cover". What has no article may
+// be a person.
 func amountEnglish(m map[string]string) string {
 	first, _, several := strings.Cut(m["subject"], " ")
 	if !several || noAmount.MatchString(m["rest"]) || first != "the" && first != "our" && first != "your" {

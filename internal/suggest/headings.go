@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// aboutHeading asks for what is said under a heading. The heading is quoted as it stands, so that no grammar can be
-// wrong.
+// aboutHeading asks for what is said under a heading. The heading is quoted as it stands, so that
+// no grammar can be wrong.
 var aboutHeading = map[string]string{
 	"en": "What is said about “%”?",
 	"de": "Was steht in den Unterlagen zu „%“?",
@@ -24,7 +24,8 @@ var (
 		`inhaltsverzeichnis|seite|kapitel|teil|anhang|anlage|abbildung|tabelle|sommaire|chapitre|partie|annexe|índice|capítulo|parte|anexo)\b`)
 )
 
-// fromHeading makes a question of a heading: itself where it is one, else one about what stands under it.
+// fromHeading makes a question of a heading: itself where it is one, else one about what stands
+// under it.
 func fromHeading(heading, language string) (string, Kind) {
 	h := collapse(heading)
 	if q := askedBy(h); q != "" {
@@ -47,7 +48,8 @@ func fromHeading(heading, language string) (string, Kind) {
 	return strings.Replace(about, "%", strings.TrimRight(h, ".:"), 1), Heading
 }
 
-// askedBy is the question that a line is, if it is one and nothing else. It speaks for itself only if it has a few words.
+// askedBy is the question that a line is, if it is one and nothing else. It speaks for itself only
+// if it has a few words.
 func askedBy(line string) string {
 	q := collapse(line)
 	q = strings.TrimSpace(q[len(askedMark.FindString(q)):])

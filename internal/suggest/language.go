@@ -1,14 +1,15 @@
 package suggest
 
-// What language a text is in, by its commonest small words: enough to tell which rules may be applied, no more.
+// What language a text is in, by its commonest small words: enough to tell which rules may be
+// applied, no more.
 
 import (
 	"strings"
 	"unicode"
 )
 
-// function are the commonest words of languages, those of the languages without rules too, so that their texts are not
-// taken for another's.
+// function are the commonest words of languages, those of the languages without rules too, so that
+// their texts are not taken for another's.
 var function = map[string]map[string]bool{
 	"en": set(`the of and to is in that for with on by are was be this from as it an or not at have has which you`),
 	"de": set(`der die das und ist nicht ein eine den dem des mit für von zu auf im werden wird sich auch oder bei nach als sind`),
@@ -21,7 +22,8 @@ var function = map[string]map[string]bool{
 	"da": set(`og at det som en er for på af med den til ikke om et har de i kan skal fra`),
 }
 
-// What a text must have to be in a language: so many of its small words, and so large a part of all words.
+// What a text must have to be in a language: so many of its small words, and so large a part of all
+// words.
 const (
 	leastFunction = 3
 	leastPart     = 0.12

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// rule makes a question of the sentences that match. %subject, %verb and so on stand in the question for the groups of
-// the pattern.
+// rule makes a question of the sentences that match. %subject, %verb and so on stand in the
+// question for the groups of the pattern.
 type rule struct {
 	kind     Kind
 	pattern  *regexp.Regexp

@@ -1,7 +1,8 @@
-// Package suggest finds questions that a text itself suggests, by rules: what a sentence defines, when something
-// happened, how long or how much something is, what a heading asks. It knows the sentences of English, German, French
-// and Spanish; of other languages it takes only what is a question already. A question that it suggests may still have
-// no answer that a reader finds, so ask it before showing it.
+// Package suggest finds questions that a text itself suggests, by rules: what a sentence defines,
+// when something happened, how long or how much something is, what a heading asks. It knows the
+// sentences of English, German, French and Spanish; of other languages it takes only what is a
+// question already. A question that it suggests may still have no answer that a reader finds, so
+// ask it before showing it.
 package suggest
 
 import (
@@ -121,7 +122,8 @@ func Order(questions []Suggestion) []Suggestion {
 	return out
 }
 
-// plain reports whether a sentence is running text: it ends like a sentence, and is no row of a table.
+// plain reports whether a sentence is running text: it ends like a sentence, and is no row of a
+// table.
 func plain(s string) bool {
 	if len(s) < minSentence || len(s) > maxSentence || strings.ContainsAny(s, "|\t?{}<>=") || strings.Contains(s, "...") {
 		return false

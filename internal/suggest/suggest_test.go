@@ -87,7 +87,8 @@ func TestOtherSentencesSuggestNothing(t *testing.T) {
 	}
 }
 
-// TestTextsOfOtherLanguages: their sentences are taken for nobody else's, and what is a question stays one.
+// TestTextsOfOtherLanguages: their sentences are taken for nobody else's, and what is a question
+// stays one.
 func TestTextsOfOtherLanguages(t *testing.T) {
 	for _, s := range []string{
 		"La biblioteca comunale è stata fondata nel 1898. La visita dura 45 minuti e il biglietto costa 12 euro, con uno sconto per gli studenti della città.",

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// DialAnswering is the DialContext of a Dialer's connections on which a read fails, and which end, when nothing comes for
-// limit. The other side's kernel, or a proxy before it, may acknowledge what nobody answers any more, which Silence does
-// not see. The limit has to be longer than whatever the other side may take.
+// DialAnswering is the DialContext of a Dialer's connections on which a read fails, and which end,
+// when nothing comes for limit. The other side's kernel, or a proxy before it, may acknowledge what
+// nobody answers any more, which Silence does not see. The limit has to be longer than whatever the
+// other side may take.
 func DialAnswering(limit time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := Dialer()
 	return func(ctx context.Context, network, address string) (net.Conn, error) {

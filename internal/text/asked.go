@@ -1,8 +1,9 @@
 package text
 
-// What sort of thing a question asks for, and whether a piece of text is of that sort: by rules, for a short answer
-// that a model read out of a text without looking at its sort. The rules are of the questions of English, German,
-// French, Spanish, Italian, Portuguese and Dutch; any other question asks for anything.
+// What sort of thing a question asks for, and whether a piece of text is of that sort: by rules,
+// for a short answer that a model read out of a text without looking at its sort. The rules are of
+// the questions of English, German, French, Spanish, Italian, Portuguese and Dutch; any other
+// question asks for anything.
 
 import (
 	"regexp"
@@ -25,7 +26,8 @@ const (
 	AskedYesNo          // is it, does it
 )
 
-// askedBy are the words that ask, with what they ask for; a phrase stands before the phrases that begin it.
+// askedBy are the words that ask, with what they ask for; a phrase stands before the phrases that
+// begin it.
 var askedBy = func() map[string]Asked {
 	out := map[string]Asked{}
 	for kind, phrases := range map[Asked]string{
@@ -88,8 +90,9 @@ func AskedFor(question string) Asked {
 	return AskedAnything
 }
 
-// asksInside reports whether a single word asks although words stand before it: one or two of them, a preposition
-// with or without a noun ("By when", "In the handbook, who"), and none that could be what the clause is about.
+// asksInside reports whether a single word asks although words stand before it: one or two of them,
+// a preposition with or without a noun ("By when", "In the handbook, who"), and none that could be
+// what the clause is about.
 func asksInside(word string, at int) bool {
 	switch word {
 	case "when", "where", "who", "whose", "whom", "wo", "qui", "dove", "quando", "onde": // they begin clauses, too
@@ -118,8 +121,8 @@ func askedWords(question string) []string {
 	return out
 }
 
-// Fits reports whether the part r of s is of the sort that a question asks for. What stands around it in s counts where
-// it tells a number's unit, or that a number is a clause's.
+// Fits reports whether the part r of s is of the sort that a question asks for. What stands around
+// it in s counts where it tells a number's unit, or that a number is a clause's.
 func (a Asked) Fits(s string, r Range) bool {
 	if a == AskedAnything {
 		return true
@@ -247,7 +250,8 @@ func unitFollows(s string) bool {
 	return false
 }
 
-// unitPrecedes reports whether a table's cell or a label before a number has its unit: "Duration (days): 30".
+// unitPrecedes reports whether a table's cell or a label before a number has its unit: "Duration
+// (days): 30".
 func unitPrecedes(s string) bool {
 	line := s[strings.LastIndexByte(s, '\n')+1:]
 	open := strings.LastIndexByte(line, '(')
@@ -258,8 +262,8 @@ func unitPrecedes(s string) bool {
 	return closed && extents[strings.ToLower(strings.TrimSpace(unit))]
 }
 
-// reference reports whether a part of s is the number of a clause, a figure, a page: in front of a line, or behind the
-// word that says what it numbers.
+// reference reports whether a part of s is the number of a clause, a figure, a page: in front of a
+// line, or behind the word that says what it numbers.
 func reference(s string, r Range) bool {
 	part := strings.Trim(r.Of(s), " ().:§#")
 	if part == "" || strings.Trim(part, "0123456789.") != "" && len(part) > 1 || len(part) > 12 {
@@ -286,7 +290,8 @@ func reference(s string, r Range) bool {
 	return dotted && (unicode.IsUpper(head) || !unicode.IsLetter(head) && !unicode.IsDigit(head))
 }
 
-// referenceWords reports whether all of a short answer is such a number with its word: "Section 7.1".
+// referenceWords reports whether all of a short answer is such a number with its word: "Section
+// 7.1".
 func referenceWords(s string) bool {
 	all := askedWords(s)
 	if len(all) != 2 || !numbered[all[0]] {

@@ -1,6 +1,7 @@
 package text
 
-// This file cuts as recursive text splitters do: at the coarsest places that make passages short enough.
+// This file cuts as recursive text splitters do: at the coarsest places that make passages short
+// enough.
 
 import (
 	"strings"
@@ -16,9 +17,10 @@ var places = []func(s string) bool{
 	func(string) bool { return true },
 }
 
-// recursive makes passages that stay within g.MaxCharacters and g.MaxTokens: paragraphs, as many together as fit; a
-// paragraph that is too long alone is cut into lines likewise, a line into sentences. What is cut is not put together with
-// what is beside it. Sentences that are too long have been cut already.
+// recursive makes passages that stay within g.MaxCharacters and g.MaxTokens: paragraphs, as many
+// together as fit; a paragraph that is too long alone is cut into lines likewise, a line into
+// sentences. What is cut is not put together with what is beside it. Sentences that are too long
+// have been cut already.
 func recursive(text string, sentences []Range, g schema.Segmentation) []Range {
 	fits := func(p Range) bool {
 		body := strings.TrimSpace(span(sentences, p).Of(text))

@@ -34,7 +34,8 @@ func TestRecursiveCutsAtTheCoarsestPlaces(t *testing.T) {
 		want       []string
 	}{
 		{1000, []string{body}},
-		// Paragraphs as many as fit; the last is too long for one passage, and its lines go together as they fit.
+		// Paragraphs as many as fit; the last is too long for one passage, and its lines go
+		// together as they fit.
 		{50, []string{"One is here. Two is here.\n\nThree is here.", "Four is first here. Five is here.", "Six is on a line here.", "Seven is on one, too. Eight is here."}},
 		{60, []string{"One is here. Two is here.\n\nThree is here.", "Four is first here. Five is here.\nSix is on a line here.", "Seven is on one, too. Eight is here."}},
 		// Sentences, where a line is too long.

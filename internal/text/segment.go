@@ -158,10 +158,10 @@ func Units(text string, g schema.Segmentation) []Range {
 // belong together (SAGE section IV-D), or the cosine of their vectors; nobody
 // asks for it where g needs none (schema.Segmentation.Scored). Ids stay zero.
 //
-// BySegmenter, there is a cut inside a coarse chunk where the score is below
-// g.Threshold and none lower is nearer than g.Apart; between chunks there is one always; then g.MaxTokens and
-// g.MinTokens hold: a run of sentences that scores so well that it is over
-// MaxTokens is cut where its score is lowest.
+// BySegmenter, there is a cut inside a coarse chunk where the score is below g.Threshold and none
+// lower is nearer than g.Apart; between chunks there is one always; then g.MaxTokens and
+// g.MinTokens hold: a run of sentences that scores so well that it is over MaxTokens is cut where
+// its score is lowest.
 func Passages(text string, sentences []Range, scores []float64, g schema.Segmentation) ([]schema.Passage, error) {
 	if err := g.Check(); err != nil {
 		return nil, err

@@ -105,8 +105,8 @@ func denies(negation string) bool {
 	return strings.HasSuffix(negation, "n't")
 }
 
-// UnnamedNumber reports whether a sentence repeats a number of its question that none of the places has: what the
-// sentence says of it is not said there.
+// UnnamedNumber reports whether a sentence repeats a number of its question that none of the places
+// has: what the sentence says of it is not said there.
 func UnnamedNumber(sentence, question string, places ...string) bool {
 	said, asked := read(sentence), read(question)
 	for _, w := range said.content {

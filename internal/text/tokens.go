@@ -68,7 +68,8 @@ func countASCII(s string) int {
 				i++
 				continue
 			}
-			// A mark between two letters or two digits belongs to the word: rules WB6, WB7, WB11 and WB12.
+			// A mark between two letters or two digits belongs to the word: rules WB6, WB7, WB11
+			// and WB12.
 			if i+1 == len(s) || last == asciiJoin || asciiClasses[s[i+1]] != last || !asciiMark(s[i], last) {
 				break
 			}

@@ -1,8 +1,9 @@
-// Package waittest is how tests wait: until what they wait for happens, or until the deadline of the test binary is
-// near (go test's -timeout). No test has a patience of its own: how fast the machine is says nothing about the code.
+// Package waittest is how tests wait: until what they wait for happens, or until the deadline of
+// the test binary is near (go test's -timeout). No test has a patience of its own: how fast the
+// machine is says nothing about the code.
 //
-// A limit that is itself under test, such as the timeout of a request, is no patience. The test of this rule
-// (internal/house) takes it where a comment says what it is:
+// A limit that is itself under test, such as the timeout of a request, is no patience. The test of
+// this rule (internal/house) takes it where a comment says what it is:
 //
 //	//house:clock the parser is cut off after this time
 //	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -19,8 +20,8 @@ import (
 // errDeadline is the cause of a context that ended before the test did.
 var errDeadline = errors.New("the deadline of the test binary (go test -timeout) is near")
 
-// Context returns a context that ends when the deadline of the test binary is near, and never where it has none. It
-// outlives t.Context, so that cleaning up may wait with it.
+// Context returns a context that ends when the deadline of the test binary is near, and never where
+// it has none. It outlives t.Context, so that cleaning up may wait with it.
 func Context(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithoutCancel(t.Context()), context.CancelFunc(func() {})
@@ -31,7 +32,8 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// Left is how long Context lasts, for what takes a duration. Where the test binary has no deadline it is a day.
+// Left is how long Context lasts, for what takes a duration. Where the test binary has no deadline
+// it is a day.
 func Left(t testing.TB) time.Duration {
 	t.Helper()
 	if end, ok := deadline(t); ok {
@@ -40,8 +42,8 @@ func Left(t testing.TB) time.Duration {
 	return 24 * time.Hour
 }
 
-// Receive returns what ch gives, or the zero value when it is closed. If nothing comes it fails the test, which then
-// says what it waited for.
+// Receive returns what ch gives, or the zero value when it is closed. If nothing comes it fails the
+// test, which then says what it waited for.
 func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 	t.Helper()
 	over, stop := end(t)
@@ -55,8 +57,8 @@ func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 	}
 }
 
-// Until calls wrong again and again, ever more slowly, until it returns an empty string. If it never does, the test fails
-// with what it returned last.
+// Until calls wrong again and again, ever more slowly, until it returns an empty string. If it
+// never does, the test fails with what it returned last.
 func Until(t testing.TB, wrong func() string) {
 	t.Helper()
 	over, stop := end(t)
@@ -80,8 +82,8 @@ func Until(t testing.TB, wrong func() string) {
 	}
 }
 
-// Start returns a context for what TestMain does before it runs the tests: their deadline has not begun, yet its length
-// bounds the start too.
+// Start returns a context for what TestMain does before it runs the tests: their deadline has not
+// begun, yet its length bounds the start too.
 func Start(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !flag.Parsed() {
 		flag.Parse()
@@ -104,8 +106,8 @@ func end(t testing.TB) (over <-chan struct{}, stop func()) {
 	return ctx.Done(), cancel
 }
 
-// deadline is when waiting ends: as long before the test binary's deadline as it takes to say what was waited for and
-// to stop servers.
+// deadline is when waiting ends: as long before the test binary's deadline as it takes to say what
+// was waited for and to stop servers.
 func deadline(t testing.TB) (time.Time, bool) {
 	limited, ok := t.(interface{ Deadline() (time.Time, bool) })
 	if !ok {

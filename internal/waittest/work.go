@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Work is the processor time that f takes, whatever else the machine does meanwhile. It counts the whole process: a
-// test that uses it must not be parallel.
+// Work is the processor time that f takes, whatever else the machine does meanwhile. It counts the
+// whole process: a test that uses it must not be parallel.
 func Work(t testing.TB, f func()) time.Duration {
 	t.Helper()
 	before := used(t)

@@ -9,8 +9,8 @@ import (
 // askedAgain is how long the store's clock is taken to go as fast as this process's.
 const askedAgain = 10 * time.Second
 
-// clock is the store's. Deliveries wait for times that one process writes and another compares: by wall clocks, one that is
-// set wrong for a moment would have them wait until its time comes.
+// clock is the store's. Deliveries wait for times that one process writes and another compares: by
+// wall clocks, one that is set wrong for a moment would have them wait until its time comes.
 type clock struct {
 	read func(context.Context) (time.Time, error)
 	set  func() time.Time // a test's time instead; nil: none

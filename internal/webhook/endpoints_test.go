@@ -7,7 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestMoreIsTakenThoughAttemptsEndedDuringTheLook: what a look took all of may have more, whatever ended meanwhile.
+// TestMoreIsTakenThoughAttemptsEndedDuringTheLook: what a look took all of may have more, whatever
+// ended meanwhile.
 func TestMoreIsTakenThoughAttemptsEndedDuringTheLook(t *testing.T) {
 	e, w, now := newEndpoints(), uuid.UUID{1}, time.Now()
 	look := func() Room {

@@ -225,7 +225,8 @@ func TestADeliveryIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestTimesAreTheStores: a process whose wall clock is three hours off has no delivery wait for that.
+// TestTimesAreTheStores: a process whose wall clock is three hours off has no delivery wait for
+// that.
 func TestTimesAreTheStores(t *testing.T) {
 	for _, ahead := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
 		r := newReceiver(t, [][]byte{nil}, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })

@@ -104,7 +104,8 @@ type ChatAnnotation struct {
 	URLCitation ChatURLCitation `json:"url_citation"`
 }
 
-// ChatURLCitation says what is cited for characters [StartIndex, EndIndex) of the text, counted as Unicode code points.
+// ChatURLCitation says what is cited for characters [StartIndex, EndIndex) of the text, counted as
+// Unicode code points.
 type ChatURLCitation struct {
 	StartIndex int    `json:"start_index" doc:"First character of the text that it is cited for, from 0, in Unicode code points."`
 	EndIndex   int    `json:"end_index" doc:"Character behind the last one."`

@@ -1,7 +1,7 @@
 package wire
 
-// Who may say and hear what. A program connects to NATS with credentials of its own, and the server refuses what is not
-// here: this table is what servers are configured from.
+// Who may say and hear what. A program connects to NATS with credentials of its own, and the server
+// refuses what is not here: this table is what servers are configured from.
 
 import "slices"
 
@@ -26,8 +26,8 @@ func Programs() []Program {
 	return []Program{ProgramServe, ProgramIngestWorker, ProgramQueryWorker, ProgramLLMGateway, ProgramGPUSegmenter, ProgramSourceWorker, ProgramUp}
 }
 
-// Signers are the programs that may speak for a tenant to a service, and so sign its requests: those that know people by
-// their keys, or own the tenant's jobs.
+// Signers are the programs that may speak for a tenant to a service, and so sign its requests:
+// those that know people by their keys, or own the tenant's jobs.
 func Signers(service string) []Program {
 	switch service {
 	case SearchSubject, AskSubject, LabelSubject, JudgeSubject, SourcePreviewSubject:
@@ -38,7 +38,8 @@ func Signers(service string) []Program {
 	return nil
 }
 
-// Inbox begins the subjects at which a program gets replies. Each has its own, so that none reads another's.
+// Inbox begins the subjects at which a program gets replies. Each has its own, so that none reads
+// another's.
 func (p Program) Inbox() string { return inboxPrefix + string(p) }
 
 // Access is what a program may publish to and subscribe to: patterns of subjects.

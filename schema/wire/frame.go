@@ -1,11 +1,13 @@
 package wire
 
-// This file is the binary form of messages between the model server and its callers. Vectors and texts are most of such a message:
-// as JSON, they take more bytes, and most of the time of whoever reads them.
+// This file is the binary form of messages between the model server and its callers. Vectors and
+// texts are most of such a message: as JSON, they take more bytes, and most of the time of whoever
+// reads them.
 //
-// A frame is frameMark, the length of a JSON object, the object, and parts in the order in which the type's lift names them. The object is
-// the message as JSON without what is in parts, so that fields are added there as to any message. Lengths and counts are
-// unsigned varints; numbers are little-endian float32; texts are UTF-8, all lengths of a part first.
+// A frame is frameMark, the length of a JSON object, the object, and parts in the order in which
+// the type's lift names them. The object is the message as JSON without what is in parts, so that
+// fields are added there as to any message. Lengths and counts are unsigned varints; numbers are
+// little-endian float32; texts are UTF-8, all lengths of a part first.
 
 import (
 	"encoding/binary"
@@ -17,8 +19,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// HeaderFrames is the NATS header of a request whose caller reads frames, and of the reply of a server that does: its value is
-// FrameVersion. Programs of before know JSON alone, and get no frames.
+// HeaderFrames is the NATS header of a request whose caller reads frames, and of the reply of a
+// server that does: its value is FrameVersion. Programs of before know JSON alone, and get no
+// frames.
 const HeaderFrames = "Sluice-Frames"
 
 // FrameVersion is the version of frames that this build reads and writes.
@@ -83,7 +86,8 @@ func IsFrame(data []byte) bool {
 	return len(data) >= len(frameMark) && string(data[:len(frameMark)]) == frameMark
 }
 
-// HeadOf is the JSON of a message: of a frame, what it has beside its parts. It is empty where a frame is cut off.
+// HeadOf is the JSON of a message: of a frame, what it has beside its parts. It is empty where a
+// frame is cut off.
 func HeadOf(data []byte) []byte {
 	head, _, err := splitFrame(data)
 	if err != nil {

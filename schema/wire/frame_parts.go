@@ -1,6 +1,7 @@
 package wire
 
-// This file has the kinds of parts that frames are made of. Each writes and reads, so that the two can't differ.
+// This file has the kinds of parts that frames are made of. Each writes and reads, so that the two
+// can't differ.
 
 import (
 	"encoding/binary"
@@ -19,8 +20,8 @@ type parts struct {
 	err     error
 }
 
-// count writes how many things of at least so many bytes each follow, or reads it. A frame can't make its reader allocate
-// for more things than its own bytes could hold.
+// count writes how many things of at least so many bytes each follow, or reads it. A frame can't
+// make its reader allocate for more things than its own bytes could hold.
 func (p *parts) count(n, bytes int) int {
 	if !p.reading {
 		p.data = binary.AppendUvarint(p.data, uint64(n))

@@ -125,7 +125,8 @@ func TestFramesThatLieAreRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotUTF8IsWrittenAsJSONWritesIt: by both forms, so that it does not matter who reads which.
+// TestWhatIsNotUTF8IsWrittenAsJSONWritesIt: by both forms, so that it does not matter who reads
+// which.
 func TestWhatIsNotUTF8IsWrittenAsJSONWritesIt(t *testing.T) {
 	texts := []string{"a\xff\xfeb", "\xe4", "plain"}
 	read := func(write func(any) ([]byte, error)) string {

@@ -88,8 +88,8 @@ type LLMRequest struct {
 	Risk *float64 `json:"risk,omitempty"`
 	// References are the right answers by which TaskCorrectness judges.
 	References []string `json:"references,omitempty"`
-	// Answer is what TaskFeedback and TaskCorrectness judge, and Confidence how sure the model that gave it
-	// is that it is right, in [0, 1], where that is known.
+	// Answer is what TaskFeedback and TaskCorrectness judge, and Confidence how sure the model that
+	// gave it is that it is right, in [0, 1], where that is known.
 	Answer     string   `json:"answer,omitempty"`
 	Confidence *float64 `json:"confidence,omitempty"`
 	// Prompt asks for an answer in another way: "explain" has it explained, "short"

@@ -1,7 +1,8 @@
 package wire
 
-// This file declares the operations of the model server, each once: subjects, permissions, the server's dispatch and what
-// `sluice models check` prints come of it, and a test holds the table of docs/models.md to it. Their messages follow.
+// This file declares the operations of the model server, each once: subjects, permissions, the
+// server's dispatch and what `sluice models check` prints come of it, and a test holds the table of
+// docs/models.md to it. Their messages follow.
 
 import (
 	"fmt"
@@ -73,7 +74,8 @@ func ModelSubject(op ModelOp) string {
 	panic(fmt.Sprintf("wire: no model operation %q", op))
 }
 
-// SecondModelSubject is where the servers of the second encoder answer op, which they do where its Second says so.
+// SecondModelSubject is where the servers of the second encoder answer op, which they do where its
+// Second says so.
 func SecondModelSubject(op ModelOp) string {
 	for _, o := range modelOperations {
 		if o.Name == op && o.Second {
@@ -83,13 +85,15 @@ func SecondModelSubject(op ModelOp) string {
 	panic(fmt.Sprintf("wire: the second encoder has no operation %q", op))
 }
 
-// EncodeRequest asks for a vector per text. Some encoders read questions otherwise than passages, with a prompt of their own.
+// EncodeRequest asks for a vector per text. Some encoders read questions otherwise than passages,
+// with a prompt of their own.
 type EncodeRequest struct {
 	Envelope
 	Lane     Lane      `json:"lane"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	Texts    []string  `json:"texts"`
-	// Queries is how many of the texts are questions, the first ones; the others are passages. Requests of before have none.
+	// Queries is how many of the texts are questions, the first ones; the others are passages.
+	// Requests of before have none.
 	Queries int `json:"queries,omitempty"`
 }
 
@@ -127,7 +131,8 @@ func (r SegmentRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
 func (r *SegmentRequest) lift(p *parts) { p.lists(&r.Runs) }
 
-// SegmentContext is how many sentences on each side of a place a segmentation model looks at, at most.
+// SegmentContext is how many sentences on each side of a place a segmentation model looks at, at
+// most.
 const SegmentContext = 8
 
 // SegmentReply answers SegmentRequest: for a run of n sentences, n-1 scores in
@@ -212,7 +217,8 @@ func (r ScoreReply) Op() ModelOp {
 	return OpScore
 }
 
-// Featured are the pair model's scores of texts, in their order, with what its labels are computed from.
+// Featured are the pair model's scores of texts, in their order, with what its labels are computed
+// from.
 type Featured struct {
 	Model    string
 	Scores   []PairScore
@@ -226,8 +232,8 @@ type PairScore struct {
 	HasAnswer float32     `json:"has_answer"`
 	LLMPrefer float32     `json:"llm_prefer"` // FIT-RAG's second label
 	Answer    *AnswerSpan `json:"answer,omitempty"`
-	// Others are the next best answers in the text, best first: a few, which share no token with Answer nor with
-	// each other. Their score is on Answer's scale.
+	// Others are the next best answers in the text, best first: a few, which share no token with
+	// Answer nor with each other. Their score is on Answer's scale.
 	Others []AnswerSpan `json:"others,omitempty"`
 }
 

@@ -1,6 +1,7 @@
 package wire
 
-// Messages between the model server and the gateway, about models behind an API that a pack has in place of a graph.
+// Messages between the model server and the gateway, about models behind an API that a pack has in
+// place of a graph.
 
 import (
 	"context"
@@ -33,7 +34,8 @@ type RemoteEncodeRequest struct {
 	Lane     Lane        `json:"lane"`
 	Deadline time.Time   `json:"deadline,omitzero"`
 	By       RemoteModel `json:"by"`
-	// Dimension is what the vectors must have. Shorten has the server asked for it, for models that make vectors of any.
+	// Dimension is what the vectors must have. Shorten has the server asked for it, for models that
+	// make vectors of any.
 	Dimension int      `json:"dimension"`
 	Shorten   bool     `json:"shorten,omitempty"`
 	Texts     []string `json:"texts"` // with their prompts; one that is blank gets a zero vector
@@ -74,14 +76,14 @@ type RemoteRerankReply struct {
 	Usage     schema.Usage        `json:"usage"`
 }
 
-// LowestScore is what a text without a word gets for every score: below all that a model gives, and as a logit it is
-// a probability of 0 in float32.
+// LowestScore is what a text without a word gets for every score: below all that a model gives, and
+// as a logit it is a probability of 0 in float32.
 const LowestScore = -100
 
 type tenantKey struct{}
 
-// ForTenant gives a context that says for which tenant models are asked: its share of the model server is used, and it
-// pays for what models behind an API cost.
+// ForTenant gives a context that says for which tenant models are asked: its share of the model
+// server is used, and it pays for what models behind an API cost.
 func ForTenant(ctx context.Context, tenant uuid.UUID) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }
@@ -95,8 +97,8 @@ func TenantOf(ctx context.Context) uuid.UUID {
 // RemoteOpenAI is the provider of encoders: servers with OpenAI's embeddings.
 const RemoteOpenAI = "openai"
 
-// Providers of rerankers. RemoteCohere has scores from 0 to 1: Cohere, Jina, vLLM. RemoteLlamaCPP is the same API with logits, as
-// llama.cpp gives them; RemoteTEI is Text Embeddings Inference.
+// Providers of rerankers. RemoteCohere has scores from 0 to 1: Cohere, Jina, vLLM. RemoteLlamaCPP
+// is the same API with logits, as llama.cpp gives them; RemoteTEI is Text Embeddings Inference.
 const (
 	RemoteCohere   = "cohere"
 	RemoteLlamaCPP = "llamacpp"
@@ -109,8 +111,8 @@ func RemoteRerankers() []string { return []string{RemoteCohere, RemoteLlamaCPP, 
 // MaxRemoteDimension bounds the vectors of encoders behind an API.
 const MaxRemoteDimension = 4096
 
-// RemoteSpace begins the name of the space of an encoder's vectors; it is the name, unless something follows behind a
-// slash.
+// RemoteSpace begins the name of the space of an encoder's vectors; it is the name, unless
+// something follows behind a slash.
 func RemoteSpace(provider, model string, dimension int) string {
 	return fmt.Sprintf("remote/%s/%s/%d", provider, model, dimension)
 }

@@ -35,7 +35,8 @@ type SourcePreviewReply struct {
 
 // Names in Temporal of what follows sources.
 const (
-	// WorkflowSyncSource takes a SourceSync, and follows the source until there is nothing to do now.
+	// WorkflowSyncSource takes a SourceSync, and follows the source until there is nothing to do
+	// now.
 	WorkflowSyncSource = "SyncSource"
 
 	// The steps of SyncSource take the SourceSync, do some of it, and return a SourceStep.

@@ -59,9 +59,9 @@ const (
 	ChangedSubject = "sluice.changed"
 )
 
-// CancelSubject is where callers of a service say, as Cancel, that they want the reply to a request no more. All who
-// run the service listen, and whoever holds the request gives it up. It is empty for services that finish what they
-// began.
+// CancelSubject is where callers of a service say, as Cancel, that they want the reply to a request
+// no more. All who run the service listen, and whoever holds the request gives it up. It is empty
+// for services that finish what they began.
 func CancelSubject(service string) string {
 	service, _, _ = strings.Cut(service, atWorker)
 	switch service {

@@ -2,8 +2,9 @@
 // messages, Temporal task queues, workflow ids, signals and queries. Every such
 // name is built here, by a function that validates it, and nowhere else.
 //
-// Messages are JSON with a version; those between the model server and its callers may be frames. Fields are only ever added; a message of an
-// unknown version is kept for a newer reader, not dropped.
+// Messages are JSON with a version; those between the model server and its callers may be frames.
+// Fields are only ever added; a message of an unknown version is kept for a newer reader, not
+// dropped.
 package wire
 
 import (
@@ -53,27 +54,29 @@ func Decode[M any, P interface {
 	return m, nil
 }
 
-// HeaderTenant is the NATS header of a request that says whose it is, so that a service can tell tenants apart before it
-// reads requests.
+// HeaderTenant is the NATS header of a request that says whose it is, so that a service can tell
+// tenants apart before it reads requests.
 const HeaderTenant = "Sluice-Tenant"
 
-// HeaderYields is the NATS header of a request to the model server, of any value, whose tenant has used up its share: it
-// goes after those of other tenants, for a while.
+// HeaderYields is the NATS header of a request to the model server, of any value, whose tenant has
+// used up its share: it goes after those of other tenants, for a while.
 const HeaderYields = "Sluice-Yields"
 
 // HeaderRequest is the NATS header that names a request, by which it can be cancelled.
 const HeaderRequest = "Sluice-Request"
 
-// HeaderAlive is the NATS header of a request, of any value, whose caller wants to hear that it is held: when a service
-// takes it, and now and then until the reply, on part PartAlive of the stream that its reply subject is a part of. What it
-// hears nothing of it gives up. Services of before say nothing.
+// HeaderAlive is the NATS header of a request, of any value, whose caller wants to hear that it is
+// held: when a service takes it, and now and then until the reply, on part PartAlive of the stream
+// that its reply subject is a part of. What it hears nothing of it gives up. Services of before say
+// nothing.
 const HeaderAlive = "Sluice-Alive"
 
-// HeaderSignature is the NATS header of a request that speaks for a tenant: the signature of who may.
+// HeaderSignature is the NATS header of a request that speaks for a tenant: the signature of who
+// may.
 const HeaderSignature = "Sluice-Signature"
 
-// Cancel says that nobody wants the reply to a request any more. A caller that is killed does not say so: what it asked
-// for goes on, and is there when another asks again.
+// Cancel says that nobody wants the reply to a request any more. A caller that is killed does not
+// say so: what it asked for goes on, and is there when another asks again.
 type Cancel struct {
 	Envelope
 	Request string `json:"request"` // HeaderRequest of it

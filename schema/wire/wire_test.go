@@ -211,7 +211,8 @@ func TestGraphsThatScore(t *testing.T) {
 	}
 }
 
-// TestModelOperationsAreDescribed: docs/models.md has a line for each, with the graph that it needs.
+// TestModelOperationsAreDescribed: docs/models.md has a line for each, with the graph that it
+// needs.
 func TestModelOperationsAreDescribed(t *testing.T) {
 	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "models.md"))
 	if err != nil {

@@ -1,6 +1,7 @@
-// Command bench-bleve is Bleve as `make bench` compares itself with it: an index of passages with BM25, English stemming
-// and stop words, which stores nothing but ids. It reads requests from its standard input and answers them on its
-// standard output, a JSON value each, and ends with its input. Times are of Bleve's work alone.
+// Command bench-bleve is Bleve as `make bench` compares itself with it: an index of passages with
+// BM25, English stemming and stop words, which stores nothing but ids. It reads requests from its
+// standard input and answers them on its standard output, a JSON value each, and ends with its
+// input. Times are of Bleve's work alone.
 package main
 
 import (

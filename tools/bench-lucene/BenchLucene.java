@@ -1,7 +1,7 @@
-// BenchLucene is Lucene as `make bench PART=lucene` compares Sluice with it: an index of passages with BM25 that stores
-// nothing and has no positions. Texts and questions come as terms, so that analysis costs nothing. It reads requests from
-// its standard input, a line and the lines that it announces, and answers each with a line of JSON. Times are of
-// Lucene's work alone, on one thread.
+// BenchLucene is Lucene as `make bench PART=lucene` compares Sluice with it: an index of passages
+// with BM25 that stores nothing and has no positions. Texts and questions come as terms, so that
+// analysis costs nothing. It reads requests from its standard input, a line and the lines that it
+// announces, and answers each with a line of JSON. Times are of Lucene's work alone, on one thread.
 //
 //   index N        then N passages; they are on disk when it answers
 //   merge          leaves one segment

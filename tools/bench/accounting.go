@@ -2,9 +2,10 @@ package main
 
 // This file counts the CPU seconds of Sluice's processes from /proc.
 //
-// Two snapshots are enough, and no process has to be watched: the kernel adds what a child used to its parent when the
-// parent has waited for it. What a group of processes used is the own time of those that live and what the parent was
-// given for those that ended, and ending moves time from the one to the other.
+// Two snapshots are enough, and no process has to be watched: the kernel adds what a child used to
+// its parent when the parent has waited for it. What a group of processes used is the own time of
+// those that live and what the parent was given for those that ended, and ending moves time from
+// the one to the other.
 
 import (
 	"errors"
@@ -33,7 +34,8 @@ const (
 
 var parts = []part{partParse, partModel, partSQL, partSluice, partNATS, partTemporal, partClient}
 
-// ticks is how many units of /proc's times a second has, USER_HZ, which is 100 on every architecture that Go runs on.
+// ticks is how many units of /proc's times a second has, USER_HZ, which is 100 on every
+// architecture that Go runs on.
 const ticks = 100
 
 // process is what is counted of a process.
@@ -99,10 +101,11 @@ type usage struct {
 	servers map[part][]int
 }
 
-// account reads the usage of `sluice up` with the pid sluice, and of the NATS server with the pid nats.
+// account reads the usage of `sluice up` with the pid sluice, and of the NATS server with the pid
+// nats.
 func account(sluice, nats int) (usage, error) {
-	// A process that ended between the reading of its parent and its own would be counted nowhere: only a reading between
-	// whose begin and end none came or went is good.
+	// A process that ended between the reading of its parent and its own would be counted nowhere:
+	// only a reading between whose begin and end none came or went is good.
 	for range 50 {
 		before, err := processes()
 		if err != nil {
@@ -173,8 +176,8 @@ func kindOf(argv []string, sluice string) part {
 	return partTemporal
 }
 
-// since returns what was used after an earlier snapshot. A server that ended meanwhile is an error: its time is lost among
-// the parsers'.
+// since returns what was used after an earlier snapshot. A server that ended meanwhile is an error:
+// its time is lost among the parsers'.
 func (u usage) since(before usage) (map[part]float64, error) {
 	if !maps.EqualFunc(u.servers, before.servers, slices.Equal[[]int]) {
 		return nil, fmt.Errorf("a server ended or started while it was measured (processes before: %v, after: %v); its log says why",
@@ -187,8 +190,8 @@ func (u usage) since(before usage) (map[part]float64, error) {
 	return out, nil
 }
 
-// systemBusy returns the CPU seconds that everything on this machine has used since it started: all but idle time and
-// waiting for a disk. Guests are in user time already.
+// systemBusy returns the CPU seconds that everything on this machine has used since it started: all
+// but idle time and waiting for a disk. Guests are in user time already.
 func systemBusy() (float64, error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {

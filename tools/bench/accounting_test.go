@@ -15,7 +15,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// burnVariable makes the test binary a process that burns CPU: of a child that it waits for, and its own.
+// burnVariable makes the test binary a process that burns CPU: of a child that it waits for, and
+// its own.
 const burnVariable = "BENCH_TEST_BURN"
 
 // burnt is how much CPU time each burning process takes.

@@ -1,6 +1,7 @@
 package main
 
-// This file checks that Bleve and Sluice do the same work: that Bleve's scores are those of the formula over our terms.
+// This file checks that Bleve and Sluice do the same work: that Bleve's scores are those of the
+// formula over our terms.
 
 import (
 	"context"
@@ -12,9 +13,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Bleve's BM25 differs from ours in four ways: a term's inverse document frequency counts twice, its frequency in a text is the
-// square root of how often it is there, a score is multiplied by the share of the question's words that a text has, and the mean
-// length that lengths are compared with is the number of different terms divided by that of texts, rounded up.
+// Bleve's BM25 differs from ours in four ways: a term's inverse document frequency counts twice,
+// its frequency in a text is the square root of how often it is there, a score is multiplied by the
+// share of the question's words that a text has, and the mean length that lengths are compared with
+// is the number of different terms divided by that of texts, rounded up.
 type bleveFormula struct {
 	texts, mean float64
 	holding     map[string]int // texts by term
@@ -65,7 +67,8 @@ func (f *bleveFormula) score(question []string, text string) float64 {
 	return sum * float64(found) / float64(len(question))
 }
 
-// agreement fails unless Bleve's scores are those of the formula, and notes how many of the same passages both find.
+// agreement fails unless Bleve's scores are those of the formula, and notes how many of the same
+// passages both find.
 func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve, index *search.Index, passages, asked []string, f *findings) error {
 	size, err := other.ask(ctx, bleveRequest{Op: "size"})
 	if err != nil {

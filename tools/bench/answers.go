@@ -1,8 +1,9 @@
 package main
 
-// This file measures what answers are worth, on articles with questions whose answers are known (SQuAD's form): how well it is
-// seen whether a quote supports a sentence, how often the provider "extractive" finds the answer, says that there is none
-// where there is none, and chooses right. It measures quality, not pace.
+// This file measures what answers are worth, on articles with questions whose answers are known
+// (SQuAD's form): how well it is seen whether a quote supports a sentence, how often the provider
+// "extractive" finds the answer, says that there is none where there is none, and chooses right. It
+// measures quality, not pace.
 
 import (
 	"context"

@@ -1,7 +1,7 @@
 package main
 
-// This file asks the provider "extractive" questions: with the answer among the passages, with the paragraphs that have it
-// taken away, with its whole article taken away, and with choices.
+// This file asks the provider "extractive" questions: with the answer among the passages, with the
+// paragraphs that have it taken away, with its whole article taken away, and with choices.
 
 import (
 	"context"
@@ -120,8 +120,8 @@ func (f *askingFigures) count(c llm.Completion, passages []wire.LLMPassage, righ
 	}
 }
 
-// distractors are three answers to other questions that ask the same way, of the paragraph before those of its article, none
-// of them in the answer or it in them.
+// distractors are three answers to other questions that ask the same way, of the paragraph before
+// those of its article, none of them in the answer or it in them.
 func (p *pool) distractors(q sampled, r *rand.Rand) []string {
 	way := strings.ToLower(questionWord.FindString(q.Question))
 	var all, same []string

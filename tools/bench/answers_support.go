@@ -1,7 +1,8 @@
 package main
 
-// This file makes sentences that a quote supports, and others that it does not, out of questions and their answers: a
-// question with its answer in the place of the question word says what the paragraph's sentence says, in other words.
+// This file makes sentences that a quote supports, and others that it does not, out of questions
+// and their answers: a question with its answer in the place of the question word says what the
+// paragraph's sentence says, in other words.
 
 import (
 	"context"
@@ -35,8 +36,8 @@ type supportCase struct {
 	passage                          string // that the quote is of
 }
 
-// supportFigures count pairs, and those that were taken for supported, by kind, half of the articles, and trust: by the rules
-// alone, and with what is read in the quotes.
+// supportFigures count pairs, and those that were taken for supported, by kind, half of the
+// articles, and trust: by the rules alone, and with what is read in the quotes.
 type supportFigures struct{ pairs, byRules, taken map[[3]int]int }
 
 func measureSupport(ctx context.Context, provider *llm.Extractive, articles []squadArticle, n int, seed uint64) (supportFigures, error) {
@@ -165,8 +166,8 @@ func otherDigit(number string, r *rand.Rand) string {
 	}
 }
 
-// likestElsewhere is the sentence of an article's other paragraphs, of each third one, that shares most words with a sentence
-// and does not have the answer.
+// likestElsewhere is the sentence of an article's other paragraphs, of each third one, that shares
+// most words with a sentence and does not have the answer.
 func likestElsewhere(a squadArticle, at int, sentence, right string) string {
 	words := text.ContentWords(sentence)
 	best, out := -1.0, ""

@@ -1,7 +1,7 @@
 package main
 
-// This file is a process that searches and nothing else, so that its memory is that of searching: `bench ask`, which reads its
-// job from standard input and writes what it saw to standard output.
+// This file is a process that searches and nothing else, so that its memory is that of searching:
+// `bench ask`, which reads its job from standard input and writes what it saw to standard output.
 
 import (
 	"bytes"

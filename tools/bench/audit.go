@@ -1,6 +1,7 @@
 package main
 
-// This file measures what the audit of reads costs: the processor time of a whole Sluice for a search, with it and without.
+// This file measures what the audit of reads costs: the processor time of a whole Sluice for a
+// search, with it and without.
 
 import (
 	"context"
@@ -124,7 +125,8 @@ func (c *auditCommand) filled(ctx context.Context, b *bed, setting string) (audi
 	return a, err
 }
 
-// measure returns milliseconds of processor time a search, those of the batch after the last one included.
+// measure returns milliseconds of processor time a search, those of the batch after the last one
+// included.
 func (a audited) measure(ctx context.Context, round int) (float64, time.Duration, error) {
 	before, err := account(a.sluice.cmd.Process.Pid, a.nats.cmd.Process.Pid)
 	if err != nil {

@@ -21,7 +21,8 @@ type bleve struct {
 	encoder *json.Encoder
 }
 
-// rival is a program that is another index: it is told what to do on its standard input, and replies in JSON.
+// rival is a program that is another index: it is told what to do on its standard input, and
+// replies in JSON.
 type rival struct {
 	name    string
 	cmd     *exec.Cmd
@@ -30,8 +31,8 @@ type rival struct {
 	words   strings.Builder // what it said when it failed
 }
 
-// startRival runs a program, the one beside this one when none is named, on a new folder. made says what builds it. When ctx
-// ends the program is killed.
+// startRival runs a program, the one beside this one when none is named, on a new folder. made says
+// what builds it. When ctx ends the program is killed.
 func startRival(ctx context.Context, name, program, made, folder string) (*rival, error) {
 	program, err := beside(program, name)
 	if err != nil {
@@ -110,7 +111,8 @@ func startBleve(program, folder string) (*bleve, error) {
 	return &bleve{r, json.NewEncoder(r.stdin)}, nil
 }
 
-// ask has one thing done; the time in the reply is Bleve's alone. When ctx ends the program is killed.
+// ask has one thing done; the time in the reply is Bleve's alone. When ctx ends the program is
+// killed.
 func (b *bleve) ask(ctx context.Context, r bleveRequest) (bleveReply, error) {
 	stop := context.AfterFunc(ctx, func() { _ = b.cmd.Process.Kill() })
 	defer stop()

@@ -1,7 +1,7 @@
 package main
 
-// This file measures how many searches a whole running Sluice answers one tenant, through its API, by how many callers ask
-// at a time.
+// This file measures how many searches a whole running Sluice answers one tenant, through its API,
+// by how many callers ask at a time.
 
 import (
 	"context"
@@ -122,8 +122,8 @@ func (c *callersCommand) measure(ctx context.Context, b *bed, f *findings) error
 	return nil
 }
 
-// search has all callers ask, each again as soon as it is answered. What is answered while all are at it counts: from
-// a quarter of the window after they began, for as long as the window is.
+// search has all callers ask, each again as soon as it is answered. What is answered while all are
+// at it counts: from a quarter of the window after they began, for as long as the window is.
 func (c *crowd) search(ctx context.Context, t *tenant, questions []string, window time.Duration) (answered float64, took time.Duration, err error) {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()

@@ -1,7 +1,7 @@
 package main
 
-// This file measures search over clusters: exact BM25 of the index against PostgreSQL's own ranking with a GIN index over the
-// same texts. What ours finds is checked against scoring every cluster.
+// This file measures search over clusters: exact BM25 of the index against PostgreSQL's own ranking
+// with a GIN index over the same texts. What ours finds is checked against scoring every cluster.
 
 import (
 	"context"

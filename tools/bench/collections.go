@@ -1,7 +1,8 @@
 package main
 
-// This file measures what it costs to ingest the same documents into many collections instead of one, in a whole running
-// Sluice and through its API: processor time, transactions and workflows, until curation is over.
+// This file measures what it costs to ingest the same documents into many collections instead of
+// one, in a whole running Sluice and through its API: processor time, transactions and workflows,
+// until curation is over.
 
 import (
 	"bufio"
@@ -41,7 +42,8 @@ type collectionsCommand struct {
 
 const (
 	uploadersAtOnce = 4
-	// statistics is how long PostgreSQL's idle backends may keep what they have counted to themselves.
+	// statistics is how long PostgreSQL's idle backends may keep what they have counted to
+	// themselves.
 	statistics = 11 * time.Second
 )
 
@@ -148,8 +150,8 @@ func (c *collectionsCommand) measure(ctx context.Context, b *bed, f *findings) e
 	return nil
 }
 
-// load makes tenants and collections, puts documents into them, and tells what that took from the first upload until
-// everything is curated.
+// load makes tenants and collections, puts documents into them, and tells what that took from the
+// first upload until everything is curated.
 func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, random *rand.Rand, collections, tenants, documents int) (out spending, err error) {
 	operator, err := b.client()
 	if err != nil {

@@ -1,7 +1,8 @@
 package main
 
-// This file makes the documents that are ingested when none are given: mostly prose in Markdown, HTML and text, some
-// tables, and copies of the examples' PDF and DOCX files. The same seed makes the same bytes.
+// This file makes the documents that are ingested when none are given: mostly prose in Markdown,
+// HTML and text, some tables, and copies of the examples' PDF and DOCX files. The same seed makes
+// the same bytes.
 
 import (
 	"bytes"
@@ -71,7 +72,8 @@ func binaries(folder string) ([]binaryFile, error) {
 	return out, nil
 }
 
-// document makes document i: of ten, four are Markdown, two HTML, two text, one a table and one an example.
+// document makes document i: of ten, four are Markdown, two HTML, two text, one a table and one an
+// example.
 func document(random *rand.Rand, t topic, i int, binary []binaryFile) (name string, data []byte) {
 	w := &writer{random: random, topic: t}
 	w.turn()
@@ -90,7 +92,8 @@ func document(random *rand.Rand, t topic, i int, binary []binaryFile) (name stri
 	return f.name, f.data
 }
 
-// sections calls begin with a heading and then add with each of its paragraphs, until there is enough.
+// sections calls begin with a heading and then add with each of its paragraphs, until there is
+// enough.
 func (w *writer) sections(begin, add func(string)) {
 	for size := 0; size < prose; {
 		w.turn()

@@ -1,7 +1,8 @@
 package main
 
-// This file measures how long after its commit a document is found: by another process's eyes, that is through a store and an
-// index of their own, which have searched the collection before. It is asked for from the moment of the commit on.
+// This file measures how long after its commit a document is found: by another process's eyes, that
+// is through a store and an index of their own, which have searched the collection before. It is
+// asked for from the moment of the commit on.
 
 import (
 	"context"

@@ -1,8 +1,9 @@
 package main
 
-// This file measures funnels against flat retrieval with the same models: an exact search of all vectors, and the pair model on
-// many passages. A hybrid funnel goes from clusters over their sections to their passages, a few of which the pair model reads;
-// it is no plan that ships. Those that do, such as funnelrag, are measured beside it, as they are.
+// This file measures funnels against flat retrieval with the same models: an exact search of all
+// vectors, and the pair model on many passages. A hybrid funnel goes from clusters over their
+// sections to their passages, a few of which the pair model reads; it is no plan that ships. Those
+// that do, such as funnelrag, are measured beside it, as they are.
 
 import (
 	"cmp"

@@ -1,8 +1,9 @@
 package main
 
-// This file asks the questions of a funnel's measurement in groups, tells after each group what was seen so far, and says in
-// the end how the funnels compare with the flat side. Of several funnels one is chosen on every other group, by its time among
-// those whose recall is high enough, and compared on the groups between: a choice flatters what it was made on.
+// This file asks the questions of a funnel's measurement in groups, tells after each group what was
+// seen so far, and says in the end how the funnels compare with the flat side. Of several funnels
+// one is chosen on every other group, by its time among those whose recall is high enough, and
+// compared on the groups between: a choice flatters what it was made on.
 
 import (
 	"cmp"
@@ -209,7 +210,8 @@ func (f funnelSeen) choose(settings []funnelSetting) funnelSetting {
 	})
 }
 
-// conclude compares times and answer recall. Without a group that was asked there is nothing to compare.
+// conclude compares times and answer recall. Without a group that was asked there is nothing to
+// compare.
 func (a *funnelAsked) conclude(f *findings) error {
 	if len(a.groups) == 0 {
 		return nil

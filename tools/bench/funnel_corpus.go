@@ -1,7 +1,8 @@
 package main
 
-// This file makes the passages among which a funnel and flat retrieval look for the same: those of a dataset, and many more
-// that are about two of them each, in words and in meaning, but say nothing.
+// This file makes the passages among which a funnel and flat retrieval look for the same: those of
+// a dataset, and many more that are about two of them each, in words and in meaning, but say
+// nothing.
 
 import (
 	"cmp"
@@ -23,9 +24,11 @@ import (
 )
 
 const (
-	// aboutShare is how many of a made passage's words are of each of the two that it is about; the others are of any.
+	// aboutShare is how many of a made passage's words are of each of the two that it is about; the
+	// others are of any.
 	aboutShare = 0.3
-	// madeNoise is the length of the noise on a made passage's vector, whose own length is 1 before.
+	// madeNoise is the length of the noise on a made passage's vector, whose own length is 1
+	// before.
 	madeNoise = 0.5
 	// madeSections of madePassages passages are a made document.
 	madeSections, madePassages = 4, 6
@@ -43,7 +46,8 @@ type funnelCorpus struct {
 	space   string
 }
 
-// readFunnelCorpus reads a dataset's documents and has the model make their vectors. Each is one passage.
+// readFunnelCorpus reads a dataset's documents and has the model make their vectors. Each is one
+// passage.
 func readFunnelCorpus(ctx context.Context, dir string, seed uint64, models *modelclient.Client) (*funnelCorpus, error) {
 	c := &funnelCorpus{seed: seed}
 	file, err := os.Open(filepath.Join(dir, "corpus.jsonl"))

@@ -1,7 +1,8 @@
 package main
 
-// This file reads texts of a folder: a collection in BEIR's layout (corpus.jsonl), or files of plain text and Markdown. They
-// are cut by length alone: what is measured with them is an index, not segmentation.
+// This file reads texts of a folder: a collection in BEIR's layout (corpus.jsonl), or files of
+// plain text and Markdown. They are cut by length alone: what is measured with them is an index,
+// not segmentation.
 
 import (
 	"bufio"

@@ -1,7 +1,8 @@
 package main
 
-// This file measures what a whole running Sluice costs while nobody uses it: an empty one, and one with many documents in many
-// collections of many tenants, of which everything is done. Both run at once, and are measured in the same windows.
+// This file measures what a whole running Sluice costs while nobody uses it: an empty one, and one
+// with many documents in many collections of many tenants, of which everything is done. Both run at
+// once, and are measured in the same windows.
 
 import (
 	"context"
@@ -91,7 +92,8 @@ type idleSide struct {
 	spent     []idleSpending // by round
 }
 
-// start makes a database, fills it if it is to have documents, starts a Sluice on it and waits until nothing is left to do.
+// start makes a database, fills it if it is to have documents, starts a Sluice on it and waits
+// until nothing is left to do.
 func (c *idleCommand) start(ctx context.Context, program string, s idleSide, f *findings) (_ *bed, err error) {
 	dir, err := newDir()
 	if err != nil {
@@ -162,7 +164,8 @@ func (c *idleCommand) measure(ctx context.Context, sides []idleSide, f *findings
 	return nil
 }
 
-// window watches all servers for as long as a round takes, and tells what each spent in a minute, and the whole machine.
+// window watches all servers for as long as a round takes, and tells what each spent in a minute,
+// and the whole machine.
 func (c *idleCommand) window(ctx context.Context, watches []*idleWatch) (spent []idleSpending, busy float64, err error) {
 	before, after := make([]idleTelling, len(watches)), make([]idleTelling, len(watches))
 	tell := func(out []idleTelling) (float64, error) {
@@ -200,7 +203,8 @@ func (c *idleCommand) window(ctx context.Context, watches []*idleWatch) (spent [
 	return spent, (busyAfter - busyBefore) / minutes, nil
 }
 
-// idleSide notes what one side costs, by kind of process, and which statements took most of PostgreSQL's time.
+// idleSide notes what one side costs, by kind of process, and which statements took most of
+// PostgreSQL's time.
 func (f *findings) idleSide(s idleSide, statements int) {
 	of := func(p part) float64 {
 		return median(idleEach(s.spent, func(s idleSpending) float64 { return s.cpu[p] }))

@@ -1,6 +1,7 @@
 package main
 
-// This file fills the database of a server that nobody will use: many collections of many tenants, of which everything is done.
+// This file fills the database of a server that nobody will use: many collections of many tenants,
+// of which everything is done.
 
 import (
 	"context"
@@ -38,8 +39,8 @@ func shares(things, parts int) []int {
 	return out
 }
 
-// load writes the documents as ingestion does, and does what curation, the relay and the counters of what tenants have stored
-// would do with them.
+// load writes the documents as ingestion does, and does what curation, the relay and the counters
+// of what tenants have stored would do with them.
 func (c *idleCommand) load(ctx context.Context, b *workbench) error {
 	say("idle: loading %d documents", c.Documents)
 	// A crash meanwhile would spoil the measurement anyway.
@@ -93,7 +94,8 @@ func (c *idleCommand) load(ctx context.Context, b *workbench) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	// The relay would publish messages about documents that are ready, which is no more than work that is done in the end.
+	// The relay would publish messages about documents that are ready, which is no more than work
+	// that is done in the end.
 	if err := b.execute(ctx, `TRUNCATE outbox`, `ALTER SYSTEM RESET synchronous_commit`, `SELECT pg_reload_conf()`); err != nil {
 		return err
 	}

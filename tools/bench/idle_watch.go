@@ -1,6 +1,7 @@
 package main
 
-// This file counts what a running Sluice costs that nobody uses, and tells when it has nothing left to do.
+// This file counts what a running Sluice costs that nobody uses, and tells when it has nothing left
+// to do.
 
 import (
 	"cmp"
@@ -24,12 +25,14 @@ const (
 SELECT (SELECT count(*) FROM versions WHERE state IN ('received', 'queued', 'processing')) + (SELECT count(*) FROM outbox)
      + (SELECT count(*) FROM tenant_changes)
      + (SELECT count(*) FROM tenants t JOIN tenant_counts c ON c.tenant_id = t.id WHERE c.counted_at IS NULL)`
-	// doneLooks is at how many looks in a row nothing may be left, doneEvery the pause between them.
+	// doneLooks is at how many looks in a row nothing may be left, doneEvery the pause between
+	// them.
 	doneLooks = 3
 	doneEvery = 2 * time.Second
 )
 
-// untilDone waits until a server has nothing left to do, and has PostgreSQL do what it would do by itself in a while.
+// untilDone waits until a server has nothing left to do, and has PostgreSQL do what it would do by
+// itself in a while.
 func (b *bed) untilDone(ctx context.Context) error {
 	at, err := b.databaseURL(local.Program)
 	if err != nil {
@@ -103,7 +106,8 @@ type idleTelling struct {
 	statements        map[int64]statement // by the id of their form
 }
 
-// tellingSQL reads what PostgreSQL has counted but for the statements of the superuser, who measures.
+// tellingSQL reads what PostgreSQL has counted but for the statements of the superuser, who
+// measures.
 const (
 	tellingSQL = `
 SELECT xact_commit + xact_rollback, (pg_current_wal_insert_lsn() - '0/0')::float8 FROM pg_stat_database WHERE datname = current_database()`
@@ -182,7 +186,8 @@ func (t idleTelling) since(before idleTelling) (out idleSpending, err error) {
 	return out, nil
 }
 
-// costliest are the statements that took most of PostgreSQL's time, with what they take in a minute.
+// costliest are the statements that took most of PostgreSQL's time, with what they take in a
+// minute.
 func costliest(spent []idleSpending, most int) []statement {
 	sums := map[int64]statement{}
 	for _, s := range spent {

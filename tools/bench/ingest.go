@@ -1,7 +1,7 @@
 package main
 
-// This file measures ingestion: how long a folder takes, what it costs whom, and how far that is from what the machine
-// could do if nothing ever waited.
+// This file measures ingestion: how long a folder takes, what it costs whom, and how far that is
+// from what the machine could do if nothing ever waited.
 
 import (
 	"context"
@@ -35,7 +35,8 @@ const (
 
 const (
 	warmDocuments = 24
-	// look is how often it is asked whether the last document is ready: the wall time is right to that.
+	// look is how often it is asked whether the last document is ready: the wall time is right to
+	// that.
 	look = 100 * time.Millisecond
 )
 
@@ -113,7 +114,8 @@ func (c *ingestCommand) measure(ctx context.Context, b *bed) (*ingestResult, err
 	return m, nil
 }
 
-// ingest ingests a folder and measures it from the start of `sluice ingest` until its last document is ready.
+// ingest ingests a folder and measures it from the start of `sluice ingest` until its last document
+// is ready.
 func (b *bed) ingest(ctx context.Context, client *apiclient.Client, folder, collection string) (*ingestResult, error) {
 	before, err := b.reading(ctx)
 	if err != nil {

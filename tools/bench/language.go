@@ -1,9 +1,10 @@
 package main
 
-// This file makes text for measuring an index. What a search costs hangs on how often words come, how they cluster in
-// documents and how long texts are, so these are as in a language: frequencies follow Zipf and Mandelbrot's law, the most
-// frequent words are English ones (a third are stop words), a document returns to the words of its topic, content words are
-// inflected, and lengths are log-normal. Sentences say nothing.
+// This file makes text for measuring an index. What a search costs hangs on how often words come,
+// how they cluster in documents and how long texts are, so these are as in a language: frequencies
+// follow Zipf and Mandelbrot's law, the most frequent words are English ones (a third are stop
+// words), a document returns to the words of its topic, content words are inflected, and lengths
+// are log-normal. Sentences say nothing.
 
 import (
 	"math"
@@ -93,7 +94,8 @@ func (s *speaker) rank() int {
 	if s.random.Float64() >= topicShare {
 		return int(s.all.Uint64())
 	}
-	// A topic's words lie scattered over the vocabulary, by a fixed hash; the square draws them to its frequent part.
+	// A topic's words lie scattered over the vocabulary, by a fixed hash; the square draws them to
+	// its frequent part.
 	h := (s.topic*topicWords + s.own.Uint64() + 1) * 0x9E3779B97F4A7C15
 	h ^= h >> 29
 	x := float64(h%1_000_003) / 1_000_003

@@ -1,7 +1,7 @@
 package main
 
-// This file fills collections: documents are taken in, claimed and written as ingestion does it at its end, with vectors that
-// are made and without any parsing.
+// This file fills collections: documents are taken in, claimed and written as ingestion does it at
+// its end, with vectors that are made and without any parsing.
 
 import (
 	"context"

@@ -1,7 +1,7 @@
 package main
 
-// This file measures the lexical index against Lucene: the same passages and questions, as the same terms, on one thread,
-// in memory. Neither analyses, and neither asks a database.
+// This file measures the lexical index against Lucene: the same passages and questions, as the same
+// terms, on one thread, in memory. Neither analyses, and neither asks a database.
 
 import (
 	"bufio"
@@ -191,8 +191,8 @@ func (c *luceneCommand) search(ctx context.Context, other *lucene, whole segment
 	return nil
 }
 
-// agree checks that both do the same work. Lucene leaves out the factor k1 + 1, and keeps lengths in a byte, so that
-// scores differ by some per cent and near ones trade places.
+// agree checks that both do the same work. Lucene leaves out the factor k1 + 1, and keeps lengths
+// in a byte, so that scores differ by some per cent and near ones trade places.
 func (c *luceneCommand) agree(other *lucene, texts []segment.VersionText, lines []string, ask func(i int) (lexical.Result, error), f *findings) error {
 	number := map[lexical.Ref]int{}
 	for _, t := range texts {

@@ -1,5 +1,6 @@
-// Command bench measures Sluice on this machine against the ratios that it is meant to reach, and says what holds it up.
-// Each part is a subcommand: `bench ingest` measures ingestion, `bench all` everything. docs/benchmarks.md tells what each does.
+// Command bench measures Sluice on this machine against the ratios that it is meant to reach, and
+// says what holds it up. Each part is a subcommand: `bench ingest` measures ingestion, `bench all`
+// everything. docs/benchmarks.md tells what each does.
 package main
 
 import (

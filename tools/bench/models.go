@@ -1,7 +1,8 @@
 package main
 
-// This file measures the model server: its pace, what batches save, how little they pad, how long somebody waits for an
-// answer while it works on a backlog, and how it does beside another program on the same ONNX Runtime.
+// This file measures the model server: its pace, what batches save, how little they pad, how long
+// somebody waits for an answer while it works on a backlog, and how it does beside another program
+// on the same ONNX Runtime.
 
 import (
 	"context"
@@ -30,7 +31,8 @@ type modelsCommand struct {
 const (
 	// sagePace is what SAGE's segmentation does, in tokens per second (its table VIII).
 	sagePace = 725
-	// reranked is how many passages an interactive score is of, callers how many ask at once where many do.
+	// reranked is how many passages an interactive score is of, callers how many ask at once where
+	// many do.
 	reranked = 50
 	callers  = 64
 )
@@ -95,7 +97,8 @@ func (c *modelsCommand) measure(ctx context.Context, b *modelBed, f *findings) {
 	wanted("onnxruntime-node", func() error { return c.beside(ctx, b, t, f, row) })
 }
 
-// segmentation measures tokens per second from sentences to scores, on the clock and by the server's processor time.
+// segmentation measures tokens per second from sentences to scores, on the clock and by the
+// server's processor time.
 func (c *modelsCommand) segmentation(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
 	var pace, busy, sage, share []float64
 	for range c.Rounds {
@@ -125,7 +128,8 @@ func (c *modelsCommand) segmentation(ctx context.Context, b *modelBed, t *modelT
 	return nil
 }
 
-// padding measures what share of the tokens that are run is padding, when callers have texts of all lengths.
+// padding measures what share of the tokens that are run is padding, when callers have texts of all
+// lengths.
 func (c *modelsCommand) padding(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
 	var shares, tokenising []float64
 	for range c.Rounds {
@@ -165,8 +169,8 @@ func (c *modelsCommand) padding(ctx context.Context, b *modelBed, t *modelTexts,
 	return nil
 }
 
-// lanes measures how long a score of some passages takes that somebody waits for: alone, and while bulk requests of
-// every kind keep the server full.
+// lanes measures how long a score of some passages takes that somebody waits for: alone, and while
+// bulk requests of every kind keep the server full.
 func (c *modelsCommand) lanes(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
 	asking := func(ctx context.Context) (float64, error) {
 		var times []time.Duration
@@ -191,7 +195,8 @@ func (c *modelsCommand) lanes(ctx context.Context, b *modelBed, t *modelTexts, f
 		loaded, stop := context.WithCancel(ctx)
 		bulk := make(chan error, 1)
 		go func() {
-			// Calls that have begun go on to their end: what the server has taken in, it would do anyway.
+			// Calls that have begun go on to their end: what the server has taken in, it would do
+			// anyway.
 			bulk <- together(loaded, 6, c.Timeout, func(_ context.Context, i int) error {
 				var err error
 				switch i % 3 {
@@ -216,7 +221,8 @@ func (c *modelsCommand) lanes(ctx context.Context, b *modelBed, t *modelTexts, f
 	return nil
 }
 
-// together has callers do something over and over for a while, each call with a number of its own, and waits for them.
+// together has callers do something over and over for a while, each call with a number of its own,
+// and waits for them.
 func together(ctx context.Context, callers int, window time.Duration, do func(ctx context.Context, i int) error) error {
 	var group sync.WaitGroup
 	var next atomic.Int64

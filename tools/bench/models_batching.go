@@ -1,7 +1,8 @@
 package main
 
-// This file measures what batches over requests save: many callers of one text each, at a server that gathers their texts
-// into batches and at one that runs every text alone. Whatever else a request costs, both sides pay.
+// This file measures what batches over requests save: many callers of one text each, at a server
+// that gathers their texts into batches and at one that runs every text alone. Whatever else a
+// request costs, both sides pay.
 
 import (
 	"context"
@@ -58,7 +59,8 @@ func (c *modelsCommand) batchingOne(ctx context.Context, batched, alone *modelBe
 		each
 		single
 	)
-	// By side and round: milliseconds of the server's processor and of the graph's runs per text, and texts per run.
+	// By side and round: milliseconds of the server's processor and of the graph's runs per text,
+	// and texts per run.
 	var processor, running, shared [3][]float64
 	counted := func(of int, b *modelBed, callers int) func(context.Context, int) (float64, time.Duration, error) {
 		return func(ctx context.Context, _ int) (float64, time.Duration, error) {

@@ -1,6 +1,7 @@
 package main
 
-// This file starts the model server that is measured, beside a NATS server, and reads what it says of itself.
+// This file starts the model server that is measured, beside a NATS server, and reads what it says
+// of itself.
 
 import (
 	"context"
@@ -170,7 +171,8 @@ func (b *modelBed) look(ctx context.Context) (modelLook, error) {
 	return l, nil
 }
 
-// tokenisingSince is the share of the time spent tokenising and running graphs that went into tokenising.
+// tokenisingSince is the share of the time spent tokenising and running graphs that went into
+// tokenising.
 func (l modelLook) tokenisingSince(before modelLook) float64 {
 	tokenising, running := l.tokenising-before.tokenising, 0.0
 	for graph := range l.running {

@@ -1,9 +1,10 @@
 package main
 
-// This file compares the model server's runs of a graph with those of onnxruntime-node, a C++ binding to the same
-// library, on the same tensors: batches of texts that all have the same number of tokens. A batch is run by the one, then by
-// the other, then the next: a run that comes after anything else takes longer than one in a loop of its like, whose weights
-// and tensors are in the caches, and a server's never come in such a loop.
+// This file compares the model server's runs of a graph with those of onnxruntime-node, a C++
+// binding to the same library, on the same tensors: batches of texts that all have the same number
+// of tokens. A batch is run by the one, then by the other, then the next: a run that comes after
+// anything else takes longer than one in a loop of its like, whose weights and tensors are in the
+// caches, and a server's never come in such a loop.
 
 import (
 	"bufio"
@@ -31,8 +32,8 @@ var nodeScript []byte
 // nodePackage is what npm installs: the version whose library `make setup` takes.
 const nodePackage = "onnxruntime-node@1.30.0"
 
-// shapes are the batches that are compared, rows by tokens: each fits one of the server's batches on a CPU. Of pairs there are
-// fewer rows: see batch.PairTokens.
+// shapes are the batches that are compared, rows by tokens: each fits one of the server's batches
+// on a CPU. Of pairs there are fewer rows: see batch.PairTokens.
 var shapes = [][2]int{{batch.TextTokens / 32, 32}, {batch.TextTokens / 128, 128}, {batch.TextTokens / 512, 512}}
 
 func (c *modelsCommand) beside(ctx context.Context, b *modelBed, t *modelTexts, f *findings, row func(string, func() error)) error {
@@ -178,8 +179,8 @@ type node struct {
 	errors strings.Builder
 }
 
-// nodeRequest either has batches of rows of token ids made tensors, a question makes pairs of them; or one of these batches
-// run several times.
+// nodeRequest either has batches of rows of token ids made tensors, a question makes pairs of them;
+// or one of these batches run several times.
 type nodeRequest struct {
 	Batches  [][][]int32 `json:"batches,omitempty"`
 	Question []int32     `json:"question,omitempty"`

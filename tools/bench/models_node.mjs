@@ -1,5 +1,5 @@
-// Runs a graph with onnxruntime-node: a request per line of standard input, batches to make tensors of or one of these to run;
-// the seconds of its runs per line of standard output.
+// Runs a graph with onnxruntime-node: a request per line of standard input, batches to make tensors
+// of or one of these to run; the seconds of its runs per line of standard output.
 // usage: node models_node.mjs NODE_MODULES_PARENT GRAPH
 import { createRequire } from 'node:module'
 import { join, resolve } from 'node:path'
@@ -7,7 +7,8 @@ import { createInterface } from 'node:readline'
 
 const [modules, graph] = process.argv.slice(2).map((path) => resolve(path))
 const ort = createRequire(join(modules, 'package.json'))('onnxruntime-node')
-// As the model server sets its sessions on a machine of two cores: one thread per run, flushing denormals.
+// As the model server sets its sessions on a machine of two cores: one thread per run, flushing
+// denormals.
 const session = await ort.InferenceSession.create(graph, {
   intraOpNumThreads: 1,
   extra: { session: { set_denormal_as_zero: '1', intra_op: { allow_spinning: '0' } } },

@@ -1,7 +1,7 @@
 package main
 
-// This file makes what the model server is asked: prose of real English words, for a tokenizer has less to do with a
-// made-up language's.
+// This file makes what the model server is asked: prose of real English words, for a tokenizer has
+// less to do with a made-up language's.
 
 import (
 	"math/rand/v2"

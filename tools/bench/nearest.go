@@ -1,7 +1,8 @@
 package main
 
-// This file measures vector search in a small collection among a million vectors: ours, an exact scan of the collection's rows
-// through an index on them, and one HNSW graph of all with a filter, set so that it finds 99 of 100.
+// This file measures vector search in a small collection among a million vectors: ours, an exact
+// scan of the collection's rows through an index on them, and one HNSW graph of all with a filter,
+// set so that it finds 99 of 100.
 
 import (
 	"context"
@@ -119,8 +120,8 @@ func (c *vectorsCommand) side(name string, questions [][]float32, find finder) s
 	})
 }
 
-// load fills the table of vectors as many tenants' ingestion would, in turns: batches of the collection, through the store,
-// among batches of others, which are vectors alone.
+// load fills the table of vectors as many tenants' ingestion would, in turns: batches of the
+// collection, through the store, among batches of others, which are vectors alone.
 func (c *vectorsCommand) load(ctx context.Context, b *workbench, l *loader, docs []written) error {
 	const others = 99
 	ids := make([]uuid.UUID, 2*others)
@@ -163,7 +164,8 @@ func (c *vectorsCommand) load(ctx context.Context, b *workbench, l *loader, docs
 	return nil
 }
 
-// graph builds the shared graph and returns a search of it that finds enough; nil when there is none.
+// graph builds the shared graph and returns a search of it that finds enough; nil when there is
+// none.
 func (c *vectorsCommand) graph(ctx context.Context, conn *pgx.Conn, s space, questions [][]float32, exact finder, f *findings) (finder, error) {
 	say("vectors: building the shared HNSW graph, up to %s", c.Building)
 	building, cancel := context.WithTimeout(ctx, c.Building)

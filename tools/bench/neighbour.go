@@ -1,7 +1,7 @@
 package main
 
-// This file measures what one tenant's searches take while another, a hundred times as noisy, ingests and searches, in a whole
-// running Sluice and through its API.
+// This file measures what one tenant's searches take while another, a hundred times as noisy,
+// ingests and searches, in a whole running Sluice and through its API.
 
 import (
 	"context"
@@ -33,7 +33,8 @@ type neighbourCommand struct {
 }
 
 const (
-	// uploadRate is how many documents per second the noisy tenant uploads, for each of its searches per second by noise.
+	// uploadRate is how many documents per second the noisy tenant uploads, for each of its
+	// searches per second by noise.
 	uploadRate   = 0.1
 	ownDocuments = 40
 	collected    = "documents"
@@ -213,8 +214,9 @@ func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) err
 // count is the searches of one window.
 func (c *neighbourCommand) count() int { return max(1, int(c.Window.Seconds()*c.Rate)) }
 
-// window searches at the tenant's rate and returns how long each search took, in milliseconds, and how many failed, with
-// the last one's error: these count with the time until they were given up. A search waits for nothing of this program's: it begins when it is due.
+// window searches at the tenant's rate and returns how long each search took, in milliseconds, and
+// how many failed, with the last one's error: these count with the time until they were given up. A
+// search waits for nothing of this program's: it begins when it is due.
 func (c *neighbourCommand) window(ctx context.Context, t *tenant) (ms []float64, failed int, err error) {
 	took, errs := make([]time.Duration, c.count()), make([]error, c.count())
 	tick := time.NewTicker(time.Duration(float64(time.Second) / c.Rate))

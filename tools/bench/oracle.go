@@ -112,8 +112,8 @@ func (o *oracle) compare(question string, k int, got lexical.Result) error {
 	return nil
 }
 
-// pure notes how fast searching is without asking the store, and how fast PostgreSQL answers that nothing changed: of a query
-// both run at the same time.
+// pure notes how fast searching is without asking the store, and how fast PostgreSQL answers that
+// nothing changed: of a query both run at the same time.
 func (f *findings) pure(ctx context.Context, index *search.Index, s space, asked []string, q lexical.TermQuery) error {
 	analyzer, err := lexical.NewAnalyzer("en")
 	if err != nil {

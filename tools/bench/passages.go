@@ -1,6 +1,7 @@
 package main
 
-// This file measures search over passages, and indexing them, against Bleve with the same texts and the same analysis.
+// This file measures search over passages, and indexing them, against Bleve with the same texts and
+// the same analysis.
 
 import (
 	"context"
@@ -99,7 +100,8 @@ func (c *lexicalCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	return f.pure(ctx, index, s, asked, query)
 }
 
-// index loads the documents, takes their postings away again and has them made anew, in as many parts as there are rounds.
+// index loads the documents, takes their postings away again and has them made anew, in as many
+// parts as there are rounds.
 func (c *lexicalCommand) index(ctx context.Context, l *loader, other *bleve, docs []written, f *findings) error {
 	parts := make([][]written, c.Rounds)
 	for i := range parts {
@@ -140,7 +142,8 @@ func (l *loader) forgetPostings(ctx context.Context, newest int) error {
 	}
 	_, err := l.others.Exec(ctx, `DELETE FROM lexical_entries WHERE version_id = ANY ($1::text[]::uuid[])`, versions)
 	if err == nil {
-		// Segments are in the order of their making: those of this part are the ones that came with it.
+		// Segments are in the order of their making: those of this part are the ones that came with
+		// it.
 		_, err = l.others.Exec(ctx, `
 			WITH gone AS (DELETE FROM lexical_segments WHERE collection_id = $1 AND NOT id = ANY ($2::text[]::uuid[]) RETURNING id)
 			DELETE FROM lexical_pages WHERE segment_id IN (SELECT id FROM gone)`, l.collection, append([]string{}, l.segments...))

@@ -1,7 +1,7 @@
 package main
 
-// This file makes vectors like those of a text encoder: in groups by topic, on few dimensions within them as meanings are,
-// with a little noise on all, of length 1.
+// This file makes vectors like those of a text encoder: in groups by topic, on few dimensions
+// within them as meanings are, with a little noise on all, of length 1.
 
 import (
 	"math"

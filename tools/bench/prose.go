@@ -1,7 +1,8 @@
 package main
 
-// This file writes English prose about made-up matters: sentences of the length and the words of real ones, paragraphs that
-// stay with a few things and sections that change them, so that models and cutters have what they have with real text.
+// This file writes English prose about made-up matters: sentences of the length and the words of
+// real ones, paragraphs that stay with a few things and sections that change them, so that models
+// and cutters have what they have with real text.
 
 import (
 	_ "embed"
@@ -68,8 +69,9 @@ var (
 		"Until recently, ", "Since then, ", "In addition, ", "By contrast, ", "At the same time, ", "Despite this, ", "Over the years, "}
 	endings = []string{"", "", "", " as planned", " without further notice", " within five working days", " for the second time", " after a long delay",
 		" under supervision", " at no extra cost", " e.g. during the winter", " in spite of the weather", ", which nobody had expected", ", although this is seldom necessary"}
-	// Each is a sentence without its opening, ending and full stop. T: a thing of the section; A: with its trait; P: a person;
-	// D: a deed; N: a number; Y: a date; F: a family name; O: a thing of the whole topic.
+	// Each is a sentence without its opening, ending and full stop. T: a thing of the section; A:
+	// with its trait; P: a person; D: a deed; N: a number; Y: a date; F: a family name; O: a thing
+	// of the whole topic.
 	patterns = []string{
 		"the P D the A before the O reaches the T",
 		"one A D the T, and the P is told of it on Y",

@@ -13,7 +13,8 @@ import (
 	"text/tabwriter"
 )
 
-// limit is the most that the wall time may be of the time that the machine would take if nothing ever waited.
+// limit is the most that the wall time may be of the time that the machine would take if nothing
+// ever waited.
 const limit = 1.3
 
 // ratioText defines the ratio.
@@ -87,7 +88,8 @@ func (r *ingestResult) total() float64 {
 	return sum
 }
 
-// floor is the time that parsing, models and SQL alone would take, spread over all cores without a gap.
+// floor is the time that parsing, models and SQL alone would take, spread over all cores without a
+// gap.
 func (r *ingestResult) floor() float64 {
 	return (r.CPU[partParse] + r.CPU[partModel] + r.CPU[partSQL]) / float64(r.Cores)
 }
@@ -109,9 +111,9 @@ type span struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// spans divides the time of the batches: what runs in a stage, what Temporal takes between the stages of a workflow, and
-// the rest: a batch waits until fewer than four are open, and claims its versions. What passes through NATS is among what it
-// is for.
+// spans divides the time of the batches: what runs in a stage, what Temporal takes between the
+// stages of a workflow, and the rest: a batch waits until fewer than four are open, and claims its
+// versions. What passes through NATS is among what it is for.
 func (r *ingestResult) spans() []span {
 	names := map[string]string{
 		"parser": "parsing", "model": "models", "store": "PostgreSQL", "transaction": "PostgreSQL", "text": "cutting text",
@@ -140,7 +142,8 @@ func (r *ingestResult) spans() []span {
 	return out
 }
 
-// queueing is the span of a batch that waits behind those that are open: it says nothing about what those wait for.
+// queueing is the span of a batch that waits behind those that are open: it says nothing about what
+// those wait for.
 const queueing = "waiting for a turn, and claiming"
 
 // saturated is the share of the machine from which on CPU time is what lacks.

@@ -1,7 +1,8 @@
 package main
 
-// This file loads a million passages of a hundred tenants of very different sizes through the store's own way of writing, has
-// curation's work done, and tells what that took, what it takes on disk, and how searches do.
+// This file loads a million passages of a hundred tenants of very different sizes through the
+// store's own way of writing, has curation's work done, and tells what that took, what it takes on
+// disk, and how searches do.
 
 import (
 	"context"
@@ -92,7 +93,8 @@ func (c *scaleCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 
 func writers() int { return max(2, runtime.GOMAXPROCS(0)) }
 
-// load writes batches of tenants drawn at random by what they lack, as if all were ingesting at once.
+// load writes batches of tenants drawn at random by what they lack, as if all were ingesting at
+// once.
 func (c *scaleCommand) load(ctx context.Context, t texts, residents []*resident) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -156,7 +158,8 @@ func (c *scaleCommand) load(ctx context.Context, t texts, residents []*resident)
 	return context.Cause(ctx)
 }
 
-// curate does what curation does: merges segments, gives large collections' vectors an index, and clusters.
+// curate does what curation does: merges segments, gives large collections' vectors an index, and
+// clusters.
 func (c *scaleCommand) curate(ctx context.Context, residents []*resident, f *findings) error {
 	ends := time.Now().Add(c.Curation)
 	for _, step := range []struct {

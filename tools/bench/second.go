@@ -1,7 +1,7 @@
 package main
 
-// This file measures what searches find while the second encoder encodes a collection in the background: nDCG@10 by the
-// seconds since its upload began.
+// This file measures what searches find while the second encoder encodes a collection in the
+// background: nDCG@10 by the seconds since its upload began.
 
 import (
 	"bytes"

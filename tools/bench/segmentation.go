@@ -1,7 +1,8 @@
 package main
 
-// This file measures how well ways of segmentation find where texts change their subject, on texts that were put together
-// from pieces: Pk and WindowDiff, as the literature on segmentation has them. It measures quality; `models` measures pace.
+// This file measures how well ways of segmentation find where texts change their subject, on texts
+// that were put together from pieces: Pk and WindowDiff, as the literature on segmentation has
+// them. It measures quality; `models` measures pace.
 
 import (
 	"bytes"
@@ -47,7 +48,8 @@ type way struct {
 	cut  func(i int) ([]bool, error)
 }
 
-// closeness is how far a way's boundaries are from the reference's, the mean over a set's texts; 0 is best.
+// closeness is how far a way's boundaries are from the reference's, the mean over a set's texts; 0
+// is best.
 type closeness struct {
 	Set        string  `json:"set"`
 	Texts      int     `json:"texts"`
@@ -170,7 +172,8 @@ func (c *segmentationCommand) ways(ctx context.Context, models *modelclient.Clie
 
 var usualWays = []schema.Segmentation{{By: schema.BySegmenter}, {By: schema.BySimilarity}, {By: schema.BySentences}, {By: schema.ByRecursion}}
 
-// fixedWays know nothing of the text, but for the first, which is told the mean length of its set's segments.
+// fixedWays know nothing of the text, but for the first, which is told the mean length of its set's
+// segments.
 func fixedWays(texts []reference) []way {
 	lengths := map[string]int{}
 	for set, members := range bySet(texts) {

@@ -1,7 +1,7 @@
 package main
 
-// This file measures what becomes of searches while segments wait to be merged: the same documents in 64 segments, and in as
-// few as merging makes of them.
+// This file measures what becomes of searches while segments wait to be merged: the same documents
+// in 64 segments, and in as few as merging makes of them.
 
 import (
 	"context"

@@ -1,7 +1,7 @@
 package main
 
-// This file measures storing: what ingestion writes for documents, against a raw binary COPY of the same rows, byte by byte,
-// into tables without keys, checks or row-level security.
+// This file measures storing: what ingestion writes for documents, against a raw binary COPY of the
+// same rows, byte by byte, into tables without keys, checks or row-level security.
 
 import (
 	"bytes"
@@ -85,7 +85,8 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 			if err != nil {
 				return 0, 0, err
 			}
-			// Words that are met for the first time are stemmed: that is not to count once and be taken off never.
+			// Words that are met for the first time are stemmed: that is not to count once and be
+			// taken off never.
 			texts := textsOf(ready)
 			analyzer.TermsOfAll(texts)
 			if err := b.spent(ctx, &ours, func() error {
@@ -142,8 +143,9 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	if err != nil {
 		return err
 	}
-	// Analysing is not storing: it comes before the transaction, so what it takes, measured right after each batch, is taken
-	// off. The segment is built while PostgreSQL writes: how long the one waits for the other counts.
+	// Analysing is not storing: it comes before the transaction, so what it takes, measured right
+	// after each batch, is taken off. The segment is built while PostgreSQL writes: how long the
+	// one waits for the other counts.
 	analysing = analysing[len(analysing)-c.Rounds:]
 	alone := make([]float64, c.Rounds)
 	for i, rate := range rates[0] {

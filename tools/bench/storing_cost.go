@@ -1,7 +1,7 @@
 package main
 
-// This file counts what a side of a measurement costs: processor time of PostgreSQL and of this process, and what goes into the
-// write-ahead log. On a busy machine these say more than the clock.
+// This file counts what a side of a measurement costs: processor time of PostgreSQL and of this
+// process, and what goes into the write-ahead log. On a busy machine these say more than the clock.
 
 import (
 	"context"

@@ -1,7 +1,7 @@
 package main
 
-// This file starts and stops what is measured: `sluice up` from bin/, on a data directory of its own, with NATS in a
-// process of its own, so that its CPU time can be told from the workers'.
+// This file starts and stops what is measured: `sluice up` from bin/, on a data directory of its
+// own, with NATS in a process of its own, so that its CPU time can be told from the workers'.
 
 import (
 	"bufio"
@@ -29,7 +29,8 @@ const (
 	stopTime  = time.Minute
 )
 
-// natsCommand is the NATS server that `sluice up` has within, as a process. It ends when its standard input does.
+// natsCommand is the NATS server that `sluice up` has within, as a process. It ends when its
+// standard input does.
 type natsCommand struct {
 	Dir string `arg:"" help:"Where its streams are kept."`
 }
@@ -85,7 +86,8 @@ func newBed(ctx context.Context, program string, more ...string) (*bed, error) {
 	return newBedIn(ctx, dir, program, more...)
 }
 
-// newBedIn starts everything in a directory, which goes away with it. Its folder data is that of `sluice up`.
+// newBedIn starts everything in a directory, which goes away with it. Its folder data is that of
+// `sluice up`.
 func newBedIn(ctx context.Context, dir, program string, more ...string) (_ *bed, err error) {
 	b := &bed{program: program, dir: dir}
 	defer func() {
@@ -117,7 +119,8 @@ func newBedIn(ctx context.Context, dir, program string, more ...string) (_ *bed,
 	return b, nil
 }
 
-// foreign are the settings that would have `sluice up` use a server whose CPU time is not seen here.
+// foreign are the settings that would have `sluice up` use a server whose CPU time is not seen
+// here.
 var foreign = []string{"SLUICE_DATABASE_URL", "SLUICE_DATABASE_OWNER_URL", "SLUICE_DATABASE_VECTOR_URL", "SLUICE_NATS_URL", "SLUICE_TEMPORAL_ADDRESS", "SLUICE_URL", "SLUICE_API_KEY", "SLUICE_DATA"}
 
 // environment is this process's without the settings that are the measurement's own.
@@ -225,7 +228,8 @@ func (b *bed) client() (*apiclient.Client, error) {
 	return apiclient.New(b.access.URL, b.access.APIKey)
 }
 
-// run runs a command of `sluice` to its end and returns what it printed, also when it failed, and the CPU seconds it took.
+// run runs a command of `sluice` to its end and returns what it printed, also when it failed, and
+// the CPU seconds it took.
 func (b *bed) run(ctx context.Context, args ...string) (output []byte, seconds float64, err error) {
 	cmd := exec.CommandContext(ctx, b.program, args...)
 	cmd.Dir = b.dir

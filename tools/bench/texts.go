@@ -1,7 +1,7 @@
 package main
 
-// This file holds the texts that parts are measured with: made ones, any of which can be made again by its number, or those
-// of a folder. Questions are drawn from them.
+// This file holds the texts that parts are measured with: made ones, any of which can be made again
+// by its number, or those of a folder. Questions are drawn from them.
 
 import (
 	"fmt"
@@ -67,7 +67,8 @@ func (m synthetic) document(i int) written {
 	random := rand.New(rand.NewPCG(m.seed, uint64(i)))
 	s := m.language.speaker(random)
 	out := written{title: s.title(), topic: int(s.topic)}
-	// Eight passages on average make a section of some 1,000 tokens; sections are few, sometimes many.
+	// Eight passages on average make a section of some 1,000 tokens; sections are few, sometimes
+	// many.
 	for range min(40, s.length(3, 0.7)) {
 		var b strings.Builder
 		var p piece
@@ -114,8 +115,8 @@ var minor = func() map[string]bool {
 	return out
 }()
 
-// questions draws questions: two to six different content words each, of one passage, so that frequent and rare words meet
-// as they do in text.
+// questions draws questions: two to six different content words each, of one passage, so that
+// frequent and rare words meet as they do in text.
 func questions(docs []written, count int, seed uint64) []string {
 	random := rand.New(rand.NewPCG(seed, 1<<32))
 	out := make([]string, 0, count)
@@ -132,7 +133,8 @@ func questions(docs []written, count int, seed uint64) []string {
 	return out
 }
 
-// contentWords lists the different words of a text that are no minor ones, in the order of the text.
+// contentWords lists the different words of a text that are no minor ones, in the order of the
+// text.
 func contentWords(text string) []string {
 	var out []string
 	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && r < 128 }) {

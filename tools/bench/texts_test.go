@@ -123,7 +123,8 @@ func TestTextIsLikeALanguage(t *testing.T) {
 	}
 }
 
-// burst tells how often a content word of a document's first passage comes in its second one, and in another document's.
+// burst tells how often a content word of a document's first passage comes in its second one, and
+// in another document's.
 func burst(docs []written) (again, chance float64) {
 	n := 0.0
 	for i, d := range docs[1:] {

@@ -1,7 +1,8 @@
 package main
 
-// This file is what most parts measure with: a PostgreSQL server of their own, set as `sluice up` sets it but with more
-// memory, a store on it, and connections for what Sluice is compared with. It all goes away afterwards.
+// This file is what most parts measure with: a PostgreSQL server of their own, set as `sluice up`
+// sets it but with more memory, a store on it, and connections for what Sluice is compared with. It
+// all goes away afterwards.
 
 import (
 	"context"
@@ -28,7 +29,8 @@ type workbench struct {
 	dir      string
 	postgres *local.Postgres
 	store    stores.All
-	// others is a pool of the superuser's in the same database, for what Sluice is compared with: it lives in schema others.
+	// others is a pool of the superuser's in the same database, for what Sluice is compared with:
+	// it lives in schema others.
 	others *pgxpool.Pool
 }
 
@@ -39,7 +41,8 @@ var serverSettings = map[string]string{
 	"dynamic_shared_memory_type": "mmap",
 }
 
-// newDir makes a directory that every user may enter, as PostgreSQL's must, and that is not in memory.
+// newDir makes a directory that every user may enter, as PostgreSQL's must, and that is not in
+// memory.
 func newDir() (string, error) {
 	home, err := local.Home()
 	if err != nil {
@@ -181,7 +184,8 @@ func (b *workbench) newCollection(ctx context.Context, p schema.Principal, name 
 	return space{Principal: p, collection: c.ID}, nil
 }
 
-// settle has PostgreSQL do now what it would do in a while, in the middle of a measurement: count rows, and clean up.
+// settle has PostgreSQL do now what it would do in a while, in the middle of a measurement: count
+// rows, and clean up.
 func (b *workbench) settle(ctx context.Context) error {
 	for _, sql := range []string{`VACUUM (ANALYZE)`, `CHECKPOINT`} {
 		if _, err := b.others.Exec(ctx, sql); err != nil {

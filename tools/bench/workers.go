@@ -1,7 +1,8 @@
 package main
 
-// This file measures whether the stages scale: how much more four workers of a stage do than one. What takes time is simulated
-// by waiting (workers_waiting.go), so that a few cores suffice; workers_rows.go has the stages.
+// This file measures whether the stages scale: how much more four workers of a stage do than one.
+// What takes time is simulated by waiting (workers_waiting.go), so that a few cores suffice;
+// workers_rows.go has the stages.
 
 import (
 	"context"
@@ -160,8 +161,9 @@ func (w worked) says(unit string, cores int) string {
 	return out
 }
 
-// crowded has callers ask, each again as soon as it is answered, and counts what is answered in a window that begins when they
-// have been at it for as long: a worker that is new has nothing in memory. Then all leave, whatever they wait for. refused tells the errors that say to come again.
+// crowded has callers ask, each again as soon as it is answered, and counts what is answered in a
+// window that begins when they have been at it for as long: a worker that is new has nothing in
+// memory. Then all leave, whatever they wait for. refused tells the errors that say to come again.
 func (b *workersBed) crowded(ctx context.Context, callers int, window time.Duration, refused func(error) bool, ask func(ctx context.Context, caller, n int) error) (out worked, err error) {
 	var count, turnedAway, next atomic.Int64
 	var counting, over atomic.Bool

@@ -1,7 +1,7 @@
 package main
 
-// This file starts what the part workers measures: each program as processes of its own, beside a PostgreSQL, a NATS and a
-// Temporal, and as many of a kind as are wanted.
+// This file starts what the part workers measures: each program as processes of its own, beside a
+// PostgreSQL, a NATS and a Temporal, and as many of a kind as are wanted.
 
 import (
 	"context"
@@ -119,7 +119,8 @@ func (s *server) ready(ctx context.Context, url string) error {
 	}
 }
 
-// scale has so many processes of a program run, the new ones with more settings, and returns when all can work.
+// scale has so many processes of a program run, the new ones with more settings, and returns when
+// all can work.
 func (b *workersBed) scale(ctx context.Context, program string, count int, settings ...string) error {
 	var errs []error
 	for len(b.running[program]) > count {
@@ -156,8 +157,8 @@ func (b *workersBed) scale(ctx context.Context, program string, count int, setti
 	return nil
 }
 
-// spent is the processor time, in seconds, of all processes that this one has started. Between two readings none of its
-// children may end.
+// spent is the processor time, in seconds, of all processes that this one has started. Between two
+// readings none of its children may end.
 func (b *workersBed) spent() (float64, error) {
 	all, err := processes()
 	if err != nil {

@@ -140,8 +140,8 @@ func (b *workersBed) upload(ctx context.Context, w *writer, collections []string
 	return nil
 }
 
-// gatewayRow asks for other words of questions, as searches do. Each caller is a tenant of its own, because a gateway lets no more
-// requests of one tenant wait than it has slots.
+// gatewayRow asks for other words of questions, as searches do. Each caller is a tenant of its own,
+// because a gateway lets no more requests of one tenant wait than it has slots.
 func (b *workersBed) gatewayRow(ctx context.Context, c *workersCommand) (stageRow, error) {
 	callers := make([]uuid.UUID, llmCallers)
 	for i := range callers {
@@ -216,8 +216,8 @@ func (b *workersBed) ingestRow(c *workersCommand, w *writer) stageRow {
 		}}
 }
 
-// modelsRow asks simulated model servers, with a slot each. It shows how NATS divides requests among the servers of a queue
-// group, by chance, and nothing of the real ones.
+// modelsRow asks simulated model servers, with a slot each. It shows how NATS divides requests
+// among the servers of a queue group, by chance, and nothing of the real ones.
 func (b *workersBed) modelsRow(c *workersCommand) stageRow {
 	type one struct {
 		nc *nats.Conn

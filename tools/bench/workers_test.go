@@ -20,7 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestWorkersAreMeasuredInTurns: so many workers run as are measured, none afterwards, and the ratios are of that many times one.
+// TestWorkersAreMeasuredInTurns: so many workers run as are measured, none afterwards, and the
+// ratios are of that many times one.
 func TestWorkersAreMeasuredInTurns(t *testing.T) {
 	var scaled []int
 	running := 0

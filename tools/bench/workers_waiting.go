@@ -1,7 +1,8 @@
 package main
 
-// This file has the two simulated services of the part workers, which work by waiting: a model server and a language model.
-// What asks them is as busy as with real ones, and the processor is not.
+// This file has the two simulated services of the part workers, which work by waiting: a model
+// server and a language model. What asks them is as busy as with real ones, and the processor is
+// not.
 
 import (
 	"context"
@@ -25,8 +26,9 @@ import (
 // waitingSpace names the vectors of waiting model servers.
 const waitingSpace = "waiting"
 
-// waitingModels is a simulated model server: it answers encode, segment and info, encode and segment after a fixed time, with
-// vectors that follow from the texts. It answers in the queue group of the real ones.
+// waitingModels is a simulated model server: it answers encode, segment and info, encode and
+// segment after a fixed time, with vectors that follow from the texts. It answers in the queue
+// group of the real ones.
 type waitingModels struct {
 	service *atomic.Int64  // nanoseconds that a request takes
 	slots   chan struct{}  // one for each request that runs; nil: as many run as come
@@ -144,7 +146,8 @@ func waitingInfo(wire.ModelInfoRequest) wire.ModelInfo {
 		Provider: "cpu", Operations: []wire.ModelOp{wire.OpEncode, wire.OpSegment}}
 }
 
-// waitingLLM is a scripted language model behind OpenAI's API, which gives one reply to everything, after a fixed time.
+// waitingLLM is a scripted language model behind OpenAI's API, which gives one reply to everything,
+// after a fixed time.
 type waitingLLM struct {
 	server http.Server
 	url    string

@@ -64,7 +64,8 @@ func TestProgramsReachWhatTheyNeedAlone(t *testing.T) {
 	}
 }
 
-// TestWhatTenantsNameIsNoPrivateAddress: webhooks and sources reach none by the policy either, though the programs see to it themselves.
+// TestWhatTenantsNameIsNoPrivateAddress: webhooks and sources reach none by the policy either,
+// though the programs see to it themselves.
 func TestWhatTenantsNameIsNoPrivateAddress(t *testing.T) {
 	in, err := render(t, values(t, "sourceWorker: {enabled: true}"), false)
 	if err != nil {
@@ -92,7 +93,8 @@ func TestWhatTenantsNameIsNoPrivateAddress(t *testing.T) {
 	}
 }
 
-// TestNothingIsCutOffWhilePoliciesCome: Helm makes them in this order, and a plug-in may hold the first before the last is there.
+// TestNothingIsCutOffWhilePoliciesCome: Helm makes them in this order, and a plug-in may hold the
+// first before the last is there.
 func TestNothingIsCutOffWhilePoliciesCome(t *testing.T) {
 	in, err := render(t, values(t), true)
 	if err != nil {
@@ -205,7 +207,8 @@ func TestWhoMayConnectIsLetIn(t *testing.T) {
 	})
 }
 
-// TestServicesLeadToPods: by their selectors and the names of ports; and what is told of addresses is a Service's name.
+// TestServicesLeadToPods: by their selectors and the names of ports; and what is told of addresses
+// is a Service's name.
 func TestServicesLeadToPods(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		hosts := []string{"db.example", "nats.example", "temporal.example"}

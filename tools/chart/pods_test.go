@@ -1,6 +1,7 @@
 package chart
 
-// This file holds how pods run: without rights, within bounds, and in a way that tells a busy program from a dead one.
+// This file holds how pods run: without rights, within bounds, and in a way that tells a busy
+// program from a dead one.
 
 import (
 	"maps"
@@ -20,7 +21,8 @@ type pod struct {
 	job    bool // it ends
 }
 
-// programs are the components that are programs of Sluice, with the names that docs/configuration.md calls them by.
+// programs are the components that are programs of Sluice, with the names that
+// docs/configuration.md calls them by.
 var programs = map[string]string{
 	"serve": "`sluice serve`", "ingest-worker": "ingest-worker", "query-worker": "query-worker", "llm-gateway": "llm-gateway",
 	"source-worker": "source-worker", "gpu-segmenter": "gpu-segmenter", "gpu-segmenter-cuda": "gpu-segmenter",
@@ -46,7 +48,8 @@ func (p pod) containers() []map[string]any {
 	return slices.Concat(list(p.spec, "initContainers"), list(p.spec, "containers"))
 }
 
-// writesToItsImage are the containers that can't do without, and why stands beside them in the chart.
+// writesToItsImage are the containers that can't do without, and why stands beside them in the
+// chart.
 var writesToItsImage = []string{"temporal"}
 
 func TestContainersHaveNoRightsAndBounds(t *testing.T) {
@@ -92,7 +95,8 @@ func TestContainersHaveNoRightsAndBounds(t *testing.T) {
 	})
 }
 
-// onDisk are the components whose /tmp is on the node's disk: source-worker fetches whole repositories.
+// onDisk are the components whose /tmp is on the node's disk: source-worker fetches whole
+// repositories.
 var onDisk = []string{"source-worker"}
 
 func TestTmpIsBoundedMemory(t *testing.T) {
@@ -126,7 +130,8 @@ func TestTmpIsBoundedMemory(t *testing.T) {
 	})
 }
 
-// TestProbesTellBusyFromDead: what restarts a program asks nobody else, and waits longer than what takes it out of service.
+// TestProbesTellBusyFromDead: what restarts a program asks nobody else, and waits longer than what
+// takes it out of service.
 func TestProbesTellBusyFromDead(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		for _, p := range in.pods() {
@@ -165,7 +170,8 @@ func TestProbesTellBusyFromDead(t *testing.T) {
 	})
 }
 
-// Another version of Sluice replaces its programs alone: a label that changes would restart the servers, too.
+// Another version of Sluice replaces its programs alone: a label that changes would restart the
+// servers, too.
 func TestUpgradesRestartNoServer(t *testing.T) {
 	pods := func(tag string) map[string]any {
 		in, err := render(t, values(t, "image: {tag: "+tag+"}"), true)
@@ -189,7 +195,8 @@ func TestUpgradesRestartNoServer(t *testing.T) {
 	}
 }
 
-// TestPodsStopInTheirTime: a program has 25 seconds, and what Kubernetes does before counts as well.
+// TestPodsStopInTheirTime: a program has 25 seconds, and what Kubernetes does before counts as
+// well.
 func TestPodsStopInTheirTime(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		for _, p := range in.pods() {
@@ -273,7 +280,8 @@ func matches(selector, labels map[string]any) bool {
 	return true
 }
 
-// TestWhoNeedsTheSchemaWaitsForIt: a program that finds none ends, and would be started again and again.
+// TestWhoNeedsTheSchemaWaitsForIt: a program that finds none ends, and would be started again and
+// again.
 func TestWhoNeedsTheSchemaWaitsForIt(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		external := in.find("StatefulSet", "sluice-postgres") == nil && in.find("Cluster", "sluice-postgres") == nil

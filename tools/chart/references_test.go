@@ -1,6 +1,7 @@
 package chart
 
-// This file holds that what the chart names is there: settings, Secrets, metrics, streams, pods, ports.
+// This file holds that what the chart names is there: settings, Secrets, metrics, streams, pods,
+// ports.
 
 import (
 	"maps"
@@ -145,8 +146,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// TestSecretsAreThoseThatAreMade: every Secret that pods read, with its keys, is made by make-secrets, is an operator's, or is
-// one that a value names. ConfigMaps are the chart's own.
+// TestSecretsAreThoseThatAreMade: every Secret that pods read, with its keys, is made by
+// make-secrets, is an operator's, or is one that a value names. ConfigMaps are the chart's own.
 func TestSecretsAreThoseThatAreMade(t *testing.T) {
 	keysOf := func(all map[string]map[string]any) map[string][]string {
 		out := maps.Clone(given)
@@ -202,7 +203,8 @@ func TestSecretsAreThoseThatAreMade(t *testing.T) {
 	})
 }
 
-// TestEachProgramHasItsOwnSecretsAlone: no program gets another's credentials, or a login that it does not need.
+// TestEachProgramHasItsOwnSecretsAlone: no program gets another's credentials, or a login that it
+// does not need.
 func TestEachProgramHasItsOwnSecretsAlone(t *testing.T) {
 	own := map[string][]string{
 		"serve": {"sluice-serve", "sluice-database-program"}, "ingest-worker": {"sluice-ingest-worker", "sluice-database-program", "sluice-database-vector"},
@@ -237,7 +239,8 @@ func TestEachProgramHasItsOwnSecretsAlone(t *testing.T) {
 	})
 }
 
-// TestSecretsStayWhenTheyAreMadeAgain: make-secrets changes nothing that is there, whatever the number of servers.
+// TestSecretsStayWhenTheyAreMadeAgain: make-secrets changes nothing that is there, whatever the
+// number of servers.
 func TestSecretsStayWhenTheyAreMadeAgain(t *testing.T) {
 	dir := t.TempDir()
 	one, three, again := madeSecrets(t, dir), madeSecrets(t, dir, "--nats-replicas", "3", "--tls"), madeSecrets(t, dir)

@@ -1,5 +1,5 @@
-// Package chart tests deploy/chart: it renders the chart with Helm's own library, and holds every object to the schemas of
-// Kubernetes and of the operators, and to what no schema says.
+// Package chart tests deploy/chart: it renders the chart with Helm's own library, and holds every
+// object to the schemas of Kubernetes and of the operators, and to what no schema says.
 package chart
 
 import (

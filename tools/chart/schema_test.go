@@ -1,8 +1,9 @@
 package chart
 
-// This file holds every object to the schema that the Kubernetes API publishes (api/openapi-spec of k8s.io/kubernetes), and
-// those of operators to their CustomResourceDefinitions, all out of the Go modules that they come in. Fields that a schema does not
-// know are errors: the API would drop them. Published schemas have no enumerations; these are below. Rules in CEL are not evaluated.
+// This file holds every object to the schema that the Kubernetes API publishes (api/openapi-spec of
+// k8s.io/kubernetes), and those of operators to their CustomResourceDefinitions, all out of the Go
+// modules that they come in. Fields that a schema does not know are errors: the API would drop
+// them. Published schemas have no enumerations; these are below. Rules in CEL are not evaluated.
 
 import (
 	"encoding/json"
@@ -21,8 +22,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// modules hold schemas. They are not required by go.mod, whose graph they would make many times as large: of them only
-// files are read. Their sums are held here instead.
+// modules hold schemas. They are not required by go.mod, whose graph they would make many times as
+// large: of them only files are read. Their sums are held here instead.
 var modules = map[string]string{
 	"k8s.io/kubernetes@v1.34.1":                                  "h1:F3p8dtpv+i8zQoebZeK5zBqM1g9x1aIdnA5vthvcuUk=",
 	"github.com/kedacore/keda/v2@v2.18.1":                        "h1:h6bRt/IOxxtZpJlHSqhdH/lcInH7Z9obxg/JvWOmGAw=",

@@ -54,7 +54,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheSchemaKnowsEveryValue: what values.yaml has, schema and templates know, and nothing in the schema is without a default.
+// TestTheSchemaKnowsEveryValue: what values.yaml has, schema and templates know, and nothing in the
+// schema is without a default.
 func TestTheSchemaKnowsEveryValue(t *testing.T) {
 	var defaults, schema map[string]any
 	if err := yaml.UnmarshalStrict([]byte(read(t, "deploy/chart/values.yaml")), &defaults); err != nil {

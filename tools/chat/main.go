@@ -1,5 +1,6 @@
-// Command chat asks a server with OpenAI's client for Go and prints, as one line of JSON, what the client made of the
-// replies. client.mjs and client.py do the same with the clients for JavaScript and Python; tests compare.
+// Command chat asks a server with OpenAI's client for Go and prints, as one line of JSON, what the
+// client made of the replies. client.mjs and client.py do the same with the clients for JavaScript
+// and Python; tests compare.
 package main
 
 import (

@@ -1,6 +1,7 @@
 //go:build programs
 
-// Package kube names the programs of Kubernetes that tools/setup kube builds, so that go.mod has what they are made of.
+// Package kube names the programs of Kubernetes that tools/setup kube builds, so that go.mod has
+// what they are made of.
 package kube
 
 import (

@@ -1,5 +1,6 @@
-// Command mutate changes one constant or operator at a time, of the shipped plans and of the formulas behind them, and runs the tests
-// that should notice. It prints the changes that no test noticed.
+// Command mutate changes one constant or operator at a time, of the shipped plans and of the
+// formulas behind them, and runs the tests that should notice. It prints the changes that no test
+// noticed.
 //
 //	go run ./tools/mutate [-only plans/saki] [-list] [-at 2/8]
 //
@@ -37,8 +38,8 @@ var targets = []struct {
 	},
 }
 
-// What bounds the tests of a change: some changes make a loop that does not end, and some of these take memory all the while. A change whose
-// tests fail for want of memory counts as noticed.
+// What bounds the tests of a change: some changes make a loop that does not end, and some of these
+// take memory all the while. A change whose tests fail for want of memory counts as noticed.
 type bounds struct {
 	time   time.Duration
 	memory uint64 // address space of each process, in bytes
@@ -125,8 +126,8 @@ const (
 	noBuild
 )
 
-// bounded runs a command with a limit in KiB on the address space of each of its processes. The limit cannot be set between fork and exec from
-// here, and set on this process it would stay.
+// bounded runs a command with a limit in KiB on the address space of each of its processes. The
+// limit cannot be set between fork and exec from here, and set on this process it would stay.
 const bounded = `ulimit -v "$1" && shift && exec "$@"`
 
 // try runs the tests of the packages with another source in the place of path.

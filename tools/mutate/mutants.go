@@ -44,7 +44,8 @@ func change(path string, source []byte, start, end int, after string) mutant {
 	}
 }
 
-// operators has what each operator becomes: the nearest other one, so that only a test of the very case notices.
+// operators has what each operator becomes: the nearest other one, so that only a test of the very
+// case notices.
 var operators = map[token.Token]token.Token{
 	token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL,
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
@@ -80,7 +81,8 @@ func ofGo(path string, source []byte) ([]mutant, error) {
 	return all, nil
 }
 
-// isText reports whether an expression is a string's literal, so that + joins and nothing is computed.
+// isText reports whether an expression is a string's literal, so that + joins and nothing is
+// computed.
 func isText(x ast.Expr) bool {
 	literal, ok := x.(*ast.BasicLit)
 	return ok && literal.Kind == token.STRING

@@ -75,7 +75,8 @@ func TestTryTellsWhatTestsNotice(t *testing.T) {
 	}
 }
 
-// TestTryBoundsMemory: a change after which the tests take ever more memory is noticed by that, long before its time is up.
+// TestTryBoundsMemory: a change after which the tests take ever more memory is noticed by that,
+// long before its time is up.
 func TestTryBoundsMemory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
@@ -100,7 +101,8 @@ func TestTryBoundsMemory(t *testing.T) {
 	}
 }
 
-// TestTryBoundsTime: a change after which the tests do not end is told apart from one that they notice.
+// TestTryBoundsTime: a change after which the tests do not end is told apart from one that they
+// notice.
 func TestTryBoundsTime(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{

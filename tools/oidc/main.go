@@ -1,5 +1,5 @@
-// Command oidc-server is a provider of OpenID Connect for tests: zitadel's library, with users of a file and two clients. It is
-// not part of the product, and no place to sign in at.
+// Command oidc-server is a provider of OpenID Connect for tests: zitadel's library, with users of a
+// file and two clients. It is not part of the product, and no place to sign in at.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command s3-server is an S3 server for tests: Versity's gateway over a folder, with one account. It is not part of the
-// product, and not meant to keep anything.
+// Command s3-server is an S3 server for tests: Versity's gateway over a folder, with one account.
+// It is not part of the product, and not meant to keep anything.
 package main
 
 import (
@@ -121,7 +121,8 @@ func newServer(o options) (*s3api.S3ApiServer, error) {
 	return server, nil
 }
 
-// oneAccount says of other keys what S3 does, InvalidAccessKeyId, which the gateway does for services of many accounts alone.
+// oneAccount says of other keys what S3 does, InvalidAccessKeyId, which the gateway does for
+// services of many accounts alone.
 type oneAccount struct{ auth.IAMService }
 
 // GetUserAccount implements auth.IAMService.

@@ -4,7 +4,8 @@ set -euo pipefail
 
 root_dir="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
 
-# Where Sluice keeps what it built or fetched for itself. The same rule as Home and ToolsDir in internal/local.
+# Where Sluice keeps what it built or fetched for itself. The same rule as Home and ToolsDir in
+# internal/local.
 if [[ -n "${SLUICE_HOME:-}" ]]; then
 	sluice_home="$SLUICE_HOME"
 elif [[ "$(id -u)" == 0 ]]; then
@@ -27,8 +28,8 @@ say() {
 	echo "$speaker: $at$*" >&2
 }
 
-# begin WHAT HOW-LONG: what a part calls when it knows that it has something to do, and can. Where tools/setup only asks
-# what there is to do, the part ends here.
+# begin WHAT HOW-LONG: what a part calls when it knows that it has something to do, and can. Where
+# tools/setup only asks what there is to do, the part ends here.
 begin() {
 	if [[ -n "${SETUP_ASK:-}" ]]; then
 		echo "$1 (about $2)"
@@ -57,7 +58,8 @@ apt_knows() {
 	[[ -n "$candidate" && "$candidate" != "(none)" ]]
 }
 
-# apt_install PACKAGE...: refreshes the lists only when they don't know the packages or are too old to fetch them.
+# apt_install PACKAGE...: refreshes the lists only when they don't know the packages or are too old
+# to fetch them.
 apt_install() {
 	local package
 	for package in "$@"; do

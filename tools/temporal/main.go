@@ -1,10 +1,12 @@
-// Command temporal-server is the Temporal server that Sluice runs for itself on one machine: every service in one
-// process, stored in one SQLite file, one open port (the frontend), namespace "default" ready for use.
+// Command temporal-server is the Temporal server that Sluice runs for itself on one machine: every
+// service in one process, stored in one SQLite file, one open port (the frontend), namespace
+// "default" ready for use.
 //
-// It exists because the official command line tool can't be built with "go install". With --postgres it is a member of
-// a cluster instead: servers of one database share its workflows, and one that dies leaves its own to the others. They
-// have the same --port and --history-shards and addresses of their own. Our tests of clusters run it so; a cluster that
-// is to be kept runs Temporal as its own documentation says, and SLUICE_TEMPORAL_ADDRESS names it.
+// It exists because the official command line tool can't be built with "go install". With
+// --postgres it is a member of a cluster instead: servers of one database share its workflows, and
+// one that dies leaves its own to the others. They have the same --port and --history-shards and
+// addresses of their own. Our tests of clusters run it so; a cluster that is to be kept runs
+// Temporal as its own documentation says, and SLUICE_TEMPORAL_ADDRESS names it.
 package main
 
 import (
@@ -52,14 +54,15 @@ func run(ctx context.Context, args []string, stdin io.Reader) error {
 		return fmt.Errorf("starting on %s:%d: %w", opts.ip, opts.port, err)
 	}
 	if opts.postgres != "" {
-		// A member that can't register the namespace is of no use, and is started again by whoever keeps it.
+		// A member that can't register the namespace is of no use, and is started again by whoever
+		// keeps it.
 		if err := registerNamespace(ctx, opts); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 	<-ctx.Done()
-	// By the time a caller hears of a change it is a committed transaction, so there is nothing to finish. The
-	// server's own Stop would drain its internal queues for two seconds first.
+	// By the time a caller hears of a change it is a committed transaction, so there is nothing to
+	// finish. The server's own Stop would drain its internal queues for two seconds first.
 	return nil
 }
 

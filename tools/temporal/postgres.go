@@ -1,4 +1,5 @@
-// This file keeps the state in Postgres, where several servers share it as the members of one cluster.
+// This file keeps the state in Postgres, where several servers share it as the members of one
+// cluster.
 
 package main
 
@@ -26,8 +27,8 @@ import (
 )
 
 const (
-	// visibilitySuffix makes the name of the database that lists of workflows are read from: each database has a
-	// version of its own.
+	// visibilitySuffix makes the name of the database that lists of workflows are read from: each
+	// database has a version of its own.
 	visibilitySuffix = "_visibility"
 
 	// setupLock is held while a member sets up the schema; the others wait.
@@ -37,8 +38,8 @@ const (
 	retention = 24 * time.Hour
 )
 
-// postgresStores reads a URL as postgres://user:password@host:port/name, for what the server writes and for what lists of
-// workflows are read from.
+// postgresStores reads a URL as postgres://user:password@host:port/name, for what the server writes
+// and for what lists of workflows are read from.
 func postgresStores(text string) (main, visibility *config.SQL, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -68,8 +69,9 @@ func postgresStores(text string) (main, visibility *config.SQL, err error) {
 	return &store, &other, nil
 }
 
-// preparePostgres makes the databases that are missing and brings their schemas to this server's version. Members that
-// start at once do it one after another: each has its turn until it calls done, when it has registered the cluster too.
+// preparePostgres makes the databases that are missing and brings their schemas to this server's
+// version. Members that start at once do it one after another: each has its turn until it calls
+// done, when it has registered the cluster too.
 func preparePostgres(ctx context.Context, text string, main, visibility *config.SQL, logger log.Logger) (done func() error, err error) {
 	cfg, err := pgx.ParseConfig(text)
 	if err != nil {

@@ -1,4 +1,5 @@
-// This file configures a Temporal server: for one small machine, or as a member of a cluster on Postgres.
+// This file configures a Temporal server: for one small machine, or as a member of a cluster on
+// Postgres.
 
 package main
 
@@ -31,13 +32,13 @@ const (
 	// joinTime is how long a member tries to join the others.
 	joinTime = 30 * time.Second
 
-	// historyShards are those of a database file, for its life. SQLite has a single writer, so more shards would only
-	// add goroutines.
+	// historyShards are those of a database file, for its life. SQLite has a single writer, so more
+	// shards would only add goroutines.
 	historyShards = 4
 
-	// servicePorts are how many ports a member takes from --port on: of four services, each with one for its requests
-	// and one by which members know of each other. A member finds another's requests at its own ports' numbers, so
-	// members differ in their addresses.
+	// servicePorts are how many ports a member takes from --port on: of four services, each with
+	// one for its requests and one by which members know of each other. A member finds another's
+	// requests at its own ports' numbers, so members differ in their addresses.
 	servicePorts = 8
 )
 
@@ -158,7 +159,8 @@ func newServer(ctx context.Context, o options) (_ temporal.Server, err error) {
 func prepareStore(o options, store *config.SQL) error {
 	_, err := os.Stat(o.dbFilename)
 	if errors.Is(err, fs.ErrNotExist) {
-		// The schema isn't written in one transaction: a file that was cut short must not look like a finished one.
+		// The schema isn't written in one transaction: a file that was cut short must not look like
+		// a finished one.
 		fresh := *store
 		fresh.DatabaseName += ".new"
 		fresh.ConnectAttributes = map[string]string{"mode": "rwc", "journal_mode": "delete"}
@@ -190,7 +192,8 @@ func prepareStore(o options, store *config.SQL) error {
 // settings keep a single node with few CPUs responsive and idle when there is nothing to do.
 func settings() dynamicconfig.StaticClient {
 	return dynamicconfig.StaticClient{
-		// One partition per task queue: with a single matching host, more of them only forward to each other.
+		// One partition per task queue: with a single matching host, more of them only forward to
+		// each other.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
 		// A namespace registered through the API is known everywhere within a second.

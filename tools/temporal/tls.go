@@ -1,5 +1,5 @@
-// This file has every port ask for a certificate: not the frontend's alone, for who reaches another one gets at the same
-// workflows.
+// This file has every port ask for a certificate: not the frontend's alone, for who reaches another
+// one gets at the same workflows.
 
 package main
 

@@ -1,4 +1,5 @@
-// Command webtypes prints the schemas of the API's OpenAPI document, which `tools/web types` makes web/src/types.ts of.
+// Command webtypes prints the schemas of the API's OpenAPI document, which `tools/web types` makes
+// web/src/types.ts of.
 package main
 
 import (

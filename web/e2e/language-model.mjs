@@ -1,5 +1,6 @@
-// Does with the back office what only a slow and costly language model makes one do, against a server whose language
-// model is the scripted one beside this file. Usage: node language-model.mjs FOLDER QUESTION
+// Does with the back office what only a slow and costly language model makes one do, against a
+// server whose language model is the scripted one beside this file.
+// Usage: node language-model.mjs FOLDER QUESTION
 
 import assert from "node:assert/strict";
 import { browse, newCollection, open, signIn, uploadFolder } from "./pages.mjs";

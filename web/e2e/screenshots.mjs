@@ -1,5 +1,6 @@
-// Takes pictures of every page at two widths, light and dark. 
-// Usage: node screenshots.mjs FOLDER QUESTION OUT PLACE, which is empty, and which a source may read
+// Takes pictures of every page at two widths, light and dark.
+// Usage: node screenshots.mjs FOLDER QUESTION OUT PLACE
+// PLACE is an empty folder that a source may read.
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

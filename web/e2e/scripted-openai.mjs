@@ -1,7 +1,7 @@
-// A scripted stand-in for an OpenAI-compatible server, which cannot be had here. It answers with the first passage's
-// first line that has the words up to, but of requests that speak of holding it says the first words, if they are
-// streamed, and no more until their client goes; a GET tells how many are held. It prints its base URL, and ends with
-// its input.
+// A scripted stand-in for an OpenAI-compatible server, which cannot be had here. It answers with
+// the first passage's first line that has the words up to, but of requests that speak of holding it
+// says the first words, if they are streamed, and no more until their client goes; a GET tells how
+// many are held. It prints its base URL, and ends with its input.
 
 import { createServer } from "node:http";
 

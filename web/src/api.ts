@@ -1,5 +1,5 @@
-// The one way to the API: the session's cookie goes along by itself, and the header shows that the request is this
-// page's own.
+// The one way to the API: the session's cookie goes along by itself, and the header shows that the
+// request is this page's own.
 
 import type { DeltaEvent, ErrorModel as Problem, PageDocument, StageEvent } from "./types";
 

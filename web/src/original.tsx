@@ -1,5 +1,5 @@
-// The original of a document beside its text: a PDF's pages, with what was cited marked on them. What draws them is
-// fetched when it is needed.
+// The original of a document beside its text: a PDF's pages, with what was cited marked on them.
+// What draws them is fetched when it is needed.
 
 import { type ComponentType, useEffect, useMemo, useState } from "react";
 import { Link } from "wouter";

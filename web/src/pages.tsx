@@ -1,4 +1,5 @@
-// Draws the pages of a PDF, one at a time, with boxes marked on them. It comes with pdf.js, and so is loaded for PDFs alone.
+// Draws the pages of a PDF, one at a time, with boxes marked on them. It comes with pdf.js, and so
+// is loaded for PDFs alone.
 
 import {
   getDocument,

@@ -1,4 +1,5 @@
-// What a source is made of, and changed by. The API tells the kinds of places, and the settings of each.
+// What a source is made of, and changed by. The API tells the kinds of places, and the settings of
+// each.
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -10,7 +11,8 @@ import { follows, sourcePath } from "./sources";
 import type { Source, SourceDriver, SourceDrivers, SourceField } from "./types";
 import { Action, Choice, ErrorBox, Field, Loading } from "./ui";
 
-// The forms are checked by the API: validationBehavior "aria" lets them be sent again while a field is marked as wrong.
+// The forms are checked by the API: validationBehavior "aria" lets them be sent again while a field
+// is marked as wrong.
 
 /** What the API says is wrong with a part of the request, as body.settings.path; elements of a list are told with their list. */
 function wrongAt(error: Error | null, at: string): string | undefined {

@@ -1,4 +1,5 @@
-// What a source's runs did, what they skipped, the items that are followed, and what a run would find.
+// What a source's runs did, what they skipped, the items that are followed, and what a run would
+// find.
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";

@@ -1,4 +1,5 @@
-// Somebody whom this system knows: a person of the identity provider, an API key, a group, or whom X-Sluice-Person names.
+// Somebody whom this system knows: a person of the identity provider, an API key, a group, or whom
+// X-Sluice-Person names.
 
 import { useQuery } from "@tanstack/react-query";
 import { all } from "./api";

@@ -82,7 +82,8 @@ func (a questionAPI) unanswered(ctx context.Context, p schema.Principal, questio
 // errStopping is why a question has no answer when the server stops.
 var errStopping = fmt.Errorf("the server is stopping; ask again: %w", schema.ErrUnavailable)
 
-// asking is the context of a question that somebody waits for. When they leave, or the server does, the workers are told.
+// asking is the context of a question that somebody waits for. When they leave, or the server does,
+// the workers are told.
 func (a questionAPI) asking(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() bool { return true }

@@ -24,7 +24,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestAuditOfReadsAsksTheDatabaseNothingMore counts the statements of searches, with the audit of reads and without.
+// TestAuditOfReadsAsksTheDatabaseNothingMore counts the statements of searches, with the audit of
+// reads and without.
 func TestAuditOfReadsAsksTheDatabaseNothingMore(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))

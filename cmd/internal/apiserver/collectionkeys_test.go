@@ -122,7 +122,8 @@ func TestAKeyOfACollection(t *testing.T) {
 	}
 }
 
-// TestKeysOfCollectionsHaveAnswersJudged: a judgement is of what the request has, and of no collection.
+// TestKeysOfCollectionsHaveAnswersJudged: a judgement is of what the request has, and of no
+// collection.
 func TestKeysOfCollectionsHaveAnswersJudged(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "contracts"}, "").want(http.StatusCreated, nil)

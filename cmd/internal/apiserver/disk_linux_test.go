@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// TestUploadsLeaveRoomOnTheDisk: below the floor they are refused with 507, jobs and reads go on, and so do uploads when there
-// is room again.
+// TestUploadsLeaveRoomOnTheDisk: below the floor they are refused with 507, jobs and reads go on,
+// and so do uploads when there is room again.
 func TestUploadsLeaveRoomOnTheDisk(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)

@@ -203,7 +203,8 @@ func (c *calls) signIn(name string) string {
 	return session.ID.String()
 }
 
-// teach labels questions, as a query worker does where a language model answers, and learns from them.
+// teach labels questions, as a query worker does where a language model answers, and learns from
+// them.
 func (c *calls) teach(document uuid.UUID) {
 	c.t.Helper()
 	ctx, version := c.t.Context(), scalar[uuid.UUID](c.world, `SELECT live_version_id FROM documents WHERE id = $1`, document)

@@ -32,7 +32,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// startParts runs what answers questions beside the API: a model server, a gateway, a relay and a query worker.
+// startParts runs what answers questions beside the API: a model server, a gateway, a relay and a
+// query worker.
 func (g *growing) startParts() {
 	g.t.Helper()
 	ctx := waittest.Context(g.t)

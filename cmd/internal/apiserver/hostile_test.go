@@ -127,7 +127,8 @@ func (k caller) attack(r operation, a attack, m *memory) (letIn bool) {
 	return got.StatusCode != http.StatusUnauthorized && got.StatusCode != http.StatusForbidden
 }
 
-// hostile keeps connections: net/http's server lets a client read its refusal, while it still sends, only then.
+// hostile keeps connections: net/http's server lets a client read its refusal, while it still
+// sends, only then.
 var hostile = &http.Client{Transport: &http.Transport{}}
 
 // operation is a route of the API's description.

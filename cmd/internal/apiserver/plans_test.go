@@ -82,7 +82,8 @@ func TestPlansOfATenantsOwn(t *testing.T) {
 	w.do(http.MethodDelete, "/v1/plans/naive", nil, "").want(http.StatusUnprocessableEntity, nil)
 }
 
-// TestWhatRunsIsTheTextOfThePlan: workers are sent the text of a plan that they do not have, and jobs keep it.
+// TestWhatRunsIsTheTextOfThePlan: workers are sent the text of a plan that they do not have, and
+// jobs keep it.
 func TestWhatRunsIsTheTextOfThePlan(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)

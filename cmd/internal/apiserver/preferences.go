@@ -1,6 +1,7 @@
 package apiserver
 
-// What is learnt of language models: the query workers ask them, and what they said is in the store.
+// What is learnt of language models: the query workers ask them, and what they said is in the
+// store.
 
 import (
 	"context"

@@ -25,7 +25,8 @@ import (
 const (
 	leastSession = time.Minute
 	mostSession  = 720 * time.Hour
-	// maxNamed is how many groups or collections a refusal names, and maxNamedBytes how long their names are together.
+	// maxNamed is how many groups or collections a refusal names, and maxNamedBytes how long their
+	// names are together.
 	maxNamed, maxNamedBytes = 20, 1000
 )
 
@@ -179,8 +180,8 @@ type granted struct {
 	collections []schema.CollectionScopes
 }
 
-// entering is who a person is in the tenant that they chose, or in the only one that they may enter. Their sessions in
-// tenants that they may enter no more end.
+// entering is who a person is in the tenant that they chose, or in the only one that they may
+// enter. Their sessions in tenants that they may enter no more end.
 func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, error) {
 	given, missing, err := a.grants(ctx, who)
 	if err != nil {
@@ -212,8 +213,8 @@ func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, er
 	return entrant{Person: person, tenant: chosen.ID}, nil
 }
 
-// grants are what the rules give a person in the tenants that there are. Where they give nothing but collections that are
-// not there, these are returned, by the tenant's name.
+// grants are what the rules give a person in the tenants that there are. Where they give nothing
+// but collections that are not there, these are returned, by the tenant's name.
 func (a signInAPI) grants(ctx context.Context, who oidc.Identity) (given []granted, missing map[string][]string, err error) {
 	missing = map[string][]string{}
 	for _, g := range a.provider.Grants(ctx, who.Groups) {
@@ -238,7 +239,8 @@ func (a signInAPI) grants(ctx context.Context, who oidc.Identity) (given []grant
 	return given, missing, nil
 }
 
-// granted looks up the collections of a grant. Those that are not there are returned, and give nothing.
+// granted looks up the collections of a grant. Those that are not there are returned, and give
+// nothing.
 func (a signInAPI) granted(ctx context.Context, tenant schema.Tenant, g oidc.Grant) (e granted, missing []string, err error) {
 	e = granted{Tenant: tenant, scopes: g.Scopes, groups: g.Groups}
 	if len(g.Collections) == 0 {

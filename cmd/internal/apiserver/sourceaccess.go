@@ -1,6 +1,7 @@
 package apiserver
 
-// Who may see what in sources: what is said of it here holds at once in this process, and in others as soon as they look.
+// Who may see what in sources: what is said of it here holds at once in this process, and in others
+// as soon as they look.
 
 import (
 	"context"

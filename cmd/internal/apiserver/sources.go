@@ -1,6 +1,7 @@
 package apiserver
 
-// Sources: settings are checked by what workers say of their drivers, and secrets are sealed before they are stored.
+// Sources: settings are checked by what workers say of their drivers, and secrets are sealed before
+// they are stored.
 
 import (
 	"context"
@@ -100,7 +101,8 @@ func checkRules(s schema.SourceSettings) error {
 	return nil
 }
 
-// set checks the values of a driver's fields beside those that were there, and seals the secrets among them.
+// set checks the values of a driver's fields beside those that were there, and seals the secrets
+// among them.
 func (a sourceAPI) set(s *schema.SourceSettings, tenant, id uuid.UUID, driver schema.SourceDriver, values, had, secret map[string]string) error {
 	plain, hidden := maps.Clone(had), maps.Clone(secret)
 	if plain == nil {
@@ -193,8 +195,8 @@ func (a sourceAPI) ChangeSource(ctx context.Context, p schema.Principal, id uuid
 	return a.withWorkerProblem(ctx)(a.SourceStore.ChangeSource(ctx, p, id, to, relabel))
 }
 
-// currentSecrets returns the secrets of a source. If they cannot be decrypted but a change replaces all that are required, it
-// returns none.
+// currentSecrets returns the secrets of a source. If they cannot be decrypted but a change replaces
+// all that are required, it returns none.
 func (a sourceAPI) currentSecrets(tenant, id uuid.UUID, driver schema.SourceDriver, sealed []byte, values map[string]string) (map[string]string, error) {
 	secret, err := a.keys.Open(tenant, id, sealed)
 	if err == nil {

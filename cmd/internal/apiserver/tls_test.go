@@ -38,8 +38,8 @@ func (b *logBuffer) count(s string) int {
 	return strings.Count(b.text.String(), s)
 }
 
-// TestTheAPISpeaksHTTPS: a client that trusts the authority is answered, others are not, and a certificate is replaced
-// without a restart, by one that works alone.
+// TestTheAPISpeaksHTTPS: a client that trusts the authority is answered, others are not, and a
+// certificate is replaced without a restart, by one that works alone.
 func TestTheAPISpeaksHTTPS(t *testing.T) {
 	log := &logBuffer{}
 	before := slog.Default()
@@ -137,7 +137,8 @@ func TestTheAPISpeaksHTTPS(t *testing.T) {
 	want("second.example")
 }
 
-// TestTheAPIIsNamedAsItsCertificate: the URL that is printed is one under which the certificate is good.
+// TestTheAPIIsNamedAsItsCertificate: the URL that is printed is one under which the certificate is
+// good.
 func TestTheAPIIsNamedAsItsCertificate(t *testing.T) {
 	w := newWorld(t)
 	ours := certtest.New(t, t.TempDir())

@@ -50,8 +50,8 @@ func New(listen string, service lifecycle.Service, checks Checks, metrics http.H
 	return serve("health", "SLUICE_HEALTH_LISTEN", listen, mux, nil)
 }
 
-// Metrics makes the server of /metrics alone, for a program that shows its health elsewhere. listening, if not nil, is told
-// where before Start returns.
+// Metrics makes the server of /metrics alone, for a program that shows its health elsewhere.
+// listening, if not nil, is told where before Start returns.
 func Metrics(listen string, metrics http.Handler, listening func(net.Addr)) lifecycle.Service {
 	if listen == Off {
 		return lifecycle.NewResource("metrics", nil, nil)
@@ -92,7 +92,8 @@ func serve(name, setting, listen string, handler http.Handler, listening func(ne
 	})
 }
 
-// ready names the parts that are missing. Anybody may ask, so that what is wrong with them goes to the log alone.
+// ready names the parts that are missing. Anybody may ask, so that what is wrong with them goes to
+// the log alone.
 func ready(ctx context.Context, service lifecycle.Service, checks Checks) error {
 	select {
 	case <-service.Done():

@@ -13,8 +13,9 @@ import (
 	"sync"
 )
 
-// Certificate is what a server shows to its clients: a certificate and its key, from files. It follows the files: a
-// pair that was replaced is shown to the next client, and one that does not work is logged and not taken.
+// Certificate is what a server shows to its clients: a certificate and its key, from files. It
+// follows the files: a pair that was replaced is shown to the next client, and one that does not
+// work is logged and not taken.
 type Certificate struct {
 	certFile, keyFile string
 
@@ -34,8 +35,8 @@ func ReadCertificate(certFile, keyFile string) (*Certificate, error) {
 	return c, nil
 }
 
-// follow takes the pair that the files hold now, if it is another one. The files are compared as a whole: their times
-// may be too coarse, and they may be links.
+// follow takes the pair that the files hold now, if it is another one. The files are compared as a
+// whole: their times may be too coarse, and they may be links.
 func (c *Certificate) follow() error {
 	cert, certErr := os.ReadFile(c.certFile)
 	key, keyErr := os.ReadFile(c.keyFile)
@@ -74,8 +75,8 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current, nil
 }
 
-// Host is the name that a client of this machine asks for: host if the certificate is for it, else the certificate's
-// first name.
+// Host is the name that a client of this machine asks for: host if the certificate is for it, else
+// the certificate's first name.
 func (c *Certificate) Host(host string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,8 +95,8 @@ func (c *Certificate) Host(host string) string {
 	return host
 }
 
-// Encrypt has server speak TLS 1.2 or newer with the certificate. It speaks HTTP/1.1 alone: Guard's limits are those of
-// one request on a connection. ServeTLS without files then serves.
+// Encrypt has server speak TLS 1.2 or newer with the certificate. It speaks HTTP/1.1 alone: Guard's
+// limits are those of one request on a connection. ServeTLS without files then serves.
 func (c *Certificate) Encrypt(server *http.Server) {
 	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 	server.Protocols = new(http.Protocols)

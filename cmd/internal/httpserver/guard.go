@@ -12,11 +12,12 @@ import (
 // maxRefusal is the length of a reply with a status of 4xx, in bytes.
 const maxRefusal = 64 << 10
 
-// Guard gives a handler bodies that end when they stand still, and sends its reply without waiting for the rest of a
-// body that it left unread.
+// Guard gives a handler bodies that end when they stand still, and sends its reply without waiting
+// for the rest of a body that it left unread.
 //
-// When a body has ended net/http reads on, to learn whether the client goes away. A deadline for reading that is set then and
-// passes counts as that: it cancels the request, and all later ones of the connection. So none is set.
+// When a body has ended net/http reads on, to learn whether the client goes away. A deadline for
+// reading that is set then and passes counts as that: it cancels the request, and all later ones of
+// the connection. So none is set.
 func Guard(next http.Handler, l Limits) http.Handler {
 	l = l.orDefault()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +66,8 @@ func (p *paced) Read(b []byte) (int, error) {
 // shortBody is a body that has come with the headers, most likely.
 const shortBody = 2 << 10
 
-// ends tells whether the whole body was read. What is left of a short one, and is there already, is read by it.
+// ends tells whether the whole body was read. What is left of a short one, and is there already, is
+// read by it.
 func (p *paced) ends() bool {
 	if p.ended.Load() || p.awaited || p.length < 0 || p.length-p.read > shortBody {
 		return p.ended.Load()
@@ -76,7 +78,8 @@ func (p *paced) ends() bool {
 	return err == nil
 }
 
-// guarded writes a reply. One with a status of 4xx is sent at the end of the handler, when its length is known.
+// guarded writes a reply. One with a status of 4xx is sent at the end of the handler, when its
+// length is known.
 type guarded struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -108,7 +111,8 @@ func (g *guarded) WriteHeader(status int) {
 func (g *guarded) begin(status int) {
 	g.written = true
 	if g.body != nil && !g.body.ends() {
-		// With a connection that stays the server would read the rest of the body before it sends anything.
+		// With a connection that stays the server would read the rest of the body before it sends
+		// anything.
 		if g.http1 {
 			g.Header().Set("Connection", "close")
 		}

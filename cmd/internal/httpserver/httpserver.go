@@ -1,5 +1,5 @@
-// Package httpserver makes the HTTP servers of all programs: a client that sends nothing, or too slowly, holds none of
-// them for ever, a refusal waits for no body, and is short.
+// Package httpserver makes the HTTP servers of all programs: a client that sends nothing, or too
+// slowly, holds none of them for ever, a refusal waits for no body, and is short.
 package httpserver
 
 import (

@@ -191,8 +191,8 @@ func TestBodiesThatGoOnComingHaveTime(t *testing.T) {
 	}
 }
 
-// A handler may work for longer than the server waits for a body, and its connection goes on: no deadline that passes is taken for a client
-// that went away.
+// A handler may work for longer than the server waits for a body, and its connection goes on: no
+// deadline that passes is taken for a client that went away.
 func TestRequestsThatTakeLongAreNotCancelled(t *testing.T) {
 	const soon = 30 * time.Millisecond
 	address := serve(t, Limits{Header: soon, Idle: soon, Grace: soon}, func(w http.ResponseWriter, r *http.Request) {

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestAFullDiskOnlyHoldsUpWhatWasAcknowledged: JetStream's disk fills up during an ingest, and when there is room again all
-// documents become ready, without a restart by hand.
+// TestAFullDiskOnlyHoldsUpWhatWasAcknowledged: JetStream's disk fills up during an ingest, and when
+// there is room again all documents become ready, without a restart by hand.
 func TestAFullDiskOnlyHoldsUpWhatWasAcknowledged(t *testing.T) {
 	disk := localtest.Disk(t, 48<<20)
 	w := newWorldAt(t, localtest.Database(t), filepath.Join(disk, "nats"))

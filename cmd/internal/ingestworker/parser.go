@@ -63,7 +63,8 @@ func parsers(s Settings) (pool, error) {
 	return pool{p}, err
 }
 
-// Parsers returns a pool that parses as ingestion does with these settings. The program must call RunIfParseChild.
+// Parsers returns a pool that parses as ingestion does with these settings. The program must call
+// RunIfParseChild.
 func Parsers(s config.Parse) (*parse.Pool, error) {
 	p, err := parsers(Settings{Parse: s})
 	return p.Pool, err
@@ -73,7 +74,8 @@ func childOf(program string) func() *exec.Cmd {
 	return func() *exec.Cmd { return exec.Command(program, childArgument) }
 }
 
-// Confinement says what keeps parsers from the rest of this machine. The program must call RunIfParseChild.
+// Confinement says what keeps parsers from the rest of this machine. The program must call
+// RunIfParseChild.
 func Confinement(ctx context.Context) (string, error) {
 	program, err := os.Executable()
 	if err != nil {

@@ -44,7 +44,8 @@ func writtenImage(t *testing.T, lines ...string) []byte {
 	return b.Bytes()
 }
 
-// TestScansAreReadInTheirCollectionsLanguage: from the upload to the sections, with the warning that names what is not installed.
+// TestScansAreReadInTheirCollectionsLanguage: from the upload to the sections, with the warning
+// that names what is not installed.
 func TestScansAreReadInTheirCollectionsLanguage(t *testing.T) {
 	if _, err := exec.LookPath("tesseract"); err != nil {
 		if os.Getenv("CI") == "true" {

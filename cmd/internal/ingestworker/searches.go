@@ -1,6 +1,7 @@
 package ingestworker
 
-// This file has ingestion give way to searches on the same machine: it hears of them, and pauses between its stages.
+// This file has ingestion give way to searches on the same machine: it hears of them, and pauses
+// between its stages.
 
 import (
 	"context"
@@ -16,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// searchedFor is how long after a search somebody counts as searching. Query workers tell of searches more often
-// than that. While NATS is away nobody searches: searches travel through it.
+// searchedFor is how long after a search somebody counts as searching. Query workers tell of
+// searches more often than that. While NATS is away nobody searches: searches travel through it.
 const searchedFor = 2 * time.Second
 
 // subscribeToSearches makes the service that notes searches.

@@ -59,7 +59,8 @@ func (w *world) withSecond() *scriptedSecond {
 	return second
 }
 
-// awaitSecond waits until a generation of the second encoder is in a state, of the world's collection.
+// awaitSecond waits until a generation of the second encoder is in a state, of the world's
+// collection.
 func (w *world) awaitSecond(want schema.GenerationState) schema.Rebuild {
 	w.t.Helper()
 	w.poll("a generation of the second encoder", func() bool {
@@ -68,7 +69,8 @@ func (w *world) awaitSecond(want schema.GenerationState) schema.Rebuild {
 	return w.awaitRebuild(want)
 }
 
-// encodedBySecond checks that every passage of the live generation has a vector of the second encoder, none of them zero.
+// encodedBySecond checks that every passage of the live generation has a vector of the second
+// encoder, none of them zero.
 func (w *world) encodedBySecond() {
 	w.t.Helper()
 	passages := w.count(`SELECT count(*) FROM passages p JOIN versions v ON v.id = p.version_id AND v.state = 'ready'
@@ -213,7 +215,8 @@ func TestVectorsOfAnotherSecondPackAreRefused(t *testing.T) {
 	}
 }
 
-// TestASecondEncoderThatFailsHoldsUpNothing: what it cannot encode stays marked, and the rest is curated.
+// TestASecondEncoderThatFailsHoldsUpNothing: what it cannot encode stays marked, and the rest is
+// curated.
 func TestASecondEncoderThatFailsHoldsUpNothing(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter = 100 * time.Millisecond

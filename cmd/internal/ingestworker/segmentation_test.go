@@ -164,7 +164,8 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 	w.cutAs(models, w.collection, r.Segmentation)
 }
 
-// TestPackWithoutAThresholdOfSimilarityFailsTheDocuments: they say why, and a rebuild with a threshold takes them in.
+// TestPackWithoutAThresholdOfSimilarityFailsTheDocuments: they say why, and a rebuild with a
+// threshold takes them in.
 func TestPackWithoutAThresholdOfSimilarityFailsTheDocuments(t *testing.T) {
 	w := newWorld(t) // its models have no calibrated thresholds
 	c, err := w.store.CreateCollection(w.context(), w.principal, schema.NewCollection{Name: "calibrated",

@@ -176,7 +176,8 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	}
 }
 
-// Two ask for one step: the second waits for the first one's call. When the first leaves, the second gets its reply all the same.
+// Two ask for one step: the second waits for the first one's call. When the first leaves, the
+// second gets its reply all the same.
 func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 	db, model := open(t, localtest.Database(t)), newHangingModel(t)
 	server, _ := start(t, db, model)
@@ -199,7 +200,8 @@ func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 	}
 }
 
-// both returns when the gateway has two calls in hand, of which the model has one: the other waits for its step.
+// both returns when the gateway has two calls in hand, of which the model has one: the other waits
+// for its step.
 func both(t *testing.T, nc *nats.Conn) {
 	t.Helper()
 	waittest.Until(t, func() string {

@@ -50,8 +50,8 @@ const stopShare = 0.75
 // cacheEntries is how many replies are kept of one tenant at most, the newest ones.
 const cacheEntries = 10_000
 
-// extractivePrice is what extractive's tokens are stated to cost, though nobody is paid for them and no budget counts
-// them: so plans can be compared without a language model.
+// extractivePrice is what extractive's tokens are stated to cost, though nobody is paid for them
+// and no budget counts them: so plans can be compared without a language model.
 var extractivePrice = llm.Price{Input: 0.10, Output: 0.40}
 
 // grace is how long the parts get to stop when one of them fails.

@@ -60,7 +60,8 @@ func TestExamplesCanBeRead(t *testing.T) {
 	}
 }
 
-// TestTheMatrixOfTheDocsCanBeRead: the example in docs/evaluation.md, as if it were beside the papers.
+// TestTheMatrixOfTheDocsCanBeRead: the example in docs/evaluation.md, as if it were beside the
+// papers.
 func TestTheMatrixOfTheDocsCanBeRead(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/evaluation.md")
 	if err != nil {
@@ -200,8 +201,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	}
 }
 
-// TestKeptOutlivesTheProgram: what was kept is there again, but for failed answers and a line that was not finished, and
-// only as long as all that decides it is the same.
+// TestKeptOutlivesTheProgram: what was kept is there again, but for failed answers and a line that
+// was not finished, and only as long as all that decides it is the same.
 func TestKeptOutlivesTheProgram(t *testing.T) {
 	f, err := parse("small.yaml", []byte(small))
 	if err != nil {
@@ -300,7 +301,8 @@ func TestKeptOutlivesTheProgram(t *testing.T) {
 	}
 }
 
-// TestRenamedPlansAreTheSame: what a plan is called and how it is described decides nothing, a parameter does.
+// TestRenamedPlansAreTheSame: what a plan is called and how it is described decides nothing, a
+// parameter does.
 func TestRenamedPlansAreTheSame(t *testing.T) {
 	key := func(text string) string {
 		t.Helper()

@@ -11,8 +11,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Answering is t for a server whose client may send its requests and close its end, as a pipe does: the end of the input
-// counts when every request before it has its reply. Without, the end cancels what is being answered.
+// Answering is t for a server whose client may send its requests and close its end, as a pipe does:
+// the end of the input counts when every request before it has its reply. Without, the end cancels
+// what is being answered.
 func Answering(t mcp.Transport) mcp.Transport { return answering{t} }
 
 type answering struct{ mcp.Transport }

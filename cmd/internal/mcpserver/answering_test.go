@@ -37,8 +37,8 @@ func (*output) Close() error { return nil }
 const hello = `{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
 	`"clientInfo":{"name":"test","version":"1"}}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
 
-// A client that writes its requests and closes its end, as a shell's pipe does, gets every reply, though the requests
-// are answered after the end was read.
+// A client that writes its requests and closes its end, as a shell's pipe does, gets every reply,
+// though the requests are answered after the end was read.
 func TestRequestsBeforeTheEndOfTheInputAreAnswered(t *testing.T) {
 	const calls = 3
 	in := &input{ended: make(chan struct{})}

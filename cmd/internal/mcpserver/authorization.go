@@ -1,6 +1,7 @@
 package mcpserver
 
-// How an assistant finds out where its user signs in, as the protocol's authorization says: RFC 9728.
+// How an assistant finds out where its user signs in, as the protocol's authorization says: RFC
+// 9728.
 
 import (
 	"encoding/json"
@@ -9,7 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/httpapi"
 )
 
-// Authorization is where people sign in whom assistants act for. The zero value is nowhere: requests carry API keys.
+// Authorization is where people sign in whom assistants act for. The zero value is nowhere:
+// requests carry API keys.
 type Authorization struct {
 	Issuer    string // of the provider whose access tokens are taken; empty: none are
 	PublicURL string // where clients reach the server, without a slash at the end; empty: where a request found it

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/signature"
 )
 
-// Signatures reads the keys of a worker: its own, nil when it has none, and those that it trusts, nil when it takes what
-// is not signed. It logs a warning then.
+// Signatures reads the keys of a worker: its own, nil when it has none, and those that it trusts,
+// nil when it takes what is not signed. It logs a warning then.
 func Signatures(c config.Signatures) (*signature.Signer, *signature.Trusted, error) {
 	signer, err := signature.ReadSigner("SLUICE_SIGNING_KEY", c.SigningKey)
 	if err != nil {

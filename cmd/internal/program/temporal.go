@@ -5,7 +5,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/durable"
 )
 
-// TemporalOptions are those of a connection that the settings describe; name is shown in Temporal's histories.
+// TemporalOptions are those of a connection that the settings describe; name is shown in Temporal's
+// histories.
 func TemporalOptions(t config.Temporal, name string) durable.Options {
 	return durable.Options{
 		Address: t.TemporalAddress, Namespace: t.TemporalNamespace, Name: name, APIKey: t.TemporalAPIKey,

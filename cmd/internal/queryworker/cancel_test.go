@@ -2,7 +2,8 @@
 
 package queryworker
 
-// What becomes of a call to a language model whose question nobody waits for any more, and of one whose worker stops.
+// What becomes of a call to a language model whose question nobody waits for any more, and of one
+// whose worker stops.
 
 import (
 	"context"
@@ -78,7 +79,8 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	w.awaitCount(1, `SELECT count(*) FROM questions WHERE id = $1 AND state = 'failed' AND reason_code = 'unavailable'`, in.Question)
 }
 
-// A worker that stops cuts its step short. The call goes on, and the worker that repeats the step finds the reply.
+// A worker that stops cuts its step short. The call goes on, and the worker that repeats the step
+// finds the reply.
 func TestAWorkerThatStopsEndsNoCall(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()

@@ -1,8 +1,9 @@
 package queryworker
 
-// Streaming of a job's answer. The gateway sends deltas to the worker, and the worker publishes the whole text so far, so that
-// a client that comes late, or misses a message, has all of it with the next. When a worker is killed, the one that repeats
-// the step gets the reply from the ledger in one delta.
+// Streaming of a job's answer. The gateway sends deltas to the worker, and the worker publishes the
+// whole text so far, so that a client that comes late, or misses a message, has all of it with the
+// next. When a worker is killed, the one that repeats the step gets the reply from the ledger in
+// one delta.
 
 import (
 	"context"
@@ -15,7 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// maxJobText is the most bytes that are published of one answer; the rest of a longer one comes with the result.
+// maxJobText is the most bytes that are published of one answer; the rest of a longer one comes
+// with the result.
 const maxJobText = 64 << 10
 
 // completeStreaming gets a job's answer from the gateway, and publishes its text meanwhile.
@@ -46,8 +48,8 @@ type jobText struct {
 	unpublished int // pieces that were not told
 }
 
-// add adds a delta and publishes the text when it has grown by a sixteenth, so that the bytes published stay in proportion to
-// the text.
+// add adds a delta and publishes the text when it has grown by a sixteenth, so that the bytes
+// published stay in proportion to the text.
 func (j *jobText) add(d wire.LLMDelta) {
 	if d.Restart {
 		j.text.Reset()

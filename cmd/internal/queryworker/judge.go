@@ -1,6 +1,7 @@
 package queryworker
 
-// The service that has answers judged: it asks the language model whether one is right, by right ones.
+// The service that has answers judged: it asks the language model whether one is right, by right
+// ones.
 
 import (
 	"context"

@@ -65,7 +65,8 @@ type Deps struct {
 	// Replica is what searches read from; nil: from Store.
 	Replica *store.Replica
 	NATS    *nats.Conn
-	// Signer signs what is asked of the gateway; nil: it is not signed. Trusted are the keys of those who may ask; nil: all.
+	// Signer signs what is asked of the gateway; nil: it is not signed. Trusted are the keys of
+	// those who may ask; nil: all.
 	Signer   *signature.Signer
 	Trusted  *signature.Trusted
 	Temporal client.Client
@@ -179,7 +180,8 @@ type requestState struct {
 	job  *wire.QuestionInput // whose answer's text is told while it is made; nil: no job's
 }
 
-// engineFor returns the engine for a request of a tenant, which gives way to others as its slot says.
+// engineFor returns the engine for a request of a tenant, which gives way to others as its slot
+// says.
 func (w *worker) engineFor(tenant uuid.UUID, r requestState) *run.Engine {
 	return w.engine.With(func(s *retrieval.Sources) {
 		models := w.models.For(tenant, r.slot.Yields)

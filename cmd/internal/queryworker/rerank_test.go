@@ -75,7 +75,8 @@ func TestAnswersAreReadByTheReranker(t *testing.T) {
 		return manifest + "calibrated: {answerable: 1000, answerable_reranker: -1000}\n"
 	})
 	w.everything()
-	// A question that any short answer may be for: the test's graph was not trained to find one of a sort.
+	// A question that any short answer may be for: the test's graph was not trained to find one of
+	// a sort.
 	a, failure := w.askNow(w.context(), "What happens to annual leave that was not taken?")
 	if failure != nil || !a.Supported || len(a.Citations) == 0 || !strings.HasPrefix(a.Usage.Model, "reranker/sluice-default/") {
 		t.Fatalf("got %+v, %v", a, failure)

@@ -1,6 +1,7 @@
 package queryworker
 
-// Notifications to ingestion that searches run, so that it yields to them. Lost ones only cost time.
+// Notifications to ingestion that searches run, so that it yields to them. Lost ones only cost
+// time.
 
 import (
 	"log/slog"

@@ -130,7 +130,8 @@ func TestASearchIsBoundedByItsSetting(t *testing.T) {
 	}
 }
 
-// TestASearchEndsWithItsStatements: as a part that is unavailable, for which the API has status 503.
+// TestASearchEndsWithItsStatements: as a part that is unavailable, for which the API has status
+// 503.
 func TestASearchEndsWithItsStatements(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()

@@ -1,7 +1,7 @@
 package sourceworker
 
-// What every test here stands on: a tenant with a collection in a new database, NATS, a Temporal namespace of its own, the
-// API, and a worker.
+// What every test here stands on: a tenant with a collection in a new database, NATS, a Temporal
+// namespace of its own, the API, and a worker.
 
 import (
 	"bytes"
@@ -291,7 +291,8 @@ type scriptedItem struct {
 	path, version, content string
 }
 
-// scriptedPlace stands for places that can't be had here: with rate limits, tokens that expire, and listings of changes.
+// scriptedPlace stands for places that can't be had here: with rate limits, tokens that expire, and
+// listings of changes.
 type scriptedPlace struct {
 	mu      sync.Mutex
 	items   map[string]scriptedItem

@@ -1,12 +1,12 @@
 package sourceworker
 
-// Records the histories that the replay test of package workflows replays. After a change of SyncSource that is meant, add
-// new ones beside the old:
+// Records the histories that the replay test of package workflows replays. After a change of
+// SyncSource that is meant, add new ones beside the old:
 //
 //	go test ./cmd/internal/sourceworker -run TestRecordHistories -record NAME
 //
-// writes workflows/testdata/sync_source_NAME_*.json. Old histories stay as long as synchronisations of that time may still
-// run.
+// writes workflows/testdata/sync_source_NAME_*.json. Old histories stay as long as synchronisations
+// of that time may still run.
 
 import (
 	"flag"

@@ -93,8 +93,8 @@ func (w *world) child(hold string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(stdout)
 }
 
-// TestAKilledWorkerLosesAndRepeatsNothing: it is killed while it fetches, and Temporal is wiped; another one counts what one
-// alone would have.
+// TestAKilledWorkerLosesAndRepeatsNothing: it is killed while it fetches, and Temporal is wiped;
+// another one counts what one alone would have.
 func TestAKilledWorkerLosesAndRepeatsNothing(t *testing.T) {
 	w := newWorld(t)
 	for i := range 200 {

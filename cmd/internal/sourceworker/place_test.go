@@ -1,6 +1,7 @@
 package sourceworker
 
-// Places that ask for time, refuse, list what changed, and move things. A scripted one stands for them.
+// Places that ask for time, refuse, list what changed, and move things. A scripted one stands for
+// them.
 
 import (
 	"encoding/json"

@@ -22,8 +22,8 @@ type command struct {
 	WithParent bool `help:"End when standard input closes. A parent keeps a pipe open to it, so that this process never outlives it."`
 }
 
-// Main runs the program source-worker, which follows places by these drivers and by folder's. It ends the process with
-// status 1 when that fails.
+// Main runs the program source-worker, which follows places by these drivers and by folder's. It
+// ends the process with status 1 when that fails.
 func Main(version string, drivers []source.Driver) {
 	w := program.Worker{Name: string(wire.ProgramSourceWorker), Version: version, Description: "Keeps collections of Sluice in step with places."}
 	program.Main[command](w, kong.Bind(w, drivers))

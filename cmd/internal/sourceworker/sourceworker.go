@@ -1,6 +1,6 @@
-// Package sourceworker composes the worker that keeps collections in step with places: it finds the sources that are due,
-// and runs their synchronisations as workflows. Which places there are is its caller's to say, so that what their
-// connectors depend on is linked by one program alone.
+// Package sourceworker composes the worker that keeps collections in step with places: it finds the
+// sources that are due, and runs their synchronisations as workflows. Which places there are is its
+// caller's to say, so that what their connectors depend on is linked by one program alone.
 package sourceworker
 
 import (
@@ -62,7 +62,8 @@ const (
 	// previewTime bounds a preview.
 	previewTime = 2 * time.Minute
 	previews    = 4 // at once
-	// stopShare is the part of the time to stop that steps get to end by themselves; then another worker repeats them.
+	// stopShare is the part of the time to stop that steps get to end by themselves; then another
+	// worker repeats them.
 	stopShare = 0.5
 )
 
@@ -122,7 +123,8 @@ func (w *worker) temporalWorker() lifecycle.Service {
 	})
 }
 
-// starter starts what is due. One worker leads: beside another one a workflow that runs already stays.
+// starter starts what is due. One worker leads: beside another one a workflow that runs already
+// stays.
 func (w *worker) starter() lifecycle.Service {
 	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "starter of synchronisations", Elector: w.deps.Store, Every: cmp.Or(w.settings.SourceTick, 2*time.Second),
 		Round: func(_, work context.Context) error { return w.start(work) }})

@@ -1,5 +1,5 @@
-// Package git connects sources to git repositories, over HTTP and SSH. It fetches one commit, without its history, into a
-// temporary folder that goes with the connector.
+// Package git connects sources to git repositories, over HTTP and SSH. It fetches one commit,
+// without its history, into a temporary folder that goes with the connector.
 package git
 
 import (

@@ -26,7 +26,8 @@ type bed struct {
 	url  string
 }
 
-// newBed makes an empty repository. byHash says whether its server gives out commits by their hashes.
+// newBed makes an empty repository. byHash says whether its server gives out commits by their
+// hashes.
 func newBed(t testing.TB, byHash bool) *bed {
 	t.Helper()
 	root := t.TempDir()

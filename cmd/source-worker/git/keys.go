@@ -38,7 +38,8 @@ func sshKeys(user, private, host string) (*keys, error) {
 	return &keys{PublicKeys: &gitssh.PublicKeys{User: user, Signer: signer}, host: known}, nil
 }
 
-// ClientConfig implements ssh.AuthMethod of go-git. The server is asked for the key of the kind that is known.
+// ClientConfig implements ssh.AuthMethod of go-git. The server is asked for the key of the kind
+// that is known.
 func (k *keys) ClientConfig() (*ssh.ClientConfig, error) {
 	config := &ssh.ClientConfig{User: k.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(k.Signer)}, HostKeyAlgorithms: []string{k.host.Type()}}
 	if k.host.Type() == ssh.KeyAlgoRSA {

@@ -19,15 +19,17 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// place is where a listing stands: behind After in the files of Commit, or of what changed between Since and it.
+// place is where a listing stands: behind After in the files of Commit, or of what changed between
+// Since and it.
 type place struct {
 	Commit string `json:"commit,omitempty"`
 	Since  string `json:"since,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// List implements source.Connector. The changes that follow a listing are told by servers that give out commits by their
-// hashes; others have everything listed again, which costs no more than fetching the commit.
+// List implements source.Connector. The changes that follow a listing are told by servers that give
+// out commits by their hashes; others have everything listed again, which costs no more than
+// fetching the commit.
 func (r *repository) List(ctx context.Context, cursor string) (source.Listing, error) {
 	var at place
 	if cursor != "" {

@@ -1,6 +1,7 @@
-// Package guard keeps connectors away from addresses that a tenant must not reach through this machine: loopback, link-local
-// and private ones, and those that clouds answer on from inside. What counts is the address that is dialled, after its name
-// was resolved, so neither a redirect nor a name that changes its mind gains anything.
+// Package guard keeps connectors away from addresses that a tenant must not reach through this
+// machine: loopback, link-local and private ones, and those that clouds answer on from inside. What
+// counts is the address that is dialled, after its name was resolved, so neither a redirect nor a
+// name that changes its mind gains anything.
 package guard
 
 import (
@@ -23,8 +24,9 @@ var ErrPrivate = errors.New("the address is not public")
 // connectTime is how long a connection may take to come about.
 const connectTime = 15 * time.Second
 
-// platforms are addresses that look public and are a cloud's own: Azure's WireServer, Google's private and restricted APIs,
-// IBM's services. IANA's registries of special addresses are in the library.
+// platforms are addresses that look public and are a cloud's own: Azure's WireServer, Google's
+// private and restricted APIs, IBM's services. IANA's registries of special addresses are in the
+// library.
 var platforms = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("199.36.153.4/30"), netip.MustParsePrefix("199.36.153.8/30"),
 	netip.MustParsePrefix("161.26.0.0/16"), netip.MustParsePrefix("166.8.0.0/14"),
@@ -37,8 +39,8 @@ type Guard struct {
 	network Network
 }
 
-// Network is the network as a test has it: servers on the loopback interface that count as public, and a name server. So a
-// test sees what comes of a public server that leads to a private one.
+// Network is the network as a test has it: servers on the loopback interface that count as public,
+// and a name server. So a test sees what comes of a public server that leads to a private one.
 type Network struct {
 	Public []netip.Addr
 	Names  *net.Resolver
@@ -51,7 +53,8 @@ func WithNetwork(ctx context.Context, n Network) context.Context {
 	return context.WithValue(ctx, networkKey{}, n)
 }
 
-// New returns a guard that lets public addresses through, and all where private ones are allowed, too.
+// New returns a guard that lets public addresses through, and all where private ones are allowed,
+// too.
 func New(ctx context.Context, allowPrivate bool) *Guard {
 	g := &Guard{private: allowPrivate, known: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(platforms...))}
 	g.network, _ = ctx.Value(networkKey{}).(Network)
@@ -86,7 +89,8 @@ func (g *Guard) Dialer() *net.Dialer {
 	}}
 }
 
-// Transport is for HTTP to allowed addresses alone. It uses no proxy, because a proxy would dial for it.
+// Transport is for HTTP to allowed addresses alone. It uses no proxy, because a proxy would dial
+// for it.
 func (g *Guard) Transport() *http.Transport {
 	return &http.Transport{
 		DialContext: g.Dialer().DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: connectTime,
@@ -94,7 +98,8 @@ func (g *Guard) Transport() *http.Transport {
 	}
 }
 
-// Resolve looks a name up and returns an address of it that may be dialled. Where one of its addresses may not, none may.
+// Resolve looks a name up and returns an address of it that may be dialled. Where one of its
+// addresses may not, none may.
 func (g *Guard) Resolve(ctx context.Context, host string) (netip.Addr, error) {
 	if literal, err := netip.ParseAddr(host); err == nil {
 		return literal, g.Allowed(literal)

@@ -18,8 +18,9 @@ import (
 	"time"
 )
 
-// Proxy is an HTTP proxy on the loopback interface that dials by a guard. It is for libraries that make their connections
-// themselves, but can be told of a proxy. Only who knows its password may use it.
+// Proxy is an HTTP proxy on the loopback interface that dials by a guard. It is for libraries that
+// make their connections themselves, but can be told of a proxy. Only who knows its password may
+// use it.
 type Proxy struct {
 	guard    *Guard
 	password string
@@ -68,7 +69,8 @@ func (p *Proxy) URL() string {
 	return at.String()
 }
 
-// Refused is why the proxy last refused an address, or nil. Libraries hide it behind errors of their own.
+// Refused is why the proxy last refused an address, or nil. Libraries hide it behind errors of
+// their own.
 func (p *Proxy) Refused() error {
 	if err := p.refused.Load(); err != nil {
 		return *err

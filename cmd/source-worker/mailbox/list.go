@@ -21,7 +21,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// place is where a listing stands: behind the message UID of Mailbox, whose ids were those of Validity.
+// place is where a listing stands: behind the message UID of Mailbox, whose ids were those of
+// Validity.
 type place struct {
 	Mailbox  string   `json:"mailbox"`
 	Validity uint32   `json:"validity,omitempty"`
@@ -31,7 +32,8 @@ type place struct {
 // box is a mailbox of the account.
 type box struct{ name, path string }
 
-// List implements source.Connector. Everything is listed every time: a mailbox tells in one reply which messages it has.
+// List implements source.Connector. Everything is listed every time: a mailbox tells in one reply
+// which messages it has.
 func (a *account) List(ctx context.Context, cursor string) (source.Listing, error) {
 	var at place
 	if cursor != "" {
@@ -115,8 +117,8 @@ func has(attrs []imap.MailboxAttr, any ...imap.MailboxAttr) bool {
 	})
 }
 
-// messages lists those of a mailbox that come behind a place, as many as the page has room for. It returns where it stands,
-// and whether there are more.
+// messages lists those of a mailbox that come behind a place, as many as the page has room for. It
+// returns where it stands, and whether there are more.
 func (a *account) messages(c *imapclient.Client, b box, at place, out *source.Listing) (place, bool, error) {
 	selected, err := examine(c, b.name)
 	var answer *imap.Error

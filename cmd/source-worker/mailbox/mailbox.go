@@ -1,5 +1,6 @@
-// Package mailbox connects sources to mailboxes by IMAP. A message is an item, whose content is the message as it came
-// (message/rfc822). Mailboxes are opened read-only, so that no message is marked as read.
+// Package mailbox connects sources to mailboxes by IMAP. A message is an item, whose content is the
+// message as it came (message/rfc822). Mailboxes are opened read-only, so that no message is marked
+// as read.
 package mailbox
 
 import (

@@ -73,8 +73,9 @@ func newBed(t testing.TB, fromStart bool) *bed {
 	return b
 }
 
-// patient accepts connections whose writing doesn't fail: the server finds out that a client is gone when it reads. A server
-// that can't write the content of a message keeps a lock of its connection for ever.
+// patient accepts connections whose writing doesn't fail: the server finds out that a client is
+// gone when it reads. A server that can't write the content of a message keeps a lock of its
+// connection for ever.
 type patient struct{ net.Listener }
 
 func (l patient) Accept() (net.Conn, error) {

@@ -42,11 +42,12 @@ func (l *line) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetReadDeadline implements net.Conn. The library's deadlines are for whole messages, or half an hour.
+// SetReadDeadline implements net.Conn. The library's deadlines are for whole messages, or half an
+// hour.
 func (l *line) SetReadDeadline(time.Time) error { return nil }
 
-// use calls f with a connection that is signed in, one caller at a time. The connection ends with ctx. Where one that was
-// there already turns out to be dead, f is called again with a new one.
+// use calls f with a connection that is signed in, one caller at a time. The connection ends with
+// ctx. Where one that was there already turns out to be dead, f is called again with a new one.
 func (a *account) use(ctx context.Context, f func(*imapclient.Client) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -1,7 +1,7 @@
 package rclonefs
 
-// Who may see what, in places whose API tells. Every item is asked about by itself: what its folders, or a shared drive, let in
-// is in the answer.
+// Who may see what, in places whose API tells. Every item is asked about by itself: what its
+// folders, or a shared drive, let in is in the answer.
 
 import (
 	"context"
@@ -28,7 +28,8 @@ type readers interface {
 	close()
 }
 
-// untoldError is the error of an item whose permissions the place doesn't tell to the source's account.
+// untoldError is the error of an item whose permissions the place doesn't tell to the source's
+// account.
 type untoldError struct{ error }
 
 // Unwrap is for errors.Is and errors.As.
@@ -125,8 +126,8 @@ func (t *teller) ask(ctx context.Context, items []source.Item) ([]answer, error)
 	return out, asking.Wait()
 }
 
-// Principals implements source.Permissions. A drive has no list of the users and groups that its files are shared with: they are
-// those of the files.
+// Principals implements source.Permissions. A drive has no list of the users and groups that its
+// files are shared with: they are those of the files.
 func (t *teller) Principals(ctx context.Context, cursor string) (source.PrincipalPage, error) {
 	listed, err := t.connector.List(ctx, cursor)
 	if err != nil {
@@ -153,7 +154,8 @@ func (t *teller) Principals(ctx context.Context, cursor string) (source.Principa
 	return page, nil
 }
 
-// Fetch implements source.Connector. Who sees an item was told of what was listed: other content waits for the next run.
+// Fetch implements source.Connector. Who sees an item was told of what was listed: other content
+// waits for the next run.
 func (t *teller) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
 	down, err := t.connector.Fetch(ctx, item)
 	if err == nil && down.Version != item.Version {

@@ -1,5 +1,6 @@
-// Package rclonefs connects sources to file services by rclone's backends: S3, WebDAV, SFTP, SMB, and the drives and buckets
-// of clouds. The backends are used as a library: no configuration of rclone is read or written, neither files nor environment.
+// Package rclonefs connects sources to file services by rclone's backends: S3, WebDAV, SFTP, SMB,
+// and the drives and buckets of clouds. The backends are used as a library: no configuration of
+// rclone is read or written, neither files nor environment.
 package rclonefs
 
 import (
@@ -22,16 +23,19 @@ import (
 )
 
 const (
-	// tries is how often a request is made that fails in a way that may pass. The synchronisation tries later again.
+	// tries is how often a request is made that fails in a way that may pass. The synchronisation
+	// tries later again.
 	tries = 3
 	// idle is how long a connection may be silent.
 	idle = time.Minute
-	// probe is a name that nothing has: looking it up shows whether the place lets us in, for one small request.
+	// probe is a name that nothing has: looking it up shows whether the place lets us in, for one
+	// small request.
 	probe = "sluice-access-check"
 )
 
-// quiet ends what rclone writes to standard error in a form of its own; what matters comes as errors. It also keeps rclone
-// from ending the process when a signal comes, which is the program's to do.
+// quiet ends what rclone writes to standard error in a form of its own; what matters comes as
+// errors. It also keeps rclone from ending the process when a signal comes, which is the program's
+// to do.
 var quiet = sync.OnceFunc(func() {
 	fs.GetConfig(context.Background()).LogLevel = fs.LogLevelEmergency
 	atexit.IgnoreSignals()
@@ -140,8 +144,8 @@ func (c *connector) connect(ctx context.Context, target target) error {
 	return fmt.Errorf("connect to %s: %w", c.kind.name, c.failure(ctx, err))
 }
 
-// do calls f with rclone's settings, and returns when f does or ctx ends. Some backends go on until their connection is
-// silent for too long; Close waits for them.
+// do calls f with rclone's settings, and returns when f does or ctx ends. Some backends go on until
+// their connection is silent for too long; Close waits for them.
 func (c *connector) do(ctx context.Context, f func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err

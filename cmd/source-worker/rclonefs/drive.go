@@ -1,7 +1,8 @@
 package rclonefs
 
-// Who may read the files of Google Drive, as its API tells: one request for each hundred who a file is shared with. What rclone
-// makes of permissions leaves out those that files of shared drives inherit.
+// Who may read the files of Google Drive, as its API tells: one request for each hundred who a file
+// is shared with. What rclone makes of permissions leaves out those that files of shared drives
+// inherit.
 
 import (
 	"context"
@@ -33,7 +34,8 @@ type driveReaders struct {
 	pacer  *fs.Pacer
 }
 
-// newDriveReaders signs in with what rclone's backend signs in with, and goes the way that its connections go.
+// newDriveReaders signs in with what rclone's backend signs in with, and goes the way that its
+// connections go.
 func newDriveReaders(c *connector, v values) (readers, error) {
 	r := &driveReaders{client: fshttp.NewClient(c.life), pacer: fs.NewPacer(c.life, pacer.NewGoogleDrive(pacer.MinSleep(driveGap)))}
 	ctx := context.WithValue(c.life, oauth2.HTTPClient, r.client)
@@ -98,7 +100,8 @@ func (r *driveReaders) of(ctx context.Context, id string) ([]source.Principal, e
 // driveRoles are those that may read.
 var driveRoles = []string{"owner", "organizer", "fileOrganizer", "writer", "commenter", "reader"}
 
-// driveReader is who a permission lets read. A permission's id is that of whom it is for, in all of Drive.
+// driveReader is who a permission lets read. A permission's id is that of whom it is for, in all of
+// Drive.
 func driveReader(p *driveapi.Permission, now time.Time) (source.Principal, bool) {
 	// One that is of a view shows something else than the file.
 	if p.Deleted || p.PendingOwner || p.View != "" || !slices.Contains(driveRoles, p.Role) || p.Id == "" {

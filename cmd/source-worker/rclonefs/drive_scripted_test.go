@@ -21,8 +21,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// scriptedDrive stands in for Google Drive, which no test reaches: it answers what rclone's backend and driveReaders ask, as the
-// documentation of the Drive API v3 has it, and knows nothing beyond what a test wrote into it.
+// scriptedDrive stands in for Google Drive, which no test reaches: it answers what rclone's backend
+// and driveReaders ask, as the documentation of the Drive API v3 has it, and knows nothing beyond
+// what a test wrote into it.
 type scriptedDrive struct {
 	t       testing.TB
 	network context.Context // in which Google's names lead to it

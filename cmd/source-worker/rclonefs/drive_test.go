@@ -23,7 +23,8 @@ func user(id, role string) driveapi.Permission {
 	return driveapi.Permission{Id: id, Type: "user", Role: role, DisplayName: "Name of " + id, EmailAddress: id + "@example.org"}
 }
 
-// listed is what a connector lists: who sees which path, nil where nobody knows, and what is skipped.
+// listed is what a connector lists: who sees which path, nil where nobody knows, and what is
+// skipped.
 func listed(t *testing.T, c source.Connector) (readers map[string][]string, skipped map[string]string, items map[string]source.Item) {
 	t.Helper()
 	readers, skipped, items = map[string][]string{}, map[string]string{}, map[string]source.Item{}

@@ -1,6 +1,7 @@
 package rclonefs
 
-// What the errors of backends mean. Each backend has its own; rclone has words in common for what is absent alone.
+// What the errors of backends mean. Each backend has its own; rclone has words in common for what
+// is absent alone.
 
 import (
 	"context"
@@ -28,8 +29,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// errForbidden is the error of a place that knows who asks, and doesn't let them have this. Where it is about everything, it
-// is a source.ErrRefused.
+// errForbidden is the error of a place that knows who asks, and doesn't let them have this. Where
+// it is about everything, it is a source.ErrRefused.
 var errForbidden = fmt.Errorf("it gives no right to this: %w", source.ErrRefused)
 
 // isAbsent reports whether a place says that there is no such file.
@@ -123,7 +124,8 @@ func status(err error) reply {
 	return reply{}
 }
 
-// googleReply reads Google's words. What is used up for a day need not be asked for again in a second.
+// googleReply reads Google's words. What is used up for a day need not be asked for again in a
+// second.
 func googleReply(err *googleapi.Error) reply {
 	made, said := reply{code: err.Code, after: retry.After(err.Header)}, strings.ToLower(err.Error())
 	if made.code == http.StatusForbidden && strings.Contains(said, "dailylimitexceeded") {

@@ -1,6 +1,7 @@
 package rclonefs
 
-// Who may read the files of OneDrive and SharePoint, as Microsoft Graph tells: one request for each page of a file's permissions.
+// Who may read the files of OneDrive and SharePoint, as Microsoft Graph tells: one request for each
+// page of a file's permissions.
 
 import (
 	"cmp"
@@ -41,7 +42,8 @@ type graphReaders struct {
 	pacer           *fs.Pacer
 }
 
-// newGraphReaders signs in with what rclone's backend signs in with, and goes the way that its connections go.
+// newGraphReaders signs in with what rclone's backend signs in with, and goes the way that its
+// connections go.
 func newGraphReaders(c *connector, v values) (readers, error) {
 	r := &graphReaders{plain: fshttp.NewClient(c.life), drive: v["drive_id"], pacer: fs.NewPacer(c.life, pacer.NewDefault(pacer.MinSleep(graphGap)))}
 	ctx := context.WithValue(c.life, oauth2.HTTPClient, r.plain)

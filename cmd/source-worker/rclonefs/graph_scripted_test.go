@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// scriptedGraph stands in for Microsoft Graph, which no test reaches: one drive with a folder of files in it, and who may read
-// them, as the documentation of Graph 1.0 has it.
+// scriptedGraph stands in for Microsoft Graph, which no test reaches: one drive with a folder of
+// files in it, and who may read them, as the documentation of Graph 1.0 has it.
 type scriptedGraph struct {
 	t       testing.TB
 	network context.Context

@@ -19,7 +19,8 @@ type kind struct {
 	backend       string
 	fields        []source.Field
 	rootField     string // the setting that an absent folder is blamed on
-	// tunnel is for a backend whose connections can be guarded by a tunnel alone, which ends them, too.
+	// tunnel is for a backend whose connections can be guarded by a tunnel alone, which ends them,
+	// too.
 	tunnel bool
 	// unguarded is for a backend whose connections can't be guarded.
 	unguarded bool
@@ -65,7 +66,8 @@ func (k *kind) settings(ctx context.Context, v values, keeper *guard.Guard) (tar
 		if err != nil {
 			return target{}, err
 		}
-		// A backend that dials by itself is given the address, so that its name can't change its mind.
+		// A backend that dials by itself is given the address, so that its name can't change its
+		// mind.
 		if _, dials := made.options["host"]; dials && !keeper.AllowsAll() && !k.tunnel {
 			made.options["host"] = address.String()
 		}
@@ -92,7 +94,8 @@ func (v values) folder(parts ...string) string {
 	return strings.Trim(path.Join(append(parts, v["path"])...), "/")
 }
 
-// hidden is a password in the form that rclone takes, which hides it from a look over the shoulder alone.
+// hidden is a password in the form that rclone takes, which hides it from a look over the shoulder
+// alone.
 func hidden(field, value string) (string, error) {
 	if value == "" {
 		return "", nil

@@ -1,6 +1,7 @@
 package rclonefs
 
-// Services that no test reaches are stood in for by servers of the tests, to which rclone's own settings lead their names.
+// Services that no test reaches are stood in for by servers of the tests, to which rclone's own
+// settings lead their names.
 
 import (
 	"context"

@@ -17,7 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source/sourcetest"
 )
 
-// sftpServer serves the files of this machine to one user by SFTP. It returns its address and its public key.
+// sftpServer serves the files of this machine to one user by SFTP. It returns its address and its
+// public key.
 func sftpServer(t testing.TB) (net.Addr, string) {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)

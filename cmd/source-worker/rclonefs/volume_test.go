@@ -2,7 +2,8 @@
 
 package rclonefs
 
-// make sources-volume follows 20,000 files, or VOLUME_FILES, on a real WebDAV server and a real S3 server, and counts what that takes.
+// make sources-volume follows 20,000 files, or VOLUME_FILES, on a real WebDAV server and a real S3
+// server, and counts what that takes.
 
 import (
 	"errors"
@@ -148,7 +149,8 @@ func TestVolume(t *testing.T) {
 					t.Errorf("%s: %+v, %v", what, got, err)
 				}
 			}
-			// The server goes in the middle of the first run, and what was fetched by then isn't fetched again.
+			// The server goes in the middle of the first run, and what was fetched by then isn't
+			// fetched again.
 			p.Faults.Set(&sourcetest.Fault{Status: http.StatusServiceUnavailable, After: files / 2})
 			run("server gone in the middle", counts{}, func(err error) bool {
 				return err != nil && !errors.Is(err, source.ErrRefused) && !errors.Is(err, source.ErrGone)

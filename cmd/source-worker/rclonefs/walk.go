@@ -1,8 +1,9 @@
 package rclonefs
 
-// A listing goes through folders in the order of their names, and into each folder where its name stands. So where it is fits
-// into a few bytes, however many files and folders there are, and another process goes on from there: it lists the folder
-// again, and leaves out what comes before. The process that began keeps what it listed.
+// A listing goes through folders in the order of their names, and into each folder where its name
+// stands. So where it is fits into a few bytes, however many files and folders there are, and
+// another process goes on from there: it lists the folder again, and leaves out what comes before.
+// The process that began keeps what it listed.
 
 import (
 	"context"
@@ -19,10 +20,11 @@ import (
 const (
 	// pageItems is how many items a page has at most.
 	pageItems = 1000
-	// pageFolders is how many folders are listed for a page at most, so that empty folders can't make one endless.
+	// pageFolders is how many folders are listed for a page at most, so that empty folders can't
+	// make one endless.
 	pageFolders = 200
-	// heldEntries is how many entries of folders are kept in memory. What a larger folder has beyond them is listed again
-	// when they are through.
+	// heldEntries is how many entries of folders are kept in memory. What a larger folder has
+	// beyond them is listed again when they are through.
 	heldEntries = 50_000
 	// idBytes is how long an id may be.
 	idBytes = 1024
@@ -112,7 +114,8 @@ func above(dir string) position {
 	return position{Dir: parent, After: path.Base(dir) + "/"}
 }
 
-// level is what is to come of the folder where the listing stands. It lists the folder where that isn't known.
+// level is what is to come of the folder where the listing stands. It lists the folder where that
+// isn't known.
 func (w *walk) level(ctx context.Context) (*level, error) {
 	if here := w.levels[w.at.Dir]; here != nil && (len(here.entries) > 0 || !here.more) {
 		return here, nil

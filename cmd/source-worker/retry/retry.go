@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// After is what the header Retry-After says: seconds or a date (RFC 9110, 10.2.3). It is zero where there is none.
+// After is what the header Retry-After says: seconds or a date (RFC 9110, 10.2.3). It is zero where
+// there is none.
 func After(h http.Header) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 && seconds < 1<<31 {

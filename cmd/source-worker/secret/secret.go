@@ -1,4 +1,5 @@
-// Package secret keeps the secret settings of a place out of errors, whatever a server or a library writes into them.
+// Package secret keeps the secret settings of a place out of errors, whatever a server or a library
+// writes into them.
 package secret
 
 import (
@@ -17,7 +18,8 @@ import (
 )
 
 const (
-	// shortest is how long a text must be to be taken for a secret; shorter ones are in every error by chance.
+	// shortest is how long a text must be to be taken for a secret; shorter ones are in every error
+	// by chance.
 	shortest = 4
 	hidden   = "***"
 )
@@ -154,7 +156,8 @@ func lines(value string) (out []string) {
 	return out
 }
 
-// hide returns the error, or where there is a secret in it, one with the same meaning and without it.
+// hide returns the error, or where there is a secret in it, one with the same meaning and without
+// it.
 func (k *keeper) hide(err error) error {
 	if err == nil {
 		return nil

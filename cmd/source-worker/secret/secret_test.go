@@ -94,7 +94,8 @@ func TestErrorsShowNoSecret(t *testing.T) {
 	}
 }
 
-// check checks that an error means what its cause did, and that nothing it can be turned into shows a secret.
+// check checks that an error means what its cause did, and that nothing it can be turned into shows
+// a secret.
 func check(t *testing.T, shown string, cause, err error) {
 	t.Helper()
 	text := fmt.Sprintf("%v %+v %#v %s %q", err, err, err, err, err)

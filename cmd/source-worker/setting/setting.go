@@ -11,7 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// Check returns a *source.FieldError where a required value is missing, one isn't allowed, or nobody knows its field.
+// Check returns a *source.FieldError where a required value is missing, one isn't allowed, or
+// nobody knows its field.
 func Check(fields []source.Field, values map[string]string) error {
 	known := map[string]bool{}
 	for _, f := range fields {

@@ -1,7 +1,8 @@
 package web
 
-// A crawl reads pages in the order of their distance from the start, some for each page of the listing. What it still has to
-// read, and what it has seen, is in the cursor, compressed: at most 10,000 pages, and a megabyte of addresses that wait.
+// A crawl reads pages in the order of their distance from the start, some for each page of the
+// listing. What it still has to read, and what it has seen, is in the cursor, compressed: at most
+// 10,000 pages, and a megabyte of addresses that wait.
 
 import (
 	"bytes"

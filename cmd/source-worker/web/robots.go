@@ -11,8 +11,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// allowed reports whether robots.txt lets us read a page. Where the site has none, everything may be read; where it can't
-// say, nothing may (RFC 9309, 2.3.1).
+// allowed reports whether robots.txt lets us read a page. Where the site has none, everything may
+// be read; where it can't say, nothing may (RFC 9309, 2.3.1).
 func (s *site) allowed(ctx context.Context, at *url.URL) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

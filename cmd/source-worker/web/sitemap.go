@@ -30,13 +30,15 @@ type location struct {
 	LastMod string `xml:"lastmod"`
 }
 
-// place is where the listing of a sitemap stands: behind After in the Sitemap; at its beginning where After is empty.
+// place is where the listing of a sitemap stands: behind After in the Sitemap; at its beginning
+// where After is empty.
 type place struct {
 	Sitemap string `json:"sitemap"`
 	After   string `json:"after,omitempty"`
 }
 
-// sitemaps lists what sitemaps list: that of the start address, or those that it lists where it is an index.
+// sitemaps lists what sitemaps list: that of the start address, or those that it lists where it is
+// an index.
 func (s *site) sitemaps(ctx context.Context, cursor string) (source.Listing, error) {
 	var at place
 	if cursor != "" {
@@ -153,7 +155,8 @@ func (s *site) entry(ctx context.Context, e location, out *source.Listing) error
 	return nil
 }
 
-// lastMod reads a W3C date; zero where it is none. It is no version: many sites give every page the time of the last build.
+// lastMod reads a W3C date; zero where it is none. It is no version: many sites give every page the
+// time of the last build.
 func lastMod(text string) time.Time {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
 		if at, err := time.Parse(layout, strings.TrimSpace(text)); err == nil {
@@ -163,7 +166,8 @@ func lastMod(text string) time.Time {
 	return time.Time{}
 }
 
-// readSitemap reads a sitemap, or an index of sitemaps, which may be compressed. Entries that come twice are taken once.
+// readSitemap reads a sitemap, or an index of sitemaps, which may be compressed. Entries that come
+// twice are taken once.
 func (s *site) readSitemap(ctx context.Context, at *url.URL) (index bool, entries []location, err error) {
 	r, err := s.get(ctx, at, "")
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package web connects sources to web sites: those that a sitemap lists, or those that links lead to from a start page. It
-// keeps to robots.txt, asks for one page at a time, and asks again only for what changed where the site can tell.
+// Package web connects sources to web sites: those that a sitemap lists, or those that links lead
+// to from a start page. It keeps to robots.txt, asks for one page at a time, and asks again only
+// for what changed where the site can tell.
 package web
 
 import (
@@ -31,7 +32,8 @@ const (
 	// agent is how we say who asks; robots.txt may name it.
 	agent     = "Sluice"
 	userAgent = agent + "/1.0 (document ingestion; keeps to robots.txt)"
-	// pageItems is how many pages of a sitemap a listing's page has at most, and crawlPages how many pages are read for one.
+	// pageItems is how many pages of a sitemap a listing's page has at most, and crawlPages how
+	// many pages are read for one.
 	pageItems, crawlPages = 500, 50
 	redirects             = 5
 	robotsBytes           = 500 << 10 // RFC 9309, 2.5
@@ -225,7 +227,8 @@ func (s *site) whole(body io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// get asks for an address when it is time to. With a version, the site may answer that its content is still that one.
+// get asks for an address when it is time to. With a version, the site may answer that its content
+// is still that one.
 func (s *site) get(ctx context.Context, at *url.URL, known string) (*http.Response, error) {
 	if err := s.pace.Wait(ctx); err != nil {
 		return nil, err
@@ -253,7 +256,8 @@ func (s *site) get(ctx context.Context, at *url.URL, known string) (*http.Respon
 	return answer, err
 }
 
-// errForbidden is the error of a page that the site refuses; where it is the start page or the sitemap, it refuses us.
+// errForbidden is the error of a page that the site refuses; where it is the start page or the
+// sitemap, it refuses us.
 var errForbidden = fmt.Errorf("the answer is 403: %w", source.ErrRefused)
 
 // status says what a status other than 200 means.
@@ -307,7 +311,8 @@ func readable(kind string) bool {
 	return false
 }
 
-// normal is an address as it names an item: without a fragment, its host in small letters, and a path.
+// normal is an address as it names an item: without a fragment, its host in small letters, and a
+// path.
 func normal(at *url.URL) *url.URL {
 	n := *at
 	n.Fragment, n.RawFragment, n.User = "", "", nil
@@ -326,7 +331,8 @@ func (s *site) within(at *url.URL) bool {
 	return at.Scheme == s.start.Scheme && at.Host == s.start.Host && strings.HasPrefix(at.Path, s.prefix)
 }
 
-// file is the path of an item: a page of a folder is index.html, and what is behind a question mark is part of the name.
+// file is the path of an item: a page of a folder is index.html, and what is behind a question mark
+// is part of the name.
 func file(at *url.URL) string {
 	name := strings.TrimPrefix(path.Clean(at.Path), "/")
 	if strings.HasSuffix(at.Path, "/") {

@@ -51,7 +51,8 @@ func TestAreaUnderTheCurve(t *testing.T) {
 	}
 }
 
-// TestTheBoundOfAnError compares with Clopper and Pearson's bounds as published tables have them, one-sided at 90 %.
+// TestTheBoundOfAnError compares with Clopper and Pearson's bounds as published tables have them,
+// one-sided at 90 %.
 func TestTheBoundOfAnError(t *testing.T) {
 	for _, c := range []struct {
 		errors, n int
@@ -63,8 +64,8 @@ func TestTheBoundOfAnError(t *testing.T) {
 	}
 }
 
-// TestARiskIsKept draws confidences that are calibrated: in most draws the answers above a threshold are wrong no more
-// often than its risk.
+// TestARiskIsKept draws confidences that are calibrated: in most draws the answers above a
+// threshold are wrong no more often than its risk.
 func TestARiskIsKept(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	draws, kept, found := 200, 0, 0
@@ -94,7 +95,8 @@ func TestARiskIsKept(t *testing.T) {
 }
 
 func TestThresholdsOfScores(t *testing.T) {
-	// Texts with the answer score 4 on average, others 0; of eleven texts of a question the last is not among the ten.
+	// Texts with the answer score 4 on average, others 0; of eleven texts of a question the last is
+	// not among the ten.
 	random := rand.New(rand.NewPCG(5, 6))
 	var all [][]read
 	for range 400 {
@@ -127,7 +129,8 @@ func TestThresholdsOfScores(t *testing.T) {
 	}
 }
 
-// TestTheDetectorLearns: windows that hold the answer have a high has_answer, which must be told from a high llm_prefer.
+// TestTheDetectorLearns: windows that hold the answer have a high has_answer, which must be told
+// from a high llm_prefer.
 func TestTheDetectorLearns(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	var all []prefixes

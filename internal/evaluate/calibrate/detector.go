@@ -21,7 +21,8 @@ const (
 	mostWindows     = 64
 	// width is that of the detector's hidden layers; it has four layers, as the paper's.
 	width = 48
-	// lost is the share of the answers that are in all windows which may be lost by stopping earlier.
+	// lost is the share of the answers that are in all windows which may be lost by stopping
+	// earlier.
 	lost = 0.01
 	// How it is trained.
 	epochs, batchSize = 20, 64
@@ -126,7 +127,8 @@ func (r *run) detector(ctx context.Context) error {
 	return nil
 }
 
-// trainDetector learns from some questions, finds the threshold on others, and measures on the rest.
+// trainDetector learns from some questions, finds the threshold on others, and measures on the
+// rest.
 func trainDetector(random *rand.Rand, train, threshold, measure []prefixes) Detector {
 	type one struct {
 		question, prefix int

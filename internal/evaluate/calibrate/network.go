@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 )
 
-// Layer is a fully connected layer: out[j] = bias[j] + sum over i of in[i] * weights[i][j]. All but the last are
-// followed by a ReLU, the last by a sigmoid.
+// Layer is a fully connected layer: out[j] = bias[j] + sum over i of in[i] * weights[i][j]. All but
+// the last are followed by a ReLU, the last by a sigmoid.
 type Layer struct {
 	Weights [][]float32 `json:"-"` // by input, then by output
 	Bias    []float32   `json:"-"`

@@ -35,7 +35,8 @@ type PairThresholds struct {
 	// Answerable is what the highest logit of ten passages (of a reranker: of eight)
 	// reaches for nine of ten questions that they answer.
 	Answerable float64 `json:"answerable"`
-	// Refused is the share of questions below Answerable when the passages with the answer are taken away.
+	// Refused is the share of questions below Answerable when the passages with the answer are
+	// taken away.
 	Refused float64 `json:"refused"`
 	// Area is that under the ROC curve over the texts.
 	Area  float64 `json:"area"`

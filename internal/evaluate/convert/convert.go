@@ -20,13 +20,14 @@ type Options struct {
 	Folder  string   // what is written
 	Replace bool     // a folder that is there
 
-	// Split is the name of the qrels file. Of a BEIR set it is the split that is kept, all where it is empty; else empty
-	// means "test".
+	// Split is the name of the qrels file. Of a BEIR set it is the split that is kept, all where it
+	// is empty; else empty means "test".
 	Split string
 	// Limit is how many questions are drawn; 0 is all. The same seed draws the same ones.
 	Limit int
 	Seed  uint64
-	// Others is how many of the documents are kept, drawn at random, that came with none of the questions; below 0: all.
+	// Others is how many of the documents are kept, drawn at random, that came with none of the
+	// questions; below 0: all.
 	Others int
 	// Scope has each question asked about the documents alone that it came with.
 	Scope bool

@@ -1,7 +1,7 @@
 package batch
 
-// Scheduling of batches. All graphs of a server share the workers, so that an interactive request of one goes before bulk
-// requests of another.
+// Scheduling of batches. All graphs of a server share the workers, so that an interactive request
+// of one goes before bulk requests of another.
 
 import (
 	"context"
@@ -19,7 +19,8 @@ import (
 // interactiveWait is how long an interactive item waits for its batch to fill.
 const interactiveWait = time.Millisecond
 
-// lanes are the lanes of requests in order of priority, with one between them for interactive requests that yield.
+// lanes are the lanes of requests in order of priority, with one between them for interactive
+// requests that yield.
 var lanes = [...]wire.Lane{wire.LaneInteractive, "interactive, yielding", wire.LaneBulk}
 
 const yielding = 1 // of lanes
@@ -32,7 +33,8 @@ type Pool struct {
 	wake       chan struct{}  // an item was added, or a lane is below its limit again
 	free       chan struct{}  // one token per idle worker
 	goroutines sync.WaitGroup // the dispatcher and the running batches
-	// interactive limits other lanes while there are interactive requests, so that a worker is free for the next one.
+	// interactive limits other lanes while there are interactive requests, so that a worker is free
+	// for the next one.
 	interactive *fairness.Foreground
 	share       *Share // limits the bulk lane; nil: no limit
 
@@ -43,14 +45,17 @@ type Pool struct {
 	running [len(lanes)]int // batches
 }
 
-// shareCredit is how much of the workers' time a tenant without recent requests may use before it takes turns with others.
+// shareCredit is how much of the workers' time a tenant without recent requests may use before it
+// takes turns with others.
 const shareCredit = 20 * time.Millisecond
 
 // source is a Queue of any type. Its methods are called with the pool's mutex locked.
 type source interface {
-	// untilDue drops items of ended requests, and returns how long until a batch of a lane is due: an hour when none waits.
+	// untilDue drops items of ended requests, and returns how long until a batch of a lane is due:
+	// an hour when none waits.
 	untilDue(lane int, now time.Time) time.Duration
-	// take removes the batch around the first item of a request from the lane, and returns a function that runs it.
+	// take removes the batch around the first item of a request from the lane, and returns a
+	// function that runs it.
 	take(lane int, r *request, now time.Time) (run func())
 	// fail ends all waiting requests.
 	fail(err error)
@@ -73,10 +78,12 @@ func NewPool(workers int) *Pool {
 	return p
 }
 
-// Bound limits the bulk lane to a share of the processors' time. It must be called before the first request.
+// Bound limits the bulk lane to a share of the processors' time. It must be called before the first
+// request.
 func (p *Pool) Bound(s *Share) { p.share = s }
 
-// Close cancels running batches, fails waiting requests with schema.ErrUnavailable, and returns when nothing runs.
+// Close cancels running batches, fails waiting requests with schema.ErrUnavailable, and returns
+// when nothing runs.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -127,8 +134,8 @@ func (p *Pool) dispatch() {
 	}
 }
 
-// next takes the next batch: of the first lane with waiting items, around the first item that is due. Without one it
-// returns how long until one is due, if no item is added.
+// next takes the next batch: of the first lane with waiting items, around the first item that is
+// due. Without one it returns how long until one is due, if no item is added.
 func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,8 +200,8 @@ func (p *Pool) itemDequeued(r *request) {
 	}
 }
 
-// atLimit reports whether a lane runs as many batches as it may, so that a worker is free for higher lanes. Bulk does not
-// count yielding batches: it would never run while there are many.
+// atLimit reports whether a lane runs as many batches as it may, so that a worker is free for
+// higher lanes. Bulk does not count yielding batches: it would never run while there are many.
 func (p *Pool) atLimit(lane int, now time.Time) bool {
 	running := p.running[lane]
 	if lane == yielding {

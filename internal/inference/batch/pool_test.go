@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestOneGraphsInteractiveGoesBeforeAnothersBulk: and in a lane the oldest goes first, whatever its graph.
+// TestOneGraphsInteractiveGoesBeforeAnothersBulk: and in a lane the oldest goes first, whatever its
+// graph.
 func TestOneGraphsInteractiveGoesBeforeAnothersBulk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
@@ -51,7 +52,8 @@ func TestGroupsDoNotShareABatch(t *testing.T) {
 	})
 }
 
-// TestABatchThatIsDueDoesNotWaitForAnotherGraphs: an interactive item that waits for company holds up bulk only.
+// TestABatchThatIsDueDoesNotWaitForAnotherGraphs: an interactive item that waits for company holds
+// up bulk only.
 func TestABatchThatIsDueDoesNotWaitForAnotherGraphs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)

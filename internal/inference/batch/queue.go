@@ -1,10 +1,11 @@
-// Package batch gathers the items of many requests into batches for a model. It knows nothing of the model: an item
-// has a length in tokens, and a function runs a batch.
+// Package batch gathers the items of many requests into batches for a model. It knows nothing of
+// the model: an item has a length in tokens, and a function runs a batch.
 //
-// Items of similar length share a batch, so that there is little padding. The interactive lane goes before the bulk lane, in
-// all queues of a Pool. Within a lane the tenant that has used the workers least goes first, with its oldest item; the time
-// of a batch is charged to the tenants of its items by cells. Requests whose context has ended are dropped. Queues have no
-// limit: callers of Do must have one.
+// Items of similar length share a batch, so that there is little padding. The interactive lane goes
+// before the bulk lane, in all queues of a Pool. Within a lane the tenant that has used the workers
+// least goes first, with its oldest item; the time of a batch is charged to the tenants of its
+// items by cells. Requests whose context has ended are dropped. Queues have no limit: callers of Do
+// must have one.
 package batch
 
 import (
@@ -30,8 +31,8 @@ type Options struct {
 	Wait     time.Duration // longest time that an item waits for its batch to fill
 }
 
-// Padding is bounded twice: to a share of a batch's cells, and small batches may pad a little more, since a run of
-// their own would cost more than that.
+// Padding is bounded twice: to a share of a batch's cells, and small batches may pad a little more,
+// since a run of their own would cost more than that.
 const (
 	maxPadding  = 0.04
 	freePadding = 128 // cells
@@ -39,7 +40,8 @@ const (
 
 // Size is what an item takes in a batch.
 type Size struct {
-	// Cells is how long its row is. A batch has as many cells as it has rows, times those of the longest.
+	// Cells is how long its row is. A batch has as many cells as it has rows, times those of the
+	// longest.
 	Cells int
 	// Text is how many of the cells are not padding whatever the batch is.
 	Text int
@@ -80,8 +82,8 @@ type request struct {
 	err     error
 }
 
-// New adds a queue to a pool. size gives what an item takes; run runs one batch, may be called from several goroutines at
-// once, and must put its results where the items point.
+// New adds a queue to a pool. size gives what an item takes; run runs one batch, may be called from
+// several goroutines at once, and must put its results where the items point.
 func New[T any](p *Pool, o Options, size func(T) Size, run func(context.Context, []T) error) *Queue[T] {
 	q := &Queue[T]{pool: p, options: o, size: size, run: run, metrics: newMetrics(o.Graph)}
 	p.mu.Lock()
@@ -96,13 +98,13 @@ var errClosed = fmt.Errorf("the model server is stopping: %w", schema.ErrUnavail
 type Caller struct {
 	Tenant uuid.UUID // items of none count as one tenant's
 	Lane   wire.Lane
-	// Yields says that interactive items go after those that don't yield, and leave them a worker, until they have waited
-	// for fairness.StarvationLimit.
+	// Yields says that interactive items go after those that don't yield, and leave them a worker,
+	// until they have waited for fairness.StarvationLimit.
 	Yields bool
 }
 
-// Do runs items and returns when all have run, or with the first error. When ctx ends, Do returns its error at once; items
-// that run at that moment may still be written to.
+// Do runs items and returns when all have run, or with the first error. When ctx ends, Do returns
+// its error at once; items that run at that moment may still be written to.
 func (q *Queue[T]) Do(ctx context.Context, caller Caller, items []T) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -215,8 +217,8 @@ func (q *Queue[T]) fail(err error) {
 	}
 }
 
-// dropEnded removes the entries of requests for which over returns an error, and ends the requests with it. The pool's mutex
-// must be locked.
+// dropEnded removes the entries of requests for which over returns an error, and ends the requests
+// with it. The pool's mutex must be locked.
 func (q *Queue[T]) dropEnded(lane int, over func(*request) error) {
 	before := len(q.waiting[lane])
 	q.waiting[lane] = slices.DeleteFunc(q.waiting[lane], func(e entry[T]) bool {
@@ -232,8 +234,8 @@ func (q *Queue[T]) dropEnded(lane int, over func(*request) error) {
 	}
 }
 
-// batchAround returns the range of the batch around the entry at first. It grows to the side that adds less padding while
-// the limits allow.
+// batchAround returns the range of the batch around the entry at first. It grows to the side that
+// adds less padding while the limits allow.
 func (q *Queue[T]) batchAround(waiting []entry[T], first int) (from, to int) {
 	from, to = first, first+1
 	group := waiting[first].size.Group
@@ -270,7 +272,8 @@ func (q *Queue[T]) batchAround(waiting []entry[T], first int) (from, to int) {
 	}
 }
 
-// execute runs a batch. When it fails, execute runs its halves, so that only the request of the bad item fails.
+// execute runs a batch. When it fails, execute runs its halves, so that only the request of the bad
+// item fails.
 func (q *Queue[T]) execute(batch []entry[T]) {
 	started := time.Now()
 	err := q.runOnce(batch)
@@ -293,7 +296,8 @@ func (q *Queue[T]) execute(batch []entry[T]) {
 	}
 }
 
-// charge charges the time of a run to the tenants of its items, by cells. The pool's mutex must be locked.
+// charge charges the time of a run to the tenants of its items, by cells. The pool's mutex must be
+// locked.
 func (q *Queue[T]) charge(batch []entry[T], took time.Duration) {
 	cells := 0
 	for _, e := range batch {

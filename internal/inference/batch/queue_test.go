@@ -249,8 +249,8 @@ func TestUnknownLaneIsInvalid(t *testing.T) {
 	}
 }
 
-// TestPadding: of a backlog of sentences and sections of all lengths, at most a twentieth of the cells are padding,
-// every item runs once, and no batch breaks its bounds.
+// TestPadding: of a backlog of sentences and sections of all lengths, at most a twentieth of the
+// cells are padding, every item runs once, and no batch breaks its bounds.
 func TestPadding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: time.Millisecond}

@@ -10,14 +10,17 @@ import (
 )
 
 const (
-	// busyFrom is the share of the machine's processor time that other processes use from which on it is busy.
+	// busyFrom is the share of the machine's processor time that other processes use from which on
+	// it is busy.
 	busyFrom = 0.5
-	// busyPause is how long work in the background rests on a busy machine, and how often the machine is looked at.
+	// busyPause is how long work in the background rests on a busy machine, and how often the
+	// machine is looked at.
 	busyPause = time.Second
 )
 
-// Share keeps batches to a share of the machine's processor time: after each a pause follows that makes up for what the
-// batch took beyond it. On a machine that others keep busy none runs. A nil *Share bounds nothing.
+// Share keeps batches to a share of the machine's processor time: after each a pause follows that
+// makes up for what the batch took beyond it. On a machine that others keep busy none runs. A nil
+// *Share bounds nothing.
 type Share struct {
 	pause    float64 // seconds that a second of a batch stands for
 	busy     func(now time.Time) bool
@@ -26,8 +29,8 @@ type Share struct {
 	lastRead time.Time // when busy was asked last
 }
 
-// NewShare makes a share of, in (0, 1], of cores for batches that keep so many threads busy. busy tells whether others
-// need the machine; nil: they never do.
+// NewShare makes a share of, in (0, 1], of cores for batches that keep so many threads busy. busy
+// tells whether others need the machine; nil: they never do.
 func NewShare(of float64, threads, cores int, busy func(now time.Time) bool) *Share {
 	return &Share{pause: float64(min(threads, cores)) / (of * float64(cores)), busy: busy}
 }
@@ -65,8 +68,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// OthersBusy tells whether the other processes of the machine used more than half of its processor time since it was
-// last asked. Where there is no /proc it is nil.
+// OthersBusy tells whether the other processes of the machine used more than half of its processor
+// time since it was last asked. Where there is no /proc it is nil.
 func OthersBusy() func(now time.Time) bool {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

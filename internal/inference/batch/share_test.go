@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestBulkKeepsToItsShare: a quarter of two cores is half of one, so that a batch of one thread is followed by a pause as
-// long as itself. What somebody waits for goes into the pause.
+// TestBulkKeepsToItsShare: a quarter of two cores is half of one, so that a batch of one thread is
+// followed by a pause as long as itself. What somebody waits for goes into the pause.
 func TestBulkKeepsToItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)

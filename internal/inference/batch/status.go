@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// count adds a batch of so many items to what was done: sum cells of text, rows of the longest item's.
+// count adds a batch of so many items to what was done: sum cells of text, rows of the longest
+// item's.
 func (q *Queue[T]) count(items, sum, longest int, took time.Duration) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
@@ -34,7 +35,8 @@ func (q *Queue[T]) state() schema.GraphState {
 	return s
 }
 
-// State returns what waits in each queue and what it did, and how many batches run of those that may at once.
+// State returns what waits in each queue and what it did, and how many batches run of those that
+// may at once.
 func (p *Pool) State() (graphs []schema.GraphState, running, workers int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

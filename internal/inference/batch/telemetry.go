@@ -1,6 +1,7 @@
 package batch
 
-// This file counts what the queue does, and gives each batch a span that links to its callers' traces.
+// This file counts what the queue does, and gives each batch a span that links to its callers'
+// traces.
 
 import (
 	"context"
@@ -38,7 +39,8 @@ func newMetrics(graph string) metrics {
 	}
 	m.real = metric.WithAttributeSet(attribute.NewSet(m.graph, attribute.String("kind", "text")))
 	m.padded = metric.WithAttributeSet(attribute.NewSet(m.graph, attribute.String("kind", "padding")))
-	// An instrument that can't be made is a no-op; names and units here are constants, so that can't happen.
+	// An instrument that can't be made is a no-op; names and units here are constants, so that
+	// can't happen.
 	m.waits, _ = meter.Float64Histogram("sluice.model.queue.wait", metric.WithUnit("s"),
 		metric.WithDescription("Time that an item waits for its batch."),
 		metric.WithExplicitBucketBoundaries(0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30))

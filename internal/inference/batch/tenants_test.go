@@ -45,7 +45,8 @@ func TestWhoUsedLessGoesBeforeABacklog(t *testing.T) {
 	})
 }
 
-// TestWhatYieldsGoesLater: after what others ask, before bulk, and leaving a worker; but for a while only.
+// TestWhatYieldsGoesLater: after what others ask, before bulk, and leaving a worker; but for a
+// while only.
 func TestWhatYieldsGoesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)

@@ -1,6 +1,6 @@
-// Package inferencetest makes a model pack with all seven graphs for tests: the shipped encoder and segmenter, and tiny
-// random graphs that training/testgraphs.py writes with their goldens. They say nothing true about any text, but run in
-// no time and give the same numbers every time.
+// Package inferencetest makes a model pack with all seven graphs for tests: the shipped encoder and
+// segmenter, and tiny random graphs that training/testgraphs.py writes with their goldens. They say
+// nothing true about any text, but run in no time and give the same numbers every time.
 package inferencetest
 
 import (
@@ -29,8 +29,8 @@ var sections = []struct{ name, fields string }{
 	{"detector", "threshold: 0.6"},
 }
 
-// Pack makes the pack in a folder of the test's own and returns it. Each change sees the manifest, in which every tiny
-// graph's section is a line of its own, and gives another.
+// Pack makes the pack in a folder of the test's own and returns it. Each change sees the manifest,
+// in which every tiny graph's section is a line of its own, and gives another.
 func Pack(t testing.TB, change ...func(manifest string) string) string {
 	t.Helper()
 	shipped, dir := shippedPack(t), t.TempDir()

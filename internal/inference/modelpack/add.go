@@ -1,9 +1,10 @@
-// Package modelpack keeps model packs: it makes one of a Hugging Face folder or of a model on a hub, lists those that
-// there are, and knows which is in use. A pack is a folder with a manifest.yaml; running it is package inference's
-// business. This package links no ONNX Runtime.
+// Package modelpack keeps model packs: it makes one of a Hugging Face folder or of a model on a
+// hub, lists those that there are, and knows which is in use. A pack is a folder with a
+// manifest.yaml; running it is package inference's business. This package links no ONNX Runtime.
 package modelpack
 
-// This file adds a model: everything is made in a folder of its own, which gets its name when it is complete.
+// This file adds a model: everything is made in a folder of its own, which gets its name when it is
+// complete.
 
 import (
 	"context"
@@ -44,7 +45,8 @@ type Addition struct {
 	Graph   string // file of the graph; empty: onnx/model.onnx, else model.onnx
 	Onto    string // folder of a pack whose other graphs the new one has too; empty: none
 	Pooling string // mean, cls, last or none; empty: as the model says
-	// QueryPrompt and PassagePrompt are what an encoder wants in front of questions and passages; empty: as the model says.
+	// QueryPrompt and PassagePrompt are what an encoder wants in front of questions and passages;
+	// empty: as the model says.
 	QueryPrompt, PassagePrompt string
 	Reranker                   bool    // a cross-encoder becomes the pack's reranker instead of its pair model
 	Tolerance                  float64 // of the graph against its fp32 original; 0: by its precision
@@ -61,18 +63,20 @@ type Added struct {
 
 const (
 	defaultMaxGraph = 2 << 30
-	// staging begins the names of folders that are not finished; those older than abandoned are of a process that died.
+	// staging begins the names of folders that are not finished; those older than abandoned are of
+	// a process that died.
 	staging   = ".adding-"
 	abandoned = 24 * time.Hour
 )
 
-// tolerances are how far graphs of a precision may be from their fp32 original when nobody says: in the components of a
-// unit vector, or in a logit.
+// tolerances are how far graphs of a precision may be from their fp32 original when nobody says: in
+// the components of a unit vector, or in a logit.
 var tolerances = map[string]float64{"fp16": 0.01, "int8": 0.1}
 
 var packName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// Add adds a model. When it fails nothing is left of it. Errors name the file or field that is wrong.
+// Add adds a model. When it fails nothing is left of it. Errors name the file or field that is
+// wrong.
 func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	if o.MaxGraph <= 0 {
 		o.MaxGraph = defaultMaxGraph
@@ -119,7 +123,8 @@ func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return Added{}, fmt.Errorf("add %s: %w", a.From, err)
 	}
-	// Fails when another process has added one of this name meanwhile: a folder with files is not replaced.
+	// Fails when another process has added one of this name meanwhile: a folder with files is not
+	// replaced.
 	if err := os.Rename(dir, final); err != nil {
 		return Added{}, fmt.Errorf("add %s as %s: %w", a.From, name, err)
 	}

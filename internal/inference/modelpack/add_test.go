@@ -1,7 +1,7 @@
 package modelpack
 
-// This file tests adding folders: what becomes of good ones, and that bad ones are refused by file and field and leave
-// nothing behind.
+// This file tests adding folders: what becomes of good ones, and that bad ones are refused by file
+// and field and leave nothing behind.
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// models are the test folders that training/bert_testmodels.py writes; shipped is the pack of the repository.
+// models are the test folders that training/bert_testmodels.py writes; shipped is the pack of the
+// repository.
 const (
 	models  = "testdata"
 	shipped = "../../../models/default"

@@ -25,8 +25,8 @@ type Numbers struct {
 	PairHasAnswer     *float64 // pair.has_answer_threshold
 	RerankerHasAnswer *float64
 	Calibrated        map[string]float64 // by name
-	// Confidence has the names that begin with confidence_ and risk_, without wire.RerankerSuffix. They take the
-	// place of all that the pack has of Graph's.
+	// Confidence has the names that begin with confidence_ and risk_, without wire.RerankerSuffix.
+	// They take the place of all that the pack has of Graph's.
 	Confidence map[string]float64
 	Graph      string // whose Confidence it is: wire.GraphPair or wire.GraphReranker
 	Detector   []Layer
@@ -40,8 +40,8 @@ var calibratedMark = regexp.MustCompile(`\+calibrated\.[0-9a-f]+$`)
 // confidenceNames are the calibrated numbers of confidence.
 var confidenceNames = regexp.MustCompile(`^(confidence_|risk_)`)
 
-// Calibrate writes numbers into the pack in dir. check looks at the pack as it will be before it takes the place of what
-// is there; nil: nobody does.
+// Calibrate writes numbers into the pack in dir. check looks at the pack as it will be before it
+// takes the place of what is there; nil: nobody does.
 func Calibrate(ctx context.Context, dir string, n Numbers, check func(ctx context.Context, dir string) error) (err error) {
 	d, err := readDocument(dir)
 	if err != nil {
@@ -116,7 +116,8 @@ func Calibratable(dir, path string) error {
 	return fmt.Errorf("the model pack %s was not added here and stays as it is: calibrate a copy, `sluice models add %s --name NAME`: %w", path, path, schema.ErrConflict)
 }
 
-// calibrate changes the manifest, and gives the name of the detector's file if it wrote one into dir.
+// calibrate changes the manifest, and gives the name of the detector's file if it wrote one into
+// dir.
 func (d document) calibrate(dir string, n Numbers) (graph string, err error) {
 	for _, s := range []struct {
 		section, name string

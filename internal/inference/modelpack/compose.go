@@ -1,6 +1,7 @@
 package modelpack
 
-// This file puts a pack together: the manifest of an added graph, and the files of the pack that it is added onto.
+// This file puts a pack together: the manifest of an added graph, and the files of the pack that it
+// is added onto.
 
 import (
 	"context"
@@ -23,7 +24,8 @@ type field struct {
 	value any
 }
 
-// writeManifest writes the manifest of an added graph, and copies what is kept of the pack that it is added onto.
+// writeManifest writes the manifest of an added graph, and copies what is kept of the pack that it
+// is added onto.
 func writeManifest(ctx context.Context, dir, name string, a Addition, from source, m *model, s graphSection, words tokenizerSection) error {
 	d := newDocument()
 	s.Licence, s.Source = m.licence, from.label()
@@ -90,7 +92,8 @@ func (d document) version() string {
 	return hex.EncodeToString(hash.Sum(nil)[:6])
 }
 
-// space names the vectors of an encoder: those of the same graph, words, pooling and prompts may be compared.
+// space names the vectors of an encoder: those of the same graph, words, pooling and prompts may be
+// compared.
 func space(base string, m *model, s graphSection, words tokenizerSection) string {
 	facts := []any{s.SHA256, words.SHA256, words.Before, words.After, s.Output, m.pooling, m.maxTokens}
 	if m.prompts != nil {

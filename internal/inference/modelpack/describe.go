@@ -1,8 +1,8 @@
 package modelpack
 
-// This file makes out what a Hugging Face folder is, from its configuration and its graph: an encoder or a cross-encoder,
-// how its text is framed, and how its output becomes a vector or a score. What is not supported is named by file and
-// field.
+// This file makes out what a Hugging Face folder is, from its configuration and its graph: an
+// encoder or a cross-encoder, how its text is framed, and how its output becomes a vector or a
+// score. What is not supported is named by file and field.
 
 import (
 	"encoding/json"
@@ -24,8 +24,8 @@ const (
 	RoleReranker = "reranker"
 )
 
-// families are the values of model_type whose models read token ids as BERT does, and where position ids begin: RoBERTa's
-// and MPNet's at 2.
+// families are the values of model_type whose models read token ids as BERT does, and where
+// position ids begin: RoBERTa's and MPNet's at 2.
 var families = map[string]int{
 	"bert": 0, "distilbert": 0, "electra": 0, "mobilebert": 0, "mpnet": 2, "nomic_bert": 0, "convbert": 0,
 	"roberta": 2, "xlm-roberta": 2, "camembert": 2, "modernbert": 0,
@@ -85,7 +85,8 @@ type modelConfig struct {
 	Pad        *int32         `json:"pad_token_id"`
 }
 
-// describe checks what the small files say: enough to know, before a large file is fetched, that it is of use.
+// describe checks what the small files say: enough to know, before a large file is fetched, that it
+// is of use.
 func describe(f files) (*model, error) {
 	m := &model{licence: licence(f[readme])}
 	if found, err := f.decode("config.json", &m.config); err != nil {
@@ -103,8 +104,8 @@ func describe(f files) (*model, error) {
 	return m, m.length(f, firstPosition)
 }
 
-// withGraph checks the graph against the files, and says what it is for. pooling overrides what the files say; empty: it
-// doesn't.
+// withGraph checks the graph against the files, and says what it is for. pooling overrides what the
+// files say; empty: it doesn't.
 func (m *model) withGraph(f files, g Graph, pooling string) error {
 	if g.External {
 		return schema.Invalid("graph", "keeps its weights in other files (external data): export it as one file of less than 2 GB")

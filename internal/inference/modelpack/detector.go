@@ -1,6 +1,7 @@
 package modelpack
 
-// This file writes a detector as an ONNX file: fully connected layers, a ReLU behind each but the last, a sigmoid behind that.
+// This file writes a detector as an ONNX file: fully connected layers, a ReLU behind each but the
+// last, a sigmoid behind that.
 
 import (
 	"encoding/binary"
@@ -125,8 +126,8 @@ func forward(layers []Layer, scores []float32) float32 {
 // goldenScores are has_answer and llm_prefer of windows, the best sum first.
 var goldenScores = [][2]float32{{4.1, 1.6}, {2.75, -0.4}, {1.9, -1.1}, {0.3, -1.5}, {-0.6, -2.2}, {-0.9, -2.75}, {-1.4, -3.1}, {-2.2, -3}, {-2.6, -3.9}, {-3.5, -4.25}}
 
-// writeDetectorGoldens writes the goldens of the pack in dir into staged, with those of another detector: what its layers
-// say when they are computed here.
+// writeDetectorGoldens writes the goldens of the pack in dir into staged, with those of another
+// detector: what its layers say when they are computed here.
 func writeDetectorGoldens(dir, staged string, layers []Layer) error {
 	all := map[string]any{}
 	data, err := os.ReadFile(filepath.Join(dir, goldensName))

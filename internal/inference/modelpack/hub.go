@@ -1,7 +1,8 @@
 package modelpack
 
-// This file fetches a model's files from a hub in Hugging Face's layout: /{org}/{name}/resolve/{revision}/{file}. Which
-// hub is a setting without a default: Sluice calls nobody by itself.
+// This file fetches a model's files from a hub in Hugging Face's layout:
+// /{org}/{name}/resolve/{revision}/{file}. Which hub is a setting without a default: Sluice calls
+// nobody by itself.
 
 import (
 	"context"

@@ -20,8 +20,8 @@ import (
 
 const testCommit = "0123456789abcdef0123456789abcdef01234567"
 
-// hubServer serves the test folders as /org/{model}/resolve/{revision}/{file}. Large files are redirected to another
-// path, as hubs do. instead may answer in its place.
+// hubServer serves the test folders as /org/{model}/resolve/{revision}/{file}. Large files are
+// redirected to another path, as hubs do. instead may answer in its place.
 type hubServer struct {
 	*httptest.Server
 	sync.Mutex

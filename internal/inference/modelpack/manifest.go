@@ -1,7 +1,8 @@
 package modelpack
 
-// This file writes manifests: that of an added graph beside the graphs of the pack that it is added to. It works on YAML
-// nodes, so that sections it knows nothing of go along as they are; the model server reads and checks manifests.
+// This file writes manifests: that of an added graph beside the graphs of the pack that it is added
+// to. It works on YAML nodes, so that sections it knows nothing of go along as they are; the model
+// server reads and checks manifests.
 
 import (
 	"bytes"
@@ -25,7 +26,8 @@ const goldensName = "goldens.json"
 // FormatBERT is the value of a section's format for graphs with Hugging Face's inputs and outputs.
 const FormatBERT = "bert"
 
-// tokenizerSection, encoderSection and pairSection are written into manifests; package inference reads them.
+// tokenizerSection, encoderSection and pairSection are written into manifests; package inference
+// reads them.
 type tokenizerSection struct {
 	File    string   `yaml:"file"`
 	SHA256  string   `yaml:"sha256"`
@@ -177,8 +179,8 @@ func (d document) bytes() ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// replaceEncoder takes in another encoder. What works on the old one's vectors keeps the old one (the segmenter) or
-// goes (the linker, which gets the vectors that are stored).
+// replaceEncoder takes in another encoder. What works on the old one's vectors keeps the old one
+// (the segmenter) or goes (the linker, which gets the vectors that are stored).
 func (d document) replaceEncoder(section any) error {
 	old, segmenter := get(d.root, "encoder"), get(d.root, "segmenter")
 	if old != nil && segmenter != nil && segmenter.Kind == yaml.MappingNode && get(segmenter, "encoder") == nil {
@@ -191,13 +193,15 @@ func (d document) replaceEncoder(section any) error {
 	return set(d.root, "encoder", section)
 }
 
-// inVectors is the calibrated threshold that is in the scale of an encoder's vectors. Those whose names end with
-// wire.RerankerSuffix are in that of a reranker's scores, the others in that of a pair model's.
+// inVectors is the calibrated threshold that is in the scale of an encoder's vectors. Those whose
+// names end with wire.RerankerSuffix are in that of a reranker's scores, the others in that of a
+// pair model's.
 const inVectors = "dedupe"
 
 func ofReranker(name string) bool { return strings.HasSuffix(name, wire.RerankerSuffix) }
 
-// forget removes calibrated thresholds that are in the scale of a graph that is replaced: stages that ask for one say so.
+// forget removes calibrated thresholds that are in the scale of a graph that is replaced: stages
+// that ask for one say so.
 func (d document) forget(stale func(name string) bool) {
 	thresholds := get(d.root, "calibrated")
 	if thresholds == nil || thresholds.Kind != yaml.MappingNode {

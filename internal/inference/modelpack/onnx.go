@@ -1,7 +1,8 @@
 package modelpack
 
-// This file reads what an ONNX file says about itself: inputs, outputs and the kinds of its weights. It reads the protocol
-// buffer as a stream and skips the weights, so a graph of a gigabyte takes little time and no memory.
+// This file reads what an ONNX file says about itself: inputs, outputs and the kinds of its
+// weights. It reads the protocol buffer as a stream and skips the weights, so a graph of a gigabyte
+// takes little time and no memory.
 
 import (
 	"bufio"
@@ -52,7 +53,8 @@ func names(ports []Port) string {
 	return strings.Join(all, ", ")
 }
 
-// Precision is int8 or fp16 when a tenth of the weights is, else fp32. Quantised graphs keep some of them whole.
+// Precision is int8 or fp16 when a tenth of the weights is, else fp32. Quantised graphs keep some
+// of them whole.
 func (g Graph) Precision() string {
 	total := int64(0)
 	for _, n := range g.Weights {
@@ -67,7 +69,8 @@ func (g Graph) Precision() string {
 	return "fp32"
 }
 
-// elementTypes are those of TensorProto.DataType that occur in graphs of the BERT family, with their bytes.
+// elementTypes are those of TensorProto.DataType that occur in graphs of the BERT family, with
+// their bytes.
 var elementTypes = map[uint64]struct {
 	name  string
 	bytes int64
@@ -235,8 +238,8 @@ type message struct {
 	left int64
 }
 
-// fields calls yield with each field: a number has a value, what has a length is a message. What yield leaves of it is
-// skipped.
+// fields calls yield with each field: a number has a value, what has a length is a message. What
+// yield leaves of it is skipped.
 func (m *message) fields(yield func(number protowire.Number, value uint64, inner *message) error) error {
 	for m.left > 0 {
 		tag, err := m.varint()

@@ -30,7 +30,8 @@ type Pack struct {
 	Problem   string   `json:"problem,omitempty"` // why it can't be read
 }
 
-// shippedName is the pack that is used when no other is chosen. Those that Sluice comes with lie beside it.
+// shippedName is the pack that is used when no other is chosen. Those that Sluice comes with lie
+// beside it.
 const shippedName = "default"
 
 // inUse is the file, beside the packs, that names the one in use.
@@ -87,7 +88,8 @@ func read(dir string) Pack {
 	return p
 }
 
-// List gives the shipped packs, when there are any, and those added in dir, by name. named is what SLUICE_MODEL_PACK says.
+// List gives the shipped packs, when there are any, and those added in dir, by name. named is what
+// SLUICE_MODEL_PACK says.
 func List(dir, named string) ([]Pack, error) {
 	var all []Pack
 	current, err := Find(dir, named)
@@ -120,7 +122,8 @@ func List(dir, named string) ([]Pack, error) {
 	return all, nil
 }
 
-// Find gives the folder of a pack: of the name or folder named, else of the one in use in dir, else the shipped one.
+// Find gives the folder of a pack: of the name or folder named, else of the one in use in dir, else
+// the shipped one.
 func Find(dir, named string) (string, error) {
 	if named == "" {
 		data, err := os.ReadFile(filepath.Join(dir, inUse))
@@ -158,8 +161,8 @@ func isPack(dir string) bool {
 	return err == nil
 }
 
-// locate is the folder of the pack of a name; empty when there is none. One that was added goes before a shipped one of its
-// name, which came later.
+// locate is the folder of the pack of a name; empty when there is none. One that was added goes
+// before a shipped one of its name, which came later.
 func locate(dir, name string) string {
 	if isAdded(dir, name) {
 		return filepath.Join(dir, name)
@@ -188,7 +191,8 @@ func shippedNames() []string {
 	return names
 }
 
-// shippedPath is the folder of a pack that Sluice comes with; empty when it comes with none of the name.
+// shippedPath is the folder of a pack that Sluice comes with; empty when it comes with none of the
+// name.
 func shippedPath(name string) string {
 	shipped, err := Shipped()
 	if err != nil || !packName.MatchString(name) {
@@ -226,8 +230,8 @@ func Use(dir, name string) error {
 	return nil
 }
 
-// Shipped finds the default pack that Sluice comes with: below the working folder, beside the program's folder, or where
-// packages put it.
+// Shipped finds the default pack that Sluice comes with: below the working folder, beside the
+// program's folder, or where packages put it.
 func Shipped() (string, error) {
 	const shipped = "models/" + shippedName
 	places := []string{shipped}

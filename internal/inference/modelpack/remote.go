@@ -1,6 +1,7 @@
 package modelpack
 
-// This file adds a model behind an API: the pack has its name in place of a graph, and llm-gateway asks it.
+// This file adds a model behind an API: the pack has its name in place of a graph, and llm-gateway
+// asks it.
 
 import (
 	"context"

@@ -1,6 +1,7 @@
 package modelpack
 
-// This file is what a check of a pack says. The model server checks, for it can run graphs; people read it elsewhere.
+// This file is what a check of a pack says. The model server checks, for it can run graphs; people
+// read it elsewhere.
 
 import "github.com/sluice-rag/sluice/schema/wire"
 

@@ -1,6 +1,7 @@
 package modelpack
 
-// This file says where the files of a model come from: a folder on this machine. hub.go has the other place.
+// This file says where the files of a model come from: a folder on this machine. hub.go has the
+// other place.
 
 import (
 	"context"
@@ -15,11 +16,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// source gives files by their name in Hugging Face's layout, with slashes. A missing one is fs.ErrNotExist.
+// source gives files by their name in Hugging Face's layout, with slashes. A missing one is
+// fs.ErrNotExist.
 type source interface {
 	// open gives a file with its size; -1: unknown.
 	open(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	// label is where the model is from, as the manifest says it; it is known when a file was opened.
+	// label is where the model is from, as the manifest says it; it is known when a file was
+	// opened.
 	label() string
 	// base is a name for the model.
 	base() string

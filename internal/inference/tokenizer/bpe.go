@@ -1,6 +1,7 @@
 package tokenizer
 
-// This file is byte pair encoding: the symbols of a word are merged, the earliest learnt pair first, until no pair is known.
+// This file is byte pair encoding: the symbols of a word are merged, the earliest learnt pair
+// first, until no pair is known.
 
 import (
 	"container/heap"

@@ -1,11 +1,13 @@
 package tokenizer
 
-// This file is a text under change that remembers where each of its bytes comes from, as the tokenizers library does it:
-// a change lists the new characters, and for each how many it adds or removes.
+// This file is a text under change that remembers where each of its bytes comes from, as the
+// tokenizers library does it: a change lists the new characters, and for each how many it adds or
+// removes.
 
 import "unicode/utf8"
 
-// buffer is a text, or a part of one. from has the origin of each byte, and is nil when nobody asks for it.
+// buffer is a text, or a part of one. from has the origin of each byte, and is nil when nobody asks
+// for it.
 type buffer struct {
 	text  []byte
 	from  []ByteRange
@@ -45,14 +47,15 @@ func (b buffer) span(start, end int) ByteRange {
 	return ByteRange{b.from[start].Start, b.from[end-1].End}
 }
 
-// change is a character of the new text. Its by is 0 when it takes the place of one, 1 when it comes in addition to the one
-// before, and -n when the n characters behind its own go.
+// change is a character of the new text. Its by is 0 when it takes the place of one, 1 when it
+// comes in addition to the one before, and -n when the n characters behind its own go.
 type change struct {
 	r  rune
 	by int
 }
 
-// transform gives the buffer that the changes make. removed is how many characters go in front of all.
+// transform gives the buffer that the changes make. removed is how many characters go in front of
+// all.
 func (b buffer) transform(changes []change, removed int) buffer {
 	out := buffer{text: make([]byte, 0, len(b.text)+len(b.text)/8), first: b.first}
 	if b.from == nil {
@@ -98,8 +101,8 @@ func (b *buffer) add(r rune, from ByteRange) {
 	}
 }
 
-// replace puts content in the place of each range, which are in order. Its characters come from what is before the end of
-// the range.
+// replace puts content in the place of each range, which are in order. Its characters come from
+// what is before the end of the range.
 func (b buffer) replace(ranges [][]int, content string) buffer {
 	if len(ranges) == 0 {
 		return b

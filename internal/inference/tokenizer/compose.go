@@ -1,7 +1,8 @@
 package tokenizer
 
-// This file is Unicode's four normal forms with the origin of each character, which x/text/unicode/norm does
-// not tell; nor does it leave more than 30 marks of one character as they are.
+// This file is Unicode's four normal forms with the origin of each character, which
+// x/text/unicode/norm does not tell; nor does it leave more than 30 marks of one character as they
+// are.
 
 import (
 	"slices"

@@ -8,14 +8,15 @@ import (
 	"slices"
 )
 
-// Specials are the special tokens of a model's input: Before A After for one text, Before A Between B After for two.
-// Token types are 0 up to the end of Between and 1 from B on, or all 0.
+// Specials are the special tokens of a model's input: Before A After for one text, Before A Between
+// B After for two. Token types are 0 up to the end of Between and 1 from B on, or all 0.
 type Specials struct {
 	Before, Between, After []string
 	OneType                bool // B is of type 0 too
 }
 
-// ReadSpecials reads the post_processor of a tokenizer.json. Without one there are no special tokens.
+// ReadSpecials reads the post_processor of a tokenizer.json. Without one there are no special
+// tokens.
 func ReadSpecials(data []byte) (Specials, error) {
 	p, err := readPostProcessor(data)
 	if p == nil || err != nil {
@@ -107,7 +108,8 @@ func readPostProcessor(data []byte) (*postProcessor, error) {
 	return found, nil
 }
 
-// trims reports whether spans leave out the spaces at the ends of a piece, and whether the first of a text was added.
+// trims reports whether spans leave out the spaces at the ends of a piece, and whether the first of
+// a text was added.
 func trims(data []byte) (trim, prefixed bool, err error) {
 	p, err := readPostProcessor(data)
 	if p == nil || err != nil {
@@ -137,7 +139,8 @@ type templatePart struct {
 	}
 }
 
-// readTemplate gives the special tokens in front of, between and behind the sequences A, B, and whether all is of type 0.
+// readTemplate gives the special tokens in front of, between and behind the sequences A, B, and
+// whether all is of type 0.
 func readTemplate(field string, parts []templatePart, sequences int, tokens func(string) []string) (_ [][]string, oneType bool, _ error) {
 	out := make([][]string, 1, sequences+1)
 	for i, part := range parts {
@@ -211,7 +214,8 @@ const (
 	OnlySecond   Truncation = "only_second"   // the second; the first too when it alone is too long
 )
 
-// Single appends a text's tokens with the special tokens around them, at most limit in all (0: any number).
+// Single appends a text's tokens with the special tokens around them, at most limit in all (0: any
+// number).
 func (f Frame) Single(ids, text []int32, limit int) []int32 {
 	if limit > 0 {
 		text = text[:min(len(text), max(0, limit-len(f.Before)-len(f.After)))]
@@ -219,8 +223,9 @@ func (f Frame) Single(ids, text []int32, limit int) []int32 {
 	return append(append(append(ids, f.Before...), text...), f.After...)
 }
 
-// Pair appends two texts' tokens with the special tokens around them, at most limit in all (0: any number). second is the index in
-// ids of the second text's first token, from which on the type is 1 unless there is one type alone.
+// Pair appends two texts' tokens with the special tokens around them, at most limit in all (0: any
+// number). second is the index in ids of the second text's first token, from which on the type is 1
+// unless there is one type alone.
 func (f Frame) Pair(ids, a, b []int32, limit int, how Truncation) (_ []int32, second int) {
 	if limit > 0 {
 		room := max(0, limit-len(f.Before)-len(f.Between)-len(f.After))
@@ -232,7 +237,8 @@ func (f Frame) Pair(ids, a, b []int32, limit int, how Truncation) (_ []int32, se
 	return append(append(ids, b...), f.After...), second
 }
 
-// fit gives the lengths to which texts of n and m tokens are cut. Where both are cut the second gets the odd token.
+// fit gives the lengths to which texts of n and m tokens are cut. Where both are cut the second
+// gets the odd token.
 func fit(n, m, room int, how Truncation) (int, int) {
 	if n+m <= room {
 		return n, m

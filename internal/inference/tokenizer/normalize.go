@@ -1,7 +1,8 @@
 package tokenizer
 
-// This file is BERT's text normalisation and word splitting: control characters out, white space and Chinese characters
-// apart, accents stripped, lower case, then words and single punctuation marks.
+// This file is BERT's text normalisation and word splitting: control characters out, white space
+// and Chinese characters apart, accents stripped, lower case, then words and single punctuation
+// marks.
 
 import (
 	"unicode"
@@ -14,7 +15,8 @@ type normalizer struct {
 	clean, chinese, strip, lower bool
 }
 
-// words calls yield with each normalised word and punctuation mark of text, in order. The slice is reused.
+// words calls yield with each normalised word and punctuation mark of text, in order. The slice is
+// reused.
 func (n normalizer) words(text string, yield func(word []byte)) {
 	for i := 0; i < len(text); i++ {
 		if text[i] >= utf8.RuneSelf {
@@ -96,7 +98,8 @@ func stripMarks(text []byte) []byte {
 	return out
 }
 
-// lower maps each character by itself, so no rule (such as the final sigma's) looks at its neighbours.
+// lower maps each character by itself, so no rule (such as the final sigma's) looks at its
+// neighbours.
 func lower(text []byte) []byte {
 	out := make([]byte, 0, len(text)+4)
 	for i := 0; i < len(text); {

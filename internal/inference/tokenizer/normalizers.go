@@ -18,8 +18,8 @@ type pattern struct {
 	String, Regex *string
 }
 
-// compile gives an expression that means the same to Go's package as to the tokenizers library's. Classes and groups with
-// meanings of their own are refused.
+// compile gives an expression that means the same to Go's package as to the tokenizers library's.
+// Classes and groups with meanings of their own are refused.
 func (p pattern) compile() (*regexp.Regexp, error) {
 	switch {
 	case p.String != nil:

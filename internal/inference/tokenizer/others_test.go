@@ -1,6 +1,7 @@
 package tokenizer
 
-// This file holds Unigram and BPE to encodings of Hugging Face's own library; training/tokenizer_goldens.py makes them.
+// This file holds Unigram and BPE to encodings of Hugging Face's own library;
+// training/tokenizer_goldens.py makes them.
 
 import (
 	"bytes"
@@ -145,7 +146,8 @@ func TestOthersPairParity(t *testing.T) {
 	}
 }
 
-// TestTextsMakeNoSpecialTokens: what a document says is text, also where the vocabulary has it as a piece.
+// TestTextsMakeNoSpecialTokens: what a document says is text, also where the vocabulary has it as a
+// piece.
 func TestTextsMakeNoSpecialTokens(t *testing.T) {
 	for _, s := range readOthers(t) {
 		tok, err := Parse(s.data)
@@ -241,7 +243,8 @@ func TestLongTextsTakeLinearTime(t *testing.T) {
 	}
 }
 
-// FuzzOthers looks for spans outside the text or across a character, for ids that differ, and for what doesn't end.
+// FuzzOthers looks for spans outside the text or across a character, for ids that differ, and for
+// what doesn't end.
 func FuzzOthers(f *testing.F) {
 	settings := readOthers(f)
 	var toks []*Tokenizer

@@ -1,6 +1,7 @@
 package tokenizer
 
-// This file holds the tokenizer to encodings of Hugging Face's own library; training/tokenizer_goldens.mjs makes them.
+// This file holds the tokenizer to encodings of Hugging Face's own library;
+// training/tokenizer_goldens.mjs makes them.
 
 import (
 	"encoding/json"
@@ -214,7 +215,8 @@ func TestVocabularyErrorsNameTheField(t *testing.T) {
 	}
 }
 
-// FuzzSpans looks for spans outside the text, out of order, or across a character, and for ids that differ.
+// FuzzSpans looks for spans outside the text, out of order, or across a character, and for ids that
+// differ.
 func FuzzSpans(f *testing.F) {
 	p, vocabulary := readParity(f)
 	var toks []*Tokenizer

@@ -1,7 +1,8 @@
 package tokenizer
 
-// This file reads and runs tokenizers that are not BERT's: normalizers, then what splits a text into words, then a model
-// (Unigram or BPE) for each word. Each step does what the tokenizers library does.
+// This file reads and runs tokenizers that are not BERT's: normalizers, then what splits a text
+// into words, then a model (Unigram or BPE) for each word. Each step does what the tokenizers
+// library does.
 
 import (
 	"encoding/json"
@@ -37,7 +38,8 @@ type addedToken struct {
 
 // pieceModel spells words.
 type pieceModel interface {
-	// split calls yield with each piece of a word and where it is in it, in order. The word is not empty.
+	// split calls yield with each piece of a word and where it is in it, in order. The word is not
+	// empty.
 	split(word []byte, yield func(id int32, start, end int))
 	lookup(piece string) (int32, bool)
 	size() int // one more than the largest id
@@ -131,8 +133,8 @@ func (p *pipeline) add(a addedToken) error {
 	return nil
 }
 
-// encode calls yield with each token of a text and, with spans, where it comes from. It goes on to the end of the text: the
-// caller counts.
+// encode calls yield with each token of a text and, with spans, where it comes from. It goes on to
+// the end of the text: the caller counts.
 func (p *pipeline) encode(text string, spans bool, yield func(id int32, span ByteRange)) {
 	splitAdded(newBuffer(text, spans), p.raw, yield, func(b buffer) {
 		splitAdded(p.normalize(b), p.normalized, yield, func(b buffer) {
@@ -149,7 +151,8 @@ func (p *pipeline) encode(text string, spans bool, yield func(id int32, span Byt
 	})
 }
 
-// splitAdded finds tokens in a text, the leftmost and of those the longest, and gives what is between to rest.
+// splitAdded finds tokens in a text, the leftmost and of those the longest, and gives what is
+// between to rest.
 func splitAdded(b buffer, tokens []addedToken, yield func(id int32, span ByteRange), rest func(buffer)) {
 	start := 0
 	flush := func(end int) {

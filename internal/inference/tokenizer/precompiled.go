@@ -1,7 +1,7 @@
 package tokenizer
 
-// This file is SentencePiece's compiled table of replacements (the normalizer Precompiled): a double-array trie of byte
-// strings, and the texts that take their places.
+// This file is SentencePiece's compiled table of replacements (the normalizer Precompiled): a
+// double-array trie of byte strings, and the texts that take their places.
 
 import (
 	"bytes"
@@ -40,8 +40,8 @@ func readPrecompiled(encoded string) (*precompiled, error) {
 	return p, nil
 }
 
-// find gives what takes the place of the shortest beginning of key that the trie has. That the whole key goes for it is how
-// the tokenizers library does it.
+// find gives what takes the place of the shortest beginning of key that the trie has. That the
+// whole key goes for it is how the tokenizers library does it.
 func (p *precompiled) find(key []byte) ([]byte, bool) {
 	unit := p.trie[0]
 	at := offset(unit)

@@ -1,7 +1,8 @@
 package tokenizer
 
-// This file says where in a text its tokens come from. It does what normalize.go does, character by character, and
-// remembers the origin of each byte; it is slower, and for texts of which a part is shown or quoted.
+// This file says where in a text its tokens come from. It does what normalize.go does, character by
+// character, and remembers the origin of each byte; it is slower, and for texts of which a part is
+// shown or quoted.
 
 import (
 	"slices"
@@ -14,10 +15,10 @@ import (
 // ByteRange is a half-open range of a text, in bytes. Of valid UTF-8 it never cuts a character.
 type ByteRange struct{ Start, End int }
 
-// EncodeSpans is Encode that also appends, for each id, where in text it comes from. Spans are in order. Those of WordPiece
-// are not empty; those of Unigram and BPE are the tokenizers library's, which may be empty (a space that was added) or
-// share a character (its bytes).
-// What normalisation removes (accents that are characters of their own, control characters) is covered only where it
+// EncodeSpans is Encode that also appends, for each id, where in text it comes from. Spans are in
+// order. Those of WordPiece are not empty; those of Unigram and BPE are the tokenizers library's,
+// which may be empty (a space that was added) or share a character (its bytes). What normalisation
+// removes (accents that are characters of their own, control characters) is covered only where it
 // lies between characters of one token.
 func (t *Tokenizer) EncodeSpans(ids []int32, spans []ByteRange, text string, limit int) (_ []int32, _ []ByteRange, total int) {
 	end := len(ids) + limit
@@ -63,7 +64,8 @@ func (a *aligned) add(r rune, from ByteRange) {
 	}
 }
 
-// span covers the origins of a part of the normalised text. Marks may have changed places, so all are looked at.
+// span covers the origins of a part of the normalised text. Marks may have changed places, so all
+// are looked at.
 func (a *aligned) span(start, end int) ByteRange {
 	s := a.from[start]
 	for _, f := range a.from[start+1 : end] {
@@ -109,8 +111,8 @@ type mark struct {
 	from  ByteRange
 }
 
-// decompose adds a character without its accents, when they are stripped. Marks that aren't accents wait for those that
-// follow, which canonical order may put in front.
+// decompose adds a character without its accents, when they are stripped. Marks that aren't accents
+// wait for those that follow, which canonical order may put in front.
 func (n normalizer) decompose(a *aligned, marks []mark, r rune, from ByteRange) []mark {
 	if !n.strip || r < utf8.RuneSelf && len(marks) == 0 {
 		n.lowered(a, r, from)

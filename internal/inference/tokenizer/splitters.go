@@ -13,7 +13,8 @@ import (
 // splitter calls yield with each part of a text, in order.
 type splitter func(b buffer, yield func(buffer))
 
-// readSplitters reads one or a sequence of them. bytes reports whether the model's symbols are bytes. Errors name the field.
+// readSplitters reads one or a sequence of them. bytes reports whether the model's symbols are
+// bytes. Errors name the field.
 func readSplitters(field string, data json.RawMessage) (all []splitter, symbols bool, err error) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, false, nil

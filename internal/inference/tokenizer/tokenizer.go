@@ -1,11 +1,13 @@
-// Package tokenizer turns text into the token ids of models: it reads a Hugging Face tokenizer.json whose model is WordPiece
-// (with BertNormalizer and BertPreTokenizer), Unigram or BPE, and gives the ids that the tokenizers library gives for it.
+// Package tokenizer turns text into the token ids of models: it reads a Hugging Face tokenizer.json
+// whose model is WordPiece (with BertNormalizer and BertPreTokenizer), Unigram or BPE, and gives
+// the ids that the tokenizers library gives for it.
 //
-// A text never makes a special token: "[SEP]" in a document is punctuation and a word, whatever added_tokens says.
-// Padding, truncation and the special tokens around a text are the caller's.
+// A text never makes a special token: "[SEP]" in a document is punctuation and a word, whatever
+// added_tokens says. Padding, truncation and the special tokens around a text are the caller's.
 package tokenizer
 
-// This file reads tokenizer.json and encodes BERT's words; normalize.go makes the words, pipeline.go has the other kinds.
+// This file reads tokenizer.json and encodes BERT's words; normalize.go makes the words,
+// pipeline.go has the other kinds.
 
 import (
 	"encoding/json"
@@ -156,11 +158,13 @@ func or[T any](value *T, fallback T) T {
 // Size is one more than the largest id.
 func (t *Tokenizer) Size() int { return t.size }
 
-// Extra counts the added tokens of a WordPiece tokenizer that are not special, such as the names of a trade. A text never
-// makes those either. With Unigram and BPE it does, and there are none to count.
+// Extra counts the added tokens of a WordPiece tokenizer that are not special, such as the names of
+// a trade. A text never makes those either. With Unigram and BPE it does, and there are none to
+// count.
 func (t *Tokenizer) Extra() int { return t.extra }
 
-// Unknown is the id of what the vocabulary can't spell; -1: it spells everything, or leaves out what it can't.
+// Unknown is the id of what the vocabulary can't spell; -1: it spells everything, or leaves out
+// what it can't.
 func (t *Tokenizer) Unknown() int32 { return t.unknown }
 
 // Lookup returns the id of a piece or of an added token such as "[CLS]".
@@ -175,7 +179,8 @@ func (t *Tokenizer) Lookup(piece string) (int32, bool) {
 	return id, ok
 }
 
-// Encode appends the ids of text to ids. Only the first limit of them are appended (0: all); total counts all.
+// Encode appends the ids of text to ids. Only the first limit of them are appended (0: all); total
+// counts all.
 func (t *Tokenizer) Encode(ids []int32, text string, limit int) (_ []int32, total int) {
 	end := len(ids) + limit
 	if t.pipeline != nil {
@@ -199,8 +204,8 @@ func (t *Tokenizer) Encode(ids []int32, text string, limit int) (_ []int32, tota
 	return ids, total
 }
 
-// word appends the pieces of one normalised word: at each place the longest piece of the vocabulary that fits. Where
-// each piece ends in the word is appended to ends, unless that is nil.
+// word appends the pieces of one normalised word: at each place the longest piece of the vocabulary
+// that fits. Where each piece ends in the word is appended to ends, unless that is nil.
 func (t *Tokenizer) word(ids []int32, ends *[]int, word []byte) []int32 {
 	known, marks := len(ids), 0
 	piece := func(id int32, end int) {

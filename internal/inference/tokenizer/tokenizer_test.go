@@ -32,7 +32,8 @@ func read(t testing.TB, normalizer map[string]any) *Tokenizer {
 	return tok
 }
 
-// TestGolden compares with ids that Hugging Face's tokenizers library (Rust) gave for the same file and texts.
+// TestGolden compares with ids that Hugging Face's tokenizers library (Rust) gave for the same file
+// and texts.
 func TestGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/golden.json")
 	if err != nil {

@@ -1,7 +1,7 @@
 package tokenizer
 
-// This file makes a tokenizer.json of the two files that BERT's tokenizers had before: vocab.txt, a piece a line, and
-// tokenizer_config.json.
+// This file makes a tokenizer.json of the two files that BERT's tokenizers had before: vocab.txt, a
+// piece a line, and tokenizer_config.json.
 
 import (
 	"bytes"
@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// config is what matters of a tokenizer_config.json, with the defaults of Hugging Face's BertTokenizer.
+// config is what matters of a tokenizer_config.json, with the defaults of Hugging Face's
+// BertTokenizer.
 type config struct {
 	DoLowerCase          *bool  `json:"do_lower_case"`
 	StripAccents         *bool  `json:"strip_accents"`
@@ -54,8 +55,8 @@ func (t token) or(fallback string) string {
 	return string(t)
 }
 
-// FromVocabulary makes a tokenizer.json of a vocab.txt and a tokenizer_config.json, which may be empty. Errors name the
-// field that is not supported.
+// FromVocabulary makes a tokenizer.json of a vocab.txt and a tokenizer_config.json, which may be
+// empty. Errors name the field that is not supported.
 func FromVocabulary(vocabulary, configuration []byte) ([]byte, error) {
 	var c config
 	if len(configuration) > 0 {
@@ -117,8 +118,8 @@ func checkClass(class string) error {
 	return fmt.Errorf("tokenizer_config.json: tokenizer_class: %s with a vocab.txt is not supported, only BERT's WordPiece; export the model with its tokenizer.json", class)
 }
 
-// Agrees reports where a tokenizer_config.json contradicts a tokenizer.json: Hugging Face's own loaders disagree on
-// which wins.
+// Agrees reports where a tokenizer_config.json contradicts a tokenizer.json: Hugging Face's own
+// loaders disagree on which wins.
 func Agrees(file, configuration []byte) error {
 	var c config
 	if err := json.Unmarshal(configuration, &c); err != nil {
@@ -148,8 +149,8 @@ func Agrees(file, configuration []byte) error {
 	return nil
 }
 
-// PadToken is the token that fills short rows: the pad_token of a tokenizer_config.json, else what a tokenizer.json
-// pads with, else [PAD].
+// PadToken is the token that fills short rows: the pad_token of a tokenizer_config.json, else what
+// a tokenizer.json pads with, else [PAD].
 func PadToken(file, configuration []byte) (string, error) {
 	var c config
 	if len(configuration) > 0 {

@@ -70,10 +70,11 @@ type Section struct {
 type Recipe struct {
 	Generation   int
 	Segmentation schema.Segmentation
-	// Later is the space of a collection of the second encoder, which encodes what comes after it was written; nil: it
-	// is encoded before.
+	// Later is the space of a collection of the second encoder, which encodes what comes after it
+	// was written; nil: it is encoded before.
 	Later *Space
-	// Language is the collection's, and Kept the space of its vectors, with its id; 0: it has none yet.
+	// Language is the collection's, and Kept the space of its vectors, with its id; 0: it has none
+	// yet.
 	Language string
 	Kept     Space
 	KeptID   int

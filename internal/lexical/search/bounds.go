@@ -24,7 +24,8 @@ func (c *cursor) setMaxima(s bm25, z segment.Zoom) (highest score) {
 	return highest
 }
 
-// upperBound is an upper bound of the scores of units with these bounds; without bounds, of all units.
+// upperBound is an upper bound of the scores of units with these bounds; without bounds, of all
+// units.
 func (s bm25) upperBound(weight float64, bounds []segment.Bound) score {
 	if len(bounds) == 0 {
 		return s.limit(weight)
@@ -36,7 +37,8 @@ func (s bm25) upperBound(weight float64, bounds []segment.Bound) score {
 	return highest
 }
 
-// setHighest sets the upper bound of the term's score for units that begin in the current block or later, before stop.
+// setHighest sets the upper bound of the term's score for units that begin in the current block or
+// later, before stop.
 func (c *cursor) setHighest(stop uint32) {
 	c.highest = 0
 	for i := c.at; i < len(c.blocks) && c.blocks[i].First < stop; i++ {

@@ -1,7 +1,7 @@
 package search
 
-// The cache of decoded parts: least recently used first out, bounded in bytes, shared by all tenants. A running query has
-// references of its own, so eviction does not affect it.
+// The cache of decoded parts: least recently used first out, bounded in bytes, shared by all
+// tenants. A running query has references of its own, so eviction does not affect it.
 
 import (
 	"sync"
@@ -9,7 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// partKey is the key of a part. It includes the tenant, so that no query can get another tenant's part.
+// partKey is the key of a part. It includes the tenant, so that no query can get another tenant's
+// part.
 type partKey struct {
 	tenant uuid.UUID
 	of     uuid.UUID // segment or collection
@@ -100,7 +101,8 @@ func (c *cache) lookup(place **cacheEntry, key partKey) any {
 	return c.use(e)
 }
 
-// put adds or replaces a part and evicts others until all fit. A part larger than the cache is not added.
+// put adds or replaces a part and evicts others until all fit. A part larger than the cache is not
+// added.
 func (c *cache) put(key partKey, value any, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -50,7 +50,8 @@ func (c *cursor) release() {
 	cursors.Put(c)
 }
 
-// open sets the cursor to the beginning of a term's postings in a segment, and reports whether there are any.
+// open sets the cursor to the beginning of a term's postings in a segment, and reports whether
+// there are any.
 func (c *cursor) open(s *SegmentView, number int, t *queryTerm) (bool, error) {
 	if t.lists.lists == nil {
 		return false, nil
@@ -161,8 +162,8 @@ func (c *cursor) frequency(i int) uint32 {
 	return segment.ReadFrequency(c.parts[c.part].data, &c.blocks[c.at], i)
 }
 
-// within skips the current block's postings before slot, and returns the range of those before stop. It must be called
-// after unpackSlots.
+// within skips the current block's postings before slot, and returns the range of those before
+// stop. It must be called after unpackSlots.
 func (c *cursor) within(slot, stop uint32) (from, to int) {
 	slots := c.buffer.Slots[:c.buffer.N]
 	if slots[c.pos] < slot {
@@ -175,7 +176,8 @@ func (c *cursor) within(slot, stop uint32) (from, to int) {
 	return c.pos, to
 }
 
-// firstAtLeast returns the index of the first of the sorted slots that is at least slot; len(slots) if none is.
+// firstAtLeast returns the index of the first of the sorted slots that is at least slot; len(slots)
+// if none is.
 func firstAtLeast(slots []uint32, slot uint32) int {
 	low, n := 0, len(slots)
 	for n > 0 {

@@ -36,7 +36,8 @@ type Match struct {
 	Versions  []uuid.UUID // else among these, which may be none
 }
 
-// conditionText tells a condition from others: those that every version satisfies alike have the same.
+// conditionText tells a condition from others: those that every version satisfies alike have the
+// same.
 func conditionText(c schema.Condition) string {
 	op, values := c.Op, c.Values
 	if op == schema.OpEq {
@@ -74,7 +75,8 @@ func conditionsOf(tenant, collection uuid.UUID, f schema.Filter) conditions {
 	return c
 }
 
-// conditionSets returns what the cache has of a condition, nil: nothing. The caller holds x.cache.mu.
+// conditionSets returns what the cache has of a condition, nil: nothing. The caller holds
+// x.cache.mu.
 func (x *Index) conditionSets(c conditions, i int) *conditionSets {
 	if c.filter[i].Key == linksKey {
 		return nil
@@ -189,7 +191,8 @@ func (x *Index) match(ctx context.Context, tenant, collection uuid.UUID, v *View
 	return nil
 }
 
-// narrow returns the members of set, nil being all entries of a segment, that a filter lets through.
+// narrow returns the members of set, nil being all entries of a segment, that a filter lets
+// through.
 func (v *View) narrow(segment int, set Bits) Bits {
 	n := v.Segments[segment].Directory.Len()
 	for _, c := range v.conditions {

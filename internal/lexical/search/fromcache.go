@@ -1,7 +1,8 @@
 package search
 
-// Searches that need nothing from the storage but the collection's revision. A query works on the last loaded state while
-// the storage is asked for the revision; its result counts only when the state has that revision.
+// Searches that need nothing from the storage but the collection's revision. A query works on the
+// last loaded state while the storage is asked for the revision; its result counts only when the
+// state has that revision.
 
 import (
 	"context"
@@ -14,7 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// collectionState is the state of a collection at its last load. It is current as long as the storage has its revision.
+// collectionState is the state of a collection at its last load. It is current as long as the
+// storage has its revision.
 type collectionState struct {
 	revision   int64
 	language   string
@@ -23,7 +25,8 @@ type collectionState struct {
 	mark       ListMark
 	dead       DeadFingerprint
 	epoch      EpochMark
-	// cacheEntries are the cache's entries of the segments, as last seen. The cache's lock guards them.
+	// cacheEntries are the cache's entries of the segments, as last seen. The cache's lock guards
+	// them.
 	cacheEntries []*cacheEntry
 }
 
@@ -55,8 +58,8 @@ func (x *Index) lastState(tenant, collection uuid.UUID) *collectionState {
 	return state
 }
 
-// searchCached searches a state while the storage is asked for the revision. ok says that the state is current and the
-// cache had all that the query needs.
+// searchCached searches a state while the storage is asked for the revision. ok says that the state
+// is current and the cache had all that the query needs.
 func (x *Index) searchCached(ctx context.Context, tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery) (r lexical.Result, ok bool, err error) {
 	current := x.checkRevision(ctx, tenant, collection, state)
 	defer current()
@@ -79,8 +82,9 @@ func (x *Index) cachedView(ctx context.Context, tenant, collection uuid.UUID, q 
 	return s, current() && ok
 }
 
-// checkRevision asks the storage whether a state is current. It does not wait for the reply; the function that it returns
-// does, and must be called. That returns false on errors, which the load that follows reports.
+// checkRevision asks the storage whether a state is current. It does not wait for the reply; the
+// function that it returns does, and must be called. That returns false on errors, which the load
+// that follows reports.
 func (x *Index) checkRevision(ctx context.Context, tenant, collection uuid.UUID, state *collectionState) (current func() bool) {
 	wait := x.revisions.begin(ctx, tenant, collection)
 	answered := false
@@ -100,8 +104,8 @@ func (x *Index) viewFromCache(tenant, collection uuid.UUID, state *collectionSta
 	return s, ok && x.filterFromCache(tenant, collection, s.view, q.Filter)
 }
 
-// segmentsFromCache is viewFromCache without q's filter. Unless labels is set, it leaves out pages of labels where the
-// visible entries are cached, and pages of terms whose lists are.
+// segmentsFromCache is viewFromCache without q's filter. Unless labels is set, it leaves out pages
+// of labels where the visible entries are cached, and pages of terms whose lists are.
 func (x *Index) segmentsFromCache(tenant, collection uuid.UUID, state *collectionState, q lexical.TermQuery, labels bool) (s collectionView, ok bool) {
 	c := x.cache
 	c.mu.Lock()

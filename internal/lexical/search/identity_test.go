@@ -9,7 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// What documents are called is a field of its own: it scores documents, whoever holds them, and no text.
+// What documents are called is a field of its own: it scores documents, whoever holds them, and no
+// text.
 func TestIdentityScoresDocumentsAndNoText(t *testing.T) {
 	t.Parallel()
 	s := newCorpus(t, smallLayout)
@@ -30,7 +31,8 @@ func TestIdentityScoresDocumentsAndNoText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Three documents live, of which two are called acme and one of these 2018; the third is not seen.
+	// Three documents live, of which two are called acme and one of these 2018; the third is not
+	// seen.
 	want := []float64{lexical.IDF(3, 2) + lexical.IDF(3, 1), lexical.IDF(3, 2)}
 	if len(got.Hits) != 2 || got.Hits[0].Ref.Version != docs[0].Version || got.Hits[1].Ref.Version != docs[1].Version {
 		t.Fatalf("found %+v", got.Hits)

@@ -1,6 +1,7 @@
-// Package search searches the lexical index with BM25; its results are exact. An Index loads what a query needs from a
-// Storage into a cache (load.go, cache.go, fromcache.go) and searches a View of it (search.go). Passages, sections and
-// documents are searched with MaxScore (window.go), clusters by scoring all postings (clustersearch.go).
+// Package search searches the lexical index with BM25; its results are exact. An Index loads what a
+// query needs from a Storage into a cache (load.go, cache.go, fromcache.go) and searches a View of
+// it (search.go). Passages, sections and documents are searched with MaxScore (window.go), clusters
+// by scoring all postings (clustersearch.go).
 package search
 
 import (
@@ -15,8 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// Index searches the collections in a storage, of any number of tenants. Every query asks the storage at least for the
-// collection's revision, so that it sees all that was committed before. It is safe for concurrent use.
+// Index searches the collections in a storage, of any number of tenants. Every query asks the
+// storage at least for the collection's revision, so that it sees all that was committed before. It
+// is safe for concurrent use.
 type Index struct {
 	storage   Storage
 	revisions *revisions
@@ -85,9 +87,11 @@ func (x *Index) SearchText(ctx context.Context, tenant, collection uuid.UUID, te
 
 // Searcher searches one snapshot of a collection.
 type Searcher interface {
-	// Search accepts queries with terms and groups among those that it was opened for, and its filter or none.
+	// Search accepts queries with terms and groups among those that it was opened for, and its
+	// filter or none.
 	Search(q lexical.TermQuery) (lexical.Result, error)
-	// Counts returns how many sections that the query's groups may see have each of its terms. It counts up to limit.
+	// Counts returns how many sections that the query's groups may see have each of its terms. It
+	// counts up to limit.
 	Counts(q lexical.TermQuery, limit int) (map[string]int, error)
 	// Passes reports whether a version matches the filter that it was opened for.
 	Passes(version uuid.UUID) bool
@@ -99,8 +103,8 @@ type Searcher interface {
 	View() *View
 }
 
-// Open loads a snapshot of a collection for several searches: for q's terms, groups and filter, in any unit, and in
-// clusters if q's unit is.
+// Open loads a snapshot of a collection for several searches: for q's terms, groups and filter, in
+// any unit, and in clusters if q's unit is.
 func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (Searcher, error) {
 	s, err := x.view(ctx, tenant, collection, q)
 	if err != nil {
@@ -109,8 +113,8 @@ func (x *Index) Open(ctx context.Context, tenant, collection uuid.UUID, q lexica
 	return snapshotSearcher{x, s}, nil
 }
 
-// OpenCached is Open without the storage: the snapshot is of the last load. ok is false if the cache does not have all of
-// it.
+// OpenCached is Open without the storage: the snapshot is of the last load. ok is false if the
+// cache does not have all of it.
 func (x *Index) OpenCached(tenant, collection uuid.UUID, q lexical.TermQuery) (_ Searcher, ok bool) {
 	state := x.lastState(tenant, collection)
 	if state == nil {
@@ -144,8 +148,8 @@ func (o snapshotSearcher) Generation() int { return o.state.generation }
 func (o snapshotSearcher) Revision() int64 { return o.state.revision }
 func (o snapshotSearcher) View() *View     { return o.state.view }
 
-// View returns a snapshot of a collection with all the pages that a query needs. Changes of the collection or the cache
-// do not affect it.
+// View returns a snapshot of a collection with all the pages that a query needs. Changes of the
+// collection or the cache do not affect it.
 func (x *Index) View(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (*View, error) {
 	s, err := x.view(ctx, tenant, collection, q)
 	if err != nil {
@@ -185,7 +189,8 @@ type collectionView struct {
 type openSegment struct {
 	*segment.Header
 	directory *segment.Directory
-	// cacheEntries are the cache's entries of the pages, as last seen. The cache's lock guards them.
+	// cacheEntries are the cache's entries of the pages, as last seen. The cache's lock guards
+	// them.
 	cacheEntries []*cacheEntry
 	// clusters are the clusters of the sections, of the last snapshot that was searched.
 	clusters atomic.Pointer[segmentClusters]
@@ -214,8 +219,8 @@ type deadEntries struct {
 type clustersPart struct {
 	mark     EpochMark
 	clusters *lexical.Clusters
-	// read and changed are how many assignments were loaded at first and since. Assignments that have ended remain until
-	// all are loaded again.
+	// read and changed are how many assignments were loaded at first and since. Assignments that
+	// have ended remain until all are loaded again.
 	read, changed int
 }
 

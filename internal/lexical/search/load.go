@@ -1,8 +1,9 @@
 package search
 
-// Loading of what a query needs: from the cache, and the rest with one statement. Its snapshot also gives the list of
-// segments and the dead entries. Queries that miss the same parts wait for the one that loads them and then try again
-// themselves, so that none sees a state older than its own call.
+// Loading of what a query needs: from the cache, and the rest with one statement. Its snapshot also
+// gives the list of segments and the dead entries. Queries that miss the same parts wait for the
+// one that loads them and then try again themselves, so that none sees a state older than its own
+// call.
 
 import (
 	"context"
@@ -18,10 +19,11 @@ import (
 )
 
 const (
-	// eagerBytes is the size up to which a new segment is loaded with the list of segments: about that of a batch of
-	// ingestion.
+	// eagerBytes is the size up to which a new segment is loaded with the list of segments: about
+	// that of a batch of ingestion.
 	eagerBytes = 1 << 20
-	// maxStatements is after how many statements a query loads all that it needs, without waiting for others.
+	// maxStatements is after how many statements a query loads all that it needs, without waiting
+	// for others.
 	maxStatements = 3
 	// maxClusterChanges is how many changed assignments are loaded before all are loaded again.
 	maxClusterChanges = 10_000
@@ -35,7 +37,8 @@ type snapshot struct {
 	clusters *clustersPart
 }
 
-// snapshotSegment is a segment with the pages that the query needs; pages that are not loaded yet are nil.
+// snapshotSegment is a segment with the pages that the query needs; pages that are not loaded yet
+// are nil.
 type snapshotSegment struct {
 	*openSegment
 	pages []NumberedPage
@@ -106,8 +109,8 @@ func (x *Index) loadMissing(ctx context.Context, h *snapshot, l Load, end func()
 	return r, x.addLoaded(h, l, r)
 }
 
-// fillFromCache fills the snapshot from the cache and writes into l what is missing. It returns the keys of the missing
-// parts.
+// fillFromCache fills the snapshot from the cache and writes into l what is missing. It returns the
+// keys of the missing parts.
 func (x *Index) fillFromCache(h *snapshot, l *Load) (missing []partKey) {
 	x.cache.mu.Lock()
 	defer x.cache.mu.Unlock()
@@ -181,10 +184,11 @@ func (x *Index) finishedLoads() int {
 // closedChannel is for queries that may try again at once.
 var closedChannel = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// claimLoads registers the caller as the one that loads the missing parts, until it calls end. If another query loads one
-// of them, or a load has ended since the caller looked into the cache, it returns a channel instead: the caller waits for
-// it and looks again. A query waits for each part once, because a part may be evicted at once; waited remembers them.
-// With a nil map it does not wait.
+// claimLoads registers the caller as the one that loads the missing parts, until it calls end. If
+// another query loads one of them, or a load has ended since the caller looked into the cache, it
+// returns a channel instead: the caller waits for it and looks again. A query waits for each part
+// once, because a part may be evicted at once; waited remembers them. With a nil map it does not
+// wait.
 func (x *Index) claimLoads(missing []partKey, since int, waited map[partKey]bool) (wait <-chan struct{}, end func()) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -4,8 +4,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// Search of documents of which only some sections are in the scope. Their frequencies and lengths are sums over those
-// sections. The bounds of blocks are of whole documents and cannot be used, so all postings of the sections are read.
+// Search of documents of which only some sections are in the scope. Their frequencies and lengths
+// are sums over those sections. The bounds of blocks are of whole documents and cannot be used, so
+// all postings of the sections are read.
 
 // partial scores the documents of a segment by their sections in the scope.
 func (s *search) partial(segment int, live []*cursor) {

@@ -1,8 +1,8 @@
 package search
 
-// Requests for revisions. Concurrent searches of a collection share them. A search that comes while a request is running
-// cannot use its reply, which may be older than the search; it shares the next request with all others that come
-// meanwhile. So at most one request runs for each collection.
+// Requests for revisions. Concurrent searches of a collection share them. A search that comes while
+// a request is running cannot use its reply, which may be older than the search; it shares the next
+// request with all others that come meanwhile. So at most one request runs for each collection.
 
 import (
 	"context"
@@ -21,7 +21,8 @@ type revisions struct {
 
 type collectionKey struct{ tenant, collection uuid.UUID }
 
-// requestQueue are the requests for one collection: the running one and the next one; either may be nil.
+// requestQueue are the requests for one collection: the running one and the next one; either may be
+// nil.
 type requestQueue struct{ running, next *revisionRequest }
 
 // revisionRequest is sent once; all searches that share it read its reply.
@@ -30,7 +31,8 @@ type revisionRequest struct {
 	exclusive bool             // used by one search
 	previous  *revisionRequest // to be waited for first, or nil
 	closed    bool             // no other search may join it
-	// wait waits for the reply of a running request. Like the fields below it is guarded by lock, a channel of size one.
+	// wait waits for the reply of a running request. Like the fields below it is guarded by lock, a
+	// channel of size one.
 	wait     func() (int64, error)
 	lock     chan struct{}
 	answered bool
@@ -42,8 +44,8 @@ func newRevisions(s Storage) *revisions {
 	return &revisions{storage: s, queues: map[collectionKey]*requestQueue{}}
 }
 
-// begin requests a collection's revision and does not wait for it. await, to be called once, returns a revision that
-// covers all that was committed before begin was called.
+// begin requests a collection's revision and does not wait for it. await, to be called once,
+// returns a revision that covers all that was committed before begin was called.
 func (r *revisions) begin(ctx context.Context, tenant, collection uuid.UUID) (await func() (int64, error)) {
 	key := collectionKey{tenant, collection}
 	q := &revisionRequest{key: key, lock: make(chan struct{}, 1)}
@@ -79,8 +81,8 @@ func (r *revisions) begin(ctx context.Context, tenant, collection uuid.UUID) (aw
 	}
 }
 
-// await returns the reply, and sends the request first if that is not done. The caller holds the lock, which await
-// releases.
+// await returns the reply, and sends the request first if that is not done. The caller holds the
+// lock, which await releases.
 func (r *revisions) await(ctx context.Context, q *revisionRequest) (int64, error) {
 	defer func() { <-q.lock }()
 	if q.answered {

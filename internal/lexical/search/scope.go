@@ -1,7 +1,7 @@
 package search
 
-// The scope of a search: the live entries that the groups may see, and the sections that Within names, as ranges to seek
-// in.
+// The scope of a search: the live entries that the groups may see, and the sections that Within
+// names, as ranges to seek in.
 
 import (
 	"cmp"

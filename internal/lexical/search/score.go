@@ -1,7 +1,7 @@
 package search
 
-// BM25 in fixed point, so that sums do not depend on the order of terms, which depends on the blocks: units with the same
-// postings must have equal scores.
+// BM25 in fixed point, so that sums do not depend on the order of terms, which depends on the
+// blocks: units with the same postings must have equal scores.
 
 import (
 	"fmt"
@@ -33,8 +33,8 @@ func newScorer(s lexical.Settings, average float64) bm25 {
 	return bm25{base: s.K1 * (1 - s.B), perTerm: s.K1 * s.B / average}
 }
 
-// score returns a term's score. The conversions to float64 keep the compiler from fusing multiplications and additions, so
-// that scores are the same on all processors.
+// score returns a term's score. The conversions to float64 keep the compiler from fusing
+// multiplications and additions, so that scores are the same on all processors.
 func (s bm25) score(weight float64, frequency, length uint32) score {
 	f := float64(frequency)
 	return score(float64(weight*f/(f+s.base+float64(s.perTerm*float64(length)))*scoreScale) + 0.5)

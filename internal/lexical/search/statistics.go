@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// StatisticsCache caches statistics of one list of segments with one set of dead entries. It is safe for concurrent use.
+// StatisticsCache caches statistics of one list of segments with one set of dead entries. It is
+// safe for concurrent use.
 type StatisticsCache struct {
 	mu       sync.Mutex
 	live     *liveEntries
@@ -107,7 +108,8 @@ func (c *StatisticsCache) cachedVisible(groups string) []Bits {
 	return c.visible[groups]
 }
 
-// cacheVisible caches the entries that are visible to groups. When the cache is full it is emptied first.
+// cacheVisible caches the entries that are visible to groups. When the cache is full it is emptied
+// first.
 func (c *StatisticsCache) cacheVisible(groups string, sets []Bits) {
 	size := len(groups) + 24*len(sets) + 64
 	for _, set := range sets {

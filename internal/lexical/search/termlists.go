@@ -1,7 +1,7 @@
 package search
 
-// The postings of a term in all segments of a view. They are cached, because with many segments finding a term takes
-// longer than scoring it.
+// The postings of a term in all segments of a view. They are cached, because with many segments
+// finding a term takes longer than scoring it.
 
 import (
 	"fmt"
@@ -30,8 +30,8 @@ type segmentList struct {
 }
 
 const (
-	// maxCopiedBlocks is how many blocks of a list in a segment are copied. Longer lists take so long to score that the time
-	// to find them does not matter.
+	// maxCopiedBlocks is how many blocks of a list in a segment are copied. Longer lists take so
+	// long to score that the time to find them does not matter.
 	maxCopiedBlocks = 64
 	// maxCachedLookups is up to how many terms of a query are looked up in the cache.
 	maxCachedLookups = 64
@@ -207,7 +207,8 @@ func (f *finder) reset() {
 	f.short.Data = nil
 }
 
-// find sets parts to the lists of a term, whose TermKey is key; it leaves none if the term does not occur.
+// find sets parts to the lists of a term, whose TermKey is key; it leaves none if the term does not
+// occur.
 func (f *finder) find(s *SegmentView, term string, key uint64) error {
 	f.parts = f.parts[:0]
 	first, end := s.PageRangeFrom(term, key, 0)

@@ -22,8 +22,8 @@ type foundUnit struct {
 	unit    uint32
 }
 
-// top collects the k best units. It counts them by level of score instead of keeping a heap: the threshold is the lowest
-// level at and above which there are k units.
+// top collects the k best units. It counts them by level of score instead of keeping a heap: the
+// threshold is the lowest level at and above which there are k units.
 type top struct {
 	k     int
 	units []foundUnit

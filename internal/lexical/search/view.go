@@ -10,17 +10,18 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// View is a snapshot of a collection for a query: the live generation's segments, the dead entries, and the pages of the
-// terms in Needs. It does not change and is safe for concurrent use.
+// View is a snapshot of a collection for a query: the live generation's segments, the dead entries,
+// and the pages of the terms in Needs. It does not change and is safe for concurrent use.
 type View struct {
 	Segments []SegmentView
 	Dead     map[uuid.UUID]bool // entries; may include some that no segment has
 	Clusters *lexical.Clusters  // nil: every section is a cluster of its own
-	// Statistics are shared by views of the same segments and dead entries; nil: each search computes its own.
+	// Statistics are shared by views of the same segments and dead entries; nil: each search
+	// computes its own.
 	Statistics *StatisticsCache
 
-	// visibleSets are the entries that are visible to the groups of visibleKey, if they were cached. The pages of labels
-	// are not needed then.
+	// visibleSets are the entries that are visible to the groups of visibleKey, if they were
+	// cached. The pages of labels are not needed then.
 	visibleSets []Bits
 	visibleKey  string
 	// lists are the cached lists of terms, whose pages are not needed.

@@ -1,9 +1,10 @@
 package search
 
-// The search of passages, sections and documents, by windows of units: MaxScore (Turtle and Flood 1995) with block maxima
-// (Ding and Suel 2011). In a window the blocks bound the score of each term. Terms that together stay below the threshold
-// are not essential: they are added only to units that essential terms found and that can still reach the threshold. A
-// window without essential terms is skipped.
+// The search of passages, sections and documents, by windows of units: MaxScore (Turtle and Flood
+// 1995) with block maxima (Ding and Suel 2011). In a window the blocks bound the score of each
+// term. Terms that together stay below the threshold are not essential: they are added only to
+// units that essential terms found and that can still reach the threshold. A window without
+// essential terms is skipped.
 
 import (
 	"math/bits"
@@ -15,8 +16,8 @@ import (
 // windowUnits is the most units of a window.
 const windowUnits = 4096
 
-// windowSlots is about how many slots a window has, by zoom. Longer windows have looser bounds; shorter ones split more
-// blocks.
+// windowSlots is about how many slots a window has, by zoom. Longer windows have looser bounds;
+// shorter ones split more blocks.
 var windowSlots = [segment.Zooms]int{4096, 8192, 16384}
 
 // window is the current window of a search, with its buffers.
@@ -64,8 +65,8 @@ func (w *window) search(number int) {
 	}
 }
 
-// next moves to the next window: from the first unit at or after base that has a term, up to size units, before limit. It
-// reports whether there is one.
+// next moves to the next window: from the first unit at or after base that has a term, up to size
+// units, before limit. It reports whether there is one.
 func (w *window) next(limit, size uint32) bool {
 	d, z := w.directory, w.s.zoom
 	w.slot, _ = d.Slots(z, w.base)
@@ -98,7 +99,8 @@ func (w *window) unit(slot uint32) uint32 {
 	return w.unitOf[slot]
 }
 
-// essential sorts the terms of the window by their bounds, and returns the index of the first essential one.
+// essential sorts the terms of the window by their bounds, and returns the index of the first
+// essential one.
 func (w *window) essential() (first int) {
 	w.active = w.active[:0]
 	for _, c := range w.cursors {

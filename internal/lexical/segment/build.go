@@ -1,7 +1,7 @@
 package segment
 
-// Building of a segment from documents: postings are collected in the order of documents, sorted by term, and written
-// as pages (pagewriter.go).
+// Building of a segment from documents: postings are collected in the order of documents, sorted by
+// term, and written as pages (pagewriter.go).
 
 import (
 	"errors"
@@ -33,8 +33,8 @@ type BuiltPage struct {
 	Data        []byte
 }
 
-// Build makes a segment of documents. Terms must not be empty, longer than lexical.MaxTerm bytes, or begin with a byte 0
-// or 1, which are for labels and the identity field. Entries must differ.
+// Build makes a segment of documents. Terms must not be empty, longer than lexical.MaxTerm bytes,
+// or begin with a byte 0 or 1, which are for labels and the identity field. Entries must differ.
 func Build(id uuid.UUID, docs []VersionText) (Built, error) { return DefaultLayout.Build(id, docs) }
 
 // Build makes a segment of documents in a layout.
@@ -58,8 +58,8 @@ func (layout Layout) Build(id uuid.UUID, docs []VersionText) (Built, error) {
 // postingList is a list of postings that is not encoded.
 type postingList struct{ slots, frequencies []uint32 }
 
-// builder collects all postings in one slice and sorts them by term at the end: most terms have few postings, so a slice
-// for each term would cost more than everything else.
+// builder collects all postings in one slice and sorts them by term at the end: most terms have few
+// postings, so a slice for each term would cost more than everything else.
 type builder struct {
 	directory Directory
 	*builderBuffers
@@ -74,7 +74,8 @@ type builderBuffers struct {
 	all           postingList
 }
 
-// indexedTerm is a term with the index and the slot of its last posting, and the number of its postings.
+// indexedTerm is a term with the index and the slot of its last posting, and the number of its
+// postings.
 type indexedTerm struct {
 	text  string
 	last  uint32
@@ -84,13 +85,15 @@ type indexedTerm struct {
 
 type rawPosting struct{ term, slot, frequency uint32 }
 
-// bucket is a bucket of the hash table: a term's hash and one more than its index, or 0 where the bucket is free.
+// bucket is a bucket of the hash table: a term's hash and one more than its index, or 0 where the
+// bucket is free.
 type bucket struct{ hash, number uint32 }
 
 var (
 	errTerm = errors.New("a term that is empty, too long or begins with a byte 0 or 1")
 
-	// bufferPool is a channel, not a sync.Pool: that would be emptied by the garbage collector between any two batches.
+	// bufferPool is a channel, not a sync.Pool: that would be emptied by the garbage collector
+	// between any two batches.
 	bufferPool = make(chan *builderBuffers, poolSize)
 	hashSeed   = maphash.MakeSeed()
 )
@@ -235,8 +238,8 @@ func (b *builder) rehash() {
 // writeLists writes the posting lists of all terms, in the order of terms.
 func (b *builder) writeLists(w *pageWriter) {
 	b.sort()
-	// A counting sort by term: it keeps each term's postings in the order of slots. From here on last is the end of
-	// what has been copied of a term's list.
+	// A counting sort by term: it keeps each term's postings in the order of slots. From here on
+	// last is the end of what has been copied of a term's list.
 	next := uint32(0)
 	for _, k := range b.sorted {
 		b.terms[k.number].last = next

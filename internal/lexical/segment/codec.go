@@ -63,8 +63,8 @@ func (r *reader) number(limit uint64) int {
 	return int(v)
 }
 
-// count reads a number of elements that take at least size bytes each, so that a corrupt number cannot make the caller
-// allocate much more than the data's length.
+// count reads a number of elements that take at least size bytes each, so that a corrupt number
+// cannot make the caller allocate much more than the data's length.
 func (r *reader) count(size int) int {
 	return r.number(uint64((len(r.data) - r.pos) / size))
 }

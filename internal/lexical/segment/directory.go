@@ -293,7 +293,8 @@ func (d *Directory) Slots(z Zoom, unit uint32) (first, end uint32) {
 	return unit, unit + 1
 }
 
-// FirstUnit is the unit that a zoom's range of entry begins with; it may be asked of one entry more than there are.
+// FirstUnit is the unit that a zoom's range of entry begins with; it may be asked of one entry more
+// than there are.
 func (d *Directory) FirstUnit(z Zoom, entry uint32) uint32 {
 	switch z {
 	case ZoomSection:

@@ -16,8 +16,8 @@ type MergeInput struct {
 	Page      func(number int) (*Page, error)
 }
 
-// Merge makes one segment of several, without the dead entries. A search of it finds what a search of the inputs finds.
-// It needs memory for the output and one page of each input.
+// Merge makes one segment of several, without the dead entries. A search of it finds what a search
+// of the inputs finds. It needs memory for the output and one page of each input.
 func Merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID]bool) (Built, error) {
 	return DefaultLayout.Merge(id, inputs, dead)
 }
@@ -82,7 +82,8 @@ func (layout Layout) merge(id uuid.UUID, inputs []MergeInput, dead map[uuid.UUID
 // deletedEntry is the shift of a dead entry.
 const deletedEntry = math.MinInt64
 
-// appendLive appends the live entries of another directory. It returns by how much the slots of each entry are shifted.
+// appendLive appends the live entries of another directory. It returns by how much the slots of
+// each entry are shifted.
 func (d *Directory) appendLive(from *Directory, dead map[uuid.UUID]bool) (moves []int64) {
 	moves = make([]int64, from.Len())
 	for e, id := range from.IDs {

@@ -1,8 +1,9 @@
 package segment
 
-// Pages of terms: the sorted terms, prefix-compressed, each with its posting list. A list is cut into blocks. A block has
-// its first and last slot and bounds of the scores of its units, so that a search can skip it. A list that does not fit
-// into a page continues on the next ones, under the same term.
+// Pages of terms: the sorted terms, prefix-compressed, each with its posting list. A list is cut
+// into blocks. A block has its first and last slot and bounds of the scores of its units, so that a
+// search can skip it. A list that does not fit into a page continues on the next ones, under the
+// same term.
 //
 //	page   kind, terms, slack, checksum of all
 //	term   shared prefix, rest, length of list, list
@@ -116,8 +117,8 @@ func DecodePage(data []byte) (*Page, error) {
 // Bytes is about what the page takes in memory.
 func (p *Page) Bytes() int { return p.bytes }
 
-// skipList reads a term, which shares a prefix with the term of length before that precedes it, and skips its list of
-// size bytes.
+// skipList reads a term, which shares a prefix with the term of length before that precedes it, and
+// skips its list of size bytes.
 func (r *reader) skipList(before int) (shared int, rest []byte, size int) {
 	shared = r.number(uint64(before))
 	rest = r.bytes(r.number(lexical.MaxTerm))
@@ -138,8 +139,8 @@ func TermKey[T string | []byte](term T) (key uint64) {
 	return key
 }
 
-// Find returns the list of a term, whose TermKey is key; nil: the page has none. A list that the page has not kept decoded
-// is decoded into short.
+// Find returns the list of a term, whose TermKey is key; nil: the page has none. A list that the
+// page has not kept decoded is decoded into short.
 func (p *Page) Find(term string, key uint64, short *List) *List {
 	group := p.findGroup(term, key)
 	if group < 0 {
@@ -228,8 +229,8 @@ func (pr *pageReader) next(l *List) (term []byte, ok bool) {
 	return pr.term[:pr.length], true
 }
 
-// decodeList decodes the list in length bytes of the page into l, whose slices it reuses, and reports whether it is well
-// formed.
+// decodeList decodes the list in length bytes of the page into l, whose slices it reuses, and
+// reports whether it is well formed.
 func (p *Page) decodeList(begin, length int, l *List) bool {
 	r := reader{data: p.data[:begin+length], pos: begin}
 	flags := r.uvarint()

@@ -1,6 +1,7 @@
 package segment
 
-// Writing of pages: encodes the posting lists of terms, which come in order, and cuts them into pages.
+// Writing of pages: encodes the posting lists of terms, which come in order, and cuts them into
+// pages.
 
 import (
 	"encoding/binary"
@@ -46,7 +47,8 @@ type pageWriter struct {
 // blockRoom is the most bytes of a block.
 const blockRoom = 2*4*BlockSize + 20 + 10*maxFrontier*int(Zooms)
 
-// frontierCounts is how many frequencies a frontier distinguishes, the bits of a word; greater ones are merged.
+// frontierCounts is how many frequencies a frontier distinguishes, the bits of a word; greater ones
+// are merged.
 const frontierCounts = 32
 
 // add writes the list of a term. Terms and slots must be added in ascending order.
@@ -204,8 +206,9 @@ func (w *pageWriter) encodeBlocks(slots, frequencies []uint32, noBounds bool) {
 	}
 }
 
-// frontier adds the bounds of a block: its Pareto frontier of frequency and length. Whatever k1, b and the average length
-// are, a BM25 score rises with the frequency and falls with the length, so that a pair of the frontier scores highest.
+// frontier adds the bounds of a block: its Pareto frontier of frequency and length. Whatever k1, b
+// and the average length are, a BM25 score rises with the frequency and falls with the length, so
+// that a pair of the frontier scores highest.
 func (w *pageWriter) frontier(z Zoom, slots, totals []uint32) {
 	d := w.directory
 	unitOf, lengths := d.UnitOf(z), d.Lengths[z]
@@ -248,7 +251,8 @@ func (w *pageWriter) frontier(z Zoom, slots, totals []uint32) {
 	}
 }
 
-// fit returns how many blocks, beginning with the at-th, fit into room bytes, and an upper bound of their size.
+// fit returns how many blocks, beginning with the at-th, fit into room bytes, and an upper bound of
+// their size.
 func (w *pageWriter) fit(at, room int) (n, size int) {
 	for i := at; i < len(w.blocks); i++ {
 		begin := 0

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// uuidTable finds ids in a slice: a hash table with open addressing of their indexes plus one, several times smaller
-// than a map.
+// uuidTable finds ids in a slice: a hash table with open addressing of their indexes plus one,
+// several times smaller than a map.
 type uuidTable []uint32
 
 func newUUIDTable(ids []uuid.UUID) uuidTable {
@@ -26,7 +26,8 @@ func newUUIDTable(ids []uuid.UUID) uuidTable {
 	return t
 }
 
-// start returns the first bucket of an id. It mixes all bytes, since ids may be random or sequential.
+// start returns the first bucket of an id. It mixes all bytes, since ids may be random or
+// sequential.
 func (t uuidTable) start(id uuid.UUID) int {
 	h := binary.BigEndian.Uint64(id[:8])*0x9e3779b97f4a7c15 ^ binary.BigEndian.Uint64(id[8:])
 	h ^= h >> 33

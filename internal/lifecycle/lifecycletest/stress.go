@@ -1,4 +1,5 @@
-// Package lifecycletest is the conformance test of the contract in package lifecycle, run against every service.
+// Package lifecycletest is the conformance test of the contract in package lifecycle, run against
+// every service.
 package lifecycletest
 
 import (
@@ -13,9 +14,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// Stress checks that the services made by factory keep the contract of lifecycle.Service. Each call of factory must
-// give a new service that isn't started; what it needs must outlive the test. The calling test must not be
-// parallel, or others' goroutines look like this service's.
+// Stress checks that the services made by factory keep the contract of lifecycle.Service. Each call
+// of factory must give a new service that isn't started; what it needs must outlive the test. The
+// calling test must not be parallel, or others' goroutines look like this service's.
 func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 	t.Helper()
 	check := func(name string, f func(t *testing.T, s lifecycle.Service)) {
@@ -112,9 +113,10 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 	})
 }
 
-// idleConnection ignores what may stay with an idle connection of a pool that factory shares: where a statement took
-// over 15 ms to be written, pgx reads in the background until the server's next message. A pool of the service's own
-// that isn't closed is found all the same, by its health check.
+// idleConnection ignores what may stay with an idle connection of a pool that factory shares: where
+// a statement took over 15 ms to be written, pgx reads in the background until the server's next
+// message. A pool of the service's own that isn't closed is found all the same, by its health
+// check.
 var idleConnection = goleak.IgnoreAnyFunction("github.com/jackc/pgx/v5/pgconn/internal/bgreader.(*BGReader).bgRead")
 
 func start(t *testing.T, s lifecycle.Service) {

@@ -12,8 +12,8 @@ import (
 
 func group(id int) error { return syscall.Setpriority(syscall.PRIO_PGRP, id, background) }
 
-// session lowers the session's share, too: where the kernel groups processes by session (sched_autogroup_enabled), a
-// niceness counts within the session alone.
+// session lowers the session's share, too: where the kernel groups processes by session
+// (sched_autogroup_enabled), a niceness counts within the session alone.
 func session(pid int) error {
 	if err := syscall.Setpriority(syscall.PRIO_PROCESS, pid, background); err != nil {
 		return err

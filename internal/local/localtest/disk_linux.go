@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk returns a directory on a file system of its own, in memory, of so many bytes: a disk that a test can fill. Only
-// root may mount one.
+// Disk returns a directory on a file system of its own, in memory, of so many bytes: a disk that a
+// test can fill. Only root may mount one.
 func Disk(t testing.TB, size int64) string {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -1,5 +1,6 @@
-// Package localtest gives tests Sluice's real parts: PostgreSQL with pgvector, NATS with JetStream, Temporal. Servers
-// are started once per test binary and are never faked; when one is missing the tests fail and say what to do.
+// Package localtest gives tests Sluice's real parts: PostgreSQL with pgvector, NATS with JetStream,
+// Temporal. Servers are started once per test binary and are never faked; when one is missing the
+// tests fail and say what to do.
 //
 //	func TestMain(m *testing.M) {
 //		localtest.Main(m, localtest.Need{Postgres: true, Migrate: migrations.Up})
@@ -33,8 +34,9 @@ type Need struct {
 	Postgres bool
 	// Temporal is needed by Temporal.
 	Temporal bool
-	// Migrate brings the database that Database copies to the schema that the tests expect. It is called once, with
-	// the URL of the database's owner. nil: the databases are empty but for the extension vector.
+	// Migrate brings the database that Database copies to the schema that the tests expect. It is
+	// called once, with the URL of the database's owner. nil: the databases are empty but for the
+	// extension vector.
 	Migrate func(ctx context.Context, owner, program, vectors string) error
 	// Leaks are options for the leak check, for goroutines of libraries that can't be stopped.
 	Leaks []goleak.Option
@@ -51,7 +53,8 @@ type machine struct {
 
 var running *machine
 
-// Main starts what is needed, runs the tests, checks that they left no goroutine, stops everything and exits.
+// Main starts what is needed, runs the tests, checks that they left no goroutine, stops everything
+// and exits.
 func Main(m *testing.M, need Need) {
 	// A signal must end the tests through here, so that servers and files go too.
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -80,7 +83,8 @@ func run(ctx context.Context, m *testing.M, need Need) (code int, err error) {
 	if err := running.start(ctx, need); err != nil {
 		return 1, err
 	}
-	// A stream that is made while its NATS server shuts down keeps its store open. Whatever else a server runs is seen.
+	// A stream that is made while its NATS server shuts down keeps its store open. Whatever else a
+	// server runs is seen.
 	const nats = "github.com/nats-io/nats-server/v2/server"
 	leaks := append([]goleak.Option{
 		goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction(nats + ".(*fileStore).flushStreamStateLoop"),
@@ -101,9 +105,9 @@ func run(ctx context.Context, m *testing.M, need Need) (code int, err error) {
 	return code, nil
 }
 
-// leaked tells of goroutines that the tests left behind. Libraries end some of theirs after what started them has
-// returned, Temporal's those of cached workflows; where the processor is busy that takes longer than the half a second for
-// which goleak looks.
+// leaked tells of goroutines that the tests left behind. Libraries end some of theirs after what
+// started them has returned, Temporal's those of cached workflows; where the processor is busy that
+// takes longer than the half a second for which goleak looks.
 func leaked(options []goleak.Option) error {
 	var err error
 	for range 100 {
@@ -183,7 +187,8 @@ const dirPattern = "sluice-test-*"
 // memoryFree is how many bytes must be free in the file system in memory for it to be used.
 const memoryFree = 4 << 30
 
-// baseDir is memory where there is enough of it: a new database is hundreds of small files, which disks are slow at.
+// baseDir is memory where there is enough of it: a new database is hundreds of small files, which
+// disks are slow at.
 func baseDir() string {
 	const memory = "/dev/shm"
 	var fs syscall.Statfs_t
@@ -193,7 +198,8 @@ func baseDir() string {
 	return os.TempDir()
 }
 
-// newDir makes a directory that the user whom PostgreSQL runs as can enter, and locks it as long as we live.
+// newDir makes a directory that the user whom PostgreSQL runs as can enter, and locks it as long as
+// we live.
 func newDir() (string, *os.File, error) {
 	dir, err := os.MkdirTemp(baseDir(), dirPattern)
 	if err != nil {
@@ -209,8 +215,8 @@ func newDir() (string, *os.File, error) {
 	return dir, lock, os.Chmod(dir, 0o755)
 }
 
-// sweep removes the directories of test binaries that were killed. What it can't remove, another user's for example,
-// it leaves.
+// sweep removes the directories of test binaries that were killed. What it can't remove, another
+// user's for example, it leaves.
 func sweep() {
 	dirs, err := filepath.Glob(filepath.Join(baseDir(), dirPattern))
 	if err != nil {

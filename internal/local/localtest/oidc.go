@@ -33,8 +33,9 @@ type OIDCUser struct {
 	Audience string   `json:"audience"` // in the client's place; empty: the client
 }
 
-// OIDC is a provider of OpenID Connect that set-up built (tools/oidc): it may be stopped and started, and its users changed.
-// Any program on this machine may be its client's address to return to. It runs until the end of the test.
+// OIDC is a provider of OpenID Connect that set-up built (tools/oidc): it may be stopped and
+// started, and its users changed. Any program on this machine may be its client's address to return
+// to. It runs until the end of the test.
 type OIDC struct {
 	Address                string // host:port
 	ClientID, ClientSecret string
@@ -131,10 +132,12 @@ func (o *OIDC) Stop() {
 	o.child = nil
 }
 
-// Assistant is the client that acts for people by access tokens, and their audience. Its secret is ClientSecret.
+// Assistant is the client that acts for people by access tokens, and their audience. Its secret is
+// ClientSecret.
 const Assistant = "assistant"
 
-// Tokens signs a user in for a client, as an assistant does that opens their browser, and returns the tokens that it gets.
+// Tokens signs a user in for a client, as an assistant does that opens their browser, and returns
+// the tokens that it gets.
 func (o *OIDC) Tokens(client, username, password string) (access, id string) {
 	o.t.Helper()
 	c := oauth2.Config{ClientID: client, ClientSecret: o.ClientSecret, RedirectURL: "http://127.0.0.1:9/v1/session/oidc/callback", Scopes: []string{"openid", "profile"},
@@ -151,8 +154,8 @@ func (o *OIDC) Tokens(client, username, password string) (access, id string) {
 
 var signInID = regexp.MustCompile(`name="id" value="([^"]+)"`)
 
-// SignIn fills in the provider's form, which page leads to, for one of its users, and returns where the provider sends
-// the browser then.
+// SignIn fills in the provider's form, which page leads to, for one of its users, and returns where
+// the provider sends the browser then.
 func (o *OIDC) SignIn(page, username, password string) *url.URL {
 	o.t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true},

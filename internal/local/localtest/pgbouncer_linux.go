@@ -19,9 +19,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// Pooler starts a PgBouncer of the test's own in front of the server of a database's URL, and returns the URL through
-// it. Transactions of all clients, which may be many more, share so many connections. Further settings are lines of
-// pgbouncer.ini.
+// Pooler starts a PgBouncer of the test's own in front of the server of a database's URL, and
+// returns the URL through it. Transactions of all clients, which may be many more, share so many
+// connections. Further settings are lines of pgbouncer.ini.
 func Pooler(t testing.TB, to string, connections int, settings ...string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -80,7 +80,8 @@ max_client_conn = 200
 	return through.String()
 }
 
-// startPooler starts the program as another user when we are root, which it refuses to run as. It dies with us.
+// startPooler starts the program as another user when we are root, which it refuses to run as. It
+// dies with us.
 func startPooler(t testing.TB, program, ini, log string, as *syscall.Credential) (ended chan struct{}, stop func()) {
 	t.Helper()
 	out, err := os.Create(log)

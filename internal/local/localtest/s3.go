@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// S3 is an S3 server that set-up built (tools/s3), over a folder: it may be stopped and started, and its objects may be
-// damaged. It runs until the end of the test.
+// S3 is an S3 server that set-up built (tools/s3), over a folder: it may be stopped and started,
+// and its objects may be damaged. It runs until the end of the test.
 type S3 struct {
 	Address              string // host:port
 	AccessKey, SecretKey string
@@ -46,7 +46,8 @@ func NewS3(t testing.TB) *S3 {
 	return s
 }
 
-// freePort is below those that systems give to connections, so that a server that was stopped finds it free again.
+// freePort is below those that systems give to connections, so that a server that was stopped finds
+// it free again.
 func freePort(t testing.TB) int {
 	t.Helper()
 	var problem error

@@ -1,8 +1,8 @@
-// Package answer turns a question into an answer with citations, in steps that
-// each leave their result in the store: understand, retrieve, generate, judge,
-// finish, of which generate and judge may repeat (rounds.go). Asking synchronously runs them one after another; an asynchronous question
-// runs the same steps as activities of a workflow, and a step that is repeated
-// does nothing twice.
+// Package answer turns a question into an answer with citations, in steps that each leave their
+// result in the store: understand, retrieve, generate, judge, finish, of which generate and judge
+// may repeat (rounds.go). Asking synchronously runs them one after another; an asynchronous
+// question runs the same steps as activities of a workflow, and a step that is repeated does
+// nothing twice.
 //
 // How passages are found is not this package's (retrieval), nor how text is
 // generated (the gateway). What it answers for is that every citation is a
@@ -76,7 +76,8 @@ type Retriever interface {
 	// Check returns the query's plan and reports what is wrong with the query as
 	// a FieldError.
 	Check(q wire.SearchQuery) (PlanTraits, error)
-	// Origin says which plan and which model pack answer a query. It costs no answer: what cannot be known is empty.
+	// Origin says which plan and which model pack answer a query. It costs no answer: what cannot
+	// be known is empty.
 	Origin(ctx context.Context, q wire.SearchQuery) schema.Origin
 	Retrieve(ctx context.Context, q wire.SearchQuery) (Retrieval, error)
 	// Select makes the plan's selection anew, of a Retrieval's Pool and with
@@ -232,8 +233,8 @@ func (a *Answerer) Generate(ctx context.Context, in wire.QuestionRound) error {
 	return err
 }
 
-// errPurged ends a running question when one of its documents was deleted. Purge removes the results of every question that
-// found a deleted document (docs/security.md).
+// errPurged ends a running question when one of its documents was deleted. Purge removes the
+// results of every question that found a deleted document (docs/security.md).
 var errPurged = &schema.RemoteError{Code: schema.CodeNotFound,
 	Message: "a document that was found for this question was deleted before the answer was there; ask again"}
 

@@ -1,7 +1,8 @@
 package answer
 
-// Comparison of a sentence with the spans that an extractive reader finds in its quote: where two parts of a quote could be
-// the answer, the reader says which one is. Only answers of language models are checked.
+// Comparison of a sentence with the spans that an extractive reader finds in its quote: where two
+// parts of a quote could be the answer, the reader says which one is. Only answers of language
+// models are checked.
 
 import (
 	"context"
@@ -20,16 +21,17 @@ type ReaderSpan struct {
 // ReaderVerdict is the result of the comparison.
 type ReaderVerdict int
 
-// NoVerdict: the sentence adds nothing to the question, the reader found nothing, or the sentence's answer scores nearly as
-// high as the best. SameAnswer: the sentence gives the best span. OtherAnswer: another part of the quote is the answer.
+// NoVerdict: the sentence adds nothing to the question, the reader found nothing, or the sentence's
+// answer scores nearly as high as the best. SameAnswer: the sentence gives the best span.
+// OtherAnswer: another part of the quote is the answer.
 const (
 	NoVerdict ReaderVerdict = iota
 	SameAnswer
 	OtherAnswer
 )
 
-// Thresholds on the sum of the logits of a span's first and last token, for the shipped pack's reranker; see
-// docs/questions.md.
+// Thresholds on the sum of the logits of a span's first and last token, for the shipped pack's
+// reranker; see docs/questions.md.
 const (
 	// minLead is by how much another span must exceed the sentence's.
 	minLead = 4.0
@@ -64,8 +66,8 @@ func CompareWithReader(sentence, question string, read []ReaderSpan) ReaderVerdi
 	return NoVerdict
 }
 
-// viewOfAll is the view of all that a sentence cites: SameAnswer where one has it, OtherAnswer where all do. A sentence that
-// stands in a quote as it is is no other answer.
+// viewOfAll is the view of all that a sentence cites: SameAnswer where one has it, OtherAnswer
+// where all do. A sentence that stands in a quote as it is is no other answer.
 func viewOfAll(sentence, question string, cited []int, proofs map[int]Evidence) ReaderVerdict {
 	others := 0
 	for _, i := range cited {
@@ -82,10 +84,12 @@ func viewOfAll(sentence, question string, cited []int, proofs map[int]Evidence) 
 	return NoVerdict
 }
 
-// longAnswer is how many content words a sentence may add and still be the short answer that a reader finds.
+// longAnswer is how many content words a sentence may add and still be the short answer that a
+// reader finds.
 const longAnswer = 12
 
-// answers reports whether a sentence is meant as the answer, not as a detail that follows it: it is alone, or says the question again.
+// answers reports whether a sentence is meant as the answer, not as a detail that follows it: it is
+// alone, or says the question again.
 func answers(sentence, question string, alone bool) bool {
 	adds := text.Adds(sentence, question)
 	return adds.Words() <= longAnswer && (alone || adds.Repeats >= 0.5)
@@ -94,8 +98,9 @@ func answers(sentence, question string, alone bool) bool {
 // stepRead names the call that has the quotes read.
 const stepRead = "read"
 
-// read asks the model pack's reader, through the gateway's provider that has it, for the parts of the citations' quotes that
-// answer. Where there is none, or it does not answer, nothing was read, and the rules decide.
+// read asks the model pack's reader, through the gateway's provider that has it, for the parts of
+// the citations' quotes that answer. Where there is none, or it does not answer, nothing was read,
+// and the rules decide.
 func (a *Answerer) read(ctx context.Context, in wire.QuestionInput, q Question, m made, proofs map[int]Evidence) {
 	provider := m.reply.Usage.Provider
 	if provider == "" || provider == extractive || m.found.Skipped || len(proofs) == 0 || len(q.Query.Choices) > 0 {

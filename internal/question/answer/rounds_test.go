@@ -300,7 +300,8 @@ func TestAnswersAreJudgedAndMadeAnew(t *testing.T) {
 	}
 }
 
-// TestAQuestionWhoseDocumentIsPurgedSaysSo: at whichever step it finds out, it ends with what happened and what to do.
+// TestAQuestionWhoseDocumentIsPurgedSaysSo: at whichever step it finds out, it ends with what
+// happened and what to do.
 func TestAQuestionWhoseDocumentIsPurgedSaysSo(t *testing.T) {
 	in := wire.QuestionInput{Tenant: uuid.New(), Question: uuid.New(), Attempt: 1}
 	for name, step := range map[string]func(a *answer.Answerer) error{
@@ -361,8 +362,9 @@ func TestAnAnswerWithoutRetrievalIsUncited(t *testing.T) {
 	}
 }
 
-// TestAReaderBeginsNoRoundByItself: what read the answer out of the passages judges it by its own confidence, and reads the same out of
-// more of them. Another model's judgement of the same answer begins a round.
+// TestAReaderBeginsNoRoundByItself: what read the answer out of the passages judges it by its own
+// confidence, and reads the same out of more of them. Another model's judgement of the same answer
+// begins a round.
 func TestAReaderBeginsNoRoundByItself(t *testing.T) {
 	up := func(n int) wire.Feedback { return wire.Feedback{Score: n, Adjust: 1} }
 	for _, x := range []struct {

@@ -61,8 +61,8 @@ func proofsOf(passages []schema.Candidate, reply wire.LLMReply, at []int) map[in
 	return proofs
 }
 
-// sentencesOf compares the sentences of a reply with its citations. others counts those that would be supported, but for what
-// was read in the quotes as the answer.
+// sentencesOf compares the sentences of a reply with its citations. others counts those that would
+// be supported, but for what was read in the quotes as the answer.
 func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evidence, second pairVerdict) (out []schema.Sentence, others int) {
 	claims := reply.Sentences
 	if len(claims) == 0 {
@@ -209,8 +209,9 @@ const extractive = "extractive"
 // stepAnswerable names the call that asks whether the passages answer.
 const stepAnswerable = "answerable"
 
-// askPairModel asks the pair model, through the gateway's provider that has it, whether a passage has the answer. Without
-// such a model, or when it fails, the verdict is unasked, and the quotes decide.
+// askPairModel asks the pair model, through the gateway's provider that has it, whether a passage
+// has the answer. Without such a model, or when it fails, the verdict is unasked, and the quotes
+// decide.
 func (a *Answerer) askPairModel(ctx context.Context, in wire.QuestionInput, q Question, m made) pairVerdict {
 	provider := m.reply.Usage.Provider
 	if provider == "" || provider == extractive || m.found.Skipped || len(m.found.Candidates) == 0 {

@@ -38,9 +38,10 @@ type Evidence struct {
 	Read []ReaderSpan
 }
 
-// Supports reports whether a quote supports a sentence of an answer to question. A sentence that stands in
-// the quote is supported; one without content ("Yes.") is where it is claimed. One that gives the answer that was read
-// in the quote is as good as claimed; whether it gives another is CompareWithReader's to say.
+// Supports reports whether a quote supports a sentence of an answer to question. A sentence that
+// stands in the quote is supported; one without content ("Yes.") is where it is claimed. One that
+// gives the answer that was read in the quote is as good as claimed; whether it gives another is
+// CompareWithReader's to say.
 func Supports(sentence, question string, e Evidence, trust Trust) bool {
 	s := strings.TrimSpace(sentence)
 	if s == "" {

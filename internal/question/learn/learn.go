@@ -1,7 +1,7 @@
 // Package learn asks the language model that answers questions whose answers are known: without
-// retrieval, which teaches FIT-RAG's recogniser what the model knows (section 4.3), and with one text
-// at a time, which labels texts for its scorer (section 4.2.1). Every reply is kept as soon as it
-// is there, so that whoever goes on later pays for nothing twice.
+// retrieval, which teaches FIT-RAG's recogniser what the model knows (section 4.3), and with one
+// text at a time, which labels texts for its scorer (section 4.2.1). Every reply is kept as soon as
+// it is there, so that whoever goes on later pays for nothing twice.
 package learn
 
 import (
@@ -123,7 +123,8 @@ func (t *Teacher) Label(ctx context.Context, p schema.Principal, collection uuid
 	return r.out, r.texts(ctx, known)
 }
 
-// plain finds out whether the model is right without retrieval; nil: there is no call left to ask it.
+// plain finds out whether the model is right without retrieval; nil: there is no call left to ask
+// it.
 func (r *run) plain(ctx context.Context) (*bool, error) {
 	known, err := r.Store.Taught(ctx, r.of)
 	if err != nil {
@@ -255,8 +256,8 @@ func (r *run) find(ctx context.Context) ([]found, error) {
 	return out, nil
 }
 
-// label finds out what a text is to the question. Where the model is right without it, no text makes
-// it better, and nobody is asked.
+// label finds out what a text is to the question. Where the model is right without it, no text
+// makes it better, and nobody is asked.
 func (r *run) label(ctx context.Context, f found, known *bool) (Label, bool, error) {
 	l := Label{Passage: f.hash, Version: f.Spans[0].Version, HasAnswer: r.answers.In(f.Text)}
 	if known != nil && *known {

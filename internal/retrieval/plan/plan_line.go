@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// inLine has an error about a field say in which line the field stands; the line of what it is missing from, when it is
-// missing.
+// inLine has an error about a field say in which line the field stands; the line of what it is
+// missing from, when it is missing.
 func inLine(err error, document *yaml.Node) error {
 	var wrong *schema.FieldError
 	if !errors.As(err, &wrong) {

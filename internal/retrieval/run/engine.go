@@ -74,15 +74,16 @@ type Result struct {
 	Skipped bool
 }
 
-// With returns the engine with sources of one request's own in place of some of its. What it knows of the model pack
-// and of collections they share.
+// With returns the engine with sources of one request's own in place of some of its. What it knows
+// of the model pack and of collections they share.
 func (e *Engine) With(change func(*retrieval.Sources)) *Engine {
 	of := *e
 	change(&of.sources)
 	return &of
 }
 
-// Plan returns the plan of a query: the one that came with it, or that of a name, as Catalogue does.
+// Plan returns the plan of a query: the one that came with it, or that of a name, as Catalogue
+// does.
 func (e *Engine) Plan(q wire.SearchQuery) (plan.Plan, error) {
 	if q.PlanText == "" {
 		return e.plans.Plan(q.Plan)

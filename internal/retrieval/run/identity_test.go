@@ -51,7 +51,8 @@ func TestACommonNameWeighsLessThanTheBest(t *testing.T) {
 	}
 }
 
-// The passages of a document that the question calls by its name are candidates even where those of others are better.
+// The passages of a document that the question calls by its name are candidates even where those of
+// others are better.
 func TestANamedDocumentIsSearchedByItself(t *testing.T) {
 	c := corpus([]int{5}, []int{2}, []int{1})
 	for p := range 5 {

@@ -92,8 +92,9 @@ func TestJudgeCombinesThreeJudgements(t *testing.T) {
 	}
 }
 
-// TestOnePassageARequestIsJudgedByItself: a judge that compares what it sees gives the best of each request 1, whatever the
-// others are worth. With batch 1 it sees one passage at a time, in all three judgements, and says of each what it is worth.
+// TestOnePassageARequestIsJudgedByItself: a judge that compares what it sees gives the best of each
+// request 1, whatever the others are worth. With batch 1 it sees one passage at a time, in all
+// three judgements, and says of each what it is worth.
 func TestOnePassageARequestIsJudgedByItself(t *testing.T) {
 	worth := []float64{0.4, 0.1, 0.8, 0.2}
 	of := numbered(0, 1, 2, 3)
@@ -192,7 +193,8 @@ func TestFailedJudgementsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestAFailedRequestCostsItsBatchAlone: its candidates keep their places, have no score of the judge, and pass what selects by it.
+// TestAFailedRequestCostsItsBatchAlone: its candidates keep their places, have no score of the
+// judge, and pass what selects by it.
 func TestAFailedRequestCostsItsBatchAlone(t *testing.T) {
 	failing := func(passage string) func() *scriptedJudges {
 		return func() *scriptedJudges {
@@ -251,7 +253,8 @@ func TestCancelledJudgementsEndTheRun(t *testing.T) {
 	}
 }
 
-// TestAPassageInPlaceOfTheQuestion: its vector counts as much as the question's, and words stay the question's.
+// TestAPassageInPlaceOfTheQuestion: its vector counts as much as the question's, and words stay the
+// question's.
 func TestAPassageInPlaceOfTheQuestion(t *testing.T) {
 	c := read(1, 2)
 	c.judges = &scriptedJudges{rewrite: func(string) string { return "Words answer it." }}

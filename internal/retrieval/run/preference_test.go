@@ -33,8 +33,8 @@ func liking(model, graph string) retrieval.Preference {
 	return retrieval.Preference{Model: model, Of: graph, Questions: 400, Head: preference.Head{Weights: []float64{2, 0, 0}, Bias: -1}}
 }
 
-// TestLLMPreferIsOfTheModelThatAnswers: where a head was learnt for it and for this graph; the explanation says
-// whose it is, and why not.
+// TestLLMPreferIsOfTheModelThatAnswers: where a head was learnt for it and for this graph; the
+// explanation says whose it is, and why not.
 func TestLLMPreferIsOfTheModelThatAnswers(t *testing.T) {
 	const own = "llm_prefer: the pack's own reader's"
 	for _, x := range []struct {
@@ -109,8 +109,8 @@ func TestATextWithoutAWordStaysLast(t *testing.T) {
 	}
 }
 
-// TestTheDetectorIsGivenThePacksOwn: windows are chosen by the model's preference; what the detector knows the scale of
-// is the pack's.
+// TestTheDetectorIsGivenThePacksOwn: windows are chosen by the model's preference; what the
+// detector knows the scale of is the pack's.
 func TestTheDetectorIsGivenThePacksOwn(t *testing.T) {
 	c := conversationCorpus()
 	c.readers.features = func(text string) []float32 { return []float32{float32(strings.Count(text, "liked")) * 10} }

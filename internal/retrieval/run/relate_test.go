@@ -59,7 +59,8 @@ func TestRelateJoinsPassagesWithWhatTheyAreLinkedTo(t *testing.T) {
 	want(t, "k", texts(c.run(t, "- lexical\n- relate: {depth: 1, k: 1}"))[:2], []string{"Text a 0 0. Text a 1 1.", "Text a 0 1."})
 }
 
-// TestRelateJoinsAPassageWithAllItIsLinkedTo: one candidate of each passage, in the order of its document.
+// TestRelateJoinsAPassageWithAllItIsLinkedTo: one candidate of each passage, in the order of its
+// document.
 func TestRelateJoinsAPassageWithAllItIsLinkedTo(t *testing.T) {
 	got := linked().run(t, "- lexical\n- relate: {depth: 4, k: 2, join: all}")
 	want(t, "candidates", texts(got), []string{

@@ -50,7 +50,8 @@ func TestTheRerankerReadsTheBestOfThePairModel(t *testing.T) {
 	want(t, "by a logit of the reranker", []any{got.Candidates[0].Score, got.Context}, []any{4.5, []int{0, 1}})
 }
 
-// TestTheContextAloneIsReranked: behind a stage that selects, as ChunkRAG's last line does with what its threshold leaves.
+// TestTheContextAloneIsReranked: behind a stage that selects, as ChunkRAG's last line does with
+// what its threshold leaves.
 func TestTheContextAloneIsReranked(t *testing.T) {
 	c := reranked(make([]float32, 5), []float32{2, 9, 7, 8, 9})
 	c.judges = judgedAs(0.9, 0.8, 0.7, 0.6, 0.1)
@@ -67,7 +68,8 @@ func TestTheContextAloneIsReranked(t *testing.T) {
 	want(t, "keep thins the context", []any{len(got.Candidates), got.Context}, []any{5, []int{1}})
 }
 
-// TestAModelThatKnowsTheScript: its weight falls with what it knows of the question's letters, to not being asked.
+// TestAModelThatKnowsTheScript: its weight falls with what it knows of the question's letters, to
+// not being asked.
 func TestAModelThatKnowsTheScript(t *testing.T) {
 	const stages = `
 - lexical

@@ -63,7 +63,8 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		{"figure 9, at once", "{min_k: 1}", figure9, 9},
 		{"figure 9, one fewer", "{min_k: 6}", figure9, 9},
 		{"figure 9, g 0.6", "{min_k: 1, g: 0.6}", figure9, 3},
-		// The other reading: g is the share that a score may lose. It keeps the same on both figures.
+		// The other reading: g is the share that a score may lose. It keeps the same on both
+		// figures.
 		{"figure 8, by its fall", "{by: fall}", figure8, 9},
 		{"figure 9, by its fall", "{by: fall}", figure9, 9},
 		{"figure 8, by its fall, one fewer", "{by: fall, min_k: 6}", figure8, 9},
@@ -72,7 +73,8 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		// The tenth of figure 8 is 0.295 of the ninth: it stays when just over 0.7 may be lost.
 		{"figure 8, a fall of 0.7", "{by: fall, g: 0.7}", figure8, 9},
 		{"figure 8, a fall of 0.71", "{by: fall, g: 0.71}", figure8, 15},
-		// From the first chunk on the readings, and g = 0.3 and 0.7, tell figure 9 apart: its fourth is 0.575 of its third.
+		// From the first chunk on the readings, and g = 0.3 and 0.7, tell figure 9 apart: its
+		// fourth is 0.575 of its third.
 		{"figure 9, at once, g 0.7", "{min_k: 1, g: 0.7}", figure9, 3},
 		{"figure 9, at once, by its fall", "{by: fall, min_k: 1}", figure9, 3},
 		{"figure 9, at once, a fall of 0.7", "{by: fall, min_k: 1, g: 0.7}", figure9, 9},
@@ -197,7 +199,8 @@ func TestDedupe(t *testing.T) {
 	want(t, "ranking", len(got.Candidates), 5)
 }
 
-// TestDedupesThresholdIsOfTheVectorsEncoder: calibrated, it is that of the pack whose encoder made them.
+// TestDedupesThresholdIsOfTheVectorsEncoder: calibrated, it is that of the pack whose encoder made
+// them.
 func TestDedupesThresholdIsOfTheVectorsEncoder(t *testing.T) {
 	const at = 0.95 // the cosine of both
 	near := func(info map[string]float64, second *scriptedSecond) *scriptedCorpus {
@@ -232,7 +235,8 @@ func TestDedupesThresholdIsOfTheVectorsEncoder(t *testing.T) {
 	c.vectors[passage(0, 0, 1)] = []float32{0.75, 0.6614378}
 	want(t, "at the threshold", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.75}").Candidates), 2)
 	want(t, "just above", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.7499}").Candidates), 1)
-	// With 1 vectors do not count, though the cosine of two that are the same may be computed as a little more.
+	// With 1 vectors do not count, though the cosine of two that are the same may be computed as a
+	// little more.
 	c.vectors[passage(0, 0, 1)] = []float32{1.0001, 0}
 	want(t, "no vectors", len(c.run(t, "- lexical\n- dedupe: {cosine: 1}").Candidates), 2)
 	want(t, "the same vectors", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.99}").Candidates), 1)

@@ -124,7 +124,8 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 	}
 }
 
-// TestAPlanWithoutRetrieval: nothing that was found reaches the answer, whether the model knows one or not.
+// TestAPlanWithoutRetrieval: nothing that was found reaches the answer, whether the model knows one
+// or not.
 func TestAPlanWithoutRetrieval(t *testing.T) {
 	for _, model := range []*knowing{{answer: "Five."}, {}} {
 		c := ranked([]float64{9, 8})
@@ -150,7 +151,8 @@ func TestSkippingNeedsWhatScoreReads(t *testing.T) {
 	}
 }
 
-// TestNothingFoundIsNoKnowledge: without a candidate S_ltod is 0, however much the model was right about before.
+// TestNothingFoundIsNoKnowledge: without a candidate S_ltod is 0, however much the model was right
+// about before.
 func TestNothingFoundIsNoKnowledge(t *testing.T) {
 	c := ranked(nil)
 	c.readers, c.history, c.judges = everyOp(func(string) float32 { return 0 }), &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestAModelReadsTheSentencesThatHaveTheQuestion: a window of 12 tokens, in which two sentences of five words and their
-// full stops fit.
+// TestAModelReadsTheSentencesThatHaveTheQuestion: a window of 12 tokens, in which two sentences of
+// five words and their full stops fit.
 func TestAModelReadsTheSentencesThatHaveTheQuestion(t *testing.T) {
 	const (
 		empty  = "Nothing is said in here. "
@@ -49,7 +49,8 @@ func TestAModelReadsTheSentencesThatHaveTheQuestion(t *testing.T) {
 	}
 }
 
-// TestEveryPieceIsNarrowed: one that is longer than the model reads is read in pieces, each by its own window.
+// TestEveryPieceIsNarrowed: one that is longer than the model reads is read in pieces, each by its
+// own window.
 func TestEveryPieceIsNarrowed(t *testing.T) {
 	c := read(1)
 	filler := strings.Repeat("Nothing is said in here. ", 45) // 270 tokens

@@ -72,7 +72,8 @@ type bm25 struct {
 	unit     schema.Unit
 	settings lexical.Settings
 	weight   float64
-	// identity searches by what documents are called. There each term counts once, and lengths do not.
+	// identity searches by what documents are called. There each term counts once, and lengths do
+	// not.
 	identity bool
 }
 

@@ -32,14 +32,13 @@ var dedupeKind = Kind{
 //
 //	dedupe: {cosine: 0.9, depth: 50}
 //
-// Redundancy removal as in ChunkRAG: of the first depth candidates those go that
-// show the same passage as a better one, whose text is the same but for case,
-// spaces and punctuation, or whose vector's cosine to a better one's is above the
-// threshold: 1 for vectors that do not count; calibrated for what the model pack has in
-// the scale of the collection's vectors, or 0.9 where it has nothing.
-// The rest follows unseen. Behind the stage newest, those go too that are the passage
-// of a better one in an older version of its text. One text does not lie inside another's: the candidates
-// are of one unit, and units do not overlap.
+// Redundancy removal as in ChunkRAG: of the first depth candidates those go that show the same
+// passage as a better one, whose text is the same but for case, spaces and punctuation, or whose
+// vector's cosine to a better one's is above the threshold: 1 for vectors that do not count;
+// calibrated for what the model pack has in the scale of the collection's vectors, or 0.9 where it
+// has nothing. The rest follows unseen. Behind the stage newest, those go too that are the passage
+// of a better one in an older version of its text. One text does not lie inside another's: the
+// candidates are of one unit, and units do not overlap.
 func readDedupe(p *Parameters) Stage {
 	s := dedupe{cosine: p.Threshold("cosine", "dedupe", Threshold{Value: published}, 0, 1), depth: p.Whole("depth", 50, 1, 500)}
 	return Stage{Fit: fitSelection, run: s.run}

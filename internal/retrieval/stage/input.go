@@ -1,6 +1,7 @@
 package stage
 
-// The inputs of models: texts of candidates in context, cut to fit a model. A candidate scores as its best input (MaxP).
+// The inputs of models: texts of candidates in context, cut to fit a model. A candidate scores as
+// its best input (MaxP).
 
 import (
 	"cmp"
@@ -16,8 +17,9 @@ import (
 
 // Limits of the inputs of one candidate.
 const (
-	// maxInputTokens is the most tokens of an input, as internal/text counts them: with title and heading it stays under
-	// the modelTokens of the shipped models. A model that reads fewer gets fewer, in proportion.
+	// maxInputTokens is the most tokens of an input, as internal/text counts them: with title and
+	// heading it stays under the modelTokens of the shipped models. A model that reads fewer gets
+	// fewer, in proportion.
 	maxInputTokens = 280
 	modelTokens    = 384
 	maxInputs      = 64
@@ -50,8 +52,8 @@ func inputTexts(inputs []input) []string {
 	return out
 }
 
-// inputs cuts the texts of candidates into inputs, in the order of the candidates. Of a document or a cluster it takes the
-// best sections by BM25.
+// inputs cuts the texts of candidates into inputs, in the order of the candidates. Of a document or
+// a cluster it takes the best sections by BM25.
 func (t *Task) inputs(ctx context.Context, items []item, unit schema.Unit, how inputOptions) ([]input, error) {
 	views, err := t.readable(ctx, items, unit, how.limit)
 	if err != nil {

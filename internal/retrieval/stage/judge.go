@@ -140,8 +140,9 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	return out, nil
 }
 
-// mergeUnjudged puts candidates that were not judged among those that were, which are ranked: each at the place that it had, or
-// behind the last. Its own score is of another scale, so it gets that of the candidate before it, or of the one behind.
+// mergeUnjudged puts candidates that were not judged among those that were, which are ranked: each
+// at the place that it had, or behind the last. Its own score is of another scale, so it gets that
+// of the candidate before it, or of the one behind.
 func mergeUnjudged(ranked []item, unjudged map[int]item) []item {
 	out := make([]item, 0, len(ranked)+len(unjudged))
 	for i, left := 0, len(unjudged); len(ranked)+left > 0; i++ {
@@ -164,8 +165,8 @@ func mergeUnjudged(ranked []item, unjudged map[int]item) []item {
 	return out
 }
 
-// ask adds to every passage what the tasks say of it, and names the model. A request that fails is the failure of its batch
-// alone. versions are those that the text of each passage is of.
+// ask adds to every passage what the tasks say of it, and names the model. A request that fails is
+// the failure of its batch alone. versions are those that the text of each passage is of.
 func (s judge) ask(ctx context.Context, t *Task, passages []wire.LLMPassage, versions [][]uuid.UUID) (model string, failures []error) {
 	var mu sync.Mutex
 	var all errgroup.Group // each keeps its own error

@@ -73,7 +73,8 @@ func (p *Pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInf
 	return info, nil
 }
 
-// Describe returns the description of the pack as it was a minute ago at most; it is empty when no server has one.
+// Describe returns the description of the pack as it was a minute ago at most; it is empty when no
+// server has one.
 func (p *Pack) Describe(ctx context.Context) (wire.ModelInfo, error) {
 	return p.describe(ctx, packFresh)
 }

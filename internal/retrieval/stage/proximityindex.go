@@ -110,7 +110,8 @@ func (r *proximityIndex) cover(s *analysedSection) {
 // texts returns the title and the sentences.
 func (s *analysedSection) texts() [][]string { return append([][]string{s.title}, s.sentences...) }
 
-// order scores how often adjacent terms of the question are adjacent in the section or its document's title.
+// order scores how often adjacent terms of the question are adjacent in the section or its
+// document's title.
 func (r *proximityIndex) order(s *analysedSection) {
 	if r.pairIDF == 0 {
 		return
@@ -129,8 +130,8 @@ func (r *proximityIndex) order(s *analysedSection) {
 	}
 }
 
-// features returns the features of a candidate: those of its section, and its own best sentence. They are zero if its text
-// was deleted.
+// features returns the features of a candidate: those of its section, and its own best sentence.
+// They are zero if its text was deleted.
 func (r *proximityIndex) features(found retrieval.Text, unit schema.Unit) features {
 	s := r.sections[found.Section.ID]
 	if s == nil || r.totalIDF == 0 {
@@ -150,8 +151,8 @@ func (r *proximityIndex) features(found retrieval.Text, unit schema.Unit) featur
 	return out
 }
 
-// sentence returns the BM25 score of a sentence. It sums in the order of the sentence, so that the result does not depend on
-// the order of a map.
+// sentence returns the BM25 score of a sentence. It sums in the order of the sentence, so that the
+// result does not depend on the order of a map.
 func (r *proximityIndex) sentence(words []string) float64 {
 	counts := map[string]float64{}
 	for _, w := range words {

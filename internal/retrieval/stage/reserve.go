@@ -68,7 +68,8 @@ func (p reserve) candidates() Candidates {
 	return out
 }
 
-// Restore reads what came to the stage, of the same generation, and takes the question as it was worded then.
+// Restore reads what came to the stage, of the same generation, and takes the question as it was
+// worded then.
 func (t *Task) Restore(from []byte) (Candidates, error) {
 	var p reserve
 	if err := json.Unmarshal(from, &p); err != nil {

@@ -13,11 +13,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Kind declares a stage, in the stage's file: validation, the engine and the documentation read what plans may write, how
-// it may stand among others and what it does from here. A new one is a file with its Kind, and a line in kinds.
+// Kind declares a stage, in the stage's file: validation, the engine and the documentation read
+// what plans may write, how it may stand among others and what it does from here. A new one is a
+// file with its Kind, and a line in kinds.
 type Kind struct {
 	Name string
-	// Parameters and Does are its line in the documentation. Each parameter stands in backquotes, with its default.
+	// Parameters and Does are its line in the documentation. Each parameter stands in backquotes,
+	// with its default.
 	Parameters, Does string
 
 	Selects        bool // it changes the context and not the ranking
@@ -65,7 +67,8 @@ type Stage struct {
 	Takes  int      // it looks at so many of what comes to it, the first ones; 0: at all
 	run    func(ctx context.Context, t *Task, in Candidates) (outcome, error)
 
-	// withMinK is the stage with another least number of candidates than minK; nil for one that has none.
+	// withMinK is the stage with another least number of candidates than minK; nil for one that has
+	// none.
 	withMinK func(minK int) Stage
 	MinK     int
 }

@@ -1,7 +1,7 @@
 package stage
 
-// A cache of the states of collections. A search of a collection that has not changed lately assumes the cached state; the
-// first source that it reads from says whether that is current.
+// A cache of the states of collections. A search of a collection that has not changed lately
+// assumes the cached state; the first source that it reads from says whether that is current.
 
 import (
 	"slices"
@@ -42,7 +42,8 @@ func keyOf(q wire.SearchQuery) stateKey {
 	return stateKey{q.Principal.Tenant, q.Collection, strings.Join(slices.Sorted(slices.Values(q.Principal.Groups)), "\x00")}
 }
 
-// stable returns the state of a query's collection, if it was the same twice and has a revision by which to check it.
+// stable returns the state of a query's collection, if it was the same twice and has a revision by
+// which to check it.
 func (s *StateCache) stable(q wire.SearchQuery) (retrieval.CollectionState, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,9 +70,10 @@ type Task struct {
 	missing   map[lexical.Ref]bool // refs without a text
 }
 
-// NewTask begins a run of stages on the generation of the collection that is live now; schema.ErrNotFound where there is no
-// collection. A run may take for granted what known has: then the first source that it draws on may give a
-// *retrieval.ChangedError, and Confirm says at the end whether it was right.
+// NewTask begins a run of stages on the generation of the collection that is live now;
+// schema.ErrNotFound where there is no collection. A run may take for granted what known has: then
+// the first source that it draws on may give a *retrieval.ChangedError, and Confirm says at the end
+// whether it was right.
 func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, known *StateCache, assume bool, q wire.SearchQuery, stages []Stage) (*Task, error) {
 	var place retrieval.CollectionState
 	var err error
@@ -91,8 +92,9 @@ func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, known *StateCach
 		members: map[uuid.UUID][]lexical.Ref{}, texts: map[lexical.Ref]retrieval.Text{}, missing: map[lexical.Ref]bool{}}, nil
 }
 
-// candidatesUsed returns how many candidates of a plan's first stage are used: as many as the next stage takes and the result
-// shows, and twice that to replace candidates whose text was deleted; 0: all.
+// candidatesUsed returns how many candidates of a plan's first stage are used: as many as the next
+// stage takes and the result shows, and twice that to replace candidates whose text was deleted; 0:
+// all.
 func candidatesUsed(q wire.SearchQuery, stages []Stage) int {
 	if q.Documents > 0 || q.Explain || len(stages) < 2 || stages[1].Takes == 0 {
 		return 0
@@ -234,14 +236,16 @@ func (t *Task) encode(ctx context.Context) error {
 	return err
 }
 
-// secondTime is how long a question waits for the second encoder's vector; without it words are compared.
+// secondTime is how long a question waits for the second encoder's vector; without it words are
+// compared.
 const secondTime = time.Second
 
 func unavailable(err error) bool {
 	return errors.Is(err, schema.ErrUnavailable) || errors.Is(err, schema.ErrOverloaded)
 }
 
-// encodeBy makes the question's vector, nil where the model knows no word of it, and gives its space.
+// encodeBy makes the question's vector, nil where the model knows no word of it, and gives its
+// space.
 func (t *Task) encodeBy(ctx context.Context, m retrieval.Model) (vector []float32, space string, err error) {
 	var supposed []string
 	if t.supposed != "" {
@@ -455,13 +459,14 @@ func (t *Task) load(ctx context.Context, refs []lexical.Ref) error {
 	return nil
 }
 
-// vectorsIncomparable reports whether the vectors of the question and the collection are of different spaces.
+// vectorsIncomparable reports whether the vectors of the question and the collection are of
+// different spaces.
 func (t *Task) vectorsIncomparable() bool {
 	return t.encoded && t.state.Space != "" && t.space != t.state.Space
 }
 
-// VectorsSkipped returns a step that says that vectors were not used, because they are of another space than the model
-// server's.
+// VectorsSkipped returns a step that says that vectors were not used, because they are of another
+// space than the model server's.
 func (t *Task) VectorsSkipped() []Step {
 	if !t.vectorsIncomparable() {
 		return nil
@@ -474,8 +479,8 @@ func (t *Task) VectorsSkipped() []Step {
 		"only words were compared; %s", t.state.Space, t.space, remedy)}}}
 }
 
-// SegmentationMismatch returns a step that says that the collection is segmented otherwise than a plan is meant for. It
-// returns none if either segmentation is not known.
+// SegmentationMismatch returns a step that says that the collection is segmented otherwise than a
+// plan is meant for. It returns none if either segmentation is not known.
 func (t *Task) SegmentationMismatch(wants schema.Segmentation) []Step {
 	has := t.state.Segmentation
 	if wants == (schema.Segmentation{}) || has == (schema.Segmentation{}) {

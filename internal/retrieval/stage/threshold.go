@@ -86,9 +86,10 @@ func dynamic(scores []float64, epsilon float64) (least float64, why string) {
 	return mean, "their mean"
 }
 
-// byScore returns the candidates by a scorer's scores, best first and equal ones in the order that they had, and how to read
-// these; without a name by their own. Those that lack the named score, because a judgement failed or the scorer knows no word
-// of the question, come apart, by their places.
+// byScore returns the candidates by a scorer's scores, best first and equal ones in the order that
+// they had, and how to read these; without a name by their own. Those that lack the named score,
+// because a judgement failed or the scorer knows no word of the question, come apart, by their
+// places.
 func byScore(items []item, name string) (ranked []item, value func(item) float64, unscored map[int]item) {
 	if name == "" {
 		return slices.Clone(items), func(c item) float64 { return c.score }, nil

@@ -1,7 +1,7 @@
 package stage
 
-// The text of a candidate: one or several snippets. A document's is its best passage, a reduced candidate's is a window,
-// and two joined passages have several.
+// The text of a candidate: one or several snippets. A document's is its best passage, a reduced
+// candidate's is a window, and two joined passages have several.
 
 import (
 	"context"

@@ -1,7 +1,8 @@
 package folder
 
-// Who may see what: the owner, the group and the mode of files, as POSIX has them, and who may pass the folders above. An owner
-// is asked by the owner's bits alone, who is in the group by the group's, and everybody else by the others'.
+// Who may see what: the owner, the group and the mode of files, as POSIX has them, and who may pass
+// the folders above. An owner is asked by the owner's bits alone, who is in the group by the
+// group's, and everybody else by the others'.
 
 import (
 	"context"
@@ -40,8 +41,8 @@ type owned struct {
 	mode     fs.FileMode
 }
 
-// entries let in whom a bit lets. What is open to all is so whoever owns it, so that there are fewer lists. A denial that nothing
-// follows is left out: who has no entry is kept out, too.
+// entries let in whom a bit lets. What is open to all is so whoever owns it, so that there are
+// fewer lists. A denial that nothing follows is left out: who has no entry is kept out, too.
 func (o owned) entries(bit fs.FileMode) []source.AccessEntry {
 	if all := bit<<6 | bit<<3 | bit; o.mode&all == all {
 		return []source.AccessEntry{{Principal: source.Everyone}}
@@ -57,7 +58,8 @@ func (o owned) entries(bit fs.FileMode) []source.AccessEntry {
 	return all
 }
 
-// ask looks at an open file or folder. What has more than a mode, an access control list, is errMore: its bits don't say who is let in.
+// ask looks at an open file or folder. What has more than a mode, an access control list, is
+// errMore: its bits don't say who is let in.
 func ask(f *os.File) (owned, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -129,8 +131,8 @@ func pass(f *os.File) ([]source.AccessEntry, error) {
 	return o.entries(mayPass), err
 }
 
-// open opens something below root. Where permissions are asked for, it leads through no link: only the folders that its name
-// says are looked at.
+// open opens something below root. Where permissions are asked for, it leads through no link: only
+// the folders that its name says are looked at.
 func (c *connector) open(name string) (*os.File, error) {
 	if c.permissions {
 		return openPlain(c.root, name)

@@ -15,7 +15,8 @@ import (
 // canAsk says that the system tells who owns a file.
 const canAsk = true
 
-// openPlain opens a file or a folder below root, through no link at all: the folders above it are those that its name says.
+// openPlain opens a file or a folder below root, through no link at all: the folders above it are
+// those that its name says.
 func openPlain(root *os.Root, name string) (*os.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -40,7 +41,8 @@ func openPlain(root *os.Root, name string) (*os.File, error) {
 	return at, nil
 }
 
-// aclName is the attribute of files that have an access control list. Their group's bits are its mask, and not the group's.
+// aclName is the attribute of files that have an access control list. Their group's bits are its
+// mask, and not the group's.
 const aclName = "system.posix_acl_access"
 
 func ownedBy(f *os.File, info fs.FileInfo) (owned, error) {

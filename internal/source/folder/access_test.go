@@ -18,7 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// following is a folder whose files belong to who runs the test, with the files of users and groups: nobody needs to be root.
+// following is a folder whose files belong to who runs the test, with the files of users and
+// groups: nobody needs to be root.
 type following struct {
 	t         *testing.T
 	roots     string

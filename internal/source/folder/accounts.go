@@ -26,7 +26,8 @@ type group struct {
 	members []string // names of users
 }
 
-// readTable reads the lines of a setting's file. Errors name the line, and nothing of what is in it.
+// readTable reads the lines of a setting's file. Errors name the line, and nothing of what is in
+// it.
 func readTable[T any](c *connector, field, file string, parse func(columns []string) (T, string)) ([]T, error) {
 	f, err := c.openFile(field, file)
 	if err != nil {
@@ -100,8 +101,9 @@ func number(text string) (uint32, bool) {
 	return uint32(n), err == nil
 }
 
-// principals are users and groups, each once. A user is in the group that is their own, whether or not that has a line. Of
-// several names for one number the first is shown, and the memberships of all count.
+// principals are users and groups, each once. A user is in the group that is their own, whether or
+// not that has a line. Of several names for one number the first is shown, and the memberships of
+// all count.
 func principals(users []user, groups []group) []source.Principal {
 	var out []source.Principal
 	called, at := map[string]string{}, map[string]int{}

@@ -101,8 +101,8 @@ func below(roots []string, field, wanted string) (root *os.Root, at string, err 
 	return nil, "", &source.FieldError{Field: field, Reason: "is not below a folder that may be read; the operator allows folders with SLUICE_SOURCE_ROOTS"}
 }
 
-// leadsOut reports whether links on the way to a folder lead out of what is allowed. It is for the error alone: root refuses
-// them by itself.
+// leadsOut reports whether links on the way to a folder lead out of what is allowed. It is for the
+// error alone: root refuses them by itself.
 func leadsOut(allowed, wanted string) bool {
 	led, err := filepath.EvalSymlinks(wanted)
 	if err != nil {
@@ -118,7 +118,8 @@ func leadsOut(allowed, wanted string) bool {
 // Close implements source.Connector.
 func (c *connector) Close() error { return c.root.Close() }
 
-// cursor says which folders are still to be listed, the next one last, and which of that one's entries were.
+// cursor says which folders are still to be listed, the next one last, and which of that one's
+// entries were.
 type cursor struct {
 	Folders []string `json:"folders"`
 	After   string   `json:"after,omitempty"`
@@ -184,7 +185,8 @@ func (c *connector) List(ctx context.Context, text string) (source.Listing, erro
 	return out, err
 }
 
-// keep keeps the entries of a folder of which a page has a part, so that a large one is not read again for every page.
+// keep keeps the entries of a folder of which a page has a part, so that a large one is not read
+// again for every page.
 func (c *connector) keep(folder string, entries []fs.DirEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,8 +204,8 @@ func (c *connector) takeEntries(folder string) (entries []fs.DirEntry) {
 	return entries
 }
 
-// read returns a folder's entries, by name, and adds the folder to the listing where permissions are asked for; goOn says that
-// the page before had a part of them.
+// read returns a folder's entries, by name, and adds the folder to the listing where permissions
+// are asked for; goOn says that the page before had a part of them.
 func (c *connector) read(out *source.Listing, folder string, goOn bool) ([]fs.DirEntry, error) {
 	if kept := c.takeEntries(folder); goOn && kept != nil {
 		return kept, nil

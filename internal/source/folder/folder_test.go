@@ -37,8 +37,8 @@ func opened(t *testing.T, path string, s source.Settings) source.Connector {
 	return c
 }
 
-// all are the paths of a listing, and how many pages it has. Every page but the first is listed by a new connector, as by
-// another process, if anew.
+// all are the paths of a listing, and how many pages it has. Every page but the first is listed by
+// a new connector, as by another process, if anew.
 func all(t *testing.T, open func() source.Connector, anew bool) (paths []string, skipped []source.Skipped, pages int) {
 	t.Helper()
 	c := open()

@@ -1,6 +1,7 @@
-// Package follow keeps collections in step with places. What there is to do, and what was done, is in a store: a step does
-// some of it, and may be lost and repeated at any time. What a step writes is guarded by its attempt, and counted where it is
-// written, so that counts are those of one run without disturbance.
+// Package follow keeps collections in step with places. What there is to do, and what was done, is
+// in a store: a step does some of it, and may be lost and repeated at any time. What a step writes
+// is guarded by its attempt, and counted where it is written, so that counts are those of one run
+// without disturbance.
 package follow
 
 import (
@@ -15,24 +16,26 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Store keeps sources and what is known of their items. Every method that takes a SourceSync is schema.ErrLostLease when
-// somebody else works on the source now, or nobody is to.
+// Store keeps sources and what is known of their items. Every method that takes a SourceSync is
+// schema.ErrLostLease when somebody else works on the source now, or nobody is to.
 type Store interface {
 	// TakeSource takes a source over for a time, and begins a run where none is under way.
 	TakeSource(ctx context.Context, tenant, source uuid.UUID, lease time.Duration) (SourceJob, error)
 	// HoldSource reads the source, and keeps it for a time.
 	HoldSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (SourceJob, error)
-	// SetPrincipals replaces the users and groups of the place by those that were listed after pushed was read. When something
-	// was pushed since it is schema.ErrConflict.
+	// SetPrincipals replaces the users and groups of the place by those that were listed after
+	// pushed was read. When something was pushed since it is schema.ErrConflict.
 	SetPrincipals(ctx context.Context, in wire.SourceSync, pushed int64, principals []source.Principal) error
 	// ItemLabel is the label that permissions give an item's document.
 	ItemLabel(ctx context.Context, tenant, source uuid.UUID, item string) (string, error)
-	// StaleItems are items whose documents have another label than permissions give them, some at a time.
+	// StaleItems are items whose documents have another label than permissions give them, some at a
+	// time.
 	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]RelabelledItem, error)
 	// LabelGone notes that the document of an item with another label than it should have is gone.
 	LabelGone(ctx context.Context, tenant, source uuid.UUID, item string) error
-	// NoteListing writes a page whose cursor was at. One that was noted already is schema.ErrLostLease; when permissions were
-	// pushed since it was listed it is schema.ErrConflict.
+	// NoteListing writes a page whose cursor was at. One that was noted already is
+	// schema.ErrLostLease; when permissions were pushed since it was listed it is
+	// schema.ErrConflict.
 	NoteListing(ctx context.Context, in wire.SourceSync, at string, p ListedPage) error
 	// RestartListing has everything listed from the beginning.
 	RestartListing(ctx context.Context, in wire.SourceSync) error
@@ -42,8 +45,8 @@ type Store interface {
 	SettleItem(ctx context.Context, in wire.SourceSync, o ItemOutcome) error
 	// PostponeItems notes that items failed, and will be tried after others.
 	PostponeItems(ctx context.Context, in wire.SourceSync, items []string) error
-	// EndListing follows what is gone after a listing that is complete, and tells the next step: ActivitySourceDelete, or
-	// empty, where the run is over or somebody is to be asked.
+	// EndListing follows what is gone after a listing that is complete, and tells the next step:
+	// ActivitySourceDelete, or empty, where the run is over or somebody is to be asked.
 	EndListing(ctx context.Context, in wire.SourceSync) (next string, err error)
 	// FinishRun ends a run that has nothing left to do.
 	FinishRun(ctx context.Context, in wire.SourceSync) error
@@ -157,7 +160,8 @@ type ItemOutcome struct {
 	Document uuid.UUID
 	SHA256   []byte
 	Bytes    int64
-	// Reason of one that was skipped. It is tried again when its version changes, or, with Again, in the next run.
+	// Reason of one that was skipped. It is tried again when its version changes, or, with Again,
+	// in the next run.
 	Reason string
 	Again  bool
 }

@@ -23,14 +23,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// maxTries is how often an item may fail while the rest of its place answers. It is tried again in the next run.
+// maxTries is how often an item may fail while the rest of its place answers. It is tried again in
+// the next run.
 const maxTries = 5
 
 // maxItemID bounds an item's id, in bytes.
 const maxItemID = 1024
 
-// settle does what is to be done about items. One that fails for a reason of its own is skipped; where all fail, the place
-// does.
+// settle does what is to be done about items. One that fails for a reason of its own is skipped;
+// where all fail, the place does.
 func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector, items []Item) error {
 	var mu sync.Mutex
 	var failed []string
@@ -237,7 +238,8 @@ func principal(job SourceJob) schema.Principal {
 	return schema.Principal{Tenant: job.Tenant, Name: "source " + job.Name, Scopes: []schema.Scope{schema.ScopeIngest}}
 }
 
-// externalID is what a document of an item is called: no other source, and nobody else, has such ids.
+// externalID is what a document of an item is called: no other source, and nobody else, has such
+// ids.
 func externalID(of uuid.UUID, item string) string {
 	id := schema.SourceDocument + of.String() + "/" + item
 	if len(id) > schema.MaxExternalID {

@@ -1,7 +1,7 @@
 package follow
 
-// Who may see what in a place whose permissions are followed: its users and groups, once in a run, and the label that each
-// document gets.
+// Who may see what in a place whose permissions are followed: its users and groups, once in a run,
+// and the label that each document gets.
 
 import (
 	"context"
@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// maxPrincipals bounds the users and groups of a place, which are in memory while they are listed.
+	// maxPrincipals bounds the users and groups of a place, which are in memory while they are
+	// listed.
 	maxPrincipals = 500_000
 	// maxPrincipalID bounds a principal's id, in bytes.
 	maxPrincipalID = 512
@@ -60,7 +61,8 @@ func overtaken(ctx context.Context, job SourceJob, err error) error {
 	return nil
 }
 
-// relabel gives documents the labels that permissions give them by now, some of them, and tells whether there were any.
+// relabel gives documents the labels that permissions give them by now, some of them, and tells
+// whether there were any.
 func (f *Follower) relabel(ctx context.Context, job SourceJob) (bool, error) {
 	if !job.Permissions {
 		return false, nil
@@ -75,8 +77,8 @@ type Labels interface {
 	LabelGone(ctx context.Context, tenant, source uuid.UUID, item string) error
 }
 
-// Relabel has p give documents of a source the labels that permissions give them by now, limit at most. It tells at how many
-// it looked, and how many it changed.
+// Relabel has p give documents of a source the labels that permissions give them by now, limit at
+// most. It tells at how many it looked, and how many it changed.
 func Relabel(ctx context.Context, l Labels, d Documents, p schema.Principal, of uuid.UUID, limit int) (looked, changed int, err error) {
 	stale, err := l.StaleItems(ctx, p.Tenant, of, limit)
 	if err != nil {

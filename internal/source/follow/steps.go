@@ -56,8 +56,8 @@ func (f *Follower) Begin(ctx context.Context, in wire.SourceSync) (wire.SourceSt
 	return step, nil
 }
 
-// step runs one with a heartbeat, and keeps the source meanwhile. What somebody else does now, or nobody is to, ends the
-// workflow.
+// step runs one with a heartbeat, and keeps the source meanwhile. What somebody else does now, or
+// nobody is to, ends the workflow.
 func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx context.Context, job SourceJob) (next string, err error)) (wire.SourceStep, error) {
 	job, err := f.store.HoldSource(ctx, in, f.options.Lease)
 	if err == nil {

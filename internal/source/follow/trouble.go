@@ -21,13 +21,15 @@ func (e *connectorError) Unwrap() error { return e.error }
 
 const (
 	firstPause = 2 * time.Second
-	// longestPause is between two tries of a place that fails: for as long as it takes, but not more often.
+	// longestPause is between two tries of a place that fails: for as long as it takes, but not
+	// more often.
 	longestPause = 15 * time.Minute
 	// longestLimit is as long as a place may have us wait.
 	longestLimit = 24 * time.Hour
 )
 
-// trouble notes that a place failed, and how it goes on. Errors of what is ours are returned, and the step is tried again.
+// trouble notes that a place failed, and how it goes on. Errors of what is ours are returned, and
+// the step is tried again.
 func (f *Follower) trouble(ctx context.Context, in wire.SourceSync, job SourceJob, err error) error {
 	var place *connectorError
 	if ctx.Err() != nil || !errors.As(err, &place) {

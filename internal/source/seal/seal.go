@@ -1,5 +1,5 @@
-// Package seal encrypts the secrets of sources where they are kept: AES-256-GCM, bound to the tenant and the source, so that
-// a row that is moved to another one can't be opened.
+// Package seal encrypts the secrets of sources where they are kept: AES-256-GCM, bound to the
+// tenant and the source, so that a row that is moved to another one can't be opened.
 package seal
 
 import (
@@ -44,7 +44,8 @@ type key struct {
 	aead cipher.AEAD
 }
 
-// Read reads keys from a file, one on each line, or from a list with commas. The first seals, all open. Neither gives no keys.
+// Read reads keys from a file, one on each line, or from a list with commas. The first seals, all
+// open. Neither gives no keys.
 func Read(file, list string) (Keys, error) {
 	switch {
 	case file != "" && list != "":

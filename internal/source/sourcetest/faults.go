@@ -15,10 +15,12 @@ import (
 type Fault struct {
 	// Match says which requests it befalls; all where it is nil.
 	Match func(*http.Request) bool
-	// After is how many of them pass before it begins, and Times how many it befalls then; all where it is zero.
+	// After is how many of them pass before it begins, and Times how many it befalls then; all
+	// where it is zero.
 	After, Times int
 
-	// Status is answered in place of the server's, with a Retry-After of as many seconds where that isn't zero.
+	// Status is answered in place of the server's, with a Retry-After of as many seconds where that
+	// isn't zero.
 	Status, RetryAfter int
 	// Hold answers when the request ends, not before.
 	Hold bool
@@ -69,7 +71,8 @@ func NewFaults(t testing.TB, server string) *Faults {
 // URL is the proxy's address.
 func (f *Faults) URL() string { return f.server.URL }
 
-// Set has the proxy do wrong what a fault says from now on, in place of what it did before; nothing where it is nil.
+// Set has the proxy do wrong what a fault says from now on, in place of what it did before; nothing
+// where it is nil.
 func (f *Faults) Set(fault *Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

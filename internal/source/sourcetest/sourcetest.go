@@ -1,4 +1,5 @@
-// Package sourcetest is what every connector of package source passes, against a real server of its kind.
+// Package sourcetest is what every connector of package source passes, against a real server of its
+// kind.
 package sourcetest
 
 import (
@@ -26,7 +27,8 @@ type Fixture struct {
 	Remove func(t testing.TB, path string)
 	// Name is the path that an item was put at, where it isn't the item's own.
 	Name func(source.Item) string
-	// Same reports whether what was fetched is what was put, where that is more than that the bytes are the same.
+	// Same reports whether what was fetched is what was put, where that is more than that the bytes
+	// are the same.
 	Same func(put, fetched []byte) bool
 
 	// Wrong changes settings to credentials that the place refuses; nil where it takes everybody.
@@ -37,9 +39,11 @@ type Fixture struct {
 	Wire *Wire
 	// Listing and Content are the requests that list and fetch, for faults; all where they are nil.
 	Listing, Content func(*http.Request) bool
-	// NoRetryAfter says that the library in between keeps to itself how long the place asks to wait.
+	// NoRetryAfter says that the library in between keeps to itself how long the place asks to
+	// wait.
 	NoRetryAfter bool
-	// Snapshot says that a connector fetches what its listing brought, so that only a new one asks the place.
+	// Snapshot says that a connector fetches what its listing brought, so that only a new one asks
+	// the place.
 	Snapshot bool
 	// OnePage says that the place lists everything in one page, however much it is.
 	OnePage bool
@@ -92,7 +96,8 @@ func (p Fixture) open(t testing.TB) source.Connector {
 	return c
 }
 
-// files are what most tests put: more than a page, in folders, with names that are hard on paths and addresses.
+// files are what most tests put: more than a page, in folders, with names that are hard on paths
+// and addresses.
 func (p Fixture) fill(t testing.TB) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -174,7 +179,8 @@ func (p Fixture) fetch(ctx context.Context, c source.Connector, item source.Item
 	return fetch(ctx, c, item)
 }
 
-// reopened is a connector that has to ask the place: a new one, where others know what their listing brought.
+// reopened is a connector that has to ask the place: a new one, where others know what their
+// listing brought.
 func (p Fixture) reopened(ctx context.Context, c source.Connector) (source.Connector, func(), error) {
 	if !p.Snapshot {
 		return c, func() {}, nil

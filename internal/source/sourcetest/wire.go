@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// Wire is a proxy before any server that is reached by TCP. It does wrong what a Fault says of connections: Hold holds back
-// what the server says, Break and Truncate end connections after as many bytes of it, and with any Status the server is away.
+// Wire is a proxy before any server that is reached by TCP. It does wrong what a Fault says of
+// connections: Hold holds back what the server says, Break and Truncate end connections after as
+// many bytes of it, and with any Status the server is away.
 type Wire struct {
 	listener net.Listener
 	server   string
@@ -143,7 +144,8 @@ func (w *Wire) answers(near, far net.Conn, gone <-chan struct{}) {
 	}
 }
 
-// pass waits until n bytes may pass, and returns how many may. Where those are fewer, the connection ends behind them.
+// pass waits until n bytes may pass, and returns how many may. Where those are fewer, the
+// connection ends behind them.
 func (w *Wire) pass(n int, gone <-chan struct{}) int {
 	for {
 		w.mu.Lock()

@@ -1,5 +1,6 @@
-// Package access keeps who may see what in sources: their users and groups, the access of folders and items, and who people
-// are there. A document has one label, which names an access list; somebody's groups are the lists that let them in.
+// Package access keeps who may see what in sources: their users and groups, the access of folders
+// and items, and who people are there. A document has one label, which names an access list;
+// somebody's groups are the lists that let them in.
 package access
 
 import (
@@ -55,7 +56,8 @@ func (s *AccessStore) AccessRevision(ctx context.Context, tenant uuid.UUID) (rev
 const (
 	// A person's row leads to who they are at the provider. One that was revoked is nobody.
 	subjectSQL = `SELECT coalesce(subject, '') FROM api_keys WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL`
-	// Groups may be in each other: UNION ends that. A group that the place no longer has passes nothing on.
+	// Groups may be in each other: UNION ends that. A group that the place no longer has passes
+	// nothing on.
 	heldSQL = `
 WITH RECURSIVE held AS (
     SELECT m.source_id, m.principal FROM access_mappings m JOIN unnest($2::text[], $3::text[]) AS who (kind, value) ON m.kind = who.kind AND m.value = who.value
@@ -66,7 +68,8 @@ WITH RECURSIVE held AS (
     JOIN access_principals g ON g.tenant_id = $1 AND g.source_id = h.source_id AND g.principal = x.in_group AND g.is_group
 )
 SELECT source_id, array_agg(principal ORDER BY principal) FROM held GROUP BY source_id ORDER BY source_id`
-	// What names none of them lets none of them in. A list counts for nobody while a document has it that should have another.
+	// What names none of them lets none of them in. A list counts for nobody while a document has
+	// it that should have another.
 	listsSQL = `
 SELECT l.label, l.content FROM access_lists l
 WHERE l.tenant_id = $1 AND l.source_id = $2 AND l.principals && $3::text[]
@@ -75,7 +78,8 @@ ORDER BY l.label`
 	knownSQL = `SELECT principal FROM access_principals WHERE tenant_id = $1 AND source_id = $2 AND principal = ANY ($3)`
 )
 
-// AccessLabels returns the labels of the access lists that let p in, and a revision that was current before.
+// AccessLabels returns the labels of the access lists that let p in, and a revision that was
+// current before.
 func (s *AccessStore) AccessLabels(ctx context.Context, p schema.Principal) (labels []string, revision int64, err error) {
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		labels = nil
@@ -104,7 +108,8 @@ type sourcePrincipals struct {
 	principals []string
 }
 
-// principalsOf returns what p is in sources. A request for somebody else is that person's alone, with the groups that it has.
+// principalsOf returns what p is in sources. A request for somebody else is that person's alone,
+// with the groups that it has.
 func principalsOf(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]sourcePrincipals, error) {
 	who, err := subjectsOf(ctx, tx, p)
 	if err != nil {

@@ -1,6 +1,7 @@
 package access
 
-// Why somebody may see a document, or may not: what decides is read as it is for a request, and then put into words.
+// Why somebody may see a document, or may not: what decides is read as it is for a request, and
+// then put into words.
 
 import (
 	"context"
@@ -38,7 +39,8 @@ SELECT id, name, groups, scopes, collections, revoked_at, least(replaced_until, 
 	rowOfPersonSQL = `SELECT id, name, groups, scopes, collections, revoked_at, expires_at FROM api_keys WHERE tenant_id = $1 AND subject = $2`
 )
 
-// explainedItem is the item of a source whose permissions are followed, with what is known of its access.
+// explainedItem is the item of a source whose permissions are followed, with what is known of its
+// access.
 type explainedItem struct {
 	source                          uuid.UUID
 	item                            string
@@ -115,7 +117,8 @@ func open(labels, groups []string) bool {
 	return len(labels) == 0 || slices.ContainsFunc(labels, func(l string) bool { return slices.Contains(groups, l) })
 }
 
-// resolveSubject looks up who somebody is here, with the groups that they have, for a document of a collection.
+// resolveSubject looks up who somebody is here, with the groups that they have, for a document of a
+// collection.
 func resolveSubject(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, who schema.AccessSubject) (resolvedSubject, error) {
 	out := resolvedSubject{AccessSubject: who, subjects: []schema.AccessSubject{who}}
 	var row pgx.Row

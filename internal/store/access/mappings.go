@@ -38,8 +38,8 @@ const (
 	maxPrincipals  = 500
 )
 
-// SourcePrincipals lists a page of a source's users and groups, by their ids: all, or those that somebody here is. A cursor is
-// the last id.
+// SourcePrincipals lists a page of a source's users and groups, by their ids: all, or those that
+// somebody here is. A cursor is the last id.
 func (s *AccessStore) SourcePrincipals(ctx context.Context, p schema.Principal, of uuid.UUID, mapped bool, q schema.PageQuery) (out []schema.SourcePrincipal, next string, err error) {
 	if err := schema.CheckText("cursor", q.Cursor); err != nil {
 		return nil, "", err

@@ -1,6 +1,7 @@
 package access
 
-// Folders and items: the access that listings, and pushes, show of them, and the label that an item's document should have.
+// Folders and items: the access that listings, and pushes, show of them, and the label that an
+// item's document should have.
 
 import (
 	"context"
@@ -89,8 +90,8 @@ func (r *nodeRows) add(isFolder bool, id, folder string, a *source.Access) error
 	return nil
 }
 
-// Note notes what a listing of run, or a push for uuid.Nil, shows of the access of folders and items. A source whose
-// permissions are not followed has none.
+// Note notes what a listing of run, or a push for uuid.Nil, shows of the access of folders and
+// items. A source whose permissions are not followed has none.
 func Note(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, folders []source.AccessFolder, items []source.Item) error {
 	if yes, err := followed(ctx, tx, tenant, of); err != nil || !yes {
 		return err
@@ -129,7 +130,8 @@ func Note(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, folders []s
 	return relabel(ctx, tx, tenant, of, changedFolders, changedItems)
 }
 
-// Forget forgets items and folders that are gone. What is in such a folder inherits nothing, and nobody sees it.
+// Forget forgets items and folders that are gone. What is in such a folder inherits nothing, and
+// nobody sees it.
 func Forget(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, items, folders []string) error {
 	if yes, err := followed(ctx, tx, tenant, of); err != nil || !yes {
 		return err
@@ -153,7 +155,8 @@ const forgetListsSQL = `
 DELETE FROM access_lists l WHERE l.tenant_id = $1 AND l.source_id = $2 AND NOT EXISTS (
     SELECT FROM access_nodes n WHERE n.tenant_id = $1 AND n.source_id = $2 AND NOT n.is_folder AND (n.label = l.label OR n.given = l.label))`
 
-// ForgetUnseen forgets folders that a complete listing, of run, didn't show, and lists that nothing has any more.
+// ForgetUnseen forgets folders that a complete listing, of run, didn't show, and lists that nothing
+// has any more.
 func ForgetUnseen(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID) error {
 	if yes, err := followed(ctx, tx, tenant, of); err != nil || !yes {
 		return err
@@ -176,7 +179,8 @@ func ForgetUnseen(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID) err
 }
 
 const (
-	// Items that are in some folders, or below, and some others. Folders may be in each other: UNION ends that.
+	// Items that are in some folders, or below, and some others. Folders may be in each other:
+	// UNION ends that.
 	affectedSQL = `
 WITH RECURSIVE below AS (
     SELECT f AS node FROM unnest($3::text[]) AS f
@@ -346,9 +350,10 @@ const (
 UPDATE access_nodes SET given = label WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3 AND label = $4 RETURNING true`
 )
 
-// MayLabel tells whether p may give labels to a document, in the transaction that does. Where the permissions of its source
-// are followed, nobody may but the source, with the one label that they say; that the document has it is noted. When they
-// say another one by now the error is schema.ErrConflict.
+// MayLabel tells whether p may give labels to a document, in the transaction that does. Where the
+// permissions of its source are followed, nobody may but the source, with the one label that they
+// say; that the document has it is noted. When they say another one by now the error is
+// schema.ErrConflict.
 func MayLabel(ctx context.Context, tx pgx.Tx, p schema.Principal, externalID string, labels []string) error {
 	if p.Writes != nil {
 		return give(ctx, tx, p.Tenant, *p.Writes, labels)

@@ -71,8 +71,9 @@ func (r principalRows) put(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID)
 	return store.Wrap(err, "write members of groups")
 }
 
-// SetPrincipals replaces the users and groups of a source by those that a run listed, all of them. pushed is how many pushes there
-// were when it began to list them; another one since is schema.ErrConflict.
+// SetPrincipals replaces the users and groups of a source by those that a run listed, all of them.
+// pushed is how many pushes there were when it began to list them; another one since is
+// schema.ErrConflict.
 func SetPrincipals(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, pushed int64, principals []source.Principal) error {
 	if yes, err := followed(ctx, tx, tenant, of); err != nil || !yes {
 		return err
@@ -102,8 +103,8 @@ func overtaken(err error) error {
 	return err
 }
 
-// Current is schema.ErrConflict when something was pushed since there were so many pushes, to a source whose permissions are
-// followed.
+// Current is schema.ErrConflict when something was pushed since there were so many pushes, to a
+// source whose permissions are followed.
 func Current(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, pushed int64) error {
 	var now int64
 	err := tx.QueryRow(ctx, `SELECT pushed FROM source_access WHERE tenant_id = $1 AND source_id = $2 FOR UPDATE`, tenant, of).Scan(&now)

@@ -40,7 +40,8 @@ func namesOf(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, principals []
 	return out, nil
 }
 
-// through tells of each principal that h has by which mapping, and which members, somebody is it: a shortest way.
+// through tells of each principal that h has by which mapping, and which members, somebody is it: a
+// shortest way.
 func (h sourcePrincipals) through(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject, names map[string]string) (
 	[]schema.AccessHolder, error) {
 	out := []schema.AccessHolder{}

@@ -64,7 +64,8 @@ func (s *AuditStore) ForgetReads(ctx context.Context, days int) (string, error) 
 	return *month, nil
 }
 
-// MakeAuditMonths makes the partitions of this month's reads and the next ones', as far as they are missing.
+// MakeAuditMonths makes the partitions of this month's reads and the next ones', as far as they are
+// missing.
 func (s *AuditStore) MakeAuditMonths(ctx context.Context) error {
 	return store.Wrap(s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `SELECT sluice_audit_months($1)`, monthsAhead)

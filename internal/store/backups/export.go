@@ -65,9 +65,10 @@ type space struct {
 }
 
 const (
-	// Not what is only of the installation that it is in: what is queued or in work, which the other one queues anew, what
-	// is kept for a while, who is signed in, who read what there, deliveries that were made or are about to be, and which vectors have a
-	// partition, which curation makes again.
+	// Not what is only of the installation that it is in: what is queued or in work, which the
+	// other one queues anew, what is kept for a while, who is signed in, who read what there,
+	// deliveries that were made or are about to be, and which vectors have a partition, which
+	// curation makes again.
 	exportedSQL = `
 SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attidentity <> 'a'
@@ -144,7 +145,8 @@ func (s *Snapshot) writeRows(ctx context.Context, t *table, dir string) (err err
 	return z.Close()
 }
 
-// copyOut copies a tenant's rows of a table. Every vector is written as one of the shared partition.
+// copyOut copies a tenant's rows of a table. Every vector is written as one of the shared
+// partition.
 func copyOut(ctx context.Context, conn *pgx.Conn, t table, tenant uuid.UUID, w io.Writer) (int64, error) {
 	columns := t.columns()
 	if strings.HasPrefix(t.Name, "vectors_") {

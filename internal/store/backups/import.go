@@ -1,8 +1,8 @@
 package backups
 
-// This file adds an exported tenant to an installation: all of it in one transaction. Rows are loaded with the rights of a
-// superuser, so what a directory says is checked: that each row is the tenant's, and that no key of it may do what
-// only this installation's operators may.
+// This file adds an exported tenant to an installation: all of it in one transaction. Rows are
+// loaded with the rights of a superuser, so what a directory says is checked: that each row is the
+// tenant's, and that no key of it may do what only this installation's operators may.
 
 import (
 	"bytes"
@@ -51,7 +51,8 @@ const (
 SELECT rolsuper, (SELECT max(version_id) FROM public.goose_db_version WHERE is_applied),
        (SELECT name FROM public.tenants WHERE id = $1), (SELECT name FROM public.tenants WHERE name = $2)
 FROM pg_roles WHERE rolname = current_user`
-	// Keys between tables were checked where the rows come from; triggers note changes of which the rows are there.
+	// Keys between tables were checked where the rows come from; triggers note changes of which the
+	// rows are there.
 	loadingSQL    = `SET LOCAL session_replication_role = replica`
 	makeSpaceSQL  = `INSERT INTO public.spaces (name, dimension) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`
 	findSpaceSQL  = `SELECT id, dimension FROM public.spaces WHERE name = $1`
@@ -68,7 +69,8 @@ WHERE b.tenant_id = $1 AND b.sha256 <> sha256(coalesce((
 ORDER BY 1 LIMIT 10`
 )
 
-// changed are the columns that are not loaded as they were: what is loaded in place of them, from a table imported_rows.
+// changed are the columns that are not loaded as they were: what is loaded in place of them, from a
+// table imported_rows.
 func changed(t table) map[string]string {
 	out := map[string]string{}
 	switch t.Name {

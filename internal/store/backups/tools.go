@@ -66,7 +66,8 @@ func toolAddress(setting, address string) (string, string, error) {
 	return u.String(), password, nil
 }
 
-// runTool runs a tool to its end, or until ctx ends, which ends it. What it prints goes to out; nil: nowhere.
+// runTool runs a tool to its end, or until ctx ends, which ends it. What it prints goes to out;
+// nil: nowhere.
 func runTool(ctx context.Context, out io.Writer, path, password string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout = out

@@ -160,8 +160,8 @@ func (s *BlobStore) page(ctx context.Context, tenant uuid.UUID, after []byte, ob
 	return out, store.Wrap(err, "list blobs of tenant %s", tenant)
 }
 
-// page does a page, several blobs at a time. When one fails those in hand are finished and no other is begun: one that
-// is cut off in its commit may have been moved, and would not be counted.
+// page does a page, several blobs at a time. When one fails those in hand are finished and no other
+// is begun: one that is cut off in its commit may have been moved, and would not be counted.
 func (r *Run) page(ctx context.Context, page []store.Object, do func(context.Context, store.Object) error) error {
 	var group errgroup.Group
 	var failed atomic.Bool

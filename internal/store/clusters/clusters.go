@@ -111,16 +111,14 @@ func (c curated) all() []uuid.UUID { return slices.Concat(c.left, c.came) }
 const lookUpSQL = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
 
-// ClusterChanged brings the clusters of a collection up to date with versions
-// that went live or left since they were last looked at, up to a number, and
-// marks these as curated. It returns how many it did and whether more are left: what one
-// call reads does not grow with what waits. It
-// takes the text as indexed: whoever fills gaps of the index does so first.
-// When all is done and a sixth of the sections have come or gone since all of
-// them were clustered, or someone asked for it, it clusters them anew: what came in any order is then where
-// it belongs, and the time of that is in proportion to what came. Of a deleted
-// collection the clusters go. Several processes may call it at
-// once; they take turns.
+// ClusterChanged brings the clusters of a collection up to date with versions that went live or
+// left since they were last looked at, up to a number, and marks these as curated. It returns how
+// many it did and whether more are left: what one call reads does not grow with what waits. It
+// takes the text as indexed: whoever fills gaps of the index does so first. When all is done and a
+// sixth of the sections have come or gone since all of them were clustered, or someone asked for
+// it, it clusters them anew: what came in any order is then where it belongs, and the time of that
+// is in proportion to what came. Of a deleted collection the clusters go. Several processes may
+// call it at once; they take turns.
 func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error) {
 	err = s.db.Curating().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		done, more = 0, false

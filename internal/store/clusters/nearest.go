@@ -33,8 +33,9 @@ JOIN spaces s ON s.id = CASE WHEN c.generation = $3 THEN c.space_id ELSE (
     SELECT g.space_id FROM generations g WHERE g.tenant_id = $1 AND g.collection_id = $2 AND g.number = $3) END
 WHERE c.tenant_id = $1 AND c.id = $2`
 
-	// A section's vector is the mean of its passages'. Section, passages, vectors, in this order: with few vectors, of which
-	// nothing is known yet, the server would begin with all of them, and look at all the sections for each.
+	// A section's vector is the mean of its passages'. Section, passages, vectors, in this order:
+	// with few vectors, of which nothing is known yet, the server would begin with all of them, and
+	// look at all the sections for each.
 	meanVectorsSQL = `
 SELECT k.id, avg(v.embedding)::halfvec
 FROM unnest($2::uuid[]) AS k(id)

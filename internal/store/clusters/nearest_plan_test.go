@@ -12,7 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
-// TestMeansReadTheirOwnPassages: the vectors of 400 sections are found by their passages, whatever is known of the tables.
+// TestMeansReadTheirOwnPassages: the vectors of 400 sections are found by their passages, whatever
+// is known of the tables.
 func TestMeansReadTheirOwnPassages(t *testing.T) {
 	c := storetest.Filled(t)
 	// A collection's first documents: so few rows that nothing is known of them yet.

@@ -35,8 +35,8 @@ JOIN links l ON l.tenant_id = $1 AND l.version_id = v.id
 WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'`
 	shareVersionsSQL = `
 SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready' ORDER BY id FOR SHARE`
-	// Between reading and writing, clusters are made in memory: of 200,000 sections that takes minutes on a busy machine, which
-	// is longer than a transaction may otherwise be idle.
+	// Between reading and writing, clusters are made in memory: of 200,000 sections that takes
+	// minutes on a busy machine, which is longer than a transaction may otherwise be idle.
 	thinkSQL       = `SELECT set_config('idle_in_transaction_session_timeout', '1h', true)`
 	noteRebuildSQL = `
 UPDATE clusterings SET rebuilt_at = now(), changed = 0, members = $4 WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`

@@ -97,7 +97,8 @@ func (s *CorpusStore) ReleaseVersions(ctx context.Context, tenant uuid.UUID, ite
 	})
 }
 
-// A lease that was taken or extended just now by its holder is left as it is: stages follow each other within moments.
+// A lease that was taken or extended just now by its holder is left as it is: stages follow each
+// other within moments.
 const extendSQL = `
 WITH current AS MATERIALIZED (
     SELECT l.subject_id, l.attempt, l.holder = $3 AND l.expires_at > now() + $4::interval * 0.875 AS fresh

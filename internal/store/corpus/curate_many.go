@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// A collection that lacks entries of the lexical index is not small, whatever its size. Only of small ones all versions
-// are looked up.
+// A collection that lacks entries of the lexical index is not small, whatever its size. Only of
+// small ones all versions are looked up.
 const workDueSQL = `
 SELECT c.id,
     CASE WHEN c.deleted_at IS NOT NULL OR l.passages > $4 THEN false ELSE

@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
-// TestChangesAreFoundAmongManyCollections: what looks for collections that changed does not read about those that did not.
+// TestChangesAreFoundAmongManyCollections: what looks for collections that changed does not read
+// about those that did not.
 func TestChangesAreFoundAmongManyCollections(t *testing.T) {
 	c := storetest.Filled(t)
 	as := func(lane store.Lane, sql string, args ...any) {

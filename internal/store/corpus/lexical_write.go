@@ -109,8 +109,8 @@ func queueSegment(b *pgx.Batch, at generationKey, s segment.Built) {
 	flush()
 }
 
-// indexed are locked versions as the index holds them, under the titles that they are about to have and the labels that
-// they have now.
+// indexed are locked versions as the index holds them, under the titles that they are about to have
+// and the labels that they have now.
 func (p *preparation) indexed(targets []*target) []segment.VersionText {
 	docs := make([]segment.VersionText, len(targets))
 	for i, t := range targets {

@@ -69,8 +69,8 @@ func (l *linkRows) queue(b *pgx.Batch, tenant, collection uuid.UUID) {
 	}
 }
 
-// addVersion adds the links of a version's sections, and those that its metadata names: external ids or URLs, under
-// "links".
+// addVersion adds the links of a version's sections, and those that its metadata names: external
+// ids or URLs, under "links".
 func (l *linkRows) addVersion(t *target) {
 	for i, targets := range t.links {
 		for _, target := range targets {

@@ -177,7 +177,8 @@ type lockedVersion struct {
 	number int
 }
 
-// queue locks the documents and then the versions, each in id order, and reads what they are found by behind the locks.
+// queue locks the documents and then the versions, each in id order, and reads what they are found
+// by behind the locks.
 func (l *lockedRows) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID) {
 	l.documents = make(map[uuid.UUID]*lockedDocument, len(versions))
 	b.Queue(holdDocumentsSQL, versions, tenant).Query(func(rows pgx.Rows) error {

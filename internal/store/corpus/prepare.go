@@ -1,6 +1,7 @@
 package corpus
 
-// This file prepares versions for the transaction that writes them: nobody is to wait for that behind a lock.
+// This file prepares versions for the transaction that writes them: nobody is to wait for that
+// behind a lock.
 
 import (
 	"encoding/json"
@@ -24,8 +25,8 @@ type preparation struct {
 	versions []preparedVersion
 }
 
-// preparedVersion is a version with its terms, and with what may be stored of its strings. Its text itself was cleaned
-// before it was cut: cleaning it here could move the passages' bounds.
+// preparedVersion is a version with its terms, and with what may be stored of its strings. Its text
+// itself was cleaned before it was cut: cleaning it here could move the passages' bounds.
 type preparedVersion struct {
 	*batch.Document
 	title    string // that the parser found

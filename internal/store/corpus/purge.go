@@ -103,10 +103,10 @@ WHERE i.tenant_id = $1 AND i.route = 'retry-document' AND d.tenant_id = $1 AND d
   AND position(convert_to(d.id::text, 'UTF8') IN i.body) > 0`
 )
 
-// PurgeOnce purges up to limit retired versions, as many replies kept for
-// repeats that are too old, as many objects that no version needs, and partitions that nothing searches any more. It
-// returns how many it removed; when that is 0 nothing is left to do now. Several
-// processes may purge at once, each its share.
+// PurgeOnce purges up to limit retired versions, as many replies kept for repeats that are too old,
+// as many objects that no version needs, and partitions that nothing searches any more. It returns
+// how many it removed; when that is 0 nothing is left to do now. Several processes may purge at
+// once, each its share.
 func (s *CorpusStore) PurgeOnce(ctx context.Context, limit int) (int, error) {
 	found, err := s.findPurgeable(ctx, limit)
 	if err != nil {

@@ -1,7 +1,7 @@
 package corpus
 
-// This file finds what is to be purged. It runs every half minute whether or not anything happened, so it reads what changed,
-// and not what is stored.
+// This file finds what is to be purged. It runs every half minute whether or not anything happened,
+// so it reads what changed, and not what is stored.
 
 import (
 	"context"
@@ -24,8 +24,9 @@ const (
     WHERE state = 'failed' AND purged_at IS NULL AND EXISTS (` + newerReadySQL + `)
     ORDER BY finished_at LIMIT $1 FOR UPDATE SKIP LOCKED` + purgeableOrderSQL
 
-	// Of failed ones those alone that failed, or have become pointless to retry, since $3: a document that failed and was never
-	// put right stays for years. Limits make each join a lookup of its row, by its key, whatever the statistics say.
+	// Of failed ones those alone that failed, or have become pointless to retry, since $3: a
+	// document that failed and was never put right stays for years. Limits make each join a lookup
+	// of its row, by its key, whatever the statistics say.
 	purgeableSinceSQL = retiredSQL + `
     SELECT v.* FROM (
         SELECT f.tenant_id, f.id FROM versions f
@@ -87,7 +88,8 @@ type failedLook struct {
 	whole time.Time // the last one at all of them; zero: none was
 }
 
-// next tells whether a look is at all failed versions, and, when it is not, since when changes count.
+// next tells whether a look is at all failed versions, and, when it is not, since when changes
+// count.
 func (f *failedLooks) next(now time.Time) (look failedLook, since time.Time, whole bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
-// TestFailedVersionsAreNotReadAgain: a look for what is to be purged reads what changed, however many versions failed long
-// ago, with statistics and without.
+// TestFailedVersionsAreNotReadAgain: a look for what is to be purged reads what changed, however
+// many versions failed long ago, with statistics and without.
 func TestFailedVersionsAreNotReadAgain(t *testing.T) {
 	c := storetest.Filled(t)
 	in := func(sql string, args ...any) {

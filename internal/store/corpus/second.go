@@ -151,7 +151,8 @@ func recutVersions(docs []batch.Recut) []uuid.UUID {
 	return out
 }
 
-// replaceVectors writes the vectors and links of the versions that are locked, in the place of what there is.
+// replaceVectors writes the vectors and links of the versions that are locked, in the place of what
+// there is.
 func (w *writer) replaceVectors(ctx context.Context, docs []batch.Recut, locked []uuid.UUID) error {
 	dimension := docs[0].Vectors.Dimension
 	b := &pgx.Batch{}

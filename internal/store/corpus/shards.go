@@ -239,11 +239,11 @@ func (s *CorpusStore) mayBeDue(ctx context.Context, tx pgx.Tx, v vectorSet, boun
 	return n > threshold, store.Wrap(err, "count late vectors")
 }
 
-// TendVectors does the next step for a collection's vectors: gives a large
-// collection a partition of its own, moves vectors to it, builds its index. It
-// reports whether there is more to do; shards that nothing will search are retired first. A step may take as long as an index is
-// built. Where as many are built as may be it is due.ErrBuildsTaken. Without a login for
-// it it does nothing, and searches stay exact.
+// TendVectors does the next step for a collection's vectors: gives a large collection a partition
+// of its own, moves vectors to it, builds its index. It reports whether there is more to do; shards
+// that nothing will search are retired first. A step may take as long as an index is built. Where
+// as many are built as may be it is due.ErrBuildsTaken. Without a login for it it does nothing, and
+// searches stay exact.
 func (s *CorpusStore) TendVectors(ctx context.Context, tenant, collection uuid.UUID) (more bool, err error) {
 	if err := s.inSet(ctx, vectorSet{tenant: tenant}, retireShardsSQL, tenant, collection); err != nil {
 		return false, fmt.Errorf("retire shards of collection %s: %w", collection, err)

@@ -23,9 +23,11 @@ INSERT INTO document_signatures (tenant_id, collection_id, version_id, signature
 SELECT $1, $2, unnest($3::uuid[]), unnest($4::bytea[]), unnest($5::text[])::bigint[], unnest($6::bool[])`
 	insertSignatureKeysSQL = `
 INSERT INTO document_signature_keys (tenant_id, key, version_id) SELECT $1, unnest($2::bigint[]), unnest($3::uuid[])`
-	// Pairs versions with those that had one of their keys before: it comes before their own keys are written. All versions of a
-	// key that has several are paired, so one is looked at: where there are more, they are paired already. A row that is
-	// locked is about to go. Nothing is joined but by the index: a plan that was made when there were few keys would compare all with all.
+	// Pairs versions with those that had one of their keys before: it comes before their own keys
+	// are written. All versions of a key that has several are paired, so one is looked at: where
+	// there are more, they are paired already. A row that is locked is about to go. Nothing is
+	// joined but by the index: a plan that was made when there were few keys would compare all with
+	// all.
 	pairSignaturesSQL = `
 WITH known AS MATERIALIZED (
     SELECT n.version_id, before.version_id AS other FROM unnest($2::bigint[], $3::uuid[]) AS n(key, version_id)

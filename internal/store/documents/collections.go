@@ -61,7 +61,8 @@ UPDATE collections SET description = coalesce($3, description), plan = coalesce(
 UPDATE collections SET deleted_at = now() WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING name`
 	retireAllShardsSQL = `
 UPDATE vector_shards SET retired_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND retired_at IS NULL`
-	// A source-worker removes them, as it does when somebody asks; their documents go with the collection.
+	// A source-worker removes them, as it does when somebody asks; their documents go with the
+	// collection.
 	removeSourcesSQL = `
 UPDATE sources SET state = 'removing', keep_documents = true, due_at = now(), attempt = attempt + 1, problem = '', problem_at = NULL
 WHERE tenant_id = $1 AND collection_id = $2`

@@ -25,13 +25,15 @@ import (
 )
 
 var (
-	// $4 collection. A list walks through documents, or through their newest versions, and finds the other by primary key. A
-	// condition that is not asked for is left out, so that the planner need not guess.
+	// $4 collection. A list walks through documents, or through their newest versions, and finds
+	// the other by primary key. A condition that is not asked for is left out, so that the planner
+	// need not guess.
 	byDocumentSQL = documentColumns + ` FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible + `
   AND d.collection_id = $4`
 	byVersionSQL = documentColumns + ` FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id` + documentVisible + `
   AND v.collection_id = $4 AND v.newest`
-	// A walk in the list's order says what is walked through, whatever the statistics are: they may be of a collection that was small.
+	// A walk in the list's order says what is walked through, whatever the statistics are: they may
+	// be of a collection that was small.
 	walkDocumentsSQL = documentColumns + ` FROM documents d CROSS JOIN LATERAL (
     SELECT * FROM versions WHERE tenant_id = d.tenant_id AND id = d.last_version_id OFFSET 0) v` + documentVisible
 	walkVersionsSQL = documentColumns + ` FROM versions v CROSS JOIN LATERAL (
@@ -41,8 +43,9 @@ var (
 	walkPlanSQL = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true),
        set_config('enable_incremental_sort', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
-	// What is equal to a constant is no part of an order: by id alone, the planner may walk through all documents of the tenant. What
-	// lies between a value and itself is part of it, and the index of the order alone has it: %[1]s is its column, %[2]s the value.
+	// What is equal to a constant is no part of an order: by id alone, the planner may walk through
+	// all documents of the tenant. What lies between a value and itself is part of it, and the
+	// index of the order alone has it: %[1]s is its column, %[2]s the value.
 	betweenSQL = ` AND %[1]s >= %[2]s AND %[1]s <= %[2]s`
 )
 
@@ -55,9 +58,11 @@ const (
 	countInStateSQL = `
 SELECT count(*) FROM (SELECT FROM versions WHERE tenant_id = $1 AND collection_id = $2 AND state = $3 AND newest LIMIT $4) AS counted`
 	fewInState = 1000
-	// The range is what the index by name knows; in bytes nothing that is text comes behind U+10FFFF.
+	// The range is what the index by name knows; in bytes nothing that is text comes behind
+	// U+10FFFF.
 	prefixSQL = ` AND d.external_id COLLATE "C" >= %[1]s AND d.external_id COLLATE "C" < %[1]s || chr(1114111) AND starts_with(d.external_id, %[1]s)`
-	// By the rules of "C", which know the case of A to Z alone: half the time of all languages' rules.
+	// By the rules of "C", which know the case of A to Z alone: half the time of all languages'
+	// rules.
 	partSQL = ` AND position(lower(%[1]s COLLATE "C") IN lower(d.external_id COLLATE "C")) > 0`
 	// How many names have a part the planner can't know: walking in the list's order
 	// until enough are found, it may look up every version one by one.
@@ -244,7 +249,8 @@ func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQue
 	return strings.ReplaceAll(sql+" ORDER BY "+order.order, "%[3]s", by) + " LIMIT " + param(limit), args, nil
 }
 
-// idOrder is the order by id of what has value in column, and what comes after a cursor, as documentOrders has them.
+// idOrder is the order by id of what has value in column, and what comes after a cursor, as
+// documentOrders has them.
 func idOrder(sort schema.DocumentSort, column, value string) (order, after string) {
 	if sort == schema.SortNewest {
 		return column + ` DESC, %[3]s DESC`, ` AND (` + column + `, %[3]s) < (` + value + `, %[2]s)`

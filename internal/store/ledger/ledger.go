@@ -180,7 +180,8 @@ func keepCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, sql
 	return err == nil && tag.RowsAffected() > 0, err
 }
 
-// loadReply reads the stored reply of a step, with the hash of its request; pgx.ErrNoRows without one.
+// loadReply reads the stored reply of a step, with the hash of its request; pgx.ErrNoRows without
+// one.
 func loadReply(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, step wire.Step) (reply wire.LLMReply, hash []byte, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT reply, request_hash FROM llm_calls

@@ -81,7 +81,8 @@ WITH c AS MATERIALIZED (
     SELECT count(*) AS n, coalesce(bit_xor(uuid_hash_extended(id, 0)), 0) AS x FROM live
 ), dead AS MATERIALIZED (
     SELECT count(*) AS n, coalesce(bit_xor(uuid_hash_extended(e.id, 0)), 0) AS x, coalesce(max(e.died), 0) AS newest,
-           -- What the caller knows is there and complete: no entry of it is gone, none died before and was committed after.
+           -- What the caller knows is there and complete: no entry of it is gone, and none
+           -- died before and was committed after.
            (count(*) FILTER (WHERE coalesce(e.died, 0) <= $13::bigint), coalesce(bit_xor(uuid_hash_extended(e.id, 0)) FILTER (WHERE coalesce(e.died, 0) <= $13::bigint), 0))
                = ($8::bigint, $9::bigint) AND (SELECT generation FROM c) IS NOT DISTINCT FROM $7::int AS known
     FROM lexical_entries e

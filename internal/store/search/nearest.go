@@ -107,10 +107,9 @@ type search struct {
 	args []any
 }
 
-// Nearest implements retrieval.Vectors: it returns the q.K passages nearest to q.Vector among those that are
-// live, that the principal may see, that the filter lets through and that lie
-// within the places, best first, equal ones by passage id. It returns fewer only
-// if there are no more.
+// Nearest implements retrieval.Vectors: it returns the q.K passages nearest to q.Vector among those
+// that are live, that the principal may see, that the filter lets through and that lie within the
+// places, best first, equal ones by passage id. It returns fewer only if there are no more.
 func (s *SearchStore) Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
 	var found []dense.Hit
 	err := s.read(ctx, q.Principal.Tenant, q.Collection, func(ctx context.Context, tx pgx.Tx) error {
@@ -273,8 +272,9 @@ func (q *search) versionsSQL(versions []uuid.UUID) (string, []any) {
 	return sql, q.args
 }
 
-// withinSQL compares all visible vectors of some places. It knows their places in the text already, and may be asked
-// for thousands: foundSQL would look each up again, which took as long as all before it.
+// withinSQL compares all visible vectors of some places. It knows their places in the text already,
+// and may be asked for thousands: foundSQL would look each up again, which took as long as all
+// before it.
 func (q *search) withinSQL() (string, []any, error) {
 	q.begin()
 	versions, sections, passages := make([]uuid.UUID, len(q.Within)), make([]int32, len(q.Within)), make([]int32, len(q.Within))

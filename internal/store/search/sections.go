@@ -43,7 +43,8 @@ func filterSQL(f schema.Filter, args []any) (string, []any, error) {
 	return b.String(), args, nil
 }
 
-// conditionSQL turns the condition with a number in its filter into one on rows m of version_metadata.
+// conditionSQL turns the condition with a number in its filter into one on rows m of
+// version_metadata.
 func conditionSQL(number int, c schema.Condition, args []any) (string, []any, error) {
 	param := func(v any) string {
 		args = append(args, v)

@@ -87,8 +87,9 @@ func (s *SearchStore) CollectionState(ctx context.Context, p schema.Principal, c
 	return out, store.Wrap(err, "read collection %s", collection)
 }
 
-// liveSQL are those of the versions in $4 that are live and visible. Each is looked up by its id, whatever the statistics
-// say: a plan may not read all versions of the collection, or all labels of the tenant, instead.
+// liveSQL are those of the versions in $4 that are live and visible. Each is looked up by its id,
+// whatever the statistics say: a plan may not read all versions of the collection, or all labels of
+// the tenant, instead.
 const liveSQL = `
 SELECT v.id AS version_id, d.id AS document_id, d.external_id, v.title
 FROM (SELECT DISTINCT id FROM unnest($4::uuid[]) AS asked (id)) asked

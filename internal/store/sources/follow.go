@@ -1,7 +1,7 @@
 package sources
 
-// What workers read and write of a source. Whatever writes locks the source, and is guarded by its attempt: who works on it
-// no more writes nothing.
+// What workers read and write of a source. Whatever writes locks the source, and is guarded by its
+// attempt: who works on it no more writes nothing.
 
 import (
 	"context"

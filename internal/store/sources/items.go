@@ -1,7 +1,7 @@
 package sources
 
-// Items: what listings show of them, and what becomes of them. A run's counts are raised where an item's row says that it
-// was not counted yet.
+// Items: what listings show of them, and what becomes of them. A run's counts are raised where an
+// item's row says that it was not counted yet.
 
 import (
 	"context"
@@ -256,8 +256,8 @@ UPDATE source_runs SET added = added + $3, changed = changed + $4, unchanged = u
 WHERE tenant_id = $1 AND id = $2`
 )
 
-// SettleItem implements follow.Store. Whether an item was added or changed is told by what its row had before, so that it is the
-// same when it is fetched again after a worker died.
+// SettleItem implements follow.Store. Whether an item was added or changed is told by what its row
+// had before, so that it is the same when it is fetched again after a worker died.
 func (s *SourceStore) SettleItem(ctx context.Context, in wire.SourceSync, o follow.ItemOutcome) error {
 	return s.guarded(ctx, in, "settle an item", func(ctx context.Context, tx pgx.Tx) error {
 		var pending, path string

@@ -1,6 +1,7 @@
 package sources
 
-// What is shown of a source: its runs, its items, what was skipped; and the drivers that workers have.
+// What is shown of a source: its runs, its items, what was skipped; and the drivers that workers
+// have.
 
 import (
 	"context"

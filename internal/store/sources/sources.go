@@ -1,5 +1,5 @@
-// Package sources keeps sources: places that collections are kept in step with, what is known of their items, and what runs
-// did. Package follow does the work.
+// Package sources keeps sources: places that collections are kept in step with, what is known of
+// their items, and what runs did. Package follow does the work.
 package sources
 
 import (
@@ -152,7 +152,8 @@ func (s *SourceStore) ResolveSource(ctx context.Context, p schema.Principal, nam
 	return id, store.Wrap(err, "find a source")
 }
 
-// ListSources lists a page of the tenant's sources, newest first, of one collection or, when it is nil, of all.
+// ListSources lists a page of the tenant's sources, newest first, of one collection or, when it is
+// nil, of all.
 func (s *SourceStore) ListSources(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.Source, string, error) {
 	pg, err := store.PageOf(q)
 	if err != nil {
@@ -194,8 +195,8 @@ func (s *SourceStore) Sealed(ctx context.Context, p schema.Principal, id uuid.UU
 	return out, store.Wrap(err, "read the secrets of a source")
 }
 
-// What was skipped may be let in by other settings, and what is followed may have changed with them: everything is listed
-// anew.
+// What was skipped may be let in by other settings, and what is followed may have changed with
+// them: everything is listed anew.
 const (
 	changeSourceSQL = `
 UPDATE sources SET settings = $3, secrets = $4, secret_fields = $5, include = $6, exclude = $7, labels = $8, max_bytes = $9, max_items = $10,
@@ -205,8 +206,8 @@ WHERE tenant_id = $1 AND id = $2`
 	relabelSQL      = `UPDATE source_items SET pending = 'describe' WHERE tenant_id = $1 AND source_id = $2 AND pending = '' AND document_id IS NOT NULL`
 )
 
-// ChangeSource sets the settings of a source, and ends a run that is under way; the next one begins at once, unless the
-// source is paused. One that was stopped for its settings goes on.
+// ChangeSource sets the settings of a source, and ends a run that is under way; the next one begins
+// at once, unless the source is paused. One that was stopped for its settings goes on.
 func (s *SourceStore) ChangeSource(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.SourceSettings, relabel bool) (schema.Source, error) {
 	return s.change(ctx, p, id, "source.change", func(ctx context.Context, tx pgx.Tx, _ schema.Source) error {
 		if err := endRun(ctx, tx, p.Tenant, id, "cancelled", ""); err != nil {
@@ -272,8 +273,8 @@ UPDATE sources SET run_id = NULL, attempt = attempt + 1, state = CASE WHEN state
 WHERE tenant_id = $1 AND id = $2`
 )
 
-// RunSource has a source run now. One that runs already goes on, one that waits after a failure tries at once, and one that
-// asks lists again.
+// RunSource has a source run now. One that runs already goes on, one that waits after a failure
+// tries at once, and one that asks lists again.
 func (s *SourceStore) RunSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
 	return s.change(ctx, p, id, "source.run", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		switch have.State {

@@ -123,7 +123,8 @@ func (c Corpus) FindByIndexes(t *testing.T, statements map[string]Statement) {
 	}
 }
 
-// Reads runs a statement, and returns how many buffers it read and how many rows it found. as is how it is run.
+// Reads runs a statement, and returns how many buffers it read and how many rows it found. as is
+// how it is run.
 func Reads(t *testing.T, as func(context.Context, func(context.Context, pgx.Tx) error) error, sql string, args ...any) (buffers, rows int) {
 	t.Helper()
 	if err := as(t.Context(), func(ctx context.Context, tx pgx.Tx) error {

@@ -1,6 +1,7 @@
 package tenants
 
-// This file keeps the scopes that keys and people have in single collections: by the collections' ids, never by names.
+// This file keeps the scopes that keys and people have in single collections: by the collections'
+// ids, never by names.
 
 import (
 	"context"
@@ -44,7 +45,8 @@ func unnamed(scopes []schema.CollectionScopes) []schema.CollectionScopes {
 	return out
 }
 
-// NameCollections returns scopes of collections with the names that these have now. Those that were deleted are left out.
+// NameCollections returns scopes of collections with the names that these have now. Those that were
+// deleted are left out.
 func (s *TenantStore) NameCollections(ctx context.Context, tenant uuid.UUID, scopes []schema.CollectionScopes) ([]schema.CollectionScopes, error) {
 	holder := schema.Key{Collections: unnamed(scopes)}
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {

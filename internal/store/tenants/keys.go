@@ -107,10 +107,10 @@ func (s *TenantStore) RevokeKey(ctx context.Context, p schema.Principal, id uuid
 	return out, nil
 }
 
-// RotateKey stores next as a key in place of another of p's tenant, with its name,
-// scopes, collections, groups and addresses, and the end that it was made with; the other one is good until a
-// time, or its own end. may is asked about the other one first. One that has ended by
-// now is schema.ErrConflict.
+// RotateKey stores next as a key in place of another of p's tenant, with its name, scopes,
+// collections, groups and addresses, and the end that it was made with; the other one is good until
+// a time, or its own end. may is asked about the other one first. One that has ended by now is
+// schema.ErrConflict.
 func (s *TenantStore) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, next schema.SealedKey,
 	now, until time.Time, may func(old schema.Key) error) (schema.Key, error) {
 	var out schema.Key

@@ -1,7 +1,7 @@
 package tenants
 
-// This file keeps people who sign in at a provider, as rows among the keys, and their sessions: hashes of secrets, never
-// the secrets.
+// This file keeps people who sign in at a provider, as rows among the keys, and their sessions:
+// hashes of secrets, never the secrets.
 
 import (
 	"context"
@@ -48,8 +48,9 @@ AND EXISTS (SELECT FROM sessions s WHERE s.tenant_id = k.tenant_id AND s.key_id 
 // sessionsKept is how long a person's sessions that are over stay in the list.
 const sessionsKept = 30 * 24 * time.Hour
 
-// SignIn makes a session of a person in a tenant, and their row there if it is the first; else the row gets the name,
-// scopes, collections and groups that they have now. A row that was revoked is schema.ErrForbidden, and stays as it was.
+// SignIn makes a session of a person in a tenant, and their row there if it is the first; else the
+// row gets the name, scopes, collections and groups that they have now. A row that was revoked is
+// schema.ErrForbidden, and stays as it was.
 func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, session schema.SealedSession) (schema.Key, schema.PersonSession, error) {
 	unknown := make([]byte, 32)
 	if _, err := rand.Read(unknown); err != nil {
@@ -94,8 +95,8 @@ func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.P
 	return row, made, store.Wrap(err, "sign in to tenant %s", tenant)
 }
 
-// SessionByHash returns the session with a hash, its tenant and the row of its person, also when they are over. It works
-// before any tenant is known.
+// SessionByHash returns the session with a hash, its tenant and the row of its person, also when
+// they are over. It works before any tenant is known.
 func (s *TenantStore) SessionByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.PersonSession, schema.Key, error) {
 	type inTenant struct {
 		Tenant uuid.UUID
@@ -130,8 +131,8 @@ func (s *TenantStore) SessionUsed(ctx context.Context, tenant, id, person uuid.U
 	return store.Wrap(err, "note that session %s is used", id)
 }
 
-// Sessions returns a page of the sessions of one person of p's tenant, or of all for uuid.Nil, newest first, and the next
-// cursor.
+// Sessions returns a page of the sessions of one person of p's tenant, or of all for uuid.Nil,
+// newest first, and the next cursor.
 func (s *TenantStore) Sessions(ctx context.Context, p schema.Principal, of uuid.UUID, q schema.PageQuery) ([]schema.PersonSession, string, error) {
 	pg, err := store.PageOf(q)
 	if err != nil {
@@ -153,7 +154,8 @@ func (s *TenantStore) Sessions(ctx context.Context, p schema.Principal, of uuid.
 	return out, next, nil
 }
 
-// EndSession ends a session of one person of p's tenant, or of anybody there for uuid.Nil. One that is over stays as it is.
+// EndSession ends a session of one person of p's tenant, or of anybody there for uuid.Nil. One that
+// is over stays as it is.
 func (s *TenantStore) EndSession(ctx context.Context, p schema.Principal, id, of uuid.UUID) error {
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := sessionRow(tx.Query(ctx, oneSessionSQL, p.Tenant, id, store.NilIsNull(of))); err != nil {
@@ -168,8 +170,8 @@ func (s *TenantStore) EndSession(ctx context.Context, p schema.Principal, id, of
 	return store.Wrap(err, "end session")
 }
 
-// EndSessionsElsewhere ends the sessions that a person has in other tenants than those, whose access they have lost. It
-// returns the tenants where there were any.
+// EndSessionsElsewhere ends the sessions that a person has in other tenants than those, whose
+// access they have lost. It returns the tenants where there were any.
 func (s *TenantStore) EndSessionsElsewhere(ctx context.Context, subject string, but []uuid.UUID) ([]uuid.UUID, error) {
 	type row struct{ Tenant, ID uuid.UUID }
 	var found []row

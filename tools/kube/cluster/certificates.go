@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// clients are who speaks to the API server, by the names of their files. Kubernetes itself gives these names and groups
-// the rights that they need, but for CoreDNS and kube-router, which have them by files/cluster/rights.yaml.
+// clients are who speaks to the API server, by the names of their files. Kubernetes itself gives
+// these names and groups the rights that they need, but for CoreDNS and kube-router, which have
+// them by files/cluster/rights.yaml.
 func clients() map[string]pkix.Name {
 	all := map[string]pkix.Name{
 		"admin":              {CommonName: "admin", Organization: []string{"system:masters"}},
@@ -35,7 +36,8 @@ func clients() map[string]pkix.Name {
 	return all
 }
 
-// certificates are PEM files in a directory: ca.crt, service-account.key, and NAME.crt and NAME.key for each.
+// certificates are PEM files in a directory: ca.crt, service-account.key, and NAME.crt and NAME.key
+// for each.
 type certificates struct {
 	dir       string
 	authority *x509.Certificate

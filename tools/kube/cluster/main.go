@@ -1,11 +1,13 @@
-// Command cluster runs a Kubernetes of two nodes on this machine as plain processes: on each node a container runtime, the
-// kubelet, kube-proxy, kube-router for network policies and CoreDNS, and on the first also etcd, the API server, the
-// controllers and the scheduler. Each node has process numbers, mounts and a network of its own, which end with the
-// command, however it ends, and with them every container. The machine reaches pods and Services by a route.
+// Command cluster runs a Kubernetes of two nodes on this machine as plain processes: on each node a
+// container runtime, the kubelet, kube-proxy, kube-router for network policies and CoreDNS, and on
+// the first also etcd, the API server, the controllers and the scheduler. Each node has process
+// numbers, mounts and a network of its own, which end with the command, however it ends, and with
+// them every container. The machine reaches pods and Services by a route.
 //
 // Usage: cluster PROGRAMS DIRECTORY   (as root; PROGRAMS is what tools/setup kube made)
 //
-// It prints the path of a kubeconfig once the nodes are ready, and runs until a signal or the end of its standard input.
+// It prints the path of a kubeconfig once the nodes are ready, and runs until a signal or the end
+// of its standard input.
 package main
 
 import (

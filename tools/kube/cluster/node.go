@@ -1,6 +1,7 @@
 package main
 
-// This file is the first process of a node's namespaces: it starts the others, and ends when one of them does.
+// This file is the first process of a node's namespaces: it starts the others, and ends when one of
+// them does.
 
 import (
 	"bufio"
@@ -51,7 +52,8 @@ func runNode(programs, cluster, name string) error {
 	return <-n.ended
 }
 
-// mount hides from the machine what is mounted for pods, and from the node what the machine has at the same paths.
+// mount hides from the machine what is mounted for pods, and from the node what the machine has at
+// the same paths.
 func (n *node) mount() error {
 	for _, dir := range []string{"/run/containerd", "/run/netns", "/var/lib/kubelet", "/var/log/containers"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -176,7 +178,8 @@ func (n *node) workers() []step {
 		{"coredns", []string{"-conf", file("Corefile")}, nil},
 		{"kubelet", []string{"--config=" + file("kubelet.yaml"), "--kubeconfig=" + filepath.Join(n.cluster, n.Name+".kubeconfig"), "--hostname-override=" + n.Name,
 			"--node-ip=" + n.Address, "--cert-dir=" + file("kubelet/pki")}, n.kubectl("wait", "--for=condition=Ready", "node/"+n.Name, "--timeout=1s")},
-		// These two ask for their node when they start. Of what kube-router can do it does only network policies.
+		// These two ask for their node when they start. Of what kube-router can do it does only
+		// network policies.
 		{"kube-proxy", []string{"--config=" + file("kube-proxy.yaml")}, get(http.DefaultClient, "http://127.0.0.1:10256/livez")},
 		{"kube-router", []string{"--kubeconfig=" + filepath.Join(n.cluster, "policies.kubeconfig"), "--hostname-override=" + n.Name, "--run-firewall=true",
 			"--run-router=false", "--run-service-proxy=false", "--service-cluster-ip-range=" + serviceRange}, get(http.DefaultClient, "http://127.0.0.1:20244/healthz")},

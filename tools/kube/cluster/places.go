@@ -42,8 +42,8 @@ func placeOf(name string) (place, error) {
 	return place{}, fmt.Errorf("there is no node %s", name)
 }
 
-// connect links the network of the process pid, which is the node's, to the machine's, or to that of the first node,
-// through which the machine reaches the second.
+// connect links the network of the process pid, which is the node's, to the machine's, or to that
+// of the first node, through which the machine reaches the second.
 func (p place) connect(first, pid int) error {
 	commands := []string{
 		fmt.Sprintf("ip link add %s type veth peer name node netns %d", link, pid),

@@ -63,8 +63,8 @@ func (p place) groups() ([]string, error) {
 	return groups, nil
 }
 
-// makeGroups makes the nodes' control groups, which a kubelet with a root of its own asks for. Two that share one would
-// end each other's pods.
+// makeGroups makes the nodes' control groups, which a kubelet with a root of its own asks for. Two
+// that share one would end each other's pods.
 func makeGroups() error {
 	for _, p := range places {
 		groups, err := p.groups()

@@ -1,4 +1,5 @@
-// Command pause holds the namespaces of a pod until it is told to end, and takes the exit statuses of orphans.
+// Command pause holds the namespaces of a pod until it is told to end, and takes the exit statuses
+// of orphans.
 package main
 
 import (

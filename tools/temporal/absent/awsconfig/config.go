@@ -1,5 +1,5 @@
-// Package config stands in for github.com/aws/aws-sdk-go-v2/config, with which the Temporal server finds out who it is at
-// Amazon. A server for one machine is nobody there.
+// Package config stands in for github.com/aws/aws-sdk-go-v2/config, with which the Temporal server
+// finds out who it is at Amazon. A server for one machine is nobody there.
 package config
 
 import (

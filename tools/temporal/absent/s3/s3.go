@@ -1,5 +1,5 @@
-// Package s3 stands in for github.com/aws/aws-sdk-go-v2/service/s3, with which the Temporal server can keep old histories
-// in Amazon S3. A server for one machine keeps none: every call fails.
+// Package s3 stands in for github.com/aws/aws-sdk-go-v2/service/s3, with which the Temporal server
+// can keep old histories in Amazon S3. A server for one machine keeps none: every call fails.
 package s3
 
 import (

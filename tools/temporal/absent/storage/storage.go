@@ -1,5 +1,6 @@
-// Package storage stands in for cloud.google.com/go/storage, with which the Temporal server can keep old histories in
-// Google Cloud Storage. A server for one machine keeps none: no client can be made.
+// Package storage stands in for cloud.google.com/go/storage, with which the Temporal server can
+// keep old histories in Google Cloud Storage. A server for one machine keeps none: no client can be
+// made.
 package storage
 
 import (

@@ -1,5 +1,5 @@
-// Package iterator stands in for google.golang.org/api/iterator, for the client of Google Cloud Storage that stands in
-// for the original beside it.
+// Package iterator stands in for google.golang.org/api/iterator, for the client of Google Cloud
+// Storage that stands in for the original beside it.
 package iterator
 
 import "errors"

@@ -1,5 +1,5 @@
-// Package option stands in for google.golang.org/api/option, for the client of Google Cloud Storage that stands in for
-// the original beside it.
+// Package option stands in for google.golang.org/api/option, for the client of Google Cloud Storage
+// that stands in for the original beside it.
 package option
 
 import "golang.org/x/oauth2"

@@ -1,6 +1,7 @@
-// Package client stands in for the client of go.temporal.io/auto-scaled-workers, which starts workers in the clouds and
-// links the clients of Amazon's, Google's and Kubernetes' interfaces for that: a third of what a Temporal server takes
-// to compile. A server for one machine starts no workers: there is no such instance, and none can be made.
+// Package client stands in for the client of go.temporal.io/auto-scaled-workers, which starts
+// workers in the clouds and links the clients of Amazon's, Google's and Kubernetes' interfaces for
+// that: a third of what a Temporal server takes to compile. A server for one machine starts no
+// workers: there is no such instance, and none can be made.
 package client
 
 import (

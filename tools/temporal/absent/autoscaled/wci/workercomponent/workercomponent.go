@@ -1,4 +1,5 @@
-// Package workercomponent stands in for the worker of go.temporal.io/auto-scaled-workers: there is none.
+// Package workercomponent stands in for the worker of go.temporal.io/auto-scaled-workers: there is
+// none.
 package workercomponent
 
 import "go.uber.org/fx"

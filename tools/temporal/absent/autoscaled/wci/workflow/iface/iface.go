@@ -1,5 +1,5 @@
-// Package iface has the types of go.temporal.io/auto-scaled-workers that the Temporal server names. Their fields and
-// JSON are the original's.
+// Package iface has the types of go.temporal.io/auto-scaled-workers that the Temporal server names.
+// Their fields and JSON are the original's.
 package iface
 
 import (
