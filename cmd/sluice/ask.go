@@ -89,7 +89,7 @@ func (s *searchCommand) Run(ctx context.Context) error {
 		fmt.Printf("%2d. %.4f  %s  (%s)\n", i+1, p.Score, printable(p.ExternalID), printable(p.Location))
 		indent(os.Stdout, "      ", p.Text, 96)
 	}
-	fmt.Printf("%d passages in %.0f ms, plan %s; an answer would be made from %s\n", len(found.Passages), found.Millis, found.Plan, numbers(found.Context))
+	fmt.Printf("%s in %.0f ms, plan %s; an answer would be made from %s\n", plural(len(found.Passages), "passage"), found.Millis, found.Plan, numbers(found.Context))
 	printPlanNote(found.PlanNote)
 	if s.Explain {
 		printTrace(os.Stdout, found.Trace)

@@ -31,7 +31,7 @@ func (s *screen) show(p apiclient.Progress) {
 	if p.Stage != nil && s.text.Len() == 0 {
 		line := p.Stage.Stage
 		if p.Stage.Candidates > 0 {
-			line += fmt.Sprintf(", %d passages", p.Stage.Candidates)
+			line += fmt.Sprintf(", %s", plural(p.Stage.Candidates, "passage"))
 		}
 		fmt.Fprint(s.out, clearLine+printable(line)+" ...")
 		s.stage = true

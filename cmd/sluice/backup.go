@@ -99,7 +99,7 @@ func (b *backupCreate) print(dir string, m backup.Manifest) error {
 	if b.JSON {
 		return printJSON(summaryOf(dir, m))
 	}
-	fmt.Printf("%s: %d tenants, %d documents, %d files of %s, in %s\n", dir, len(m.Tenants), m.Documents(), len(m.Files), bytesText(m.Size()),
+	fmt.Printf("%s: %s, %s, %s of %s, in %s\n", dir, plural(len(m.Tenants), "tenant"), plural(m.Documents(), "document"), plural(len(m.Files), "file"), bytesText(m.Size()),
 		m.FinishedAt.Sub(m.StartedAt).Round(time.Millisecond))
 	fmt.Println("It has the documents, the hashes of API keys and the secrets of webhooks: keep it as the database itself is kept.")
 	fmt.Println("It has no files of the data directory: keep receipt.key and sources.key, " +

@@ -126,7 +126,7 @@ func (s *documentsShow) Run(ctx context.Context) error {
 		if d.Title != "" {
 			fmt.Printf("  title %s\n", printable(d.Title))
 		}
-		fmt.Printf("  %s, %s, %d sections, %d passages\n", d.MediaType, bytesText(d.Bytes), d.Sections, d.Passages)
+		fmt.Printf("  %s, %s, %s, %s\n", d.MediaType, bytesText(d.Bytes), plural(d.Sections, "section"), plural(d.Passages, "passage"))
 		if len(d.Labels) > 0 {
 			fmt.Printf("  labels %v\n", d.Labels)
 		}
@@ -229,7 +229,7 @@ func (r *documentsRetry) Run(ctx context.Context) error {
 		if r.JSON {
 			return printJSON(done)
 		}
-		fmt.Printf("%d documents are queued again\n", done.Queued)
+		fmt.Printf("queued again: %s\n", plural(done.Queued, "document"))
 		return nil
 	}
 	return r.each(ctx, func(c *apiclient.Client, id uuid.UUID, name string) (any, error) {

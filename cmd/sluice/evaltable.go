@@ -13,12 +13,12 @@ import (
 // printSummary writes one row per plan. The best value of a column has a star;
 // one that the questions do not tell from it has a wave.
 func printSummary(out io.Writer, s evaluate.Summary) error {
-	fmt.Fprintf(out, "\n%s: %d documents, %d questions", printable(s.Dataset), s.Documents, s.Queries)
+	fmt.Fprintf(out, "\n%s: %s, %s", printable(s.Dataset), plural(s.Documents, "document"), plural(s.Queries, "question"))
 	if s.Failed > 0 {
-		fmt.Fprintf(out, "; %d documents could not be ingested", s.Failed)
+		fmt.Fprintf(out, "; %s could not be ingested", plural(s.Failed, "document"))
 	}
 	if s.Unjudged > 0 {
-		fmt.Fprintf(out, "; %d questions without a relevant document left out", s.Unjudged)
+		fmt.Fprintf(out, "; %s without a relevant document left out", plural(s.Unjudged, "question"))
 	}
 	if s.Segmentation != "" {
 		fmt.Fprintf(out, "; cut by %s", printable(s.Segmentation))

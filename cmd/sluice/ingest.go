@@ -97,7 +97,7 @@ func (c *ingestCommand) Run(ctx context.Context) error {
 	run.progress.end()
 	run.summary.Seconds = time.Since(begin).Seconds()
 	if taken := run.summary.Uploaded + run.summary.Unchanged; err != nil && taken > 0 {
-		return fmt.Errorf("%w\n%d documents were taken; run the same command again to go on", err, taken)
+		return fmt.Errorf("%w\n%s taken; run the same command again to go on", err, plural(taken, "document"))
 	}
 	if err != nil {
 		return err
@@ -319,7 +319,7 @@ func (r *ingestion) report() error {
 			return err
 		}
 	} else {
-		fmt.Printf("%s: %d documents found, %d uploaded, %d unchanged", s.Collection, s.Found, s.Uploaded, s.Unchanged)
+		fmt.Printf("%s: %s found, %d uploaded, %d unchanged", s.Collection, plural(s.Found, "document"), s.Uploaded, s.Unchanged)
 		if r.Wait {
 			fmt.Printf("; %d ready, %d failed", s.Ready, s.Failed)
 		}

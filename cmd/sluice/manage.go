@@ -127,7 +127,7 @@ func (d *collectionsDelete) Run(ctx context.Context) error {
 		for _, n := range have.Counts {
 			documents += n
 		}
-		return schema.Invalid("yes", "%s has %d documents; say --yes to delete them all", have.Name, documents)
+		return schema.Invalid("yes", "%s has %s; --yes deletes it with all that is in it", have.Name, plural(documents, "document"))
 	}
 	if err := c.DeleteCollection(ctx, d.Name); err != nil {
 		return err

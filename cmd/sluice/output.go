@@ -92,3 +92,11 @@ func bytesText(n int64) string {
 	}
 	return fmt.Sprintf("%.1f %cB", value, "kMGT"[suffix])
 }
+
+// plural is a count with its noun: 1 document, 2 documents.
+func plural[N int | int32 | int64](n N, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

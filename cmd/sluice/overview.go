@@ -217,7 +217,7 @@ func proves(c schema.Citation, q suggest.Suggestion) bool {
 }
 
 func (o *overview) print() {
-	fmt.Printf("%d documents", o.Documents)
+	fmt.Print(plural(o.Documents, "document"))
 	if o.Unreadable > 0 {
 		fmt.Printf(", %d of them not readable (sluice documents list -c %s --state failed says why)",
 			o.Unreadable, printable(o.Collection))

@@ -186,7 +186,7 @@ func printSource(s schema.Source, asJSON bool) error {
 		}
 		fmt.Printf("  %s%s\n", printable(s.Problem), since)
 	}
-	fmt.Printf("  %d items, %d documents, %d to do; next %s\n", s.Items, s.Documents, s.Pending, at(s.NextAt))
+	fmt.Printf("  %s, %s, %d to do; next %s\n", plural(s.Items, "item"), plural(s.Documents, "document"), s.Pending, at(s.NextAt))
 	if r := s.Run; r != nil {
 		state := r.State
 		if s.State == schema.SourceAsking { // it goes on when somebody has answered

@@ -36,7 +36,7 @@ func (e *tenantsExport) Run(ctx context.Context) (err error) {
 	for _, t := range m.Tables {
 		rows += t.Rows
 	}
-	fmt.Printf("%s: tenant %s, %d documents, %d rows, %s\n", e.Dir, printable(m.Tenant), m.Documents(), rows, bytesText(m.Size()))
+	fmt.Printf("%s: tenant %s, %s, %s, %s\n", e.Dir, printable(m.Tenant), plural(m.Documents(), "document"), plural(rows, "row"), bytesText(m.Size()))
 	fmt.Println("It has the tenant's documents, the hashes of its API keys and the secrets of its webhooks: keep it as the database itself is kept.")
 	return nil
 }
