@@ -96,6 +96,7 @@ bench: setup build ## measure against what is to be reached: the quick parts, or
 	cd tools/bench && CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o ../../bin/ .
 	cd tools/bench-bleve && CGO_ENABLED=0 go build -o ../../bin/ .
 	@if [ '$(PART)' = lucene ]; then tools/bench-lucene/build; fi
+	@if [ '$(PART)' = weaviate ]; then tools/setup weaviate; fi
 	@bin/bench $(or $(PART),all --quick) $(if $(DOCS),--docs '$(DOCS)')
 
 bench-webhooks: setup ## deliveries a second to a webhook whose receiver answers at once

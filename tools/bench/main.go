@@ -20,6 +20,7 @@ type commands struct {
 	Coarse      coarseCommand      `cmd:"" help:"Measure search over clusters against ts_rank."`
 	Lexical     lexicalCommand     `cmd:"" help:"Measure search over passages, and indexing, against Bleve."`
 	Lucene      luceneCommand      `cmd:"" help:"Measure search over passages, and indexing, against Lucene."`
+	Weaviate    weaviateCommand    `cmd:"" help:"Measure BM25 searches through the API against a Weaviate server."`
 	Fresh       freshCommand       `cmd:"" help:"Measure the time from a commit to the first search that finds it."`
 	Segments    segmentsCommand    `cmd:"" help:"Measure searches while segments wait to be merged."`
 	Store       storeCommand       `cmd:"" help:"Measure storing documents against COPY."`
