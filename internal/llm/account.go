@@ -1,7 +1,7 @@
 package llm
 
-// This file decides which calls a tenant's limits let in, from what the store has
-// read of its account.
+// This file decides which calls a tenant's limits admit, from the state of its account that the
+// store has read.
 
 import (
 	"fmt"
@@ -12,34 +12,34 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// AccountLimits are schema.LLMLimits in whole billionths of a dollar.
+// AccountLimits are schema.LLMLimits with amounts in billionths of a dollar.
 type AccountLimits struct {
 	DayTokens, MonthTokens, DayNanos, MonthNanos *int64
 	PerMinute, AtOnce                            *int
 }
 
-// Account is what is known of a tenant at a moment; its calls are those to Sluice's own
-// models, or all others.
+// Account is what is known of a tenant's usage at a moment. It covers either the calls to Sluice's
+// own models or all others.
 type Account struct {
 	At                            time.Time
 	Limits                        AccountLimits
 	Day, Month                    AccountSums
 	Open                          int // calls in progress
 	ReservedTokens, ReservedNanos int64
-	Began                         int        // calls within the last minute
-	First                         *time.Time // the one of them that must be a minute old for another to begin
+	Began                         int        // calls that began within the last minute
+	First                         *time.Time // when the call began that must be a minute old before another may begin
 }
 
-// AccountSums are what was used in a time.
+// AccountSums are the sums of a period.
 type AccountSums struct{ Calls, Cached, Input, Output, Nanos int64 }
 
 func (s AccountSums) tokens() int64 { return s.Input + s.Output }
 
-// retryIn is after how long a place that calls in progress hold may be free.
+// retryIn is how soon to try again when calls in progress reach a limit.
 const retryIn = 100 * time.Millisecond
 
-// Admit reports why a reservation may not be made, and when it may, as
-// Accounts.Reserve does.
+// Admit returns an error if the reservation r may not be made, and how soon it may succeed. The
+// results are those of Accounts.Reserve.
 func (a Account) Admit(r Reservation) (again time.Duration, err error) {
 	if !r.More && !r.Uncounted {
 		if again, err = a.hold(); err != nil {
@@ -56,7 +56,7 @@ func limitReached(code schema.Code, format string, args ...any) error {
 	return &schema.RemoteError{Code: code, Message: fmt.Sprintf(format, args...), OfTenant: code == schema.CodeOverloaded}
 }
 
-// hold reports that a call may not begin now, and when it may.
+// hold checks the limits of concurrent calls and of calls a minute. It returns what Admit does.
 func (a Account) hold() (again time.Duration, err error) {
 	if n := a.Limits.AtOnce; n != nil && a.Open >= *n {
 		err = limitReached(schema.CodeOverloaded, "the tenant's limit of %d language model calls at once is reached: try again when one has ended", *n)
@@ -77,8 +77,8 @@ func (a Account) hold() (again time.Duration, err error) {
 	return 0, nil
 }
 
-// fit reports which budget a reservation does not fit in; with a time, that it
-// may fit when calls in progress cost less than they may.
+// fit checks the budgets. Its error names a budget that r exceeds. A time with the error says that
+// r may fit when calls in progress cost less than they reserved.
 func (a Account) fit(r Reservation) (again time.Duration, err error) {
 	_, tomorrow := a.today()
 	_, nextMonth := a.thisMonth()
@@ -118,8 +118,8 @@ func dollarsText(nanos int64) string {
 	return "$" + s
 }
 
-// today is when the account's day began and when it ends; budgets are of days and
-// months of UTC.
+// today returns when the account's day began and when it ends. Budgets are of days and months in
+// UTC.
 func (a Account) today() (since, resets time.Time) {
 	at := a.At.UTC()
 	since = time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
@@ -132,7 +132,7 @@ func (a Account) thisMonth() (since, resets time.Time) {
 	return since, since.AddDate(0, 1, 0)
 }
 
-// Usage is the account as its tenant is told of it.
+// Usage returns the account as its tenant sees it.
 func (a Account) Usage() schema.LLMUsage {
 	return schema.LLMUsage{
 		Limits: schema.LLMLimits{TokensPerDay: a.Limits.DayTokens, TokensPerMonth: a.Limits.MonthTokens, DollarsPerDay: dollarsOf(a.Limits.DayNanos),
@@ -154,7 +154,7 @@ func dollarsOf(nanos *int64) *float64 {
 	return &d
 }
 
-// LimitsOf checks limits that a tenant is to have.
+// LimitsOf checks a tenant's new limits and converts them.
 func LimitsOf(l schema.LLMLimits) (AccountLimits, error) {
 	nanos := map[string]*int64{}
 	for field, dollars := range map[string]*float64{"dollars_per_day": l.DollarsPerDay, "dollars_per_month": l.DollarsPerMonth} {

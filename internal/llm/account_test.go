@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestAccountsAdmitWhatFits: up to a limit, and no call beyond; a refusal says
-// when the limit's time is over.
+// TestAccountsAdmitWhatFits checks that calls are admitted up to a limit and not beyond, and that a
+// refusal says when the limit resets.
 func TestAccountsAdmitWhatFits(t *testing.T) {
 	at := time.Date(2026, 12, 31, 23, 0, 30, 0, time.UTC)
 	tokens, calls := int64(1000), 3

@@ -1,10 +1,9 @@
 package llm
 
-// This file finds addresses in an answer: links with a scheme, and what clients and
-// browsers take for one without, such as a bare host. A host is known by the last
-// label of its name, which is a top-level domain; much else has points, too: file
-// names, versions, abbreviations, sentences without a space between them. Each of
-// these is told apart here.
+// This file finds addresses in an answer: links with a scheme, and names without a scheme that
+// clients and browsers make links of, such as a bare host. A host is recognized by the last label
+// of its name, which is a top-level domain. File names, versions, abbreviations and sentences
+// without a space between them contain points, too. They are told apart here.
 
 import (
 	"regexp"
@@ -18,14 +17,14 @@ import (
 )
 
 const (
-	// point is what separates labels: a full stop as it stands, escaped for Markdown or
-	// HTML, or one of those that browsers read as one.
+	// point separates labels: a plain full stop, one escaped for Markdown or HTML, or a character
+	// that browsers treat as a full stop.
 	point = `(?:\\?\.|&#0*46;|&#[xX]0*2[eE];|&period;|[\x{3002}\x{ff0e}\x{ff61}])`
 	// word is a character of a label.
 	word = `[\p{L}\p{N}\p{M}_\-]`
-	// rest is the rest of an address.
+	// rest is the part of an address after its scheme or host.
 	rest = `[^\s<>"'“”„«»’` + "`" + `\])}]*`
-	// ends are no part of an address that they end.
+	// ends are characters that are not part of an address when they stand at its end.
 	ends = ".,;:!?…*"
 )
 
@@ -33,22 +32,22 @@ var (
 	// addresses are links with a scheme, and hosts with a path.
 	addresses = regexp.MustCompile(`(?i)\b(?:[a-z][a-z0-9+.\-]{1,20}://|www\.|javascript:|data:[a-z]+/|mailto:)` + rest + `|` +
 		`(?://|\b)[a-z0-9](?:[a-z0-9\-]*\.)+(?:[a-z]{2,63}|xn--[a-z0-9\-]{1,59})/` + rest)
-	// hosts are names with points between their labels, with what may stand before
-	// a host (1) and what follows it: port, path, query (3).
+	// hosts matches names with points between their labels. Group 1 is what precedes the host, such
+	// as the user of a mail address. Group 2 is the host. Group 3 is what follows it: port, path
+	// and query.
 	hosts = regexp.MustCompile(`([\p{L}\p{N}._%+\-]+(?:@|&#64;|&commat;))?` +
 		`(` + word + `+(?:` + point + word + `+)+)` +
 		`(` + point + `?(?::\d{1,5}(?:[/\\?#]` + rest + `)?|[/\\?#][^\s<>"'“”„«»’` + "`" + `\])}.,;!*]` + rest + `))?`)
 	points = regexp.MustCompile(point)
 	quad   = regexp.MustCompile(`^\d{1,3}(?:\.\d{1,3}){3}$`)
-	// width is the number of bits of a network.
+	// width matches the prefix length of a network, such as "/24".
 	width = regexp.MustCompile(`^/\d{1,2}$`)
 )
 
-// LinkRemoved stands in an answer where an address stood that the cited passages
-// do not have.
+// LinkRemoved replaces an address in an answer that the cited passages do not contain.
 const LinkRemoved = "[link removed]"
 
-// withoutAddresses replaces the addresses in s that do not stand in known.
+// withoutAddresses replaces the addresses in s that do not occur in known.
 func withoutAddresses(s string, known []string) string {
 	s = addresses.ReplaceAllStringFunc(s, func(address string) string {
 		body := strings.TrimRight(address, ends)
@@ -96,18 +95,18 @@ func addressed(target string) bool {
 // fileEndings are top-level domains that are better known as endings of file names.
 var fileEndings = []string{"cc", "md", "mov", "pl", "ps", "py", "rs", "sh", "zip"}
 
-// leadsOut reports whether a name with points is a host that a client could make a
-// link of. before is the user of an address of mail, after is port, path and query.
+// leadsOut reports whether a name with points is a host that a client could make a link of. before
+// is the user of a mail address; after is port, path and query.
 func leadsOut(before, host, after string) bool {
 	wide := strings.ContainsAny(host, "\u3002\uff0e\uff61")
 	host = points.ReplaceAllString(host, ".")
-	if quad.MatchString(host) { // alone it may be a version, or the number of a section
+	if quad.MatchString(host) { // without more it may be a version or a section number
 		return before != "" || after != "" && !width.MatchString(strings.TrimRight(after, ends))
 	}
 	labels := strings.Split(strings.Trim(host, "-_"), ".")
 	last := labels[len(labels)-1]
 	top, err := idna.New(idna.MapForLookup(), idna.Transitional(false)).ToASCII(last)
-	if err != nil || top == "" || wide && top != strings.ToLower(last) { // a sentence of a script without spaces
+	if err != nil || top == "" || wide && top != strings.ToLower(last) { // it is a sentence in a script without spaces
 		return false
 	}
 	if _, listed := publicsuffix.PublicSuffix("host." + top); !listed {
@@ -119,7 +118,7 @@ func leadsOut(before, host, after string) bool {
 	return !sentences(labels[len(labels)-2], last) && !slices.Contains(fileEndings, top)
 }
 
-// abbreviated reports whether labels are single letters, as in "e.g." and "p.m.".
+// abbreviated reports whether all labels are single letters, as in "e.g." and "p.m.".
 func abbreviated(labels []string) bool {
 	for _, l := range labels {
 		if utf8.RuneCountInString(l) > 1 {
@@ -129,9 +128,8 @@ func abbreviated(labels []string) bool {
 	return true
 }
 
-// sentences reports whether two words with a point between them are the end of a
-// sentence and the beginning of the next: the second begins with a capital and goes
-// on without.
+// sentences reports whether two words with a point between them are the end of a sentence and the
+// beginning of the next: the second has a capital at its beginning and no other.
 func sentences(first, second string) bool {
 	r, n := utf8.DecodeRuneInString(second)
 	if !unicode.IsUpper(r) || strings.ToLower(second[n:]) != second[n:] {
@@ -141,14 +139,15 @@ func sentences(first, second string) bool {
 	return unicode.IsLower(r) || unicode.IsDigit(r) || utf8.RuneCountInString(first) == 1
 }
 
-// stands reports whether an address is in text as a whole: a longer one there,
-// of which it is the beginning, is another.
+// stands reports whether an address occurs in a passage as a whole. An occurrence at the beginning
+// of a longer address does not count.
 func stands(passage, address string) bool {
 	return standsBefore(passage, address, "/-_%=&#?@+~")
 }
 
-// isWholeHost reports whether a host occurs in a passage and is not a part of another name. One
-// that is alone may have a path, or be in a link.
+// isWholeHost reports whether a host occurs in a passage and is not a part of another name. With
+// alone, the host has no user, port or path, and may have a path or be part of a link in the
+// passage.
 func isWholeHost(passage, host string, alone bool) bool {
 	if alone {
 		return standsBefore(passage, host, "-_@")
@@ -156,8 +155,8 @@ func isWholeHost(passage, host string, alone bool) bool {
 	return stands(passage, host)
 }
 
-// standsBefore reports whether s is in text, with no letter or digit and none of more
-// behind it, and no part of a word before it.
+// standsBefore reports whether s occurs in a passage as a whole: not in the middle of a word, and
+// not followed by a letter, a digit or a character of more.
 func standsBefore(passage, s, more string) bool {
 	for at := 0; ; {
 		i := strings.Index(passage[at:], s)
@@ -169,7 +168,7 @@ func standsBefore(passage, s, more string) bool {
 		whole := at+i == 0 || !continues(first) || !continues(before)
 		at += i + len(s)
 		next, n := utf8.DecodeRuneInString(passage[at:])
-		if next == '.' || next == '?' { // of a longer one, or of the sentence
+		if next == '.' || next == '?' { // part of a longer address, or the end of the sentence
 			next, _ = utf8.DecodeRuneInString(passage[at+n:])
 			if at+n == len(passage) || !continues(next) {
 				next = ' '

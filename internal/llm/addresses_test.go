@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// said is what becomes of an answer that a model gives from passages.
+// said returns the text of the gateway's reply when a model answers text from passages.
 func said(t *testing.T, text string, r wire.LLMRequest) string {
 	t.Helper()
 	c := llm.Completion{Text: text, Quotes: []wire.Quote{{End: 9}}}
@@ -29,7 +29,7 @@ func TestAnswersHaveNoBareHostsOfTheirOwn(t *testing.T) {
 		"xn--80ak6aa92e.com", "SECRET.xn--p1ai", "SECRET.xn--e1awd7f.com/x", "секрет.рф", "SECRET.münchen.de", "SECRET.evil.Com",
 		"WWW.evil.example", "wWw.SECRET.example", "www.evil", "SECRET_1.evil.com", "-secret.evil.com", "SECRET@evil.com", "evil.com/", "SECRET.evil.zip", "SECRET.evil.md", "evil.md/SECRET", "evil.py?SECRET",
 		`SECRET.evil\.com`, "SECRET&#46;evil&#46;com", "SECRET&#x2e;evil&period;com", "SECRET.evil。com", "SECRET．evil．com", "evil.ck", "a.b.evil.io", "evil.technology", "e.v.i.l.com",
-		// What the passages have is another.
+		// The passages have similar addresses.
 		"x.docs.acme.com", "docs.acme.com.evil.com", "docs.acme.com/SECRET", "docs.acme.com:81", "forms.acme.com/new?a=1&b=SECRET", "10.1.2.3:8080/x/SECRET", "SECRET@acme.com", "acme.org/SECRET",
 		"evildocs.acme.com",
 	} {
@@ -37,7 +37,7 @@ func TestAnswersHaveNoBareHostsOfTheirOwn(t *testing.T) {
 			text := strings.Replace(around, "%s", address, 1)
 			want := strings.Replace(around, "%s", llm.LinkRemoved, 1)
 			got := said(t, text, request(hostsKnown))
-			// What is left of an address is no address.
+			// The remainder of an address is not an address.
 			if got = strings.Replace(got, llm.LinkRemoved+"/", llm.LinkRemoved, 1); got != want {
 				t.Errorf("%q became %q, want %q", text, got, want)
 			}
@@ -72,7 +72,7 @@ func TestOrdinaryTextWithPointsStays(t *testing.T) {
 			t.Errorf("%q became %q", text, got)
 		}
 	}
-	// What the asker wrote is no news to anybody.
+	// An answer may repeat the asker's own addresses.
 	r := request(works)
 	r.Question = "Who runs evil.com and https://other.com/x?"
 	if text := "Nobody runs evil.com, nor https://other.com/x."; said(t, text, r) != text {

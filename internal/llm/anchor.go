@@ -1,10 +1,10 @@
 package llm
 
-// This file finds in the passages what a model says it quotes. Models copy
-// almost faithfully: they straighten quotation marks, join lines, drop a
-// bracket, or name the wrong passage. A quote is taken where it stands verbatim;
-// else where it stands but for such trifles; else the sentence that shares most
-// of its words; else it is dropped. What comes out is always bytes of a passage.
+// This file finds in the passages what a model claims to quote. Models copy almost faithfully: they
+// straighten quotation marks, join lines, drop a bracket, or name the wrong passage. A quote is
+// taken where it occurs verbatim, else where it occurs apart from case, spaces and punctuation.
+// Else the sentence that shares most of its words stands for it, or it is dropped. The result is
+// always a range of a passage's bytes.
 
 import (
 	"strings"
@@ -15,8 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// minOverlap is the share of words (F1) that a sentence must have in common
-// with a quote to stand for it.
+// minOverlap is the least overlap (F1 of words) with a quote for a sentence to stand for it.
 const minOverlap = 0.6
 
 // anchor finds quote, preferably in passage number claimed.
@@ -41,7 +40,7 @@ func anchor(passages []wire.LLMPassage, claimed int, quote string) (wire.Quote, 
 	return wire.Quote{}, false
 }
 
-// searchOrder is claimed first, then the others as they come.
+// searchOrder returns the indices of the passages: claimed first, then the others in order.
 func searchOrder(n, claimed int) []int {
 	order := make([]int, 0, n)
 	if claimed >= 0 && claimed < n {
@@ -64,7 +63,7 @@ func findVerbatim(passage, quote string) (start, end int, ok bool) {
 func findFolded(passage, quote string) (start, end int, ok bool) {
 	want, _ := fold(quote)
 	if len(want) < 8 {
-		return 0, 0, false // too little to say where it is from
+		return 0, 0, false // too short to say where it is from
 	}
 	have, at := fold(passage)
 	i := strings.Index(have, want)
@@ -76,8 +75,8 @@ func findFolded(passage, quote string) (start, end int, ok bool) {
 	return start, last + size, true
 }
 
-// fold returns the letters and digits of s in lower case and, for each byte of
-// that, the byte of s at which its character begins.
+// fold returns the letters and digits of s in lower case. For each byte of that it returns the
+// offset in s of the character that it comes from.
 func fold(s string) (string, []int) {
 	var b strings.Builder
 	at := make([]int, 0, len(s))
@@ -94,8 +93,8 @@ func fold(s string) (string, []int) {
 	return b.String(), at
 }
 
-// findSentence returns the sentence of passage that shares most words with
-// quote.
+// findSentence returns the sentence of passage that shares most words with quote, if their overlap
+// is at least minOverlap.
 func findSentence(passage, quote string) (start, end int, ok bool) {
 	want := text.ContentWords(quote)
 	best := 0.0
@@ -108,7 +107,7 @@ func findSentence(passage, quote string) (start, end int, ok bool) {
 	return start, end, ok
 }
 
-// overlap is the F1 of two bags of words taken as sets.
+// overlap returns the F1 of two sets of words.
 func overlap(a, b map[string]bool) float64 {
 	both := 0
 	for w := range a {

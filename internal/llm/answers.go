@@ -1,8 +1,7 @@
 package llm
 
-// This file is what all providers' answers have in common: what a language model
-// replies is read, and of what a provider says only what the passages bear out is
-// kept.
+// This file has what the answers of all providers have in common. It parses the replies of language
+// models, and keeps of a provider's answer only what the passages prove.
 
 import (
 	"encoding/json"
@@ -15,15 +14,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// claim is what a model says proves a part of its answer.
+// claim is a quote that a model gives as proof of a part of its answer.
 type claim struct {
 	Passage  *numbers `json:"passage"` // one, from 1
 	Quote    string   `json:"quote"`
 	Sentence numbers  `json:"sentence"` // of the answer, from 1
 }
 
-// numbers are whole numbers however a model writes them: 1, "1", [1, 2]. What is
-// none is left out: they are hints, and no reason to refuse a reply.
+// numbers are whole numbers in any form that a model writes them: 1, "1", [1, 2]. Everything else
+// is ignored: the numbers are hints, and not a reason to refuse a reply.
 type numbers []int
 
 func (n *numbers) UnmarshalJSON(data []byte) error {
@@ -36,11 +35,10 @@ func (n *numbers) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readAnswer reads the JSON object of a model's answer into out: its text without
-// marks of citations, its quotes as they stand in the passages, and which sentence
-// each is to prove. It reports whether the object has the form that was asked for; an
-// answer that is written as a number, or names a passage by its title, has it when
-// there is a quote.
+// readAnswer parses the JSON object of a model's answer into out: the text without citation marks,
+// the quotes as they occur in the passages, and which sentence each quote is to prove. It reports
+// whether the object has the form that was asked for. An answer that is written as a number, or
+// that names a passage by its title, is accepted if it has a quote.
 func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 	type answered struct {
 		Answer    *words          `json:"answer"`
@@ -85,16 +83,15 @@ func readAnswer(content string, r wire.LLMRequest, out *Completion) bool {
 		return false
 	}
 	if safe := strings.TrimSpace(harmless(body, knownOf(out.Quotes, r))); safe != body {
-		body, out.Text, marks = safe, safe, nil // which no longer say where they stood
+		body, out.Text, marks = safe, safe, nil // the marks' offsets are of the old text
 	}
 	out.Sentences = claims(body, out.Quotes, claimed, marks, len(r.Choices) > 0)
 	return true
 }
 
-// claims says which quotes are said to prove which sentence of body: by the
-// numbers that came with the quotes, and by the marks of passages that stood in
-// the text. An answer of one sentence, or a choice, is what all quotes are for.
-// None: nothing is said.
+// claims returns which quotes the model says prove which sentence of body. It goes by the sentence
+// numbers that came with the quotes and by the marks of passages in the text. All quotes are for an
+// answer of one sentence, and for a choice (whole). The result is nil if the model says nothing.
 func claims(body string, quotes []wire.Quote, claimed []numbers, marks []mark, whole bool) []wire.ReplySentence {
 	if body == "" || len(quotes) == 0 {
 		return nil
@@ -128,8 +125,8 @@ func claims(body string, quotes []wire.Quote, claimed []numbers, marks []mark, w
 	return out
 }
 
-// parseChoice reads the choice that a model names: by its letter, by its number,
-// or by its words. None, "", is 0.
+// parseChoice returns the choice that a model names by its letter, number or text, counted from 1.
+// No choice, "" or null, is 0.
 func parseChoice(data json.RawMessage, choices []string) (choice int, ok bool) {
 	said := strings.TrimSpace(strings.Trim(strings.TrimSpace(string(data)), `"`))
 	var unquoted string
@@ -155,12 +152,12 @@ func parseChoice(data json.RawMessage, choices []string) (choice int, ok bool) {
 	return i, i >= 1 && i <= len(choices)
 }
 
-// letter names a choice: A for 0.
+// letter returns the letter of choice i: A for 0.
 func letter(i int) string { return string(rune('A' + i)) }
 
-// checkAnswer keeps of an answer what can be shown: without a quote there is
-// none, a choice is one of the request's, and its text has no link that is not
-// in what it cites.
+// checkAnswer keeps the part of an answer that can be shown. An answer without a quote is none, a
+// choice is one of the request's, and the text has no link that the quoted passages or the request
+// lack.
 func checkAnswer(r wire.LLMRequest, c Completion, reply *wire.LLMReply) {
 	if c.Choice >= 1 && c.Choice <= len(r.Choices) {
 		reply.Choice = c.Choice
@@ -175,7 +172,7 @@ func checkAnswer(r wire.LLMRequest, c Completion, reply *wire.LLMReply) {
 		reply.Withheld = notCalibrated
 	}
 	reply.Features = c.Features
-	if reply.Withheld != "" { // the quotes stay, as what is nearest
+	if reply.Withheld != "" { // the quotes stay, as the nearest passages
 		reply.Text, reply.Supported = schema.NoAnswer, false
 		return
 	}
@@ -184,8 +181,8 @@ func checkAnswer(r wire.LLMRequest, c Completion, reply *wire.LLMReply) {
 	}
 }
 
-// knownOf are the texts whose addresses may stand in an answer: of the passages that
-// are quoted, with their titles and places, and of the asker.
+// knownOf returns the texts whose addresses may occur in an answer: the quoted passages with their
+// titles and locations, and the asker's question and choices.
 func knownOf(quotes []wire.Quote, r wire.LLMRequest) []string {
 	out := make([]string, 0, 3*len(quotes)+len(r.Choices)+1)
 	for _, q := range quotes {
@@ -195,10 +192,10 @@ func knownOf(quotes []wire.Quote, r wire.LLMRequest) []string {
 	return append(append(out, r.Choices...), r.Question)
 }
 
-// provedSentences are a completion's sentences if they tile its text, with the
-// quotes that were kept.
+// provedSentences returns a completion's sentences with the quotes that were kept, or nil if the
+// sentences do not tile the text.
 func provedSentences(c Completion, reply *wire.LLMReply) []wire.ReplySentence {
-	kept := make(map[int]int, len(c.Quotes)) // from a quote of c to its place in the reply
+	kept := make(map[int]int, len(c.Quotes)) // from an index in c.Quotes to its index in reply.Quotes
 	for i, q := range c.Quotes {
 		at := slices.IndexFunc(reply.Quotes, func(o wire.Quote) bool { return o.Passage == q.Passage && o.Start == q.Start && o.End == q.End })
 		if at >= 0 {

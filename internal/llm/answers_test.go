@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// say is what the gateway makes of a model that replies with these turns.
+// say returns the gateway's reply when a model replies with these turns.
 func say(t *testing.T, r wire.LLMRequest, contents ...string) wire.LLMReply {
 	t.Helper()
 	var turns []turn
@@ -94,8 +94,8 @@ func TestModelsChoose(t *testing.T) {
 	}
 }
 
-// chooser is a pair model by script: the texts that hold said answer the question,
-// with that part of them; with a choice behind it, relevance is what it is told.
+// chooser is a scripted pair model. Its texts answer as the scriptedReader says; for a question
+// followed by a choice it returns the given relevance.
 type chooser struct {
 	*scriptedReader
 	relevance map[string]float32
@@ -151,8 +151,8 @@ func TestExtractiveChooses(t *testing.T) {
 	}
 }
 
-// TestQuotedAnswersNameTheirSentences: each quote of the provider that only quotes
-// proves itself.
+// TestQuotedAnswersNameTheirSentences: in answers made of quotes, each quote proves its own
+// sentence.
 func TestQuotedAnswersNameTheirSentences(t *testing.T) {
 	r := reads(map[string]wire.PairScore{"4.5 Nm": logits(3, 4), "25 days": logits(2.8, 4)})
 	reply := gateway(t, llm.Options{Providers: []llm.Provider{llm.NewExtractive(nil, r)}}).Complete(t.Context(), request(works))

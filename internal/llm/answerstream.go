@@ -1,7 +1,7 @@
 package llm
 
-// An answer while it is made. Models reply with one JSON object whose member
-// "answer" comes first: its text is taken out of the object as it grows.
+// This file streams an answer while the model writes it. Models reply with one JSON object whose
+// member "answer" comes first. Its text is extracted while the object grows.
 
 import (
 	"strconv"
@@ -13,18 +13,18 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// answerStream says what a model's replies have as their answer. A reply that begins
-// anew makes void what was said.
+// answerStream passes on the answer's text from a model's replies. A new reply voids what was
+// passed on before.
 type answerStream struct {
 	say     func(wire.LLMDelta)
 	thinks  reasoning
 	reader  memberReader
 	raw     strings.Builder // of the reply
-	started bool            // something
-	again   bool            // it is void
+	started bool            // something was passed on
+	again   bool            // what was passed on is void
 }
 
-// begin tells that a reply begins.
+// begin starts a new reply.
 func (v *answerStream) begin() {
 	v.thinks, v.reader = reasoning{}, memberReader{name: "answer"}
 	v.raw.Reset()
@@ -45,18 +45,18 @@ func (v *answerStream) add(piece string) {
 	v.started, v.again = true, false
 }
 
-// memberReader reads the text of one member of the first JSON object that has it
-// in a text that comes in pieces, cut anywhere.
+// memberReader extracts the text of one member from the first JSON object that has it. The text
+// comes in pieces that are cut anywhere.
 type memberReader struct {
 	name string
 
 	state   memberState
-	depth   int    // of arrays and objects in a member that is passed over
-	escape  []byte // what of an escape has come, from its backslash on
+	depth   int    // of arrays and objects in a member that is skipped
+	escape  []byte // the escape sequence so far, with its backslash
 	high    rune   // the first half of a surrogate pair
 	key     []byte
-	pending []byte // bytes of a character that is not whole
-	match   bool   // the value is the one that is read
+	pending []byte // bytes of an incomplete character
+	match   bool   // the value is the one to extract
 }
 
 type memberState int
@@ -66,7 +66,7 @@ const (
 	beforeKey
 	inKey
 	beforeValue
-	inText  // a string: read, or passed over
+	inText  // a string, extracted or skipped
 	inOther // any other value
 	afterAll
 )
@@ -124,7 +124,7 @@ func (m *memberReader) read(piece string) string {
 	return m.completeRunes(out)
 }
 
-// other passes over a value that is no text.
+// other skips a byte of a value that is not a string.
 func (m *memberReader) other(c byte) {
 	switch c {
 	case '"':
@@ -133,7 +133,7 @@ func (m *memberReader) other(c byte) {
 		m.depth++
 	case '}', ']':
 		if m.depth--; m.depth < 0 {
-			m.state = beforeObject // that one is over
+			m.state = beforeObject // the object has ended
 		}
 	case ',':
 		if m.depth == 0 {
@@ -142,7 +142,8 @@ func (m *memberReader) other(c byte) {
 	}
 }
 
-// character takes a byte of a string and returns the bytes that it completes.
+// character takes a byte of a string and returns the bytes that it completes. end reports the end
+// of the string.
 func (m *memberReader) character(c byte) (end bool, bytes []byte) {
 	if len(m.escape) > 0 {
 		if m.escape = append(m.escape, c); len(m.escape) == 2 && c == 'u' || len(m.escape) > 2 && len(m.escape) < 6 {
@@ -162,7 +163,8 @@ func (m *memberReader) character(c byte) (end bool, bytes []byte) {
 	return false, m.lone([]byte{c})
 }
 
-// unescape is the text of an escape; half of a pair waits for the other.
+// unescape returns the text of an escape sequence. It keeps the first half of a surrogate pair
+// until the second comes.
 func (m *memberReader) unescape(e []byte) []byte {
 	const simple = `"\/bfnrt`
 	if e[1] != 'u' {
@@ -187,7 +189,8 @@ func (m *memberReader) unescape(e []byte) []byte {
 	return m.lone([]byte(string(r)))
 }
 
-// lone puts before bytes what stands for half of a pair that stayed alone.
+// lone returns bytes, preceded by the replacement character if the first half of a surrogate pair
+// stayed alone.
 func (m *memberReader) lone(bytes []byte) []byte {
 	if m.high == 0 {
 		return bytes

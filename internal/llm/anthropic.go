@@ -1,7 +1,7 @@
 package llm
 
-// The provider "anthropic": Anthropic's Messages API. One request, one reply or a
-// stream of events: so little that it is written here.
+// The provider "anthropic": Anthropic's Messages API. One request gets one reply or a stream of
+// events, which is little enough to do without a client library.
 
 import (
 	"bufio"
@@ -22,16 +22,16 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// AnthropicOptions say which server and model answer.
+// AnthropicOptions name the server and the model, and bound the calls.
 type AnthropicOptions struct {
 	BaseURL   string // "https://api.anthropic.com/" when empty
 	Key       string
 	Model     string
-	Timeout   time.Duration // of one completion, further tries included; 0: 60 s
+	Timeout   time.Duration // of one completion, retries included; 0: 60 s
 	MaxTokens int           // of an answer; 0: 800
-	// ReasoningTokens are those that the model may think with besides.
+	// ReasoningTokens are what the model may use for reasoning, in addition to MaxTokens.
 	ReasoningTokens int
-	Pause           time.Duration // before the first further try; 0: 500 ms
+	Pause           time.Duration // before the first retry; 0: 500 ms
 }
 
 const (
@@ -48,7 +48,7 @@ type Anthropic struct {
 	url, key  string
 	client    *http.Client
 	transport *http.Transport
-	warm      atomic.Bool // the model takes no temperature
+	warm      atomic.Bool // the model rejects a temperature
 }
 
 var _ Streamer = (*Anthropic)(nil)
@@ -115,7 +115,7 @@ type anthropicError struct {
 func (p *Anthropic) complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error) {
 	warm := p.warm.Load()
 	out, err := p.call(ctx, messages, want.tokens, warm, piece)
-	// Newer models take no temperature: they are asked without from then on.
+	// Newer models reject a temperature. From then on requests have none.
 	var said *schema.RemoteError
 	if errors.As(err, &said) && said.Code == schema.CodeInternal && strings.Contains(said.Message, "temperature") && !warm {
 		p.warm.Store(true)
@@ -159,7 +159,7 @@ func (p *Anthropic) call(ctx context.Context, messages []message, tokens int, wa
 		var failed struct {
 			Error anthropicError `json:"error"`
 		}
-		_ = json.NewDecoder(reply).Decode(&failed) // without it the status says enough
+		_ = json.NewDecoder(reply).Decode(&failed) // without a message the status says enough
 		return modelReply{}, p.refused(response.StatusCode, response.Header, failed.Error.Message)
 	}
 	if piece != nil {
@@ -238,7 +238,7 @@ func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(s
 	return modelReply{}, p.broken("broke its reply off")
 }
 
-// explain says what went wrong on the way to a reply.
+// explain turns an error of a call into one that says what to do about it.
 func (p *Anthropic) explain(ctx context.Context, err error) error {
 	var network net.Error
 	switch {

@@ -32,7 +32,7 @@ func TestAnthropicIsAskedAsItsAPIHasIt(t *testing.T) {
 	}
 }
 
-// Both language models get the same words for each task.
+// Both providers send the same prompts for each task.
 func TestAnthropicGetsTheSamePrompts(t *testing.T) {
 	for task, reply := range map[wire.LLMTask]string{
 		wire.TaskAnswer: fiveDays, wire.TaskRewrite: `{"question": "x"}`, wire.TaskFilter: `{"scores": [0, 1]}`,
@@ -132,7 +132,7 @@ func TestAnthropicErrorsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// What broke off, or took too long, may have to be paid.
+// A call that broke off or took too long may have to be paid.
 func TestWhatBreaksOffIsCounted(t *testing.T) {
 	s := newScriptedAnthropic(t, turn{status: 529}, turn{broken: true}, turn{content: fiveDays})
 	c, err := s.provider(t, llm.AnthropicOptions{}).Complete(t.Context(), request(leave))
@@ -150,8 +150,7 @@ func TestWhatBreaksOffIsCounted(t *testing.T) {
 	}
 }
 
-// A server's word on how long to wait goes before our own pause, which is a
-// millisecond here.
+// The wait that a server asks for takes precedence over our own pause, which is a millisecond here.
 func TestRetryAfterIsKept(t *testing.T) {
 	s := newScriptedOpenAI(t, turn{status: http.StatusTooManyRequests, after: "0.05"}, turn{status: http.StatusServiceUnavailable}, turn{content: fiveDays})
 	start := time.Now()

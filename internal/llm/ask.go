@@ -1,7 +1,6 @@
 package llm
 
-// How a request gets its reply: from its provider or, while that cannot answer,
-// from those that stand in for it.
+// This file has a request answered by its provider or, while that one fails, by its fallbacks.
 
 import (
 	"context"
@@ -21,10 +20,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// spent is what calls for one reply used so far, whoever made them.
+// spent is what the calls for one reply have used so far, of all providers.
 type spent struct {
-	all, own        sum    // own are all's of Sluice's own models
-	provider, model string // that were asked last
+	all, own        sum    // own is the part of all for Sluice's own models
+	provider, model string // of the last call
 	millis          float64
 }
 
@@ -48,23 +47,21 @@ func (s *spent) add(p *member, c Completion, took time.Duration) {
 	}
 }
 
-// in is a usage with what was spent.
+// in returns the usage u with what was spent.
 func (s *spent) in(u schema.Usage) schema.Usage {
 	u.InputTokens, u.OutputTokens, u.Cost = s.all.input, s.all.output, Dollars(s.all.nanos)
 	u.Own = schema.OwnUsage{InputTokens: s.own.input, OutputTokens: s.own.output, Cost: Dollars(s.own.nanos)}
 	return u
 }
 
-// isOwn reports whether a provider's models are Sluice's own, for which nobody is
-// paid.
+// isOwn reports whether a provider's models are Sluice's own, which cost nothing.
 func isOwn(p Provider) bool {
 	_, own := p.(*Extractive)
 	return own
 }
 
-// ask has the providers of a chain answer, the next one when one cannot. The
-// usage of the reply has all that was paid for it, also where a provider was paid
-// and failed; so has used.
+// ask tries the providers of a chain in order until one answers. The usage of the reply, and used,
+// count all calls that were paid for, also those of providers that failed.
 func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas, payer *payer, used *spent) (wire.LLMReply, error) {
 	var failed error
 	for i, m := range chain {
@@ -91,14 +88,14 @@ func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, o
 	return wire.LLMReply{}, failed
 }
 
-// standsIn reports whether another provider could do better: not where the request,
-// or a limit of its tenant, is at fault.
+// standsIn reports whether another provider could do better after err. It could not if the request
+// or a limit of its tenant is at fault.
 func standsIn(err error) bool {
 	var limit *refusal
 	return !errors.As(err, &limit) && !errors.Is(err, schema.ErrInvalid) && !errors.Is(err, schema.ErrQuota) && !errors.Is(err, schema.ErrTooLarge)
 }
 
-// askOne runs a provider and keeps of its answer what can be proved.
+// askOne runs a provider and keeps the part of its answer that can be proved.
 func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out *deltas, payer *payer, used *spent) (wire.LLMReply, error) {
 	ctx, span := g.tracer.Start(ctx, "complete "+string(r.Task), trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("gen_ai.provider.name", p.Name()), attribute.Int("sluice.passages", len(r.Passages))))
@@ -117,7 +114,8 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 	start := time.Now()
 	c, err := run(context.WithValue(ctx, payerKey{}, payment{payer, p.price, isOwn(p.Provider)}), p.Provider, r, out)
 	took := time.Since(start)
-	// That is what a trial shows. Of judgements the caller counts those that there are.
+	// An unreadable reply is the result of a trial. Of correctness judgements the caller counts the
+	// ones that it gets.
 	if bad := (*unreadable)(nil); (r.Trial || r.Task == wire.TaskCorrectness) && errors.As(err, &bad) {
 		c.Text, c.Quotes, c.Correct, err = "", nil, nil, nil
 	}
@@ -141,10 +139,10 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 	return reply, nil
 }
 
-// run has a provider answer, in pieces where it can and somebody listens. Of a
-// question with choices nobody needs the pieces: its answer is one of them.
+// run has a provider answer, and streams the answer if the provider can and there is a receiver. An
+// answer to a question with choices is not streamed: it is one of them.
 func run(ctx context.Context, p Provider, r wire.LLMRequest, out *deltas) (Completion, error) {
-	if _, ok := p.(Remote); !ok { // it makes one call; conversations reserve for each
+	if _, ok := p.(Remote); !ok { // such a provider makes one call; a Remote reserves before each of its calls
 		input, output := extractiveTokens(r)
 		if err := reserve(ctx, input, output); err != nil {
 			return Completion{}, err

@@ -1,8 +1,7 @@
 package llm
 
-// A breaker before each language model behind an API: one that fails again and
-// again is left alone for a while, so that callers need not wait for it and
-// another provider can answer.
+// A circuit breaker before each language model behind an API. While a model fails repeatedly it is
+// not called, so that callers do not wait for it and another provider can answer.
 
 import (
 	"context"
@@ -17,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Remote is a provider that asks a model behind an API. Its replies are cached, and
-// a breaker stands before it.
+// Remote is a provider that calls a model behind an API. Its replies are cached, and a circuit
+// breaker guards it.
 type Remote interface {
 	Provider
 	// Model is the name of the model that answers.
@@ -26,22 +25,21 @@ type Remote interface {
 }
 
 const (
-	// breakAfter failures in a row open a breaker; after pauseFor one call may
-	// try again.
+	// breakAfter failures in a row open a breaker. After pauseFor one call may try again.
 	breakAfter = 5
 	pauseFor   = 15 * time.Second
-	// slow is how long a provider has had when a caller's deadline counts
-	// against it.
+	// slow is how long a call must have lasted for an exceeded deadline of the caller to count as a
+	// failure of the provider.
 	slow = 5 * time.Second
 )
 
-// guard is the breaker before one server. That of nil lets everything in.
+// guard is the circuit breaker before one server. A nil guard admits every call.
 type guard struct {
 	name    string
 	breaker circuitbreaker.CircuitBreaker[any]
 }
 
-// newGuard makes one whose state is told of as that of a provider.
+// newGuard returns a guard that records its state in the gauge under the name of provider.
 func newGuard(name, provider string, pause time.Duration, state metric.Int64Gauge) *guard {
 	of := metric.WithAttributes(attribute.String("provider", provider))
 	tell := func(s circuitbreaker.State) {
@@ -56,11 +54,11 @@ func newGuard(name, provider string, pause time.Duration, state metric.Int64Gaug
 		Build()}
 }
 
-// member is a provider as the gateway has it.
+// member is a provider with its price and breaker.
 type member struct {
 	Provider
 	price  Price
-	*guard // nil: none
+	*guard // nil for a provider that is not Remote
 }
 
 func newMember(p Provider, price Price, pause time.Duration, state metric.Int64Gauge) *member {
@@ -71,7 +69,7 @@ func newMember(p Provider, price Price, pause time.Duration, state metric.Int64G
 	return m
 }
 
-// enter reports as an error that the breaker is open. Whoever enters must leave.
+// enter returns an error if the breaker is open. Otherwise the caller must call leave.
 func (g *guard) enter() error {
 	if g == nil || g.breaker.TryAcquirePermit() {
 		return nil
@@ -80,7 +78,7 @@ func (g *guard) enter() error {
 		"%s failed %d times in a row and is left alone for %s", g.name, breakAfter, max(g.breaker.RemainingDelay(), 0).Round(time.Second))}
 }
 
-// leave tells the breaker how a call went that took some time.
+// leave tells the breaker the outcome and the duration of a call.
 func (g *guard) leave(ctx context.Context, err error, took time.Duration) {
 	if g == nil {
 		return
@@ -90,19 +88,19 @@ func (g *guard) leave(ctx context.Context, err error, took time.Duration) {
 	switch {
 	case err == nil:
 		g.breaker.RecordSuccess()
-	case errors.As(err, &limit): // it was not asked
+	case errors.As(err, &limit): // the provider was not called
 		if g.breaker.IsHalfOpen() {
 			g.breaker.RecordFailure()
 		}
 	case errors.Is(context.Cause(ctx), context.DeadlineExceeded) && took >= slow:
 		g.breaker.RecordFailure()
-	case ctx.Err() != nil: // the caller's affair; a call on trial has shown nothing
+	case ctx.Err() != nil: // the caller ended it; a trial call has shown nothing
 		if g.breaker.IsHalfOpen() {
 			g.breaker.RecordFailure()
 		}
 	case errors.As(err, &e) && (e.Code == schema.CodeUnavailable || e.Code == schema.CodeOverloaded || e.Code == schema.CodeDeadline):
 		g.breaker.RecordFailure()
-	default: // it answered, if not as it should
+	default: // it answered, although not as it should
 		g.breaker.RecordSuccess()
 	}
 }

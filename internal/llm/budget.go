@@ -1,8 +1,7 @@
 package llm
 
-// What a call may cost is reserved before it is made, and what it did cost is
-// settled after. Calls of a tenant that come to a limit wait a little, in their
-// order.
+// What a call may cost at most is reserved before the call, and what it did cost is settled after
+// it. A tenant's calls that reach a limit wait a little, in order.
 
 import (
 	"context"
@@ -18,20 +17,19 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Accounts keep what calls cost, and tenants within their limits, all gateways'
-// calls together. The ledger settles what it keeps.
+// Accounts keep what calls cost, and keep tenants within their limits across all gateways. The
+// ledger settles the calls that it stores.
 type Accounts interface {
-	// Reserve sets aside what a call may cost at most. An error with a time says
-	// that it may fit after that; one without, that it does not fit. Errors that
-	// match schema.ErrQuota or schema.ErrOverloaded say which limit.
+	// Reserve sets aside what a call may cost at most. An error with a time says that the
+	// reservation may fit after that time; one without, that it cannot fit. Errors that match
+	// schema.ErrQuota or schema.ErrOverloaded name the limit.
 	Reserve(ctx context.Context, r Reservation) (again time.Duration, err error)
-	// Settle ends the reservation of a call that left no reply, with what it cost.
+	// Settle ends the reservation of a call that failed, and keeps what it cost.
 	Settle(ctx context.Context, tenant, id uuid.UUID, u schema.Usage) error
 	// Record keeps what a search's call cost, and ends its reservation.
 	Record(ctx context.Context, call Call, reply wire.LLMReply) error
-	// RecordCancelled keeps what a call cost that was cancelled, a question's or a
-	// search's, and ends its reservation. No reply is kept: who asks for the step again
-	// has it made.
+	// RecordCancelled keeps what a cancelled call cost, of a question or a search, and ends its
+	// reservation. It keeps no reply: the next request for the step makes a new call.
 	RecordCancelled(ctx context.Context, call Call, u schema.Usage) error
 }
 
@@ -40,35 +38,35 @@ type Reservation struct {
 	Tenant, ID uuid.UUID
 	Tokens     int64 // input and output
 	Nanos      int64 // billionths of a US dollar
-	// Lasts is how long it counts at most. The account's own clock counts it: a gateway's may be
-	// wrong.
+	// Lasts is how long the reservation counts at most. It is measured by the clock of the
+	// accounts, because a gateway's clock may be wrong.
 	Lasts time.Duration
-	// Own says that the call is to Sluice's own models. It costs nothing, and the
-	// limits of calls hold for such calls apart from all others.
+	// Own says that the call is to one of Sluice's own models. It costs nothing, and the limits of
+	// calls are counted apart from those of other calls.
 	Own bool
-	// Uncounted says that limits of calls neither hold nor count it, as they do not calls
-	// to encoders and rerankers: one document may take many.
+	// Uncounted exempts the call from the limits of calls, and does not count it there. It is for
+	// calls to encoders and rerankers, of which one document may need many.
 	Uncounted bool
-	// More adds to the reservation of that id, for another call to a model on the
-	// way to one reply. It is not held up.
+	// More adds to the existing reservation of that ID, for a further model call for the same
+	// reply. It does not wait at limits.
 	More bool
 }
 
 const (
 	// maxWait is how long a call waits at a limit.
 	maxWait = 5 * time.Second
-	// longestCall bounds a call without a deadline; a reservation counts for
-	// settleIn longer, to be settled.
+	// longestCall bounds a call without a deadline. A reservation counts for settleIn longer, so
+	// that it can be settled.
 	longestCall = 10 * time.Minute
 	settleIn    = time.Minute
 )
 
-// refusal is an error of a limit: no provider is at fault.
+// refusal is the error of a limit. No provider is at fault.
 type refusal struct{ error }
 
 func (e *refusal) Unwrap() error { return e.error }
 
-// payer pays for one reply: it reserves before each call of a provider.
+// payer pays for one reply. It reserves before each model call.
 type payer struct {
 	g        *Gateway
 	tenant   uuid.UUID
@@ -78,22 +76,22 @@ type payer struct {
 
 type payerKey struct{}
 
-// payment is a payer in a context, with the prices of the provider at work.
+// payment is a payer in a context, with the price of the current provider.
 type payment struct {
 	*payer
 	price Price
 	own   bool
 }
 
-// reserve sets aside what a call of the provider at work may cost. It is called
-// before each one.
+// reserve sets aside what a call of the current provider may cost. It is called before each model
+// call.
 func reserve(ctx context.Context, input, output int) error {
 	p, ok := ctx.Value(payerKey{}).(payment)
 	if !ok || p.g.accounts == nil {
 		return nil
 	}
 	if p.own {
-		if p.reserved { // it stands in for another one, which holds a place
+		if p.reserved { // a fallback: the provider before it made the reservation
 			return nil
 		}
 		input, output = 0, 0
@@ -107,7 +105,7 @@ func reserve(ctx context.Context, input, output int) error {
 	return nil
 }
 
-// lasts is after what time a reservation ends by itself that is made for a call of ctx.
+// lasts returns how long a reservation for a call with ctx lasts at most.
 func lasts(ctx context.Context) time.Duration {
 	left := longestCall
 	if deadline, ok := ctx.Deadline(); ok {
@@ -116,7 +114,7 @@ func lasts(ctx context.Context) time.Duration {
 	return left + settleIn
 }
 
-// waitForCapacity tries to reserve until it succeeds, waiting is useless, or maxWait is over.
+// waitForCapacity calls try until it succeeds, waiting is useless, or maxWait is over.
 func waitForCapacity(ctx context.Context, maxWait time.Duration, try func(waiting context.Context) (again time.Duration, err error)) error {
 	waiting, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
@@ -133,19 +131,20 @@ func waitForCapacity(ctx context.Context, maxWait time.Duration, try func(waitin
 	}
 }
 
-// admit reserves, waiting at limits.
+// admit makes a reservation, and waits at limits.
 func (g *Gateway) admit(ctx context.Context, r Reservation) error {
 	if r.More {
 		_, err := g.accounts.Reserve(ctx, r)
 		return err
 	}
-	// At a budget that others hold it leaves the order: whoever needs less may go before.
+	// A call that waits at a budget reserved by others leaves the queue: a smaller call may go
+	// before it.
 	return waitForCapacity(ctx, g.maxWait, func(waiting context.Context) (time.Duration, error) { return g.inOrder(waiting, r) })
 }
 
-// inOrder tries to reserve when those of the tenant that came before have, and
-// while its rate or its calls in progress do not let it in. Whose patience ends
-// in the queue tries once: nothing is refused that fits.
+// inOrder makes a reservation after the tenant's earlier calls have made theirs. It waits while the
+// tenant's rate or concurrent calls are at their limit. A call whose wait ends in the queue tries
+// once, so that none is refused that fits.
 func (g *Gateway) inOrder(ctx context.Context, r Reservation) (again time.Duration, err error) {
 	leave, first := g.lines.enter(ctx, r.Tenant)
 	if !first {
@@ -162,7 +161,7 @@ func (g *Gateway) inOrder(ctx context.Context, r Reservation) (again time.Durati
 			return again, err
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < again {
-			return 0, err // it would wait for nothing
+			return 0, err // the deadline comes first
 		}
 		select {
 		case <-ctx.Done():
@@ -172,25 +171,25 @@ func (g *Gateway) inOrder(ctx context.Context, r Reservation) (again time.Durati
 	}
 }
 
-// try is not cut short by whoever lost patience.
+// try makes a reservation, and does not stop when the caller stops waiting.
 func (g *Gateway) try(ctx context.Context, r Reservation) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*maxWait)
 	defer cancel()
 	return g.accounts.Reserve(ctx, r)
 }
 
-// lines are where calls of a tenant wait for each other.
+// lines are the queues in which calls of a tenant wait for each other.
 type lines struct {
 	mu sync.Mutex
 	of map[uuid.UUID]*queue
 }
 
 type queue struct {
-	head chan struct{} // whoever is in it is first; senders wait in their order
+	head chan struct{} // full while a call is first; senders wait in order
 	in   int
 }
 
-// enter waits until the caller is first, or ctx ends.
+// enter waits until the caller is first in its tenant's queue, or ctx ends.
 func (l *lines) enter(ctx context.Context, tenant uuid.UUID) (leave func(), first bool) {
 	l.mu.Lock()
 	if l.of == nil {
@@ -219,7 +218,7 @@ func (l *lines) enter(ctx context.Context, tenant uuid.UUID) (leave func(), firs
 	}
 }
 
-// settle ends the reservation of a call that failed, or was cancelled.
+// settle ends the reservation of a call that failed or was cancelled.
 func (p *payer) settle(ctx context.Context, call Call, used spent) {
 	if !p.reserved {
 		return
@@ -237,17 +236,17 @@ func (p *payer) settle(ctx context.Context, call Call, used spent) {
 	}
 }
 
-// messageTokens is what a message has beside its text, at most.
+// messageTokens is the most tokens that a message has besides its text.
 const messageTokens = 16
 
-// mostTokens is how many tokens a model may make of a text: its tokenizer is not
-// known here. Models need up to 1.5 per token of internal/text in prose, and one
-// per three bytes of numbers, code and other scripts.
+// mostTokens returns how many tokens a model may count in a text at most; its tokenizer is not
+// known here. Models need up to 1.5 tokens per token of internal/text in prose, and one per three
+// bytes in numbers, code and other scripts.
 func mostTokens(s string) int {
 	return min(len(s), max(text.CountTokens(s)*3/2, len(s)/3)) + messageTokens
 }
 
-// extractiveTokens is the most that the provider "extractive" counts for a request:
+// extractiveTokens returns the most tokens that the provider "extractive" counts for a request:
 // what it reads, once for each choice, and the longest passages as its answer.
 func extractiveTokens(r wire.LLMRequest) (input, output int) {
 	passages := make([]int, len(r.Passages))

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// scriptedaccounts let so many calls in at once, and keep what they are told.
+// scriptedaccounts admit atOnce calls at once, and keep what is recorded.
 type scriptedaccounts struct {
 	atOnce   int
 	mu       sync.Mutex
@@ -74,7 +74,7 @@ func (a *scriptedaccounts) Record(_ context.Context, c llm.Call, reply wire.LLMR
 	return nil
 }
 
-// search is a request of a search; its reply is recorded, so no ledger is needed.
+// search is a request of a search. Its reply goes to Accounts.Record, so no ledger is needed.
 func search() wire.LLMRequest {
 	r := tasked(wire.TaskFilter)
 	r.Step.Question = uuid.Nil
@@ -106,7 +106,7 @@ func TestImpatienceIsOverloaded(t *testing.T) {
 	p.mended.Store(true)
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, newScriptedOpenAI(t, turn{content: fiveDays}), llm.OpenAIOptions{}), p}, Fallback: []string{"faulty"},
 		Accounts: a, MaxWait: 5 * time.Millisecond})
-	for range 8 { // more than a breaker takes
+	for range 8 { // more failures than open a breaker
 		reply := g.Complete(t.Context(), request(leave))
 		if reply.Error == nil || reply.Error.Code != schema.CodeOverloaded || !strings.Contains(reply.Error.Message, "too many at once") {
 			t.Fatalf("got %+v", reply)
@@ -121,8 +121,7 @@ func TestImpatienceIsOverloaded(t *testing.T) {
 	}
 }
 
-// What is reserved covers every call on the way to one reply, and what failed was
-// paid all the same.
+// The reservation covers every call for one reply, and calls that failed are paid for, too.
 func TestEveryCallIsReserved(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 1}
 	one := newScriptedOpenAI(t, turn{content: "Five days, I think."})
@@ -148,7 +147,7 @@ func TestEveryCallIsReserved(t *testing.T) {
 	}
 }
 
-// watched is a ledger that keeps nothing and calls a function after each call.
+// watched is a ledger that stores nothing and calls a function after each call.
 type watched struct{ after func() }
 
 func (w watched) Once(ctx context.Context, _ llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {

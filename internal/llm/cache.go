@@ -1,7 +1,7 @@
 package llm
 
-// Replies kept for the same request: of the same tenant, provider, model and
-// words, to the byte.
+// This file reuses the stored reply to an identical request: of the same tenant, provider and
+// model, with the same bytes.
 
 import (
 	"context"
@@ -12,16 +12,16 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Cache keeps replies. What it forgets, and when, is its own affair; but with the
-// text of a version, the replies made from it are gone.
+// Cache keeps replies. It may drop them at any time. When the text of a version is removed, the
+// replies made from it are removed with it.
 type Cache interface {
 	Load(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte) (reply wire.LLMReply, found bool, err error)
 	Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte, versions []uuid.UUID, reply wire.LLMReply) error
 }
 
-// cacheKey is that of a request, for those whose reply may be kept: it is of a
-// model behind an API, and it is known which text it is made from. An answer that is
-// judged is made from texts that the judgement would outlive.
+// cacheKey returns the key of a request whose reply may be cached: the model is behind an API, and
+// the versions that the passages come from are known. Correctness judgements are not cached,
+// because they would outlive the texts that the answer was made from.
 func (g *Gateway) cacheKey(first *member, r wire.LLMRequest, request [sha256.Size]byte) (key [sha256.Size]byte, ok bool) {
 	m, remote := first.Provider.(Remote)
 	if g.cache == nil || !remote || r.Task == wire.TaskCorrectness || len(r.Passages) > 0 && len(r.Versions) == 0 {
@@ -30,8 +30,8 @@ func (g *Gateway) cacheKey(first *member, r wire.LLMRequest, request [sha256.Siz
 	return sha256.Sum256(append([]byte(m.Name()+"\x00"+m.Model()+"\x00"), request[:]...)), true
 }
 
-// cached answers from the cache, else by answer, whose reply it keeps unless
-// another provider stood in. A cache that is out of order costs money, no answers.
+// cached returns the cached reply, or else calls answer and caches its reply unless a fallback made
+// it. Errors of the cache are logged only.
 func (g *Gateway) cached(ctx context.Context, first *member, r wire.LLMRequest, request [sha256.Size]byte,
 	answer func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
 	key, ok := g.cacheKey(first, r, request)

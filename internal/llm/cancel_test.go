@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// halfSaid is the beginning of a reply, after which nothing comes.
+// halfSaid is the beginning of a reply that never continues.
 const halfSaid = `{"answer": "You may carry over up to five`
 
-// cancelsAt cancels when it has heard that much of an answer.
+// cancelsAt calls cancel after it received that many bytes of an answer.
 type cancelsAt struct {
 	bytes  int
 	cancel func()
@@ -25,8 +25,8 @@ func (c *cancelsAt) Send(_ string, d wire.LLMDelta) {
 	}
 }
 
-// A cancelled call ends at its provider. What came of it counts, and it is nobody's failure:
-// neither does another provider stand in, nor is this one left alone.
+// A cancelled call ends at its provider. What it used is counted. It is no failure of the provider:
+// no fallback answers, and no breaker opens.
 func TestACancelledCallEndsAndCounts(t *testing.T) {
 	server, other := newScriptedOpenAI(t, turn{content: halfSaid, hang: true}), newScriptedOpenAI(t, turn{content: fiveDays})
 	accounts := &scriptedaccounts{atOnce: 10}
@@ -55,7 +55,7 @@ func TestACancelledCallEndsAndCounts(t *testing.T) {
 	}
 }
 
-// Who is cancelled before anything was asked has used nothing, and is in no ledger.
+// A call that is cancelled before its provider was called has used nothing, and is not recorded.
 func TestACallThatNeverBeganCostsNothing(t *testing.T) {
 	server, accounts := newScriptedOpenAI(t, turn{hang: true}), &scriptedaccounts{atOnce: 0}
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, server, llm.OpenAIOptions{})}, Accounts: accounts})

@@ -26,8 +26,8 @@ func gateway(t *testing.T, o llm.Options) *llm.Gateway {
 	return g
 }
 
-// TestExtractiveStandsInForNobodyWhoWritesQuestions: it writes none, and its error would hide
-// what the language model's is.
+// TestExtractiveStandsInForNobodyWhoWritesQuestions: extractive writes no questions, and its error
+// would hide that of the language model.
 func TestExtractiveStandsInForNobodyWhoWritesQuestions(t *testing.T) {
 	s := newScriptedOpenAI(t, turn{status: http.StatusUnauthorized})
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{}), llm.NewExtractive(nil, nil)}, Fallback: []string{"extractive"}})
@@ -47,7 +47,7 @@ func TestAnotherProviderStandsIn(t *testing.T) {
 		name  string
 		first turn
 		asked int
-		by    string // who answers; empty: nobody
+		by    string // provider that answers; empty: none
 	}{
 		{"healthy", turn{content: fiveDays}, 1, "openai"},
 		{"down", turn{status: http.StatusServiceUnavailable}, 3, "anthropic"},
@@ -66,14 +66,14 @@ func TestAnotherProviderStandsIn(t *testing.T) {
 		switch {
 		case c.first.status != 0:
 			want.Cost = 0.0014
-		case c.by == "anthropic": // the first one was paid, too
+		case c.by == "anthropic": // the first provider was paid, too
 			want = schema.Usage{InputTokens: 300, OutputTokens: 60, Cost: 0.00168}
 		}
 		if u := reply.Usage; u.InputTokens != want.InputTokens || u.OutputTokens != want.OutputTokens || u.Cost != want.Cost {
 			t.Errorf("%s: used %+v, want %+v", c.name, u, want)
 		}
 	}
-	// Who names a provider wants that one.
+	// A request that names a provider has no fallback.
 	one, other := newScriptedOpenAI(t, turn{status: http.StatusUnauthorized}), newScriptedAnthropic(t, turn{content: fiveDays})
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, one, llm.OpenAIOptions{}), other.provider(t, llm.AnthropicOptions{})}, Fallback: []string{"anthropic"}})
 	r := request(leave)
@@ -81,7 +81,7 @@ func TestAnotherProviderStandsIn(t *testing.T) {
 	if reply := g.Complete(t.Context(), r); reply.Error == nil || !strings.Contains(reply.Error.Message, "SLUICE_LLM_API_KEY") || len(other.seen()) != 0 {
 		t.Errorf("got %+v", reply)
 	}
-	// When nobody can, the error has the reasons of all, and the code of the first.
+	// If no provider can answer, the error has the reasons of all, and the code of the first.
 	other.mu.Lock()
 	other.turns = []turn{{status: http.StatusUnauthorized}}
 	other.mu.Unlock()
@@ -94,7 +94,7 @@ func TestAnotherProviderStandsIn(t *testing.T) {
 	}
 }
 
-// faulty is a model behind an API that fails until it is mended.
+// faulty is a model behind an API that fails until mended is set.
 type faulty struct {
 	asked  atomic.Int32
 	mended atomic.Bool
@@ -141,7 +141,7 @@ func TestWhatWasMendedIsAskedAgain(t *testing.T) {
 	}
 }
 
-// What a person must mend is told at once each time: it opens no breaker.
+// An error that a person must fix is returned each time: it opens no breaker.
 func TestABadKeyIsToldEachTime(t *testing.T) {
 	s := newScriptedOpenAI(t, turn{status: http.StatusUnauthorized})
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}, BreakerPause: time.Hour})
@@ -155,7 +155,7 @@ func TestABadKeyIsToldEachTime(t *testing.T) {
 	}
 }
 
-// through is a ledger that keeps nothing.
+// through is a ledger that stores nothing.
 type through struct{}
 
 func (through) Once(ctx context.Context, _ llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {

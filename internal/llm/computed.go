@@ -1,7 +1,7 @@
 package llm
 
-// What the provider "extractive" computes of figures of tables: the answer begins with
-// the number, says what it was computed of, and quotes that.
+// This file answers with a number that the provider "extractive" computes from figures of tables.
+// The answer begins with the number, says which figures it comes from, and quotes them.
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ import (
 // computedAnswer is a number that answers a question.
 type computedAnswer struct{ tabular.Computed }
 
-// complete gives out the answer: every row is quoted, with what stands over it.
+// complete writes the answer into out. It quotes every row and the headers above it.
 func (c computedAnswer) complete(out *Completion) {
 	quote := func(at text.Range, short wire.QuoteAnswer) {
 		q := wire.Quote{Passage: c.Cells[0].Source, Start: at.Start, End: at.End, Answer: short}
@@ -45,7 +45,7 @@ func (c computedAnswer) complete(out *Completion) {
 	out.Sentences = []wire.ReplySentence{{Start: 0, End: len(out.Text), Quotes: claims, Computed: computed}}
 }
 
-// figures says what was computed with: "Revenue, 2021: $555, 2022: $532 (in millions)".
+// figures names the figures of the computation: "Revenue, 2021: $555, 2022: $532 (in millions)".
 func (c computedAnswer) figures() string {
 	first := c.Cells[0]
 	oneRow := first.Row.Start == c.Cells[1].Row.Start

@@ -1,8 +1,8 @@
 package llm
 
-// How sure the provider "extractive" is of what it read: by a logistic regression
-// over what it knows of an answer, whose coefficients the model pack has, and
-// whether that is enough to give the answer.
+// This file rates the answers that the provider "extractive" reads. A logistic regression over
+// features of an answer gives its confidence; the model pack has the coefficients. The answer is
+// withheld if the confidence is too low.
 
 import (
 	"cmp"
@@ -17,9 +17,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Names of what a pack has calibrated for confidence, wire.RerankerSuffix behind
-// those of the reranker: a coefficient for each feature, the intercept, the least
-// confidence of an answer that is given, and the same for nominal risks ("risk_0.05").
+// Names of a pack's calibrated values for confidence; those of the reranker end in
+// wire.RerankerSuffix. There is a coefficient for each feature, the intercept, the least confidence
+// of an answer that is not withheld, and that least confidence for each nominal risk ("risk_0.05").
 const (
 	coefficient     = "confidence_"
 	intercept       = coefficient + "intercept"
@@ -27,28 +27,28 @@ const (
 	riskPrefix      = "risk_"
 )
 
-// surely bounds features that have no bounds of their own.
+// surely bounds every feature, and is the value of a margin when there is nothing to compare with.
 const surely = 10.0
 
 // scoredSpan is a span that may be the answer, with what its confidence depends on.
 type scoredSpan struct {
 	span
-	hasAnswer float64 // the text's logit of has_answer
-	score     float64 // the answer's own
+	hasAnswer float64 // the answer's own logit
+	score     float64 // the logit of the next answer in the same text
 	next      float64 // that of the next answer in the same text
 	lacks     lacks
 	asked     text.Asked
-	fits      bool   // it is of the sort asked for
-	words     string // of the answer, to compare
+	fits      bool   // it is of the kind asked for
+	words     string // of the answer, to compare with others
 }
 
-// lacks is what the sentences quoted of a text lack of the question.
+// lacks is the part of the question that the quoted sentences or the text do not have.
 type lacks struct {
-	share        float64 // of its content
-	name, number bool    // that the text does not have
+	share        float64 // of the question's content, missing from the sentences
+	name, number bool    // the question has one that the text does not have
 }
 
-// loss is what a text loses for it.
+// loss returns what a text loses for that, in logits.
 func (l lacks) loss() float64 {
 	loss := offQuestion * l.share
 	for _, lacks := range []bool{l.name, l.number} {
@@ -59,8 +59,7 @@ func (l lacks) loss() float64 {
 	return loss
 }
 
-// features are what the confidence of an answer is computed from; all has the answer of
-// every text.
+// features returns the features of an answer's confidence. all has the answers of all texts.
 func features(of scoredSpan, all []scoredSpan) map[string]float64 {
 	margin, ahead, agree := surely, surely, 0.0
 	for _, other := range all {
@@ -99,7 +98,7 @@ func features(of scoredSpan, all []scoredSpan) map[string]float64 {
 	return out
 }
 
-// calibration is what a pack says of the confidence in what one graph reads.
+// calibration has a pack's calibrated values for the answers of one graph.
 type calibration struct {
 	of     map[string]float64
 	suffix string
@@ -112,29 +111,29 @@ func calibrationOf(info wire.ModelInfo, graph string) calibration {
 	return calibration{info.Calibrated, ""}
 }
 
-// known reports whether there is a calibration at all.
+// known reports whether the pack has a calibration for the graph.
 func (c calibration) known() bool {
 	_, ok := c.of[intercept+c.suffix]
 	return ok
 }
 
-// probability is the chance that an answer is right. Without a calibration it is what
-// the graph says of the text having an answer.
+// probability returns the probability that an answer is right. Without a calibration it is the
+// graph's probability that the text has an answer.
 func (c calibration) probability(x map[string]float64) float64 {
 	if !c.known() {
 		return probability(x["has_answer"])
 	}
 	sum := c.of[intercept+c.suffix]
-	// In one order: sums of the same numbers in another one differ in their last bits.
+	// Sort the names: the last bits of a sum depend on the order.
 	for _, name := range slices.Sorted(maps.Keys(x)) {
 		sum += c.of[coefficient+name+c.suffix] * x[name]
 	}
 	return probability(sum)
 }
 
-// least is the confidence from which an answer is given at a risk: at the usual one,
-// where none is asked for, else by the greatest calibrated risk that is no greater.
-// Where none is so small no answer is given.
+// least returns the least confidence of an answer that is not withheld at a risk. Without a risk it
+// is the pack's default, else that of the greatest calibrated risk that is at most the one asked
+// for. If no calibrated risk is that small the result is infinite, and every answer is withheld.
 func (c calibration) least(risk *float64) float64 {
 	switch {
 	case risk == nil:
@@ -156,8 +155,9 @@ func (c calibration) least(risk *float64) float64 {
 	return least
 }
 
-// rate sets the confidence of spans, best first, and says why they are not to be given
-// at the risk; "": they are. None is surer than the first, which is the answer.
+// rate sets the confidence of spans, which are sorted best first, and returns why they are withheld
+// at the risk; "": they are not. No span gets a higher confidence than the first, which is the
+// answer.
 func (c calibration) rate(spans []span, risk *float64) (withheld string) {
 	if len(spans) == 0 {
 		return ""
@@ -179,11 +179,11 @@ func (c calibration) rate(spans []span, risk *float64) (withheld string) {
 	return fmt.Sprintf("its confidence, %.2f, is below %.2f", confidence, least)
 }
 
-// notCalibrated is why nothing is given at a risk by who cannot tell how likely its
-// answers are right.
+// notCalibrated is why an answer is withheld at a risk if its provider has no calibrated
+// confidence.
 const notCalibrated = "nothing tells how likely it is right"
 
-// sameWords is an answer as others are compared with it.
+// sameWords returns an answer's content words in a form that compares equal for the same words.
 func sameWords(s string) string {
 	return strings.Join(slices.Sorted(maps.Keys(text.ContentWords(s))), " ")
 }

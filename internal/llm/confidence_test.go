@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// calibratedReader finds two answers, and its pack says that confidence is has_answer's
-// lead over the next answer.
+// calibratedReader finds two answers. Its pack computes confidence from the margin of has_answer
+// over the next answer.
 func calibratedReader(more map[string]float64) *scriptedReader {
 	r := reads(map[string]wire.PairScore{"five days": logits(3, 8), "4.5 Nm": logits(2, 8)})
 	r.info.Calibrated = map[string]float64{"confidence_intercept": -0.5, "confidence_margin": 1}
@@ -38,7 +38,7 @@ func TestConfidenceIsWhatThePackWasCalibratedTo(t *testing.T) {
 	if reply.Error != nil || !reply.Supported || len(reply.Quotes) != 2 {
 		t.Fatalf("got %+v", reply)
 	}
-	// The second is behind the first by 1, and no surer.
+	// The second answer is behind the first by 1, and its confidence is not higher.
 	for i, want := range []float64{1 / (1 + math.Exp(-0.5)), 1 / (1 + math.Exp(1.5))} {
 		if got := reply.Quotes[i].Answer.Confidence; math.Abs(got-want) > 1e-9 {
 			t.Errorf("the confidence of quote %d is %g, want %g", i, got, want)

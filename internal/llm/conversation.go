@@ -1,8 +1,8 @@
 package llm
 
-// A conversation with a language model behind an API: which prompts a task has,
-// how its reply is read, and what happens to one that cannot be. The providers
-// "openai" and "anthropic" differ in how one call is made, nothing else.
+// A conversation with a language model behind an API: the prompts of each task, how a reply is
+// parsed, and what happens if it cannot be. The providers "openai" and "anthropic" differ only in
+// how they make one call.
 
 import (
 	"context"
@@ -47,33 +47,31 @@ type modelReply struct {
 	cut           bool // it was cut at the token limit
 }
 
-// completer makes one call; piece, if any, gets the content as it is streamed.
+// completer makes one call. piece, if not nil, gets the content as it is streamed.
 type completer interface {
 	complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error)
 }
 
-// expected is what a reply may be.
+// expected bounds a reply.
 type expected struct {
 	form   string // its JSON Schema; empty: none is sent
 	tokens int    // at most, reasoning included
 }
 
-// dialogue is the part of a provider that all language models behind an API
-// share.
+// dialogue is the part of a provider that all language models behind an API share.
 type dialogue struct {
 	endpoint
 	speaker   completer
 	maxTokens int
-	reasoning int  // tokens that the model may think with besides
-	forms     bool // the server is sent the form of each reply
+	reasoning int  // what the model may use for reasoning, in addition to maxTokens
+	forms     bool // requests carry the JSON Schema of the reply
 	retry     failsafe.Executor[modelReply]
 }
 
 // Model is the name of the model that answers.
 func (d *dialogue) Model() string { return d.model }
 
-// Complete implements Provider. A reply that is not the JSON asked for is asked
-// for once more.
+// Complete implements Provider. If a reply is not the JSON asked for, the model is asked once more.
 func (d *dialogue) Complete(ctx context.Context, r wire.LLMRequest) (Completion, error) {
 	return d.complete(ctx, r, nil)
 }
@@ -128,16 +126,16 @@ func (d *dialogue) complete(ctx context.Context, r wire.LLMRequest, v *answerStr
 		return out, err
 	}
 	name := "answer"
-	if r.Prompt != "" && len(r.Choices) == 0 { // a choice has its own words
+	if r.Prompt != "" && len(r.Choices) == 0 { // questions with choices have one prompt
 		name = r.Prompt
 	}
 	err = d.converse(ctx, r, name, v, &out, func(content string) bool { return readAnswer(content, r, &out) })
 	return out, err
 }
 
-// converse has the prompts of that name answered until read takes the reply, and
-// counts tokens in out. A reply that it does not take is asked for once more; of the
-// second one, or of one that was cut off, it may take what is whole.
+// converse sends the prompts of that name until read accepts the reply, and counts the tokens in
+// out. If read rejects the first reply, the model is asked once more. Of the second reply, or of
+// one that was cut off, read may accept the complete part.
 func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string, v *answerStream, out *Completion, read func(content string) bool) error {
 	system, err := prompt(name+"_system.txt", r)
 	if err != nil {
@@ -173,7 +171,7 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 			return err
 		}
 		content := said.content
-		if strings.TrimSpace(content) == "" { // no API takes an empty turn
+		if strings.TrimSpace(content) == "" { // no API accepts an empty message
 			content = "(nothing)"
 		}
 		messages = append(messages, message{roleAssistant, content}, message{roleUser, repair})
@@ -181,8 +179,8 @@ func (d *dialogue) converse(ctx context.Context, r wire.LLMRequest, name string,
 	return &unreadable{unusable("model %s did not answer in the JSON form that it was asked for, twice: choose a model that can (%s)", d.model, d.modelSetting)}
 }
 
-// tokensOf bounds the reply to a request: judgements and questions are short, and a model that goes
-// on gains nothing.
+// tokensOf returns the most tokens of the reply to a request. Judgements and questions are short,
+// and longer replies do not improve them.
 func (d *dialogue) tokensOf(r wire.LLMRequest) int {
 	most := d.maxTokens
 	switch {
@@ -200,9 +198,9 @@ func (d *dialogue) tokensOf(r wire.LLMRequest) int {
 	return most + d.reasoning
 }
 
-// salvage has read take what of a reply is whole. Of an answer that is not enough
-// without a quote: it would be a refusal that the model did not give. Of a verdict on an
-// answer nothing is taken: what follows its first object may contradict it.
+// salvage passes the complete part of a reply to read. An answer is accepted only with a quote:
+// otherwise it would be a refusal that the model did not give. A judgement of correctness is never
+// salvaged, because what follows its first object may contradict it.
 func salvage(content string, task wire.LLMTask, read func(content string) bool, out *Completion) bool {
 	if task == wire.TaskCorrectness {
 		return false
@@ -211,9 +209,9 @@ func salvage(content string, task wire.LLMTask, read func(content string) bool, 
 	return ok && read(whole) && (task != wire.TaskAnswer || len(out.Quotes) > 0)
 }
 
-// once makes one call, again while an error may pass, and adds its tokens to
-// out: of a call that broke off or took too long those that went out and came,
-// for it may have to be paid.
+// once makes one call, with retries of transient errors, and adds its tokens to out. For a call
+// that broke off or took too long it adds the tokens sent and received, because they may have to be
+// paid.
 func (d *dialogue) once(ctx context.Context, messages []message, want expected, v *answerStream, out *Completion) (modelReply, error) {
 	most := 0
 	if want.form != "" {
@@ -241,12 +239,12 @@ func (d *dialogue) once(ctx context.Context, messages []message, want expected, 
 			if v != nil {
 				out.OutputTokens += text.CountTokens(v.raw.String())
 			}
-			reserved = false // what was, is used
+			reserved = false // what was reserved is used up
 		}
 		return said, err
 	})
 	if err != nil {
-		if ctx.Err() != nil { // between two tries, too
+		if ctx.Err() != nil { // also if it ended between two tries
 			err = d.ended(ctx)
 		}
 		return modelReply{}, err
@@ -254,7 +252,7 @@ func (d *dialogue) once(ctx context.Context, messages []message, want expected, 
 	if said.input > 0 {
 		out.InputTokens += said.input
 		out.OutputTokens += said.output
-	} else { // a server that does not count
+	} else { // the server does not count
 		out.InputTokens += countMessages(messages)
 		out.OutputTokens += text.CountTokens(said.content)
 	}
@@ -277,7 +275,7 @@ func prompt(name string, data any) (string, error) {
 	return b.String(), nil
 }
 
-// Limits of a conversation where the options set none.
+// Defaults of the options.
 const (
 	defaultTimeout   = time.Minute
 	defaultMaxTokens = 800

@@ -1,7 +1,7 @@
 package llm
 
-// An answer is judged by right ones: whether it says the same. docs/evaluation.md has what
-// is made of it.
+// This file judges an answer by reference answers: whether it says the same. docs/evaluation.md
+// describes how the judgements are used.
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// checkCorrectness says what a request to judge an answer lacks, or has too much.
+// checkCorrectness checks a request to judge an answer.
 func checkCorrectness(r wire.LLMRequest) error {
 	switch {
 	case r.Step.Question != uuid.Nil:
@@ -29,7 +29,7 @@ func checkCorrectness(r wire.LLMRequest) error {
 	return schema.AnswerToJudge{Question: r.Question, References: r.References, Answer: r.Answer}.Check()
 }
 
-// verdict is true or false, which some models write as text, or as 1 or 0.
+// verdict is a boolean, which some models write as text, or as 1 or 0.
 type verdict bool
 
 func (v *verdict) UnmarshalJSON(data []byte) error {
@@ -48,7 +48,7 @@ func (v *verdict) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// parseCorrectness reads whether an answer is right.
+// parseCorrectness parses the judgement whether an answer is right.
 func parseCorrectness(content string) (*bool, bool) {
 	type judged struct {
 		Correct *verdict `json:"correct"`

@@ -15,15 +15,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// toGrade asks whether an answer is right.
+// toGrade returns a request to judge whether an answer is right.
 func toGrade(answer string, references ...string) wire.LLMRequest {
 	return wire.LLMRequest{Envelope: wire.Header(), Tenant: uuid.New(), Step: wire.Step{Step: "judge"}, Task: wire.TaskCorrectness,
 		Question: "How many days can I carry over?", References: references, Answer: answer}
 }
 
-// TestOpenAIJudgesByRightAnswers: a verdict is true or false, however it is written; what is
-// neither, or both, is asked for once more and then is no verdict. It is paid for all the same, and
-// the provider is not left alone for it.
+// TestOpenAIJudgesByRightAnswers: a verdict is true or false, in any notation. After an invalid or
+// ambiguous reply the model is asked once more; a second such reply is no verdict. It is paid for
+// all the same, and opens no breaker.
 func TestOpenAIJudgesByRightAnswers(t *testing.T) {
 	yes, no := true, false
 	for name, x := range map[string]struct {
@@ -49,7 +49,7 @@ func TestOpenAIJudgesByRightAnswers(t *testing.T) {
 		}
 		s, a := newScriptedOpenAI(t, turns...), &scriptedaccounts{atOnce: 1}
 		g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}, Accounts: a})
-		for n := range 8 { // more than a breaker takes
+		for n := range 8 { // more failures than open a breaker
 			reply := g.Complete(t.Context(), toGrade("Five days.", "five"))
 			if reply.Error != nil || (reply.Correct == nil) != (x.want == nil) || x.want != nil && *reply.Correct != *x.want || reply.Text != "" {
 				t.Errorf("%s: got %+v", name, reply)
@@ -87,8 +87,8 @@ func TestWhatIsGradedIsFenced(t *testing.T) {
 	}
 }
 
-// TestOneModelJudges: nobody stands in for it, within the tenant's limits, and extractive says what
-// to do.
+// TestOneModelJudges: there is no fallback, the tenant's limits hold, and the error of extractive
+// says what to do.
 func TestOneModelJudges(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 1}
 	failing, other := newScriptedOpenAI(t, turn{status: http.StatusBadRequest}), newScriptedAnthropic(t, turn{content: `{"correct": true}`})
@@ -107,7 +107,7 @@ func TestOneModelJudges(t *testing.T) {
 	}
 }
 
-// drawer keeps replies in memory.
+// drawer is a cache in memory.
 type drawer map[[sha256.Size]byte]wire.LLMReply
 
 func (d drawer) Load(_ context.Context, _ uuid.UUID, key [sha256.Size]byte) (wire.LLMReply, bool, error) {
@@ -120,7 +120,7 @@ func (d drawer) Save(_ context.Context, _ uuid.UUID, key [sha256.Size]byte, _ []
 	return nil
 }
 
-// TestVerdictsAreNotCached: the answer may say what a document says that is deleted later.
+// TestVerdictsAreNotCached: the answer may repeat text of a document that is deleted later.
 func TestVerdictsAreNotCached(t *testing.T) {
 	s := newScriptedOpenAI(t, turn{content: `{"correct": true}`})
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{})}, Cache: drawer{}})

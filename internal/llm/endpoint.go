@@ -1,7 +1,6 @@
 package llm
 
-// What is said of a server that does not answer as it should, and which of its
-// errors are worth another try.
+// This file explains the errors of a model's server, and decides which of them are retried.
 
 import (
 	"context"
@@ -19,15 +18,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// endpoint is a model at a server, and the settings that name them.
+// endpoint is a model at a server, with the names of the settings that set them.
 type endpoint struct {
 	address                              string // without credentials
 	model                                string
-	timeout                              time.Duration // of a completion, further tries included
+	timeout                              time.Duration // of a completion, retries included
 	keySetting, urlSetting, modelSetting string
 }
 
-// newEndpoint checks an address and a model.
+// newEndpoint checks the address and the model, and sets defaults.
 func newEndpoint(e endpoint, example string) (endpoint, error) {
 	u, err := url.Parse(e.address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -43,24 +42,23 @@ func newEndpoint(e endpoint, example string) (endpoint, error) {
 	return e, nil
 }
 
-// redacted is an address without its user, which may be a key, and its query.
+// redacted returns an address without its user, which may be a key, and without its query.
 func redacted(u *url.URL) string {
 	shown := *u
 	shown.User, shown.RawQuery = nil, ""
 	return shown.String()
 }
 
-// passing is an error that may be gone in a while.
+// passing is a transient error.
 type passing struct {
 	*schema.RemoteError
-	after time.Duration // that the server asked to wait; 0: it said nothing
+	after time.Duration // the wait that the server asked for; 0: none
 	begun bool          // the reply had begun
 }
 
 func (e *passing) Unwrap() error { return e.RemoteError }
 
-// ended says why a call ended with its context: its time was over, or nobody wants
-// its reply.
+// ended returns the error of a call whose context ended: its deadline passed, or it was cancelled.
 func (e endpoint) ended(ctx context.Context) error {
 	if !cancelled(ctx) {
 		return e.tooSlow()
@@ -69,7 +67,7 @@ func (e endpoint) ended(ctx context.Context) error {
 		"the call to model %s at %s was cancelled: %v", e.model, e.address, context.Cause(ctx))}
 }
 
-// cancelled reports whether a context ended before its time.
+// cancelled reports whether a context was cancelled, not ended by its deadline.
 func cancelled(ctx context.Context) bool { return errors.Is(ctx.Err(), context.Canceled) }
 
 func (e endpoint) tooSlow() error {
@@ -82,23 +80,23 @@ func (e endpoint) unreachable(why error) error {
 		"no answer from %s: check that it runs and %s (%v)", e.address, e.urlSetting, why)}}
 }
 
-// unusable is what a person must mend: another try would end in the same way.
+// unusable returns an error that a person must fix: a retry would fail in the same way.
 func unusable(format string, args ...any) error {
 	return &schema.RemoteError{Code: schema.CodeInternal, OfProvider: true, Message: fmt.Sprintf(format, args...)}
 }
 
-// unreadable is the error of a model whose reply, whole as it came and also when it was asked
-// once more, is not in the form that was asked for.
+// unreadable is the error of a reply that is complete but not in the form that was asked for, also
+// after the model was asked once more.
 type unreadable struct{ error }
 
 func (e *unreadable) Unwrap() error { return e.error }
 
-// broken is a reply that ended early or makes no sense.
+// broken returns the error of a reply that ended early or cannot be parsed.
 func (e endpoint) broken(format string, args ...any) error {
 	return &passing{RemoteError: &schema.RemoteError{Code: schema.CodeUnavailable, Message: e.address + " " + fmt.Sprintf(format, args...)}, begun: true}
 }
 
-// refused says what an HTTP status means and what to do about it.
+// refused returns an error that says what an HTTP status means and what to do about it.
 func (e endpoint) refused(status int, header http.Header, said string) error {
 	said = strings.TrimSpace(said)
 	switch {
@@ -121,8 +119,7 @@ func (e endpoint) refused(status int, header http.Header, said string) error {
 	return unusable("%s refused the request (HTTP %d): check that %s %q fits it: %s", e.address, status, e.modelSetting, e.model, said)
 }
 
-// retryAfter reads the headers by which servers say how long to wait; 0: they
-// do not.
+// retryAfter parses the headers in which servers say how long to wait; 0: there is none.
 func retryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -138,17 +135,18 @@ func retryAfter(h http.Header) time.Duration {
 }
 
 const (
-	// retries is how often a call is made again, firstPause the time before the
-	// first one, which doubles; a server's word on it goes before.
+	// retries is how often a call is repeated. firstPause is the time before the first retry, which
+	// doubles for each further one. A wait that the server asks for takes precedence.
 	retries    = 2
 	firstPause = 500 * time.Millisecond
 	lastPause  = 8 * time.Second
-	// longestWait is the longest wait that a server may ask for: with more, the
-	// call fails at once, so that another provider can answer.
+	// longestWait is the longest wait that a server may ask for. If it asks for more, the call
+	// fails at once, so that another provider can answer.
 	longestWait = 15 * time.Second
 )
 
-// retryPassing tries again what may pass; first is the pause before that.
+// retryPassing returns a policy that retries transient errors; first is the pause before the first
+// retry.
 func retryPassing[T any](first time.Duration) failsafe.Executor[T] {
 	if first <= 0 {
 		first = firstPause
@@ -165,7 +163,7 @@ func retryPassing[T any](first time.Duration) failsafe.Executor[T] {
 			if errors.As(exec.LastError(), &p) && p.after > 0 {
 				return p.after
 			}
-			return -1 // as the backoff has it
+			return -1 // the delay of the backoff
 		}).
 		WithMaxRetries(retries).
 		ReturnLastFailure().

@@ -1,10 +1,9 @@
 package llm
 
-// The provider "extractive": no language model. It quotes the sentences of the
-// passages that answer best. With a model pack that can read, reader.go finds
-// them; without, every sentence is scored against the question by the embeddings
-// of the model server and by the words they share (this file). It is what answers
-// when no key is set, and it cannot say anything that is not in the documents.
+// The provider "extractive" has no language model. It quotes the sentences of the passages that
+// answer best. If the model pack can find answers, reader.go uses it. Otherwise this file scores
+// every sentence against the question by the embeddings of the model server and by shared words.
+// The provider answers when no key is set, and it cannot say anything that is not in the documents.
 
 import (
 	"cmp"
@@ -19,11 +18,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Encoder makes vectors; the model server does.
+// Encoder makes vectors of texts. The model server implements it.
 type Encoder interface {
-	// EncodeQuery returns a unit vector of a question, and of each passage behind it, a
-	// zero vector for a text without a word that the model knows, and the name of the
-	// vectors' space.
+	// EncodeQuery returns the unit vectors of a question and of the passages, in this order, and
+	// the name of their space. A text without a word that the model knows has a zero vector.
 	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
 }
 
@@ -41,33 +39,32 @@ func NewExtractive(e Encoder, r Reader) *Extractive { return &Extractive{encoder
 // Name implements Provider.
 func (*Extractive) Name() string { return extractiveName }
 
-// The weights and the threshold were measured on 1,500 questions of SQuAD's
-// training set, each against the ten nearest of 4,199 passages of 50 articles,
-// with the model pack that is shipped: the best sentence holds the answer in
-// 73 % of the cases (67 % by embeddings alone, 70 % by words alone). With the
-// article taken away, so that nothing fits, 82 % of the questions are refused;
-// of those whose answer is among the passages 93 % are answered. The encoder was
-// trained on such questions, so other text may do worse.
+// The weights and the threshold were measured on 1,500 questions of SQuAD's training set, each
+// against the ten nearest of 4,199 passages of 50 articles, with the shipped model pack. The best
+// sentence contains the answer in 73 % of the cases (67 % by embeddings alone, 70 % by words
+// alone). With the article removed, so that nothing fits, 82 % of the questions are refused; of
+// those whose answer is among the passages 93 % are answered. The encoder was trained on such
+// questions, so other text may do worse.
 const (
 	// lexicalWeight is the share of shared words in a sentence's score; the
 	// rest is the embeddings' similarity.
 	lexicalWeight = 0.35
-	// rankBonus is what a sentence of the first passage gets on top, one of
-	// the second half of it, and so on: retrieval saw more than a sentence.
+	// rankBonus is added to the score of a sentence in the first passage, half of it in the second,
+	// a third of it in the third, and so on: retrieval saw more than a sentence.
 	rankBonus = 0.1
 	// enough is the score from which a sentence answers.
 	enough = 0.425
 	// near is the share of the best score that a further sentence needs.
 	near = 0.85
-	// maxSentences bounds an answer, maxScored what is read for it.
+	// maxSentences bounds an answer, maxScored the sentences that are scored for it.
 	maxSentences = 3
 	maxScored    = 512
-	// newWords is how many words that are not in the question a sentence
-	// needs: a heading that repeats the question answers nothing.
+	// newWords is how many words that are not in the question a sentence needs: a heading that
+	// repeats the question answers nothing.
 	newWords = 1
 )
 
-// sentence is one that may answer.
+// sentence is a sentence that may answer.
 type sentence struct {
 	quote wire.Quote
 	body  string
@@ -80,7 +77,7 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 	switch {
 	case r.Task == wire.TaskRewrite && r.Prompt == PromptAsk:
 		return Completion{}, &schema.RemoteError{Code: schema.CodeInvalid, Field: "prompt", Message: "the provider extractive writes no questions"}
-	case r.Task == wire.TaskRewrite: // it has no other words
+	case r.Task == wire.TaskRewrite: // it cannot rephrase
 		return Completion{Model: "none", Text: r.Question}, nil
 	case r.Task.Judges():
 		return p.judge(ctx, r)
@@ -100,7 +97,7 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 	}
 	graph := readsBy(info, r.Question)
 	switch {
-	case len(r.Choices) > 0: // weighed by what was measured with the pair model
+	case len(r.Choices) > 0: // the weights were measured with the pair model
 		return p.pickChoice(ctx, r, info, pairReads(info))
 	case graph != "":
 		return p.read(ctx, r, info, graph)
@@ -108,7 +105,7 @@ func (p *Extractive) Complete(ctx context.Context, r wire.LLMRequest) (Completio
 	return p.quote(ctx, r, text.InScripts(r.Question, info.Scripts[wire.OpEncode]))
 }
 
-// info says what the model pack can do: nothing where nobody reads.
+// info returns what the model pack can do: nothing if there is no reader.
 func (p *Extractive) info(ctx context.Context) (wire.ModelInfo, error) {
 	if p.reader == nil {
 		return wire.ModelInfo{}, nil
@@ -120,8 +117,8 @@ func (p *Extractive) info(ctx context.Context) (wire.ModelInfo, error) {
 	return info, nil
 }
 
-// quote answers by the best sentences. Vectors count as far as the encoder knows
-// the question.
+// quote answers by the best sentences. knows is how well the encoder knows the question's script,
+// from 0 to 1, and scales the weight of the vectors.
 func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest, knows float64) (Completion, error) {
 	out := Completion{Model: "sentences"}
 	question := text.ContentWords(r.Question)
@@ -161,20 +158,20 @@ func (p *Extractive) quote(ctx context.Context, r wire.LLMRequest, knows float64
 	return out, nil
 }
 
-// quotedText is an answer that is made of quotes, each of which proves itself.
+// quotedText joins quotes to an answer, of which each sentence is proved by its own quote.
 func quotedText(bodies []string) (string, []wire.ReplySentence) {
 	out := strings.Join(bodies, " ")
 	var sentences []wire.ReplySentence
 	start := 0
 	for i, body := range bodies {
-		end := min(start+len(body)+1, len(out)) // with the space behind it
+		end := min(start+len(body)+1, len(out)) // with the space after it
 		sentences = append(sentences, wire.ReplySentence{Start: start, End: end, Quotes: []int{i}})
 		start = end
 	}
 	return out, sentences
 }
 
-// candidates are the sentences that could answer, each text once.
+// candidates returns the sentences that may answer, equal texts once.
 func candidates(passages []wire.LLMPassage, question map[string]bool) []sentence {
 	var out []sentence
 	seen := map[string]bool{}
@@ -183,7 +180,7 @@ func candidates(passages []wire.LLMPassage, question map[string]bool) []sentence
 			r = text.Trim(p.Text, r)
 			body := r.Of(p.Text)
 			words := text.ContentWords(body)
-			// The number of a heading or a list item is no word.
+			// The number of a heading or a list item does not count as a word.
 			if said := text.ContentWords(strings.TrimLeft(body, "0123456789.-# ")); seen[body] || len(said)-common(said, question) < newWords {
 				continue
 			}
@@ -207,9 +204,9 @@ func common(a, b map[string]bool) int {
 	return n
 }
 
-// sharedWords is, for each sentence, the share of the question's words that it
-// holds. A word weighs by its rarity among the sentences; one that none holds
-// weighs most, so that passages about something else score low.
+// sharedWords returns, for each sentence, the weighted share of the question's words that it
+// contains. Rarer words weigh more. A word that no sentence contains weighs most, so that passages
+// about something else score low.
 func sharedWords(question map[string]bool, found []sentence) []float64 {
 	weights, total := map[string]float64{}, 0.0
 	n := float64(len(found))
@@ -238,8 +235,7 @@ func sharedWords(question map[string]bool, found []sentence) []float64 {
 	return out
 }
 
-// pick returns the best sentences, best first: none when not even the best
-// one is enough.
+// pick returns the best sentences, best first, or none if the best score is below enough.
 func pick(found []sentence) []sentence {
 	ranked := slices.Clone(found)
 	slices.SortStableFunc(ranked, func(a, b sentence) int { return cmp.Compare(b.score, a.score) })

@@ -1,9 +1,9 @@
 package llm
 
-// The provider "extractive" and questions to choose from: each choice is weighed by
-// the pair model, which reads the passages for the question alone and for the
-// question with the choice behind it, and by the sentences that hold the choice's
-// words. Without a pair model the sentences' vectors stand in for it.
+// The provider "extractive" on questions with choices. The evidence for a choice comes from the
+// pair model, which scores the passages for the question alone and for the question followed by the
+// choice, and from the sentences that contain the choice's words. Without a pair model the vectors
+// of the question with the choice take its place.
 
 import (
 	"context"
@@ -15,19 +15,18 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// What speaks for a choice, and how much; measured by `bench answers`, see
-// docs/questions.md.
+// Weights of the evidence for a choice, measured by `bench answers`; see docs/questions.md.
 const (
-	// spanChoice: the part of a passage that answers the question is the choice.
+	// spanChoice: the words of the choice overlap the span that answers the question.
 	spanChoice = 2.0
-	// readChoice: a passage answers the question with the choice behind it; a logit.
+	// readChoice: a passage answers the question followed by the choice; a logit.
 	readChoice = 0.25
-	// wordsChoice: a sentence of a passage that answers holds the choice and what
-	// the question speaks of.
+	// wordsChoice: a sentence of a passage that answers has the words of the choice and of the
+	// question.
 	wordsChoice = 3.0
 )
 
-// choiceText is a choice while it is weighed.
+// choiceText is a choice with the evidence for it.
 type choiceText struct {
 	body  string
 	words map[string]bool
@@ -37,8 +36,7 @@ type choiceText struct {
 	found bool
 }
 
-// pickChoice answers by one of the request's choices, with the sentence that
-// speaks for it most.
+// pickChoice answers by the choice with the most evidence, and quotes the best sentence for it.
 func (p *Extractive) pickChoice(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo, reads bool) (Completion, error) {
 	stretches := stretchesOf(r.Passages, info.Limits[wire.OpScore])
 	out := Completion{Model: "choices/" + info.Pack}
@@ -50,7 +48,7 @@ func (p *Extractive) pickChoice(ctx context.Context, r wire.LLMRequest, info wir
 		choices[i] = choiceText{body: strings.TrimSpace(c), words: text.ContentWords(c)}
 	}
 	texts := inputs(r.Question, stretches, &out)
-	var answers []float64 // chance of each stretch
+	var answers []float64 // of each stretch, how likely it answers the question
 	var err error
 	if reads {
 		answers, err = p.readChoices(ctx, r, choices, stretches, texts, &out)
@@ -68,7 +66,7 @@ func (p *Extractive) pickChoice(ctx context.Context, r wire.LLMRequest, info wir
 		}
 	}
 	c := choices[best]
-	if !c.found { // nothing has a word of any choice
+	if !c.found { // no sentence has a word of the choice
 		return out, nil
 	}
 	out.Choice, out.Text, out.Quotes = best+1, c.body, []wire.Quote{c.quote}
@@ -77,8 +75,8 @@ func (p *Extractive) pickChoice(ctx context.Context, r wire.LLMRequest, info wir
 	return out, nil
 }
 
-// readChoices weighs choices by the pair model and returns the chance that each
-// stretch answers the question.
+// readChoices weighs choices by the pair model. It returns the probability that each stretch
+// answers the question.
 func (p *Extractive) readChoices(ctx context.Context, r wire.LLMRequest, choices []choiceText, stretches []stretch, texts []string, out *Completion) ([]float64, error) {
 	scores, model, err := p.reader.Score(ctx, wire.LaneInteractive, r.Question, texts, true)
 	if err == nil && len(scores) != len(texts) {
@@ -118,8 +116,8 @@ func (p *Extractive) readChoices(ctx context.Context, r wire.LLMRequest, choices
 	return chances, nil
 }
 
-// encodeChoices weighs choices by vectors and returns how near the question each
-// stretch is.
+// encodeChoices weighs choices by vectors. It returns the similarity of each stretch to the
+// question.
 func (p *Extractive) encodeChoices(ctx context.Context, r wire.LLMRequest, choices []choiceText, stretches []stretch, out *Completion) ([]float64, error) {
 	texts := []string{r.Question}
 	for _, c := range choices {
@@ -147,8 +145,8 @@ func (p *Extractive) encodeChoices(ctx context.Context, r wire.LLMRequest, choic
 	return near, nil
 }
 
-// weighSentences weighs choices by the sentences that hold their words, and finds
-// the one to quote for each.
+// weighSentences weighs choices by the sentences that contain their words, and finds the sentence
+// to quote for each.
 func weighSentences(r wire.LLMRequest, choices []choiceText, stretches []stretch, answers []float64) {
 	question := text.ContentWords(r.Question)
 	words := make([]float64, len(choices))
@@ -183,7 +181,7 @@ func weighSentences(r wire.LLMRequest, choices []choiceText, stretches []stretch
 	}
 }
 
-// share is the part of a that b holds.
+// share returns the part of a that is in b.
 func share(a, b map[string]bool) float64 {
 	if len(a) == 0 {
 		return 0
@@ -191,7 +189,7 @@ func share(a, b map[string]bool) float64 {
 	return float64(common(a, b)) / float64(len(a))
 }
 
-// finite is a logit, or a very low one for what is no number.
+// finite returns a logit, or -100 if x is not finite.
 func finite(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return -100

@@ -1,7 +1,7 @@
 package llm
 
-// Judgements of the provider "extractive": the pair model's heads stand in for
-// what a language model would say, each as a probability.
+// Judgements of the provider "extractive": the heads of the pair model take the place of a language
+// model's judgements, each as a probability.
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// pairModel says which model pack judges what is named; one without a pair graph
-// judges nothing.
+// pairModel returns the model pack that judges. It returns an error that names what would be judged
+// if the pack has no pair graph.
 func (p *Extractive) pairModel(ctx context.Context, what string) (info wire.ModelInfo, err error) {
 	if info, err = p.info(ctx); err != nil {
 		return info, err
@@ -26,11 +26,10 @@ func (p *Extractive) pairModel(ctx context.Context, what string) (info wire.Mode
 	return info, nil
 }
 
-// judge reads each passage with the question: relevance is the head of that name,
-// reflect the one that says whether the answer is in the text, critic the one that
-// says whether our own reader answers better with it. A passage that is
-// read in pieces counts as its best one. filter says 1 from the has_answer on from
-// which a passage answers.
+// judge scores each passage with the question. The task relevance uses the head of that name,
+// reflect the head for whether the text has the answer, critic the head for whether our own reader
+// answers better with it. filter returns 1 if the logit of has_answer reaches the threshold from
+// which a passage answers. A passage that is read in pieces gets the score of its best piece.
 func (p *Extractive) judge(ctx context.Context, r wire.LLMRequest) (Completion, error) {
 	info, err := p.pairModel(ctx, "passages")
 	if err != nil {
@@ -56,7 +55,7 @@ func (p *Extractive) judge(ctx context.Context, r wire.LLMRequest) (Completion, 
 	return out, nil
 }
 
-// judgement is what a text's scores say for a task, from 0 to 1.
+// judgement returns the score of a text for a task, from 0 to 1.
 func judgement(task wire.LLMTask, x wire.PairScore, answers float64) float64 {
 	logit := float64(x.Relevance)
 	switch task {

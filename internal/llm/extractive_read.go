@@ -1,7 +1,7 @@
 package llm
 
-// What the provider "extractive" reads in passages for others: an answer that a language
-// model made is compared with it.
+// The provider "extractive" finds the spans of passages that answer, to compare them with an answer
+// that a language model made.
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// readings names the parts of the passages that may answer: of each stretch the best and the next
-// best that the reranker finds. A pack without a reranker that reads, or one that does not know the
-// question's script, reads nothing.
+// readings returns the parts of the passages that may answer: for each stretch the best span and
+// the next best ones that the reranker finds. It returns none if the pack has no reranker that
+// finds spans, or none that knows the question's script.
 func (p *Extractive) readings(ctx context.Context, r wire.LLMRequest) (Completion, error) {
 	info, err := p.info(ctx)
 	if err != nil {

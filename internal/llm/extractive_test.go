@@ -29,7 +29,7 @@ var model = sync.OnceValues(func() (*inference.Model, error) {
 	return inference.Open(inference.Options{Pack: "../../models/default", Library: library, Provider: "cpu", Threads: 1})
 })
 
-// encoder is a real model server's client.
+// encoder returns a client of a real model server.
 func encoder(t *testing.T) llm.Encoder {
 	t.Helper()
 	nc, err := bus.Connect(t.Context(), bus.Options{URL: localtest.NATS(t).URL(), Name: t.Name()})
@@ -91,7 +91,7 @@ func TestExtractiveSaysWhenNothingFits(t *testing.T) {
 			t.Errorf("%s: got %q, %v", question, c.Text, err)
 		}
 	}
-	// A heading that repeats the question is no answer.
+	// A heading that repeats the question does not answer it.
 	r := request([]wire.LLMPassage{{Text: "4.1 Carry over of unused leave\n\nCarry over of unused leave"}})
 	r.Question = "carry over of unused leave"
 	if c, err := p.Complete(t.Context(), r); err != nil || c.Text != "" {
@@ -99,8 +99,8 @@ func TestExtractiveSaysWhenNothingFits(t *testing.T) {
 	}
 }
 
-// book is a ledger in memory, for the gateway's own rules; the real one is the
-// store's and tested there.
+// book is a ledger in memory, for tests of the gateway's own rules. Package store has the real one,
+// with its tests.
 type book map[wire.Step]wire.LLMReply
 
 func (b book) Once(ctx context.Context, c llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
@@ -114,7 +114,7 @@ func (b book) Once(ctx context.Context, c llm.Call, complete func(context.Contex
 	return reply, err
 }
 
-// liar is a provider that returns what it is told to.
+// liar is a provider that returns fixed results.
 type liar struct {
 	llm.Completion
 	err error
@@ -151,7 +151,7 @@ func TestTheGatewayKeepsOnlyWhatIsProved(t *testing.T) {
 	}
 }
 
-// answered is a quote of the first passage with an answer in it.
+// answered returns a quote of the first passage with a short answer in it.
 func answered(start, end int, confidence float64) wire.Quote {
 	return wire.Quote{Start: 1, End: 8, Answer: wire.QuoteAnswer{Start: start, End: end, Confidence: confidence}}
 }

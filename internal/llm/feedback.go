@@ -1,8 +1,8 @@
 package llm
 
-// The tasks "feedback", which judges an answer that was made from passages (SAGE,
-// section VI-A), and "background", which answers from what a model knows itself
-// (FIT-RAG, section 4.5): how replies are read, and what is kept of them.
+// The tasks "feedback", which judges an answer that was made from passages (SAGE, section VI-A),
+// and "background", which answers from a model's own knowledge (FIT-RAG, section 4.5): how their
+// replies are parsed and checked.
 
 import (
 	"context"
@@ -16,18 +16,17 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Prompts of answers beside the usual one.
+// Prompts other than the default.
 const (
-	PromptExplain = "explain" // has the answer explained (FIT-RAG)
-	PromptShort   = "short"   // has the shortest words that answer, which EM and F1 compare
-	// PromptPassage has a rewrite be a passage that would answer the question (HyDE).
+	PromptExplain = "explain" // asks for an explanation of the answer (FIT-RAG)
+	PromptShort   = "short"   // asks for the shortest words that answer, which EM and F1 compare
+	// PromptPassage makes a rewrite a passage that would answer the question (HyDE).
 	PromptPassage = "passage"
-	// PromptAsk has a rewrite be a question that a text answers: the request's question is
-	// the text.
+	// PromptAsk makes a rewrite a question that a text answers. The request's question is the text.
 	PromptAsk = "ask"
 )
 
-// checkJudged says what a request of one of the two tasks lacks.
+// checkJudged checks the fields of a request that judging tasks and prompts use.
 func checkJudged(r wire.LLMRequest) error {
 	switch {
 	case r.Task == wire.TaskFeedback && strings.TrimSpace(r.Answer) == "":
@@ -50,7 +49,7 @@ func checkJudged(r wire.LLMRequest) error {
 	return nil
 }
 
-// parseFeedback reads a score from 1 to 10 and an adjustment of 1 or -1.
+// parseFeedback parses a score from 1 to 10 and an adjustment of 1 or -1.
 func parseFeedback(content string) (*wire.Feedback, bool) {
 	type judged struct {
 		Score  number `json:"score"`
@@ -68,8 +67,8 @@ func validFeedback(f *wire.Feedback) bool {
 	return f != nil && f.Score >= 1 && f.Score <= 10 && (f.Adjust == 1 || f.Adjust == -1)
 }
 
-// parseBackground reads an answer from a model's own knowledge; the passage that
-// the model wrote down first has served its purpose. No answer is one too.
+// parseBackground parses an answer from a model's own knowledge. It ignores the passage that the
+// model writes first. An empty answer is valid.
 func parseBackground(content string) (answer string, ok bool) {
 	type known struct {
 		Answer *string `json:"answer"`
@@ -82,7 +81,7 @@ func parseBackground(content string) (answer string, ok bool) {
 	return answer, true
 }
 
-// checkFeedback keeps the judgement of an answer.
+// checkFeedback completes the reply with the judgement of an answer.
 func checkFeedback(p Provider, c Completion, reply *wire.LLMReply) error {
 	reply.Text = ""
 	if !validFeedback(c.Feedback) {
@@ -92,8 +91,8 @@ func checkFeedback(p Provider, c Completion, reply *wire.LLMReply) error {
 	return nil
 }
 
-// checkBackground keeps an answer that no document proves: it is supported by none,
-// and has no links. One that the model does not know is empty.
+// checkBackground completes the reply with an answer that no document supports. It has no quotes
+// and no links, and is empty if the model does not know the answer.
 func checkBackground(reply *wire.LLMReply) {
 	reply.Text = strings.TrimSpace(harmless(reply.Text, nil))
 }
@@ -104,14 +103,13 @@ func (p *Extractive) background() (Completion, error) {
 		Message: "the provider extractive knows nothing by itself, so it answers from passages only"}
 }
 
-// feedback judges an answer. Of one that was read out of the passages the confidence is
-// known, and is the judgement: reading them again would say no more, and cost as much as
-// the answer. More passages are asked for when it is likelier wrong than right.
+// feedback judges an answer. If the answer was read from the passages its confidence is known and
+// determines the judgement: scoring the passages again would say no more, and cost as much as the
+// answer. More passages are asked for if the confidence is below 0.5.
 //
-// Another one is judged by the pair model's has_answer: how sure it is that the
-// passages hold an answer, and that the answer's own sentences do. The score is the
-// mean of both chances, from 1 to 10. More passages are asked for when none holds an
-// answer; fewer when over half of them hold none.
+// Any other answer is judged by the pair model's has_answer, of the passages and of the answer's
+// own text. The score is the mean of both probabilities, mapped to 1 to 10. More passages are asked
+// for if no passage has an answer or at least half of them have one; fewer otherwise.
 func (p *Extractive) feedback(ctx context.Context, r wire.LLMRequest) (Completion, error) {
 	info, err := p.pairModel(ctx, "answers")
 	if err != nil {
@@ -168,5 +166,5 @@ func (p *Extractive) feedback(ctx context.Context, r wire.LLMRequest) (Completio
 	return out, nil
 }
 
-// scoreOf is a chance as a score from 1 to 10.
+// scoreOf maps a probability to a score from 1 to 10.
 func scoreOf(chance float64) int { return 1 + int(math.Round(9*chance)) }

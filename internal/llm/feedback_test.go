@@ -148,7 +148,7 @@ func TestAnAnswerIsExplainedWhereItIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsShortWhereItIsAskedFor: a few words, proved by a quote like any other.
+// TestAnAnswerIsShortWhereItIsAskedFor: a short answer is proved by a quote like any other.
 func TestAnAnswerIsShortWhereItIsAskedFor(t *testing.T) {
 	s := newScriptedOpenAI(t, turn{content: `{"answer": "25 days", "citations": [{"sentence": 1, "passage": 1, "quote": "Annual leave is 25 days."}]}`})
 	r := request(leave)
@@ -218,8 +218,8 @@ func TestExtractiveJudgesByItsOwnModels(t *testing.T) {
 	}
 }
 
-// TestAConfidenceIsTheJudgement: of an answer that was read out of passages, which are not read
-// again.
+// TestAConfidenceIsTheJudgement: an answer that was read from passages is judged by its confidence,
+// without reading them again.
 func TestAConfidenceIsTheJudgement(t *testing.T) {
 	for _, x := range []struct {
 		sure   float64
@@ -251,7 +251,7 @@ func TestAConfidenceIsTheJudgement(t *testing.T) {
 	}
 }
 
-// readsNothing is a pair model that must not be asked.
+// readsNothing is a pair model that must not be called.
 type readsNothing struct{ holds }
 
 func (readsNothing) Score(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error) {

@@ -1,7 +1,7 @@
 package llm
 
-// Figures of tables inside the provider "extractive": a question for one is answered
-// with the cell, the row and the column that it stands in, and its unit.
+// This file answers questions for a figure of a table in the provider "extractive". The answer
+// names the cell, its row and column, and its unit.
 
 import (
 	"slices"
@@ -12,15 +12,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// answerOfTables is the figure that a question asks for, or what it asks to compute of
-// some, where the passages have it and it is right with the confidence least.
+// answerOfTables returns the figure that a question asks for, or a value computed from several
+// figures. It reports false if the passages have no such figure or its confidence is below least.
 func answerOfTables(r wire.LLMRequest, least float64) (Completion, bool) {
 	inputs := make([]tabular.Input, len(r.Passages))
 	for i, p := range r.Passages {
 		inputs[i] = tabular.Input{Text: p.Text, Context: strings.Join(append([]string{p.Title}, p.Headings...), "\n")}
 	}
 	least = max(least, surest)
-	if r.Risk != nil { // the pack's thresholds are of what the reader reads
+	if r.Risk != nil { // the pack's thresholds are for the reader's answers
 		least = max(least, 1-*r.Risk)
 	}
 	out := Completion{Model: "tables", Rated: true}
@@ -39,7 +39,7 @@ func answerOfTables(r wire.LLMRequest, least float64) (Completion, bool) {
 	return out, true
 }
 
-// rowName is what a row is called: "Revenue: Product".
+// rowName returns the name of a row with its group: "Revenue: Product".
 func rowName(r tabular.TableRow) string {
 	group := strings.TrimSuffix(r.Group.Text, ":")
 	if group == "" || r.Label == "" {
@@ -48,7 +48,7 @@ func rowName(r tabular.TableRow) string {
 	return group + ": " + r.Label
 }
 
-// withUnit adds the unit to what does not name it.
+// withUnit appends the unit to s unless s contains it.
 func withUnit(s, unit string) string {
 	if unit == "" || strings.Contains(strings.ToLower(s), strings.ToLower(unit)) {
 		return s
@@ -59,11 +59,11 @@ func withUnit(s, unit string) string {
 // figureAnswer is a cell that answers a question.
 type figureAnswer struct{ tabular.Match }
 
-// surest is the least confidence of a figure: below it the reader answers.
+// surest is the least confidence of a figure. Below it the reader answers.
 const surest = 0.5
 
-// complete gives out the answer: the row is quoted, with the cell as its short answer, and what
-// stands over the cell.
+// complete writes the answer into out. It quotes the row, with the cell as its short answer, and
+// the headers above the cell.
 func (f figureAnswer) complete(out *Completion) {
 	quote := func(at text.Range, short wire.QuoteAnswer) {
 		out.Quotes = append(out.Quotes, wire.Quote{Passage: f.Source, Start: at.Start, End: at.End, Answer: short})
@@ -76,7 +76,7 @@ func (f figureAnswer) complete(out *Completion) {
 			claims = append(claims, len(out.Quotes))
 			quote(h, wire.QuoteAnswer{})
 		}
-	} else { // a year, which stands over the row
+	} else { // the cell is a year in the header above the row
 		for _, h := range f.Header {
 			if f.Cell.Start >= h.Start && f.Cell.End <= h.End {
 				quote(h, short)
@@ -97,7 +97,7 @@ func (f figureAnswer) complete(out *Completion) {
 	out.Sentences = []wire.ReplySentence{{Start: 0, End: len(out.Text), Quotes: claims}}
 }
 
-// text says which figure it is: "Revenue: Product, 2022: $532 (in millions)".
+// text names the figure: "Revenue: Product, 2022: $532 (in millions)".
 func (f figureAnswer) text() string {
 	name := rowName(f.Row)
 	if name != "" && f.Column != "" {

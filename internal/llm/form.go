@@ -1,7 +1,7 @@
 package llm
 
-// The form of each reply as a JSON Schema, for servers that can hold a model to one.
-// The prompts say the same in words.
+// The form of each reply as a JSON Schema, for servers that can constrain a model to one. The
+// prompts say the same in words.
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// formOf is the JSON Schema of the reply to a request. The members are in the order in
-// which they are to be written: an answer comes first, for it is told while it grows.
+// formOf returns the JSON Schema of the reply to a request. The members are in the order in which
+// the model is to write them. An answer comes first, because it is streamed.
 func formOf(r wire.LLMRequest) string {
 	const text = `{"type":"string"}`
 	switch {
@@ -45,15 +45,15 @@ func formOf(r wire.LLMRequest) string {
 	return objectForm("answer", text, "choice", choice, "citations", citations)
 }
 
-// mostCitations is how many the prompts ask for.
+// mostCitations is how many citations the prompts ask for.
 const mostCitations = 5
 
 func scoresForm(n int, score string) string {
 	return objectForm("scores", fmt.Sprintf(`{"type":"array","minItems":%d,"maxItems":%[1]d,"items":%s}`, n, score))
 }
 
-// objectForm is the schema of an object that has these members, each a name and its
-// schema, and no others.
+// objectForm returns the schema of an object with exactly these members. members has a name and a
+// schema for each.
 func objectForm(members ...string) string {
 	var properties, names []string
 	for i := 0; i < len(members); i += 2 {

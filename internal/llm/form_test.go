@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestServersAreSentTheFormOfTheReply: what each task's prompt asks for, in the order of the
-// prompt.
+// TestServersAreSentTheFormOfTheReply: the schema has the members that each task's prompt asks for,
+// in the order of the prompt.
 func TestServersAreSentTheFormOfTheReply(t *testing.T) {
 	chosen := request(leave)
 	chosen.Choices = []string{"Two days", "Five days"}
@@ -21,7 +21,7 @@ func TestServersAreSentTheFormOfTheReply(t *testing.T) {
 	for name, c := range map[string]struct {
 		request wire.LLMRequest
 		reply   string
-		form    []string // pieces of it, in this order
+		form    []string // substrings of it, in this order
 	}{
 		"answer": {request(leave), `{"answer":"","citations":[]}`, []string{`"answer":{"type":"string"}`, `"citations"`, `"sentence"`, `"passage"`,
 			`"maximum":2`, `"quote"`, `"required":["answer","citations"]`, `"additionalProperties":false`}},
@@ -70,7 +70,7 @@ func TestServersAreSentTheFormOfTheReply(t *testing.T) {
 	}
 }
 
-// reserving is accounts that keep what was last reserved.
+// reserving are accounts that keep the tokens of the last reservation.
 type reserving struct {
 	scriptedaccounts
 	tokens int64
@@ -81,7 +81,7 @@ func (a *reserving) Reserve(ctx context.Context, r llm.Reservation) (time.Durati
 	return a.scriptedaccounts.Reserve(ctx, r)
 }
 
-// TestTheFormIsReservedFor: some servers count it as a part of the prompt.
+// TestTheFormIsReservedFor: some servers count the schema as part of the prompt.
 func TestTheFormIsReservedFor(t *testing.T) {
 	reserved := map[string]int64{}
 	for _, format := range []string{llm.FormatObject, llm.FormatSchema} {

@@ -1,10 +1,9 @@
 package llm
 
-// This file keeps hostile text from working. What goes to a model is what a person
-// would see: without characters that hide or turn text, without the words by which
-// chat templates tell speakers apart, and no line of it looks like a fence. What
-// comes back has no link that the cited passages do not have, no image and no
-// markup that loads or runs something.
+// This file defuses hostile text. What goes to a model is what a person would see: without
+// characters that hide or reorder text, without the control words of chat templates, and without
+// lines that look like a fence. What comes back has no link that the cited passages lack, no image
+// and no markup that loads or runs something.
 
 import (
 	"crypto/rand"
@@ -17,10 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// hidden reports whether a person sees nothing of r: controls, marks that turn the
-// direction of text, spaces of no width, tags and the second set of variation
-// selectors, which can spell a whole text. The joiners that scripts and emoji need
-// stay.
+// hidden reports whether a person does not see r: control characters, marks that change the
+// direction of text, zero-width spaces, tags, and the second set of variation selectors, which can
+// encode a whole text. The joiners that scripts and emoji need are not hidden.
 func hidden(r rune) bool {
 	switch {
 	case r == '\n', r == '\t', r == '\u200c', r == '\u200d':
@@ -33,8 +31,8 @@ func hidden(r rune) bool {
 	return unicode.Is(unicode.Cf, r) && !unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
-// visible is s without what nobody sees. A joiner stays between letters of
-// scripts that join, and in emoji.
+// visible returns s without hidden characters. A joiner stays between letters of scripts that join,
+// and in emoji.
 func visible(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool { return hidden(r) || r == '\u200c' || r == '\u200d' }) {
 		return s
@@ -52,16 +50,16 @@ func visible(s string) string {
 	return b.String()
 }
 
-// line is s on one line, as titles, headings and places stand in a prompt.
+// line returns s on one line, as titles, headings and locations stand in a prompt.
 func line(s string) string {
 	return strings.Join(strings.Fields(templateWords.ReplaceAllStringFunc(visible(text.Clean(s)), detachBracket)), " ")
 }
 
-// maxLabel bounds a title or a place in a prompt, in characters: a longer one is a
-// text, and stands outside of the fences.
+// maxLabel bounds a title or location in a prompt, in characters: these stand outside the fences,
+// where a long text does not belong.
 const maxLabel = 200
 
-// label is a title or a place as it stands in quotation marks in a prompt.
+// label returns a title or location as it stands in quotation marks in a prompt.
 func label(s string) string {
 	s = strings.ReplaceAll(line(s), `"`, "'")
 	if runes := []rune(s); len(runes) > maxLabel {
@@ -70,26 +68,26 @@ func label(s string) string {
 	return s
 }
 
-// templateWords are what chat templates of models in use put between speakers.
-// Servers that build prompts from text take them for the real ones.
+// templateWords match the control words that chat templates put between speakers. Servers that
+// build prompts from text take them for real ones.
 var templateWords = regexp.MustCompile(`(?i)<\|[^|<>\n]{1,40}\|>|<｜[^｜<>\n]{1,40}｜>|</?s>|<</?SYS>>|\[/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|SYSTEM_PROMPT)\]|` +
 	`</?(?:start_of_turn|end_of_turn|tool_call|tool_response|tools|think|system|assistant)>`)
 
-// detachBracket adds a space after the bracket that begins a word.
+// detachBracket adds a space after the first character of a control word.
 func detachBracket(word string) string {
 	_, n := utf8.DecodeRuneInString(word)
 	return word[:n] + " " + word[n:]
 }
 
-// fenceLine is a line that could be taken for the end or the beginning of a fence.
+// fenceLine matches the beginning of a line that looks like the beginning or the end of a fence.
 var fenceLine = regexp.MustCompile(`(?im)^([ \t>|]*)([-–—_=]{2,}[ \t]*(?:begin|end)\b)`)
 
-// shown is a passage as it stands between fences.
+// shown returns a passage as it stands between fences.
 func shown(s string) string {
 	return fenceLine.ReplaceAllString(templateWords.ReplaceAllStringFunc(visible(s), detachBracket), "$1| $2")
 }
 
-// newMark is a mark for fences that nothing in the request has.
+// newMark returns a random mark for fences that does not occur in the request.
 func newMark(r wire.LLMRequest) string {
 	for {
 		m := rand.Text()[:12]
@@ -107,17 +105,17 @@ var (
 	images = regexp.MustCompile(`!\[[^\]\n]*\](?:\([^)\n]*\)?|\[[^\]\n]*\])`)
 	links  = regexp.MustCompile(`\[([^\]\n]*)\]\(\s*<?([^)\s>]*)[^)\n]*\)`)
 	named  = regexp.MustCompile(`\[([^\]\n]+)\]\[[^\]\n]*\]`)
-	// references are the definitions to which links by name go.
+	// references matches the definitions of links by name.
 	references = regexp.MustCompile(`(?m)^[ \t]*\[[^\]\n]+\]:[ \t]*\S+.*$`)
-	// loading is markup that fetches or runs something.
+	// loading matches markup that fetches or runs something.
 	loading = regexp.MustCompile(`(?is)<(script|style|iframe|object|svg|form)\b.*?(?:</(?:script|style|iframe|object|svg|form)\s*>|$)|` +
 		`</?(?:img|a|link|meta|base|video|audio|source|embed|input|button|textarea|body|html|head|script|style|iframe|object|svg|form|image|portal|frame|frameset)\b[^>]*(?:>|$)|` +
 		`<[a-z][^>]*\s(?:on[a-z]+|src|href|style|srcset|action|background)\s*=[^>]*(?:>|$)|<!--.*?(?:-->|$)`)
 )
 
-// harmless is an answer's text as it may be shown: nothing hidden, no images, links
-// as words and address, and of addresses only those that stand in known just so:
-// in the passages that are cited, or in what the asker wrote.
+// harmless returns the text of an answer as it may be shown: without hidden characters and images,
+// with links as words and address, and with only those addresses that occur in known, which are the
+// cited passages and what the asker wrote.
 func harmless(s string, known []string) string {
 	s = visible(s)
 	s = loading.ReplaceAllString(s, "")
@@ -129,7 +127,7 @@ func harmless(s string, known []string) string {
 		switch {
 		case m[2] == "" || m[1] == m[2]:
 			return m[1]
-		case !addressed(m[2]): // a place in the documents, or nothing that leads out
+		case !addressed(m[2]): // a location in the documents, or no address
 			return m[1]
 		case m[1] == "":
 			return m[2]

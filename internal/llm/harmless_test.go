@@ -38,7 +38,7 @@ func TestAnswersHaveNoLinksOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestAnswersAreCleanedWhateverTheyHold: hostile text is long.
+// TestAnswersAreCleanedWhateverTheyHold: cleaning long hostile text does not take long.
 func TestAnswersAreCleanedWhateverTheyHold(t *testing.T) {
 	for _, said := range []string{strings.Repeat("![", 5_000), strings.Repeat("[a](", 5_000), strings.Repeat("<a ", 5_000), strings.Repeat("<!--", 5_000), strings.Repeat("【", 5_000),
 		strings.Repeat("https://a.example/", 2_000)} {

@@ -1,10 +1,9 @@
-// Package llm is the gateway to language models: providers behind one small
-// interface, and a ledger under which every reply is committed before its caller
-// gets it. What a provider returns is checked here: a quote is bytes of a
-// passage that was sent, and an answer without a quote is no answer.
+// Package llm is the gateway to language models: providers behind one small interface, and a ledger
+// that stores every reply before the caller gets it. The gateway checks what a provider returns: a
+// quote is a range of bytes of a passage that was sent, and an answer without a quote is no answer.
 //
-// The file of a provider is named after it. Anchoring (anchor.go) finds what a
-// model claims to quote in the text that it was given.
+// The file of a provider has its name. anchor.go finds a model's quotes in the text that it was
+// given.
 package llm
 
 import (
@@ -41,20 +40,20 @@ type Provider interface {
 	Complete(ctx context.Context, r wire.LLMRequest) (Completion, error)
 }
 
-// Completion is what a provider made of a request.
+// Completion is a provider's result for a request.
 type Completion struct {
 	Model     string
 	Text      string // empty: the passages do not answer
 	Quotes    []wire.Quote
-	Sentences []wire.ReplySentence // of Text, where the provider knows which quote proves which
-	Choice    int                  // of the request's, from 1; 0: none
-	Scores    []float64            // of each passage, where the task judges
-	Readings  []wire.Reading       // of the passages, where the task reads
+	Sentences []wire.ReplySentence // of Text, if the provider knows which quote proves which sentence
+	Choice    int                  // one of the request's choices, from 1; 0: none
+	Scores    []float64            // of each passage, if the task judges
+	Readings  []wire.Reading       // of the passages, if the task reads
 	Feedback  *wire.Feedback       // of an answer
-	Correct   *bool                // of an answer, by right ones
-	// Rated says that the quotes' confidence is a calibrated probability, Features are
-	// what it was computed from. Withheld is why the answer is not to be given at the
-	// request's risk; "": it is.
+	Correct   *bool                // of an answer, judged by reference answers
+	// Rated says that the quotes' confidence is a calibrated probability. Features are the inputs
+	// of its computation. Withheld says why the answer is not given at the request's risk; "": it
+	// is given.
 	Rated        bool
 	Features     map[string]float64
 	Withheld     string
@@ -62,36 +61,36 @@ type Completion struct {
 	OutputTokens int
 }
 
-// Call names a completion in the ledger.
+// Call identifies a completion in the ledger.
 type Call struct {
 	ID          uuid.UUID // of its reservation
 	Tenant      uuid.UUID
 	Step        wire.Step
 	Task        wire.LLMTask
-	RequestHash [sha256.Size]byte // of what was asked
+	RequestHash [sha256.Size]byte // of the request
 }
 
-// Ledger keeps the reply of every call.
+// Ledger stores the reply of every call.
 type Ledger interface {
-	// Once returns the reply stored under the call's tenant and step with
-	// Repeated set. Without one it runs complete, commits the reply, and
-	// returns it. Whoever else asks for the step meanwhile, in any process,
-	// waits for that. A stored reply to another request is a conflict.
+	// Once returns the reply stored under the call's tenant and step, with Repeated set. Without
+	// one it runs complete, commits the reply, and returns it. Concurrent calls for the same step,
+	// in any process, wait for that reply. It returns a conflict if the stored reply is to another
+	// request.
 	Once(ctx context.Context, call Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error)
 }
 
-// Options are the parts of a gateway. Those that may be nil are not used then.
+// Options are the parts of a gateway. Those that may be nil are optional.
 type Options struct {
 	Ledger    Ledger
 	Providers []Provider // the first one answers by default
-	// Fallback are the names of providers that answer, in this order, while the
-	// default one cannot. A request that names its provider has no other.
+	// Fallback names the providers that answer, in this order, while the default one cannot. A
+	// request that names its provider has no fallback.
 	Fallback []string
-	Prices   map[string]Price // by provider; nothing where there is none
+	Prices   map[string]Price // by provider; one without a price costs nothing
 	Deltas   Deltas           // may be nil
 	Accounts Accounts         // may be nil
 	Cache    Cache            // may be nil
-	// BreakerPause is how long a provider that keeps failing is left alone; 0: 15 s.
+	// BreakerPause is how long a provider that fails repeatedly is not called; 0: 15 s.
 	BreakerPause time.Duration
 	// MaxWait is how long a call waits at its tenant's limits; 0: 5 s.
 	MaxWait time.Duration
@@ -106,7 +105,7 @@ type Gateway struct {
 	maxWait   time.Duration
 	lines     lines
 	providers map[string]*member
-	chain     []*member // of requests that name no provider
+	chain     []*member // for requests that name no provider
 	tracer    trace.Tracer
 	duration  metric.Float64Histogram
 	tokens    metric.Int64Counter
@@ -153,9 +152,9 @@ func NewGateway(o Options) (*Gateway, error) {
 
 func (g *Gateway) names() string { return strings.Join(slices.Sorted(maps.Keys(g.providers)), ", ") }
 
-// Complete answers a request once: a repeat under the same step gets the stored
-// reply. An error is in the reply. When ctx is cancelled the call to the model ends,
-// what it used is counted, and no other provider is asked.
+// Complete answers a request. A repeat under the same step gets the stored reply. Errors are
+// returned in the reply. When ctx is cancelled the call to the model ends, what it used is counted,
+// and no other provider is tried.
 func (g *Gateway) Complete(ctx context.Context, r wire.LLMRequest) wire.LLMReply {
 	if !r.Deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -198,7 +197,7 @@ func (g *Gateway) complete(ctx context.Context, r wire.LLMRequest) (wire.LLMRepl
 	return reply, err
 }
 
-// who names a provider and its model; one of Sluice's own has no name.
+// who returns a reply with a provider and its model. Sluice's own provider has no model name.
 func who(p Provider) wire.LLMReply {
 	u := schema.Usage{Provider: p.Name()}
 	if m, ok := p.(Remote); ok {
@@ -207,7 +206,7 @@ func who(p Provider) wire.LLMReply {
 	return wire.LLMReply{Envelope: wire.Header(), Usage: u}
 }
 
-// once has a question's step answered once, and a search's whenever it asks.
+// once answers a question's step once, through the ledger, and a search's step each time.
 func (g *Gateway) once(ctx context.Context, chain []*member, r wire.LLMRequest, out *deltas) (wire.LLMReply, error) {
 	call := Call{ID: schema.NewID(), Tenant: r.Tenant, Step: r.Step, Task: r.Task}
 	var err error
@@ -239,16 +238,16 @@ func (g *Gateway) warn(ctx context.Context, what string, tenant uuid.UUID, err e
 	slog.WarnContext(ctx, what, "tenant", tenant, "error", err)
 }
 
-// check returns the providers that may answer, in their order.
+// check validates a request and returns the providers that may answer it, in order.
 func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 	chain := g.chain
 	if r.Provider != "" {
 		chain = []*member{g.providers[r.Provider]}
 	}
-	if r.Trial || r.Task == wire.TaskCorrectness { // what several models judge cannot be compared
+	if r.Trial || r.Task == wire.TaskCorrectness { // judgements of different models cannot be compared
 		chain = chain[:1]
 	}
-	if r.Prompt == PromptAsk && len(chain) > 1 { // extractive writes none, and would hide why nobody does
+	if r.Prompt == PromptAsk && len(chain) > 1 { // extractive writes no questions, and its error would hide the first one's
 		chain = append(chain[:1:1], slices.DeleteFunc(slices.Clone(chain[1:]), func(m *member) bool { return m.Name() == extractiveName })...)
 	}
 	switch {
@@ -280,9 +279,9 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 	return chain, checkJudged(r)
 }
 
-// hash identifies what is asked, whoever asks it and until when. Headings follow
-// from the passages, and workers of before did not send them: without them a
-// request that such a worker began is known again.
+// hash identifies a request by its content, without the caller and the deadline. It leaves out
+// headings: they follow from the passages, and older workers did not send them. A request that such
+// a worker began is thus recognized.
 func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
 	passages := slices.Clone(r.Passages)
 	for i := range passages {
@@ -306,8 +305,7 @@ func hash(provider string, r wire.LLMRequest) ([sha256.Size]byte, error) {
 	return sha256.Sum256(request), nil
 }
 
-// checkTask completes the reply of a task that does not answer, whatever the
-// provider promises.
+// checkTask validates and completes the reply of a task that does not answer.
 func checkTask(p Provider, r wire.LLMRequest, c Completion, reply *wire.LLMReply) error {
 	reply.Quotes = nil
 	switch r.Task {
@@ -341,7 +339,7 @@ func checkTask(p Provider, r wire.LLMRequest, c Completion, reply *wire.LLMReply
 	return nil
 }
 
-// readable keeps the readings that are text of a passage and have a score.
+// readable returns the readings that are valid ranges of a passage with a finite score.
 func readable(readings []wire.Reading, passages []wire.LLMPassage) []wire.Reading {
 	return slices.DeleteFunc(slices.Clone(readings), func(x wire.Reading) bool {
 		if x.Passage < 0 || x.Passage >= len(passages) || math.IsNaN(x.Score) || math.IsInf(x.Score, 0) {
@@ -352,8 +350,8 @@ func readable(readings []wire.Reading, passages []wire.LLMPassage) []wire.Readin
 	})
 }
 
-// proved keeps the quotes that are text of a passage, each once, and what lies in
-// them of their answers.
+// proved returns the quotes that are valid ranges of a passage, each once. It drops a short answer
+// that does not lie in its quote.
 func proved(quotes []wire.Quote, passages []wire.LLMPassage) []wire.Quote {
 	var out []wire.Quote
 	for _, q := range quotes {
@@ -367,8 +365,7 @@ func proved(quotes []wire.Quote, passages []wire.LLMPassage) []wire.Quote {
 		}) {
 			continue
 		}
-		// Written so that a confidence that is no number is refused. One without an
-		// answer is that of the quote.
+		// This form of comparison refuses NaN. A confidence without an answer is that of the quote.
 		if a := q.Answer; !(a.Confidence >= 0 && a.Confidence <= 1) || (a.Start != 0 || a.End != 0) &&
 			(a.Start < q.Start || a.End > q.End || a.Start >= a.End || !utf8.ValidString(body[a.Start:a.End])) {
 			q.Answer = wire.QuoteAnswer{}
@@ -378,7 +375,7 @@ func proved(quotes []wire.Quote, passages []wire.LLMPassage) []wire.Quote {
 	return out
 }
 
-// remote gives an error the code by which callers decide whether to try again.
+// remote converts an error into one whose code tells callers whether to retry.
 func remote(err error) *schema.RemoteError {
 	e := schema.ToRemote(err)
 	if errors.Is(err, context.DeadlineExceeded) && e.Code == schema.CodeInternal {

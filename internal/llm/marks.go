@@ -1,8 +1,8 @@
 package llm
 
-// Models mark what they cite in their text although they are asked not to: "[1]",
-// "(passage 2)", "【3†source】". The marks are taken out, whole or broken, and kept
-// as hints of what proves which sentence.
+// Models put citation marks into their text although they are asked not to: "[1]", "(passage 2)",
+// "【3†source】". This file removes the marks, complete or not, and keeps them as hints of which
+// passage proves which sentence.
 
 import (
 	"regexp"
@@ -10,15 +10,15 @@ import (
 	"strings"
 )
 
-// mark is a citation's mark: it stood before byte at of the text without marks.
+// mark is a removed citation mark. at is its byte offset in the text without marks.
 type mark struct {
 	at      int
 	passage int // from 1
 }
 
-// markForms are the ways to write a mark. In round brackets it needs a word, for
-// a number in them is part of many texts; a mark that was begun and not ended can
-// only be the end of the text.
+// markForms matches the forms of a mark. A number in round brackets needs a word, because many
+// texts have such numbers. An unterminated mark in square brackets counts only at the end of the
+// text.
 var markForms = regexp.MustCompile(`(?i)[ \t]*(?:` +
 	`\[\^?(?:passages?|sources?|citations?|quotes?|docs?|documents?|refs?|sentences?)?[ :#.]*\d{1,2}(?:[ ]*(?:,|;|-|–|and|&)[ ]*(?:passage|source)?[ ]*\d{1,2})*(?:†[^\]\n]{0,40})?\]` +
 	`|【[^】\n]{0,60}】?` +
@@ -30,7 +30,7 @@ var markForms = regexp.MustCompile(`(?i)[ \t]*(?:` +
 
 var markNumbers = regexp.MustCompile(`\d+`)
 
-// withoutMarks takes the marks of citations out of an answer.
+// withoutMarks removes the citation marks from an answer and returns them.
 func withoutMarks(s string) (string, []mark) {
 	s = strings.TrimSpace(s)
 	var b strings.Builder

@@ -1,8 +1,8 @@
 package llm
 
-// The provider "openai": any server that speaks OpenAI's chat completions
-// (OpenAI, vLLM, Ollama). Retrieved text goes in as fenced data; what comes back
-// is parsed, and its quotes are found again in the passages or dropped.
+// The provider "openai": any server with OpenAI's chat completions API (OpenAI, vLLM, Ollama).
+// Retrieved text is sent as fenced data. The quotes of a reply are found again in the passages or
+// dropped.
 
 import (
 	"context"
@@ -22,25 +22,25 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// OpenAIOptions say which server and model answer.
+// OpenAIOptions name the server and the model, and bound the calls.
 type OpenAIOptions struct {
 	BaseURL   string // "https://api.openai.com/v1/" when empty
-	Key       string // may be empty for servers that ask for none
+	Key       string // may be empty if the server needs none
 	Model     string
-	Timeout   time.Duration // of one completion, further tries included; 0: 60 s
+	Timeout   time.Duration // of one completion, retries included; 0: 60 s
 	MaxTokens int           // of an answer; 0: 800
-	// ReasoningTokens are those that the model may think with besides.
+	// ReasoningTokens are what the model may use for reasoning, in addition to MaxTokens.
 	ReasoningTokens int
-	Format          string        // how it is held to JSON: FormatAuto when empty
-	Pause           time.Duration // before the first further try; 0: 500 ms
+	Format          string        // how the model is held to JSON; FormatAuto when empty
+	Pause           time.Duration // before the first retry; 0: 500 ms
 }
 
-// How a server is asked to hold a model to JSON.
+// Formats of replies that a server can be asked for.
 const (
-	FormatAuto   = "auto"        // as the server can: the first that it takes of those below
-	FormatObject = "json_object" // any object
-	FormatSchema = "json_schema" // the form of the reply
-	FormatText   = "text"        // not at all
+	FormatAuto   = "auto"        // the strictest that the server accepts
+	FormatObject = "json_object" // any JSON object
+	FormatSchema = "json_schema" // an object of the reply's JSON Schema
+	FormatText   = "text"        // no constraint
 )
 
 const openAIAddress = "https://api.openai.com/v1/"
@@ -50,7 +50,7 @@ type OpenAI struct {
 	dialogue
 	official  bool // OpenAI's own server
 	format    atomic.Pointer[string]
-	seeking   atomic.Bool // format is to be the strictest that the server takes, and none was taken yet
+	seeking   atomic.Bool // until the server has accepted a format, with FormatAuto
 	chat      openai.ChatCompletionService
 	transport *http.Transport
 }
@@ -80,7 +80,7 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	options := []option.RequestOption{
 		option.WithBaseURL(o.BaseURL), option.WithHTTPClient(&http.Client{Transport: otelhttp.NewTransport(transport)}),
-		option.WithMaxRetries(0), // tries are counted in one place, for all providers
+		option.WithMaxRetries(0), // all providers share one retry policy
 	}
 	if o.Key != "" {
 		options = append(options, option.WithAPIKey(o.Key))
@@ -102,11 +102,11 @@ func (*OpenAI) Name() string { return "openai" }
 // Close drops idle connections.
 func (p *OpenAI) Close() { p.transport.CloseIdleConnections() }
 
-// looser are the formats that a server may take which refuses one.
+// looser has, for each format that a server may reject, the next looser one.
 var looser = map[string]string{FormatSchema: FormatObject, FormatObject: FormatText}
 
-// complete implements speaker. A server that refuses the first request may know nothing of its
-// format: it is asked again with a looser one, and from then on with what it took.
+// complete implements speaker. A server that rejects the first request may not support its format.
+// It is asked again with looser formats, and from then on with the one that it accepts.
 func (p *OpenAI) complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error) {
 	format := *p.format.Load()
 	said, err := p.completeInFormat(ctx, format, messages, want, piece)
@@ -119,19 +119,19 @@ func (p *OpenAI) complete(ctx context.Context, messages []message, want expected
 		p.format.Store(&format)
 	}
 	if refusedForm(err) {
-		return modelReply{}, p.explain(ctx, first) // it was not the format
+		return modelReply{}, p.explain(ctx, first) // the format was not at fault
 	}
 	return said, err
 }
 
-// refusedForm reports whether a server called the request itself wrong.
+// refusedForm reports whether a server rejected the request as malformed.
 func refusedForm(err error) bool {
 	var api *openai.Error
 	return errors.As(err, &api) && (api.StatusCode == http.StatusBadRequest || api.StatusCode == http.StatusUnprocessableEntity)
 }
 
-// completeInFormat makes a call with a response format. The error of a request that the server
-// rejects is the client's.
+// completeInFormat makes a call with a response format. If the server rejects the request, the
+// error is the client library's, unchanged.
 func (p *OpenAI) completeInFormat(ctx context.Context, format string, messages []message, want expected, piece func(string)) (modelReply, error) {
 	params := openai.ChatCompletionNewParams{Model: p.model}
 	switch format {
@@ -152,7 +152,7 @@ func (p *OpenAI) completeInFormat(ctx context.Context, format string, messages [
 			params.Messages = append(params.Messages, openai.UserMessage(m.content))
 		}
 	}
-	if p.official { // its newer models refuse the old name and any temperature of their own
+	if p.official { // its newer models reject max_tokens and a temperature other than the default
 		params.MaxCompletionTokens = openai.Int(int64(want.tokens))
 	} else {
 		params.MaxTokens = openai.Int(int64(want.tokens))
@@ -175,7 +175,7 @@ func (p *OpenAI) completeInFormat(ctx context.Context, format string, messages [
 		input: int(reply.Usage.PromptTokens), output: int(reply.Usage.CompletionTokens)}, nil
 }
 
-// completeStreaming makes a call whose reply is streamed.
+// completeStreaming makes a call whose reply is streamed to piece.
 func (p *OpenAI) completeStreaming(ctx context.Context, params openai.ChatCompletionNewParams, piece func(string)) (modelReply, error) {
 	params.StreamOptions.IncludeUsage = openai.Bool(true)
 	stream := p.chat.NewStreaming(ctx, params, option.WithMiddleware(completionAsEvents))
@@ -212,7 +212,7 @@ func (p *OpenAI) completeStreaming(ctx context.Context, params openai.ChatComple
 	return out, nil
 }
 
-// explain says what went wrong and what to do about it.
+// explain turns an error of a call into one that says what to do about it.
 func (p *OpenAI) explain(ctx context.Context, err error) error {
 	var network net.Error
 	var api *openai.Error

@@ -1,6 +1,6 @@
 package llm
 
-// This file reads the JSON objects that language models reply with.
+// This file parses the JSON objects that language models reply with.
 
 import (
 	"encoding/json"
@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// maxObjects bounds how many places of a reply are tried as the beginning of its object.
+// maxObjects bounds how many braces of a reply are tried as the beginning of the object.
 const maxObjects = 200
 
-// parseObject reads the JSON object with a member in a reply, whatever stands around it: reasoning,
-// prose, other objects. Of several that have the form none counts, unless they are the same: one
-// may be what a document has the model say.
+// parseObject parses the JSON object that has a member, and ignores what surrounds it: reasoning,
+// prose, other objects. If several such objects differ, none counts: one may be text that a
+// document made the model repeat.
 func parseObject[T any](content, member string) (out T, ok bool) {
 	content = withoutReasoning(content)
 	for tries := 0; tries < maxObjects; tries++ {
@@ -30,7 +30,7 @@ func parseObject[T any](content, member string) (out T, ok bool) {
 		tokens := json.NewDecoder(strings.NewReader(content))
 		var members map[string]json.RawMessage
 		if tokens.Decode(&members) != nil {
-			content = content[1:] // a brace of prose, or what is around an object
+			content = content[1:] // a brace in prose, or of an enclosing text
 			continue
 		}
 		whole := content[:tokens.InputOffset()]
@@ -47,8 +47,8 @@ func parseObject[T any](content, member string) (out T, ok bool) {
 	return out, ok
 }
 
-// closed is the JSON object in a reply that was cut off, or is malformed, as far as it
-// is whole: what is not goes, and what is open is closed. False: there is nothing.
+// closed returns the complete part of a JSON object that was cut off or is malformed, with its open
+// brackets closed. Incomplete values are dropped. ok is false if no value is complete.
 func closed(content string) (object string, ok bool) {
 	content = withoutReasoning(content)
 	start := strings.IndexByte(content, '{')
@@ -57,14 +57,14 @@ func closed(content string) (object string, ok bool) {
 	}
 	content = content[start:]
 	tokens := json.NewDecoder(strings.NewReader(content))
-	var open []byte // the brackets that close what is open, the outermost first
-	key := false    // the next text is the name of a member
-	var last string // content to the end of the last value, closed
+	var open []byte // the closing brackets of what is open, outermost first
+	key := false    // the next string is the name of a member
+	var last string // content up to the end of the last value, closed
 	for {
 		token, err := tokens.Token()
 		if err != nil {
 			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-				last = object // what stands before an error may be a part of it
+				last = object // the value before a syntax error may be part of it
 			}
 			return last, last != ""
 		}
@@ -86,7 +86,7 @@ func closed(content string) (object string, ok bool) {
 		}
 		at := int(tokens.InputOffset())
 		if at == len(content) && !strings.ContainsRune("\"}]", rune(content[at-1])) {
-			return last, last != "" // a number or a word that may have gone on
+			return last, last != "" // a number or a word that may be incomplete
 		}
 		closing := slices.Clone(open)
 		slices.Reverse(closing)
@@ -97,10 +97,10 @@ func closed(content string) (object string, ok bool) {
 	}
 }
 
-// words is a text that some models write as a number or as true.
+// words is a text that some models write as a number or a boolean.
 type words struct {
 	text   string
-	quoted bool // it is written as a text
+	quoted bool // it is a JSON string
 }
 
 func (w *words) UnmarshalJSON(data []byte) error {
@@ -114,7 +114,7 @@ func (w *words) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// number is a whole number that some models write as text.
+// number is a whole number that some models write as a string.
 type number int
 
 func (n *number) UnmarshalJSON(data []byte) error {
@@ -126,7 +126,7 @@ func (n *number) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// rating is a judgement that some models write as text.
+// rating is a judgement that some models write as a string.
 type rating float64
 
 func (r *rating) UnmarshalJSON(data []byte) error {
@@ -138,7 +138,7 @@ func (r *rating) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// parseText reads what a question becomes: other words of it, or a passage.
+// parseText parses a rewritten question or a passage, whichever member names.
 func parseText(content, member string) (text string, ok bool) {
 	type rewritten struct {
 		Question string `json:"question"`
@@ -151,8 +151,7 @@ func parseText(content, member string) (text string, ok bool) {
 	return text, ok && text != ""
 }
 
-// parseScores reads as many judgements from 0 to 1 as there are passages; whole
-// says that each is one or the other.
+// parseScores parses one judgement from 0 to 1 for each passage. With whole, each must be 0 or 1.
 func parseScores(content string, passages int, whole bool) ([]float64, bool) {
 	type judged struct {
 		Scores []rating `json:"scores"`

@@ -128,8 +128,8 @@ func TestOpenAIAsksOnceMoreForJSON(t *testing.T) {
 	}
 }
 
-// TestServersGetTheFormatThatTheyTake: a server that knows nothing of the strictest is asked in a
-// looser one, and what it took once it gets from then on.
+// TestServersGetTheFormatThatTheyTake: a server that rejects the strictest format is asked in a
+// looser one. It gets the first format that it accepted from then on.
 func TestServersGetTheFormatThatTheyTake(t *testing.T) {
 	good := turn{content: `{"answer":"","citations":[]}`}
 	refusal, unknown := turn{status: http.StatusBadRequest}, turn{status: http.StatusUnprocessableEntity}
@@ -200,7 +200,7 @@ func TestOpenAIErrorsSayWhatToDo(t *testing.T) {
 	}{
 		{http.StatusUnauthorized, schema.CodeInternal, "SLUICE_LLM_API_KEY", 1},
 		{http.StatusNotFound, schema.CodeInternal, "SLUICE_LLM_MODEL", 1},
-		{http.StatusBadRequest, schema.CodeInternal, "scripted failure", 3}, // in each format
+		{http.StatusBadRequest, schema.CodeInternal, "scripted failure", 3}, // once in each format
 		{http.StatusTooManyRequests, schema.CodeOverloaded, "429", 3},
 		{http.StatusInternalServerError, schema.CodeUnavailable, "try again later", 3},
 	} {
@@ -242,7 +242,7 @@ func TestOpenAIOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestErrorsDoNotShowCredentials: a key may stand in the address, as its user.
+// TestErrorsDoNotShowCredentials: the address may contain a key, as its user.
 func TestErrorsDoNotShowCredentials(t *testing.T) {
 	_, err := llm.NewOpenAI(llm.OpenAIOptions{BaseURL: "http://hidden-key@localhost:11434/v1"})
 	if err == nil || strings.Contains(err.Error(), "hidden-key") {

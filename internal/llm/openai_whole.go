@@ -1,7 +1,7 @@
 package llm
 
-// This file is for servers that give a whole completion though pieces were asked
-// for: it comes as one piece.
+// This file handles servers that return a whole completion although a stream was requested. It is
+// passed on as one piece.
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 )
 
-// maxCompletion is the most bytes of such a completion.
+// maxCompletion bounds such a completion, in bytes.
 const maxCompletion = 8 << 20
 
 // completionAsEvents turns a reply that is a JSON completion, although a stream was requested, into
@@ -39,8 +39,8 @@ func completionAsEvents(r *http.Request, next option.MiddlewareNext) (*http.Resp
 	return reply, nil
 }
 
-// asEvents is a completion as server-sent events; what is none becomes one that
-// cannot be read.
+// asEvents returns a completion as server-sent events. Any other body becomes an event that cannot
+// be parsed.
 func asEvents(body []byte) string {
 	var whole map[string]any
 	if json.Unmarshal(body, &whole) == nil {
@@ -53,7 +53,7 @@ func asEvents(body []byte) string {
 		}
 		if len(choices) > 0 {
 			whole["object"] = "chat.completion.chunk"
-			body, _ = json.Marshal(whole) // what came of JSON goes into it
+			body, _ = json.Marshal(whole) // marshalling unmarshalled JSON does not fail
 		}
 	}
 	return "data: " + string(bytes.ReplaceAll(body, []byte("\n"), []byte(" "))) + "\n\ndata: [DONE]\n\n"

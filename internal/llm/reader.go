@@ -1,8 +1,8 @@
 package llm
 
-// The reader inside the provider "extractive": with a model pack that has a
-// reranker or a pair model, answers are spans of the passages. The sentence that
-// holds the best one is quoted, and the span is the short answer in it.
+// The reader of the provider "extractive". With a model pack that has a reranker or a pair model,
+// answers are spans of the passages. The sentence that contains the best span is quoted, and the
+// span is its short answer.
 
 import (
 	"cmp"
@@ -21,67 +21,67 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Reader reads answers out of texts; the model server does.
+// Reader finds answers in texts. The model server implements it.
 type Reader interface {
-	// Info says what the server's model pack can do, and its calibrated
-	// thresholds.
+	// Info returns what the server's model pack can do, with its calibrated thresholds.
 	Info(ctx context.Context) (wire.ModelInfo, error)
-	// Score says of each text how well it answers the question and, with
-	// answers, which part of it does. The pack's pair model reads.
+	// Score returns how well each text answers the question and, with answers, which span of it
+	// does. It uses the pack's pair model.
 	Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
-	// Rerank is Score by the pack's reranker, whose logits have a scale of their
-	// own. It takes about ten times as long.
+	// Rerank is Score with the pack's reranker, whose logits are on another scale. It takes about
+	// ten times as long.
 	Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
 }
 
-// How spans are chosen, on the scale of logits. Measured with the shipped pack on
-// 194 questions of SQuAD's articles that it was not trained on and 185 of
-// FairytaleQA's validation set, each with the ten best passages of the plan
-// sluice: the first sentence quoted holds the answer of 79 % and 48 % of them (73 %
-// and 42 % by the score of sentences). Weights from 0 to 0.25 and 1 to 2 differ by
-// less than 4 points, and a higher weight of the span does worse.
+// How spans are chosen, on the scale of logits. Measured with the shipped pack on 194 questions of
+// SQuAD's articles that it was not trained on and 185 of FairytaleQA's validation set, each with
+// the ten best passages of the plan sluice: the first sentence quoted contains the answer of 79 %
+// and 48 % of them (73 % and 42 % by the score of sentences). Weights from 0 to 0.25 and 1 to 2
+// differ by less than 4 points, and a higher weight of the span does worse.
 const (
-	// spanWeight is what the logit of a span counts beside that of its passage
-	// having the answer.
+	// spanWeight is the weight of a span's logit, relative to the logit of its passage having the
+	// answer.
 	spanWeight = 0.1
-	// rankLogit is what a span of the first passage gets on top, one of the
-	// second half of it, and so on.
+	// rankLogit is added for a span of the first passage, half of it for the second, a third of it
+	// for the third, and so on.
 	rankLogit = 1.0
-	// nearLogit is how far below the best a further span may be.
+	// nearLogit is how far below the best span a further one may be.
 	nearLogit = 1.5
-	// madeUp is what a name, and a number, of the question takes off a passage that
-	// does not have it, its title and heading counted: whatever it says, it says it
-	// of something else.
+	// madeUp is subtracted from a passage for a name in the question that the passage, its title
+	// and its heading lack, and again for such a number: whatever the passage says is about
+	// something else.
 	madeUp = 1.0
-	// offQuestion is what the sentences of a span lose when they have none of the
-	// question's content, and in part for what they lack of it.
+	// offQuestion is subtracted if the sentences of a span have none of the question's content, and
+	// in proportion if they lack part of it.
 	offQuestion = 1.0
-	// mostLacking is the share of the question's content that what is shown as nearest may lack.
+	// mostLacking is the largest share of the question's content that the nearest sentences may
+	// lack.
 	mostLacking = 0.5
-	// allowedLoss is how much of that a passage may lose and still have the answer.
+	// allowedLoss is how far these subtractions may take a passage below the threshold for having
+	// the answer.
 	allowedLoss = 0.5
-	// otherSort is how far below the best span one may be that is of the sort that the question
-	// asks for when the best one is not: the sum of two logits.
+	// otherSort is how far below the best span a span of the kind asked for may be to replace it if
+	// the best one is of another kind. Both scores are sums of two logits.
 	otherSort = 6.0
-	// readTokens are what a piece of a passage has at most, in tokens of
-	// internal/text: with its title it stays under the modelTokens that the shipped
-	// models read. One that reads less gets less, in proportion.
+	// readTokens is the most tokens of internal/text in a piece of a passage. With its title a
+	// piece stays under the modelTokens that the shipped models read. For a model that reads less
+	// it is reduced in proportion.
 	readTokens  = 280
 	modelTokens = 384
-	// maxRead bounds the pieces that are read for an answer, maxReranked those that
-	// the reranker reads: of more, the pair model finds the best for it.
+	// maxRead bounds the pieces that are read for an answer, maxReranked the pieces that the
+	// reranker reads. The pair model selects them if there are more.
 	maxRead     = 256
 	maxReranked = 8
 )
 
-// pairReads says whether the pack's pair model finds answers in texts.
+// pairReads reports whether the pack's pair model finds answers in texts.
 func pairReads(info wire.ModelInfo) bool {
 	return slices.Contains(info.Operations, wire.OpScore) && !info.NoSpans
 }
 
-// readsBy is the graph that finds answers to a question in texts: the reranker, or
-// else the pair model; "": the pack has none that does, or none that has learnt the
-// script of most of the question.
+// readsBy returns the graph that finds answers to a question in texts: the reranker, or else the
+// pair model. It returns "" if the pack has no such graph, or none that knows the script of at
+// least half of the question.
 func readsBy(info wire.ModelInfo, question string) string {
 	knows := func(op wire.ModelOp) bool { return text.InScripts(question, info.Scripts[op]) >= 0.5 }
 	switch {
@@ -93,22 +93,22 @@ func readsBy(info wire.ModelInfo, question string) string {
 	return ""
 }
 
-// stretch is a piece of a passage as the reader gets it.
+// stretch is a piece of a passage as the reader reads it.
 type stretch struct {
 	passage int
 	piece   text.Range // in the passage
-	input   string     // in context
-	offset  int        // of the piece in input
+	input   string     // the piece with its title and headings
+	offset  int        // of the piece in input, in bytes
 }
 
-// span is an answer that was read.
+// span is an answer that the reader found.
 type span struct {
 	quote    wire.Quote
 	value    float64
-	features map[string]float64 // of its confidence
+	features map[string]float64 // inputs of its confidence
 }
 
-// read answers by a graph.
+// read answers with the spans that a graph finds.
 func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo, graph string) (Completion, error) {
 	by, read, op := "reader/", p.reader.Score, wire.OpScore
 	if graph == wire.GraphReranker {
@@ -135,7 +135,7 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 	}
 	var remote *schema.RemoteError
 	if errors.As(err, &remote) && remote.Code == schema.CodeInvalid && remote.Field == "question" {
-		return out, nil // it has no word to read texts for
+		return out, nil // it has no word to look for
 	}
 	if err != nil {
 		return Completion{}, fmt.Errorf("read %d passages: %w", len(r.Passages), err)
@@ -161,9 +161,9 @@ func (p *Extractive) read(ctx context.Context, r wire.LLMRequest, info wire.Mode
 	return out, nil
 }
 
-// foremost are the stretches that the reranker reads: where there are many, those of
-// which the pair model thinks most, in the order that they have; without a pair
-// model the first.
+// foremost returns the stretches that the reranker reads, in their original order. If there are
+// more than maxReranked it takes those with the pair model's highest has_answer; without a pair
+// model, the first ones.
 func (p *Extractive) foremost(ctx context.Context, r wire.LLMRequest, info wire.ModelInfo, all []stretch) ([]stretch, error) {
 	if len(all) <= maxReranked {
 		return all, nil
@@ -195,10 +195,10 @@ func (p *Extractive) foremost(ctx context.Context, r wire.LLMRequest, info wire.
 	return best, nil
 }
 
-// answerable is a graph's logit of has_answer from which a passage answers: what the
-// pack was calibrated to for that graph, else even odds. (Its threshold of has_answer is
-// of one text among a search's fifty; with the shipped pack it would refuse two of
-// three questions that the ten best answer.)
+// answerable returns the logit of has_answer from which a passage answers: the value that the pack
+// was calibrated to for that graph, else 0, which is even odds. (The pack's threshold of has_answer
+// is for one text among a search's fifty; with the shipped pack it would refuse two of three
+// questions that the ten best passages answer.)
 func answerable(info wire.ModelInfo, graph string) float64 {
 	if graph == wire.GraphReranker {
 		return info.Calibrated["answerable"+wire.RerankerSuffix]
@@ -206,9 +206,8 @@ func answerable(info wire.ModelInfo, graph string) float64 {
 	return info.Calibrated["answerable"]
 }
 
-// stretchesOf cuts passages at the ends of sentences into pieces that the model
-// reads whole, each text once. room is how many of its tokens the model reads; 0: it
-// does not say.
+// stretchesOf cuts passages at sentence ends into pieces that the model reads whole, and drops
+// repeated texts. room is how many of its own tokens the model reads; 0: unknown.
 func stretchesOf(passages []wire.LLMPassage, room int) []stretch {
 	most := readTokens
 	if room > 0 {
@@ -243,7 +242,8 @@ func stretchesOf(passages []wire.LLMPassage, room int) []stretch {
 	return out
 }
 
-// inputs are the texts of stretches; they and the question count as read in out.
+// inputs returns the texts of stretches, and sets out.InputTokens to their tokens and the
+// question's.
 func inputs(question string, stretches []stretch, out *Completion) []string {
 	texts := make([]string, len(stretches))
 	out.InputTokens = text.CountTokens(question)
@@ -254,13 +254,13 @@ func inputs(question string, stretches []stretch, out *Completion) []string {
 	return texts
 }
 
-// nothingAnswers is why an answer is held back when no passage has one.
+// nothingAnswers is why an answer is withheld if no passage has one.
 const nothingAnswers = "no passage says it"
 
-// choose returns the best spans, best first: none when the model says of no
-// passage that it has the answer, or scores it as no number. Each is quoted with
-// the sentences that it lies in. nearest are the sentences of each passage that came
-// nearest and have half of the question's content, the best first, without a short answer.
+// choose returns the best spans, best first. There are none if no passage reaches the logit least
+// of having the answer, or the model's scores are not numbers. Each span is quoted with the
+// sentences that it lies in. nearest has the best sentences of each passage that have at least half
+// of the question's content, best first, without a short answer.
 func choose(question string, passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) (best, nearest []span) {
 	var all, good []scoredSpan
 	asked := text.AskedFor(question)
@@ -276,7 +276,7 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 			continue
 		}
 		short := wire.QuoteAnswer{Start: answer.Start, End: answer.End, Confidence: probability(has)}
-		if !ok || strings.ContainsAny(answer.Of(body), "|\n") { // the quote may answer all the same
+		if !ok || strings.ContainsAny(answer.Of(body), "|\n") { // the quoted sentence may answer all the same
 			short = wire.QuoteAnswer{}
 		}
 		whole := sentencesAround(body, answer)
@@ -318,10 +318,9 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 	return best, nearest
 }
 
-// answer is the best span that the reader found in a stretch, as a range of the passage's text; an
-// empty one where it cannot be quoted. Where it is of another sort than the question asks for, the
-// best of the right sort that is nearly as good takes its place; ok says whether the span is of the
-// right sort.
+// answer returns the best span of a stretch as a range of the passage's text, or an empty range if
+// it cannot be quoted. If it is not of the kind that the question asks for, the best span of that
+// kind that scores nearly as high replaces it. ok says whether the span is of that kind.
 func (s stretch) answer(asked text.Asked, body string, x wire.PairScore) (answer text.Range, score float32, ok bool) {
 	best := s.rangeInPassage(body, *x.Answer)
 	if best.Start >= best.End || asked.Fits(body, best) {
@@ -338,8 +337,8 @@ func (s stretch) answer(asked text.Asked, body string, x wire.PairScore) (answer
 	return best, x.Answer.Score, false
 }
 
-// rangeInPassage is where a span of a stretch's input stands in the passage's text; an empty range
-// where it does not.
+// rangeInPassage converts a span of a stretch's input to a range of the passage's text. The range
+// is empty if the span is not part of that text.
 func (s stretch) rangeInPassage(body string, a wire.AnswerSpan) text.Range {
 	// An answer in the title cannot be quoted from the passage.
 	start, end := a.Start-s.offset, a.End-s.offset
@@ -349,18 +348,18 @@ func (s stretch) rangeInPassage(body string, a wire.AnswerSpan) text.Range {
 	return text.Trim(body, text.Range{Start: s.piece.Start + start, End: s.piece.Start + end})
 }
 
-// lacking is what a stretch, and the sentences quoted of it, lack of the question.
+// lacking returns what a stretch, and the sentences quoted of it, lack of the question.
 func lacking(question string, s stretch, quoted string) lacks {
 	question = withoutVersion(question, s.input[:s.offset])
 	in := text.Supported(question, "", s.input, "")
 	return lacks{share: 1 - text.Supported(question, "", quoted, s.input[:s.offset]).Whole, name: in.Name, number: in.Number}
 }
 
-// versionAsked is how a question names a version.
+// versionAsked matches a version in a question.
 var versionAsked = regexp.MustCompile(`(?i)\b(?:version|revision|release)\s+\d+(?:\.\d+)*\b`)
 
-// withoutVersion is a question without the version that a passage's title or heading
-// names: its number need not stand in the text.
+// withoutVersion removes from a question the version that a passage's title or heading names: its
+// number need not occur in the text.
 func withoutVersion(question, context string) string {
 	if !versionAsked.MatchString(question) {
 		return question
@@ -376,10 +375,10 @@ func withoutVersion(question, context string) string {
 	})
 }
 
-// probability is that of a logit.
+// probability converts a logit to a probability.
 func probability(logit float64) float64 { return 1 / (1 + math.Exp(-logit)) }
 
-// sentencesAround are the sentences of a text that a part of it lies in.
+// sentencesAround returns the range of the sentences of a text that part overlaps.
 func sentencesAround(s string, part text.Range) text.Range {
 	whole := part
 	for _, r := range text.Sentences(s) {

@@ -13,16 +13,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// scriptedReader finds, in every text, the first of the answers that it was told,
-// with the logits that go with it. The real model is behind the gateway in
-// package queryworker's tests.
+// scriptedReader finds, in every text, the first of its scripted answers, with the logits of that
+// answer. Package queryworker tests the gateway with the real model.
 type scriptedReader struct {
 	info    wire.ModelInfo
 	answers map[string]wire.PairScore
 	fail    error
 	fewer   bool
 	texts   []string
-	// Of its reranker.
+	// For the reranker.
 	better   map[string]wire.PairScore
 	reranked []string
 }
@@ -100,7 +99,7 @@ func TestTheReaderQuotesTheSentenceOfItsAnswer(t *testing.T) {
 	if want := "Leave\nAnnual leave\nEvery employee"; len(r.texts) != 3 || !strings.HasPrefix(r.texts[1], want) {
 		t.Errorf("it read %q, not %q", r.texts, want)
 	}
-	// Characters of several bytes, and an answer over two sentences.
+	// Multi-byte characters, and an answer across two sentences.
 	c = complete(t, reads(map[string]wire.PairScore{"öffnet um acht Uhr. Suppe": logits(2, 2)}), works)
 	if c.Text != works[2].Text || c.Quotes[0].Answer.Start != len("Die Kantine ") {
 		t.Errorf("got %+v", c)
@@ -108,8 +107,8 @@ func TestTheReaderQuotesTheSentenceOfItsAnswer(t *testing.T) {
 }
 
 // TestAShortAnswerIsOfTheSortThatIsAskedFor: a clause's number does not say how long something is,
-// however sure the model is of it. A span of the right sort that is nearly as good stands in; else
-// the quote stands without one.
+// however sure the model is of it. A span of the right kind that scores nearly as high replaces it;
+// else the quote has no short answer.
 func TestAShortAnswerIsOfTheSortThatIsAskedFor(t *testing.T) {
 	const clause = "7.1 Either party may end this lease by thirty days' notice in writing."
 	passages := []wire.LLMPassage{{Title: "Lease", Text: clause}}
@@ -209,7 +208,7 @@ func TestTheReaderSaysWhenNothingAnswers(t *testing.T) {
 		}
 	}
 	r := reads(five)
-	r.info.Calibrated = map[string]float64{"has_answer": 5, "answerable": 0.9} // one of many texts, and the best of few
+	r.info.Calibrated = map[string]float64{"has_answer": 5, "answerable": 0.9} // thresholds for one of many texts, and for the best of few
 	if c := complete(t, r, works); c.Text == "" || c.Withheld != "" {
 		t.Error("what is above its own threshold was refused")
 	}
@@ -241,7 +240,7 @@ func TestAReaderThatFails(t *testing.T) {
 	}
 }
 
-// A pack without a pair model has its sentences scored.
+// With a pack without a pair model, sentences are scored.
 func TestWithoutAPairModelSentencesAreScored(t *testing.T) {
 	r := reads(map[string]wire.PairScore{"31 March": logits(9, 9)})
 	r.info.Operations = []wire.ModelOp{wire.OpEncode}

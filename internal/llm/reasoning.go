@@ -1,6 +1,6 @@
 package llm
 
-// Models that reason write what they think before the reply, between <think> and </think>. It is no
+// Reasoning models write their reasoning before the reply, between <think> and </think>. It is not
 // part of the reply.
 
 import "strings"
@@ -10,8 +10,8 @@ const (
 	thought = "</think>"
 )
 
-// withoutReasoning is a reply without the reasoning that it begins with, whose first tag some
-// servers leave out. Of one that was cut off while its model reasoned nothing is left.
+// withoutReasoning removes the reasoning at the beginning of a reply. Some servers leave out its
+// opening tag. The result is empty if the reply was cut off during the reasoning.
 func withoutReasoning(reply string) string {
 	var r reasoning
 	reply = r.skip(reply) + r.flush()
@@ -24,8 +24,7 @@ func withoutReasoning(reply string) string {
 	return reply
 }
 
-// reasoning passes over the reasoning that a reply begins with. The reply comes in pieces, cut
-// anywhere.
+// reasoning skips the reasoning at the beginning of a reply that comes in pieces, cut anywhere.
 type reasoning struct {
 	state    reasoningState
 	buffered string // text that may be the beginning of a tag
@@ -39,7 +38,7 @@ const (
 	inReply
 )
 
-// skip takes a piece and returns what of the reply is known by it.
+// skip takes a piece and returns the part of the reply that is certain after it.
 func (r *reasoning) skip(piece string) string {
 	for {
 		switch r.state {
@@ -62,7 +61,7 @@ func (r *reasoning) skip(piece string) string {
 				r.buffered = r.buffered[max(0, len(r.buffered)-len(thought)+1):]
 				return ""
 			}
-			r.state, piece, r.buffered = beforeReply, rest, "" // some reason twice
+			r.state, piece, r.buffered = beforeReply, rest, "" // some models reason twice
 			continue
 		default:
 			return piece
@@ -70,7 +69,7 @@ func (r *reasoning) skip(piece string) string {
 	}
 }
 
-// flush is what was held back of a reply that has ended.
+// flush returns the text held back at the end of a reply.
 func (r *reasoning) flush() string {
 	if r.state == beforeReply {
 		return r.buffered

@@ -1,9 +1,9 @@
 package llm
 
-// Models behind an API that are no language models: encoders and rerankers, which a model
-// pack may have in place of a graph. They are asked as language models are: within tenants'
-// budgets, booked in the ledger, tried again while an error may pass, and left alone
-// while they keep failing. The model server asks; it knows the pack.
+// Models behind an API that are not language models: encoders and rerankers, which a model pack may
+// use in place of a graph. Like calls of language models their calls stay within tenants' budgets,
+// are recorded in the ledger, are retried after transient errors, and stop for a while after
+// repeated failures. The model server makes the requests, because it knows the pack.
 
 import (
 	"context"
@@ -26,31 +26,31 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// RemoteServer is where models behind an API are.
+// RemoteServer is the address of a server of models, and its key.
 type RemoteServer struct {
-	URL string // its base; empty: the provider's own server, where there is a key
-	Key string // may be empty for servers that ask for none
+	URL string // base URL; empty: the provider's own server, if there is a key
+	Key string // may be empty if the server needs none
 }
 
 // RemoteOptions are the parts of a RemoteModels.
 type RemoteOptions struct {
 	Embed      RemoteServer
 	EmbedPrice float64 // US dollars per million tokens
-	// Rerank and RerankPrice are the same of rerankers.
+	// Rerank and RerankPrice are the same for rerankers.
 	Rerank      RemoteServer
 	RerankPrice float64
 	Accounts    Accounts      // may be nil
-	Timeout     time.Duration // of one call, further tries included; 0: 60 s
-	Pause       time.Duration // before the first further try; 0: 500 ms
-	// BreakerPause is how long a server that keeps failing is left alone; 0: 15 s.
+	Timeout     time.Duration // of one call, retries included; 0: 60 s
+	Pause       time.Duration // before the first retry; 0: 500 ms
+	// BreakerPause is how long a server that fails repeatedly is not called; 0: 15 s.
 	BreakerPause time.Duration
 	// MaxWait is how long a call waits at its tenant's budgets; 0: 5 s.
 	MaxWait time.Duration
-	// Bulk is how many requests that nobody waits for are worked on at once; 0: 6.
+	// Bulk is how many background requests are processed concurrently; 0: 6.
 	Bulk int
 }
 
-// RemoteModels asks models behind an API. It is safe for concurrent use.
+// RemoteModels calls models behind an API. It is safe for concurrent use.
 type RemoteModels struct {
 	options  RemoteOptions
 	embed    *remoteServer
@@ -62,7 +62,7 @@ type RemoteModels struct {
 	tokens   metric.Int64Counter
 }
 
-// NewRemoteModels checks the options.
+// NewRemoteModels checks the options and returns the models.
 func NewRemoteModels(o RemoteOptions) (*RemoteModels, error) {
 	if o.BreakerPause <= 0 {
 		o.BreakerPause = pauseFor
@@ -98,13 +98,13 @@ func (x *RemoteModels) Close() {
 	x.rerank.close()
 }
 
-// billed is what a request used so far.
+// billed is what a request has used so far.
 type billed struct {
 	tokens int
 	nanos  int64
 }
 
-// job is a request as the ledger has it.
+// job is what budgets, ledger and metrics need to know of a request.
 type job struct {
 	tenant   uuid.UUID
 	lane     wire.Lane
@@ -112,11 +112,12 @@ type job struct {
 	by       wire.RemoteModel
 	deadline time.Time
 	price    Price
-	most     billed // that it may use
+	most     billed // the most that it may use
 }
 
-// inBatches does a request by calls of at most size texts each: call makes one, of the texts at
-// these places, and gives the tokens to pay for. The whole request may use most tokens.
+// inBatches does a request in calls of at most size texts each. call makes one call for the texts
+// with the indices in batch, and returns the tokens to pay for. most bounds the tokens of the whole
+// request.
 func (x *RemoteModels) inBatches(ctx context.Context, e remoteEndpoint, j job, most int, texts []string, size int,
 	call func(ctx context.Context, batch []int) (tokens int, err error)) (schema.Usage, error) {
 	j.most = billed{most, j.price.Nanos(most, 0)}
@@ -135,8 +136,8 @@ func (x *RemoteModels) inBatches(ctx context.Context, e remoteEndpoint, j job, m
 	})
 }
 
-// run does a request's work within its tenant's budgets and books what work counts in
-// used, whether it fails or not.
+// run does a request's work within its tenant's budgets, and records what work counts in used, also
+// if it fails.
 func (x *RemoteModels) run(ctx context.Context, j job, work func(ctx context.Context, used *billed) error) (_ schema.Usage, err error) {
 	if !j.deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -181,8 +182,8 @@ func (x *RemoteModels) run(ctx context.Context, j job, work func(ctx context.Con
 	return u, err
 }
 
-// reserve sets aside what a request may cost, and waits a little for what calls in
-// progress hold.
+// reserve sets aside what a request may cost. It waits a little if calls in progress have reserved
+// too much.
 func (x *RemoteModels) reserve(ctx context.Context, id uuid.UUID, j job) error {
 	if x.options.Accounts == nil {
 		return nil
@@ -212,7 +213,7 @@ func (x *RemoteModels) book(ctx context.Context, call Call, u schema.Usage, fail
 	}
 }
 
-// ask makes one call to a server, again while an error may pass.
+// ask makes one call to a server, with retries of transient errors.
 func (x *RemoteModels) ask(ctx context.Context, e remoteEndpoint, call func(ctx context.Context) error) error {
 	if err := e.guard.enter(); err != nil {
 		return err
@@ -221,20 +222,20 @@ func (x *RemoteModels) ask(ctx context.Context, e remoteEndpoint, call func(ctx 
 	bounded, cancel := context.WithTimeout(ctx, e.timeout)
 	defer cancel()
 	_, err := x.retry.WithContext(bounded).Get(func() (struct{}, error) { return struct{}{}, call(bounded) })
-	if err != nil && bounded.Err() != nil { // between two tries, too
+	if err != nil && bounded.Err() != nil { // also if it ended between two tries
 		err = e.ended(bounded)
 	}
 	e.guard.leave(bounded, err, time.Since(start))
 	return err
 }
 
-// cutTo gives the beginning of a text that has no more tokens than a model reads,
-// counted generously.
+// cutTo returns the beginning of s with at most most tokens, by mostTokens. cut reports whether
+// something was removed.
 func cutTo(s string, most int) (_ string, cut bool) {
 	if mostTokens(s)-messageTokens <= most {
 		return s, false
 	}
-	low, high := 0, len(s) // the beginning of low bytes fits
+	low, high := 0, len(s) // the first low bytes fit
 	for high-low > 1 {
 		if half := (low + high) / 2; mostTokens(s[:half])-messageTokens <= most {
 			low = half
@@ -245,7 +246,7 @@ func cutTo(s string, most int) (_ string, cut bool) {
 	return strings.ToValidUTF8(s[:low], ""), true
 }
 
-// cutAll is cutTo of each text; truncated counts those that were cut.
+// cutAll applies cutTo to each text; truncated counts the texts that were cut.
 func cutAll(texts []string, most int) (out []string, truncated int) {
 	out = make([]string, len(texts))
 	for i, s := range texts {
@@ -257,10 +258,11 @@ func cutAll(texts []string, most int) (out []string, truncated int) {
 	return out, truncated
 }
 
-// receivedResults are those of a call's texts whose results came.
+// receivedResults marks the texts of a call whose results have come.
 type receivedResults []bool
 
-// take reports whether index is a place whose result has not come yet, and takes it.
+// take marks the result of text *index as received. It reports false if there is no such text or
+// its result came before.
 func (p receivedResults) take(index *int) bool {
 	if index == nil || *index < 0 || *index >= len(p) || p[*index] {
 		return false
@@ -269,12 +271,11 @@ func (p receivedResults) take(index *int) bool {
 	return true
 }
 
-// callTokens is how many tokens the texts of one call have at most, generously counted:
-// servers refuse calls that are larger.
+// callTokens bounds the tokens of one call's texts, by mostTokens. Servers reject larger calls.
 const callTokens = 100_000
 
-// batches divides texts into calls of so many at most: each is the indices of its texts.
-// Blank ones are in none.
+// batches divides texts into calls of at most most texts each, given by their indices. It leaves
+// out blank texts.
 func batches(texts []string, most int) (out [][]int) {
 	tokens := 0
 	for i, t := range texts {
@@ -291,7 +292,7 @@ func batches(texts []string, most int) (out [][]int) {
 	return out
 }
 
-// countTexts is how many tokens texts have, for servers that do not count.
+// countTexts returns how many tokens texts have, for servers that do not count.
 func countTexts(texts []string) (n int) {
 	for _, t := range texts {
 		n += text.CountTokens(t)

@@ -1,7 +1,7 @@
 package llm
 
-// Encoders behind an API: OpenAI's embeddings, which vLLM, Ollama, llama.cpp and Text
-// Embeddings Inference speak too.
+// Encoders behind an API: OpenAI's embeddings, also of vLLM, Ollama, llama.cpp and Text Embeddings
+// Inference.
 
 import (
 	"cmp"
@@ -12,10 +12,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// encodeBatch is how many texts a call has when the pack does not say.
+// encodeBatch is how many texts a call has if the pack does not say.
 const encodeBatch = 96
 
-// Encode makes the vectors of texts. An error is in the reply.
+// Encode returns the vectors of texts. Errors are returned in the reply.
 func (x *RemoteModels) Encode(ctx context.Context, r wire.RemoteEncodeRequest) wire.RemoteEncodeReply {
 	reply, err := x.encode(ctx, r)
 	if err != nil {
@@ -55,8 +55,8 @@ func (x *RemoteModels) encode(ctx context.Context, r wire.RemoteEncodeRequest) (
 	return reply, err
 }
 
-// encodeBatch makes one call and puts its vectors in their places. It gives the tokens
-// to pay for.
+// encodeBatch makes one call and writes its vectors to their rows. It returns the tokens to pay
+// for.
 func (e remoteEndpoint) encodeBatch(ctx context.Context, r wire.RemoteEncodeRequest, texts []string, batch []int, into wire.Vectors) (tokens int, err error) {
 	request := struct {
 		Model      string   `json:"model"`
@@ -105,7 +105,7 @@ func (e remoteEndpoint) encodeBatch(ctx context.Context, r wire.RemoteEncodeRequ
 	return tokens, nil
 }
 
-// unit writes v at length 1; false: it has no length.
+// unit writes v, scaled to length 1, to into. It reports false if v has no finite, positive length.
 func unit(into []float32, v []float64) bool {
 	sum := 0.0
 	for _, x := range v {

@@ -1,7 +1,7 @@
 package llm
 
-// Rerankers behind an API: Cohere's rerank, which Jina, vLLM and llama.cpp speak too,
-// and that of Text Embeddings Inference.
+// Rerankers behind an API: Cohere's rerank, also of Jina, vLLM and llama.cpp, and that of Text
+// Embeddings Inference.
 
 import (
 	"cmp"
@@ -16,13 +16,13 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// rerankBatch is how many texts a call has when the pack does not say.
+// rerankBatch is how many texts a call has if the pack does not say.
 const rerankBatch = 32
 
-// cohereAddress is where Cohere's own server is.
+// cohereAddress is the address of Cohere's own server.
 const cohereAddress = "https://api.cohere.com/v2"
 
-// Rerank scores texts for a question. An error is in the reply.
+// Rerank scores texts for a question. Errors are returned in the reply.
 func (x *RemoteModels) Rerank(ctx context.Context, r wire.RemoteRerankRequest) wire.RemoteRerankReply {
 	reply, err := x.rerankTexts(ctx, r)
 	if err != nil {
@@ -69,14 +69,14 @@ func (x *RemoteModels) rerankTexts(ctx context.Context, r wire.RemoteRerankReque
 	return reply, err
 }
 
-// reranked is a text's score, by either name, and which of the call's texts it is of.
+// reranked is the score of a text, under either name, with the text's index in the call.
 type reranked struct {
 	Index     *int     `json:"index"`
 	Relevance *float64 `json:"relevance_score"`
 	Score     *float64 `json:"score"`
 }
 
-// rerankReply is a list of scores, or an object that has it.
+// rerankReply is a list of scores, or an object that contains one.
 type rerankReply struct {
 	Results []reranked
 	Tokens  int
@@ -100,7 +100,7 @@ func (r *rerankReply) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// rerankBatch makes one call and puts its scores, as logits, in their places. It gives
+// rerankBatch makes one call and writes its scores, as logits, to their places in into. It returns
 // the tokens to pay for.
 func (e remoteEndpoint) rerankBatch(ctx context.Context, provider, question string, texts []string, batch []int, into []float32) (tokens int, err error) {
 	sent := make([]string, len(batch))
@@ -150,7 +150,7 @@ func (e remoteEndpoint) rerankBatch(ctx context.Context, provider, question stri
 	return tokens, nil
 }
 
-// sureScore is how near to 0 and 1 a probability may be, for its logit to be finite.
+// sureScore is the least distance of a probability from 0 and 1, which keeps its logit finite.
 const sureScore = 1e-6
 
 func logitOf(provider string, score float64) float64 {

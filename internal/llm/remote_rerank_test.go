@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// rerankModels asks a scripted server, at 100 dollars per million tokens.
+// rerankModels returns models at a scripted server, at 100 dollars per million tokens.
 func rerankModels(t *testing.T, s *scriptedrerank, a llm.Accounts) *llm.RemoteModels {
 	t.Helper()
 	x, err := llm.NewRemoteModels(llm.RemoteOptions{Rerank: llm.RemoteServer{URL: s.URL + "/v1/", Key: "k"}, RerankPrice: 100, Accounts: a,

@@ -1,7 +1,7 @@
 package llm
 
-// How a model behind an API is asked that is no language model: a JSON request, and a
-// JSON reply.
+// How models behind an API that are not language models are called: with a JSON request and a JSON
+// reply.
 
 import (
 	"bytes"
@@ -27,7 +27,7 @@ const remoteReply = 256 << 20
 // remoteServer is a server of models behind an API.
 type remoteServer struct {
 	RemoteServer
-	setting string // what the names of its settings begin with
+	setting string // prefix of the names of its settings
 	guard   *guard
 	client  *http.Client
 }
@@ -38,7 +38,7 @@ func newRemoteServer(o RemoteServer, setting string, g *guard) (*remoteServer, e
 			return nil, err
 		}
 	}
-	// A redirect would take the key and the texts to a server that nobody named.
+	// A redirect would send the key and the texts to a server that nobody configured.
 	client := &http.Client{Transport: otelhttp.NewTransport(http.DefaultTransport.(*http.Transport).Clone()),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return &remoteServer{o, setting, g, client}, nil
@@ -53,8 +53,8 @@ type remoteEndpoint struct {
 	base *url.URL // address, with its user and query
 }
 
-// at finds a model's endpoint. own is the address of the provider's own server; "": it
-// has none.
+// at returns the endpoint of a model. own is the address of the provider's own server; "": it has
+// none.
 func (s *remoteServer) at(section, model, own string, timeout time.Duration) (remoteEndpoint, error) {
 	address := s.URL
 	switch {
@@ -106,7 +106,7 @@ func (e remoteEndpoint) post(ctx context.Context, path string, request, reply an
 	return nil
 }
 
-// lost is a call that got no reply.
+// lost returns the error of a call that got no reply.
 func (e remoteEndpoint) lost(ctx context.Context, err error) error {
 	var network net.Error
 	switch {
@@ -120,8 +120,8 @@ func (e remoteEndpoint) lost(ctx context.Context, err error) error {
 	return e.unreachable(err)
 }
 
-// refusedTexts is refused, but for statuses that say that these texts are at fault:
-// those are the request's error, so that others need not suffer for them.
+// refusedTexts is refused, except that statuses which blame the texts become errors of the request,
+// so that requests with other texts are not affected.
 func (e remoteEndpoint) refusedTexts(status int, header http.Header, said string) error {
 	switch {
 	case status >= 300 && status < 400:
@@ -133,7 +133,8 @@ func (e remoteEndpoint) refusedTexts(status int, header http.Header, said string
 	return e.refused(status, header, said)
 }
 
-// explanation is what a server says of an error, in any of the forms that are usual.
+// explanation returns the message of a server's error, in any of the usual forms, else the
+// beginning of the body.
 func explanation(body []byte) string {
 	var forms struct {
 		Error   json.RawMessage `json:"error"`

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// remoteModels asks a scripted server, at 100 dollars per million tokens.
+// remoteModels returns models at a scripted server, at 100 dollars per million tokens.
 func remoteModels(t *testing.T, s *scriptedembeddings, a llm.Accounts) *llm.RemoteModels {
 	t.Helper()
 	x, err := llm.NewRemoteModels(llm.RemoteOptions{Embed: llm.RemoteServer{URL: s.URL + "/v1/", Key: "k"}, EmbedPrice: 100, Accounts: a,

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// reranks is a pack with a pair model and a reranker that see different answers.
+// reranks returns a reader whose pair model and reranker find different answers.
 func reranks(pair, better map[string]wire.PairScore) *scriptedReader {
 	r := reads(pair)
 	r.info.Operations = append(r.info.Operations, wire.OpRerank)
@@ -33,20 +33,19 @@ func TestTheRerankerReadsWhereThereIsOne(t *testing.T) {
 		t.Errorf("the quote is %+v", q)
 	}
 
-	// What finds no spans reads nothing: a cross-encoder in its place leaves that to the pair
-	// model.
+	// If the reranker is a cross-encoder, which finds no spans, the pair model finds them.
 	r = reranks(pair, better)
 	r.info.NoRerankSpans = true
 	if c := complete(t, r, works); c.Model != "reader/scripted/1" || len(r.reranked) != 0 || len(c.Quotes) != 1 || c.Quotes[0].Answer.Confidence < 0.99 {
 		t.Errorf("the pair model in its place gave %+v", c)
 	}
-	// And a pack may have a reranker alone.
+	// A pack may have a reranker alone.
 	r = reranks(pair, better)
 	r.info.Operations = []wire.ModelOp{wire.OpEncode, wire.OpRerank}
 	if c := complete(t, r, works); c.Model != "reranker/scripted/1" || len(c.Quotes) != 1 || len(r.texts) != 0 {
 		t.Errorf("the reranker alone gave %+v", c)
 	}
-	// What has learnt no script of the question's reads nothing either.
+	// A reranker that does not know the question's script is not used either.
 	r = reranks(pair, better)
 	r.info.Scripts = map[wire.ModelOp][]string{wire.OpRerank: {"Han"}}
 	if c := complete(t, r, works); c.Model != "reader/scripted/1" || len(r.reranked) != 0 {
@@ -68,8 +67,8 @@ func TestTheRerankerReadsWhereThereIsOne(t *testing.T) {
 	}
 }
 
-// TestAnswerableIsOfTheGraphThatReads: each has its own scale, and even odds where the pack does
-// not say.
+// TestAnswerableIsOfTheGraphThatReads: each graph has its own threshold, which is even odds if the
+// pack has none.
 func TestAnswerableIsOfTheGraphThatReads(t *testing.T) {
 	five := map[string]wire.PairScore{"five days": logits(2, 8)}
 	for _, x := range []struct {
@@ -94,8 +93,8 @@ func TestAnswerableIsOfTheGraphThatReads(t *testing.T) {
 	}
 }
 
-// TestTheRerankerReadsTheBestOfMany: of more pieces than it reads, those of which the pair model
-// thinks most.
+// TestTheRerankerReadsTheBestOfMany: of more pieces than it reads, the reranker gets those that the
+// pair model scores highest.
 func TestTheRerankerReadsTheBestOfMany(t *testing.T) {
 	passages := make([]wire.LLMPassage, 80)
 	marked := map[string]wire.PairScore{}
@@ -126,7 +125,7 @@ func TestTheRerankerReadsTheBestOfMany(t *testing.T) {
 	}
 }
 
-// manyRead has its pair model asked for no answers.
+// manyRead fails if its pair model is asked for answers.
 type manyRead struct{ *scriptedReader }
 
 func (r *manyRead) Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error) {

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/llm"
 )
 
-// scriptedanthropic is a server that speaks the Messages API and replies as its
-// script says, one turn per request; the last turn repeats.
+// scriptedanthropic is a server of the Messages API. It replies to each request with the next turn
+// of its script; the last turn repeats.
 type scriptedanthropic struct {
 	*httptest.Server
 	mu       sync.Mutex

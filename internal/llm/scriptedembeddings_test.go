@@ -8,18 +8,18 @@ import (
 	"testing"
 )
 
-// embeddingsTurn is how a scriptedembeddings takes one request.
+// embeddingsTurn is the reply of a scriptedembeddings to one request.
 type embeddingsTurn struct {
 	status  int
 	after   string // Retry-After
 	body    string // in place of vectors
 	hang    bool   // until the client gives up
-	numbers int    // of each vector; those that are wanted when 0
+	numbers int    // of each vector; 0: as many as requested
 }
 
-// scriptedembeddings is a server with OpenAI's embeddings: the vector of a text is
-// (its length, 1, 0 ...), and they come in the reverse order of the texts. Each request
-// has one turn of the script, the last one repeats.
+// scriptedembeddings is a server with OpenAI's embeddings. The vector of a text is (its length, 1,
+// 0 ...), and vectors come in the reverse order of the texts. It replies to each request with the
+// next turn of its script; the last turn repeats.
 type scriptedembeddings struct {
 	*httptest.Server
 	mu       sync.Mutex

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// scriptedopenai is a server that speaks the chat completions API and replies
-// as its script says, one turn per request; the last turn repeats.
+// scriptedopenai is a server of the chat completions API. It replies to each request with the next
+// turn of its script; the last turn repeats.
 type scriptedopenai struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -23,15 +23,15 @@ type turn struct {
 	status  int
 	after   string // Retry-After of a failure
 	content string
-	pieces  []string // that a streamed reply comes in; the content in threes when nil
-	finish  string   // reason to end; "stop" when empty
-	hang    bool     // until the client gives up, after what of content is streamed
-	silent  bool     // about tokens
-	broken  bool     // the reply ends before it is whole
-	whole   bool     // the reply comes in one, though pieces were asked for
+	pieces  []string // of a streamed reply; nil: content in pieces of three characters
+	finish  string   // finish reason; "stop" when empty
+	hang    bool     // until the client gives up, after content was streamed
+	silent  bool     // no token counts
+	broken  bool     // the reply ends early
+	whole   bool     // the reply is not streamed although a stream was requested
 }
 
-// parts are a reply as it is streamed.
+// parts returns the pieces of a reply as it is streamed.
 func (t turn) parts() []string {
 	if t.pieces != nil {
 		return t.pieces

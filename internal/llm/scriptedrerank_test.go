@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// scriptedrerank is a server that reranks, by Cohere's API and that of Text Embeddings Inference: a
-// text's score is a tenth of its length, and they come best first. It replies body, where there is
-// one.
+// scriptedrerank is a server that reranks, with Cohere's API and that of Text Embeddings Inference.
+// A text's score is a tenth of its length, and scores come best first. If body is set it is the
+// reply.
 type scriptedrerank struct {
 	*httptest.Server
 	body string

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// What small models do wrong: most of these are replies of SmolLM2-135M-Instruct, shortened, to
+// Mistakes of small models. Most of these are replies of SmolLM2-135M-Instruct, shortened, to
 // Sluice's own prompts.
 const (
 	rambles   = "The bridge of Grindle has nine arches. It crosses the river Loom, and the toll is four pence."
@@ -21,7 +21,7 @@ const (
 	unending  = `{"answer": "Leave is 25 days. Leave is 25 days. Leave is 25 da`
 )
 
-// A reply that was cut off, or is twice malformed, is worth what is whole of it: an answer with a
+// The complete part of a reply that was cut off, or was malformed twice, counts: an answer with a
 // quote, or nothing.
 func TestWhatIsWholeOfACutReplyCounts(t *testing.T) {
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestWhatIsWholeOfACutJudgementCounts(t *testing.T) {
 	for content, want := range map[string][]float64{
 		`{"scores": [0.8, 0.15]`:                              {0.8, 0.15},
 		`{"scores": [0.8, 0.15], "reasons": ["the first`:      {0.8, 0.15},
-		`{"scores": [0.8, 0.1`:                                nil, // which may be the beginning of another number
+		`{"scores": [0.8, 0.1`:                                nil, // the last number may be incomplete
 		`{"scores": [0.8`:                                     nil,
 		`{"scores": [0.8, 0.15, 0.15, 0.15, 0.15, 0.15, 0.15`: nil,
 	} {
@@ -74,8 +74,7 @@ func TestWhatIsWholeOfACutJudgementCounts(t *testing.T) {
 	}
 }
 
-// What a model writes around its reply is no part of it: reasoning with braces of its own, other
-// objects, prose.
+// Text around a reply is ignored: reasoning with braces of its own, other objects, prose.
 func TestWhatStandsAroundAReplyIsPassedOver(t *testing.T) {
 	const object = `{"scores": [0.8, 0.15]}`
 	for name, content := range map[string]string{
@@ -109,7 +108,7 @@ func TestWhatStandsAroundAReplyIsPassedOver(t *testing.T) {
 	}
 }
 
-// TestReasoningIsNotStreamed: wherever its tags are cut.
+// TestReasoningIsNotStreamed: wherever the pieces cut its tags.
 func TestReasoningIsNotStreamed(t *testing.T) {
 	const reply = `{"answer":"Leave is 25 days.","citations":[{"passage":1,"quote":"Annual leave is 25 days."}]}`
 	for _, before := range []string{"", "<think>{\"answer\": \"Five?\"} no</think>", " \n<think>\n</think>\n\n", "<think>a</thin></think>", "{\"draft\": 1} ", "{} "} {
@@ -128,7 +127,7 @@ func TestReasoningIsNotStreamed(t *testing.T) {
 	}
 }
 
-// A quote is looked for in all passages, so that it needs no number to be found.
+// A quote is searched in all passages, so that it is found without a passage number.
 func TestPassagesNamedByTheirTitle(t *testing.T) {
 	for _, named := range []string{`"leave.md"`, `"Passage 1"`, `null`, `"Annual leave is 25 days."`, `{"title":"leave.md"}`} {
 		reply := say(t, request(leave), `{"answer":"Leave is 25 days.","citations":[{"sentence":"Leave is 25 days.","passage":`+named+`,"quote":"Annual leave is 25 days."}]}`)

@@ -1,7 +1,7 @@
 package llm
 
-// What a gateway sends while an answer is made. It is for eyes: what counts is
-// the reply, which alone has been checked.
+// This file sends an answer piece by piece while it is made. The pieces are for display only: only
+// the reply is checked.
 
 import (
 	"context"
@@ -11,29 +11,29 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Streamer is a provider that can say its answer while it makes it.
+// Streamer is a provider that can stream its answer while it makes it.
 type Streamer interface {
 	Provider
-	// Stream is Complete; what it has of the answer goes to say, piece by piece,
-	// on the caller's goroutine. A piece that restarts makes void those before.
+	// Stream is Complete. It also calls say with each piece of the answer, on the caller's
+	// goroutine. A piece with Restart voids those before it.
 	Stream(ctx context.Context, r wire.LLMRequest, say func(wire.LLMDelta)) (Completion, error)
 }
 
-// Deltas takes the pieces of answers that are being made. Send must not wait for
-// whoever reads them; whether they arrive is nobody's concern.
+// Deltas takes the pieces of answers that are being made. Send must not wait for the receiver.
+// Delivery is not guaranteed.
 type Deltas interface {
 	Send(subject string, d wire.LLMDelta)
 }
 
-// deltas are the pieces of one answer. A nil one takes them and does nothing.
+// deltas sends the pieces of one answer. Its methods do nothing on nil.
 type deltas struct {
 	to      Deltas
 	subject string
 	sent    strings.Builder // since the last restart
-	void    bool            // what was said
+	void    bool            // what was sent is void
 }
 
-// deltasOf returns where the pieces of a request's answer go; nil is nowhere.
+// deltasOf returns the receiver of the pieces of a request's answer; nil if there is none.
 func (g *Gateway) deltasOf(r wire.LLMRequest) (*deltas, error) {
 	switch {
 	case r.Stream == "":
@@ -58,14 +58,14 @@ func (d *deltas) say(x wire.LLMDelta) {
 	d.to.Send(d.subject, x)
 }
 
-// again tells that another provider begins anew.
+// again voids what was sent, because another provider answers.
 func (d *deltas) again() {
 	if d != nil {
 		d.void = d.void || d.sent.Len() > 0
 	}
 }
 
-// end makes what was said the text that the reply has.
+// end sends the reply's text if it differs from what was sent.
 func (d *deltas) end(text string) {
 	if d == nil || !d.void && strings.TrimSpace(d.sent.String()) == text {
 		return

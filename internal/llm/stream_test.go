@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ears hears what is sent while answers are made.
+// ears keep the pieces that are sent while answers are made.
 type ears struct {
 	mu       sync.Mutex
 	heard    []wire.LLMDelta
@@ -32,7 +32,7 @@ func (e *ears) Send(subject string, d wire.LLMDelta) {
 	e.heard, e.subjects = append(e.heard, d), append(e.subjects, subject)
 }
 
-// text is what a reader has in the end, and how often it had to begin again.
+// text returns what a reader has in the end, and how often it restarted.
 func (e *ears) text() (text string, restarts int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -67,8 +67,7 @@ func streamed(t *testing.T, o llm.Options, r wire.LLMRequest) (wire.LLMReply, *e
 	return reply, e
 }
 
-// What a model writes down before its answer from what it knows is not told, the answer is, in
-// pieces.
+// The background that a model writes before its answer is not streamed; the answer is.
 func TestAnswersWithoutPassagesAreStreamed(t *testing.T) {
 	const content = `{"background": "Paris is a \"city\" on the Seine.", "answer": "Paris lies on the Seine, in France."}`
 	for name, p := range map[string]llm.Provider{
@@ -102,7 +101,7 @@ func TestAnswersAreStreamed(t *testing.T) {
 	}
 }
 
-// TestAServerThatDoesNotStream: it gives whole completions whatever it is asked.
+// TestAServerThatDoesNotStream: it sends whole completions although a stream was requested.
 func TestAServerThatDoesNotStream(t *testing.T) {
 	good := turn{content: `{"answer": "Soup is free.\nOn Fridays.", "citations": [{"passage": 2, "quote": "Soup is “free” on Fridays."}]}`, whole: true}
 	s := newScriptedOpenAI(t, turn{broken: true, whole: true}, turn{status: http.StatusServiceUnavailable}, good)
@@ -155,20 +154,20 @@ func TestWhatCannotStreamSaysItAtOnce(t *testing.T) {
 	if text, restarts := e.text(); reply.Error != nil || text != "Five days." || restarts != 0 || len(e.heard) != 1 {
 		t.Errorf("got %+v, heard %+v", reply, e.heard)
 	}
-	// Another provider begins anew.
+	// After a restart another provider answers.
 	half := provider(t, newScriptedOpenAI(t, turn{content: `{"answer": "Thirty d`, broken: true}), llm.OpenAIOptions{})
 	reply, e = streamed(t, llm.Options{Providers: []llm.Provider{half, liar{Completion: said}}, Fallback: []string{"liar"}}, request(leave))
 	if text, restarts := e.text(); reply.Error != nil || reply.Usage.Provider != "liar" || text != "Five days." || restarts != 3 {
 		t.Errorf("got %+v, heard %q, %d restarts", reply, text, restarts)
 	}
-	// A judgement is nothing to read.
+	// Judgements are not streamed.
 	reply, e = streamed(t, llm.Options{Providers: []llm.Provider{liar{Completion: llm.Completion{Scores: []float64{0, 1}}}}}, tasked(wire.TaskFilter))
 	if reply.Error != nil || len(e.heard) != 0 {
 		t.Errorf("got %+v, heard %+v", reply, e.heard)
 	}
 }
 
-// repeating is a ledger that has every reply already.
+// repeating is a ledger that has a reply for every step.
 type repeating struct{ reply wire.LLMReply }
 
 func (b repeating) Once(context.Context, llm.Call, func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
@@ -197,8 +196,7 @@ func TestStreamsGoToInboxesAlone(t *testing.T) {
 	}
 }
 
-// Whatever the answer is and wherever the pieces are cut, what is heard is the
-// answer.
+// Whatever the answer is and wherever the pieces are cut, they add up to the answer.
 func TestAnyAnswerIsHeardWhole(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		answer := "x" + rapid.String().Draw(rt, "answer") + "x"
@@ -222,7 +220,7 @@ func TestAnyAnswerIsHeardWhole(t *testing.T) {
 	})
 }
 
-// escaped is JSON with an escape for each character that is not ASCII.
+// escaped escapes every non-ASCII character in JSON.
 func escaped(data []byte) []byte {
 	var b strings.Builder
 	for _, r := range string(data) {

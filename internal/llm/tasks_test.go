@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// tasked is a request for another task than an answer, of a stored question.
+// tasked returns a request for a task other than answering, of a stored question.
 func tasked(task wire.LLMTask) wire.LLMRequest {
 	r := request(leave)
 	r.Task, r.Step.Step = task, "stage 3 "+string(task)
@@ -25,7 +25,7 @@ func tasked(task wire.LLMTask) wire.LLMRequest {
 	return r
 }
 
-// passageFor asks for a passage that would answer the question.
+// passageFor returns a request for a passage that would answer the question.
 func passageFor() wire.LLMRequest {
 	r := tasked(wire.TaskRewrite)
 	r.Prompt = llm.PromptPassage
@@ -98,8 +98,8 @@ func TestOpenAIRewrites(t *testing.T) {
 	}
 }
 
-// TestOpenAIWritesAQuestionAboutAText: the text is fenced, whatever it commands. Where
-// there is no language model, nobody writes one.
+// TestOpenAIWritesAQuestionAboutAText: the text is fenced, whatever it commands. Without a language
+// model the task fails.
 func TestOpenAIWritesAQuestionAboutAText(t *testing.T) {
 	s := newScriptedOpenAI(t, turn{content: `{"question": "How much leave may be kept\nfor the next year?"}`})
 	g, err := llm.NewGateway(llm.Options{Ledger: book{}, Providers: []llm.Provider{provider(t, s, llm.OpenAIOptions{}), llm.NewExtractive(nil, nil)}})
@@ -166,7 +166,7 @@ func TestTheGatewayTakesNoBadJudgement(t *testing.T) {
 	}
 }
 
-// What a search has judged belongs to no question, and is not kept.
+// A search's judgements belong to no question, and are not stored.
 func TestJudgementsOfASearchAreNotKept(t *testing.T) {
 	kept := book{}
 	g, err := llm.NewGateway(llm.Options{Ledger: kept, Providers: []llm.Provider{liar{Completion: llm.Completion{Scores: []float64{0, 1}}}}})
@@ -235,7 +235,7 @@ func TestExtractiveJudgesByThePairModel(t *testing.T) {
 	}
 }
 
-// readsLeave is a reranker that reads two numbers in a text of leave.
+// readsLeave is a reranker that finds two numbers in a text about leave.
 type readsLeave struct{ judging }
 
 func (readsLeave) Rerank(_ context.Context, _ wire.Lane, _ string, texts []string, answers bool) ([]wire.PairScore, string, error) {
@@ -243,7 +243,7 @@ func (readsLeave) Rerank(_ context.Context, _ wire.Lane, _ string, texts []strin
 	for i, text := range texts {
 		if at := strings.Index(text, "five"); answers && at >= 0 {
 			out[i].Answer = &wire.AnswerSpan{Start: at, End: at + len("five days"), Score: 7}
-			out[i].Others = []wire.AnswerSpan{{Start: 0, End: 4, Score: 3}, {Start: at, End: at + 4, Score: 2}} // the first in the title
+			out[i].Others = []wire.AnswerSpan{{Start: 0, End: 4, Score: 3}, {Start: at, End: at + 4, Score: 2}} // the first is in the title
 		}
 	}
 	return out, "scripted/1", nil

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// trial is a request that tries the model.
+// trial returns a request that tries a model.
 func trial(task wire.LLMTask) wire.LLMRequest {
 	r := request(leave)
 	r.Task, r.Step, r.Trial = task, wire.Step{Step: "trial"}, true
@@ -21,8 +21,8 @@ func trial(task wire.LLMTask) wire.LLMRequest {
 	return r
 }
 
-// TestTrialsAreKeptAsSearchesAre: within the tenant's limits and without a stored question, and
-// nobody stands in for the model that is tried.
+// TestTrialsAreKeptAsSearchesAre: a trial stays within the tenant's limits, belongs to no stored
+// question, and has no fallback for the model that is tried.
 func TestTrialsAreKeptAsSearchesAre(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 1}
 	one, other := newScriptedOpenAI(t, turn{content: fiveDays}, turn{status: http.StatusServiceUnavailable}), newScriptedAnthropic(t, turn{content: fiveDays})
@@ -59,7 +59,8 @@ func TestTrialsAreOfNoQuestion(t *testing.T) {
 	}
 }
 
-// TestWhoAnswersIsAskedOfNobody: the first provider of the chain is named, at no cost.
+// TestWhoAnswersIsAskedOfNobody: the first provider of the chain is named without a call, at no
+// cost.
 func TestWhoAnswersIsAskedOfNobody(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 0}
 	one := newScriptedOpenAI(t, turn{content: fiveDays})
@@ -81,13 +82,13 @@ func TestWhoAnswersIsAskedOfNobody(t *testing.T) {
 	}
 }
 
-// TestAnUnreadableTrialIsNoAnswer: what a model cannot say in the form that is asked for it does
-// not say; it is paid for all the same, and its provider is not left alone for it.
+// TestAnUnreadableTrialIsNoAnswer: an unreadable reply is no answer. It is paid for all the same,
+// and opens no breaker.
 func TestAnUnreadableTrialIsNoAnswer(t *testing.T) {
 	a := &scriptedaccounts{atOnce: 1}
 	one := newScriptedOpenAI(t, turn{content: "Five days, I think."})
 	g := gateway(t, llm.Options{Providers: []llm.Provider{provider(t, one, llm.OpenAIOptions{})}, Accounts: a})
-	for range 8 { // more than a breaker takes
+	for range 8 { // more failures than open a breaker
 		for _, task := range []wire.LLMTask{wire.TaskAnswer, wire.TaskBackground} {
 			reply := g.Complete(t.Context(), trial(task))
 			if reply.Error != nil || reply.Supported || len(reply.Quotes) != 0 || reply.Usage.InputTokens != 200 || task == wire.TaskBackground && reply.Text != "" {
