@@ -1,7 +1,7 @@
 package httpapi
 
-// Who may see what in sources is looked up for each request, and again for what takes long: a
-// request that began before somebody lost a permission shows nothing by it.
+// The permissions of sources are looked up for each request, and again after long operations. A
+// request that began before its caller lost a permission shows nothing that the permission allowed.
 
 import (
 	"context"
@@ -10,13 +10,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Permissions gives principals what permissions of sources say.
+// Permissions resolves what the permissions of sources give to principals.
 type Permissions interface {
 	// Permit returns p with its own groups and the labels that permissions give it now.
 	Permit(ctx context.Context, p schema.Principal) (schema.Principal, error)
 }
 
-// permit returns p as it is now.
+// permit returns p with its current permissions.
 func (s *server) permit(ctx context.Context, p schema.Principal) (schema.Principal, error) {
 	if s.Permissions == nil {
 		return p, nil
@@ -24,13 +24,14 @@ func (s *server) permit(ctx context.Context, p schema.Principal) (schema.Princip
 	return s.Permissions.Permit(ctx, p)
 }
 
-// lost returns p as it is now, and whether it may see less than before.
+// lost returns before with its current permissions, and reports whether it may see less than
+// before.
 func (s *server) lost(ctx context.Context, before schema.Principal) (schema.Principal, bool, error) {
 	now, err := s.permit(ctx, before)
 	return now, slices.ContainsFunc(before.Groups, func(g string) bool { return !slices.Contains(now.Groups, g) }), err
 }
 
-// search searches, again where p may see less by the time that something was found.
+// search searches, and searches again if p lost a permission meanwhile.
 func (s *server) search(ctx context.Context, p schema.Principal, q schema.Query) (schema.SearchResult, error) {
 	for {
 		found, err := s.Questions.Search(ctx, p, q)
@@ -48,8 +49,7 @@ func (s *server) search(ctx context.Context, p schema.Principal, q schema.Query)
 	}
 }
 
-// askNow asks, and withholds an answer of whose sources p may see less by the time that it is
-// there.
+// askNow asks, and withholds the answer if p lost the permission to see its sources meanwhile.
 func (s *server) askNow(ctx context.Context, p schema.Principal, q schema.Query, tell func(Progress)) (schema.Answer, error) {
 	answer, err := s.Questions.Ask(ctx, p, q, tell)
 	if err != nil {

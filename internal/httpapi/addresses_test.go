@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// fromSome is a tenant's key that may be used from some addresses.
+// fromSome has one key, which may be used from some addresses.
 type fromSome struct{ from []netip.Prefix }
 
 func (b fromSome) Authenticate(context.Context, string) (schema.Principal, error) {
@@ -39,7 +39,7 @@ func TestAKeyIsUsedFromItsAddresses(t *testing.T) {
 		{office, "203.0.113.8:1000", "", "203.0.113.8"},
 		{office, "[2001:db9::1]:1000", "", "2001:db9::1"},
 		{office, "not an address", "", "not an address"},
-		// What a client says of itself counts behind a trusted proxy alone.
+		// Forwarded addresses count only from a trusted proxy.
 		{office, "192.0.2.1:1000", "10.1.2.3", "192.0.2.1"},
 		{office, "172.16.0.1:1000", "10.1.2.3", ""},
 		{office, "172.16.0.1:1000", "10.1.2.3, 192.0.2.9", "192.0.2.9"},
@@ -75,7 +75,8 @@ func TestAKeyIsUsedFromItsAddresses(t *testing.T) {
 	}
 }
 
-// TestAddressesGoNoFurther: they are of the request, and are not sent on with who makes it.
+// TestAddressesGoNoFurther: a key's addresses are checked per request, and are not sent on with the
+// principal.
 func TestAddressesGoNoFurther(t *testing.T) {
 	sent, err := json.Marshal(schema.Principal{Addresses: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}})
 	if err != nil || strings.Contains(string(sent), "10.1") {

@@ -1,8 +1,9 @@
 package httpapi
 
-// How many searches, questions and streams of one tenant may be open, and how many uploads of one
-// key and of this process. A search holds a connection, and costs the database before it has a
-// slot; an upload takes disk. A flood must end at the door.
+// Limits of the open searches, questions and streams of one tenant, and of the concurrent uploads
+// of one key and of this process. A search uses a connection, and costs the database even before it
+// has a slot; an upload uses disk space. A flood of requests must be refused before it costs
+// anything.
 
 import (
 	"fmt"
@@ -17,27 +18,26 @@ import (
 )
 
 const (
-	// defaultTenantOpen is how many searches and questions of a tenant are open when nothing else
-	// is said.
+	// defaultTenantOpen is the default limit of a tenant's open searches and questions.
 	defaultTenantOpen = 32
-	// defaultTenantStreams is how many streams are open when nothing else is said. One that is
-	// silent costs memory alone.
+	// defaultTenantStreams is the default limit of a tenant's open streams. An idle stream costs
+	// only memory.
 	defaultTenantStreams = 250
 )
 
-// Uploads under way.
+// Limits of concurrent uploads.
 var (
 	uploadsOfKey = fairness.Amount{Count: 16, Bytes: 1 << 30}
 	uploadsOfAll = fairness.Amount{Count: 64, Bytes: 4 << 30}
 )
 
-// admission lets requests in.
+// admission limits concurrent requests.
 type admission struct {
 	*fairness.Semaphore
 	full func(held fairness.Amount) string // the message for a tenant, or key, that has reached its limit
 }
 
-// newAdmission limits the open requests of each tenant.
+// newAdmission limits the open requests of each tenant to most.
 func newAdmission(most int, what string) *admission {
 	return &admission{fairness.NewSemaphore(fairness.Amount{Count: most}, fairness.Amount{}), func(held fairness.Amount) string {
 		return fmt.Sprintf("%d %s", held.Count, what)

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// keysOfTenants takes a tenant's name for its key.
+// keysOfTenants maps keys to tenants.
 type keysOfTenants map[string]uuid.UUID
 
 func (k keysOfTenants) Authenticate(_ context.Context, key string) (schema.Principal, error) {
@@ -30,7 +30,7 @@ func (anyCollection) ResolveCollection(context.Context, schema.Principal, string
 	return uuid.UUID{9}, nil
 }
 
-// heldQuestions tell that they began and wait; asked "now" they don't.
+// heldQuestions signal that they began and wait to proceed; the question "now" does not.
 type heldQuestions struct {
 	Questions
 	began   chan struct{}
@@ -54,8 +54,8 @@ func (h heldQuestions) Ask(_ context.Context, _ schema.Principal, q schema.Query
 	return schema.Answer{}, nil
 }
 
-// TestATenantsFloodEndsAtTheDoor: who has as many open as may be is told to come again; others, and
-// itself afterwards, are served.
+// TestATenantsFloodEndsAtTheDoor: a tenant at its limit is told to retry. Other tenants are served
+// meanwhile, and the tenant itself afterwards.
 func TestATenantsFloodEndsAtTheDoor(t *testing.T) {
 	held := heldQuestions{began: make(chan struct{}, 2), proceed: make(chan struct{})}
 	h := New(Options{TenantOpen: 2, Authenticator: keysOfTenants{"loud": {1}, "quiet": {2}}, Collections: anyCollection{}, Questions: held})

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Whoever only appends the pieces has the answer that counts in the end: what was
-// told and is not in it is taken back.
+// A client that only appends the pieces has the checked answer in the end: pieces that are not part
+// of it are retracted.
 func TestWhatWasToldIsTakenBack(t *testing.T) {
 	for _, c := range []struct {
 		name         string

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// scripted answers by a function of the test.
+// scripted answers with a function of the test.
 type scripted struct {
 	Questions
 	ask func(ctx context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error)
@@ -43,7 +43,7 @@ func delta(text string, restart bool) Progress {
 	return Progress{Delta: &api.DeltaEvent{Text: text, Restart: restart}}
 }
 
-// askServer serves questions that are answered by a script.
+// askServer returns the address of a server that answers with a function.
 func askServer(t *testing.T, o Options, ask func(context.Context, schema.Query, func(Progress)) (schema.Answer, error)) string {
 	t.Helper()
 	o.Authenticator, o.Collections, o.Questions = keysOfTenants{"k": uuid.UUID{1}}, anyCollection{}, scripted{ask: ask}
@@ -75,7 +75,7 @@ func postAsk(t *testing.T, ctx context.Context, url, accept string, q api.Query)
 	return got
 }
 
-// eventsOf reads a stream to its end: "name data" of each event, and "" of each
+// eventsOf reads a stream to its end. It returns "name data" of each event, and "" for each
 // heartbeat.
 func eventsOf(t *testing.T, body io.Reader) []string {
 	t.Helper()
@@ -107,7 +107,7 @@ func TestAnAnswerIsToldWhileItIsMade(t *testing.T) {
 		tell(stage("retrieve", 0))
 		tell(stage("generate", 8))
 		tell(delta("Five", false))
-		<-read // nothing waits for the end of the answer
+		<-read // the event is sent before the answer ends
 		tell(delta(" days", false))
 		tell(delta("Six days.", true))
 		return schema.Answer{Question: q.Text, Answer: "Six days.", Choice: len(q.Choices)}, nil
@@ -127,7 +127,7 @@ func TestAnAnswerIsToldWhileItIsMade(t *testing.T) {
 	}
 	close(read)
 	all := eventsOf(t, io.MultiReader(strings.NewReader(first.String()), body))
-	// Pieces that waited together come as one.
+	// Pieces that are pending together are joined.
 	var text string
 	var rest []string
 	for _, e := range all {
@@ -151,8 +151,8 @@ func TestAnAnswerIsToldWhileItIsMade(t *testing.T) {
 	}
 }
 
-// TestWithoutAcceptTheAnswerIsADocument: asking as before is answered as before,
-// and nothing is told.
+// TestWithoutAcceptTheAnswerIsADocument: without the Accept header the answer is one document, and
+// there is no progress.
 func TestWithoutAcceptTheAnswerIsADocument(t *testing.T) {
 	url := askServer(t, Options{}, func(_ context.Context, _ schema.Query, tell func(Progress)) (schema.Answer, error) {
 		if tell != nil {
@@ -187,7 +187,7 @@ func TestWhatFailsBeforeTheFirstEventIsAProblem(t *testing.T) {
 		if got.StatusCode != c.status || got.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%v gave %d %v", c.err, got.StatusCode, got.Header)
 		}
-		// An overload ends by waiting, and says when to come again.
+		// An overload is temporary, so the reply says when to retry.
 		if again := got.Header.Get("Retry-After"); (again == "1") != errors.Is(c.err, schema.ErrOverloaded) {
 			t.Errorf("%v gave Retry-After %q", c.err, again)
 		}
@@ -199,7 +199,8 @@ func TestWhatFailsBeforeTheFirstEventIsAProblem(t *testing.T) {
 	}
 }
 
-// TestWhatFailsLaterIsAnErrorEvent: the same document, as an event.
+// TestWhatFailsLaterIsAnErrorEvent: an error after the first event is the same problem document, as
+// an event.
 func TestWhatFailsLaterIsAnErrorEvent(t *testing.T) {
 	url := askServer(t, Options{AskTime: 50 * time.Millisecond}, func(ctx context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error) {
 		tell(stage("generate", 0))
@@ -221,8 +222,8 @@ func TestWhatFailsLaterIsAnErrorEvent(t *testing.T) {
 	}
 }
 
-// TestASlowReaderBlocksNobody: a client that reads nothing keeps the question
-// from nothing; it gets the answer in the end, and whole text or none.
+// TestASlowReaderBlocksNobody: a client that does not read does not block the question. It gets the
+// answer in the end, and complete text or none.
 func TestASlowReaderBlocksNobody(t *testing.T) {
 	const pieces, size = 40_000, 500 // 20 MB: more than any buffer on the way
 	answered := make(chan struct{})
@@ -255,7 +256,7 @@ func TestASlowReaderBlocksNobody(t *testing.T) {
 	}
 }
 
-// TestAClientThatGoesEndsItsQuestion, and gives its place back.
+// TestAClientThatGoesEndsItsQuestion, and frees its slot.
 func TestAClientThatGoesEndsItsQuestion(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan struct{})
 	url := askServer(t, Options{TenantOpen: 1, Heartbeat: time.Millisecond}, func(ctx context.Context, q schema.Query, tell func(Progress)) (schema.Answer, error) {
@@ -271,7 +272,7 @@ func TestAClientThatGoesEndsItsQuestion(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	got := postAsk(t, ctx, url, "text/event-stream", api.Query{Collection: "c", Query: "q"})
 	<-began
-	// While nothing happens the stream shows that it lives.
+	// Without events the stream has heartbeats.
 	lines := bufio.NewScanner(got.Body)
 	for lines.Scan() && lines.Text() != ": " {
 	}
@@ -283,7 +284,7 @@ func TestAClientThatGoesEndsItsQuestion(t *testing.T) {
 	}
 	leave()
 	<-ended
-	for { // its place is free once its handler has returned
+	for { // its slot is free once its handler has returned
 		other := postAsk(t, t.Context(), url, "", api.Query{Collection: "c", Query: "again"})
 		if other.StatusCode == http.StatusOK {
 			break

@@ -1,7 +1,7 @@
 package httpapi
 
-// The audit log: who changed and who read what, its export, and whether its chains are
-// whole.
+// The audit log: who changed what, who read what, its export, and the verification of its hash
+// chains.
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// AuditFilter says which entries of the audit log are asked for. The router sees fields of exported
-// types alone.
+// AuditFilter selects entries of the audit log. It is exported because huma reads fields of
+// exported types only.
 type AuditFilter struct {
 	Paging
 	From       time.Time `query:"from" doc:"Not before this time."`
@@ -28,7 +28,7 @@ type AuditFilter struct {
 	Collection string    `query:"collection" maxLength:"128" doc:"Name or id."`
 }
 
-// AuditOf says whose reads are asked for.
+// AuditOf selects the tenant whose reads are listed.
 type AuditOf struct {
 	Unknown bool `query:"unknown" doc:"Those of requests with keys of nobody; needs the operator scope."`
 }
@@ -48,7 +48,7 @@ func (s *server) auditQuery(ctx context.Context, p schema.Principal, f AuditFilt
 	if f.Collection == "" {
 		return q, nil
 	}
-	if id, err := uuid.Parse(f.Collection); err == nil { // it may be deleted
+	if id, err := uuid.Parse(f.Collection); err == nil { // a deleted collection has only its id
 		q.Collection = id
 		return q, nil
 	}
@@ -57,7 +57,7 @@ func (s *server) auditQuery(ctx context.Context, p schema.Principal, f AuditFilt
 	return q, err
 }
 
-// exportedMost is how many entries one request exports.
+// exportedMost is the most entries that one request exports.
 const exportedMost = 1000
 
 func (s *server) routeAudit() {
@@ -110,7 +110,7 @@ func (s *server) routeAudit() {
 				encoder := json.NewEncoder(out.BodyWriter())
 				for _, l := range lines {
 					if encoder.Encode(l) != nil {
-						return // the caller is gone
+						return // the client is gone
 					}
 				}
 			}}, nil

@@ -1,7 +1,7 @@
 package httpapi
 
-// This file takes in a batch of documents: its body goes to a temporary file while it arrives, and
-// one document at a time is decoded from there.
+// This file receives a batch of documents. The body is written to a temporary file while it
+// arrives, and documents are decoded from there one at a time.
 
 import (
 	"bytes"
@@ -22,31 +22,31 @@ import (
 )
 
 const (
-	// maxInBatch is the length of one document of a batch, as JSON. A larger one goes alone.
+	// maxInBatch bounds one document of a batch, in bytes of JSON. A larger one is uploaded alone.
 	maxInBatch = 16 << 20
-	// maxAround is the length of what a batch has beside its documents.
+	// maxAround bounds the part of a batch outside its documents, in bytes.
 	maxAround = 1 << 20
-	// decodersAtOnce bounds the memory of decoding.
+	// decodersAtOnce bounds the batches that are decoded concurrently, and with it the memory.
 	decodersAtOnce = 2
 )
 
-// takesUploads is the key of the operations that take uploads; its value is how many bytes count
-// where none are named.
+// takesUploads is the metadata key of operations that take uploads. Its value is the length in
+// bytes that a body of unknown length counts as.
 const takesUploads = "uploads"
 
 type batchKey struct{}
 
-// byteRange is where a document stands in a batch.
+// byteRange is the position of a document in a batch.
 type byteRange struct{ begin, end int64 }
 
 // batch is the body of an upload.
 type batch struct {
-	file  *os.File // documents as they came, and behind them their contents
+	file  *os.File // the body as it came, followed by the decoded contents
 	size  int64
 	spans []byteRange
 }
 
-// upload lets uploads in, and keeps a batch while it is worked on.
+// upload admits uploads, and spools a batch to a file for the duration of its request.
 func (s *server) upload(ctx huma.Context, next func(huma.Context)) {
 	most, ok := ctx.Operation().Metadata[takesUploads].(int64)
 	if !ok {
@@ -82,7 +82,7 @@ func batchOf(ctx context.Context) *batch {
 	return b
 }
 
-// spool reads a batch into a temporary file, and checks what is around its documents.
+// spool writes a batch to a temporary file, and checks the part outside its documents.
 func (s *server) spool(ctx huma.Context, r *http.Request, w http.ResponseWriter) (_ *batch, err error) {
 	if err := s.json(ctx); err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (s *server) spool(ctx huma.Context, r *http.Request, w http.ResponseWriter)
 			b.close()
 		}
 	}()
-	_ = os.Remove(file.Name()) // where the system allows it, a killed process leaves nothing behind
+	_ = os.Remove(file.Name()) // if the system allows it, a killed process leaves no file
 	form := s.shapeOf(ctx.Operation())
 	around := &skeleton{}
 	form.rest, form.spans = around, &b.spans
@@ -107,7 +107,7 @@ func (s *server) spool(ctx huma.Context, r *http.Request, w http.ResponseWriter)
 	return b, form.check(around)
 }
 
-// check says what is wrong around the documents of a batch.
+// check validates the part of a batch outside its documents.
 func (s *bodyChecker) check(around *skeleton) error {
 	var outer struct{ Documents []int }
 	switch err := json.Unmarshal(around.Bytes(), &outer); {
@@ -124,21 +124,21 @@ func (s *bodyChecker) check(around *skeleton) error {
 	return nil
 }
 
-// skeleton is a batch with a number in the place of each document.
+// skeleton is a batch with a number in place of each document.
 type skeleton struct{ bytes.Buffer }
 
 func (b *batch) close() {
 	_ = b.file.Close()
-	_ = os.Remove(b.file.Name()) // where it is still there
+	_ = os.Remove(b.file.Name()) // on systems that do not remove open files
 }
 
-// WriteTo gives the whole body.
+// writeTo writes the whole body.
 func (b *batch) writeTo(w io.Writer) error {
 	_, err := io.Copy(w, io.NewSectionReader(b.file, 0, b.size))
 	return err
 }
 
-// documents decodes the batch. Contents are behind the body in the same file.
+// documents decodes the batch. It appends the contents to the file, behind the body.
 func (b *batch) documents(ctx context.Context, s *server) ([]schema.Upload, error) {
 	select {
 	case s.decoding <- struct{}{}:
@@ -176,7 +176,7 @@ func (b *batch) documents(ctx context.Context, s *server) ([]schema.Upload, erro
 	return out, nil
 }
 
-// decodeDocument decodes and validates one.
+// decodeDocument decodes and validates one document of a batch.
 func decodeDocument(schemas huma.Registry, of *huma.Schema, place string, raw []byte) (d api.NewDocument, err error) {
 	var parsed any
 	if err := json.Unmarshal(raw, &parsed); err != nil {
@@ -195,7 +195,7 @@ func decodeDocument(schemas huma.Registry, of *huma.Schema, place string, raw []
 	return d, nil
 }
 
-// noRoom gives a full disk a status of its own.
+// noRoom gives the error of a full disk its own status.
 func noRoom(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
 		return huma.NewError(http.StatusInsufficientStorage, "the server's disk is full; nothing was taken")

@@ -1,7 +1,7 @@
 package httpapi
 
-// This file reads bodies: after the caller is known, no more than the operation may have, and
-// before anything decodes them.
+// This file reads bodies after authentication and before decoding, within the limits of the
+// operation.
 
 import (
 	"bytes"
@@ -19,33 +19,33 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// What bodies may have. An operation that says nothing has smallBody.
+// Limits of bodies. The default is smallBody.
 var (
 	smallBody = limits{bytes: 64 << 10, values: 10_000, objects: 1000}
-	// queryBody has the text of a plan, and a question of 20,000 characters.
+	// queryBody fits the text of a plan, and a question of 20,000 characters.
 	queryBody = limits{bytes: 1 << 20, values: 20_000, objects: 1000}
-	// metadataBody has metadata and labels.
+	// metadataBody fits metadata and labels.
 	metadataBody = limits{bytes: 1 << 20, values: 50_000, objects: 10_000}
-	// compareBody has 5,000 names and fingerprints.
+	// compareBody fits 5,000 names and fingerprints.
 	compareBody = limits{bytes: 16 << 20, values: 20_000, objects: 6000}
-	// choiceBody has 2,000 labelled questions.
+	// choiceBody fits 2,000 labelled questions.
 	choiceBody = limits{bytes: 16 << 20, values: 100_000, objects: 3000}
-	// evaluationBody has 300,000 figures of questions, beside the reports.
+	// evaluationBody fits 300,000 figures of questions, besides the reports.
 	evaluationBody = limits{bytes: 16 << 20, values: 500_000, objects: 50_000}
-	// uploadBody has 256 documents of text; a larger file goes alone through PUT.
+	// uploadBody fits 256 documents of text. A larger file is uploaded alone through PUT.
 	uploadBody = limits{bytes: 64 << 20, values: 200_000, objects: 20_000, text: true}
-	// accessBody has 1,000 groups with their members.
+	// accessBody fits 1,000 groups with their members.
 	accessBody = limits{bytes: 16 << 20, values: 200_000, objects: 50_000}
-	// sessionBody has a key.
+	// sessionBody fits an API key.
 	sessionBody = limits{bytes: 4 << 10, values: 20, objects: 2}
 )
 
-// bodyTime is how long a body that is held in memory may take.
+// bodyTime is the default limit of the time that reading a body may take.
 const bodyTime = 30 * time.Second
 
 const bodyKey = "body"
 
-// limited sets what the body of an operation may have.
+// limited sets the limits of an operation's body.
 func limited(op *huma.Operation) {
 	if op.Metadata == nil {
 		op.Metadata = map[string]any{}
@@ -55,10 +55,10 @@ func limited(op *huma.Operation) {
 		l = smallBody
 		op.Metadata[bodyKey] = l
 	}
-	op.MaxBodyBytes = l.bytes + 1 // huma refuses a body of just as many
+	op.MaxBodyBytes = l.bytes + 1 // huma refuses a body of exactly MaxBodyBytes
 }
 
-// with adds to an operation's metadata what its body may have.
+// with adds the limits to an operation's metadata.
 func (l limits) with(metadata map[string]any) map[string]any {
 	if metadata == nil {
 		metadata = map[string]any{}
@@ -67,7 +67,7 @@ func (l limits) with(metadata map[string]any) map[string]any {
 	return metadata
 }
 
-// readFirst reads the body of an operation that decodes one, and gives it on.
+// readFirst reads the body of an operation that decodes one, and passes it on.
 func (s *server) readFirst(ctx huma.Context, next func(huma.Context)) {
 	content := ctx.Operation().RequestBody
 	if content == nil || content.Content["application/json"] == nil || batchOf(ctx.Context()) != nil {
@@ -87,7 +87,7 @@ func (s *server) readFirst(ctx huma.Context, next func(huma.Context)) {
 	next(withBody(ctx, body))
 }
 
-// json refuses bodies of another kind.
+// json refuses bodies of other content types.
 func (s *server) json(ctx huma.Context) error {
 	kind := ctx.Header("Content-Type")
 	if err := s.api.Unmarshal(kind, []byte("null"), new(any)); errors.Is(err, huma.ErrUnknownContentType) {
@@ -96,7 +96,7 @@ func (s *server) json(ctx huma.Context) error {
 	return nil
 }
 
-// shapeOf is what an operation's body is held against.
+// shapeOf returns the checker of an operation's body.
 func (s *server) shapeOf(op *huma.Operation) *bodyChecker {
 	return &bodyChecker{limits: limitsOf(op), schemas: s.api.OpenAPI().Components.Schemas,
 		root: op.RequestBody.Content["application/json"].Schema}
@@ -110,7 +110,7 @@ func limitsOf(op *huma.Operation) limits {
 	return l
 }
 
-// bodyContext has a body that was read.
+// bodyContext is a context whose body has been read.
 type bodyContext struct {
 	humaContext
 	body []byte
@@ -123,14 +123,14 @@ func withBody(ctx huma.Context, body []byte) huma.Context { return &bodyContext{
 // BodyReader implements huma.Context.
 func (c *bodyContext) BodyReader() io.Reader { return bytes.NewReader(c.body) }
 
-// SetReadDeadline implements huma.Context. Nothing more is read, and a deadline would end the
-// request that goes on.
+// SetReadDeadline implements huma.Context. It does nothing: the body has been read, and a deadline
+// would end the running request.
 func (c *bodyContext) SetReadDeadline(time.Time) error { return nil }
 
-// Unwrap lets humago find the request.
+// Unwrap returns the context below, in which humago finds the request.
 func (c *bodyContext) Unwrap() huma.Context { return c.humaContext }
 
-// bodyOf is the body that readFirst read.
+// bodyOf returns the body that readFirst read.
 func bodyOf(ctx huma.Context) ([]byte, bool) {
 	for {
 		if c, ok := ctx.(*bodyContext); ok {
@@ -144,8 +144,8 @@ func bodyOf(ctx huma.Context) ([]byte, bool) {
 	}
 }
 
-// readBody reads the whole body within the operation's own bounds. Every byte also goes to look,
-// which may end the reading.
+// readBody reads the whole body within the operation's limits. Every byte is also written to look,
+// whose error ends the reading.
 func readBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, look io.Writer) ([]byte, error) {
 	var body bytes.Buffer
 	body.Grow(int(min(max(r.ContentLength, 0), 1<<20)) + bytes.MinRead)
@@ -153,7 +153,7 @@ func readBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, look io.
 	return body.Bytes(), err
 }
 
-// copyBody is readBody to a writer.
+// copyBody is readBody to a writer. It returns the number of bytes.
 func copyBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, to io.Writer) (int64, error) {
 	limit, timeout := limitsOf(ctx.Operation()).bytes, ctx.Operation().BodyReadTimeout
 	if timeout == 0 {
@@ -163,7 +163,7 @@ func copyBody(ctx huma.Context, r *http.Request, w http.ResponseWriter, to io.Wr
 		return 0, tooLarge(limit)
 	}
 	if timeout > 0 {
-		_ = ctx.SetReadDeadline(time.Now().Add(timeout)) // a writer of a test may know none
+		_ = ctx.SetReadDeadline(time.Now().Add(timeout)) // test writers may have no deadlines
 	}
 	n, err := io.Copy(to, http.MaxBytesReader(w, r.Body, limit))
 	var large *http.MaxBytesError

@@ -1,8 +1,8 @@
 package httpapi
 
-// Chat completions as OpenAI's clients ask for them: a collection is a model, the last message is a
-// question, and its answer is a message whose annotations are citations. They are asked and
-// answered as questions everywhere are.
+// Chat completions in the format of OpenAI's API: a collection is a model, the last message is a
+// question, and its answer is a message whose annotations are citations. Questions are asked and
+// answered as through the other routes.
 
 import (
 	"context"
@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// chatAsked is a request for a completion, and the address that it came to.
+// chatAsked is a request for a completion, and the base address that it was sent to.
 type chatAsked struct {
 	Body api.ChatRequest
 	base string
@@ -88,7 +88,7 @@ func (s *server) chat(ctx context.Context, p schema.Principal, in *chatAsked) (*
 	return w, ofModel(err, in.Body.Model)
 }
 
-// ofModel makes an error about a collection, or its plan, one about the model that names both.
+// ofModel turns an error about a collection or a plan into one about the model that names both.
 func ofModel(err error, model string) error {
 	var field *schema.FieldError
 	if errors.Is(err, schema.ErrNotFound) || errors.As(err, &field) && field.Field == "plan" {
@@ -98,7 +98,7 @@ func ofModel(err error, model string) error {
 	return err
 }
 
-// models lists collections, and collections with plans.
+// models lists every collection, alone and with each plan.
 func (s *server) models(ctx context.Context, p schema.Principal, _ *struct{}) (*reply[api.ChatModels], error) {
 	plans, err := everyPage(func(q schema.PageQuery) ([]schema.Plan, string, error) { return s.Plans.Plans(ctx, p, q) })
 	if err != nil {
@@ -126,7 +126,7 @@ func chatModel(c schema.Collection) api.ChatModel {
 	return api.ChatModel{ID: c.Name, Object: "model", Created: c.CreatedAt.Unix(), OwnedBy: "sluice"}
 }
 
-// model is one of those that models lists.
+// model returns one of the models that models lists.
 func (s *server) model(ctx context.Context, p schema.Principal, id string) (*reply[api.ChatModel], error) {
 	collection, plan, planned := strings.Cut(id, "/")
 	c, err := s.Collections.Collection(ctx, p, collection)
@@ -147,7 +147,7 @@ func (s *server) model(ctx context.Context, p schema.Principal, id string) (*rep
 	return &reply[api.ChatModel]{m}, nil
 }
 
-// everyPage reads a list to its end.
+// everyPage returns all items of a paged list.
 func everyPage[T any](page func(schema.PageQuery) ([]T, string, error)) ([]T, error) {
 	var out []T
 	q := schema.PageQuery{Limit: 500}
@@ -160,7 +160,8 @@ func everyPage[T any](page func(schema.PageQuery) ([]T, string, error)) ([]T, er
 	}
 }
 
-// chatQuery is what a request asks, or what it asks for that is not done.
+// chatQuery converts a request to a query. It returns an error if the request needs something
+// unsupported.
 func chatQuery(r api.ChatRequest) (api.Query, error) {
 	if err := unsupported("body", r.ChatUnsupported); err != nil {
 		return api.Query{}, err
@@ -193,7 +194,7 @@ func chatQuery(r api.ChatRequest) (api.Query, error) {
 	return q, checkHistory("body.messages", q.History, func(i int) string { return places[i] })
 }
 
-// messageText is the text of a message; what else it may have is refused.
+// messageText returns the text of a message. It refuses any other content.
 func messageText(place string, m api.ChatMessage) (string, error) {
 	if m.Role == "tool" || m.Role == "function" {
 		return "", schema.Invalid(place+".role", "%q is not supported: there are no tools", m.Role)
@@ -226,13 +227,13 @@ func messageText(place string, m api.ChatMessage) (string, error) {
 	return "", schema.Invalid(place+".content", "is neither a text nor a list of parts")
 }
 
-// neutral are values of fields that are not supported which ask for nothing.
+// neutral has, for unsupported fields, the values that ask for nothing.
 var neutral = map[string][]any{
 	"n": {1.0}, "tool_choice": {"none", "auto"}, "function_call": {"none", "auto"}, "logprobs": {false}, "top_logprobs": {0.0},
 	"response_format": {map[string]any{"type": "text"}}, "modalities": {[]any{"text"}},
 }
 
-// unsupported names the first field that asks for what is not done.
+// unsupported returns an error for the first field that asks for something unsupported.
 func unsupported(place string, fields api.ChatUnsupported) error {
 	values := reflect.ValueOf(fields)
 	for i, f := range reflect.VisibleFields(values.Type()) {
@@ -249,7 +250,7 @@ func unsupported(place string, fields api.ChatUnsupported) error {
 	return nil
 }
 
-// empty tells whether a value of JSON asks for nothing.
+// empty reports whether a JSON value asks for nothing.
 func empty(v any) bool {
 	switch v := v.(type) {
 	case nil:
@@ -264,7 +265,7 @@ func empty(v any) bool {
 	return false
 }
 
-// completion tells an answer as OpenAI does.
+// completion converts an answer to OpenAI's format.
 type completion struct {
 	model   string
 	base    string // the address of this server
@@ -287,9 +288,9 @@ func chatAnswer(a schema.Answer) api.ChatAnswer {
 		Notes: a.Notes, Plan: a.Plan, PlanNote: a.PlanNote}
 }
 
-// annotations are the citations, by the sentences that have them. What is cited for none is cited
-// for the whole text; an answer that is not supported has none, since what is nearest proves
-// nothing.
+// annotations returns the citations, one for each sentence that has them. A citation of no sentence
+// is for the whole text. An unsupported answer has no annotations, because the nearest passages
+// prove nothing.
 func (c completion) annotations(a schema.Answer) []api.ChatAnnotation {
 	out := []api.ChatAnnotation{}
 	if !a.Supported {
@@ -321,14 +322,15 @@ func (c completion) annotations(a schema.Answer) []api.ChatAnnotation {
 	return out
 }
 
-// url is where the back office shows a quote in its document, to who may see it.
+// url returns the address at which the back office shows a quote in its document, to users who may
+// see it.
 func (c completion) url(at schema.Citation) string {
 	query := url.Values{"version": {at.Span.Version.String()}, "section": {at.Span.Section.String()},
 		"start": {strconv.Itoa(at.Span.Start)}, "end": {strconv.Itoa(at.Span.End)}}
 	return c.base + "/documents/" + at.DocumentID.String() + "?" + query.Encode()
 }
 
-// chatWriter writes nothing of an answer but the text that counts.
+// chatWriter writes only the checked answer, no pieces of it.
 type chatWriter struct {
 	completion
 	out   *events
@@ -348,7 +350,7 @@ func (t *chatWriter) send(d api.ChatDelta) error {
 	return t.out.send("", t.chunk(api.ChatChunkChoice{Delta: d}))
 }
 
-// progress tells once that there will be a message.
+// progress writes the beginning of the message, once.
 func (t *chatWriter) progress(context.Context, []Progress) error {
 	if t.begun {
 		return nil

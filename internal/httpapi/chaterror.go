@@ -9,16 +9,16 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// chatKey marks operations whose problems OpenAI's clients read, too.
+// chatKey marks operations whose problems also have the format of OpenAI's errors.
 const chatKey = "chat"
 
-// problemOfChat is a problem with the error that OpenAI's clients look for.
+// problemOfChat is a problem with the member error that OpenAI's clients read.
 type problemOfChat struct {
 	*huma.ErrorModel
 	Error api.ChatError `json:"error"`
 }
 
-// chatErrors is a transformer that adds it.
+// chatErrors is a transformer that adds the member error.
 func chatErrors(ctx huma.Context, _ string, v any) (any, error) {
 	if m, is := v.(*huma.ErrorModel); is && ctx.Operation().Metadata[chatKey] == true {
 		return chatProblem(m), nil
@@ -26,7 +26,7 @@ func chatErrors(ctx huma.Context, _ string, v any) (any, error) {
 	return v, nil
 }
 
-// kinds are what OpenAI calls errors of a status.
+// kinds are OpenAI's types and codes of errors, by HTTP status.
 var kinds = map[int]struct{ kind, code string }{
 	http.StatusUnauthorized:          {"authentication_error", "invalid_api_key"},
 	http.StatusForbidden:             {"permission_error", "insufficient_permissions"},

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Paging are the parameters of every list. It and its likes are exported
-// because huma reads embedded structs only then.
+// Paging has the parameters of every list. It and similar structs are exported because huma reads
+// embedded structs only then.
 type Paging struct {
 	Cursor string `query:"cursor" maxLength:"512" doc:"The next of the page before."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
@@ -21,7 +21,7 @@ func (p Paging) query() schema.PageQuery { return schema.PageQuery{Cursor: p.Cur
 
 type reply[T any] struct{ Body T }
 
-// list makes a page of what a store returned, never null.
+// list returns a page of items as show converts them. The items are never null in JSON.
 func list[Item, Shown any](items []Item, next string, err error, show func(Item) Shown) (*reply[api.Page[Shown]], error) {
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func replyTo[T any](body T, err error) (*reply[T], error) {
 	return &reply[T]{body}, nil
 }
 
-// given is what a field that may be absent has.
+// given returns the value of an optional field, or the zero value.
 func given[T any](field *T) (value T) {
 	if field != nil {
 		value = *field
@@ -50,7 +50,7 @@ func given[T any](field *T) (value T) {
 	return value
 }
 
-// InCollection is the parameter of routes under a collection.
+// InCollection is the path parameter of routes under a collection.
 type InCollection struct {
 	Collection string `path:"collection" maxLength:"128" doc:"Name or id."`
 }

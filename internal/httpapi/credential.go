@@ -1,7 +1,7 @@
 package httpapi
 
-// What a request was let in by, looked at again while its stream lasts: a key that is
-// revoked or has expired, and a session that was signed out of, end what they began.
+// The credential of a request is checked again while its stream lasts. A key that is revoked or
+// expires, and a session that is signed out of, end their streams.
 
 import (
 	"context"
@@ -18,20 +18,20 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// credentialInterval is how often a stream looks whether its key is still good. The
-// Authenticator answers from memory but once in a few seconds.
+// credentialInterval is the interval at which a stream checks its key. The Authenticator answers
+// from memory, except once in a few seconds.
 const credentialInterval = 2 * time.Second
 
-// credential is an API key, and the sealed session that it came in; empty: in none.
+// credential is an API key, and the sealed session that it came in; empty if it came in none.
 type credential struct{ key, sealed string }
 
 type credentialKey struct{}
 
-// errCredentialEnded is why a stream ends.
+// errCredentialEnded is the reason why a stream ends.
 var errCredentialEnded = errors.New("the API key or the session has ended")
 
-// checkCredential returns an error if the credential of a request is not valid any more. It ignores
-// failures of the check.
+// checkCredential returns an error if the credential of a request is not valid anymore. It ignores
+// failures of the check itself.
 func (s *server) checkCredential(ctx context.Context) error {
 	c, ok := ctx.Value(credentialKey{}).(credential)
 	if !ok {
@@ -46,22 +46,22 @@ func (s *server) checkCredential(ctx context.Context) error {
 	return nil
 }
 
-// tokenError is why an access token is not taken. Who sends it is told.
+// tokenError is the reason why an access token is not accepted. The client gets it in the reply.
 type tokenError struct{ error }
 
 // Unwrap returns the reason.
 func (e tokenError) Unwrap() error { return e.error }
 
-// errElsewhere says that a key may not be used from where a request comes.
+// errElsewhere says that a key may not be used from the address of a request.
 var errElsewhere = errors.New("the API key may not be used from here")
 
-// elsewhere is how a request is told so.
+// elsewhere returns the problem for errElsewhere.
 func (s *server) elsewhere(r *http.Request) error {
 	return huma.Error403Forbidden("the API key may not be used from " + clean(s.clientAddress(r)) + ", the address that this request comes from; its addresses are others")
 }
 
-// holder is who holds a key that a request is made with, when it may be made from where
-// it comes; else errElsewhere, and whose key it is, without what that may.
+// holder returns the principal of the key that a request is made with. If the key may not be used
+// from the request's address it returns errElsewhere, and a principal that only identifies the key.
 func (s *server) holder(r *http.Request, key string) (schema.Principal, error) {
 	p, err := s.Authenticator.Authenticate(r.Context(), key)
 	if errors.Is(err, schema.ErrUnauthorized) && p.Tenant == uuid.Nil && s.SignIns != nil {
@@ -85,17 +85,17 @@ func (s *server) holder(r *http.Request, key string) (schema.Principal, error) {
 	return p, nil
 }
 
-// endedKept bounds how many ended sessions are remembered.
+// endedKept bounds the ended sessions that are remembered.
 const endedKept = 65_536
 
-// endedSessions are sessions that were signed out of in this process before they were
-// over. A cookie that was copied is worth nothing after that.
+// endedSessions are the sessions that were signed out of in this process before they expired. A
+// copied cookie is useless after that.
 type endedSessions struct {
 	mu    sync.Mutex
 	until map[[sha256.Size]byte]time.Time
 }
 
-// add notes that a session has ended; until says when it would have by itself.
+// add records that a session has ended. until is when it would have expired.
 func (e *endedSessions) add(sealed string, until, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -108,7 +108,7 @@ func (e *endedSessions) add(sealed string, until, now time.Time) {
 				delete(e.until, hash)
 			}
 		}
-		for hash := range e.until { // any one: the keys behind them are still checked
+		for hash := range e.until { // any: the keys in the sessions are still checked
 			if len(e.until) < endedKept {
 				break
 			}

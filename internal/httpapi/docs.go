@@ -8,8 +8,7 @@ import (
 //go:embed docs.html
 var docsHTML []byte
 
-// docsPage serves a page that shows /openapi.json. It asks no other host for
-// anything.
+// docsPage serves a page that shows /openapi.json. It loads nothing from other hosts.
 func docsPage(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

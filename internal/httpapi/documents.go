@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// InDocument is the parameter of routes under a document.
+// InDocument is the path parameter of routes under a document.
 type InDocument struct {
 	Document uuid.UUID `path:"document" format:"uuid"`
 }
@@ -50,7 +50,7 @@ func (s *server) routeDocuments() {
 		})
 	route(s, huma.Operation{OperationID: "get-document", Method: http.MethodGet, Path: "/v1/documents/{document}", Summary: "Show a document and its versions", Tags: tags},
 		"", func(ctx context.Context, p schema.Principal, in *InDocument) (*reply[api.DocumentDetail], error) {
-			// In this order the document is never behind its versions.
+			// In this order the document is never older than its versions.
 			versions, err := s.Documents.Versions(ctx, p, in.Document)
 			if err != nil {
 				return nil, err
@@ -108,7 +108,7 @@ func (s *server) routeDocuments() {
 			}
 			return &huma.StreamResponse{Body: func(out huma.Context) {
 				defer func() { _ = content.Close() }()
-				// Never rendered in the API's origin, whatever it claims to be.
+				// Never rendered in the API's origin, whatever type it has.
 				out.SetHeader("Content-Type", "application/octet-stream")
 				out.SetHeader("Content-Disposition", "attachment")
 				out.SetHeader("X-Content-Type-Options", "nosniff")

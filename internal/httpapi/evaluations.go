@@ -11,17 +11,17 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Evaluations keeps the reports of evaluations.
+// Evaluations stores the reports of evaluations.
 type Evaluations interface {
 	CreateEvaluation(ctx context.Context, p schema.Principal, n schema.NewEvaluation) (schema.Evaluation, error)
 	Evaluations(ctx context.Context, p schema.Principal, q schema.EvaluationQuery) ([]schema.Evaluation, string, error)
 	Evaluation(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Evaluation, error)
 	DeleteEvaluation(ctx context.Context, p schema.Principal, id uuid.UUID) error
-	// CompareEvaluations compares one with another, in what both measured.
+	// CompareEvaluations compares two evaluations in what both measured.
 	CompareEvaluations(ctx context.Context, p schema.Principal, id, against uuid.UUID) (schema.EvaluationComparison, error)
 }
 
-// InEvaluation is the parameter of routes under an evaluation.
+// InEvaluation is the path parameter of routes under an evaluation.
 type InEvaluation struct {
 	Evaluation uuid.UUID `path:"evaluation" format:"uuid"`
 }
@@ -57,7 +57,7 @@ func (s *server) routeEvaluations() {
 			InEvaluation
 			Against uuid.UUID `path:"against" format:"uuid"`
 		}) (*reply[schema.EvaluationComparison], error) {
-			leave, err := s.openQuestions.acquire(p.Tenant, 0) // it takes as long as a search, or longer
+			leave, err := s.openQuestions.acquire(p.Tenant, 0) // it takes at least as long as a search
 			if err != nil {
 				return nil, err
 			}

@@ -1,8 +1,7 @@
 package httpapi
 
-// Server-sent events: how they are written, and how the API describes them.
-// huma's package for them writes the headers before the handler has run, so
-// that no problem could be told by its status any more.
+// Server-sent events: how they are written, and how the API describes them. huma's package for them
+// writes the headers before the handler runs, so that an error could not have its own HTTP status.
 
 import (
 	"bytes"
@@ -19,10 +18,10 @@ import (
 
 const (
 	eventsType = "text/event-stream"
-	// defaultHeartbeat is how often a stream says that it lives when nothing else
-	// is said: more often than proxies give up.
+	// defaultHeartbeat is the default interval of heartbeats. It is shorter than the timeouts of
+	// proxies.
 	defaultHeartbeat = 15 * time.Second
-	// eventPatience is how long a client may take to read one event.
+	// eventPatience is how long writing one event to a client may take.
 	eventPatience = 30 * time.Second
 )
 
@@ -32,36 +31,36 @@ type events struct {
 	c *http.ResponseController
 }
 
-// newEvents begins a stream: from here on the status is 200.
+// newEvents begins a stream. From then on the status is 200.
 func newEvents(w http.ResponseWriter) *events {
 	h := w.Header()
 	h.Set("Content-Type", eventsType)
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	h.Set("X-Accel-Buffering", "no") // else nginx buffers events
 	w.WriteHeader(http.StatusOK)
 	return &events{w: w, c: http.NewResponseController(w)}
 }
 
-// send writes an event, with a name unless that is empty. An error means that the client is gone,
-// or reads nothing.
+// send writes an event; an empty name is left out. An error means that the client is gone or does
+// not read.
 func (e *events) send(name string, data any) error {
 	var b bytes.Buffer
 	if name != "" {
 		b.WriteString("event: " + name + "\n")
 	}
 	b.WriteString("data: ")
-	if err := json.NewEncoder(&b).Encode(data); err != nil { // JSON has no line breaks but the one that Encode adds
+	if err := json.NewEncoder(&b).Encode(data); err != nil { // Encode adds the only line break
 		return fmt.Errorf("encode an event %s: %w", name, err)
 	}
 	b.WriteByte('\n')
 	return e.write(b.Bytes())
 }
 
-// beat shows that the stream lives.
+// beat writes a heartbeat.
 func (e *events) beat() error { return e.write([]byte(": \n\n")) }
 
 func (e *events) write(b []byte) error {
-	_ = e.c.SetWriteDeadline(time.Now().Add(eventPatience)) // a writer of a test may know none
+	_ = e.c.SetWriteDeadline(time.Now().Add(eventPatience)) // test writers may have no deadlines
 	if _, err := e.w.Write(b); err != nil {
 		return fmt.Errorf("write an event: %w", err)
 	}
@@ -71,10 +70,10 @@ func (e *events) write(b []byte) error {
 	return nil
 }
 
-// close gives the connection back as it was.
+// close removes the write deadline of the connection.
 func (e *events) close() { _ = e.c.SetWriteDeadline(time.Time{}) }
 
-// eventsContent describes a stream whose events have these data.
+// eventsContent describes a stream of events. data has a value of each event's type, by its name.
 func (s *server) eventsContent(data map[string]any) *huma.MediaType {
 	var kinds []*huma.Schema
 	for _, name := range slices.Sorted(maps.Keys(data)) {

@@ -1,6 +1,6 @@
 package httpapi
 
-// Following a job until it ends.
+// This file streams a job until it ends.
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// followTime bounds one stream of a job: who follows for longer comes again,
-	// with a key that is still good.
+	// followTime bounds one stream of a job. A client that follows for longer connects again, with
+	// a key that is still valid.
 	followTime = time.Hour
-	// pollInterval is how often a job is looked at though nothing was told of it.
+	// pollInterval is how often a job is read when no change of it was signalled.
 	pollInterval = 5 * time.Second
 )
 
@@ -45,7 +45,7 @@ func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (
 	}
 	ctx, cancel := context.WithTimeout(ctx, followTime)
 	done := func() { cancel(); leave() }
-	// First listen, then look: a change between the two is heard.
+	// Subscribe before reading, so that no change in between is missed.
 	made := &growing{wake: make(chan struct{}, 1)}
 	hints, err := s.Questions.FollowJob(ctx, p, in.Job, made.tell)
 	var job schema.Job
@@ -65,18 +65,18 @@ func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (
 	}}, nil
 }
 
-// growing is the text of an answer that is being made, of which its reader has said.
+// growing is the text of an answer that is being made, with the part that was sent to the client.
 type growing struct {
-	wake chan struct{} // there is another text
+	wake chan struct{} // the text has changed
 
 	mu   sync.Mutex
 	text string
 
 	said string
-	told bool // something was said
+	told bool // something was sent
 }
 
-// tell does not block: a text that nobody has looked at is as good as the next one.
+// tell sets the text. It does not block; a newer text replaces one that was not read.
 func (g *growing) tell(text string) {
 	g.mu.Lock()
 	g.text = text
@@ -87,8 +87,8 @@ func (g *growing) tell(text string) {
 	}
 }
 
-// next is what the reader has to be told to have the text; nil: nothing. The first
-// piece makes void what another stream told it.
+// next returns the event that brings the client to the current text; nil: it has it. The first
+// event restarts, to void what another stream sent.
 func (g *growing) next() *api.DeltaEvent {
 	g.mu.Lock()
 	text := g.text
@@ -104,7 +104,7 @@ func (g *growing) next() *api.DeltaEvent {
 	return &d
 }
 
-// retract makes void what the reader was told.
+// takeBack voids what was sent to the client.
 func (g *growing) takeBack(out *events) error {
 	if g.said == "" {
 		return nil
@@ -113,8 +113,8 @@ func (g *growing) takeBack(out *events) error {
 	return out.send(api.EventDelta, api.DeltaEvent{Restart: true})
 }
 
-// tellJob writes a job as it is now and as it changes, and its answer's text as it
-// grows, until it ends.
+// tellJob writes a job now and after each change, and its answer's text while it grows, until the
+// job ends.
 func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, job schema.Job, hints <-chan struct{}, made *growing) error {
 	defer out.close()
 	beat, look, keys := time.NewTicker(s.Heartbeat), time.NewTicker(pollInterval), time.NewTicker(credentialInterval)
@@ -143,7 +143,7 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 			}
 			continue
 		case <-made.wake:
-			if shown.hidden(ctx) { // the text comes with the job's end, if at all
+			if shown.hidden(ctx) { // the answer comes with the job's end, if at all
 				if err := made.takeBack(out); err != nil {
 					return err
 				}
@@ -182,7 +182,7 @@ func (s *server) tellJob(ctx context.Context, out *events, p schema.Principal, j
 	return nil
 }
 
-// answerOf is the text of a job's result; empty without one.
+// answerOf returns the text of a job's result; empty without one.
 func answerOf(j schema.Job) string {
 	if j.Result == nil {
 		return ""

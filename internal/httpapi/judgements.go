@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Judge has the language model judge answers.
+// Judge judges answers with the language model.
 type Judge interface {
-	// JudgeAnswer judges an answer by right ones. A dry run asks nobody, and names the model that
-	// would judge.
+	// JudgeAnswer judges an answer by reference answers. A dry run calls no model, and names the
+	// model that would judge.
 	JudgeAnswer(ctx context.Context, p schema.Principal, a schema.AnswerToJudge, dryRun bool) (schema.Judgement, error)
 }
 

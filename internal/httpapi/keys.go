@@ -1,6 +1,6 @@
 package httpapi
 
-// API keys, of the caller's tenant and, for operators, of any.
+// API keys of the caller's tenant and, for operators, of any tenant.
 
 import (
 	"context"
@@ -108,7 +108,7 @@ func (s *server) routeKeys() {
 		})
 }
 
-// inCollections are scopes that hold in the collections that refs name, alone.
+// inCollections returns scopes that hold only in the collections named by refs.
 func (s *server) inCollections(ctx context.Context, p schema.Principal, scopes []schema.Scope, refs []string) ([]schema.CollectionScopes, error) {
 	if _, err := s.keeperOf(ctx, p, p.Tenant); err != nil { // before names are looked up
 		return nil, err
@@ -134,12 +134,12 @@ func (s *server) inCollections(ctx context.Context, p schema.Principal, scopes [
 	return out, nil
 }
 
-// named leaves out collections that were deleted.
+// named returns list without deleted collections.
 func named(list []schema.CollectionScopes) []schema.CollectionScopes {
 	return slices.DeleteFunc(slices.Clone(list), func(c schema.CollectionScopes) bool { return c.Name == "" })
 }
 
-// readAddresses reads ranges of addresses, of which one address is the smallest.
+// readAddresses parses ranges of IP addresses, or single addresses.
 func readAddresses(texts []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for i, text := range texts {
@@ -161,8 +161,8 @@ func readAddresses(texts []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// keeperOf is the caller as who looks after a tenant's keys: an admin of it, or an
-// operator, who stays who it is but acts in that tenant.
+// keeperOf returns the principal that manages a tenant's keys: an admin of that tenant, or an
+// operator, with p.Tenant set to that tenant.
 func (s *server) keeperOf(ctx context.Context, p schema.Principal, tenant uuid.UUID) (schema.Principal, error) {
 	switch {
 	case p.Person != "":

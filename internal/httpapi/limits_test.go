@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// A bound in OpenAPI is text in a struct's tag; what is checked is a constant.
+// The limits in OpenAPI come from struct tags, those that are checked from constants.
 func TestOpenAPIHasTheLimitsThatAreChecked(t *testing.T) {
 	for _, c := range []struct {
 		of         any

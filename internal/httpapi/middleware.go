@@ -15,7 +15,7 @@ import (
 
 type callerKey struct{}
 
-// caller returns who makes the request.
+// caller returns the principal that makes the request.
 func caller(ctx context.Context) schema.Principal {
 	p, _ := ctx.Value(callerKey{}).(schema.Principal)
 	return p
@@ -23,11 +23,12 @@ func caller(ctx context.Context) schema.Principal {
 
 const (
 	scopeKey = "scope"
-	// admitKey is of an operation without a key: who may call it, before its body is read.
+	// admitKey is the metadata key of operations without authentication. Its value checks the
+	// request before its body is read.
 	admitKey = "admit"
 )
 
-// authenticate resolves the API key, or the session's, and holds it against the operation's scope.
+// authenticate resolves the API key, or that of the session, and checks the operation's scope.
 func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 	scope, guarded := ctx.Operation().Metadata[scopeKey].(schema.Scope)
 	if !guarded {
@@ -111,7 +112,7 @@ func (s *server) refuse(ctx huma.Context, err error) {
 			ctx.SetHeader(name, values[0])
 		}
 	}
-	var details []error // the fields that are wrong
+	var details []error // the invalid fields
 	var model *huma.ErrorModel
 	if errors.As(err, &model) {
 		for _, d := range model.Errors {

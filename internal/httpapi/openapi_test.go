@@ -18,8 +18,8 @@ func get(t *testing.T, h http.Handler, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// beforeSignIn are the routes for those who are about to sign in, and what they give where no
-// provider is configured.
+// beforeSignIn are the routes that need no credential, with their status when no provider is
+// configured.
 var beforeSignIn = map[string]int{"/v1/session/ways": http.StatusOK, "/v1/session/oidc": http.StatusNotFound, "/v1/session/oidc/callback": http.StatusNotFound}
 
 func TestOpenAPIDescribesEveryRoute(t *testing.T) {
@@ -55,8 +55,8 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 					t.Errorf("%s %s does not read its parameter %s", verb, path, name)
 				}
 			}
-			// Every one asks for a key before anything else, and the session's for the header that
-			// no form can send.
+			// Every route requires a key before anything else. The session's also requires the
+			// header that no form can send.
 			r := httptest.NewRequestWithContext(t.Context(), strings.ToUpper(verb), strings.NewReplacer("{", "", "}", "").Replace(path), strings.NewReader("{}"))
 			r.Header.Set("X-Sluice-Session", "1")
 			w := httptest.NewRecorder()

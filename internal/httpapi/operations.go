@@ -1,6 +1,6 @@
 package httpapi
 
-// What runs: of one tenant for its admins, of the installation for operators.
+// What is running, of one tenant for its admins, and of the installation for operators.
 
 import (
 	"context"
@@ -11,11 +11,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Operations tell what runs and what happened lately.
+// Operations reports what is running and what happened lately.
 type Operations interface {
-	// TenantOperations tells of p's tenant alone.
+	// TenantOperations reports on p's tenant.
 	TenantOperations(ctx context.Context, p schema.Principal) (schema.Operations, error)
-	// Installation tells of all; what cannot be asked is among its problems.
+	// Installation reports on all tenants. Parts that cannot be queried are listed among its
+	// problems.
 	Installation(ctx context.Context) (schema.Installation, error)
 }
 

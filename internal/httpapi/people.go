@@ -1,7 +1,7 @@
 package httpapi
 
-// Sessions of people who signed in at the provider. The person whom a key asks for is another
-// matter: person.go.
+// Sessions of people who signed in at the provider. For people on whose behalf a key asks see
+// person.go.
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 
 // PeopleSessions are the sessions of people.
 type PeopleSessions interface {
-	// Sessions lists those of p's tenant, newest first: all, for which p needs the admin scope, or
-	// p's own.
+	// Sessions lists sessions of p's tenant, newest first: all, for which p needs the admin scope,
+	// or p's own.
 	Sessions(ctx context.Context, p schema.Principal, all bool, q schema.PageQuery) ([]schema.PersonSession, string, error)
-	// EndSession ends one of p's own, or anybody's of the tenant with the admin scope.
+	// EndSession ends one of p's own sessions, or with the admin scope any of the tenant.
 	EndSession(ctx context.Context, p schema.Principal, id uuid.UUID) error
-	// Session returns the one that a secret is of; schema.ErrNotFound when it is an API key.
+	// Session returns the id of a secret's session; schema.ErrNotFound if the secret is an API key.
 	Session(ctx context.Context, secret string) (uuid.UUID, error)
-	// SignOut ends the session that a secret is of, if it is one.
+	// SignOut ends a secret's session, if it has one.
 	SignOut(ctx context.Context, secret string) error
 }
 
@@ -56,7 +56,8 @@ func (s *server) routePeopleSessions() {
 		})
 }
 
-// currentSession is the session that a request is made by; uuid.Nil: it is made by a key.
+// currentSession returns the session that a request is made with; uuid.Nil if it is made with a
+// key.
 func (s *server) currentSession(ctx context.Context) (uuid.UUID, error) {
 	c, _ := ctx.Value(credentialKey{}).(credential)
 	id, err := s.PeopleSessions.Session(ctx, c.key)
@@ -66,7 +67,7 @@ func (s *server) currentSession(ctx context.Context) (uuid.UUID, error) {
 	return id, err
 }
 
-// signOut ends the session that a browser's cookie holds, if a person signed in with it.
+// signOut ends the session in a browser's cookie, if a person signed in with it.
 func (s *server) signOut(ctx context.Context, key string) error {
 	if s.PeopleSessions == nil {
 		return nil

@@ -1,8 +1,7 @@
 package httpapi
 
-// A key with the impersonate scope calls for a person: headers say for whom and with
-// which groups, on every route alike. Such a request may do what the query scope may,
-// whatever else the key may do.
+// A key with the impersonate scope may call for a person. Headers name the person and the groups,
+// on every route. Such a request may do what the query scope allows, whatever else the key may do.
 
 import (
 	"fmt"
@@ -17,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// The headers that say for whom a key calls.
+// Headers that name the person for whom a key calls, and the person's groups.
 const (
 	PersonHeader = "X-Sluice-Person"
 	GroupsHeader = "X-Sluice-Groups"
@@ -29,7 +28,7 @@ const (
 	maxPersonGroup  = 256 // bytes
 )
 
-// actingFor returns p as the person whom the headers name. Without them it is p.
+// actingFor returns p acting as the person in the headers. Without the headers it returns p.
 func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 	persons, groups := h.Values(PersonHeader), h.Values(GroupsHeader)
 	if len(persons) == 0 && len(groups) == 0 {
@@ -45,7 +44,7 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 	if p.Has(schema.ScopeQuery) {
 		scopes = append(scopes, schema.ScopeQuery)
 	}
-	if len(groups) == 0 { // a query may still pass them
+	if len(groups) == 0 { // the body of a query may still pass groups
 		scopes = append(scopes, schema.ScopeImpersonate)
 	}
 	p.Scopes, p.Collections, p.Groups, p.Acting = scopes, nil, []string{}, true
@@ -73,8 +72,8 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 	return p, nil
 }
 
-// headerText is one value of a header, in which commas and what is not ASCII are
-// escaped as in URLs.
+// headerText decodes one value of a header, in which commas and non-ASCII characters are
+// percent-encoded as in URLs.
 func headerText(name, value string, most int) (string, error) {
 	text, err := url.PathUnescape(strings.TrimSpace(value))
 	switch {
@@ -94,7 +93,7 @@ func wrongHeader(name, message string) error {
 	return huma.Error422UnprocessableEntity(name+" "+message, &huma.ErrorDetail{Location: "header." + name, Message: message})
 }
 
-// personParameters describe the headers.
+// personParameters describes the headers.
 func personParameters() []*huma.Param {
 	text := func() *huma.Schema { return &huma.Schema{Type: huma.TypeString} }
 	return []*huma.Param{

@@ -1,6 +1,6 @@
 package httpapi
 
-// Choices of plans: which plan a collection is best searched with.
+// Plan choices find out which plan searches a collection best.
 
 import (
 	"context"
@@ -13,23 +13,24 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// PlanChoices measures plans on collections' questions.
+// PlanChoices measures plans on the questions of collections.
 type PlanChoices interface {
-	// StartChoice is schema.ErrConflict while one of the collection is under way.
+	// StartChoice starts a choice. It returns schema.ErrConflict while one of the collection is
+	// running.
 	StartChoice(ctx context.Context, p schema.Principal, collection uuid.UUID, n schema.NewPlanChoice) (schema.PlanChoice, error)
 	Choices(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.PlanChoice, string, error)
 	Choice(ctx context.Context, p schema.Principal, collection, id uuid.UUID) (schema.PlanChoice, error)
-	// ShownQuestions lists questions behind a number.
+	// ShownQuestions lists questions whose number is greater than after.
 	ShownQuestions(ctx context.Context, p schema.Principal, collection, id uuid.UUID, after, limit int) ([]schema.ChoiceQuestion, error)
 	CancelChoice(ctx context.Context, p schema.Principal, collection, id uuid.UUID) (schema.PlanChoice, error)
-	// ApplyChoice gives the collection one of the plans; an empty name means the one that is
-	// proposed.
+	// ApplyChoice sets the collection's plan to one of the choice's; an empty name means the
+	// proposed one.
 	ApplyChoice(ctx context.Context, p schema.Principal, collection, id uuid.UUID, plan string) (schema.PlanChoice, error)
-	// ScheduleChoice has the newest choice repeated every so many days; 0: no more.
+	// ScheduleChoice repeats the newest choice every days days; 0: never.
 	ScheduleChoice(ctx context.Context, p schema.Principal, collection uuid.UUID, days int) (schema.PlanChoice, error)
 }
 
-// InChoice is the parameters of routes under a choice.
+// InChoice has the path parameters of routes under a choice.
 type InChoice struct {
 	InCollection
 	Choice uuid.UUID `path:"choice" format:"uuid"`

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// OfPlan is the parameter of routes under a plan.
+// OfPlan is the path parameter of routes under a plan.
 type OfPlan struct {
 	Plan string `path:"plan" maxLength:"128"`
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// scriptedPlans knows one plan and finds fault with every other.
+// scriptedPlans has one plan, and rejects every other.
 type scriptedPlans struct{}
 
 var planOne = schema.Plan{Name: "one", Default: true, Stages: []schema.PlanStage{{Stage: "dense", Unit: schema.UnitPassage, Parameters: map[string]any{"k": 10}}}}
@@ -42,7 +42,7 @@ func (p scriptedPlans) PutPlan(_ context.Context, _ schema.Principal, _, text st
 
 func (scriptedPlans) DeletePlan(context.Context, schema.Principal, string) error { return nil }
 
-// scriptedKeys takes every key for one with these scopes.
+// scriptedKeys accepts every key, with these scopes.
 type scriptedKeys []schema.Scope
 
 func (k scriptedKeys) Authenticate(context.Context, string) (schema.Principal, error) {

@@ -1,6 +1,6 @@
 package httpapi
 
-// What is learnt of the language model that answers: what it knows, and which texts help it.
+// What is learnt about the answering language model: what it knows, and which texts help it.
 
 import (
 	"cmp"
@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Preferences learns what language models know and prefer.
+// Preferences learns what language models know and which texts they prefer.
 type Preferences interface {
-	// Label asks the language model a question whose answers are known.
+	// Label asks the language model a question with known answers.
 	Label(ctx context.Context, p schema.Principal, collection uuid.UUID, l schema.Labelling) (schema.Labelled, error)
-	// Learn makes a head of llm_prefer of what was labelled.
+	// Learn trains a head of llm_prefer from the labels.
 	Learn(ctx context.Context, p schema.Principal, collection uuid.UUID, model string, seed uint64) (schema.Preference, error)
 	LearntPreferences(ctx context.Context, p schema.Principal, collection uuid.UUID) ([]schema.Preference, error)
 	ForgetPreferences(ctx context.Context, p schema.Principal, collection uuid.UUID) error

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// statusClientGone is what logs show of a request whose client went away.
+// statusClientGone is the status in logs of a request whose client went away.
 const statusClientGone = 499
 
 var statuses = []struct {
@@ -28,7 +28,7 @@ var statuses = []struct {
 	{schema.ErrTooLarge, http.StatusRequestEntityTooLarge},
 	{schema.ErrQuota, http.StatusTooManyRequests},
 	{schema.ErrInvalid, http.StatusUnprocessableEntity},
-	{schema.ErrTenantOverloaded, http.StatusTooManyRequests}, // before what it is one of
+	{schema.ErrTenantOverloaded, http.StatusTooManyRequests}, // before ErrOverloaded, which it wraps
 	{schema.ErrOverloaded, http.StatusServiceUnavailable},
 	{schema.ErrStorageFull, http.StatusInsufficientStorage},
 	{schema.ErrUnavailable, http.StatusServiceUnavailable},
@@ -36,8 +36,8 @@ var statuses = []struct {
 	{context.DeadlineExceeded, http.StatusGatewayTimeout},
 }
 
-// problem makes err a reply: what callers can act on keeps its words, anything
-// else is logged and hidden.
+// problem converts err to a reply. Errors that callers can act on keep their text; any other is
+// logged and hidden.
 func problem(ctx context.Context, err error) error {
 	var done huma.StatusError
 	if errors.As(err, &done) {
@@ -57,7 +57,7 @@ func problem(ctx context.Context, err error) error {
 			details = append(details, &huma.ErrorDetail{Message: remote.Message, Location: remote.Field})
 		}
 		out := huma.NewError(s.status, err.Error(), details...)
-		// A quota does not come back by waiting.
+		// Waiting does not restore a quota.
 		if s.status == http.StatusServiceUnavailable || errors.Is(err, schema.ErrTenantOverloaded) {
 			return huma.ErrorWithHeaders(out, http.Header{"Retry-After": {"1"}})
 		}
@@ -70,14 +70,13 @@ func problem(ctx context.Context, err error) error {
 	return huma.NewError(http.StatusInternalServerError, "internal error; the server's log has more")
 }
 
-// late reports whether another process had too little time.
+// late reports whether another process ran out of time.
 func late(err error) bool {
 	var remote *schema.RemoteError
 	return errors.As(err, &remote) && remote.Code == schema.CodeDeadline
 }
 
-// unproven is problem for a caller of whom nobody knows yet who it is: it hears nothing of how the
-// server is built.
+// unproven is problem for a caller that is not authenticated. It reveals nothing about the server.
 func unproven(ctx context.Context, err error) error {
 	var done huma.StatusError
 	if errors.As(err, &done) || errors.Is(err, context.Canceled) {
@@ -88,14 +87,14 @@ func unproven(ctx context.Context, err error) error {
 		http.Header{"Retry-After": {"1"}})
 }
 
-// What a problem has at most, in bytes. Texts may quote what the caller sent.
+// Limits of a problem, in bytes. Its texts may quote the client.
 const (
-	maxDetail   = 2 << 10 // of its own text and of that of one error
+	maxDetail   = 2 << 10 // of its detail, and of one error's message
 	maxLocation = 256
-	maxTexts    = 8 << 10 // of all of them
+	maxTexts    = 8 << 10 // of all texts together
 )
 
-// bounded is a transformer that keeps problems short: they name the first errors, and no values.
+// bounded is a transformer that shortens problems: they have the first errors, without values.
 func bounded(_ huma.Context, _ string, v any) (any, error) {
 	p, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -120,7 +119,8 @@ func bounded(_ huma.Context, _ string, v any) (any, error) {
 	return &short, nil
 }
 
-// cut returns the first n bytes of a text, whole characters of them, and says when that is not all.
+// cut returns the first n bytes of a text, without an incomplete character, and marks that it was
+// cut.
 func cut(text string, n int) string {
 	if len(text) <= n {
 		return text

@@ -14,14 +14,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// InJob is the parameter of routes under a job.
+// InJob is the path parameter of routes under a job.
 type InJob struct {
 	Job uuid.UUID `path:"job" format:"uuid"`
 }
 
 type queryInput struct{ Body api.Query }
 
-// resolve finds the collection and the groups that a query is asked with.
+// resolve validates a query, and resolves its groups, which it sets in p, and its collection.
 func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) (schema.Query, error) {
 	if q.Groups != nil {
 		if !p.Has(schema.ScopeImpersonate) {
@@ -65,7 +65,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 		Choices: q.Choices, Risk: q.Risk}, nil
 }
 
-// standalone is a question that was made whole from a conversation; empty: it was not.
+// standalone returns the question as rewritten from a conversation; empty if it was not rewritten.
 func standalone(q schema.Query) string {
 	if q.Asked == "" {
 		return ""
@@ -73,8 +73,8 @@ func standalone(q schema.Query) string {
 	return q.Text
 }
 
-// checkHistory says what is wrong with a conversation that comes with a question, in a field whose
-// turns are in places.
+// checkHistory validates the conversation that comes with a question. field is its name, and place
+// returns that of a turn.
 func checkHistory(field string, history []schema.Turn, place func(turn int) string) error {
 	if len(history) > schema.MaxTurns {
 		return schema.Invalid(field, "has %d items; at most %d are allowed", len(history), schema.MaxTurns)

@@ -1,7 +1,7 @@
 package httpapi
 
-// How many requests of one key, and of one tenant, this process takes in a while. How many may be
-// open at a time is another matter: admission.go.
+// Rate limits of one key and of one tenant in this process. For limits of concurrent requests see
+// admission.go.
 
 import (
 	"fmt"
@@ -18,29 +18,29 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// burstTime is how long a key or tenant that was silent may save its requests.
+// burstTime is how long the unused requests of a key or tenant add up.
 const burstTime = 10 * time.Second
 
-// rates bounds the requests of each of many.
+// rates limits the requests of each key, or each tenant.
 type rates struct {
 	limit rate.Limit
 	burst int
 	whose string
-	most  int // a minute
+	most  int // a minute; 0: no limit
 
 	mu      sync.Mutex
 	buckets map[uuid.UUID]*rate.Limiter
 	pruned  time.Time
 }
 
-// ratesOf bounds requests to so many a minute; 0: there is no bound.
+// ratesOf limits requests to perMinute a minute; 0: no limit.
 func ratesOf(perMinute int, whose string) *rates {
 	burst := max(1, int(float64(perMinute)*burstTime.Minutes()))
 	return &rates{limit: rate.Limit(float64(perMinute) / time.Minute.Seconds()), burst: burst, whose: whose, most: perMinute, buckets: map[uuid.UUID]*rate.Limiter{}}
 }
 
-// take counts a request, unless it comes too soon: then it says how long to wait, else 0. undo
-// takes it back.
+// take counts a request and returns 0, or returns how long to wait for the next one. undo takes the
+// count back.
 func (r *rates) take(id uuid.UUID, now time.Time) (wait time.Duration, undo func()) {
 	if r.most <= 0 || id == uuid.Nil {
 		return 0, func() {}
@@ -50,7 +50,7 @@ func (r *rates) take(id uuid.UUID, now time.Time) (wait time.Duration, undo func
 	if now.Sub(r.pruned) >= time.Minute {
 		r.pruned = now
 		for id, b := range r.buckets {
-			if b.TokensAt(now) >= float64(r.burst) { // as a new one
+			if b.TokensAt(now) >= float64(r.burst) { // no different from a new one
 				delete(r.buckets, id)
 			}
 		}
@@ -68,7 +68,7 @@ func (r *rates) take(id uuid.UUID, now time.Time) (wait time.Duration, undo func
 	return 0, func() { taken.CancelAt(now) }
 }
 
-// admit counts a request of a key and of its tenant, or says when it may come again.
+// admit counts a request of a key and of its tenant, or returns an error that says when to retry.
 func (s *server) admit(p schema.Principal, now time.Time) error {
 	wait, undo := s.keyRate.take(p.Key, now)
 	if wait > 0 {

@@ -38,7 +38,7 @@ func TestRequestsOfAKeyAndATenantAreBounded(t *testing.T) {
 	if n := send(tenant, first, 20); n != 2 {
 		t.Errorf("%d requests are taken 2 seconds later, want 2", n)
 	}
-	if n := send(tenant, second, 20); n != 1 { // the tenant's refusals cost the key nothing
+	if n := send(tenant, second, 20); n != 1 { // a tenant's refusals do not count for its keys
 		t.Errorf("%d requests of the other key are taken 2 seconds later, want 1", n)
 	}
 	now = now.Add(time.Hour)

@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Ratings keeps what people think of answers. A key rates what it may see: what it
-// asked, and an admin's what anyone in the tenant asked.
+// Ratings stores users' ratings of answers. A key may rate the answers that it may see: to its own
+// questions, and for an admin to any of the tenant.
 type Ratings interface {
 	Rate(ctx context.Context, p schema.Principal, question uuid.UUID, opinion schema.Opinion, comment string) (schema.Rating, error)
 	Unrate(ctx context.Context, p schema.Principal, question uuid.UUID) error
 	Ratings(ctx context.Context, p schema.Principal, q schema.RatingQuery) ([]schema.RatedAnswer, string, error)
 }
 
-// OfQuestion is the parameter of routes of a question's rating.
+// OfQuestion is the path parameter of routes of a question's rating.
 type OfQuestion struct {
 	Question uuid.UUID `path:"question" format:"uuid" doc:"A question that was answered, or a job."`
 }

@@ -1,7 +1,7 @@
 package httpapi
 
-// Takes note of who read what: of the operations below, however they end, and of every
-// request that is refused.
+// The audit log of reads: records the operations below, whatever their outcome, and every refused
+// request.
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// recorded are the operations that show text of documents, questions or answers, or the names of
-// documents, and those that change who may see them. A test demands that each of the API is here,
-// or in its list of those that do neither.
+// recorded lists the operations that show text of documents, questions or answers, or names of
+// documents, and those that change who may see them. A test requires each operation of the API to
+// be here or in its own list of all others.
 var recorded = []string{
 	"search", "ask", "create-chat-completion", "start-job", "get-job", "follow-job", "list-jobs", "cancel-job",
 	"get-question", "list-questions", "get-receipt", "list-ratings", "list-plan-choice-questions", "get-evaluation", "compare-evaluations",
@@ -35,16 +35,16 @@ var recorded = []string{
 	"list-audit", "list-audit-reads", "export-audit", "verify-audit",
 }
 
-// targets are the path parameters that say what an operation is about, the narrowest first.
+// targets are the path parameters that name an operation's subject, the narrowest first.
 var targets = []string{"document", "question", "job", "key", "session", "delivery", "webhook", "evaluation", "source", "plan", "tenant"}
 
-// What is kept of texts that clients choose, in bytes. A question has its own limit.
+// Limits of what is recorded. A question has its own limit.
 const (
 	recordedText      = 512
 	recordedDocuments = 500
 )
 
-// record is what is noted of one request.
+// record is the audit entry of one request.
 type record struct {
 	schema.AuditRead
 	tenant uuid.UUID
@@ -55,12 +55,12 @@ type (
 	viaKey    struct{}
 )
 
-// Via says in the audit log of reads what requests under a context came through.
+// Via records in the audit log of reads what requests under ctx came through.
 func Via(ctx context.Context, what string) context.Context {
 	return context.WithValue(ctx, viaKey{}, what)
 }
 
-// recordOf returns what is noted of the request; what nobody notes is noted nowhere.
+// recordOf returns the record of a request, or one that is discarded if the request has none.
 func recordOf(ctx context.Context) *record {
 	if r, ok := ctx.Value(recordKey{}).(*record); ok {
 		return r
@@ -68,7 +68,7 @@ func recordOf(ctx context.Context) *record {
 	return &record{}
 }
 
-// by notes who calls.
+// by records the caller.
 func (r *record) by(p schema.Principal) {
 	if p.Tenant == uuid.Nil {
 		return
@@ -79,19 +79,19 @@ func (r *record) by(p schema.Principal) {
 	}
 }
 
-// asked notes a question to a collection.
+// asked records a question to a collection.
 func (r *record) asked(collection uuid.UUID, text string) {
 	r.Collection, r.Query = collection.String(), text
 }
 
-// showed notes that a document was shown.
+// showed records that a document was shown.
 func (r *record) showed(id uuid.UUID) {
 	if len(r.Documents) < recordedDocuments && id != uuid.Nil && !slices.Contains(r.Documents, id) {
 		r.Documents = append(r.Documents, id)
 	}
 }
 
-// answered notes an answer and what it cites.
+// answered records an answer and the documents that it cites.
 func (r *record) answered(a *schema.Answer) {
 	if a == nil || a.Withheld {
 		return
@@ -101,7 +101,7 @@ func (r *record) answered(a *schema.Answer) {
 	}
 }
 
-// addAnswer notes the answer to a question that was waited for.
+// addAnswer records the answer to a synchronous question.
 func (r *record) addAnswer(a schema.Answer) {
 	if a.ID != uuid.Nil {
 		r.Target = a.ID.String()
@@ -109,7 +109,7 @@ func (r *record) addAnswer(a schema.Answer) {
 	r.answered(&a)
 }
 
-// audited notes a request when it is over.
+// audited records a request when it has ended.
 func (s *server) audited(ctx huma.Context, next func(huma.Context)) {
 	if s.Record == nil {
 		next(ctx)
@@ -147,7 +147,7 @@ func (s *server) audited(ctx huma.Context, next func(huma.Context)) {
 	s.Record(note.tenant, note.AuditRead)
 }
 
-// clean is a text of a client as it can be kept.
+// clean returns a client's text without invalid bytes, cut to recordedText bytes.
 func clean(text string) string {
 	return unzeroed(text[:min(len(text), recordedText)])
 }
@@ -156,8 +156,8 @@ func unzeroed(text string) string {
 	return strings.ToValidUTF8(strings.ReplaceAll(text, "\x00", ""), "")
 }
 
-// clientAddress is where a request comes from: the last address in X-Forwarded-For that
-// is not a trusted proxy's, when all that sent it on are.
+// clientAddress returns the address that a request comes from: the last one in X-Forwarded-For that
+// is not a trusted proxy's, if all proxies after it are trusted.
 func (s *server) clientAddress(r *http.Request) string {
 	at := addressOf(r)
 	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")

@@ -16,7 +16,7 @@ import (
 )
 
 // unrecorded are the operations that neither show text or names of documents nor change who may see
-// them. What of them changes something is in the log of changes.
+// them. Their changes are in the audit log of changes.
 var unrecorded = []string{
 	"begin-oidc", "sign-in-ways", "whoami", "get-installation", "get-operations", "follow-events", "list-receipt-keys", "list-models", "get-model", "get-model-with-plan",
 	"create-collection", "change-collection", "delete-collection", "get-collection", "list-collections", "retry-collection", "recluster-collection",
@@ -53,7 +53,7 @@ func TestEachOperationIsRecordedOrKnownNotToBe(t *testing.T) {
 	}
 }
 
-// reader is a tenant's key, and nobody else.
+// reader has one key of a tenant.
 type reader struct{}
 
 func (reader) Authenticate(_ context.Context, key string) (schema.Principal, error) {
@@ -70,7 +70,7 @@ func (foundQuestions) Search(context.Context, schema.Principal, schema.Query) (s
 	return schema.SearchResult{Candidates: []schema.Candidate{{Document: uuid.UUID{5}}, {Document: uuid.UUID{5}}}}, nil
 }
 
-// recordedRead is an entry with its tenant.
+// recordedRead is an audit entry with its tenant.
 type recordedRead struct {
 	tenant uuid.UUID
 	schema.AuditRead

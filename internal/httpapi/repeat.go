@@ -1,7 +1,7 @@
 package httpapi
 
-// This file makes a POST with an idempotency key act once: a repeat gets the
-// first one's reply. Replies with secrets or documents' text are never kept.
+// This file makes a POST with an idempotency key act once: a repeat gets the first one's reply.
+// Replies with secrets or text of documents are not stored.
 
 import (
 	"bytes"
@@ -24,30 +24,29 @@ type repeat int
 const (
 	repeatReplay repeat = iota // gets the first one's reply
 	repeatRun                  // runs again
-	repeatRefuse               // is told that the first one was done
+	repeatRefuse               // fails with the message that the first one was done
 )
 
 const repeatKey = "repeat"
 
-// metadata returns an operation's metadata. Each operation has its own: route
-// adds to it.
+// metadata returns an operation's metadata. Each operation has a map of its own, because route adds
+// to it.
 func (r repeat) metadata() map[string]any { return map[string]any{repeatKey: r} }
 
-// repeatable tells whether an operation takes an idempotency key.
+// repeatable reports whether an operation takes an idempotency key.
 func repeatable(op *huma.Operation) bool {
 	mode, _ := op.Metadata[repeatKey].(repeat)
 	return op.Method == http.MethodPost && op.Metadata[scopeKey] != nil && mode != repeatRun
 }
 
-// keyParameter describes the header for those that do.
+// keyParameter describes the header of repeatable operations.
 var keyParameter = &huma.Param{Name: "Idempotency-Key", In: "header",
 	Description: "Makes the request act once, however often this API key sends it within a day.",
 	Schema:      &huma.Schema{Type: huma.TypeString, MinLength: new(1), MaxLength: new(255)}}
 
-// idempotent answers a repeated POST with the first one's reply. The reply is
-// kept in the transaction of what the request did, and sent after it. Server
-// errors and refusals that pass are not kept, and nothing of their requests is:
-// the request may be sent again.
+// idempotent answers a repeated POST with the first one's reply. The reply is stored in the
+// transaction of what the request did, and sent after it. Server errors and temporary refusals are
+// not stored, and what their requests did is undone, so that the request may be sent again.
 func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 	key, op := ctx.Header("Idempotency-Key"), ctx.Operation()
 	if key == "" || !repeatable(op) {
@@ -65,10 +64,10 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 			return
 		}
 	}
-	// Another API key's request is another request: it may see other things.
+	// The same request of another API key is another request: it may see other data.
 	hash := sha256.New()
 	_, _ = io.WriteString(hash, p.Key.String()+" "+r.Method+" "+r.URL.RequestURI()+"\n")
-	if p.Person != "" || r.Header.Get(GroupsHeader) != "" { // so is another person's
+	if p.Person != "" || r.Header.Get(GroupsHeader) != "" { // and so is that of another person
 		_, _ = fmt.Fprintf(hash, "%q %q\n", p.Person, p.OwnGroups())
 	}
 	hash.Write(body)
@@ -109,7 +108,7 @@ func (s *server) idempotent(ctx huma.Context, next func(huma.Context)) {
 	}
 }
 
-// made is what is kept of a reply with a secret.
+// made is the part of a reply with a secret that is stored.
 type made struct {
 	ID string `json:"id"`
 }
@@ -122,7 +121,7 @@ func madeBy(stored *schema.Reply) string {
 	return " and made " + m.ID
 }
 
-// passing tells whether the same request may get another reply later.
+// passing reports whether the same request may get another reply later.
 func passing(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, statusClientGone:
@@ -131,7 +130,7 @@ func passing(status int) bool {
 	return status >= 500
 }
 
-// heldReply holds a reply until what it tells of is there to stay.
+// heldReply holds a reply until the transaction is committed.
 type heldReply struct {
 	header http.Header
 	status int
@@ -148,7 +147,7 @@ func (h *heldReply) Write(p []byte) (int, error) { return h.body.Write(p) }
 // Unwrap lets http.ResponseController reach the connection.
 func (h *heldReply) Unwrap() http.ResponseWriter { return h.under }
 
-// kept is what repeats get, or nil when the request may be sent again.
+// kept returns the reply for repeats, or nil if the request may be sent again.
 func (h *heldReply) kept(secret bool) *schema.Reply {
 	if passing(h.status) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 )
 
-// serveBody is a server whose one operation reads bodies by readBody.
+// serveBody returns the address of a server whose one operation reads its body with readBody.
 func serveBody(t *testing.T, op huma.Operation) string {
 	t.Helper()
 	mux := http.NewServeMux()

@@ -1,8 +1,8 @@
 package httpapi
 
-// This file shows how the operations that are used most are called, by curl, Go, TypeScript and
-// Python: samples in the OpenAPI document, under x-codeSamples, which the page at /docs/api and
-// other readers of such documents show.
+// This file shows how the most used operations are called with curl, Go, TypeScript and Python. The
+// samples are in the OpenAPI document under x-codeSamples, which the page at /docs/api and other
+// viewers show.
 
 import (
 	_ "embed"
@@ -17,22 +17,22 @@ import (
 
 const samplesKey = "x-codeSamples"
 
-// codeSample is how an operation is called in a language, as readers of OpenAPI documents know it.
+// codeSample is a sample in one language, in the form that OpenAPI viewers expect.
 type codeSample struct {
 	Lang   string `json:"lang"`
 	Label  string `json:"label"`
 	Source string `json:"source"`
 }
 
-// exampleCall is what a sample sends.
+// exampleCall is the request of a sample.
 type exampleCall struct {
-	ids   map[string]string // parameters of the path
+	ids   map[string]string // path parameters
 	query url.Values
 	body  any    // as JSON; nil: none
-	file  string // whose bytes are the body; empty: none
+	file  string // name of the file that is the body; empty: none
 }
 
-// An id of a sample, and its collection.
+// The id and the collection in samples.
 const (
 	exampleID         = "01972f6e-3c1a-7b52-9d0e-5a4f8c2b7e61"
 	exampleCollection = "handbook"
@@ -40,7 +40,7 @@ const (
 
 type object = map[string]any
 
-// exampleCalls are those of the operations that have samples, by their ids.
+// exampleCalls are the requests of the operations that have samples, by operation id.
 var exampleCalls = map[string]exampleCall{
 	"create-collection": {body: object{"name": exampleCollection, "description": "Rules for everybody who works here"}},
 	"list-collections":  {query: url.Values{"limit": {"20"}}},
@@ -68,11 +68,11 @@ var samplesText string
 
 var sampleTemplates = template.Must(template.New("samples").Parse(samplesText))
 
-// sampleLanguages are the languages in the order in which they are shown; each has a template of
-// its name.
+// sampleLanguages are the languages in display order. Each has a template of its name.
 var sampleLanguages = []struct{ lang, label string }{{"bash", "curl"}, {"go", "Go"}, {"typescript", "TypeScript"}, {"python", "Python"}}
 
-// addSamples puts samples into the description of the API, whose routes are all there.
+// addSamples adds the samples to the description of the API. It is called after all routes are
+// registered.
 func addSamples(description *huma.OpenAPI) {
 	for path, item := range description.Paths {
 		for _, op := range []*huma.Operation{item.Get, item.Put, item.Post, item.Patch, item.Delete} {

@@ -15,8 +15,8 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 )
 
-// sentBy finds in a sample, by its language, the method, what follows the server's address, and a
-// body of JSON.
+// sentBy matches, in a sample of each language, the method, the path after the server's address,
+// and a JSON body.
 var sentBy = map[string][3]*regexp.Regexp{
 	"bash": {regexp.MustCompile(`^curl -X ([A-Z]+) `), regexp.MustCompile(`\$SLUICE_URL([^"]+)"`), regexp.MustCompile(`(?s)-d '(.*)'`)},
 	"go": {regexp.MustCompile(`http\.NewRequest\("([A-Z]+)"`), regexp.MustCompile(`Getenv\("SLUICE_URL"\)\+"([^"]+)"`),
@@ -27,8 +27,8 @@ var sentBy = map[string][3]*regexp.Regexp{
 		regexp.MustCompile(`(?s)data="""(.*)"""`)},
 }
 
-// TestSamplesAreRequestsThatTheAPITakes reads what each sample sends from its text, and holds it
-// against the document.
+// TestSamplesAreRequestsThatTheAPITakes parses the request in each sample's text, and checks it
+// against the OpenAPI document.
 func TestSamplesAreRequestsThatTheAPITakes(t *testing.T) {
 	server, _ := newServer(Options{Version: "test"})
 	description := server.api.OpenAPI()
@@ -84,7 +84,7 @@ func found(pattern *regexp.Regexp, in string) string {
 	return ""
 }
 
-// wrongIn says what of an address the operation does not take.
+// wrongIn returns the parts of an address that the operation does not accept.
 func wrongIn(d *huma.OpenAPI, op *huma.Operation, path string, at *url.URL) []string {
 	var problems []string
 	given := at.Query()
@@ -125,7 +125,7 @@ func wrongIn(d *huma.OpenAPI, op *huma.Operation, path string, at *url.URL) []st
 	return problems
 }
 
-// wrongInBody says what is wrong with a body, or with there being one.
+// wrongInBody returns what is wrong with a body or its presence.
 func wrongInBody(d *huma.OpenAPI, op *huma.Operation, body string, file bool) string {
 	switch {
 	case op.RequestBody == nil && (body != "" || file):

@@ -24,14 +24,14 @@ import (
 type Options struct {
 	Version string
 	AskTime time.Duration // of a search or a synchronous question; 0: 2 minutes
-	// TenantOpen is how many searches and synchronous questions of one tenant are
-	// open at most; 0: 32.
+	// TenantOpen is the most searches and synchronous questions of one tenant that are open at
+	// once; 0: 32.
 	TenantOpen int
-	// KeyRequests and TenantRequests are how many requests of one key, and of one tenant, are
-	// allowed in a minute; 0: no limit.
+	// KeyRequests and TenantRequests are the most requests of one key, and of one tenant, in a
+	// minute; 0: no limit.
 	KeyRequests, TenantRequests int
-	// TenantStreams is how many streams of jobs and events of one tenant are open at
-	// most; 0: 250.
+	// TenantStreams is the most streams of jobs and events of one tenant that are open at once; 0:
+	// 250.
 	TenantStreams int
 	// Heartbeat is the interval of heartbeats in streams of events; 0: 15 seconds.
 	Heartbeat time.Duration
@@ -42,8 +42,8 @@ type Options struct {
 
 	Authenticator Authenticator
 	Permissions   Permissions // nil: sources have none
-	Sessions      Sessions    // nil: browsers have none
-	SignIns       SignIns     // nil: people sign in with API keys alone
+	Sessions      Sessions    // nil: browsers cannot have any
+	SignIns       SignIns     // nil: people sign in only with API keys
 
 	PeopleSessions PeopleSessions
 	Collections    Collections
@@ -72,7 +72,7 @@ type Options struct {
 	// Record records a request that read something, or was refused, for the audit log. It does not
 	// block; nil: none is recorded.
 	Record func(tenant uuid.UUID, r schema.AuditRead)
-	// TrustedProxies are those whose X-Forwarded-For is believed.
+	// TrustedProxies are the proxies whose X-Forwarded-For is trusted.
 	TrustedProxies []netip.Prefix
 	// TraceURL is the address of a trace in the tracing system, with {trace} for its id; empty:
 	// there is none.
@@ -216,8 +216,8 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 	writeText(w, http.StatusOK, "ready\n")
 }
 
-// route registers an operation. The handler gets the caller; scope says which
-// keys may call.
+// route registers an operation. The handler gets the caller; scope is the scope that keys need,
+// empty for any.
 func route[In, Out any](s *server, op huma.Operation, scope schema.Scope, handle func(context.Context, schema.Principal, *In) (*Out, error)) {
 	if op.DefaultStatus == 0 {
 		op.DefaultStatus = http.StatusOK

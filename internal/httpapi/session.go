@@ -1,7 +1,7 @@
 package httpapi
 
-// Sessions of browsers: an API key, sealed, in a cookie that scripts cannot
-// read and other sites cannot send.
+// Sessions of browsers: a sealed API key in a cookie that scripts cannot read and other sites
+// cannot send.
 
 import (
 	"context"
@@ -24,37 +24,35 @@ import (
 type Sessions interface {
 	Seal(key string) (sealed string, ends time.Time)
 	SealUntil(key string, ends time.Time) (sealed string)
-	// Open returns the key, which is still to be checked; schema.ErrUnauthorized
-	// when there is none in it.
+	// Open returns the key in a sealed cookie, which is not authenticated yet;
+	// schema.ErrUnauthorized if there is none.
 	Open(sealed string) (key string, err error)
 }
 
 const (
 	sessionCookie = "sluice_session"
-	// sessionPath keeps the cookie away from everything but the API.
+	// sessionPath restricts the cookie to the API.
 	sessionPath = "/v1"
-	// sessionHeader has to be on every request by cookie that may change
-	// something: no form can send it, and no other site's script without being
-	// allowed to, which nobody is.
+	// sessionHeader is required on every request by cookie that may change something. Forms cannot
+	// send it, nor can scripts of other sites without CORS permission, which no site has.
 	sessionHeader = "X-Sluice-Session"
 )
 
 const (
-	// refusedMost is how many keys with one beginning may be wrong from one address
-	// within refusedTime before they are told to wait. A key cannot be guessed; each
-	// try costs the database a look at one index.
+	// refusedMost is how many wrong keys with the same prefix one address may send within
+	// refusedTime before it has to wait. A key cannot be guessed; each try costs the database a
+	// lookup in one index.
 	refusedMost = 30
 	refusedTime = time.Minute
-	// refusedKept bounds how many of these are remembered.
+	// refusedKept bounds the counters that are remembered.
 	refusedKept = 4096
-	// shownKeyBytes is how much of a key lists show: its prefix.
+	// shownKeyBytes is the length of the prefix of a key that lists show.
 	shownKeyBytes = 12
 )
 
 var errNoKey = errors.New("no API key")
 
-// key returns the API key that a request is made with: in its header, or in
-// the cookie of its session.
+// key returns the API key of a request, from its header or from the cookie of its session.
 func (s *server) key(ctx huma.Context) (credential, error) {
 	if header := ctx.Header("Authorization"); header != "" {
 		key, ok := strings.CutPrefix(header, "Bearer ")
@@ -82,7 +80,7 @@ func (s *server) key(ctx huma.Context) (credential, error) {
 	return credential{key: key, sealed: cookie.Value}, err
 }
 
-// ownRequest says why a request is not one of this server's own pages.
+// ownRequest returns an error if a request does not come from this server's own pages.
 func ownRequest(r *http.Request) error {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return huma.Error403Forbidden("a session serves this server's own pages; others send an API key")
@@ -141,7 +139,7 @@ func (s *server) routeSessions() {
 				return nil, s.elsewhere(in.r)
 			}
 			if errors.Is(err, schema.ErrUnauthorized) {
-				// A good key passes whatever others from its address tried.
+				// A valid key is accepted whatever others at its address tried.
 				if wait := refused.refuse(s.tryOf(in.r, key), time.Now()); wait > 0 {
 					return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests("this key and others like it from this address were wrong too often; try again later"),
 						http.Header{"Retry-After": {strconv.Itoa(int(wait/time.Second) + 1)}})
@@ -172,7 +170,7 @@ func (s *server) routeSessions() {
 				return nil, err
 			}
 			if s.Sessions != nil {
-				// A page that is left while it signs out has signed out.
+				// Finish signing out if the page is closed meanwhile.
 				ctx := context.WithoutCancel(ctx)
 				if key, err := s.Sessions.Open(sealed.Value); err == nil {
 					p, _ := s.Authenticator.Authenticate(ctx, key)
@@ -180,7 +178,7 @@ func (s *server) routeSessions() {
 					if err := s.signOut(ctx, key); err != nil {
 						return nil, err
 					}
-					_, until := s.Sessions.Seal("") // one sealed now outlasts it
+					_, until := s.Sessions.Seal("") // a session sealed now would outlast it
 					s.ended.add(sealed.Value, until, time.Now())
 				}
 			}
@@ -190,9 +188,8 @@ func (s *server) routeSessions() {
 		})
 }
 
-// cookie is the cookie of a session that lasts seconds more; under 0: that is
-// over. A browser that came by https, maybe through a proxy, sends it by https
-// alone.
+// cookie returns the cookie of a session that expires in seconds; a negative number deletes it. A
+// browser that connects over https, possibly through a proxy, sends it over https only.
 func cookie(r *http.Request, sealed string, seconds int) http.Cookie {
 	return http.Cookie{Name: sessionCookie, Value: sealed, Path: sessionPath, MaxAge: seconds, HttpOnly: true, SameSite: http.SameSiteStrictMode,
 		Secure: r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")}
@@ -208,7 +205,7 @@ func (s *server) identity(ctx context.Context, p schema.Principal) (api.Identity
 	return who, err
 }
 
-// addressOf is the address that a request comes from, without the port.
+// addressOf returns the remote address of a connection, without the port.
 func addressOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -217,7 +214,7 @@ func addressOf(r *http.Request) string {
 	return host
 }
 
-// tryOf is what a wrong key counts for: its address and its prefix.
+// tryOf returns what wrong keys are counted by: the address and the key's prefix.
 func (s *server) tryOf(r *http.Request, key string) string {
 	return s.clientAddress(r) + " " + key[:min(len(key), shownKeyBytes)]
 }
@@ -230,12 +227,12 @@ type refusals struct {
 
 type refusal struct {
 	n     int
-	until time.Time // the end of the time in which they count
+	until time.Time // the end of the counting period
 }
 
 func newRefusals() *refusals { return &refusals{from: map[string]refusal{}} }
 
-// refuse counts a wrong key, and is how long such a one has to wait.
+// refuse counts a wrong key. It returns how long to wait if there were too many.
 func (r *refusals) refuse(try string, now time.Time) time.Duration {
 	if wait := r.wait(try, now); wait > 0 {
 		return wait
@@ -244,7 +241,7 @@ func (r *refusals) refuse(try string, now time.Time) time.Duration {
 	return 0
 }
 
-// wait is how long such a key has to wait before it may be tried again.
+// wait returns how long to wait before another try.
 func (r *refusals) wait(address string, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,7 +266,7 @@ func (r *refusals) add(address string, now time.Time) {
 			}
 		}
 		if len(r.from) >= refusedKept {
-			clear(r.from) // a flood from everywhere is not for this to stop
+			clear(r.from) // a flood from many addresses is not stopped here
 		}
 	}
 	r.from[address] = f

@@ -30,7 +30,7 @@ func (plainSessions) Open(sealed string) (string, error) {
 	return key, nil
 }
 
-// revocable knows one key until it is revoked.
+// revocable has one key, until it is revoked.
 type revocable struct{ revoked *bool }
 
 func (r revocable) Authenticate(_ context.Context, key string) (schema.Principal, error) {
@@ -45,8 +45,8 @@ func sessionServer() (h http.Handler, revoked *bool) {
 	return New(Options{Authenticator: revocable{revoked}, Sessions: plainSessions{}, Collections: anyCollection{}, Questions: scripted{}}), revoked
 }
 
-// send makes a request as a page of the server does; headers are pairs, and one
-// without a value is removed.
+// send makes a request like a page of the server. headers are pairs of names and values; an empty
+// value removes the header.
 func send(t *testing.T, h http.Handler, method, path, body string, cookie *http.Cookie, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))

@@ -1,8 +1,8 @@
 package httpapi
 
-// Limits of JSON bodies. A body is checked while it arrives, before it is decoded, and one that
-// would take more memory than its operation allows is read no further. The decoder checks the
-// syntax, and huma the values.
+// Limits of JSON bodies. A body is checked while it arrives, before it is decoded. Reading ends
+// when it would take more memory than its operation allows. The decoder checks the syntax, and huma
+// the values.
 
 import (
 	"encoding/json"
@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// maxErrors is the most errors in a reply. A body with more unknown properties and values of a
-	// wrong type is read no further.
+	// maxErrors is the most errors in a reply. Reading ends when a body has more unknown properties
+	// and values of a wrong type.
 	maxErrors = 20
 	// maxDepth is how deep a body may be nested: the API's types need 8, metadata 16 more.
 	maxDepth = 32
@@ -31,15 +31,15 @@ const (
 	maxFree = 256 << 10
 	// maxBlanks is the most bytes of white space in a row.
 	maxBlanks = 64 << 10
-	// characterBytes is what one character takes in JSON at most: two escaped surrogates.
+	// characterBytes is the most bytes of one character in JSON: two escaped surrogates.
 	characterBytes = 12
 )
 
 // limits are the limits of an operation's body.
 type limits struct {
 	bytes   int64
-	values  int // of all kinds
-	objects int // of values; even an empty one takes much memory
+	values  int // of all types
+	objects int // among the values; even an empty one takes much memory
 	// text lets a string whose schema has no limit be as long as the body.
 	text bool
 }

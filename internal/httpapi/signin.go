@@ -1,8 +1,7 @@
 package httpapi
 
-// Signing in at a provider of OpenID Connect: a browser is sent there and comes back with an
-// answer, for which it gets a session. What goes wrong is shown to people as a page, to programs as
-// a problem.
+// Signing in at an OpenID Connect provider: a browser is sent there, comes back with a response,
+// and gets a session. Errors are shown to people as a page, to programs as a problem.
 
 import (
 	"bytes"
@@ -22,48 +21,47 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// SignIns lets people sign in at a provider.
+// SignIns signs people in at a provider.
 type SignIns interface {
-	// ProviderName is the provider's, for people.
+	// ProviderName returns the display name of the provider.
 	ProviderName() string
-	// BeginSignIn returns the provider's page to go to, and what the browser keeps until it comes
-	// back.
+	// BeginSignIn returns the provider's page to go to, and the state that the browser keeps until
+	// it comes back.
 	BeginSignIn(ctx context.Context, b SignInBegin) (page, kept string, err error)
-	// CompleteSignIn reads the answer that the browser came back with.
+	// CompleteSignIn validates the response that the browser came back with.
 	CompleteSignIn(ctx context.Context, kept string, answer url.Values, from schema.NewSession) (SignedIn, error)
-	// SignInByToken begins a session whose secret is an access token of the provider, which may be
-	// followed by a space and the name of a tenant. It reports whether there is one; a secret that
-	// can be no token is no error.
+	// SignInByToken begins a session whose secret is an access token of the provider, optionally
+	// followed by a space and the name of a tenant. It reports whether it began one; a secret that
+	// is no token is no error.
 	SignInByToken(ctx context.Context, secret string, from schema.NewSession) (bool, error)
 }
 
-// TenantHeader names the tenant that an access token is used in, where its person may enter
-// several.
+// TenantHeader names the tenant in which an access token is used, for people who may enter several.
 const TenantHeader = "X-Sluice-Tenant"
 
-// SignInBegin is how somebody signs in.
+// SignInBegin has the parameters of a sign-in.
 type SignInBegin struct {
-	Redirect string // where the provider sends the browser back to, when the server was not told its own address
+	Redirect string // address that the provider sends the browser back to, if the server's own address is not configured
 	ReturnTo string // a path of this server
-	Tenant   string // empty: the only one that they may enter
+	Tenant   string // empty: the person may enter only one
 }
 
-// SignedIn is who signed in.
+// SignedIn is the result of a sign-in.
 type SignedIn struct {
-	Secret   string // of their session
+	Secret   string // of the session
 	Session  schema.PersonSession
 	ReturnTo string
-	// Tenants are those to choose from; there is no session then.
+	// Tenants are the tenants to choose from; in that case there is no session.
 	Tenants []string
 }
 
-// CallbackPath is where the provider sends browsers back to.
+// CallbackPath is the path that the provider sends browsers back to.
 const CallbackPath = signInPath + "/callback"
 
 const (
 	signInPath = "/v1/session/oidc"
-	// signInCookie holds a sign-in that is under way. A provider's site sends the browser back, so
-	// that it can't be strict.
+	// signInCookie holds the state of a sign-in. The provider's site sends the browser back, so
+	// SameSite cannot be strict.
 	signInCookie = "sluice_sign_in"
 	signInTime   = 10 * time.Minute
 )
@@ -75,7 +73,7 @@ var signInPage = template.Must(template.New("signin.html").Parse(signInHTML))
 
 type signInShown struct {
 	Title, Text string
-	Again       string // path; empty: nowhere
+	Again       string // path to try again; empty: none
 	Tenants     []signInTenant
 }
 
@@ -149,7 +147,7 @@ func (s *server) completeSignIn(w http.ResponseWriter, r *http.Request) {
 	if c, err := r.Cookie(signInCookie); err == nil {
 		kept = c.Value
 	}
-	over := whileSigningIn(r, "", -1) // whatever comes of it
+	over := whileSigningIn(r, "", -1) // deleted whatever the outcome
 	http.SetCookie(w, &over)
 	done, err := s.SignIns.CompleteSignIn(r.Context(), kept, r.URL.Query(), s.newSession(r))
 	if err != nil {
@@ -168,12 +166,13 @@ func (s *server) completeSignIn(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, done.ReturnTo, http.StatusFound)
 }
 
-// newSession is a session that a request begins.
+// newSession returns the session that a request begins.
 func (s *server) newSession(r *http.Request) schema.NewSession {
 	return schema.NewSession{Address: clean(s.clientAddress(r)), Agent: cut(strings.ToValidUTF8(r.UserAgent(), ""), 256)}
 }
 
-// chooseTenant offers the tenants; the provider, which knows the person now, is asked again.
+// chooseTenant offers the tenants. A choice signs in again at the provider, which knows the person
+// by now.
 func (s *server) chooseTenant(w http.ResponseWriter, r *http.Request, done SignedIn) {
 	shown := signInShown{Title: "Choose a tenant", Text: "You may enter several."}
 	for _, name := range done.Tenants {
@@ -203,7 +202,7 @@ func (s *server) signInFailed(w http.ResponseWriter, r *http.Request, err error,
 	writePage(w, status.GetStatus(), signInShown{Title: "Not signed in", Text: cut(status.Error(), maxDetail), Again: again})
 }
 
-// wantsPage reports whether a person is waiting, not a program.
+// wantsPage reports whether the client is a browser that a person uses.
 func wantsPage(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
 func writePage(w http.ResponseWriter, status int, shown signInShown) {
@@ -221,14 +220,15 @@ func writePage(w http.ResponseWriter, status int, shown signInShown) {
 	_, _ = page.WriteTo(w)
 }
 
-// whileSigningIn is the cookie of a sign-in under way, for seconds more; under 0: that is over.
+// whileSigningIn returns the cookie of a sign-in that expires in seconds; a negative number deletes
+// it.
 func whileSigningIn(r *http.Request, kept string, seconds int) http.Cookie {
 	c := cookie(r, kept, seconds)
 	c.Name, c.Path, c.SameSite = signInCookie, CallbackPath, http.SameSiteLaxMode
 	return c
 }
 
-// OwnAddress is where a request found this server.
+// OwnAddress returns the address that a request was sent to.
 func OwnAddress(r *http.Request) string {
 	scheme := "http"
 	if cookie(r, "", 0).Secure {

@@ -1,6 +1,6 @@
 package httpapi
 
-// Who may see what in sources whose permissions are followed.
+// Access to documents of sources whose permissions are followed.
 
 import (
 	"context"
@@ -13,10 +13,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// SourceAccess keeps who people are in sources whose permissions are followed, and takes what
-// others say of these.
+// SourceAccess maps the principals of sources to people here, and takes pushed changes of
+// permissions.
 type SourceAccess interface {
-	// SourcePrincipals lists a source's users and groups: all, or those that somebody here is.
+	// SourcePrincipals lists a source's users and groups: all, or only those mapped to somebody
+	// here.
 	SourcePrincipals(ctx context.Context, p schema.Principal, source uuid.UUID, mapped bool, q schema.PageQuery) ([]schema.SourcePrincipal, string, error)
 	MapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) (schema.AccessMapping, error)
 	UnmapPrincipal(ctx context.Context, p schema.Principal, source uuid.UUID, principal string, who schema.AccessSubject) error

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// keyOf is somebody with the scope that is the key.
+// keyOf returns a principal with one scope, named by the key.
 type keyOf struct{}
 
 func (keyOf) Authenticate(_ context.Context, key string) (schema.Principal, error) {
@@ -27,7 +27,7 @@ func (anySource) ResolveSource(context.Context, schema.Principal, string) (uuid.
 	return uuid.UUID{7}, nil
 }
 
-// scriptedSourceAccess notes what it is asked to do.
+// scriptedSourceAccess records its calls.
 type scriptedSourceAccess struct{ did string }
 
 func (s *scriptedSourceAccess) SourcePrincipals(_ context.Context, _ schema.Principal, _ uuid.UUID, mapped bool, q schema.PageQuery) ([]schema.SourcePrincipal, string, error) {
@@ -93,7 +93,7 @@ func TestPermissionsOfSourcesByTheAPI(t *testing.T) {
 		if w.Code != c.status || did.did != c.did || !strings.Contains(w.Body.String(), c.reply) {
 			t.Errorf("%s %s as %s: %d, %q, did %q; want %d, %q, %q", c.method, c.path, c.key, w.Code, w.Body, did.did, c.status, c.reply, c.did)
 		}
-		// Who asks why, and who changes who sees what, is in the audit log, as is who may not.
+		// Explanations, changes of access and refusals are in the audit log.
 		if list := c.method == http.MethodGet && strings.Contains(c.path, "principals"); (len(recorded) == 1) == (list && c.status == 200) {
 			t.Errorf("%s %s as %s is recorded %d times", c.method, c.path, c.key, len(recorded))
 		}

@@ -1,7 +1,7 @@
 package httpapi
 
-// Labels may change while an answer is made. Its text is told to those who may see
-// all that was read for it at that moment.
+// Labels may change while an answer is made. Its text is streamed only to readers who may see
+// everything that has been read for it so far.
 
 import (
 	"context"
@@ -13,12 +13,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// sourcesPause is the least time between two looks at the sources of one answer. Text
-// that comes meanwhile waits for the next look.
+// sourcesPause is the least time between two checks of the sources of one answer. Text that comes
+// meanwhile waits for the next check.
 const sourcesPause = 50 * time.Millisecond
 
-// sources looks whether the sources of an answer that is being made are hidden from
-// its reader.
+// sources checks whether the sources of an answer that is being made are hidden from its reader.
 type sources struct {
 	server   *server
 	p        schema.Principal
@@ -27,8 +26,7 @@ type sources struct {
 	at time.Time
 }
 
-// hidden looks now, or a moment after the last look. What cannot be looked at is
-// hidden.
+// hidden checks now, or sourcesPause after the last check. It returns true if the check fails.
 func (s *sources) hidden(ctx context.Context) bool {
 	if pause := sourcesPause - time.Since(s.at); pause > 0 {
 		timer := time.NewTimer(pause)

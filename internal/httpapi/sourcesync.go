@@ -13,13 +13,13 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// SyncSources keeps sources, and has them followed.
+// SyncSources stores sources, and controls their runs.
 type SyncSources interface {
 	SourceDrivers(ctx context.Context) ([]schema.SourceDriver, error)
 	// ResolveSource returns the id of a source by its name or id.
 	ResolveSource(ctx context.Context, p schema.Principal, nameOrID string) (uuid.UUID, error)
 	CreateSource(ctx context.Context, p schema.Principal, collection uuid.UUID, n api.NewSource) (schema.Source, error)
-	// ListSources lists those of a collection; uuid.Nil is any.
+	// ListSources lists the sources of a collection; uuid.Nil is any.
 	ListSources(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.Source, string, error)
 	Source(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error)
 	ChangeSource(ctx context.Context, p schema.Principal, id uuid.UUID, c api.SourceChange) (schema.Source, error)
@@ -29,14 +29,14 @@ type SyncSources interface {
 	CancelSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error)
 	PauseSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error)
 	ResumeSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error)
-	// ConfirmSource is of the run that asks; uuid.Nil is the newest.
+	// ConfirmSource confirms the deletions of the run that asks for it; uuid.Nil is the newest run.
 	ConfirmSource(ctx context.Context, p schema.Principal, id, run uuid.UUID) (schema.Source, error)
 	SourceRuns(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.PageQuery) ([]schema.SourceRun, string, error)
 	SourceItems(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.PageQuery) ([]schema.SourceItem, string, error)
 	SourceSkipped(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.PageQuery) ([]schema.SourceSkipped, string, error)
 }
 
-// InSource is the parameter of routes under a source.
+// InSource is the path parameter of routes under a source.
 type InSource struct {
 	Source string `path:"source" minLength:"1" maxLength:"128" doc:"Name or id."`
 }
@@ -139,7 +139,7 @@ func (s *server) routeSyncSources() {
 	sourceList(s, "list-source-skipped", path+"/skipped", "List what the newest run left out, with reasons", "The first 1,000 are kept.", SyncSources.SourceSkipped)
 }
 
-// sourceAction is a route that needs nothing but the source.
+// sourceAction registers a route whose only parameter is the source.
 func (s *server) sourceAction(id, method, path, summary, description string, mode repeat,
 	do func(SyncSources, context.Context, schema.Principal, uuid.UUID) (schema.Source, error)) {
 	route(s, huma.Operation{OperationID: id, Method: method, Path: path, Summary: summary, Description: description, Tags: []string{"Sources"}, Metadata: mode.metadata()},
@@ -152,7 +152,7 @@ func (s *server) sourceAction(id, method, path, summary, description string, mod
 		})
 }
 
-// sourceList is a route that lists something of a source.
+// sourceList registers a route that lists something of a source.
 func sourceList[T any](s *server, id, path, summary, description string,
 	read func(SyncSources, context.Context, schema.Principal, uuid.UUID, schema.PageQuery) ([]T, string, error)) {
 	route(s, huma.Operation{OperationID: id, Method: http.MethodGet, Path: path, Summary: summary, Description: description, Tags: []string{"Sources"}},

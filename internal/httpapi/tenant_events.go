@@ -1,6 +1,6 @@
 package httpapi
 
-// What happens in a tenant, as it happens.
+// This file streams the changes in a tenant.
 
 import (
 	"context"
@@ -15,11 +15,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Events tell what happens.
+// Events streams changes.
 type Events interface {
-	// FollowEvents returns the changes of p's tenant from now on, until ctx ends.
-	// Of what is not read in time the oldest are dropped: the next has their
-	// number.
+	// FollowEvents returns the changes in p's tenant from now on, until ctx ends. If they are not
+	// read in time the oldest are dropped; the next one has their count.
 	FollowEvents(ctx context.Context, p schema.Principal) (<-chan *api.ChangeEvent, error)
 }
 
@@ -60,7 +59,7 @@ func (s *server) tellChanges(ctx context.Context, out *events, changes <-chan *a
 	beat, look := time.NewTicker(s.Heartbeat), time.NewTicker(credentialInterval)
 	defer beat.Stop()
 	defer look.Stop()
-	if err := out.beat(); err != nil { // the client sees that it is heard from
+	if err := out.beat(); err != nil { // shows the client that the stream has begun
 		return err
 	}
 	for {

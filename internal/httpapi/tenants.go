@@ -60,8 +60,8 @@ func (s *server) routeTenants() {
 
 func shownTenant(t schema.Tenant) api.Tenant { return api.Tenant(t) }
 
-// mayRule lets operators set what a tenant may. A tenant that is not the caller's
-// is not found.
+// mayRule returns an error unless p may set what a tenant is allowed, which needs the operator
+// scope. For another tenant it is schema.ErrNotFound.
 func mayRule(p schema.Principal, tenant uuid.UUID, what string) error {
 	switch {
 	case p.Has(schema.ScopeOperator):

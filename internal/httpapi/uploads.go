@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// rawUpload is one file as the body of a PUT. Its own fields are read from the
-// query: a header cannot carry every name.
+// rawUpload is one file as the body of a PUT. Its attributes are in the query, because a header
+// cannot carry every name.
 type rawUpload struct {
 	InCollection
 	ExternalID string   `query:"external_id" required:"true" minLength:"1" maxLength:"1024" doc:"The user's own name of the document, unique in its collection."`
@@ -31,17 +31,17 @@ type rawUpload struct {
 	content    io.Reader
 }
 
-// Resolve implements huma.Resolver: the body is streamed, not read into memory.
+// Resolve implements huma.Resolver. The body is streamed, not read into memory.
 func (r *rawUpload) Resolve(ctx huma.Context) []error {
 	request, _ := humago.Unwrap(ctx)
 	r.content = &content{request.Body}
 	return nil
 }
 
-// uploadUnknown is what a file counts for whose length is not named.
+// uploadUnknown is the number of bytes that a file of unknown length counts as.
 const uploadUnknown = 100 << 20
 
-// content is a body that is read by others: what goes wrong with it is the client's affair.
+// content is the body of an upload. Its read errors are the client's errors.
 type content struct{ from io.Reader }
 
 // Read implements io.Reader.
@@ -64,7 +64,7 @@ func (s *server) routeUploads() {
 		Metadata: uploadBody.with(map[string]any{takesUploads: uploadBody.bytes}), BodyReadTimeout: -1,
 		Errors: []int{http.StatusRequestEntityTooLarge, http.StatusTooManyRequests, http.StatusInsufficientStorage}},
 		schema.ScopeIngest, s.uploadDocuments)
-	// huma doesn't read this body: it is described afterwards.
+	// huma does not read this body, so it is described here.
 	registry := s.api.OpenAPI().Components.Schemas
 	s.api.OpenAPI().Paths["/v1/collections/{collection}/documents"].Post.RequestBody = &huma.RequestBody{Required: true,
 		Content: map[string]*huma.MediaType{"application/json": {Schema: registry.Schema(reflect.TypeFor[api.Upload](), true, "Upload")}}}
@@ -79,7 +79,7 @@ func (s *server) routeUploads() {
 		schema.ScopeIngest, s.compareDocuments)
 }
 
-// uploadDocuments takes a batch in.
+// uploadDocuments stores a batch.
 func (s *server) uploadDocuments(ctx context.Context, p schema.Principal, in *InCollection) (*reply[api.UploadResult], error) {
 	collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 	if err != nil {
@@ -100,7 +100,7 @@ func (s *server) uploadDocuments(ctx context.Context, p schema.Principal, in *In
 	return out, nil
 }
 
-// uploadContent takes one file in.
+// uploadContent stores one file.
 func (s *server) uploadContent(ctx context.Context, p schema.Principal, in *rawUpload) (*reply[api.Uploaded], error) {
 	collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 	if err != nil {
@@ -129,7 +129,7 @@ type compareInput struct {
 	Body api.Compare
 }
 
-// compareDocuments says which of some documents differ from what is stored.
+// compareDocuments returns which documents differ from what is stored.
 func (s *server) compareDocuments(ctx context.Context, p schema.Principal, in *compareInput) (*reply[api.CompareResult], error) {
 	collection, err := s.Collections.ResolveCollection(ctx, p, in.Collection)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *server) compareDocuments(ctx context.Context, p schema.Principal, in *c
 	return replyTo(api.CompareResult{Changed: some(r.Changed), Unchanged: some(r.Unchanged), Failed: some(r.Failed)}, err)
 }
 
-// some returns a list that JSON shows as [] when empty.
+// some returns items, or an empty list for nil, which JSON shows as [].
 func some[T any](items []T) []T {
 	if items == nil {
 		return []T{}

@@ -12,21 +12,21 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// LLMAccounts keeps what language models cost tenants.
+// LLMAccounts stores what language models cost tenants.
 type LLMAccounts interface {
 	LLMUsage(ctx context.Context, tenant uuid.UUID) (schema.LLMUsage, error)
-	// LLMDays is by day (UTC): so many, today's last.
+	// LLMDays returns the usage of the last days days (UTC), today's last.
 	LLMDays(ctx context.Context, tenant uuid.UUID, days int) ([]schema.UsageDay, error)
 	// SetLLMLimits replaces all limits; nil is no limit.
 	SetLLMLimits(ctx context.Context, p schema.Principal, tenant uuid.UUID, l schema.LLMLimits) (schema.LLMUsage, error)
 }
 
-// InDays is how far a list by day goes back.
+// InDays is the query parameter of lists by day.
 type InDays struct {
 	Days int `query:"days" minimum:"1" maximum:"400" default:"30" doc:"How many."`
 }
 
-// maySeeUsage lets admins see their own tenant's usage, and operators any.
+// maySeeUsage returns an error unless p is an admin of the tenant or an operator.
 func maySeeUsage(p schema.Principal, tenant uuid.UUID) error {
 	switch {
 	case p.Has(schema.ScopeOperator), tenant == p.Tenant && p.Has(schema.ScopeAdmin):

@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// InWebhook is the parameter of routes under a webhook.
+// InWebhook is the path parameter of routes under a webhook.
 type InWebhook struct {
 	Webhook uuid.UUID `path:"webhook" format:"uuid"`
 }
 
-// endsOfJobs are what a webhook hears of that does not say.
+// endsOfJobs are the events of a webhook that names none.
 var endsOfJobs = []string{schema.WebhookQuestionAnswered, schema.WebhookQuestionFailed, schema.WebhookQuestionCancelled}
 
 func (s *server) routeWebhooks() {
@@ -71,8 +71,8 @@ func (s *server) routeWebhooks() {
 		})
 }
 
-// checkWebhookURL says what is wrong with the address of a webhook. Whether it
-// may be sent to is seen when it is.
+// checkWebhookURL validates the address of a webhook. Whether it may be sent to is checked on
+// sending.
 func checkWebhookURL(text string) error {
 	u, err := url.Parse(text)
 	switch {

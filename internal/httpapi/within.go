@@ -1,8 +1,8 @@
 package httpapi
 
-// Scopes of single collections. A route needs its scope in the whole tenant, unless it is listed
-// here with what says which collection it is about: then the scope in that collection is enough.
-// What somebody has no scope in does not exist for them.
+// Scopes in single collections. A route needs its scope in the whole tenant, unless it is listed
+// here with the subject that determines its collection: then the scope in that collection is
+// enough. A collection in which the caller has no scope does not exist for it.
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// subject is what says which collection a request is about.
+// subject determines the collection that a request is about.
 type subject string
 
 const (
@@ -25,14 +25,14 @@ const (
 	subjectDocument   subject = "document"
 	subjectQuestion   subject = "question"
 	subjectJob        subject = "job"
-	// subjectHandler: the handler finds it out, by ofCollection, or shows what is of allowed
-	// collections alone.
+	// subjectHandler: the handler determines the collection with ofCollection, or shows only items
+	// of allowed collections.
 	subjectHandler subject = "handler"
-	// subjectNone: it is about no collection; the scope in any is enough.
+	// subjectNone: the request is about no collection; the scope in any collection is enough.
 	subjectNone subject = "none"
 )
 
-// subjects are the operations, by their ids, for which a scope in a collection is enough.
+// subjects are the operations, by id, for which a scope in a collection is enough.
 var subjects = map[string]subject{
 	"get-collection": subjectCollection, "change-collection": subjectCollection, "retry-collection": subjectCollection,
 	"list-documents": subjectCollection, "upload-documents": subjectCollection, "upload-content": subjectCollection, "compare-documents": subjectCollection,
@@ -52,15 +52,15 @@ var subjects = map[string]subject{
 	"list-models": subjectHandler, "get-model": subjectHandler, "get-model-with-plan": subjectHandler,
 	"list-collections": subjectHandler, "list-questions": subjectHandler, "list-jobs": subjectHandler, "list-ratings": subjectHandler,
 
-	// What is judged is in the request.
+	// The answer to judge is in the request.
 	"judge-answer": subjectNone,
 
 	"whoami": subjectNone, "list-plans": subjectNone, "get-plan": subjectNone, "check-plan": subjectNone, "list-receipt-keys": subjectNone,
-	// Of one's own sessions and key alone.
+	// These show only the caller's own sessions and key.
 	"list-sessions": subjectNone, "end-person-session": subjectNone, "rotate-key": subjectNone,
 }
 
-// lacks is how who lacks a scope is told so.
+// lacks returns the error for a missing scope.
 func lacks(scope schema.Scope, where string) error {
 	if scope == "" {
 		return huma.Error403Forbidden("the API key is for single collections; this needs a key of the whole tenant")
@@ -68,14 +68,14 @@ func lacks(scope schema.Scope, where string) error {
 	return huma.Error403Forbidden("the API key lacks the " + string(scope) + " scope" + where)
 }
 
-// gone is what is said of what is not there, and of what is in a collection where somebody has no
-// scope.
+// gone returns the error for something that does not exist, or is in a collection in which the
+// caller has no scope.
 func gone(what subject, ref string) error {
 	return fmt.Errorf("no %s %v: %w", what, cut(ref, 200), schema.ErrNotFound)
 }
 
-// allowed returns p with the scopes that it has where the request is about, if scope is among them;
-// an empty one is every scope.
+// allowed returns p with the scopes that it has for the request's subject, or an error if scope is
+// not among them. An empty scope stands for every scope.
 func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scope) (schema.Principal, error) {
 	what := subjects[ctx.Operation().OperationID]
 	if len(p.Collections) == 0 {
@@ -104,7 +104,7 @@ func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scop
 	collection, err := s.collectionOf(ctx.Context(), p, what, ref)
 	switch {
 	case errors.Is(err, schema.ErrNotFound) && everywhere:
-		return p, nil // the handler says so
+		return p, nil // the handler returns the error
 	case errors.Is(err, schema.ErrNotFound):
 		return p, gone(what, ref)
 	case err != nil:
@@ -115,7 +115,7 @@ func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scop
 	case errors.Is(err, schema.ErrNotFound):
 		return p, gone(what, ref)
 	case err != nil && what == subjectDocument:
-		// That a document is there is for those to know who see it.
+		// Only principals who can see a document may learn that it exists.
 		if _, hidden := s.Documents.Document(ctx.Context(), in, uuid.MustParse(ref)); hidden != nil {
 			return p, gone(what, ref)
 		}
@@ -123,8 +123,7 @@ func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scop
 	return in, err
 }
 
-// within returns p with the scopes that it has in a collection. Without any of them that is
-// schema.ErrNotFound.
+// within returns p with the scopes that it has in a collection; schema.ErrNotFound if it has none.
 func within(p schema.Principal, scope schema.Scope, collection uuid.UUID) (schema.Principal, error) {
 	p = p.In(collection)
 	switch {
@@ -136,7 +135,7 @@ func within(p schema.Principal, scope schema.Scope, collection uuid.UUID) (schem
 	return p, nil
 }
 
-// collectionOf looks up the collection of what a path names.
+// collectionOf returns the collection of the subject that a path names.
 func (s *server) collectionOf(ctx context.Context, p schema.Principal, what subject, ref string) (uuid.UUID, error) {
 	if what == subjectCollection {
 		return s.Collections.ResolveCollection(ctx, p, ref)
@@ -147,7 +146,7 @@ func (s *server) collectionOf(ctx context.Context, p schema.Principal, what subj
 	}
 	switch what {
 	case subjectDocument:
-		p.Scopes = []schema.Scope{schema.ScopeIngest} // whatever its labels: the handler looks at them
+		p.Scopes = []schema.Scope{schema.ScopeIngest} // regardless of labels, which the handler checks
 		d, err := s.Documents.Document(ctx, p, id)
 		return d.CollectionID, err
 	case subjectQuestion:
@@ -160,8 +159,8 @@ func (s *server) collectionOf(ctx context.Context, p schema.Principal, what subj
 	return uuid.Nil, fmt.Errorf("no request names its collection by a %s", what)
 }
 
-// ofCollection finds the collection that a request to query names, and returns p with the scopes
-// that it has there.
+// ofCollection resolves the collection of a request that needs the query scope. It returns p with
+// the scopes that it has there.
 func (s *server) ofCollection(ctx context.Context, p schema.Principal, ref string) (schema.Principal, uuid.UUID, error) {
 	collection, err := s.Collections.ResolveCollection(ctx, p, ref)
 	if len(p.Collections) == 0 {
@@ -177,7 +176,7 @@ func (s *server) ofCollection(ctx context.Context, p schema.Principal, ref strin
 	return in, collection, err
 }
 
-// queried leaves out what is of collections that p may not query.
+// queried removes the items of collections that p may not query.
 func queried[T any](p schema.Principal, items []T, of func(T) uuid.UUID) []T {
 	ids, all := p.OnlyIn(schema.ScopeQuery)
 	if all {

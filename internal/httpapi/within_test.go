@@ -21,17 +21,18 @@ var (
 	nowhere             = uuid.UUID{15: 9}
 )
 
-// parameters are those in paths.
+// parameters match the parameters of paths.
 var parameters = regexp.MustCompile(`\{[a-z]+\}`)
 
-// limitedKey is a key whose scopes hold in contracts alone.
+// limitedKey is a key with scopes only in the collection contracts.
 type limitedKey []schema.Scope
 
 func (k limitedKey) Authenticate(context.Context, string) (schema.Principal, error) {
 	return schema.Principal{Tenant: uuid.UUID{1}, Key: uuid.UUID{2}, Name: "legal", Collections: []schema.CollectionScopes{{Collection: contracts, Scopes: k}}}, nil
 }
 
-// twoCollections are contracts and handbook; whatever else has the id of a collection is in it.
+// twoCollections has contracts and handbook. Any other object with the id of a collection is in
+// that collection.
 type twoCollections struct {
 	unaskedCollections
 	unaskedDocuments
@@ -40,7 +41,7 @@ type twoCollections struct {
 	unaskedPlans
 }
 
-// What they don't have panics.
+// Methods that are not implemented panic.
 type (
 	unaskedDocuments interface{ Documents }
 	unaskedQuestions interface{ Questions }
@@ -102,24 +103,23 @@ func (twoCollections) Ratings(context.Context, schema.Principal, schema.RatingQu
 	return []schema.RatedAnswer{{Collection: handbook}, {Collection: contracts}}, "", nil
 }
 
-// handled are requests about a collection, by its name, to the operations that look at it
-// themselves; empty: a list.
+// handled are requests about a collection, by its name, to the operations that determine their
+// collection themselves; empty: a list.
 var handled = map[string]string{
 	"search": `{"collection":"%s","query":"q"}`, "ask": `{"collection":"%s","query":"q"}`, "start-job": `{"collection":"%s","query":"q"}`,
 	"create-chat-completion": `{"model":"%s","messages":[{"role":"user","content":"q"}]}`,
 	"get-model":              "{model}", "get-model-with-plan": "{collection}",
 	"list-questions": "", "list-jobs": "", "list-ratings": "",
-	// The store lists those of the principal; see TestAKeyOfACollection in cmd/internal/apiserver.
+	// The store lists them by principal; see TestAKeyOfACollection in cmd/internal/apiserver.
 	"list-collections": "-", "list-models": "-",
 }
 
-// ofNoCollection are the operations that show nothing of any collection, or only what is the
-// caller's own.
+// ofNoCollection are the operations that show no collection's data, or only the caller's own.
 var ofNoCollection = []string{"whoami", "list-plans", "get-plan", "check-plan", "judge-answer", "list-receipt-keys", "list-sessions", "end-person-session", "rotate-key"}
 
-// TestEachRouteHoldsAKeyToItsCollection goes through all routes, so that none can be forgotten:
-// with a key of one collection each is refused, or says of another collection just what it says of
-// one that is not there.
+// TestEachRouteHoldsAKeyToItsCollection tests all routes, so that none can be forgotten. With a key
+// of one collection, each refuses the request, or replies about another collection exactly as about
+// one that does not exist.
 func TestEachRouteHoldsAKeyToItsCollection(t *testing.T) {
 	fake := twoCollections{}
 	options := Options{Authenticator: limitedKey{schema.ScopeQuery, schema.ScopeIngest, schema.ScopeCurate}, Collections: fake, Documents: fake, Questions: fake, Ratings: fake, Plans: fake}
@@ -132,8 +132,8 @@ func TestEachRouteHoldsAKeyToItsCollection(t *testing.T) {
 		h.ServeHTTP(w, r)
 		return w
 	}
-	// filled is a path whose parameters are of a collection, but for those that are none of its
-	// things.
+	// filled replaces the parameters of a path by the id of, except those that belong to no
+	// collection.
 	filled := func(path, of string) string {
 		return parameters.ReplaceAllString(strings.ReplaceAll(path, "{plan}", "fast"), of)
 	}
@@ -183,7 +183,7 @@ func TestEachRouteHoldsAKeyToItsCollection(t *testing.T) {
 				if other.Code != http.StatusNotFound || other.Body.String() != strings.ReplaceAll(missing.Body.String(), nowhere.String(), handbook.String()) {
 					t.Errorf("%s tells of another collection: %d %s; of one that is not there it says %s", name, other.Code, other.Body, missing.Body)
 				}
-				// Who may read there and no more is told what they lack.
+				// A key that may only read there is told which scope is missing.
 				few := options
 				few.Authenticator = limitedKey{schema.ScopeQuery}
 				if scope != "" && scope != schema.ScopeQuery {
@@ -202,7 +202,7 @@ func TestEachRouteHoldsAKeyToItsCollection(t *testing.T) {
 	}
 }
 
-// checkHandled tests an operation that looks at the collection itself.
+// checkHandled tests an operation that determines its collection itself.
 func checkHandled(t *testing.T, name string, send func(collection string) *httptest.ResponseRecorder) {
 	t.Helper()
 	body, ok := handled[name]
@@ -222,7 +222,7 @@ func checkHandled(t *testing.T, name string, send func(collection string) *httpt
 	}
 }
 
-// TestActingWidensNothing: who is asked for has no scopes of collections.
+// TestActingWidensNothing: an impersonated person has no scopes in collections.
 func TestActingWidensNothing(t *testing.T) {
 	p := schema.Principal{Scopes: []schema.Scope{schema.ScopeImpersonate}, Collections: []schema.CollectionScopes{{Collection: contracts, Scopes: []schema.Scope{schema.ScopeCurate}}}}
 	acting, err := actingFor(http.Header{PersonHeader: {"ann"}}, p)

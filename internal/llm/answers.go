@@ -195,7 +195,7 @@ func knownOf(quotes []wire.Quote, r wire.LLMRequest) []string {
 // provedSentences returns a completion's sentences with the quotes that were kept, or nil if the
 // sentences do not tile the text.
 func provedSentences(c Completion, reply *wire.LLMReply) []wire.ReplySentence {
-	kept := make(map[int]int, len(c.Quotes)) // from an index in c.Quotes to its index in reply.Quotes
+	kept := make(map[int]int, len(c.Quotes)) // from indices in c.Quotes to reply.Quotes
 	for i, q := range c.Quotes {
 		at := slices.IndexFunc(reply.Quotes, func(o wire.Quote) bool { return o.Passage == q.Passage && o.Start == q.Start && o.End == q.End })
 		if at >= 0 {

@@ -142,7 +142,7 @@ func (g *Gateway) askOne(ctx context.Context, p *member, r wire.LLMRequest, out 
 // run has a provider answer, and streams the answer if the provider can and there is a receiver. An
 // answer to a question with choices is not streamed: it is one of them.
 func run(ctx context.Context, p Provider, r wire.LLMRequest, out *deltas) (Completion, error) {
-	if _, ok := p.(Remote); !ok { // such a provider makes one call; a Remote reserves before each of its calls
+	if _, ok := p.(Remote); !ok { // a Remote reserves before each of its calls
 		input, output := extractiveTokens(r)
 		if err := reserve(ctx, input, output); err != nil {
 			return Completion{}, err

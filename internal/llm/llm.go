@@ -45,7 +45,7 @@ type Completion struct {
 	Model     string
 	Text      string // empty: the passages do not answer
 	Quotes    []wire.Quote
-	Sentences []wire.ReplySentence // of Text, if the provider knows which quote proves which sentence
+	Sentences []wire.ReplySentence // of Text, if the provider knows what proves what
 	Choice    int                  // one of the request's choices, from 1; 0: none
 	Scores    []float64            // of each passage, if the task judges
 	Readings  []wire.Reading       // of the passages, if the task reads
@@ -244,7 +244,7 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 	if r.Provider != "" {
 		chain = []*member{g.providers[r.Provider]}
 	}
-	if r.Trial || r.Task == wire.TaskCorrectness { // judgements of different models cannot be compared
+	if r.Trial || r.Task == wire.TaskCorrectness { // different models are not comparable
 		chain = chain[:1]
 	}
 	if r.Prompt == PromptAsk && len(chain) > 1 { // extractive writes no questions, and its error would hide the first one's

@@ -276,7 +276,7 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 			continue
 		}
 		short := wire.QuoteAnswer{Start: answer.Start, End: answer.End, Confidence: probability(has)}
-		if !ok || strings.ContainsAny(answer.Of(body), "|\n") { // the quoted sentence may answer all the same
+		if !ok || strings.ContainsAny(answer.Of(body), "|\n") { // the quote may answer all the same
 			short = wire.QuoteAnswer{}
 		}
 		whole := sentencesAround(body, answer)
