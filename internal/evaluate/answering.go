@@ -1,7 +1,7 @@
 package evaluate
 
-// This file measures the answers that plans lead to: what a question costs, what
-// it is answered with, and how much of that is right.
+// This file measures the answers under each plan: what a question costs, how it is answered, and
+// how right that is.
 
 import (
 	"context"
@@ -24,12 +24,12 @@ type Answered struct {
 	Millis float64 // from question to answer
 }
 
-// Prices are what tokens cost where an answer does not say what it cost, in US
-// dollars per million.
+// Prices are the prices of tokens for answers that do not state their cost, in US dollars per
+// million.
 type Prices = schema.Prices
 
-// cost is SAGE's equation 1: input tokens and output tokens times their prices.
-// An answer that says what it cost is taken at its word.
+// cost is SAGE's equation 1: input tokens and output tokens times their prices. The cost that an
+// answer states takes precedence; otherwise nominal is true.
 func cost(p Prices, u schema.Usage) (dollars float64, nominal bool) {
 	if u.Cost > 0 {
 		return u.Cost, false
@@ -37,21 +37,21 @@ func cost(p Prices, u schema.Usage) (dollars float64, nominal bool) {
 	return (float64(u.InputTokens)*p.Input + float64(u.OutputTokens)*p.Output) / 1e6, true
 }
 
-// AnswerQualities are the measures of answers in which plans are compared. The
-// tokens that an answer took are compared beside them.
+// AnswerQualities are the measures of answers in which plans are compared, besides the tokens that
+// an answer took.
 var AnswerQualities = []string{
 	"em", "f1", "rouge_l", "bleu_1", "bleu_4", "meteor", "contains", correctness, "citation_precision", "citation_recall", "quote_precision", "quote_recall",
 	"unanswerable_accuracy", "choice_accuracy",
 }
 
-// efficiency is quality for a dollar; efficient is the quality it is of.
+// efficiency is the metric quality per dollar; efficient is the metric of its quality.
 const (
 	efficiency = "cost_efficiency"
 	efficient  = "f1"
 )
 
-// answerMeasures are the figures of one answer: of its tokens and its cost for
-// every question, of how right it is for those that have something right.
+// answerMeasures are the measures of one answer. Tokens and cost are of every question; the others
+// are of questions with a known right answer.
 var answerMeasures = []measure{
 	gauge("em", func(a *answerObservation) float64 { return a.short.em }),
 	gauge("f1", func(a *answerObservation) float64 { return a.short.f1 }),
@@ -90,12 +90,12 @@ func gauge(name string, of func(a *answerObservation) float64) measure {
 	}}
 }
 
-// answerObservation is what one answer is worth; NaN: the question has no ground
-// for it, or nobody answered.
+// answerObservation has the measured values of one answer. A value is NaN if the question has no
+// reference for it, or there is no answer.
 type answerObservation struct {
 	short, whole      resemblance
 	contains          float64
-	correct           float64 // as the judge says
+	correct           float64 // by the judge
 	documents, quotes agreement
 	answered, refused float64
 	chosen            float64
@@ -103,20 +103,20 @@ type answerObservation struct {
 	input, output     float64 // tokens
 	cost              float64 // US dollars
 	rounds            float64
-	nominal, failed   bool // the cost is at nominal prices; there is no answer, by an error
+	nominal, failed   bool // the cost is at nominal prices; the answer failed with an error
 	text, shortText   string
-	judgement         *QuestionJudgement // nil: nobody was asked
+	judgement         *QuestionJudgement // nil: it was not judged
 
 	confidence   float64
-	rated, right bool // there is a confidence; it is right
+	rated, right bool // there is a confidence; the answer is right
 	features     map[string]float64
 }
 
-// resemblance is how like a right answer a text is.
+// resemblance has the measures of how similar a text is to a right answer.
 type resemblance struct{ em, f1, rougeL, bleu1, bleu4, meteor float64 }
 
-// observeAnswer measures an answer. One that the documents do not support, like
-// none at all, is no text: it has 0 in every resemblance.
+// observeAnswer measures an answer. An unsupported answer counts as an empty text, with 0 in every
+// resemblance.
 func observeAnswer(q *judged, a *Answered, prices Prices) *answerObservation {
 	none := math.NaN()
 	out := &answerObservation{short: resemblance{none, none, none, none, none, none}, contains: none, correct: none, answered: none, refused: none, chosen: none,
@@ -136,7 +136,7 @@ func observeAnswer(q *judged, a *Answered, prices Prices) *answerObservation {
 	}
 	out.answered = share(given)
 	proofs := a.Citations
-	if !a.Supported { // they are what is nearest
+	if !a.Supported { // they are only the nearest passages
 		proofs = nil
 	}
 	out.documents, out.quotes = cited(q, proofs)
@@ -158,9 +158,8 @@ func share(yes bool) float64 {
 	return 0
 }
 
-// shortAnswer is what exact match and F1 compare: of the answer's citations that
-// had a short answer read out of them the one of the greatest confidence, else the
-// answer's whole text.
+// shortAnswer returns the text that exact match and F1 compare: the short answer with the highest
+// confidence among the citations, else the whole text.
 func shortAnswer(a *schema.Answer, text string) string {
 	short := schema.ShortAnswer{Text: text, Confidence: math.Inf(-1)}
 	for _, c := range a.Citations {
@@ -171,12 +170,12 @@ func shortAnswer(a *schema.Answer, text string) string {
 	return short.Text
 }
 
-// mark is a reference to a citation in the text of an answer: "[2]", "[1, 3]".
+// mark matches a reference to a citation in the text of an answer: "[2]", "[1, 3]".
 var mark = regexp.MustCompile(`\s*\[\d+(?:\s*,\s*\d+)*\]`)
 
 func withoutMarks(text string) string { return mark.ReplaceAllString(text, "") }
 
-// gold is a right answer, ready to be compared with.
+// gold is a right answer, prepared for comparison.
 type gold struct{ squad, plain []string }
 
 func golds(answers []string) []gold {
@@ -187,23 +186,23 @@ func golds(answers []string) []gold {
 	return out
 }
 
-// resemble compares a text with the right answers: the best of them counts, but
-// for BLEU, which takes all at once.
+// resemble compares a text with the right answers. Each measure takes the best of them, except
+// BLEU, which takes all at once.
 func resemble(text string, golds []gold) resemblance {
 	var squad, plain [][]string
 	for _, g := range golds {
 		squad, plain = append(squad, g.squad), append(plain, g.plain)
 	}
 	s, p := squadWords(text), plainWords(text)
-	if len(p) == 0 { // also where nothing is left of a gold: no answer is not a right one
+	if len(p) == 0 { // an empty answer is never right, even if a gold has no words
 		return resemblance{}
 	}
 	return resemblance{em: best(s, squad, exactMatch), f1: best(s, squad, wordF1), rougeL: best(p, plain, rougeL),
 		bleu1: bleu(p, plain, 1), bleu4: bleu(p, plain, 4), meteor: best(p, plain, meteor)}
 }
 
-// rightChoices are the places, from 1, of the choices that are an answer, as exact
-// match compares them.
+// rightChoices returns the numbers, from 1, of the choices that equal a right answer by exact
+// match.
 func rightChoices(choices, answers []string) []int {
 	var out []int
 	for i, c := range choices {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// answers is an Answerer that says what the test says.
+// answers is an Answerer that calls a function of the test.
 type answers func(plan string, q Topic) (Answered, error)
 
 func (a answers) Ask(_ context.Context, plan string, q Topic) (Answered, error) { return a(plan, q) }
@@ -31,7 +31,7 @@ func shortly(confidence float64, text string) schema.Citation {
 	return schema.Citation{Document: "gold", Quote: "It began in October 1973.", Answer: schema.ShortAnswer{Text: text, Confidence: confidence}}
 }
 
-// observed measures one answer to a question.
+// observed returns the measures of one answer to a question.
 func observed(q Topic, a Answered) map[string]float64 {
 	j := &judge([]Topic{q})[0]
 	o := observation{answer: observeAnswer(j, &a, Prices{Input: 10, Output: 30})}
@@ -62,7 +62,7 @@ func TestAnswersByHand(t *testing.T) {
 		want   map[string]float64
 		absent []string
 	}{
-		// The short answer decides exact match and F1, the whole one the rest.
+		// Exact match and F1 compare the short answer, the other measures the whole one.
 		{"a short answer", when, said("It began in October 1973. [1]", true, shortly(0.4, "It"), shortly(0.9, "October 1973")), map[string]float64{
 			"em": 1, "f1": 1, "em_whole": 0, "f1_whole": 2. * 0.4 / 1.4, "rouge_l": 2. * 0.4 / 1.4, "rouge_l_short": 1, "bleu_1": 0.4, "meteor_short": 1 - 0.5/8, "contains": 1,
 			"citation_precision": 1, "citation_recall": 0.5, "quote_precision": 1, "quote_recall": 0.5, "answered": 1,
@@ -126,7 +126,7 @@ func TestPlansAreComparedByTheirAnswers(t *testing.T) {
 	for name, want := range map[string]float64{"em": 1, "answered": 1, "citation_precision": 1, "unanswerable_accuracy": 1, "input_tokens": 100, "cost": 0.0013, "cost_efficiency": 1 / 0.0013, "ndcg@10": 1, "rounds": 1} {
 		near(t, "good "+name, good.Metrics[name], want)
 	}
-	// Eight of forty questions end in 1 or 3.
+	// The plan half does not answer the eight of forty questions that end in 1 or 3.
 	for name, want := range map[string]float64{"em": 0.8, "answered": 0.8, "citation_precision": 1, "citation_recall": 0.8, "cost_efficiency": 0.8 / (0.8*0.0033 + 0.2*0.0013)} {
 		near(t, "half "+name, half.Metrics[name], want)
 	}
@@ -141,7 +141,7 @@ func TestPlansAreComparedByTheirAnswers(t *testing.T) {
 			t.Errorf("%s: half against good is %+v", name, c)
 		}
 	}
-	// On the questions that both cite for, they cite alike.
+	// On the questions for which both plans cite, their citations are equal.
 	if c := compared["citation_precision"]; c.Difference != 0 || c.P != 1 {
 		t.Errorf("citation_precision: half against good is %+v", c)
 	}
@@ -175,8 +175,8 @@ func TestPlansAreComparedByTheirAnswers(t *testing.T) {
 	}
 }
 
-// TestAnswersAreMeasuredWithoutJudgements: of sets that have questions and answers, and nothing of
-// where these are.
+// TestAnswersAreMeasuredWithoutJudgements: a set may have questions with answers, and no judgements
+// of documents.
 func TestAnswersAreMeasuredWithoutJudgements(t *testing.T) {
 	files := some()
 	delete(files, "qrels/test.tsv")
@@ -198,7 +198,7 @@ func TestAnswersAreMeasuredWithoutJudgements(t *testing.T) {
 	if _, ranked := of["ndcg@10"]; ranked || of["em"] != 1 {
 		t.Errorf("measured %v", of)
 	}
-	// Without answers either nothing is left to measure.
+	// Without answers and judgements nothing can be measured.
 	files["queries.jsonl"] = `{"_id": "1", "text": "What is first?"}`
 	if _, err := ReadDataset(folder(t, files), "test"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
@@ -225,7 +225,7 @@ func TestAnswersThatFailAreCountedAndMany(t *testing.T) {
 	}
 	got := r.Summary().Plans[0]
 	near(t, "em", got.Metrics["em"], 0.9)
-	near(t, "input_tokens", got.Metrics["input_tokens"], 100) // of those that came
+	near(t, "input_tokens", got.Metrics["input_tokens"], 100) // of the answers that did not fail
 	if got.Errors != 3 {
 		t.Errorf("%d answers failed, not 3", got.Errors)
 	}

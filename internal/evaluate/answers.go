@@ -1,7 +1,6 @@
 package evaluate
 
-// This file finds answers in passages, and measures from how many sources
-// passages come.
+// This file finds answers in passages, and measures how many sources the passages come from.
 
 import (
 	"math"
@@ -15,13 +14,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// unspaced are the scripts without spaces between words: each character is a
-// token.
+// unspaced are the scripts without spaces between words, in which each character is a token.
 var unspaced = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-// words calls each with every word of s: runs of letters, marks and digits after
-// compatibility decomposition, in lower case. The bytes are good until each
-// returns.
+// words calls each with every word of s: runs of letters, marks and digits after compatibility
+// decomposition, in lower case. The slice is valid only during the call.
 func words(s string, each func(word []byte)) {
 	if !ascii(s) {
 		s = norm.NFKD.String(s)
@@ -52,12 +49,12 @@ func words(s string, each func(word []byte)) {
 	flush()
 }
 
-// article reports an English article, which comparisons of answers leave out.
+// article reports whether word is an English article, which comparisons of answers ignore.
 func article(word string) bool { return word == "a" || word == "an" || word == "the" }
 
-// tokens returns the tokens of s between single spaces, one at both ends too, as
-// open-domain question answering compares answers (DPR's has_answer after SQuAD's
-// normalisation): words, without the articles a, an and the. Empty: no token.
+// tokens returns the tokens of s, separated by single spaces and with one at both ends, as
+// open-domain question answering compares answers (DPR's has_answer after SQuAD's normalisation):
+// words, without the articles a, an and the. It returns "" if there is no token.
 func tokens(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + 2)
@@ -83,7 +80,7 @@ func ascii(s string) bool {
 	return true
 }
 
-// answerTokens are the answers that have tokens, ready to be looked for.
+// answerTokens returns the tokens of each answer that has any.
 func answerTokens(answers []string) []string {
 	var out []string
 	for _, a := range answers {
@@ -94,44 +91,44 @@ func answerTokens(answers []string) []string {
 	return out
 }
 
-// Answers are right answers, ready to be compared with.
+// Answers are right answers, prepared for comparison.
 type Answers struct {
 	tokens []string
 	golds  []gold
 }
 
-// NewAnswers prepares answers, each of which is right.
+// NewAnswers prepares alternative right answers.
 func NewAnswers(answers []string) Answers { return Answers{answerTokens(answers), golds(answers)} }
 
-// None reports that there is no answer with a word in it.
+// None reports whether no answer has a word.
 func (a Answers) None() bool { return len(a.tokens) == 0 }
 
-// In reports whether one of the answers stands in a text, as open-domain question
-// answering compares them (DPR's has_answer).
+// In reports whether a text contains one of the answers, as open-domain question answering compares
+// them (DPR's has_answer).
 func (a Answers) In(text string) bool {
 	text = tokens(text)
 	return slices.ContainsFunc(a.tokens, func(t string) bool { return strings.Contains(text, t) })
 }
 
-// Right reports whether a short answer is right, as confidence is measured: it shares
-// half of its words with one of the answers (F1), holds one, or is part of one.
+// Right reports whether a short answer is right for the purpose of confidence: its F1 with one of
+// the answers is at least 0.5, it contains one, or it is part of one.
 func (a Answers) Right(short string) bool {
 	t := tokens(short)
 	alike := func(g string) bool { return strings.Contains(t, g) || t != "" && strings.Contains(g, t) }
 	return slices.ContainsFunc(a.tokens, alike) || resemble(short, a.golds).f1 >= 0.5
 }
 
-// saidFrom is the token F1 from which an answer is right whose words are not all there.
+// saidFrom is the token F1 from which a reply is right that does not contain an answer.
 const saidFrom = 0.8
 
-// Accepts reports whether a reply is right: one of the answers stands in it, or it shares
-// most words with one.
+// Accepts reports whether a reply is right: it contains one of the answers, or shares most words
+// with one.
 func (a Answers) Accepts(reply string) bool {
 	return a.In(reply) || resemble(reply, a.golds).f1 >= saidFrom
 }
 
-// answerRank is the rank, from 1, of the first passage that holds an answer; 0:
-// none does. AR@k (FunnelRAG, section 4.1) is whether it is at most k.
+// answerRank returns the rank, from 1, of the first passage that contains an answer; 0: none does.
+// AR@k (FunnelRAG, section 4.1) is 1 if it is at most k.
 func answerRank(passages []schema.Candidate, answers []string) int {
 	for i, p := range passages {
 		text := tokens(p.Text)
@@ -144,9 +141,9 @@ func answerRank(passages []schema.Candidate, answers []string) int {
 	return 0
 }
 
-// titleEntropy is the entropy, in bits, of the titles of the first k passages:
-// contextual integrity, better when lower (FunnelRAG, appendix C.3). A document
-// without a title is its external id. It is not defined, NaN, without passages.
+// titleEntropy returns the entropy, in bits, of the titles of the first k passages: contextual
+// integrity, better when lower (FunnelRAG, appendix C.3). The external id stands for a missing
+// title. It is NaN without passages.
 func titleEntropy(passages []schema.Candidate, k int) float64 {
 	passages = passages[:min(k, len(passages))]
 	if len(passages) == 0 {
@@ -165,5 +162,5 @@ func titleEntropy(passages []schema.Candidate, k int) float64 {
 		share := n / float64(len(passages))
 		entropy -= share * math.Log2(share)
 	}
-	return math.Abs(entropy) // one source: 0, not -0
+	return math.Abs(entropy) // 0 instead of -0 for one source
 }

@@ -123,7 +123,7 @@ func TestEvidenceRecall(t *testing.T) {
 	}
 }
 
-// A sentence that lies across two passages is sent when both are, in any order.
+// A sentence across two passages is in the context if both are selected, in any order.
 func TestTouchingPassagesAreOneText(t *testing.T) {
 	section, other := uuid.New(), uuid.New()
 	piece := func(section uuid.UUID, start int, text string) schema.Candidate {
@@ -154,8 +154,8 @@ func TestContextTokens(t *testing.T) {
 	}
 }
 
-// TestRepliesThatSayAnAnswer: one that holds it, or shares most words with it; part of an answer is
-// none.
+// TestRepliesThatSayAnAnswer: a reply is right if it contains an answer or shares most words with
+// it. A part of an answer is not enough.
 func TestRepliesThatSayAnAnswer(t *testing.T) {
 	a := NewAnswers([]string{"14 December 1972 UTC", "the ribs of the ship"})
 	for reply, want := range map[string]bool{

@@ -1,8 +1,8 @@
 package evaluate
 
-// This file says whether a difference between plans is more than the chance of
-// which questions were asked: the paired bootstrap over questions (Efron and
-// Tibshirani 1993; Sakai 2006 for rankings).
+// This file tests whether a difference between plans is more than chance in the choice of
+// questions, with the paired bootstrap over questions (Efron and Tibshirani 1993; Sakai 2006 for
+// rankings).
 
 import (
 	"math"
@@ -12,25 +12,25 @@ import (
 
 const (
 	resamples     = 10_000
-	bootstrapSeed = 20_250_101 // the figures of two runs on the same results are the same
+	bootstrapSeed = 20_250_101 // fixed, so that the same results give the same figures
 )
 
-// Significant is the p below which a difference is taken for one.
+// Significant is the p below which a difference counts as significant.
 const Significant = 0.05
 
-// resampled holds the means of each column of values over the resamples of its
-// rows. Every column of a resample has the same rows: that is what pairs them.
+// resampled returns, for each column, the means over the resamples of rows. A resample draws the
+// same rows for all columns, which pairs them.
 func resampled(rows [][]float64) [][]float64 { return resampledFrom(rows, bootstrapSeed) }
 
-// resampledFrom is resampled with draws of their own for each stream: those of
-// different datasets have nothing to do with each other.
+// resampledFrom is resampled with a random stream. Different datasets use different streams, so
+// that their draws are independent.
 func resampledFrom(rows [][]float64, stream uint64) [][]float64 {
 	columns := len(rows[0])
 	out := make([][]float64, columns)
 	for c := range out {
 		out[c] = make([]float64, resamples)
 	}
-	flat := slices.Concat(rows...) // side by side in memory
+	flat := slices.Concat(rows...) // contiguous in memory
 	random := rand.New(rand.NewPCG(bootstrapSeed, stream))
 	sums := make([]float64, columns)
 	for r := range resamples {
@@ -48,9 +48,9 @@ func resampledFrom(rows [][]float64, stream uint64) [][]float64 {
 	return out
 }
 
-// compare compares two columns by the means of their resamples. p is the share
-// of resamples in which the difference is as far from the observed one as that
-// is from zero; with the one observed itself, so that it is never zero.
+// compare compares two columns by the means of their resamples. p is the share of resamples whose
+// difference is as far from the observed one as that is from zero. It counts the observed one
+// itself, so that it is never zero.
 func compare(a, b []float64, observed float64) (Interval, float64) {
 	differences := make([]float64, len(a))
 	extreme := 0
@@ -63,7 +63,7 @@ func compare(a, b []float64, observed float64) (Interval, float64) {
 	return interval(differences), float64(extreme+1) / float64(len(a)+1)
 }
 
-// MeanInterval is the 95 % bootstrap interval of the mean of values.
+// MeanInterval returns the 95 % bootstrap interval of the mean of values.
 func MeanInterval(values []float64) Interval {
 	if len(values) == 0 {
 		return Interval{}
@@ -75,7 +75,7 @@ func MeanInterval(values []float64) Interval {
 	return interval(resampled(rows)[0])
 }
 
-// interval is the middle 95 % of the values.
+// interval returns the middle 95 % of the values.
 func interval(values []float64) Interval {
 	sorted := slices.Clone(values)
 	slices.Sort(sorted)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// places reads boundaries as the literature writes them: 1 is one.
+// places parses boundaries in the notation of the literature: 1 is a boundary.
 func places(s string) []bool {
 	out := make([]bool, len(s))
 	for i := range s {
@@ -23,13 +23,13 @@ func TestPkAndWindowDiff(t *testing.T) {
 		k          int
 		pk, window float64
 	}{
-		// Counted by hand: 7 windows of two places, 4 of them with a boundary.
+		// Counted by hand: 7 windows of two positions, 4 of them with a boundary.
 		{"the same", thirds, thirds, 2, 0, 0},
 		{"none", thirds, "00000000", 2, 4. / 7, 4. / 7},
 		{"all", thirds, "11111111", 2, 3. / 7, 1},
 		{"one a place late", thirds, "00010100", 2, 2. / 7, 2. / 7},
-		// The first window has one where there is none, the second two where there is one, which Pk
-		// does not see.
+		// In the first window there is a boundary where there should be none, in the second there
+		// are two where there should be one, which Pk does not notice.
 		{"one too many beside one", thirds, "01100100", 2, 1. / 7, 2. / 7},
 		// The examples of NLTK's documentation: 0, 0.30 and 0.80; 0.50 and 0.50.
 		{"NLTK windowdiff 1", "000100000010", "000100000010", 3, 0, 0},

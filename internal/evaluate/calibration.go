@@ -1,6 +1,6 @@
 package evaluate
 
-// This file measures whether an answer's confidence is the chance that it is right.
+// This file measures whether an answer's confidence is the probability that it is right.
 
 import (
 	"math"
@@ -9,18 +9,17 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// calibrationBins are how many bins of equal width a reliability diagram has.
+// calibrationBins is the number of bins of equal width of a reliability diagram.
 const calibrationBins = 10
 
-// rated is an answer that was given with a confidence.
+// rated is an answer with a confidence.
 type rated struct {
 	confidence float64
 	right      bool
 }
 
-// rate keeps what an answer's confidence is and whether it is right: the short answer of the
-// greatest confidence, or the text where there is none. Where no answer is known nothing tells
-// whether it is right.
+// rate records an answer's confidence and whether its short answer is right; if there is none, its
+// text. An answer to a question without known answers is not rated.
 func (a *answerObservation) rate(q *judged, given *schema.Answer) {
 	known := len(q.answers) > 0 || len(q.golds) > 0 || q.Unanswerable
 	for _, c := range given.Citations {
@@ -35,7 +34,8 @@ func (a *answerObservation) rate(q *judged, given *schema.Answer) {
 	a.right = Answers{q.answers, q.golds}.Right(a.shortText)
 }
 
-// calibration compares confidence with what was right; nil: no answer had any.
+// calibration compares the confidence of answers with whether they are right; nil if no answer has
+// one.
 func (p *planResults) calibration() *schema.Calibration {
 	var all []rated
 	for _, a := range p.answers {
@@ -72,8 +72,8 @@ func (p *planResults) calibration() *schema.Calibration {
 	return out
 }
 
-// areaUnderROC is the chance that a right answer has more confidence than a wrong one;
-// NaN: all are right, or none is.
+// areaUnderROC returns the probability that a right answer has a higher confidence than a wrong
+// one; NaN if all answers are right or all are wrong.
 func areaUnderROC(all []rated) float64 {
 	confidences, right := make([]float64, len(all)), make([]bool, len(all))
 	for i, r := range all {

@@ -14,11 +14,12 @@ func TestCalibrationByHand(t *testing.T) {
 	}
 	p.answers = append(p.answers, &answerObservation{}) // refused
 	c := p.calibration()
-	// 0.9 to 1: 3.79 of 4 said, 3 right; 0.5: 0.55, 1; 0.1: 0.15, 0.
+	// From 0.9 to 1: confidences of 3.79 for 4 answers, 3 right; 0.5: 0.55, 1 right; 0.1: 0.15,
+	// none right.
 	if c.Answers != 6 || math.Abs(c.Right-4./6) > 1e-9 || math.Abs(c.Error-(0.79+0.45+0.15)/6) > 1e-9 {
 		t.Errorf("got %+v", c)
 	}
-	// Of eight pairs one is the wrong way round: 0.55 right, 0.91 wrong.
+	// One of eight pairs is in the wrong order: 0.55 right, 0.91 wrong.
 	if c.AUROC == nil || math.Abs(*c.AUROC-7./8) > 1e-9 {
 		t.Errorf("AUROC is %v", c.AUROC)
 	}
@@ -64,8 +65,8 @@ func TestAnAnswerIsRightByItsShortForm(t *testing.T) {
 	}
 }
 
-// TestFeaturesAreOfTheStageThatHasSome: those that the confidence was computed from, whatever
-// stages are behind.
+// TestFeaturesAreOfTheStageThatHasSome: the features are those of the stage that has some, whatever
+// stages follow.
 func TestFeaturesAreOfTheStageThatHasSome(t *testing.T) {
 	a := said("It began in October 1973.", true, shortly(0.4, "1973"))
 	a.Trace = []schema.StageReport{{Stage: "lexical"}, {Stage: "generate", Features: map[string]float64{"margin": 2}}, {Stage: "check"}}

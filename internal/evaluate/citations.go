@@ -1,6 +1,6 @@
 package evaluate
 
-// This file compares what an answer cites with what it should rest on.
+// This file compares what an answer cites with what is known to prove it.
 
 import (
 	"math"
@@ -10,15 +10,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// agreement is how well citations agree with what is known; NaN: not defined.
+// agreement has the precision and recall of citations; NaN: undefined.
 type agreement struct{ precision, recall float64 }
 
-// cited measures the citations of an answer twice. By documents: the share of the
-// citations whose document is relevant, and the share of the relevant documents
-// that are cited. By quotes, where evidence is known: the share of the quotes that
-// agree with a piece of evidence, and the share of the pieces that a quote agrees
-// with; a quote and a piece agree when one holds a whole sentence of the other,
-// white space aside. Without citations there is no precision, and recall is 0.
+// cited measures the citations of an answer by documents and by quotes. By documents: the share of
+// the citations whose document is relevant, and the share of the relevant documents that are cited.
+// By quotes, if evidence is known: the share of the quotes that agree with a piece of evidence, and
+// the share of the pieces that a quote agrees with. A quote and a piece agree if one contains a
+// whole sentence of the other, ignoring white space. Without citations precision is undefined, and
+// recall is 0.
 func cited(q *judged, citations []schema.Citation) (documents, quotes agreement) {
 	none := agreement{math.NaN(), math.NaN()}
 	documents, quotes = none, none
@@ -57,8 +57,8 @@ func cited(q *judged, citations []schema.Citation) (documents, quotes agreement)
 	return documents, quotes
 }
 
-// toThePoint measures a context by its passages: the share that is of a relevant
-// document, and the share that agrees with a piece of evidence as quotes do.
+// toThePoint measures a context by its passages: the share from relevant documents, and the share
+// that agree with a piece of evidence as quotes do.
 func toThePoint(q *judged, context []schema.Candidate) (relevant, proving float64) {
 	right, proofs := 0, 0
 	for _, c := range context {
@@ -79,7 +79,7 @@ func toThePoint(q *judged, context []schema.Candidate) (relevant, proving float6
 	return relevant, proving
 }
 
-// ratio is NaN of nothing.
+// ratio returns n / of, which is NaN for 0 / 0.
 func ratio(n, of int) float64 { return float64(n) / float64(of) }
 
 // quoted is a quote with its sentences.
@@ -96,8 +96,8 @@ func newQuoted(quote string) quoted {
 	return out
 }
 
-// agrees reports that the quote holds a sentence of a piece of evidence, or the
-// piece one of the quote's.
+// agrees reports whether the quote contains a sentence of a piece of evidence, or the piece a
+// sentence of the quote.
 func (q quoted) agrees(piece []string) bool {
 	if slices.ContainsFunc(piece, func(s string) bool { return strings.Contains(q.text, s) }) {
 		return true

@@ -1,10 +1,10 @@
 package evaluate
 
-// This file puts the rows of a matrix, plans with their settings, together over all
-// datasets: each row against one that is the baseline, by the paired bootstrap over the
-// questions of each dataset (bootstrap.go). Over all datasets the difference is the mean
-// of theirs, and a resample draws from each dataset as many questions as it has
-// (stratified bootstrap), so that a small set counts as much as a large one.
+// This file combines the rows of a matrix, plans with their settings, over all datasets. Each row
+// is compared with the baseline row by the paired bootstrap over the questions of each dataset
+// (bootstrap.go). The difference over all datasets is the mean of their differences. A resample
+// draws from each dataset as many questions as it has (stratified bootstrap), so that a small
+// dataset counts as much as a large one.
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"slices"
 )
 
-// Set are the rows of a dataset: what they are called, and where their figures are.
+// Set has the rows of a dataset, with their names and results.
 type Set struct {
 	Dataset string
 	rows    []setRow
@@ -24,37 +24,37 @@ type setRow struct {
 	plan    int
 }
 
-// Add adds the plans of results as rows. All results of a set have the same questions.
+// Add adds the plans of r as rows. All results of a set have the same questions.
 func (s *Set) Add(r *Results, name func(plan string) string) {
 	for i, p := range r.plans {
 		s.rows = append(s.rows, setRow{name(p.name), r, i})
 	}
 }
 
-// Combination are the rows of a matrix over all datasets.
+// Combination has the rows of a matrix over all datasets.
 type Combination struct {
 	Baseline string        `json:"baseline"` // the row that the others are compared with
 	Datasets []string      `json:"datasets"`
 	Metrics  []string      `json:"metrics"`
 	Rows     []CombinedRow `json:"rows"`
-	Judged   []Judged      `json:"judged,omitempty"` // by dataset, where a judge was asked
+	Judged   []Judged      `json:"judged,omitempty"` // by dataset, if there is a judge
 }
 
 // CombinedRow is a plan with its settings.
 type CombinedRow struct {
 	Row     string                    `json:"row"`
-	Figures map[string]CombinedFigure `json:"figures"` // by metric; absent where no dataset gives it
+	Figures map[string]CombinedFigure `json:"figures"` // by metric; absent if no dataset has it
 }
 
-// CombinedFigure is a metric of a row.
+// CombinedFigure is a value of a metric of a row.
 type CombinedFigure struct {
-	Value    float64          `json:"value"` // mean over the datasets that give it
+	Value    float64          `json:"value"` // mean over the datasets that have it
 	Against  *Comparison      `json:"against,omitempty"`
-	Datasets []CombinedFigure `json:"by_dataset,omitempty"` // in their order
-	Dataset  string           `json:"dataset,omitempty"`    // of a figure of one
+	Datasets []CombinedFigure `json:"by_dataset,omitempty"` // in the order of the datasets
+	Dataset  string           `json:"dataset,omitempty"`    // of a figure of one dataset
 }
 
-// Comparison is what a row has more than the baseline has.
+// Comparison is the difference of a row from the baseline.
 type Comparison struct {
 	Difference float64  `json:"difference"`
 	Interval   Interval `json:"interval"` // 95 %
@@ -111,7 +111,7 @@ func Combine(sets []*Set, metrics []string, baseline string) Combination {
 	return out
 }
 
-// sampled is a difference, and what it is in each resample.
+// sampled is a difference, with its value in each resample.
 type sampled struct {
 	observed  float64
 	resamples []float64
@@ -123,7 +123,7 @@ func (s sampled) comparison() *Comparison {
 	return &c
 }
 
-// together is the mean of the differences of several datasets.
+// together returns the mean of the differences of several datasets.
 func together(of []sampled) sampled {
 	out := sampled{resamples: make([]float64, resamples)}
 	for _, s := range of {
@@ -135,8 +135,8 @@ func together(of []sampled) sampled {
 	return out
 }
 
-// pairing is a row and a metric, as columns of what is resampled: for each part those
-// of the row, of the baseline, and of whether the question counts.
+// pairing is a row and a metric, with the indices of the resampled columns: for each part the
+// column of the row, that of the baseline, and that of which questions count.
 type pairing struct {
 	at       [2]int // row and metric
 	quantity quantity
@@ -144,11 +144,10 @@ type pairing struct {
 	observed float64
 }
 
-// everywhere stands for the column of a part in which every question counts.
+// everywhere replaces the third column of a part in which every question counts.
 const everywhere = -1
 
-// against compares every row with the baseline, on the questions that both have a value
-// for.
+// against compares every row with the baseline, on the questions for which both have a value.
 func (s *Set) against(base int, metrics []string, stream uint64) map[[2]int]sampled {
 	var t columnTable
 	var pairs []pairing
@@ -189,8 +188,8 @@ func (s *Set) against(base int, metrics []string, stream uint64) map[[2]int]samp
 	return out
 }
 
-// drawnAgain takes another resample in place of each that gives no value, because none
-// of its questions has one; false: no resample gives any.
+// drawnAgain replaces each resample that has no value, because none of its questions has one, by
+// another resample. It returns false if no resample has a value.
 func drawnAgain(values []float64) bool {
 	defined := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	if len(defined) == 0 {
@@ -204,13 +203,13 @@ func drawnAgain(values []float64) bool {
 	return true
 }
 
-// columnTable are the columns that are resampled together, each once.
+// columnTable has the columns that are resampled together, without duplicates.
 type columnTable struct {
 	columns [][]float64
 	index   map[string]int
 }
 
-// pair adds the columns that comparing two rows takes.
+// pair adds the columns for comparing two rows.
 func (t *columnTable) pair(row, base setRow, q quantity) (pairing, bool) {
 	if len(q.parts) == 0 {
 		return pairing{}, false
@@ -246,7 +245,7 @@ func (t *columnTable) column(row setRow, part string, values []float64, mask str
 	return t.add(fmt.Sprintf("%p %d %s %s", row.results, row.plan, part, mask), values, counts)
 }
 
-// add adds a column, 0 where a question does not count.
+// add adds a column, with 0 for questions that do not count.
 func (t *columnTable) add(key string, values []float64, counts []bool) int {
 	if at, there := t.index[key]; there {
 		return at

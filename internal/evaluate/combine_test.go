@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// memory keeps figures as a file would: those of other plans and questions apart.
+// memory stores figures like a file, separately by plan and question.
 type memory struct {
 	mu    sync.Mutex
 	known map[string]QuestionFigures
@@ -39,8 +39,8 @@ func (m *memory) Keep(plan string, q Topic, f QuestionFigures) error {
 	return nil
 }
 
-// TestRunsGoOnWithWhatIsKept: the second run asks nothing of the first, and its summary is
-// the same, answers with their confidence and all.
+// TestRunsGoOnWithWhatIsKept: the second run asks nothing that the first asked, and its summary is
+// equal, including answers with confidence.
 func TestRunsGoOnWithWhatIsKept(t *testing.T) {
 	d := questions(6)
 	for i := range d.Queries {
@@ -104,7 +104,7 @@ func TestRunsGoOnWithWhatIsKept(t *testing.T) {
 	}
 }
 
-// ran is a run whose figures are given, by plan, measure and question.
+// ran returns a run with given values, by plan, measure and question.
 func ran(names []string, plans map[string][][]float64, order ...string) *Results {
 	r := &Results{dataset: &Dataset{}, names: names, options: Options{Answerer: answers(nil)}}
 	for _, name := range order {
@@ -115,8 +115,8 @@ func ran(names []string, plans map[string][][]float64, order ...string) *Results
 
 func itself(name string) string { return name }
 
-// TestCombineByHand: differences of sets whose every question says the same, and of sums,
-// products and quotients of means.
+// TestCombineByHand: differences of sets in which all questions have equal differences, and of
+// sums, products and quotients of means.
 func TestCombineByHand(t *testing.T) {
 	none := math.NaN()
 	names := []string{"hit@1", "f1", "cost", "passage_recall@1", "passage_precision@1"}
@@ -143,15 +143,15 @@ func TestCombineByHand(t *testing.T) {
 		near(t, name+" difference", f.Against.Difference, difference)
 	}
 	check("hit@1", more["hit@1"], (1+0.5)/2, (0.5+0)/2, 2)
-	near(t, "low", more["hit@1"].Against.Interval.Low, 0.25) // every resample says so
+	near(t, "low", more["hit@1"].Against.Interval.Low, 0.25) // the same in every resample
 	near(t, "high", more["hit@1"].Against.Interval.High, 0.25)
 	near(t, "p", more["hit@1"].Against.P, 1./(resamples+1))
 	check("f1", more["f1"], 0.6, 0.2, 1)
 	near(t, "base f1", base["f1"].Value, 0.4)
-	// Of the first two questions alone both have F1 and cost: 0.5 / 2 less 0.3 / 1.
+	// Only the first two questions have F1 and cost under both: 0.5 / 2 less 0.3 / 1.
 	check("cost_efficiency", more["cost_efficiency"], 0.5/2, 0.5/2-0.3, 1)
 	near(t, "base cost_efficiency", base["cost_efficiency"].Value, 0.4)
-	// Recall is of all questions, precision of those that have one under both.
+	// Recall is over all questions, precision over those that have one under both.
 	check("passage_ie@1", more["passage_ie@1"], 0.5, 0.5-0.2, 1)
 	if base["hit@1"].Against != nil || c.Baseline != "base" {
 		t.Errorf("the baseline is compared: %+v", base["hit@1"])
@@ -171,8 +171,9 @@ func TestCombineByHand(t *testing.T) {
 	}
 }
 
-// TestCombinedIntervalIsThatOfStrata: for many questions the interval of the mean over sets
-// agrees with the normal limit, whose variance is the mean of the sets' over their number.
+// TestCombinedIntervalIsThatOfStrata: for many questions the interval of the mean over sets agrees
+// with the normal limit, whose variance is the mean of the sets' variances divided by the number of
+// sets.
 func TestCombinedIntervalIsThatOfStrata(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var sets []*Set
@@ -201,7 +202,8 @@ func TestCombinedIntervalIsThatOfStrata(t *testing.T) {
 	}
 }
 
-// TestQuantitiesAreThoseOfSummaries: every metric that a summary has is known, and has its value.
+// TestQuantitiesAreThoseOfSummaries: every metric of a summary is known, and has the summary's
+// value.
 func TestQuantitiesAreThoseOfSummaries(t *testing.T) {
 	d := questions(4)
 	for i := range d.Queries {
@@ -237,9 +239,9 @@ func TestQuantitiesAreThoseOfSummaries(t *testing.T) {
 	}
 }
 
-// TestMeasuresHaveTheirVersion holds what the measures give for a few questions. Where a
-// change of a measure changes that, MeasuresVersion becomes one more, so that what was kept
-// of earlier runs is measured anew, and the sums here become those of the new measures.
+// TestMeasuresHaveTheirVersion has the measures' values for a few questions. If a change of a
+// measure changes them, increment MeasuresVersion, so that stored results of earlier runs are
+// measured again, and update the sums here.
 func TestMeasuresHaveTheirVersion(t *testing.T) {
 	d := questions(3)
 	d.Queries[0].Answers, d.Queries[0].Evidence = []string{"October 1973", "1973"}, []string{"The crisis began in October 1973. It was long.", "Oil was dear."}

@@ -23,42 +23,42 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// maxLine bounds one line of a file.
+// maxLine bounds one line of a file, in bytes.
 const maxLine = 64 << 20
 
-// Dataset is what a BEIR folder holds, without the documents' text.
+// Dataset is the content of a BEIR folder, without the documents' text.
 type Dataset struct {
-	Name      string // the folder's
+	Name      string // name of the folder
 	Dir       string
 	Split     string
 	Hash      string  // SHA-256 of corpus.jsonl, hex
-	Documents int     // 0 where answers alone are measured and there is no corpus.jsonl
+	Documents int     // 0 if only answers are measured and there is no corpus.jsonl
 	Queries   []Topic // in the order of queries.jsonl
-	Unjudged  int     // queries left out: nothing is relevant to them in this split
-	// Unanswerable are those of the queries left out that are marked as having no
-	// answer in the corpus. Where answers are measured they are asked too.
+	Unjudged  int     // queries left out because no document is relevant to them in this split
+	// Unanswerable are the left-out queries that are marked as having no answer in the corpus. They
+	// are asked if answers are measured.
 	Unanswerable []Topic
-	// AnswersAlone: there are no judgements, in no split. The questions are those with answers, and
-	// only these are measured.
+	// AnswersAlone is set if there are no judgements in any split. The questions are then those
+	// with answers, and only the answers are measured.
 	AnswersAlone bool
 }
 
-// Topic is a question with what is known of its answer.
+// Topic is a question with what is known about its answer.
 type Topic struct {
 	ID       string
 	Text     string
 	Relevant map[string]int // grade of each relevant document, above 0
-	Answers  []string       // strings, each of which is a right answer
-	Evidence []string       // the passages of the corpus that the answer rests on
+	Answers  []string       // alternative right answers
+	Evidence []string       // passages of the corpus that prove the answer
 	Choices  []string       // of a multiple-choice question
-	Scope    schema.Filter  // of the documents that the question is about; none: of all
-	// Unanswerable: the corpus has no answer. The answers, if any, say that.
+	Scope    schema.Filter  // of the documents to search; empty: all
+	// Unanswerable is set if the corpus has no answer. The answers, if any, say so.
 	Unanswerable bool
 }
 
-// ReadDataset reads a BEIR folder; the questions are those with a relevant
-// document in the given split ("test", "dev"), or, in a folder without qrels,
-// those with answers. Such a folder need not have a corpus.
+// ReadDataset reads a BEIR folder. The questions are those with a relevant document in the given
+// split ("test", "dev") or, in a folder without qrels, those with answers. A folder without qrels
+// needs no corpus.
 func ReadDataset(dir, split string) (*Dataset, error) {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {
@@ -100,8 +100,7 @@ func ReadDataset(dir, split string) (*Dataset, error) {
 func (d *Dataset) file(name string) string { return filepath.Join(d.Dir, name) }
 func (d *Dataset) judgements() string      { return d.file(filepath.Join("qrels", d.Split+".tsv")) }
 
-// lines calls each with every line that is not blank. What it, or reading,
-// finds wrong is told with the file and the line.
+// lines calls each with every non-blank line. Errors name the file and the line.
 func lines(path string, content io.Reader, each func(n int, line []byte) error) error {
 	scanner := bufio.NewScanner(content)
 	scanner.Buffer(make([]byte, 1<<20), maxLine)
@@ -124,7 +123,7 @@ func lines(path string, content io.Reader, each func(n int, line []byte) error) 
 	return nil
 }
 
-// open opens a file of a dataset and says what the folder lacks.
+// open opens a file of a dataset. If it is missing the error names the files of a dataset.
 func open(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +132,7 @@ func open(path string) (*os.File, error) {
 	return f, err
 }
 
-// object reads one line as one JSON object.
+// object parses a line as one JSON object.
 func object(line []byte, into any) error {
 	err := json.Unmarshal(line, into)
 	var wrong *json.UnmarshalTypeError
@@ -169,12 +168,12 @@ func (d *Dataset) readCorpus() (map[string]bool, error) {
 	return ids, nil
 }
 
-// EachDocument calls each with every document of the corpus, in its order.
+// EachDocument calls each with every document of the corpus, in order.
 func (d *Dataset) EachDocument(each func(id, title, text string) error) error {
 	return d.eachDocument(io.Discard, func(_ int, id, title, text string) error { return each(id, title, text) })
 }
 
-// eachDocument is EachDocument with the numbers of lines. What is read is written to copied, too.
+// eachDocument is EachDocument with line numbers. It also writes what it reads to copied.
 func (d *Dataset) eachDocument(copied io.Writer, each func(n int, id, title, text string) error) error {
 	path := d.file("corpus.jsonl")
 	f, err := open(path)
@@ -196,7 +195,7 @@ func (d *Dataset) eachDocument(copied io.Writer, each func(n int, id, title, tex
 	})
 }
 
-// once notes the line of an id, which may come but once.
+// once records the line of an id, and returns an error if the id was seen before.
 func once(seen map[string]int, id string, n int) error {
 	if id == "" {
 		return errors.New("_id: is missing")
@@ -236,21 +235,20 @@ func (d *Dataset) readQueries() ([]Topic, error) {
 	return out, err
 }
 
-// queryMetadata is what is read of a query's metadata.
+// queryMetadata is the part of a query's metadata that is read.
 type queryMetadata struct {
 	Answers  strs  `json:"answers"`
 	Evidence strs  `json:"evidence"`
 	Choices  strs  `json:"choices"`
 	Scope    scope `json:"scope"`
-	// How sets say that there is no answer: a mark, SQuAD 2's, or the kind of the
-	// question (RAGEval's "Irrelevant Unsolvable Question").
+	// Marks of unanswerable questions: a flag, SQuAD 2's flag, or the type of the question
+	// (RAGEval's "Irrelevant Unsolvable Question").
 	Unanswerable bool `json:"unanswerable"`
 	Impossible   bool `json:"is_impossible"`
 	Type         any  `json:"type"`
 }
 
-// unanswerable reports a question that is marked so, or whose list of answers is
-// there and empty.
+// unanswerable reports whether a question is marked as such, or has an empty list of answers.
 func (m queryMetadata) unanswerable() bool {
 	kind, _ := m.Type.(string)
 	kind = strings.ToLower(kind)
@@ -258,8 +256,8 @@ func (m queryMetadata) unanswerable() bool {
 		strings.Contains(kind, "unanswerable") || strings.Contains(kind, "unsolvable")
 }
 
-// scope is an object of keys of documents' metadata, each with the value, or a list of
-// the values, that documents must have.
+// scope is an object of keys of documents' metadata, each with a value, or a list of values, that
+// documents must have.
 type scope schema.Filter
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -300,7 +298,7 @@ func (s *strs) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &all) != nil {
 		all = []json.RawMessage{data}
 	}
-	*s = make(strs, 0, len(all)) // a list that is there is not nil
+	*s = make(strs, 0, len(all)) // an empty list is not nil
 	for _, raw := range all {
 		var one string
 		if json.Unmarshal(raw, &one) != nil {
@@ -319,7 +317,7 @@ func (s *strs) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// readJudgements sets what is relevant to the queries.
+// readJudgements sets the relevant documents of the queries.
 func (d *Dataset) readJudgements(documents map[string]bool, queries []Topic) error {
 	path := d.judgements()
 	f, err := os.Open(path)
@@ -367,7 +365,7 @@ func (d *Dataset) readJudgements(documents map[string]bool, queries []Topic) err
 	})
 }
 
-// splits tells which splits the folder has.
+// splits names the splits of the folder, for an error message.
 func (d *Dataset) splits() string {
 	found, err := filepath.Glob(d.file(filepath.Join("qrels", "*.tsv")))
 	if err != nil || len(found) == 0 {

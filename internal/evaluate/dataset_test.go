@@ -77,8 +77,8 @@ func TestReadDatasetWithoutAHeaderAndByItsSplit(t *testing.T) {
 	}
 }
 
-// TestAnswersNeedNoCorpus: questions with answers alone are a set for plans that answer
-// without documents; a set with judgements has documents.
+// TestAnswersNeedNoCorpus: questions with answers are a set for plans that answer without
+// documents. A set with judgements needs documents.
 func TestAnswersNeedNoCorpus(t *testing.T) {
 	files := some()
 	delete(files, "corpus.jsonl")
@@ -95,8 +95,8 @@ func TestAnswersNeedNoCorpus(t *testing.T) {
 	}
 }
 
-// The name of a kept collection is made of the hash: it must change with the
-// documents, and only with them.
+// The hash is part of the name of a kept collection, so it must change with the documents, and only
+// with them.
 func TestHashIsOfTheDocuments(t *testing.T) {
 	hash := func(change func(files map[string]string)) string {
 		files := some()

@@ -1,17 +1,15 @@
 package evaluate
 
-// This file compares the plans, each with each before it, in the metrics that
-// decide.
+// This file compares each plan with each plan before it, in the deciding metrics.
 
 import (
 	"math"
 	"slices"
 )
 
-// decide compares the plans in one metric, on the questions that have a value
-// under all of them. Where what has one hangs on the plan, as the precision of
-// citations does on whether there are any, each two are compared on the questions
-// that have one under both.
+// decide compares the plans in one metric, on the questions that have a value under all plans.
+// Which questions have a value may depend on the plan, like the precision of citations, which needs
+// citations. Each pair of plans is then compared on the questions that have a value under both.
 func (r *Results) decide(out *Summary, metric string) {
 	m := slices.Index(r.names, metric)
 	if m < 0 {
@@ -49,8 +47,8 @@ func (r *Results) decide(out *Summary, metric string) {
 	}
 }
 
-// complete are the questions that have a value in every column, as rows, and
-// whether all others have one in none.
+// complete returns, as rows, the questions that have a value in every column. same reports whether
+// all other questions have a value in no column.
 func complete(columns [][]float64) (rows [][]float64, same bool) {
 	same = true
 	for q := range columns[0] {
@@ -69,8 +67,8 @@ func complete(columns [][]float64) (rows [][]float64, same bool) {
 	return rows, same
 }
 
-// compareAll sets the intervals of the plans, and compares each with each before
-// it, by their means over the same resamples.
+// compareAll sets the intervals of the plans, and compares each plan with each one before it, by
+// their means over the same resamples.
 func (r *Results) compareAll(out *Summary, metric string, means [][]float64, observed func(p, before int) float64) {
 	for p := range r.plans {
 		out.Plans[p].Intervals[metric] = interval(means[p])
@@ -86,8 +84,8 @@ func difference(metric, plan, against string, means, others []float64, observed 
 	return d
 }
 
-// decideEfficiency compares the plans in cost efficiency. It is a ratio of means,
-// so each resample's is of its own means.
+// decideEfficiency compares the plans in cost efficiency. It is a ratio of means, so it is computed
+// from the means of each resample.
 func (r *Results) decideEfficiency(out *Summary) {
 	quality, cost := slices.Index(r.names, efficient), slices.Index(r.names, "cost")
 	columns := make([][]float64, 0, 2*len(r.plans))

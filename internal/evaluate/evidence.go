@@ -13,10 +13,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// evidenceSentences are the sentences of each piece of evidence, with single
-// spaces. A piece of a dataset may be a sentence (dragonball) or a paragraph
-// (squad-articles); sentences make both comparable, and a plan that sends the
-// half of a paragraph that answers is not as bad as one that sends none of it.
+// evidenceSentences returns the sentences of each piece of evidence, with single spaces. A piece
+// may be a sentence (dragonball) or a paragraph (squad-articles), depending on the dataset.
+// Sentences make both comparable, and a plan that sends the half of a paragraph with the answer is
+// not as bad as one that sends none of it.
 func evidenceSentences(evidence []string) [][]string {
 	var out [][]string
 	for _, e := range evidence {
@@ -33,9 +33,8 @@ func evidenceSentences(evidence []string) [][]string {
 	return out
 }
 
-// evidenceRecall is the share of the evidence that is in the context: the mean,
-// over the pieces, of the share of the piece's sentences that one text of the
-// context contains.
+// evidenceRecall returns the share of the evidence that is in the context: the mean, over the
+// pieces, of the share of the piece's sentences that a text of the context contains.
 func evidenceRecall(evidence [][]string, context []string) float64 {
 	if len(evidence) == 0 {
 		return 0
@@ -53,9 +52,9 @@ func evidenceRecall(evidence [][]string, context []string) float64 {
 	return sum / float64(len(evidence))
 }
 
-// contextTexts are the texts of a context, with single spaces. Passages that
-// touch or overlap in their section are one text, in whatever order they were
-// selected: evidence may go across their border.
+// contextTexts returns the texts of a context, with single spaces. Passages that touch or overlap
+// in their section are joined, in whatever order they were selected, because evidence may cross
+// their boundary.
 func contextTexts(context []schema.Candidate) []string {
 	var out []string
 	pieces := map[uuid.UUID][]schema.Candidate{}
@@ -66,7 +65,7 @@ func contextTexts(context []schema.Candidate) []string {
 		}
 		out = append(out, squeeze(c.Text))
 	}
-	for _, c := range context { // in an order that does not change
+	for _, c := range context { // for a stable order
 		if len(c.Spans) != 1 || pieces[c.Spans[0].Section] == nil {
 			continue
 		}
@@ -79,7 +78,7 @@ func contextTexts(context []schema.Candidate) []string {
 	return out
 }
 
-// join puts the pieces of one section together where they touch or overlap.
+// join joins the pieces of one section that touch or overlap.
 func join(pieces []schema.Candidate) []string {
 	slices.SortStableFunc(pieces, func(a, b schema.Candidate) int { return a.Spans[0].Start - b.Spans[0].Start })
 	var out []string
@@ -97,8 +96,8 @@ func join(pieces []schema.Candidate) []string {
 	return out
 }
 
-// contextTokens counts what a language model would be sent, with the counter
-// that does not depend on a model.
+// contextTokens counts the tokens that a language model would be sent, with a counter that does not
+// depend on the model.
 func contextTokens(context []schema.Candidate) int {
 	n := 0
 	for _, c := range context {
@@ -107,5 +106,5 @@ func contextTokens(context []schema.Candidate) int {
 	return n
 }
 
-// squeeze makes every run of white space one space.
+// squeeze replaces every run of white space by one space.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,7 +1,6 @@
 package evaluate
 
-// This file writes the report: one HTML file that needs no other and asks for
-// none.
+// This file writes the report: one HTML file without external resources.
 
 import (
 	"cmp"
@@ -35,12 +34,12 @@ var report = template.Must(template.New("report").Funcs(template.FuncMap{
 	},
 }).Parse(reportText))
 
-// section is one dataset in the report.
+// section is the part of the report about one dataset.
 type section struct {
 	Summary
 	Table     Table
 	Answers   Table
-	Judge     Table    // without columns where nobody judged
+	Judge     Table    // without columns if there is no judge
 	Metrics   []string // of any plan
 	Intervals []plot
 	Hits      template.HTML
@@ -61,21 +60,21 @@ type plot struct {
 // contest is a question on which the plans differ.
 type contest struct {
 	ID, Text string
-	Ranks    []string // of the first relevant document, or the short answer, by plan
+	Ranks    []string // by plan: of the first relevant document, or the short answer
 	spread   float64
 }
 
-// contests is how many of them the report has.
+// contests is the most contests in the report.
 const contests = 20
 
-// WriteHTML writes the report of results and their summaries, in the same order.
-// about tells of the run, for example when it was.
+// WriteHTML writes the report of results and their summaries, in the same order. about describes
+// the run, for example its date.
 func WriteHTML(w io.Writer, results []*Results, summaries []Summary, about string) error {
 	return writeReport(w, results, summaries, reportPage{About: about})
 }
 
-// WriteMatrixHTML writes the report of a matrix: its combination, and then what WriteHTML
-// writes of the results.
+// WriteMatrixHTML writes the report of a matrix: its combination, followed by what WriteHTML writes
+// for the results.
 func WriteMatrixHTML(w io.Writer, c Combination, results []*Results, summaries []Summary, about string) error {
 	page := reportPage{About: about, Legend: c.legend(), Combined: []matrixTable{}}
 	if len(c.Datasets) > 1 {
@@ -87,7 +86,7 @@ func WriteMatrixHTML(w io.Writer, c Combination, results []*Results, summaries [
 	return writeReport(w, results, summaries, page)
 }
 
-// reportPage is what the report shows.
+// reportPage is the data of the report.
 type reportPage struct {
 	About    string
 	Combined []matrixTable // of a matrix
@@ -95,7 +94,7 @@ type reportPage struct {
 	Sections []section
 }
 
-// matrixTable is a table of a matrix.
+// matrixTable is a table of a matrix, with a title.
 type matrixTable struct {
 	Title string
 	Table Table
@@ -149,10 +148,10 @@ func (r *Results) section(s Summary) section {
 	return out
 }
 
-// drawn are the measures of answers whose intervals the report draws.
+// drawn are the measures of answers for which the report draws intervals.
 var drawn = []string{"f1", "em", "contains", correctness, "citation_precision"}
 
-// everyPlan reports that all plans have an interval of a metric.
+// everyPlan reports whether all plans have an interval of a metric.
 func everyPlan(s Summary, metric string) bool {
 	return !slices.ContainsFunc(s.Plans, func(p PlanSummary) bool {
 		_, there := p.Intervals[metric]
@@ -160,8 +159,8 @@ func everyPlan(s Summary, metric string) bool {
 	})
 }
 
-// contested are the questions on which the plans differ most in a metric, with
-// what each plan has of them.
+// contested returns the questions on which the plans differ most in a metric, with what has returns
+// for each plan.
 func (r *Results) contested(metric string, has func(p *planResults, q int) string) []contest {
 	m := slices.Index(r.names, metric)
 	var out []contest

@@ -13,9 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// raced are the results of three plans on 200 questions: the first finds the
-// gold first, the second always second, the third like the second with every
-// tenth missed.
+// raced returns the results of three plans on 200 questions. The first finds the gold first, the
+// second always second, the third like the second except that it misses every tenth.
 func raced(t *testing.T) *Results {
 	t.Helper()
 	s := &scripted{found: func(plan, question string) Found {
@@ -35,7 +34,7 @@ func raced(t *testing.T) *Results {
 	return r
 }
 
-// answered are results with answers, of which one plan gives none and cites nothing.
+// answered returns results with answers. One of the plans gives none and cites nothing.
 func answered(t *testing.T) *Results {
 	t.Helper()
 	d := questions(200)
@@ -87,9 +86,9 @@ func TestTableSaysWhatCannotBeToldApart(t *testing.T) {
 }
 
 func TestReportIsWholeAndAsksForNothing(t *testing.T) {
-	// Two metrics decide without answers, then ar@4 too; hits, prices, times. Of answers f1, em and
-	// contains are drawn, and f1 against tokens; citation_precision is not, of which one plan has
-	// none.
+	// Two metrics decide without answers, then ar@4 too; hits, prices, times. Of the answers'
+	// measures f1, em and contains are drawn, and f1 against tokens. citation_precision is not,
+	// because one plan has none.
 	for name, c := range map[string]struct {
 		r        *Results
 		drawings int

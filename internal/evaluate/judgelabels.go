@@ -1,6 +1,6 @@
 package evaluate
 
-// This file reads what people say of answers, which the judge is compared with.
+// This file reads people's labels of answers, which the judge is compared with.
 
 import (
 	"bufio"
@@ -17,11 +17,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// HumanLabels say of answers whether people hold them to be right. The zero value has none.
+// HumanLabels are people's labels of whether answers are right. The zero value has none.
 type HumanLabels struct{ byQuery map[string][]humanLabel }
 
-// humanLabel is a line of the file. Dataset, plan and answer may be missing: then it is of
-// the question's answers in every dataset, under every plan, or whatever they say.
+// humanLabel is a line of the file. Dataset, plan and answer are optional: a label without them is
+// for the question's answers in every dataset, under every plan, or with any text.
 type humanLabel struct {
 	Query   string `json:"query"`
 	Correct *bool  `json:"correct"`
@@ -30,11 +30,11 @@ type humanLabel struct {
 	Answer  string `json:"answer"`
 }
 
-// maxLabels bounds a file of labels.
+// maxLabels bounds a file of labels, in bytes.
 const maxLabels = 64 << 20
 
-// ReadHumanLabels reads a file of labels: JSON Lines with query, a question's id, and correct,
-// true or false; dataset, plan and answer narrow a line down.
+// ReadHumanLabels reads a file of labels: JSON Lines with query, a question's id, and correct, true
+// or false. The members dataset, plan and answer restrict a label.
 func ReadHumanLabels(path string) (HumanLabels, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -97,10 +97,10 @@ func (h HumanLabels) add(line []byte) error {
 	return nil
 }
 
-// spaced is a text with single spaces.
+// spaced returns a text with single spaces.
 func spaced(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// For are the labels of a dataset's answers.
+// For returns the labels for a dataset's answers.
 func (h HumanLabels) For(dataset string) HumanLabels {
 	out := HumanLabels{byQuery: map[string][]humanLabel{}}
 	for query, labels := range h.byQuery {
@@ -113,8 +113,7 @@ func (h HumanLabels) For(dataset string) HumanLabels {
 	return out
 }
 
-// of is the label of an answer: of those that may be meant the one that says most exactly what
-// it is of.
+// of returns the most specific label that matches an answer.
 func (h HumanLabels) of(plan, query, answer string) (correct, known bool) {
 	closest := -1
 	for _, l := range h.byQuery[query] {
@@ -134,7 +133,7 @@ func (h HumanLabels) of(plan, query, answer string) (correct, known bool) {
 	return correct, known
 }
 
-// Label reports whether the labels are of any of the dataset's questions.
+// Label reports whether there are labels for any of the dataset's questions.
 func (h HumanLabels) Label(d *Dataset) bool {
 	own := h.For(d.Name)
 	return slices.ContainsFunc(d.Draw(0, 0, true), func(q Topic) bool { return len(own.byQuery[q.ID]) > 0 })

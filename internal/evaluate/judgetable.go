@@ -1,6 +1,6 @@
 package evaluate
 
-// This file writes what a judge said of answers, and how far labels agree with it.
+// This file writes the judge's verdicts, and how far they agree with labels.
 
 import (
 	"fmt"
@@ -8,19 +8,19 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// JudgedRow is what the judge said of the answers under a row of a matrix.
+// JudgedRow has the verdicts on the answers under a row of a matrix.
 type JudgedRow struct {
 	Row string `json:"row"`
 	schema.Judging
 }
 
-// Judged are the rows of a dataset.
+// Judged has the judged rows of a dataset.
 type Judged struct {
 	Dataset string      `json:"dataset"`
 	Rows    []JudgedRow `json:"rows"`
 }
 
-// judged are a set's rows that a judge was asked about.
+// judged returns the rows of a set that were judged.
 func (s *Set) judged() Judged {
 	out := Judged{Dataset: s.Dataset}
 	for _, row := range s.rows {
@@ -31,7 +31,7 @@ func (s *Set) judged() Judged {
 	return out
 }
 
-// Judged are the plans of a summary that a judge was asked about.
+// Judged returns the plans of a summary that were judged.
 func (s Summary) Judged() Judged {
 	out := Judged{Dataset: s.Dataset}
 	for _, p := range s.Plans {
@@ -42,11 +42,11 @@ func (s Summary) Judged() Judged {
 	return out
 }
 
-// labelNames are what reports call the labels that a judge is compared with.
+// labelNames are the names in reports of the labels that a judge is compared with.
 var labelNames = map[string]string{"em": "EM", "contains": "contains", schema.AgreementHuman: "people"}
 
-// Table has, for each plan and each kind of labels, the agreement and Cohen's kappa with their
-// 95 % intervals. It has no columns where nobody judged.
+// Table returns, for each plan and each kind of labels, the agreement and Cohen's kappa with their
+// 95 % intervals. It has no columns if nothing was judged.
 func (j Judged) Table() Table {
 	var out Table
 	if len(j.Rows) == 0 {

@@ -1,6 +1,6 @@
 package evaluate
 
-// This file has a language model judge answers by the right ones, and says what came of it.
+// This file has a language model judge answers by the right ones, and summarizes the verdicts.
 
 import (
 	"context"
@@ -12,21 +12,20 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Judge says whether answers are right.
+// Judge judges whether answers are right.
 type Judge interface {
-	// Judge judges an answer by the question's right ones. A judgement without a verdict is a
-	// reply that could not be read.
+	// Judge judges an answer by the question's right ones. A judgement without a verdict means that
+	// the model's reply was unreadable.
 	Judge(ctx context.Context, q Topic, answer string) (schema.Judgement, error)
 }
 
-// correctness is the measure of what the judge says.
+// correctness is the metric of the judge's verdicts.
 const correctness = "correctness"
 
-// QuestionJudgement is what became of having an answer judged; the verdict is the metric
-// correctness.
+// QuestionJudgement is the outcome of judging an answer. The verdict is the metric correctness.
 type QuestionJudgement struct {
 	Model string `json:"model,omitempty"`
-	// Failed: nobody judged. Unreadable: what the model replied is no verdict.
+	// Failed: there was no reply. Unreadable: the model's reply has no verdict.
 	Failed       bool    `json:"failed,omitempty"`
 	Unreadable   bool    `json:"unreadable,omitempty"`
 	InputTokens  int     `json:"input_tokens"`
@@ -34,9 +33,8 @@ type QuestionJudgement struct {
 	Cost         float64 `json:"cost"` // US dollars
 }
 
-// judge has an answer judged. One that was not given is incorrect without being judged, and
-// one to a question without a right answer is not judged. A judgement that fails leaves
-// the answer without a value.
+// judge has an answer judged. A missing answer is incorrect without a call, and a question without
+// a right answer is not judged. After a failed judgement the answer has no value of correctness.
 func (r *Results) judge(ctx context.Context, plan *planResults, q int, a *answerObservation) error {
 	query := &r.queries[q]
 	if r.options.Judge == nil || query.Unanswerable || !slices.ContainsFunc(query.Answers, func(a string) bool { return strings.TrimSpace(a) != "" }) {
@@ -63,13 +61,13 @@ func (r *Results) judge(ctx context.Context, plan *planResults, q int, a *answer
 	return nil
 }
 
-// judging says what the judge said of a plan's answers, and how far the labels agree; nil:
-// nobody judged. Beside the right answers' labels those of people count, where they are known.
+// judging summarizes the verdicts on a plan's answers, and how far labels agree with them; nil if
+// nothing was judged. The labels are those of the right answers and, if known, those of people.
 func (r *Results) judging(plan int) *schema.Judging {
 	p := r.plans[plan]
 	var out schema.Judging
 	var models []string
-	var judged []int // questions whose answers have a verdict
+	var judged []int // questions whose answer has a verdict
 	asked := 0
 	verdicts := r.column(plan, correctness)
 	for q, a := range p.answers {
@@ -122,9 +120,9 @@ func (r *Results) judging(plan int) *schema.Judging {
 	return &out
 }
 
-// agreementOf compares two raters of the same answers, 1 or 0 each: the share that they rate
-// alike, and Cohen's kappa (Cohen 1960), which is what that share has more than chance, of
-// what it could have. The intervals are those of the bootstrap over the answers.
+// agreementOf compares two raters of the same answers, with ratings of 1 or 0: the share that they
+// rate alike, and Cohen's kappa (Cohen 1960), which is the excess of that share over chance,
+// relative to the greatest possible excess. The intervals are from the bootstrap over the answers.
 func agreementOf(judge, labels []float64) schema.JudgeAgreement {
 	rows := make([][]float64, len(judge))
 	for i := range rows {
@@ -154,9 +152,9 @@ func agreementOf(judge, labels []float64) schema.JudgeAgreement {
 	return out
 }
 
-// alikeAndKappa are the agreement of two raters and Cohen's kappa, from the shares that the
-// one, the other, and both rate 1. Kappa is NaN where both rate all answers the same, of which
-// chance alone makes as much.
+// alikeAndKappa returns the agreement of two raters and Cohen's kappa, from the shares that one,
+// the other, and both rate 1. Kappa is NaN if both give all answers the same rating, which chance
+// would do as well.
 func alikeAndKappa(one, other, both float64) (alike, kappa float64) {
 	alike = 1 - one - other + 2*both
 	chance := one*other + (1-one)*(1-other)

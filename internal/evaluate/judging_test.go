@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// judges is a Judge that says what the test says.
+// judges is a Judge that calls a function of the test.
 type judges func(q Topic, answer string) (schema.Judgement, error)
 
 func (j judges) Judge(_ context.Context, q Topic, answer string) (schema.Judgement, error) {
@@ -26,9 +26,9 @@ func verdictOf(correct bool) schema.Judgement {
 	return schema.Judgement{Model: "openai/scripted", Correct: &correct, Usage: schema.Usage{InputTokens: 10, OutputTokens: 2, Cost: 0.25}}
 }
 
-// TestKappaByHand: of 50 answers both hold 20 to be right and 15 to be wrong, the judge alone 5 to
-// be right, and the labels alone 10. Agreement is 35/50 = 0.7; by chance it is 25/50 * 30/50 +
-// 25/50 * 20/50 = 0.5; kappa is (0.7 - 0.5) / (1 - 0.5).
+// TestKappaByHand: both rate 20 of 50 answers right and 15 wrong; only the judge rates 5 right, and
+// only the labels 10. Agreement is 35/50 = 0.7; by chance it is 25/50 * 30/50 + 25/50 * 20/50 =
+// 0.5; kappa is (0.7 - 0.5) / (1 - 0.5).
 func TestKappaByHand(t *testing.T) {
 	var judge, labels []float64
 	for _, x := range []struct {
@@ -53,8 +53,8 @@ func TestKappaByHand(t *testing.T) {
 	}
 }
 
-// TestKappaAtItsEnds: it is 1 where both always agree, negative where they never do, and unknown
-// where all answers are alike to both.
+// TestKappaAtItsEnds: kappa is 1 if both always agree, negative if they never do, and undefined if
+// both rate all answers alike.
 func TestKappaAtItsEnds(t *testing.T) {
 	for name, x := range map[string]struct {
 		judge, labels []float64
@@ -76,7 +76,7 @@ func TestKappaAtItsEnds(t *testing.T) {
 	}
 }
 
-// judgedSet has questions whose answers the judge is asked about, and others.
+// judgedSet has questions whose answers are judged, and others.
 func judgedSet() *Dataset {
 	d := questions(6)
 	for i := range d.Queries {
@@ -88,7 +88,8 @@ func judgedSet() *Dataset {
 }
 
 // TestAnswersAreJudged: refusals are wrong without a call, unreadable and failed judgements have no
-// value, and what has no right answer is not judged. A second run with what was kept asks nobody.
+// value, and answers to questions without a right answer are not judged. A second run with the
+// stored results makes no calls.
 func TestAnswersAreJudged(t *testing.T) {
 	d := judgedSet()
 	said := map[string]Answered{"q0": said("It is seven. [1]", true, shortly(0.9, "seven")), "q1": said("7", true), "q2": said("It is seven or eight.", true),
@@ -149,7 +150,8 @@ func TestAnswersAreJudged(t *testing.T) {
 	}
 }
 
-// TestOneAnswerIsJudged: it is told of, without kappa, and of none nothing is.
+// TestOneAnswerIsJudged: one judged answer is reported without kappa, and without a judged answer
+// there is no report.
 func TestOneAnswerIsJudged(t *testing.T) {
 	d := questions(1)
 	d.Queries[0].Answers = []string{"seven"}
@@ -175,9 +177,9 @@ func TestOneAnswerIsJudged(t *testing.T) {
 	}
 }
 
-// TestTheJudgeIsInEveryReport: with what it failed at, and what agrees with it.
+// TestTheJudgeIsInEveryReport, with failures and agreement.
 func TestTheJudgeIsInEveryReport(t *testing.T) {
-	d := judgedSet() // of q0, q1, q3 and q4 the judge holds q0 and q4 to be right, the labels all but q1
+	d := judgedSet() // of q0, q1, q3 and q4 the judge rates q0 and q4 right, the labels all but q1
 	n := 0
 	judge := judges(func(q Topic, _ string) (schema.Judgement, error) {
 		if n++; q.ID == "q2" {
@@ -223,7 +225,7 @@ func TestTheJudgeIsInEveryReport(t *testing.T) {
 	}
 }
 
-// TestJudgingEndsWhenNobodyJudges: a budget that is used up ends the run, with its reason.
+// TestJudgingEndsWhenNobodyJudges: an exhausted budget ends the run, with its reason.
 func TestJudgingEndsWhenNobodyJudges(t *testing.T) {
 	d := questions(2 * patience)
 	for i := range d.Queries {
@@ -238,7 +240,7 @@ func TestJudgingEndsWhenNobodyJudges(t *testing.T) {
 	if _, err := Run(t.Context(), d, nothingFound(), o); err == nil || asked != patience || !strings.Contains(err.Error(), "the budget is used up") || !strings.Contains(err.Error(), "judgements") {
 		t.Errorf("asked %d, %v", asked, err)
 	}
-	// Failures with a verdict between them end nothing: they are counted.
+	// Failures with a verdict in between do not end the run. They are counted.
 	n := 0
 	o.Judge = judges(func(Topic, string) (schema.Judgement, error) {
 		if n++; n%patience == 0 {
@@ -260,7 +262,7 @@ func TestJudgingEndsWhenNobodyJudges(t *testing.T) {
 	}
 }
 
-// labelled reads lines of labels.
+// labelled parses lines of labels.
 func labelled(t *testing.T, lines ...string) HumanLabels {
 	t.Helper()
 	l, err := ReadHumanLabels(labelFile(t, lines...))

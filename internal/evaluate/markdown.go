@@ -1,6 +1,6 @@
 package evaluate
 
-// This file writes a matrix as Markdown tables, and the table of its combination.
+// This file writes a matrix as Markdown tables.
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// shown is how a metric is written: its title, factor and digits.
+// shown returns how a metric is written: its title, factor and digits.
 func shown(metric string) (title string, factor float64, digits int) {
 	switch metric {
 	case milliseconds:
@@ -29,9 +29,9 @@ func shown(metric string) (title string, factor float64, digits int) {
 	return metric, 1, 4
 }
 
-// CombinedTable is the table of a combination: a row for each of its rows, of a dataset,
-// or over all where none is named. A figure has its difference from the baseline and the
-// interval of that; without intervals only a star, where the difference is more than chance.
+// CombinedTable returns the table of a combination for a dataset, or over all datasets if dataset
+// is empty. A figure has its difference from the baseline with the interval; without intervals it
+// has only a star if the difference is significant.
 func (c Combination) CombinedTable(dataset string, intervals bool) Table {
 	out := Table{Columns: make([]string, 0, len(c.Metrics))}
 	for _, m := range c.Metrics {
@@ -87,7 +87,7 @@ func (f CombinedFigure) text(metric string, intervals bool) string {
 	return out
 }
 
-// WriteMarkdown writes the combination: the table over all datasets, and that of each.
+// WriteMarkdown writes the combination: the table over all datasets, and the table of each.
 func (c Combination) WriteMarkdown(w io.Writer, title, about string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n%s\n\n%s\n", title, about, c.legend())
@@ -110,12 +110,12 @@ func (c Combination) WriteMarkdown(w io.Writer, title, about string) error {
 	return nil
 }
 
-// legend says what is in brackets.
+// legend explains the brackets.
 func (c Combination) legend() string {
 	return fmt.Sprintf("In brackets: the difference from %s, with its 95 %% interval by the paired bootstrap over the questions; * p < %g.", cellText(c.Baseline), Significant)
 }
 
-// judgeLegend says what the table of a judge has.
+// judgeLegend explains the table of a judge.
 const judgeLegend = "The share of the judged answers on which judge and labels say the same, and Cohen's kappa, each with its 95 % interval by the bootstrap over the answers. " +
 	"Failed and unreadable judgements have no verdict, and their answers no correctness."
 
@@ -130,7 +130,7 @@ func markdownTable(b *strings.Builder, t Table) {
 	}
 }
 
-// cellText keeps a name from ending its cell.
+// cellText escapes text for a cell of a table.
 func cellText(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
 }

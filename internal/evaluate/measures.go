@@ -1,6 +1,6 @@
 package evaluate
 
-// This file says which figures a plan gets, and takes those of one question.
+// This file lists the measures of a plan, and computes them for one question.
 
 import (
 	"fmt"
@@ -8,47 +8,47 @@ import (
 	"slices"
 )
 
-// Cutoffs that are always taken; Options.Cutoffs adds more.
+// Cutoffs that are always used; Options.Cutoffs adds more.
 var (
 	rankingCutoffs = []int{1, 3, 5, 10, 20, 100}
 	answerCutoffs  = []int{1, 3, 4, 5, 10}
 )
 
-// sourcesAt is how many passages the entropy of sources looks at.
+// sourcesAt is how many passages the entropy of sources covers.
 const sourcesAt = 4
 
-// summed are the cutoffs whose figures SAKI-RAG adds up (its formula 9).
+// summed are the cutoffs whose values SAKI-RAG adds up (its formula 9).
 var summed = []int{1, 3, 5}
 
-// measure is a figure of one question; a plan's is the mean over its questions.
+// measure is a value of one question; a plan's is the mean over its questions.
 type measure struct {
 	name string
-	of   func(o *observation) float64 // NaN: this question has none
+	of   func(o *observation) float64 // NaN: the question has none
 }
 
-// judged is a query, ready to be compared with.
+// judged is a question, prepared for comparison.
 type judged struct {
 	Topic
 	answers  []string
 	evidence [][]string
 	golds    []gold
-	right    []int // of the choices, from 1
+	right    []int // numbers of the right choices, from 1
 }
 
-// observation is what one plan found for one question, as the measures see it.
+// observation is the result of one question under one plan, as the measures need it.
 type observation struct {
 	ranking
 	shown      passageRanking
-	answers    bool // there are answers to look for
+	answers    bool // the question has known answers
 	answerRank int
-	inContext  bool    // one of the context's passages holds an answer
+	inContext  bool    // a passage of the context contains an answer
 	evidence   float64 // NaN: no evidence is known
-	// What of the context is to the point: passages of relevant documents, and
-	// passages that agree with evidence; NaN: nothing is known of it, or is in it.
+	// The shares of the context's passages that are from relevant documents, and that agree with
+	// evidence; NaN: unknown, or there are no passages.
 	relevant, proving float64
 	sources           float64 // NaN: there are no passages
 	tokens            int
-	answer            *answerObservation // nil: nobody was asked
+	answer            *answerObservation // nil: it was not asked for
 }
 
 func observe(q *judged, f *Found) observation {
@@ -67,8 +67,8 @@ func observe(q *judged, f *Found) observation {
 	return o
 }
 
-// measures lists the figures of one question, with the cutoffs asked for beside
-// those always taken.
+// measures returns the measures of one question, with the cutoffs in more besides those that are
+// always used.
 func measures(more []int) []measure {
 	var out []measure
 	at := func(name string, cutoffs []int, of func(o *observation, k int) float64) {
@@ -90,7 +90,7 @@ func measures(more []int) []measure {
 	ranked("mrr", ranking.mrr)
 	ranked("document_recall", ranking.recall)
 	ranked("document_precision", ranking.precision)
-	answers := slices.DeleteFunc(merge(answerCutoffs, more), func(k int) bool { return k > MaxPassages }) // nobody sees those behind
+	answers := slices.DeleteFunc(merge(answerCutoffs, more), func(k int) bool { return k > MaxPassages }) // searches do not return more
 	at("ar", answers, func(o *observation, k int) float64 {
 		switch {
 		case !o.answers:
@@ -123,16 +123,17 @@ func measures(more []int) []measure {
 		measure{"tokens", func(o *observation) float64 { return float64(o.tokens) }})
 }
 
-// passageDepths are the cutoffs of figures of passages: nobody sees those behind MaxPassages.
+// passageDepths returns the cutoffs of measures of passages: at most MaxPassages, because searches
+// do not return more.
 func passageDepths(more []int) []int {
 	return slices.DeleteFunc(merge(passageCutoffs, more), func(k int) bool { return k > MaxPassages })
 }
 
-// depth is how long a ranking the measures need.
+// depth returns the length of the ranking that the measures need.
 func depth(more []int) int { return slices.Max(merge(rankingCutoffs, more)) }
 
-// breadth is how many passages the measures need. More than every search gives
-// are all that a search can give: fewer could cut the context short.
+// breadth returns how many passages the measures need; 0: those that every search returns. If they
+// need more it returns MaxPassages: a smaller number could cut the context short.
 func breadth(more []int) int {
 	if slices.ContainsFunc(more, func(k int) bool { return k > slices.Max(answerCutoffs) && k <= MaxPassages }) {
 		return MaxPassages
@@ -146,11 +147,11 @@ func merge(a, b []int) []int {
 	return slices.Compact(out)
 }
 
-// measureGroup are the measures of documents or of passages of which others are made.
+// measureGroup is a group of measures, of documents or of passages, from which others are computed.
 type measureGroup struct {
 	prefix  string
 	cutoffs []int
-	summed  []string // of which there are sums over the cutoffs summed
+	summed  []string // measures that are also summed over the cutoffs in summed
 }
 
 func groups(more []int) []measureGroup {
@@ -160,10 +161,10 @@ func groups(more []int) []measureGroup {
 	}
 }
 
-// combined adds the figures that are made of means, of documents and of passages: IE@k,
-// which SAKI-RAG takes as mean recall times mean precision (its formula 8; its tables
-// confirm that the means are multiplied, not the questions' values), and the sums over
-// k = 1, 3, 5 (its formula 9). Figures that a dataset does not give stay unknown.
+// combined adds the figures that are computed from means, of documents and of passages: IE@k, which
+// SAKI-RAG defines as mean recall times mean precision (its formula 8; its tables confirm that the
+// means are multiplied, not the questions' values), and the sums over k = 1, 3, 5 (its formula 9).
+// Figures that a dataset does not have stay unknown.
 func combined(means map[string]float64, more []int) {
 	for _, of := range groups(more) {
 		at := func(name string, k int) string { return fmt.Sprintf("%s%s@%d", of.prefix, name, k) }
@@ -183,7 +184,7 @@ func combined(means map[string]float64, more []int) {
 	}
 }
 
-// mean is the mean of the values that are not NaN; NaN when there is none.
+// mean returns the mean of the values that are not NaN; NaN if there are none.
 func mean(values []float64) float64 {
 	sum, n := 0.0, 0
 	for _, v := range values {
@@ -194,8 +195,8 @@ func mean(values []float64) float64 {
 	return sum / float64(n)
 }
 
-// percentile is the nearest-rank percentile of sorted values, p in (0, 100]; 0
-// of none.
+// percentile returns the nearest-rank percentile of sorted values, p in (0, 100]; 0 if there are
+// none.
 func percentile(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestContextRecallLooksAtTheContextAlone: an answer that was found and is not in the
-// context does not count, and a question without answers has no figure.
+// TestContextRecallLooksAtTheContextAlone: an answer that was found but is not in the context does
+// not count, and a question without answers has no value.
 func TestContextRecallLooksAtTheContextAlone(t *testing.T) {
 	found := Found{Passages: passages("nothing here", "it is seven", "mud")}
 	of := func(q judged, context ...int) float64 {
@@ -40,8 +40,8 @@ func TestContextRecallLooksAtTheContextAlone(t *testing.T) {
 	}
 }
 
-// TestCutoffs: of answers those of FunnelRAG's and SAKI-RAG's tables are taken, and more
-// where asked for, as far as passages are seen.
+// TestCutoffs: answers are measured at the cutoffs of FunnelRAG's and SAKI-RAG's tables, and at
+// further ones up to the number of passages that a search returns.
 func TestCutoffs(t *testing.T) {
 	names := func(more ...int) (out []string) {
 		for _, m := range measures(more) {

@@ -1,8 +1,8 @@
 package evaluate
 
-// This file is METEOR (Banerjee and Lavie 2005) with two of its modules: words
-// that are the same, then words of the same stem. It has no module of synonyms,
-// which needs WordNet, so values of tools that have one are a little higher.
+// This file implements METEOR (Banerjee and Lavie 2005) with two of its modules: equal words, then
+// words with the same stem. It lacks the module of synonyms, which needs WordNet, so tools that
+// have it give slightly higher values.
 
 import (
 	"math"
@@ -12,9 +12,9 @@ import (
 	"github.com/blevesearch/snowballstem/english"
 )
 
-// meteor scores an answer against one gold: 10PR / (R + 9P) of unigram precision
-// and recall over the aligned words, less the share 0.5 (chunks / matches)^3 for
-// an order that is not the gold's.
+// meteor scores an answer against one gold: 10PR / (R + 9P) of unigram precision and recall over
+// the aligned words, reduced by the share 0.5 (chunks / matches)^3 for words in another order than
+// the gold's.
 func meteor(answer, gold []string) float64 {
 	matches, chunks := aligned(answer, gold)
 	if matches == 0 {
@@ -25,14 +25,13 @@ func meteor(answer, gold []string) float64 {
 	return 10 * p * r / (r + 9*p) * (1 - penalty)
 }
 
-// aligned aligns words one to one, as many as can be in the first module and then
-// of the rest in the second, and returns how many and in how many chunks: runs of
-// words that stand side by side, in the same order, in both. Of the alignments
-// that there may be when a word comes more than once, the paper takes one with the
-// fewest crossings; here the longest run that is left is aligned first, which gives
+// aligned aligns words one to one, as many as possible by equality and then as many of the rest by
+// stem. It returns the number of matches, and of chunks: runs of words that are adjacent and in the
+// same order in both. If a word occurs more than once there may be several alignments. The paper
+// takes one with the fewest crossings; here the longest remaining run is aligned first, which gives
 // few chunks.
 func aligned(answer, gold []string) (matches, chunks int) {
-	to := make([]int, len(answer)) // the gold's word, from 1; 0: none
+	to := make([]int, len(answer)) // the aligned word of gold, from 1; 0: none
 	taken := make([]bool, len(gold))
 	matches = alignRuns(answer, gold, to, taken)
 	matches += alignRuns(stems(answer), stems(gold), to, taken)
@@ -46,8 +45,8 @@ func aligned(answer, gold []string) (matches, chunks int) {
 	return matches, chunks
 }
 
-// alignRuns aligns equal words that are not aligned yet, the longest run first, of
-// equals the one that begins first, and returns how many it has aligned.
+// alignRuns aligns equal words that are not aligned yet, longest run first, then the earliest, and
+// returns how many it aligned.
 func alignRuns(answer, gold []string, to []int, taken []bool) int {
 	n := 0
 	for {
@@ -63,7 +62,7 @@ func alignRuns(answer, gold []string, to []int, taken []bool) int {
 }
 
 func longestRun(answer, gold []string, to []int, taken []bool) (length, a, g int) {
-	runs := make([]int, len(gold)+1) // that end before the word
+	runs := make([]int, len(gold)+1) // runs that end before the word
 	for i, word := range answer {
 		for j := len(gold) - 1; j >= 0; j-- {
 			if to[i] > 0 || taken[j] || word != gold[j] {
@@ -71,7 +70,7 @@ func longestRun(answer, gold []string, to []int, taken []bool) (length, a, g int
 				continue
 			}
 			runs[j+1] = runs[j] + 1
-			// Of the same answer's words the run that begins first in the gold.
+			// Of runs at the same words of the answer, take the first in the gold.
 			begins := j + 1 - runs[j+1]
 			if at := i + 1 - runs[j+1]; runs[j+1] > length || runs[j+1] == length && at == a && begins < g {
 				length, a, g = runs[j+1], at, begins
@@ -81,7 +80,7 @@ func longestRun(answer, gold []string, to []int, taken []bool) (length, a, g int
 	return length, a, g
 }
 
-// stems are the words' stems by the Snowball stemmer of English.
+// stems returns the words' stems by the Snowball stemmer for English.
 func stems(words []string) []string {
 	out := slices.Clone(words)
 	for i, w := range out {

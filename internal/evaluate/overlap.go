@@ -1,7 +1,7 @@
 package evaluate
 
-// This file compares the text of an answer with the right ones: exact match and
-// F1 as SQuAD takes them, ROUGE-L and BLEU. meteor.go has METEOR.
+// This file compares the text of an answer with right answers: exact match and F1 as in SQuAD,
+// ROUGE-L and BLEU. METEOR is in meteor.go.
 
 import (
 	"math"
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// squadWords are the words of an answer as SQuAD's evaluation compares them
-// (Rajpurkar et al. 2016): lower case, ASCII punctuation deleted, not replaced, so
-// that "U.S." is "us"; without the articles a, an and the; white space aside.
+// squadWords returns the words of an answer as SQuAD's evaluation compares them (Rajpurkar et al.
+// 2016): in lower case, with ASCII punctuation deleted, not replaced, so that "U.S." is "us",
+// without the articles a, an and the, split at white space.
 func squadWords(s string) []string {
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~", r) {
@@ -24,7 +24,7 @@ func squadWords(s string) []string {
 	return slices.DeleteFunc(strings.Fields(s), article)
 }
 
-// exactMatch is 1 when two answers are the same words (squadWords), else 0.
+// exactMatch returns 1 if two answers have the same words (squadWords), else 0.
 func exactMatch(answer, gold []string) float64 {
 	if slices.Equal(answer, gold) {
 		return 1
@@ -32,9 +32,8 @@ func exactMatch(answer, gold []string) float64 {
 	return 0
 }
 
-// wordF1 is the harmonic mean of the shares of the answer's and of the gold's
-// words (squadWords) that the other has, each word as often as it comes in both.
-// With no words on a side it is whether both have none.
+// wordF1 returns the harmonic mean of precision and recall of the words (squadWords) that answer
+// and gold have in common, repetitions counted. If either has no words it returns exactMatch.
 func wordF1(answer, gold []string) float64 {
 	if len(answer) == 0 || len(gold) == 0 {
 		return exactMatch(answer, gold)
@@ -50,22 +49,21 @@ func harmonic(p, r float64) float64 {
 	return 2 * p * r / (p + r)
 }
 
-// plainWords are the words of a text in which ROUGE, BLEU and METEOR compare:
-// those of answer recall, with the articles.
+// plainWords returns the words that ROUGE, BLEU and METEOR compare: those of answer recall, with
+// the articles.
 func plainWords(s string) []string {
 	var out []string
 	words(s, func(word []byte) { out = append(out, string(word)) })
 	return out
 }
 
-// rougeL is ROUGE-L of one sentence (Lin 2004, section 3.1) with beta 1: the
-// harmonic mean of the shares of the answer and of the gold that their longest
-// common subsequence is.
+// rougeL is ROUGE-L of one sentence (Lin 2004, section 3.1) with beta 1: the harmonic mean of the
+// length of the longest common subsequence, relative to the answer and relative to the gold.
 func rougeL(answer, gold []string) float64 {
 	if len(answer) == 0 || len(gold) == 0 {
 		return 0
 	}
-	row := make([]int, len(gold)+1) // of the longest common subsequence's length
+	row := make([]int, len(gold)+1) // of the table of longest common subsequences
 	for _, a := range answer {
 		diagonal := 0
 		for j, g := range gold {
@@ -82,20 +80,19 @@ func rougeL(answer, gold []string) float64 {
 	return harmonic(length/float64(len(answer)), length/float64(len(gold)))
 }
 
-// bleu is BLEU (Papineni et al. 2002) of one answer over n-grams of 1 to order
-// words: the geometric mean of the clipped precisions, times the brevity penalty
-// exp(1 - r/c) of an answer of c words that is shorter than the gold nearest to it
-// in length, r words; of two that are as near, the shorter. One sentence often has
-// no 4-gram in common, so the precisions of n > 1 are smoothed by one more match of
-// one more n-gram (Lin and Och 2004); for an answer that is too short to have
-// n-grams they are 1, so that a right answer of one word is right.
+// bleu is BLEU (Papineni et al. 2002) of one answer over n-grams of 1 to order words: the geometric
+// mean of the clipped precisions, times the brevity penalty exp(1 - r/c) of an answer of c words
+// that is shorter than the gold nearest to it in length, with r words; of two equally near golds,
+// the shorter. One sentence often has no 4-gram in common, so for n > 1 one match and one n-gram
+// are added (Lin and Och 2004). If an answer is too short to have n-grams the precision is 1, so
+// that a right answer of one word is right.
 func bleu(answer []string, golds [][]string, order int) float64 {
 	if len(answer) == 0 || len(golds) == 0 {
 		return 0
 	}
 	logs := 0.0
 	for n := 1; n <= order; n++ {
-		most := map[string]int{} // in any one gold
+		most := map[string]int{} // in any single gold
 		for _, g := range golds {
 			for gram, count := range counted(g, n) {
 				most[gram] = max(most[gram], count)
@@ -123,7 +120,7 @@ func bleu(answer []string, golds [][]string, order int) float64 {
 
 func distance(a, b int) int { return max(a-b, b-a) }
 
-// counted counts the n-grams of words.
+// counted returns the counts of the n-grams of words.
 func counted(words []string, n int) map[string]int {
 	out := map[string]int{}
 	for i := range max(0, len(words)-n+1) {
@@ -132,7 +129,7 @@ func counted(words []string, n int) map[string]int {
 	return out
 }
 
-// clipped is how many of a are in b, each as often as it is there at most.
+// clipped returns the number of n-grams in common, repetitions counted up to their number in b.
 func clipped(a, b map[string]int) int {
 	n := 0
 	for gram, count := range a {
@@ -141,7 +138,7 @@ func clipped(a, b map[string]int) int {
 	return n
 }
 
-// best is the greatest value of a comparison with any of the golds, 0 of none.
+// best returns the highest value of a comparison with any of the golds, 0 if there are none.
 func best(answer []string, golds [][]string, compare func(answer, gold []string) float64) float64 {
 	out := 0.0
 	for _, g := range golds {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The forms are those of SQuAD's published evaluate-v1.1.py.
+// The expected forms are from SQuAD's published evaluate-v1.1.py.
 func TestSquadWords(t *testing.T) {
 	for in, want := range map[string]string{
 		"The Eiffel Tower!":    "eiffel tower",
@@ -37,7 +37,7 @@ func TestExactMatchAndF1(t *testing.T) {
 		{"price of oil", "oil of price", 0, 1},      // F1 knows no order
 		{"embargo", "October 1973", 0, 0},
 		{"", "October", 0, 0},
-		{"The", "a", 1, 1}, // nothing is left of either
+		{"The", "a", 1, 1}, // both have no words left
 	} {
 		a, g := squadWords(c.answer), squadWords(c.gold)
 		near(t, "EM of "+c.answer, exactMatch(a, g), c.em)
@@ -45,7 +45,8 @@ func TestExactMatchAndF1(t *testing.T) {
 	}
 }
 
-// The first two are Lin's own (2004, section 3.1): of S2 and S3 only the first keeps the order.
+// The first two examples are Lin's own (2004, section 3.1): of S2 and S3 only the first keeps the
+// order.
 func TestRougeL(t *testing.T) {
 	for _, c := range []struct {
 		answer, gold string
@@ -63,9 +64,9 @@ func TestRougeL(t *testing.T) {
 	}
 }
 
-// The sentences are those of Papineni et al. 2002, section 2, and so are the counts: of candidate
-// 1's 18 words 17 are in a reference, and of its bigrams 10 of 17; of candidate 2's 14 words 8, and
-// 1 of its 13 bigrams.
+// The sentences and counts are from Papineni et al. 2002, section 2. Of candidate 1's 18 words 17
+// are in a reference, and 10 of its 17 bigrams. Of candidate 2's 14 words 8 are, and 1 of its 13
+// bigrams.
 func TestBLEU(t *testing.T) {
 	references := [][]string{
 		plainWords("It is a guide to action that ensures that the military will forever heed Party commands."),
@@ -82,11 +83,10 @@ func TestBLEU(t *testing.T) {
 	near(t, "BLEU-1 of candidate 2", bleu(two, references, 1), 8./14*math.Exp(1-16./14))
 	near(t, "BLEU-2 of candidate 2", bleu(two, references, 2), math.Sqrt(8./14*2/14)*math.Exp(1-16./14))
 
-	// Papineni's second example: seven times "the" counts as often as in the better reference,
-	// twice.
+	// Papineni's second example: of seven times "the" two count, as in the better reference.
 	cat := [][]string{plainWords("The cat is on the mat."), plainWords("There is a cat on the mat.")}
 	near(t, "the the the", bleu(plainWords("the the the the the the the"), cat, 1), 2./7)
-	// Of two references that are as near in length the shorter decides: no penalty.
+	// Of two references that are equally near in length the shorter counts: no penalty.
 	near(t, "between two lengths", bleu(plainWords("the cat is"), [][]string{plainWords("cat is"), plainWords("the cat is on")}, 1), 1)
 	near(t, "between two lengths, the longer first", bleu(plainWords("the cat is"), [][]string{plainWords("the cat is on"), plainWords("cat is")}, 1), 1)
 	near(t, "nearer to the longer", bleu(plainWords("the cat is"), [][]string{plainWords("cat"), plainWords("the cat is on")}, 1), math.Exp(1-4./3))
@@ -108,10 +108,10 @@ func TestMETEOR(t *testing.T) {
 		{"the president then spoke to the audience", "the president spoke to the audience", 6, 2, 60. / 61 * (1 - 0.5/27)},
 		{"the cat sat", "the cat sat", 3, 1, 1 - 0.5/27},        // one chunk of three
 		{"sat cat the", "the cat sat", 3, 3, 0.5},               // as many chunks as words
-		{"the cats sat", "the cat sits", 2, 1, 2. / 3 * 0.9375}, // "cats" by its stem; "sat" has another than "sits"
+		{"the cats sat", "the cat sits", 2, 1, 2. / 3 * 0.9375}, // "cats" matches by its stem; the stem of "sat" differs from that of "sits"
 		{"commanded party", "commands parties", 2, 1, 0.9375},
 		{"cat", "the cat sat", 1, 1, 10. / 28 * 0.5}, // P 1, R 1/3: Fmean 10/28
-		// One to one: P 1, R 1/2, and the other way round; the first word of the gold is one, too.
+		// One to one: P 1, R 1/2, and the other way round.
 		{"oil", "oil oil", 1, 1, 10. / 19 * 0.5},
 		{"oil oil", "oil", 1, 1, 10. / 11 * 0.5},
 		{"on the mat sat the cat", "the cat sat on the mat", 6, 3, 1 - 0.5/8},
@@ -126,7 +126,7 @@ func TestMETEOR(t *testing.T) {
 	}
 }
 
-// An exact match goes before one by the stem, wherever it stands.
+// An exact match takes precedence over one by stem, at any position.
 func TestMETEORPrefersWordsToStems(t *testing.T) {
 	if got := stems([]string{"commands", "commanded", "parties"}); !slices.Equal(got, []string{"command", "command", "parti"}) {
 		t.Fatalf("stems are %q", got)

@@ -11,14 +11,14 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// passageCutoffs are always taken.
+// passageCutoffs are the cutoffs that are always used.
 var passageCutoffs = []int{1, 3, 5, 10}
 
-// passageRanking are the passages that a search found, beside the evidence.
+// passageRanking has the passages that a search found, and the evidence.
 type passageRanking struct {
-	evidence [][]string // none: nothing is known of what passages prove
+	evidence [][]string // empty: no evidence is known
 	passages []schema.Candidate
-	agrees   []bool // that a passage agrees with a piece of evidence, as quotes do
+	agrees   []bool // whether a passage agrees with a piece of evidence, as quotes do
 }
 
 func newPassageRanking(evidence [][]string, passages []schema.Candidate) passageRanking {
@@ -32,12 +32,12 @@ func newPassageRanking(evidence [][]string, passages []schema.Candidate) passage
 	return out
 }
 
-// first is how many passages there are of the first k.
+// first returns the number of passages among the first k.
 func (r passageRanking) first(k int) int { return min(k, len(r.passages)) }
 
-// precision is the share of the first k passages that agree with evidence; of those that
-// there are where a plan gives fewer, and NaN where it gives none: SAKI-RAG drops what it
-// judges irrelevant, and its precision counts what is left.
+// precision returns the share of the first k passages that agree with evidence. If a plan returns
+// fewer passages it is their share, and NaN without passages: SAKI-RAG drops what it judges
+// irrelevant, and its precision counts what is left.
 func (r passageRanking) precision(k int) float64 {
 	if len(r.evidence) == 0 {
 		return math.NaN()
@@ -51,7 +51,7 @@ func (r passageRanking) precision(k int) float64 {
 	return ratio(right, r.first(k))
 }
 
-// recall is the share of the evidence that the first k passages hold together.
+// recall returns the share of the evidence that the first k passages together contain.
 func (r passageRanking) recall(k int) float64 {
 	if len(r.evidence) == 0 {
 		return math.NaN()
@@ -59,16 +59,16 @@ func (r passageRanking) recall(k int) float64 {
 	return evidenceRecall(r.evidence, contextTexts(r.passages[:r.first(k)]))
 }
 
-// f1 is the harmonic mean of both.
+// f1 returns the harmonic mean of precision and recall.
 func (r passageRanking) f1(k int) float64 {
 	precision := r.precision(k)
-	if math.IsNaN(precision) { // no passage: nothing is recalled
+	if math.IsNaN(precision) { // no passage
 		return precision
 	}
 	return harmonic(precision, r.recall(k))
 }
 
-// reciprocal is 1 / the rank of the first of k passages that agrees with evidence, or 0.
+// reciprocal returns 1 / the rank of the first of k passages that agrees with evidence, or 0.
 func (r passageRanking) reciprocal(k int) float64 {
 	if len(r.evidence) == 0 {
 		return math.NaN()
@@ -79,8 +79,8 @@ func (r passageRanking) reciprocal(k int) float64 {
 	return 0
 }
 
-// effective is the effective information rate (RAGEval, EIR): of the words of the first k
-// passages the share that are in sentences of the evidence; NaN where there is no passage.
+// effective is the effective information rate (RAGEval, EIR): the share of the words of the first k
+// passages that are in sentences of the evidence; NaN without passages.
 func (r passageRanking) effective(k int) float64 {
 	if len(r.evidence) == 0 {
 		return math.NaN()

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestPassagesAgainstEvidence has SAKI-RAG's figures by hand: two pieces of evidence of two
-// sentences and of one, and passages of which the second and the fourth hold something of them.
+// TestPassagesAgainstEvidence checks SAKI-RAG's measures by hand: evidence of two sentences and of
+// one, and four passages, of which the second and the fourth have parts of it.
 func TestPassagesAgainstEvidence(t *testing.T) {
 	evidence := evidenceSentences([]string{"The bridge is old. It is long.", "The mayor resigned."})
 	text := func(s string) schema.Candidate { return schema.Candidate{Text: s} }
@@ -16,7 +16,7 @@ func TestPassagesAgainstEvidence(t *testing.T) {
 	for name, c := range map[string]struct{ got, want float64 }{
 		"precision@1":  {r.precision(1), 0},
 		"precision@3":  {r.precision(3), 1. / 3},
-		"precision@5":  {r.precision(5), 2. / 4}, // of the four that there are
+		"precision@5":  {r.precision(5), 2. / 4}, // of four passages
 		"recall@1":     {r.recall(1), 0},
 		"recall@3":     {r.recall(3), 0.25}, // half of the first piece
 		"recall@5":     {r.recall(5), 1},
@@ -29,7 +29,7 @@ func TestPassagesAgainstEvidence(t *testing.T) {
 	} {
 		near(t, name, c.got, c.want)
 	}
-	// A plan that gives no passage has no precision, and recalls nothing.
+	// A plan without passages has no precision, and a recall of 0.
 	none := newPassageRanking(evidence, nil)
 	if !math.IsNaN(none.precision(3)) || !math.IsNaN(none.effective(3)) || none.recall(3) != 0 || none.reciprocal(3) != 0 {
 		t.Errorf("of no passage: precision %v, recall %v, EIR %v", none.precision(3), none.recall(3), none.effective(3))
@@ -43,14 +43,14 @@ func TestPassagesAgainstEvidence(t *testing.T) {
 	}
 }
 
-// TestEvidenceCountsOnce: a sentence that two passages hold, or two pieces of evidence, is as many
-// words as it has.
+// TestEvidenceCountsOnce: the words of a sentence in two passages, or in two pieces of evidence,
+// count once.
 func TestEvidenceCountsOnce(t *testing.T) {
 	evidence := evidenceSentences([]string{"The bridge is old.", "The bridge is old."})
 	r := newPassageRanking(evidence, []schema.Candidate{{Text: "The bridge is old."}, {Text: "The bridge is old."}})
 	near(t, "eir@2", r.effective(2), 0.5)
 	near(t, "the first passage's reciprocal", r.reciprocal(2), 1)
-	// Evidence within evidence is more words than there are: all of the passage.
+	// Nested evidence has more words than the passage; the rate is at most 1.
 	nested := newPassageRanking(evidenceSentences([]string{"The bridge is old.", "bridge is old."}), []schema.Candidate{{Text: "The bridge is old."}})
 	near(t, "eir@1", nested.effective(1), 1)
 }

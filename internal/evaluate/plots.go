@@ -1,7 +1,7 @@
 package evaluate
 
-// This file draws the report's plots as SVG. Colours are classes, c0 and on, so
-// that the page's style decides them, in the light and in the dark.
+// This file draws the report's plots as SVG. Colours are classes, from c0, so that the page's style
+// sets them for light and dark mode.
 
 import (
 	"fmt"
@@ -23,7 +23,7 @@ const (
 	tints      = 12 // classes c0 to c11
 )
 
-// svg is a drawing in the making.
+// svg is a drawing that is being written.
 type svg struct{ strings.Builder }
 
 func newSVG(height float64, label string) *svg {
@@ -40,7 +40,7 @@ func (s *svg) text(class string, x, y float64, text string) {
 	fmt.Fprintf(s, `<text class="%s" x="%.1f" y="%.1f">%s</text>`, class, x, y, html.EscapeString(text))
 }
 
-// dot draws a point that tells its value when it is pointed at.
+// dot draws a point with a tooltip.
 func (s *svg) dot(tint int, x, y float64, tip string) {
 	fmt.Fprintf(s, `<circle class="c%d" cx="%.1f" cy="%.1f" r="5"><title>%s</title></circle>`, tint%tints, x, y, html.EscapeString(tip))
 }
@@ -57,7 +57,7 @@ func (s *svg) path(tint int, points [][2]float64, tip string) {
 	fmt.Fprintf(s, `<path class="l%d" d="%s"><title>%s</title></path>`, tint%tints, d.String(), html.EscapeString(tip))
 }
 
-// done closes the drawing. Everything in it was escaped when it was written.
+// done closes the drawing. All text in it is escaped already.
 func (s *svg) done() template.HTML { return template.HTML(s.String() + "</svg>") }
 
 // scale maps values to positions along an axis.
@@ -73,7 +73,8 @@ func (s scale) at(v float64) float64 {
 	return s.from + (v-s.low)/(s.high-s.low)*(s.to-s.from)
 }
 
-// round widens an interval of values to marks at 1, 2 or 5 times a power of ten.
+// round widens an interval of values to multiples of a step, which is 1, 2 or 5 times a power of
+// ten.
 func round(low, high float64) (lowest, highest, step float64) {
 	if high <= low {
 		high = low + 1
@@ -90,7 +91,7 @@ func round(low, high float64) (lowest, highest, step float64) {
 	return math.Floor(low/step+1e-9) * step, math.Ceil(high/step-1e-9) * step, step
 }
 
-// across draws an axis below y with marks, and returns its scale.
+// across draws a horizontal axis below y with marks, and returns its scale.
 func (s *svg) across(low, high, top, y float64) scale {
 	low, high, step := round(low, high)
 	x := scale{low, high, labelWidth, plotWidth - 30}
@@ -102,7 +103,7 @@ func (s *svg) across(low, high, top, y float64) scale {
 	return x
 }
 
-// up draws an axis right of left with marks, and returns its scale.
+// up draws a vertical axis at left with marks, and returns its scale.
 func (s *svg) up(low, high, left, top float64) scale {
 	low, high, step := round(low, high)
 	y := scale{low, high, plotHeight, top}
@@ -114,7 +115,7 @@ func (s *svg) up(low, high, left, top float64) scale {
 	return y
 }
 
-// short writes a value with the digits that a step needs.
+// short formats a value with the digits that a step needs.
 func short(v, step float64) string {
 	return strconv.FormatFloat(v, 'f', max(0, -int(math.Floor(math.Log10(step)+1e-9))), 64)
 }
@@ -179,7 +180,7 @@ func (r *Results) hits() template.HTML {
 	return g.done()
 }
 
-// stageTimes draws where the time of each plan goes, in mean milliseconds.
+// stagePlot draws the mean time of each stage of each plan, in milliseconds.
 func stagePlot(s Summary, stages []string) template.HTML {
 	high := 0.0
 	for _, p := range s.Plans {
@@ -211,7 +212,7 @@ func tokenPlot(s Summary, metric string) template.HTML {
 	return against(s, metric, "input tokens", "%.0f input tokens", func(p PlanSummary) float64 { return p.Metrics["input_tokens"] })
 }
 
-// against draws a metric against what it costs, which tip writes.
+// against draws a metric against a cost, whose tooltip is formatted by tip.
 func against(s Summary, metric, unit, tip string, cost func(PlanSummary) float64) template.HTML {
 	low, high, most := 1.0, 0.0, 0.0
 	for _, p := range s.Plans {

@@ -1,7 +1,7 @@
 package evaluate
 
-// This file says of which means of measures a metric is made: most are one mean, some
-// are sums, products or quotients of several. A resample's value is made of its own means.
+// This file defines metrics in terms of means of measures: most are one mean, some are sums,
+// products or quotients of several. In a resample a metric is computed from the resample's means.
 
 import (
 	"fmt"
@@ -13,20 +13,20 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// MeasuresVersion is of what the measures mean. It becomes one more when a measure gives
-// another value for the same question than before, or the judge another prompt: what was
-// kept then is measured anew.
+// MeasuresVersion is the version of the measures. It is incremented when a measure gives another
+// value for the same question, or the judge gets another prompt, so that stored values are measured
+// again.
 const MeasuresVersion = 1
 
-// answerMilliseconds is the time of an answer, as a metric.
+// answerMilliseconds is the metric of the time of an answer.
 const answerMilliseconds = "answer_ms"
 
-// quantity is a metric as it is made of means.
+// quantity is a metric as a function of means.
 type quantity struct {
 	parts []string // measures
 	of    func(means []float64) float64
-	// joint: the means are of the questions that have a value of every part; else each
-	// of those that have one of its own.
+	// joint: the means are over the questions that have a value of every part; else each is over
+	// those that have a value of its own.
 	joint bool
 }
 
@@ -40,7 +40,7 @@ func sumOf(means []float64) float64 {
 	return sum
 }
 
-// products is the sum of the products of each two means that follow each other.
+// products returns the sum of the products of adjacent pairs of means.
 func products(means []float64) float64 {
 	sum := 0.0
 	for i := 0; i+1 < len(means); i += 2 {
@@ -49,7 +49,7 @@ func products(means []float64) float64 {
 	return sum
 }
 
-// quantities are all metrics there are for these cutoffs, by name.
+// quantities returns all metrics for these cutoffs, by name.
 func quantities(cutoffs []int, answers bool) map[string]quantity {
 	out := map[string]quantity{}
 	one := func(name string) { out[name] = quantity{parts: []string{name}, of: single} }
@@ -84,8 +84,8 @@ func quantities(cutoffs []int, answers bool) map[string]quantity {
 	return out
 }
 
-// CheckMetrics reports the first name that is no metric; answers tells whether those
-// of answers are measured, too, and judge whether answers are judged.
+// CheckMetrics returns an error for the first name that is no metric. answers says whether answers
+// are measured, judge whether they are judged.
 func CheckMetrics(metrics []string, cutoffs []int, answers, judge bool) error {
 	there, every := quantities(cutoffs, answers), quantities(cutoffs, true)
 	for i, m := range metrics {
@@ -107,7 +107,7 @@ func CheckMetrics(metrics []string, cutoffs []int, answers, judge bool) error {
 	return nil
 }
 
-// column are a plan's values of a measure by question; nil: it is not measured.
+// column returns a plan's values of a measure by question; nil: it is not measured.
 func (r *Results) column(plan int, measure string) []float64 {
 	p := r.plans[plan]
 	switch measure {
@@ -125,7 +125,7 @@ func (r *Results) column(plan int, measure string) []float64 {
 	return nil
 }
 
-// value is a plan's figure of a metric; NaN: it has none.
+// value returns a plan's value of a metric; NaN: it has none.
 func (r *Results) value(plan int, q quantity) float64 {
 	if len(q.parts) == 0 {
 		return math.NaN()
@@ -139,7 +139,7 @@ func (r *Results) value(plan int, q quantity) float64 {
 	return finite(q.of(means(columns, q.masks(columns))))
 }
 
-// masks say for each part which questions count.
+// masks returns, for each part, which questions count.
 func (q quantity) masks(columns ...[][]float64) [][]bool {
 	masks := make([][]bool, len(q.parts))
 	for i := range q.parts {
@@ -164,7 +164,7 @@ func (q quantity) masks(columns ...[][]float64) [][]bool {
 	return masks
 }
 
-// means are those of the columns, each over the questions that count; NaN: none do.
+// means returns the means of the columns, each over the questions that count; NaN if none do.
 func means(columns [][]float64, masks [][]bool) []float64 {
 	out := make([]float64, len(columns))
 	for i, column := range columns {
@@ -179,7 +179,7 @@ func means(columns [][]float64, masks [][]bool) []float64 {
 	return out
 }
 
-// finite makes what cannot be told NaN: a quotient of nothing.
+// finite converts infinities, which come from a division by 0, to NaN.
 func finite(v float64) float64 {
 	if math.IsInf(v, 0) {
 		return math.NaN()

@@ -1,7 +1,7 @@
 package evaluate
 
-// This file is what became of each question under each plan: for whoever wants to
-// look closer than at means, and for a later run that goes on with it.
+// This file writes the results of each question under each plan, for closer inspection and for
+// later runs that reuse them.
 
 import (
 	"crypto/sha256"
@@ -12,15 +12,15 @@ import (
 	"math"
 )
 
-// QuestionCache keeps what questions gave under plans. Calls may overlap.
+// QuestionCache stores results of questions under plans. Calls may be concurrent.
 type QuestionCache interface {
-	// Find returns what a question gave under a plan, if that is known.
+	// Find returns the result of a question under a plan, if it is stored.
 	Find(plan string, q Topic) (QuestionFigures, bool)
-	// Keep is told what it gave.
+	// Keep stores a result.
 	Keep(plan string, q Topic, f QuestionFigures) error
 }
 
-// QuestionFigures are one question's under one plan.
+// QuestionFigures has the results of one question under one plan.
 type QuestionFigures struct {
 	Dataset  string             `json:"dataset"`
 	Query    string             `json:"query"`
@@ -28,12 +28,12 @@ type QuestionFigures struct {
 	Plan     string             `json:"plan"`
 	Metrics  map[string]float64 `json:"metrics"` // a measure without a value is absent
 	Millis   float64            `json:"ms"`
-	First    int                `json:"first,omitempty"` // rank of the first relevant document; 0: none was found, -1: none is known
+	First    int                `json:"first,omitempty"` // rank of the first relevant document; 0: none found, -1: none known
 	Stages   []StageMillis      `json:"stages,omitempty"`
 	Answer   *QuestionAnswer    `json:"answer,omitempty"`
 }
 
-// StageMillis is how long a stage took.
+// StageMillis is the duration of a stage.
 type StageMillis struct {
 	Stage  string  `json:"stage"`
 	Millis float64 `json:"ms"`
@@ -41,21 +41,21 @@ type StageMillis struct {
 
 // QuestionAnswer is the answer to a question.
 type QuestionAnswer struct {
-	Text    string  `json:"text"`  // empty: none was given
+	Text    string  `json:"text"`  // empty: there is none
 	Short   string  `json:"short"` // what exact match and F1 compare
 	Failed  bool    `json:"failed,omitempty"`
 	Nominal bool    `json:"nominal,omitempty"` // its cost is at nominal prices
 	Millis  float64 `json:"ms"`
-	// Judgement is what became of having it judged.
+	// Judgement is the outcome of judging it.
 	Judgement *QuestionJudgement `json:"judgement,omitempty"`
-	// Of an answer that has a confidence.
+	// These are set if the answer has a confidence.
 	Confidence float64            `json:"confidence,omitempty"`
 	Right      *bool              `json:"right,omitempty"`
 	Features   map[string]float64 `json:"features,omitempty"`
 }
 
-// WriteQuestions writes one JSON object a line for each question and plan, the
-// questions in the order of the dataset.
+// WriteQuestions writes one JSON object a line for each question and plan, with the questions in
+// the order of the dataset.
 func (r *Results) WriteQuestions(w io.Writer) error {
 	e := json.NewEncoder(w)
 	for q := range r.queries {
@@ -69,7 +69,7 @@ func (r *Results) WriteQuestions(w io.Writer) error {
 	return nil
 }
 
-// figures are what a question gave under a plan.
+// figures returns the results of a question under a plan.
 func (r *Results) figures(p *planResults, q int) QuestionFigures {
 	out := QuestionFigures{Dataset: r.dataset.Name, Query: r.queries[q].ID, Question: r.queries[q].Text, Plan: p.name, Metrics: map[string]float64{},
 		Millis: p.millis[q], First: p.first[q]}
@@ -91,7 +91,7 @@ func (r *Results) figures(p *planResults, q int) QuestionFigures {
 	return out
 }
 
-// restore takes what a question gave before.
+// restore sets the results of a question from a stored one.
 func (r *Results) restore(p *planResults, q int, f QuestionFigures) {
 	for m, name := range r.names {
 		p.values[m][q] = math.NaN()
@@ -118,12 +118,12 @@ func (r *Results) restore(p *planResults, q int, f QuestionFigures) {
 	p.answers[q] = a
 }
 
-// Hash is of everything that is known of the question: a figure of it is good as long
-// as this is the same.
+// Hash returns a hash of everything known about the question. Stored results are valid as long as
+// it is the same.
 func (t Topic) Hash() string {
 	text, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // strings, numbers, maps and lists of them
+		panic(err) // strings, numbers, maps and lists of them can be encoded
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])

@@ -1,19 +1,19 @@
 package evaluate
 
-// This file scores a ranking of documents against what is relevant.
+// This file scores a ranking of documents against the relevant ones.
 
 import (
 	"math"
 	"slices"
 )
 
-// ranking is a ranking of documents as the measures see it.
+// ranking is a ranking of documents, in the form that the measures need.
 type ranking struct {
 	grades []float64 // of the ranked documents, best first; 0: not relevant
-	ideal  []float64 // the grades of all that is relevant, falling
+	ideal  []float64 // the grades of all relevant documents, descending
 }
 
-// newRanking grades the ranked documents; one that comes again counts once.
+// newRanking grades the ranked documents, of which it ignores repetitions.
 func newRanking(documents []string, relevant map[string]int) ranking {
 	r := ranking{grades: make([]float64, 0, len(documents)), ideal: make([]float64, 0, len(relevant))}
 	seen := make(map[string]bool, len(documents))
@@ -42,7 +42,7 @@ func dcg(grades []float64) float64 {
 	return sum
 }
 
-// ndcg is the gain of the first k over that of the best ranking there can be.
+// ndcg returns the gain of the first k documents over that of an ideal ranking.
 func (r ranking) ndcg(k int) float64 {
 	best := dcg(first(r.ideal, k))
 	if best == 0 {
@@ -51,15 +51,15 @@ func (r ranking) ndcg(k int) float64 {
 	return dcg(first(r.grades, k)) / best
 }
 
-// firstRelevant is the rank, from 1, of the first relevant document; 0: none.
+// firstRelevant returns the rank, from 1, of the first relevant document; 0: none.
 func (r ranking) firstRelevant() int {
 	return 1 + slices.IndexFunc(r.grades, func(g float64) bool { return g > 0 })
 }
 
-// judged reports that something is known to be relevant.
+// judged reports whether a document is known to be relevant.
 func (r ranking) judged() bool { return len(r.ideal) > 0 }
 
-// hit is 1 when a relevant document is among the first k.
+// hit returns 1 if a relevant document is among the first k, else 0.
 func (r ranking) hit(k int) float64 {
 	if rank := r.firstRelevant(); rank > 0 && rank <= k {
 		return 1
@@ -67,7 +67,7 @@ func (r ranking) hit(k int) float64 {
 	return 0
 }
 
-// mrr is one over the rank of the first relevant document, 0 behind rank k.
+// mrr returns one over the rank of the first relevant document, or 0 if it is beyond k.
 func (r ranking) mrr(k int) float64 {
 	if rank := r.firstRelevant(); rank > 0 && rank <= k {
 		return 1 / float64(rank)
@@ -85,7 +85,7 @@ func (r ranking) relevantIn(k int) float64 {
 	return n
 }
 
-// recall is the share of what is relevant that is among the first k.
+// recall returns the share of the relevant documents that are among the first k.
 func (r ranking) recall(k int) float64 {
 	if len(r.ideal) == 0 {
 		return 0
@@ -93,6 +93,6 @@ func (r ranking) recall(k int) float64 {
 	return r.relevantIn(k) / float64(len(r.ideal))
 }
 
-// precision is the share of k places with something relevant; a place that the
-// plan left empty has nothing.
+// precision returns the share of the first k ranks with a relevant document. Ranks that the plan
+// left empty have none.
 func (r ranking) precision(k int) float64 { return r.relevantIn(k) / float64(k) }

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// near compares with figures worked out by hand, to the precision of the paper
-// they were worked out on.
+// near compares a value with one computed by hand, to within 1e-9.
 func near(t *testing.T, what string, got, want float64) {
 	t.Helper()
 	if math.IsNaN(got) != math.IsNaN(want) || math.Abs(got-want) > 1e-9 {
@@ -37,15 +36,14 @@ func TestRankingMeasuresByHand(t *testing.T) {
 		// gives 3 + 1/log2(3).
 		{"graded", []string{"x", "three", "one"}, map[string]int{"three": 3, "one": 1}, map[string]float64{
 			"ndcg@1": 0, "ndcg@3": (3/log3 + 0.5) / (3 + 1/log3), "ndcg@10": (3/log3 + 0.5) / (3 + 1/log3), "hit@3": 1, "mrr@3": 0.5, "document_recall@3": 1, "document_precision@3": 2. / 3}},
-		// The best order stops at k too: of three relevant documents nDCG@1 wants one.
+		// The ideal ranking stops at k too: with three relevant documents nDCG@1 needs one.
 		{"more relevant than k", []string{"one", "two", "x", "three"}, map[string]int{"one": 1, "two": 2, "three": 3}, map[string]float64{
 			"ndcg@1": 1. / 3, "ndcg@3": (1 + 2/log3) / (3 + 2/log3 + 0.5), "ndcg@10": (1 + 2/log3 + 3/log5) / (3 + 2/log3 + 0.5),
 			"document_recall@1": 1. / 3, "document_recall@3": 2. / 3, "document_precision@3": 2. / 3, "document_precision@5": 0.6, "document_recall@5": 1}},
-		// Fewer than k found: the empty places count against precision, not against recall.
+		// Fewer than k found: the empty ranks lower precision, not recall.
 		{"fewer than k", []string{"a"}, map[string]int{"a": 1, "b": 1}, map[string]float64{
 			"ndcg@10": 1 / (1 + 1/log3), "document_precision@1": 1, "document_precision@5": 0.2, "document_recall@5": 0.5, "hit@5": 1}},
-		// A document ranks where its best candidate does; again it counts for nothing and takes no
-		// place.
+		// A document ranks by its best candidate. Its repetitions are ignored, and take no rank.
 		{"the same document again", []string{"a", "a", "a", "b"}, map[string]int{"b": 1}, map[string]float64{
 			"ndcg@3": 1 / log3, "mrr@10": 0.5, "hit@1": 0, "hit@3": 1, "document_precision@3": 1. / 3}},
 	} {
@@ -66,13 +64,13 @@ func TestRankingMeasuresByHand(t *testing.T) {
 	}
 }
 
-// Where nothing is known to be relevant, a caller that asks nonetheless gets no gain.
+// If no document is known to be relevant the gain is 0.
 func TestNothingKnownIsNoGain(t *testing.T) {
 	near(t, "nDCG", NDCG([]string{"a"}, nil, 10), 0)
 	near(t, "recall", newRanking([]string{"a"}, nil).recall(10), 0)
 }
 
-// Equal scores: the plan's order stands, whatever the documents are called.
+// With equal scores the plan's order counts, whatever the documents' ids are.
 func TestTiesKeepTheOrderOfThePlan(t *testing.T) {
 	relevant := map[string]int{"m": 1}
 	near(t, "mrr with m first", newRanking([]string{"m", "a", "z"}, relevant).mrr(10), 1)

@@ -16,29 +16,28 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Options are how a run goes.
+// Options are the options of a run.
 type Options struct {
 	Plans    []string
 	Limit    int    // questions, drawn at random with Seed; 0: all
-	Seed     uint64 //
-	Parallel int    // questions at once, at least 1
-	Cutoffs  []int  // more cutoffs k
-	// Answerer answers every question, which is measured beside what is found;
-	// nil: nobody does.
+	Seed     uint64 // of the draw
+	Parallel int    // concurrent questions, at least 1
+	Cutoffs  []int  // additional cutoffs k
+	// Answerer answers every question, and the answers are measured, too; nil: there are no
+	// answers.
 	Answerer Answerer
-	// Judge judges the answers; nil: nobody does. HumanLabels, those of the dataset, are what
-	// it is compared with beside the right answers.
+	// Judge judges the answers; nil: they are not judged. HumanLabels are the dataset's labels that
+	// it is compared with, besides those by the right answers.
 	Judge       Judge
 	HumanLabels HumanLabels
-	Prices      Prices // of tokens whose cost an answer does not state
-	// Kept has what earlier runs found, and gets what this one does; nil: nothing is
-	// kept.
+	Prices      Prices // of tokens, for answers that do not state their cost
+	// Kept has the results of earlier runs, and stores those of this one; nil: nothing is stored.
 	Kept QuestionCache
-	// Progress is told after each question; calls do not overlap.
+	// Progress is called after each question; calls are not concurrent.
 	Progress func(done, total int)
 }
 
-// Check reports what is wrong with the options.
+// Check returns an error if the options are invalid.
 func (o Options) Check() error {
 	seen := map[string]bool{}
 	for _, p := range o.Plans {
@@ -64,12 +63,12 @@ func (o Options) Check() error {
 	return nil
 }
 
-// Results are what every plan found for every question.
+// Results are the results of every question under every plan.
 type Results struct {
-	// Failed is how many documents could not be ingested, which the one who
-	// ingested them knows.
+	// Failed is the number of documents that could not be ingested. The caller sets it.
 	Failed int
-	// Segmentations is how the documents were cut that each plan searched, likewise.
+	// Segmentations has the segmentation of the documents that each plan searched. The caller sets
+	// it.
 	Segmentations map[string]string
 
 	dataset *Dataset
@@ -83,15 +82,15 @@ type planResults struct {
 	name      string
 	values    [][]float64 // by measure, then question
 	millis    []float64   // by question
-	first     []int       // rank of the first relevant document by question; 0: none, unranked: nothing is relevant
+	first     []int       // rank of the first relevant document by question; 0: none found, unranked: none known
 	stages    [][]stageTime
-	answers   []*answerObservation // by question; empty when none were asked for
-	answering []float64            // milliseconds by question, likewise
-	refusals  atomic.Int32         // answers that failed one after another
-	unjudged  atomic.Int32         // judgements that failed one after another
+	answers   []*answerObservation // by question; empty if there is no Answerer
+	answering []float64            // milliseconds by question; empty if there is no Answerer
+	refusals  atomic.Int32         // consecutive failed answers
+	unjudged  atomic.Int32         // consecutive failed judgements
 }
 
-// unranked is the rank of the first relevant document where none is known.
+// unranked is the rank of the first relevant document if none is known.
 const unranked = -1
 
 type stageTime struct {
@@ -99,9 +98,9 @@ type stageTime struct {
 	millis float64
 }
 
-// Run asks. A question is asked under all plans, one after the other, before the
-// next is: what disturbs the machine disturbs all plans alike. Who begins takes
-// turns, so that what one plan's search leaves in caches helps all the same.
+// Run asks every question under all plans, one after the other, before the next question, so that
+// disturbances of the machine affect all plans alike. The plans take turns at being first, so that
+// what one plan's search leaves in caches helps all alike.
 func Run(ctx context.Context, d *Dataset, s Searcher, o Options) (*Results, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
@@ -127,8 +126,8 @@ func Run(ctx context.Context, d *Dataset, s Searcher, o Options) (*Results, erro
 	return r, r.ask(ctx, s, all)
 }
 
-// Draw draws limit questions, or takes all with a limit of 0; they keep their order. With
-// answers those without an answer are among them.
+// Draw draws limit questions, or takes all if limit is 0, in the order of the dataset. With
+// answers, the unanswerable questions are included.
 func (d *Dataset) Draw(limit int, seed uint64, answers bool) []Topic {
 	queries := d.Queries
 	if answers {
@@ -152,7 +151,7 @@ func (d *Dataset) Draw(limit int, seed uint64, answers bool) []Topic {
 	return out
 }
 
-// judge makes questions ready to be compared with.
+// judge prepares questions for comparison.
 func judge(questions []Topic) []judged {
 	out := make([]judged, len(questions))
 	for i, q := range questions {
@@ -251,13 +250,13 @@ func (r *Results) failed(plan *planResults, query *judged, err error) error {
 	return fmt.Errorf("plan %s, question %s (%.80q): %w", cmp.Or(plan.name, "(default)"), query.ID, query.Text, err)
 }
 
-// patience is after how many answers of a plan that failed one after another the
-// run ends: whoever answers is gone, or the budget is.
+// patience is how many consecutive failed answers of a plan end the run: the answerer is gone, or
+// the budget is spent.
 const patience = 10
 
-// answer has a question answered and measures the answer; nil: nobody is to. It
-// is asked for before the passages are, so that what the search leaves in caches
-// does not shorten its time. An answer that fails is none, and is counted.
+// answer has a question answered and measures the answer; nil: there is no Answerer. It runs before
+// the search, so that what the search leaves in caches does not shorten the answer's time. A failed
+// answer is counted.
 func (r *Results) answer(ctx context.Context, plan *planResults, q int) (*answerObservation, error) {
 	if r.options.Answerer == nil {
 		return nil, nil
@@ -279,7 +278,7 @@ func (r *Results) answer(ctx context.Context, plan *planResults, q int) (*answer
 	return out, r.judge(ctx, plan, q, out)
 }
 
-// stageTimes names stages apart that a plan has twice.
+// stageTimes returns the times of stages. It numbers the repeated stages of a plan.
 func stageTimes(reports []schema.StageReport) []stageTime {
 	count := map[string]int{}
 	out := make([]stageTime, len(reports))

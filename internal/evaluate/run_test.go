@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// scripted is a Searcher that finds what the test says; the plans themselves are
-// tested where they live.
+// scripted is a Searcher that calls a function of the test. The plans themselves are tested
+// elsewhere.
 type scripted struct {
 	found func(plan, question string) Found
 
@@ -25,8 +25,8 @@ type scripted struct {
 	depth int
 }
 
-// Search returns ten passages when it is not asked for more, as the server does
-// for a plan whose context is of the first ten.
+// Search returns ten passages unless it is asked for more, like the server for a plan whose context
+// is from the first ten.
 func (s *scripted) Search(_ context.Context, plan string, q Topic, depth, passages int) (Found, error) {
 	question := q.Text
 	s.mu.Lock()
@@ -103,8 +103,7 @@ func TestRunByHand(t *testing.T) {
 	}
 }
 
-// TestAnswersAtMoreCutoffs: the figure is of as many passages as its name says,
-// or is not there.
+// TestAnswersAtMoreCutoffs: a value covers as many passages as its name says, or is absent.
 func TestAnswersAtMoreCutoffs(t *testing.T) {
 	d := questions(1)
 	d.Queries[0].Answers = []string{"seven"}
@@ -140,7 +139,7 @@ func TestAnswersAtMoreCutoffs(t *testing.T) {
 				t.Errorf("with %v, %s is %v, of %d passages at most", c.cutoffs, name, v, MaxPassages)
 			}
 		}
-		near(t, "tokens", got.Tokens, 4) // of the context, whatever is returned beside it
+		near(t, "tokens", got.Tokens, 4) // of the context, whatever else is returned
 	}
 	found.Context = make([]int, 100)
 	if _, err := Run(t.Context(), d, s, Options{Plans: []string{"a"}, Parallel: 1, Cutoffs: []int{20}}); err == nil {
@@ -165,7 +164,7 @@ func TestSummaryLeavesOutWhatTheDatasetDoesNotKnow(t *testing.T) {
 	}
 }
 
-// What disturbs the machine must disturb all plans alike.
+// Disturbances of the machine must affect all plans alike.
 func TestPlansTakeTurns(t *testing.T) {
 	s := &scripted{found: func(string, string) Found { return Found{} }}
 	if _, err := Run(t.Context(), questions(3), s, Options{Plans: []string{"a", "b"}, Parallel: 1}); err != nil {
@@ -242,7 +241,7 @@ func TestOptionsAreChecked(t *testing.T) {
 }
 
 func TestBootstrapByHand(t *testing.T) {
-	// Plan 1 is better by exactly 0.1 on every question: every resample says so.
+	// Plan 1 is better by exactly 0.1 on every question, and thus in every resample.
 	var rows [][]float64
 	for i := range 50 {
 		rows = append(rows, []float64{float64(i) / 100, float64(i)/100 + 0.1})
@@ -252,12 +251,12 @@ func TestBootstrapByHand(t *testing.T) {
 	near(t, "low", d.Low, 0.1)
 	near(t, "high", d.High, 0.1)
 	near(t, "p", p, 1./(resamples+1))
-	// No difference at all: p is 1.
+	// Without any difference p is 1.
 	if _, p := compare(means[0], means[0], 0); p != 1 {
 		t.Errorf("a plan differs from itself with p = %g", p)
 	}
-	// Two questions, one won and one lost by 1: half of the resamples have one of each, the others
-	// -1 or 1, as far as can be.
+	// Of two questions one is won and one lost by 1. Half of the resamples have one of each; the
+	// others have a mean of -1 or 1, the extremes.
 	means = resampled([][]float64{{0, 1}, {1, 0}})
 	d, p = compare(means[1], means[0], 0)
 	if d.Low != -1 || d.High != 1 || p != 1 {
@@ -265,7 +264,7 @@ func TestBootstrapByHand(t *testing.T) {
 	}
 }
 
-// TestMeanInterval: it is of the values themselves, and lies about their mean.
+// TestMeanInterval: the interval is computed from the values, and contains their mean.
 func TestMeanInterval(t *testing.T) {
 	if got := MeanInterval(nil); got != (Interval{}) {
 		t.Errorf("of no value: %+v", got)

@@ -1,14 +1,14 @@
 package evaluate
 
-// This file measures single questions, for whoever has no dataset.
+// This file measures single questions, without a dataset.
 
 import (
 	"slices"
 	"strings"
 )
 
-// NDCG is the gain of the first k documents of a ranking over that of the best ranking,
-// all relevant documents being equally so. Documents are named by external ids.
+// NDCG returns the gain of the first k documents of a ranking over that of an ideal ranking. All
+// relevant documents have the same grade. Documents are named by external ids.
 func NDCG(documents, relevant []string, k int) float64 {
 	grades := make(map[string]int, len(relevant))
 	for _, d := range relevant {
@@ -17,8 +17,8 @@ func NDCG(documents, relevant []string, k int) float64 {
 	return newRanking(documents, grades).ndcg(k)
 }
 
-// Overlap is the share of a question's content words that stand in a text: 1 where the
-// question repeats it, which a search by words finds too easily.
+// Overlap returns the share of a question's content words that occur in a text. It is 1 if the
+// question repeats the text, which a lexical search finds too easily.
 func Overlap(question, text string) float64 {
 	asked, said := contentTokens(question), contentTokens(text)
 	if len(asked) == 0 {
@@ -33,7 +33,7 @@ func Overlap(question, text string) float64 {
 	return float64(n) / float64(len(asked))
 }
 
-// asking are the words of questions that say nothing of their subject.
+// asking are words of questions that say nothing about their subject.
 var asking = strings.Fields(`what when where who which why how is are was were be been do does did must may can should will of in on at to for by from
 	with the a an and or it its that this time date long much many`)
 

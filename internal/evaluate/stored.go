@@ -1,9 +1,8 @@
 package evaluate
 
-// This file compares evaluations that were run at different times, on what they
-// both measured. Where it is known what each question gave, the questions that
-// both asked are compared one by one, by the paired bootstrap as plans of one
-// evaluation are.
+// This file compares evaluations that were run at different times, in what both measured. If the
+// values of single questions are known, the questions that both asked are compared by the paired
+// bootstrap, like plans of one evaluation.
 
 import (
 	"maps"
@@ -13,18 +12,18 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// kept are the figures of questions that are stored with an evaluation: the
-// metrics that decide, and what an answer takes.
+// kept are the metrics whose values by question are stored with an evaluation: the deciding ones,
+// and the costs of an answer.
 var kept = slices.Concat(Deciding, AnswerQualities, []string{"mrr@10", "document_recall@100", "tokens", "answered", "input_tokens", "output_tokens", "cost", "rounds"})
 
-// milliseconds is the time of a search, as a metric.
+// milliseconds is the metric of the time of a search.
 const milliseconds = "ms"
 
-// lowerBetter are the metrics of which less is better.
+// lowerBetter are the metrics of which lower values are better.
 var lowerBetter = []string{"entropy@4", "tokens", "input_tokens", "output_tokens", "cost", "rounds", "ms", "ms_p50", "ms_p95", "answer_ms", "answer_ms_p50", "answer_ms_p95", "errors"}
 
-// Figures returns what each question gave under each plan. A failed answer counts
-// as the figures of the plan count it.
+// Figures returns the values of each question under each plan. A failed answer has the values that
+// count in the plan's means.
 func (r *Results) Figures() schema.EvaluationFigures {
 	out := schema.EvaluationFigures{Queries: make([]string, len(r.queries)), Plans: make([]schema.PlanFigures, len(r.plans))}
 	for q := range r.queries {
@@ -45,7 +44,7 @@ func (r *Results) Figures() schema.EvaluationFigures {
 	return out
 }
 
-// pointers makes NaN nil, which JSON has.
+// pointers converts NaN, which JSON does not have, to nil.
 func pointers(values []float64) []*float64 {
 	out := make([]*float64, len(values))
 	for i, v := range values {
@@ -56,10 +55,9 @@ func pointers(values []float64) []*float64 {
 	return out
 }
 
-// Compare compares an evaluation with another one, in the datasets and plans that
-// both have. Figures are those of the questions of each report; nil where they
-// are not known. What the bootstrap takes grows with the figures: 10,000 sums over
-// all of them.
+// Compare compares two evaluations in the datasets and plans that both have. ofA and ofB are the
+// values by question of each report; nil if unknown. The time of the bootstrap is proportional to
+// them: 10,000 sums over all values.
 func Compare(a, b schema.Evaluation, ofA, ofB []schema.EvaluationFigures) schema.EvaluationComparison {
 	out := schema.EvaluationComparison{Evaluation: a, Against: b, Datasets: []schema.DatasetComparison{}}
 	out.Evaluation.Reports, out.Against.Reports = nil, nil
@@ -97,7 +95,7 @@ func comparePlans(a, b schema.EvaluatedPlan) schema.PlanComparison {
 	return out
 }
 
-// figuresOf are the figures of a plan by their names.
+// figuresOf returns the figures of a plan by name.
 func figuresOf(p schema.EvaluatedPlan) map[string]float64 {
 	out := maps.Clone(p.Metrics)
 	if out == nil {
@@ -110,14 +108,13 @@ func figuresOf(p schema.EvaluatedPlan) map[string]float64 {
 	return out
 }
 
-// paired is a metric of a plan on the questions that both evaluations have a value
-// for.
+// paired is a metric of a plan on the questions for which both evaluations have a value.
 type paired struct {
 	metric      *schema.MetricComparison
 	differences []float64 // by question
 }
 
-// pair compares by questions where the figures of these are known.
+// pair compares by question if the values of the questions are known.
 func pair(plans []schema.PlanComparison, a, b schema.EvaluationFigures) {
 	inB := make(map[string]int, len(b.Queries))
 	for i, q := range b.Queries {
@@ -150,7 +147,7 @@ func pair(plans []schema.PlanComparison, a, b schema.EvaluationFigures) {
 			metric.Value, metric.Against, metric.Difference, metric.Questions = sum/n, other/n, (sum-other)/n, len(one.differences)
 			if slices.ContainsFunc(one.differences, func(d float64) bool { return d != 0 }) {
 				groups[string(mask)] = append(groups[string(mask)], one)
-			} else { // as is every resample
+			} else { // no resample has a difference
 				certain := 1.0
 				metric.Interval, metric.P = &schema.Interval{}, &certain
 			}
@@ -177,7 +174,7 @@ func bootstrap(group []paired) {
 	}
 }
 
-// planFigures are a plan's figures of questions by metric.
+// planFigures returns a plan's values of questions by metric.
 func planFigures(f schema.EvaluationFigures, plan string) map[string][]*float64 {
 	for _, p := range f.Plans {
 		if p.Plan == plan {

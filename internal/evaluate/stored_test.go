@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// graded finds the relevant document for the questions that it is told, at the
-// first place.
+// graded ranks the relevant document first for the questions for which hit is true, and second for
+// others.
 func graded(hit func(plan, question string) bool) *scripted {
 	return &scripted{found: func(plan, question string) Found {
 		if hit(plan, question) {
@@ -20,7 +20,7 @@ func graded(hit func(plan, question string) bool) *scripted {
 	}}
 }
 
-// evaluated runs a plan and gives it the name p, as what is stored of it.
+// evaluated runs a plan, and returns its stored form under the name p.
 func evaluated(t *testing.T, d *Dataset, s *scripted, plan string) (schema.Evaluation, []schema.EvaluationFigures) {
 	t.Helper()
 	r, err := Run(t.Context(), d, s, Options{Plans: []string{plan}, Parallel: 1})
@@ -54,8 +54,8 @@ func metricOf(t *testing.T, c schema.EvaluationComparison, name string) schema.M
 	return schema.MetricComparison{}
 }
 
-// Two evaluations of the same questions are told apart as two plans of one are:
-// by the same resamples of the same differences.
+// Two evaluations of the same questions are compared like two plans of one evaluation: by the same
+// resamples of the same differences.
 func TestStoredEvaluationsAreComparedAsPlansAre(t *testing.T) {
 	s := graded(func(plan, question string) bool {
 		var n int
@@ -94,8 +94,8 @@ func TestStoredEvaluationsAreComparedAsPlansAre(t *testing.T) {
 	near(t, "the other way", back.Difference, -metricOf(t, compared, "hit@1").Difference)
 }
 
-// Where other questions were asked, those that both asked are compared: by order
-// and number they need not agree.
+// If the evaluations asked different questions, the common ones are compared. Their order and
+// number may differ.
 func TestStoredEvaluationsAreComparedOnTheQuestionsOfBoth(t *testing.T) {
 	s := graded(func(plan, question string) bool { return plan == "a" || question == "question 2" })
 	few, many := questions(10), questions(30)
@@ -109,16 +109,16 @@ func TestStoredEvaluationsAreComparedOnTheQuestionsOfBoth(t *testing.T) {
 	if got.Questions != 3 || got.Interval == nil {
 		t.Errorf("compared %+v", got)
 	}
-	// A question without a value has no part.
+	// A question without a value is ignored.
 	ofA[0].Plans[0].Metrics["hit@1"][0] = nil
 	if got := metricOf(t, Compare(a, b, ofA, ofB), "hit@1"); got.Questions != 2 || math.Abs(got.Against-0.5) > 1e-9 {
 		t.Errorf("with a value missing, compared %+v", got)
 	}
-	// Without figures of questions the means are set side by side.
+	// Without values by question, only the means are compared.
 	if got := metricOf(t, Compare(a, b, nil, ofB), "hit@1"); got.Questions != 0 || got.Interval != nil || got.Value != 1 {
 		t.Errorf("without figures, compared %+v", got)
 	}
-	// What only one has is not compared.
+	// Plans that only one evaluation has are not compared.
 	b.Reports[0].Plans[0].Plan = "q"
 	if got := Compare(a, b, ofA, ofB); len(got.Datasets) != 1 || len(got.Datasets[0].Plans) != 0 {
 		t.Errorf("other plans were compared: %+v", got)

@@ -1,7 +1,7 @@
 package evaluate
 
-// This file is what an evaluation gives: the figures of the plans on a dataset,
-// as `sluice eval --json` writes them.
+// This file computes the summary of an evaluation: the figures of the plans on a dataset, as
+// `sluice eval --json` writes them.
 
 import (
 	"math"
@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Summary are the figures of the plans on one dataset.
+// Summary has the figures of the plans on one dataset.
 type Summary schema.EvaluationReport
 
-// The parts of a summary; package schema has their meaning.
+// The parts of a summary; package schema documents them.
 type (
 	PlanSummary  = schema.EvaluatedPlan
 	Latency      = schema.Latency
@@ -59,7 +59,7 @@ func (r *Results) Summary() Summary {
 	return out
 }
 
-// segmentation is how the documents were cut, if for all plans alike.
+// segmentation returns the segmentation of the documents, if it is the same for all plans.
 func (r *Results) segmentation() string {
 	first := r.Segmentations[r.plans[0].name]
 	for _, p := range r.plans {
@@ -76,7 +76,7 @@ func (p *planResults) summary(names []string, cutoffs []int) PlanSummary {
 		switch v := mean(p.values[m]); {
 		case name == "tokens":
 			out.Tokens = v
-		case !math.IsNaN(v): // the dataset knows what it takes
+		case !math.IsNaN(v): // the dataset has what the measure needs
 			out.Metrics[name] = v
 		}
 	}
@@ -96,8 +96,8 @@ func (p *planResults) summary(names []string, cutoffs []int) PlanSummary {
 	return out
 }
 
-// efficiency is SAGE's cost efficiency (equation 2), quality over cost: mean F1
-// over mean dollars of the questions that have both. NaN: they cost nothing.
+// efficiency is SAGE's cost efficiency (equation 2), quality over cost: mean F1 over mean dollars
+// of the questions that have both. It is NaN if they cost nothing.
 func (p *planResults) efficiency(names []string) float64 {
 	rows, _ := complete([][]float64{p.values[slices.Index(names, efficient)], p.values[slices.Index(names, "cost")]})
 	quality, cost := 0.0, 0.0
@@ -120,8 +120,8 @@ func latency(millis []float64) Latency {
 	return out
 }
 
-// stageSummaries are in the order in which the stages first ran. A question for
-// which a stage did not run has taken no time in it.
+// stageSummaries returns the times of stages, in the order in which they first ran. A question for
+// which a stage did not run counts as 0 ms.
 func (p *planResults) stageSummaries() []StageSummary {
 	order := []string{}
 	millis := map[string][]float64{}

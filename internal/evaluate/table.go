@@ -1,6 +1,6 @@
 package evaluate
 
-// This file is the table of an evaluation, for the terminal and the report.
+// This file makes the table of an evaluation, for the terminal and the report.
 
 import (
 	"math"
@@ -8,13 +8,13 @@ import (
 	"strconv"
 )
 
-// Table has a row per plan and a column per figure that the dataset gives.
+// Table has a row per plan and a column per figure that the dataset has.
 type Table struct {
 	Columns []string
 	Rows    []Row
 }
 
-// Row are the figures of a plan.
+// Row has the figures of a plan.
 type Row struct {
 	Plan  string
 	Cells []Cell
@@ -23,16 +23,16 @@ type Row struct {
 // Cell is one figure.
 type Cell struct {
 	Text string
-	Best bool // of its column
-	// Level: the questions asked do not tell it from the best.
+	Best bool // the best of its column
+	// Level: it does not differ significantly from the best.
 	Level bool
 }
 
-// column is a figure of the table.
+// column is a column of the table.
 type column struct {
 	title, metric string
 	digits        int
-	lower         bool // is better
+	lower         bool // lower is better
 }
 
 var columns = []column{
@@ -49,7 +49,7 @@ var answerColumns = []column{
 	{"$/1000", "cost", 3, true}, {"F1/$", efficiency, 1, false}, {"rounds", "rounds", 2, true}, {"p50 ms", "answer_p50", 0, true}, {"p95 ms", "answer_p95", 0, true},
 }
 
-// figure returns a plan's value of a column; NaN: it has none.
+// figure returns a plan's value in a column; NaN: it has none.
 func (c column) figure(p PlanSummary) float64 {
 	switch c.metric {
 	case "tokens":
@@ -71,11 +71,10 @@ func (c column) figure(p PlanSummary) float64 {
 	return math.NaN()
 }
 
-// Table makes the table of what the plans find.
+// Table returns the table of the search results.
 func (s Summary) Table() Table { return s.table(columns) }
 
-// Answers makes the table of what they lead to; without columns when no answers
-// were asked for.
+// Answers returns the table of the answers, without columns if there are none.
 func (s Summary) Answers() Table {
 	if slices.ContainsFunc(s.Plans, func(p PlanSummary) bool { return p.Answering == nil }) {
 		return Table{}
@@ -120,7 +119,7 @@ func (c column) better(a, b float64) bool {
 	return a > b
 }
 
-// level reports that two plans were compared and not told apart.
+// level reports whether two plans were compared and do not differ significantly.
 func (s Summary) level(metric, a, b string) bool {
 	for _, d := range s.Differences {
 		if d.Metric == metric && (d.Plan == a && d.Against == b || d.Plan == b && d.Against == a) {

@@ -28,7 +28,7 @@ var statuses = []struct {
 	{schema.ErrTooLarge, http.StatusRequestEntityTooLarge},
 	{schema.ErrQuota, http.StatusTooManyRequests},
 	{schema.ErrInvalid, http.StatusUnprocessableEntity},
-	{schema.ErrTenantOverloaded, http.StatusTooManyRequests}, // before ErrOverloaded, which it wraps
+	{schema.ErrTenantOverloaded, http.StatusTooManyRequests}, // it wraps ErrOverloaded
 	{schema.ErrOverloaded, http.StatusServiceUnavailable},
 	{schema.ErrStorageFull, http.StatusInsufficientStorage},
 	{schema.ErrUnavailable, http.StatusServiceUnavailable},

@@ -1,6 +1,6 @@
-// Package beir writes question sets in the layout that sluice eval reads, which is
-// BEIR's: corpus.jsonl, queries.jsonl and qrels/SPLIT.tsv. A folder is written beside
-// its place and renamed, so that there is never half of one.
+// Package beir writes question sets in BEIR's layout, which sluice eval reads: corpus.jsonl,
+// queries.jsonl and qrels/SPLIT.tsv. It writes to a temporary folder next to the target and renames
+// it, so that the target is never incomplete.
 package beir
 
 import (
@@ -25,7 +25,7 @@ const (
 	qrelsFolder = "qrels"
 )
 
-// CorpusLine is a document.
+// CorpusLine is a document, as a line of corpus.jsonl.
 type CorpusLine struct {
 	ID       string         `json:"_id"`
 	Title    string         `json:"title"`
@@ -33,34 +33,35 @@ type CorpusLine struct {
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// QueryLine is a question. docs/evaluation.md says what sluice eval reads of its metadata.
+// QueryLine is a question, as a line of queries.jsonl. docs/evaluation.md describes the metadata
+// that sluice eval reads.
 type QueryLine struct {
 	ID       string         `json:"_id"`
 	Text     string         `json:"text"`
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// Evidence is a verbatim piece of a document, as an element of a query's metadata.evidence.
+// Evidence is a verbatim part of a document, as an element of a query's metadata.evidence.
 type Evidence struct {
 	Document string `json:"doc"`
 	Text     string `json:"text"`
 }
 
-// Folder is a question set that is being written. It is not safe for concurrent use.
+// Folder writes a question set. It is not safe for concurrent use.
 type Folder struct {
 	place, work string
 	replace     bool
 	files       map[string]*output
 }
 
-// output is a file that is being written.
+// output is an open file of the folder.
 type output struct {
 	file *os.File
 	*bufio.Writer
 }
 
-// Create begins a folder. Its place must be free or an empty folder, or, with replace, a
-// folder of such files alone. The caller ends with Commit or Discard.
+// Create begins a folder. Its target must not exist or be an empty folder; with replace it may be a
+// folder that has only files of a question set. The caller ends with Commit or Discard.
 func Create(place string, replace bool) (*Folder, error) {
 	place = filepath.Clean(place)
 	if err := free(place, replace); err != nil {
@@ -77,7 +78,7 @@ func Create(place string, replace bool) (*Folder, error) {
 	return &Folder{place: place, work: work, replace: replace, files: map[string]*output{}}, nil
 }
 
-// free reports why a folder cannot be put in a place.
+// free returns an error if a folder may not be written to place.
 func free(place string, replace bool) error {
 	entries, err := os.ReadDir(place)
 	switch {
@@ -127,7 +128,8 @@ func encode(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// CheckID reports an id that a qrels file has no room for, or that is too long for a document.
+// CheckID returns an error if an id cannot be written to a qrels file, or is too long for a
+// document.
 func CheckID(id string) error {
 	switch {
 	case id == "":
@@ -140,7 +142,7 @@ func CheckID(id string) error {
 	return nil
 }
 
-// Document adds a document. The caller sees to it that ids are unique.
+// Document adds a document. The caller ensures that ids are unique.
 func (f *Folder) Document(d CorpusLine) error {
 	if err := CheckID(d.ID); err != nil {
 		return fmt.Errorf("document: _id: %w", err)
@@ -158,7 +160,7 @@ func (f *Folder) Query(q QueryLine) error {
 
 var splitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// CheckSplit reports a name that cannot be a split's.
+// CheckSplit returns an error if name is not a valid name of a split.
 func CheckSplit(name string) error {
 	if !splitName.MatchString(name) {
 		return schema.Invalid("split", "%q is no name of a split: letters, digits, dots, hyphens and underscores, such as test", name)
@@ -166,7 +168,7 @@ func CheckSplit(name string) error {
 	return nil
 }
 
-// Judge adds a judgement; a document with a grade above 0 is relevant.
+// Judge adds a judgement. A document with a grade above 0 is relevant.
 func (f *Folder) Judge(split, query, document string, grade int) error {
 	if err := CheckSplit(split); err != nil {
 		return err
@@ -186,8 +188,8 @@ func (f *Folder) Judge(split, query, document string, grade int) error {
 	return err
 }
 
-// Rewrite calls each with every document that was added, in order, which may change its
-// metadata, and drops those that it does not keep.
+// Rewrite calls each with every added document, in order. each may change the document's metadata,
+// and decides whether it is kept.
 func (f *Folder) Rewrite(each func(n int, d *CorpusLine) (keep bool, err error)) (err error) {
 	old := f.files[corpusFile]
 	if old == nil {
@@ -201,7 +203,7 @@ func (f *Folder) Rewrite(each func(n int, d *CorpusLine) (keep bool, err error))
 	}
 	delete(f.files, corpusFile)
 	defer func() { err = errors.Join(err, old.file.Close()) }()
-	if err := os.Remove(old.file.Name()); err != nil { // it stays readable until it is closed
+	if err := os.Remove(old.file.Name()); err != nil { // on Unix it stays readable while open
 		return err
 	}
 	in := bufio.NewReaderSize(old.file, 1<<20)
@@ -231,14 +233,14 @@ func (f *Folder) Rewrite(each func(n int, d *CorpusLine) (keep bool, err error))
 	}
 }
 
-// Commit puts the folder in its place.
+// Commit moves the folder to its target.
 func (f *Folder) Commit() error {
 	err := f.close()
 	if err == nil {
 		err = os.Chmod(f.work, 0o755)
 	}
 	if err == nil {
-		err = free(f.place, f.replace) // much may have happened since Create
+		err = free(f.place, f.replace) // the target may have changed since Create
 	}
 	if err == nil {
 		err = f.move()
@@ -249,7 +251,7 @@ func (f *Folder) Commit() error {
 	return nil
 }
 
-// move changes what is in the place for what was written.
+// move replaces the target by the written folder.
 func (f *Folder) move() error {
 	old := f.work + ".old"
 	err := os.Rename(f.place, old)
@@ -265,7 +267,7 @@ func (f *Folder) move() error {
 	return os.RemoveAll(old)
 }
 
-// Discard removes what was written.
+// Discard removes the written files.
 func (f *Folder) Discard() error {
 	return errors.Join(f.close(), os.RemoveAll(f.work))
 }

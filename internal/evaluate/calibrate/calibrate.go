@@ -1,9 +1,9 @@
-// Package calibrate finds the numbers of a model pack that are in the scale of its
-// encoder, pair model and reranker, on questions with known answers: thresholds of
-// their scores (pairs.go) and cosines (vectors.go), FIT-RAG's detector
-// (detector.go), and how likely an answer that is read is right (confidence.go).
+// Package calibrate finds the values of a model pack that depend on the scale of its encoder, pair
+// model and reranker, from questions with known answers: thresholds of scores (pairs.go) and
+// cosines (vectors.go), FIT-RAG's detector (detector.go), and the calibration of confidence
+// (confidence.go).
 //
-// It asks a running model server. package modelpack writes what it finds.
+// It calls a running model server. Package modelpack writes the result.
 package calibrate
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Models are what a pack's graphs say; the model server's client asks them.
+// Models evaluates a pack's graphs. The model server's client implements it.
 type Models interface {
 	Info(ctx context.Context) (wire.ModelInfo, error)
 	Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error)
@@ -24,14 +24,14 @@ type Models interface {
 	Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error)
 }
 
-// Reader answers a question from passages without a language model. thresholds are what
-// was found so far, which are to take the place of those that the pack has.
+// Reader answers a question from passages without a language model. thresholds are the values found
+// so far, which replace those of the pack.
 type Reader func(ctx context.Context, question string, passages []wire.LLMPassage, thresholds map[string]float64) (ReadAnswer, error)
 
-// ReadAnswer is an answer that was read.
+// ReadAnswer is an answer that the reader found.
 type ReadAnswer struct {
 	Answer   string             // the short answer; empty: there is none
-	Features map[string]float64 // what its confidence is computed from; nil: the pack reads no answers
+	Features map[string]float64 // inputs of its confidence; nil: the pack finds no answers
 	Graph    string             // wire.GraphPair or wire.GraphReranker
 }
 
@@ -40,14 +40,14 @@ type Options struct {
 	Questions int    // at most; default 600
 	Language  string // of the dataset, BCP 47; default en
 	Seed      uint64
-	// Progress hears what is being done, and how much of it is; nil: nobody does.
+	// Progress is called with the current step and its progress; may be nil.
 	Progress func(step string, done, of int)
 }
 
-// fewest is how many questions with an answer a calibration takes at least.
+// fewest is the least number of questions with an answer for a calibration.
 const fewest = 50
 
-// Found is what a calibration found. What is nil was not found, and Notes say why.
+// Found is the result of a calibration. A nil part was not found; Notes say why.
 type Found struct {
 	Dataset    string          `json:"dataset"`
 	Questions  int             `json:"questions"`
@@ -60,7 +60,7 @@ type Found struct {
 	Notes      []string        `json:"notes,omitempty"`
 }
 
-// Thresholds are what was found under the names that plans and the reader ask for.
+// Thresholds returns the thresholds under the names that plans and the reader use.
 func (f *Found) Thresholds() map[string]float64 {
 	out := map[string]float64{}
 	if f.Encoder != nil && f.Encoder.Dedupe > 0 {
@@ -79,7 +79,7 @@ func (f *Found) note(format string, args ...any) {
 	f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
 }
 
-// Run calibrates the pack that models serves on a dataset.
+// Run calibrates, on a dataset, the pack that models serves.
 func Run(ctx context.Context, models Models, read Reader, d *evaluate.Dataset, o Options) (Found, error) {
 	if o.Questions <= 0 {
 		o.Questions = 600
@@ -108,7 +108,7 @@ func Run(ctx context.Context, models Models, read Reader, d *evaluate.Dataset, o
 	return r.found, nil
 }
 
-// run is a calibration under way.
+// run is the state of a calibration.
 type run struct {
 	Options
 	models Models
@@ -118,8 +118,8 @@ type run struct {
 	found  Found
 }
 
-// has reports whether the pack computes an operation itself. What a model behind an API
-// does is left alone: each of its calls costs a tenant money, and none asks here.
+// has reports whether the pack computes an operation itself. Models behind an API are not
+// calibrated, because each of their calls costs a tenant money.
 func (r *run) has(op wire.ModelOp, what string) bool {
 	if slices.Contains(r.info.Remote, op) {
 		r.found.note("%s is behind an API and keeps its thresholds", what)
@@ -128,7 +128,7 @@ func (r *run) has(op wire.ModelOp, what string) bool {
 	return slices.Contains(r.info.Operations, op)
 }
 
-// each calls do for every question, and tells how far it is.
+// each calls do for every question, and reports progress.
 func (r *run) each(ctx context.Context, step string, do func(q *question) error) error {
 	for i, q := range r.sample.questions {
 		if err := ctx.Err(); err != nil {
@@ -143,7 +143,7 @@ func (r *run) each(ctx context.Context, step string, do func(q *question) error)
 	return nil
 }
 
-// tooFew says what a dataset lacks.
+// tooFew returns the error for a dataset with too few questions.
 func tooFew(d *evaluate.Dataset, n int) error {
 	return schema.Invalid("dataset", "%s has %d questions with an answer (metadata.answers of queries.jsonl) that stands in a relevant document; a calibration takes %d",
 		d.Dir, n, fewest)

@@ -51,8 +51,8 @@ func TestAreaUnderTheCurve(t *testing.T) {
 	}
 }
 
-// TestTheBoundOfAnError compares with Clopper and Pearson's bounds as published tables have them,
-// one-sided at 90 %.
+// TestTheBoundOfAnError compares with published tables of Clopper and Pearson's bounds, one-sided
+// at 90 %.
 func TestTheBoundOfAnError(t *testing.T) {
 	for _, c := range []struct {
 		errors, n int
@@ -64,8 +64,8 @@ func TestTheBoundOfAnError(t *testing.T) {
 	}
 }
 
-// TestARiskIsKept draws confidences that are calibrated: in most draws the answers above a
-// threshold are wrong no more often than its risk.
+// TestARiskIsKept draws calibrated confidences: in most draws the error of the answers above a
+// threshold is within its risk.
 func TestARiskIsKept(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	draws, kept, found := 200, 0, 0
@@ -95,7 +95,7 @@ func TestARiskIsKept(t *testing.T) {
 }
 
 func TestThresholdsOfScores(t *testing.T) {
-	// Texts with the answer score 4 on average, others 0; of eleven texts of a question the last is
+	// Texts with the answer score 4 on average, others 0. The last of a question's eleven texts is
 	// not among the ten.
 	random := rand.New(rand.NewPCG(5, 6))
 	var all [][]read
@@ -117,7 +117,8 @@ func TestThresholdsOfScores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two normals of one deviation, one nine times as frequent: even odds at 2 + ln 9 / 4.
+	// Two normal distributions of equal deviation, one nine times as frequent: even odds at 2 + ln
+	// 9 / 4.
 	if want := 2 + math.Log(9)/4; math.Abs(got.HasAnswer-want) > 0.15 {
 		t.Errorf("a text has the answer from %.3f on, want about %.3f", got.HasAnswer, want)
 	}
@@ -129,8 +130,8 @@ func TestThresholdsOfScores(t *testing.T) {
 	}
 }
 
-// TestTheDetectorLearns: windows that hold the answer have a high has_answer, which must be told
-// from a high llm_prefer.
+// TestTheDetectorLearns: windows with the answer have a high has_answer, which the detector must
+// distinguish from a high llm_prefer.
 func TestTheDetectorLearns(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	var all []prefixes
@@ -155,7 +156,7 @@ func TestTheDetectorLearns(t *testing.T) {
 	}
 }
 
-// TestSlopesAreThoseOfTheLoss compares with differences.
+// TestSlopesAreThoseOfTheLoss compares the gradients with finite differences.
 func TestSlopesAreThoseOfTheLoss(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
 	net := newNetwork(random, 2, 3, 4, 1)

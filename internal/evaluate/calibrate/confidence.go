@@ -1,7 +1,7 @@
 package calibrate
 
-// This file finds how likely an answer that is read is right: a logistic regression over
-// what the reader knows of it, and the confidence from which answers are given at a risk.
+// This file calibrates the confidence of answers that the reader finds: a logistic regression over
+// the reader's features, and the confidence from which answers are given at each risk.
 
 import (
 	"cmp"
@@ -16,27 +16,27 @@ import (
 )
 
 const (
-	// leftOut is the share of the questions that are asked without the passages that
-	// answer them.
+	// leftOut is the share of the questions that are asked without the passages that answer them.
 	leftOut = 0.3
-	// fewestAnswers are how many answers a calibration takes, of both halves.
+	// fewestAnswers is the least number of answers for a calibration, of both halves.
 	fewestAnswers = 100
-	// confidenceRidge holds back coefficients of which little is known.
+	// confidenceRidge is the ridge penalty of the regression, which shrinks coefficients with
+	// little data.
 	confidenceRidge = 10.0
-	// keptRight is the share of the right answers that are given when no risk is asked for.
+	// keptRight is the share of the right answers that are given without a risk.
 	keptRight = 0.985
-	// sure is how certain it is that the error is within a nominal risk, over draws of
-	// the questions.
+	// sure is the confidence level, over draws of the questions, at which the error is within a
+	// nominal risk.
 	sure = 0.9
-	// strictest is the share of the answers that are above the strictest threshold that
-	// is tried; tries are how many are.
+	// strictest is the share of the answers above the strictest threshold that is tried; tries is
+	// the number of thresholds.
 	strictest = 0.1
 	tries     = 40
-	// bins are those of the expected calibration error.
+	// bins is the number of bins of the expected calibration error.
 	bins = 10
 )
 
-// risks are the nominal risks that thresholds are looked for.
+// risks are the nominal risks for which thresholds are searched.
 var risks = []float64{0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5}
 
 // Confidence is the calibration of answers that one graph reads.
@@ -44,12 +44,13 @@ type Confidence struct {
 	Graph        string             `json:"graph"` // wire.GraphPair or wire.GraphReranker
 	Intercept    float64            `json:"intercept"`
 	Coefficients map[string]float64 `json:"coefficients"`
-	// Least is the confidence from which an answer is given, Risks the same for nominal risks.
+	// Least is the least confidence of an answer that is given without a risk. Risks has the same
+	// for nominal risks.
 	Least float64      `json:"least"`
 	Risks []RiskAnswer `json:"risks"`
-	// Of the half of the answers that the coefficients were not found on: how many,
-	// which share is right, the expected calibration error and the area under the ROC
-	// curve, and the error beside of the probability of has_answer alone.
+	// Measured on the half of the answers that the coefficients were not fitted on: the number of
+	// answers, the share that is right, the expected calibration error, the area under the ROC
+	// curve, and, for comparison, the area of the probability of has_answer alone.
 	Answers       int     `json:"answers"`
 	Right         float64 `json:"right"`
 	Error         float64 `json:"error"`
@@ -57,20 +58,20 @@ type Confidence struct {
 	HasAnswerArea float64 `json:"has_answer_area"`
 }
 
-// RiskAnswer is from which confidence on answers are wrong no more often than Risk.
+// RiskAnswer is the confidence from which answers are wrong no more often than Risk.
 type RiskAnswer struct {
 	Risk       float64 `json:"risk"`
 	Confidence float64 `json:"confidence"`
-	Given      float64 `json:"given"` // the share of the answers that are
+	Given      float64 `json:"given"` // share of the answers that are given
 }
 
-// rated is an answer that was read.
+// rated is an answer with its features.
 type rated struct {
 	features map[string]float64
 	right    bool
 }
 
-// confidence has every question answered by the reader.
+// confidence has the reader answer every question, and calibrates its confidence.
 func (r *run) confidence(ctx context.Context) error {
 	if r.read == nil {
 		return nil
@@ -121,8 +122,8 @@ func (r *run) confidence(ctx context.Context) error {
 	return nil
 }
 
-// rate finds the coefficients on half of the answers and the thresholds on the other.
-// why says why it cannot.
+// rate fits the coefficients on half of the answers and the thresholds on the other. why is the
+// reason if it cannot.
 func rate(answers []rated) (c Confidence, why string) {
 	if len(answers) < fewestAnswers {
 		return c, "too few of the questions have an answer that was read"
@@ -169,8 +170,8 @@ func rate(answers []rated) (c Confidence, why string) {
 	return c, ""
 }
 
-// calibrationError is the expected one: how far the confidence of a bin is from the share
-// that is right in it.
+// calibrationError returns the expected calibration error: the mean difference, weighted by bin
+// size, of the confidence and the share of right answers in a bin.
 func calibrationError(chances []float64, right []bool) float64 {
 	var off [bins]float64
 	for i, p := range chances {
@@ -187,10 +188,10 @@ func calibrationError(chances []float64, right []bool) float64 {
 	return sum / float64(len(chances))
 }
 
-// riskThresholds finds, for each risk, the lowest confidence above which the error is
-// within it. The thresholds that are tried are fixed before, from strict to lax, and the
-// first that fails ends the search, so that each has the whole chance of being sure
-// (fixed-sequence testing). A risk that not even the strictest is within has none.
+// riskThresholds returns, for each risk, the lowest confidence above which the error is within the
+// risk. The thresholds to try are fixed in advance, from strict to lax, and the search ends at the
+// first that fails, so that each is tested at the full confidence level (fixed-sequence testing). A
+// risk that the strictest threshold exceeds is left out.
 func riskThresholds(chances []float64, right []bool) []RiskAnswer {
 	order := upTo(len(chances))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(chances[b], chances[a]) })
@@ -219,8 +220,8 @@ func riskThresholds(chances []float64, right []bool) []RiskAnswer {
 	return out
 }
 
-// errorBound is the greatest error rate at which so few errors among n are as likely as
-// 1 - sure (Clopper and Pearson 1934).
+// errorBound returns the upper bound of the error rate, at the confidence level sure, after so many
+// errors in n answers (Clopper and Pearson 1934).
 func errorBound(errors, n int) float64 {
 	if errors >= n {
 		return 1

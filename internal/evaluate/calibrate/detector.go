@@ -1,7 +1,7 @@
 package calibrate
 
-// This file trains FIT-RAG's eligible-augmentation detector on a pair model's scores:
-// are the windows so far enough to answer with?
+// This file trains FIT-RAG's eligible-augmentation detector on a pair model's scores. It decides
+// whether the windows so far are enough to answer.
 
 import (
 	"cmp"
@@ -15,30 +15,29 @@ import (
 )
 
 const (
-	// windowSentences are those of a window, as the stage reduce cuts them; mostWindows
-	// bounds those of a passage.
+	// windowSentences is the number of sentences of a window, as the stage reduce cuts them.
+	// mostWindows bounds the windows of a passage.
 	windowSentences = 3
 	mostWindows     = 64
-	// width is that of the detector's hidden layers; it has four layers, as the paper's.
+	// width is the width of the detector's hidden layers. It has four layers, as in the paper.
 	width = 48
-	// lost is the share of the answers that are in all windows which may be lost by stopping
-	// earlier.
+	// lost is the share of the answers in all windows that stopping early may lose.
 	lost = 0.01
-	// How it is trained.
+	// Hyperparameters of the training.
 	epochs, batchSize = 20, 64
 	learningRate      = 0.002
 )
 
-// Detector says whether scores of windows are enough.
+// Detector decides whether scores of windows are enough.
 type Detector struct {
 	Layers []Layer `json:"-"`
-	// Threshold is the lowest probability that loses no more than 1 % of the answers that
-	// are in all windows.
+	// Threshold is the lowest probability that loses at most 1 % of the answers that are in all
+	// windows.
 	Threshold float64 `json:"threshold"`
-	// Of questions that neither the layers nor the threshold were found on: the area
-	// under the ROC curve, and beside it that of the highest has_answer alone; the share
-	// with the answer among the windows that are taken, and among all; and how many are
-	// taken.
+	// Measured on questions that neither the layers nor the threshold were fitted on: the area
+	// under the ROC curve; for comparison, the area of the highest has_answer alone; the share of
+	// questions with the answer in the windows taken, and in all windows; and the mean number of
+	// windows taken.
 	Area          float64 `json:"area"`
 	HighestArea   float64 `json:"highest_area"`
 	WithAnswer    float64 `json:"with_answer"`
@@ -47,14 +46,14 @@ type Detector struct {
 	Questions     int     `json:"questions"`
 }
 
-// scoredWindow is the best one of a passage.
+// scoredWindow is the best window of a passage.
 type scoredWindow struct {
 	has, prefer float64
 	holds       bool
 }
 
-// prefixes are the inputs and labels of a question's windows, the best sum first: of the
-// first, of the first two, and so on.
+// prefixes are the inputs and labels of the first, the first two, the first three ... windows of a
+// question, sorted by the sum of their scores, best first.
 type prefixes struct {
 	inputs [][]float64
 	enough []bool
@@ -73,7 +72,7 @@ func prefixesOf(windows []scoredWindow) prefixes {
 	return out
 }
 
-// detector trains one on the pair model's scores.
+// detector trains a detector on the pair model's scores.
 func (r *run) detector(ctx context.Context) error {
 	if r.found.Pair == nil {
 		return nil
@@ -81,7 +80,7 @@ func (r *run) detector(ctx context.Context) error {
 	var all []prefixes
 	err := r.each(ctx, "detector", func(q *question) error {
 		var texts []string
-		var of []int // passage of a text
+		var of []int // index of the passage of each text
 		var holds []bool
 		for _, i := range upTo(min(answering, len(q.best))) {
 			p := r.sample.passages[q.best[i]]
@@ -116,7 +115,8 @@ func (r *run) detector(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Questions come in random order: half of them to train on, a quarter for the threshold.
+	// Questions are in random order: half of them for training, a quarter for the threshold, a
+	// quarter for measuring.
 	half, most := len(all)/2, len(all)*3/4
 	d := trainDetector(r.sample.random, all[:half], all[half:most], all[most:])
 	if d.Area < knows {
@@ -127,8 +127,7 @@ func (r *run) detector(ctx context.Context) error {
 	return nil
 }
 
-// trainDetector learns from some questions, finds the threshold on others, and measures on the
-// rest.
+// trainDetector trains on some questions, finds the threshold on others, and measures on the rest.
 func trainDetector(random *rand.Rand, train, threshold, measure []prefixes) Detector {
 	type one struct {
 		question, prefix int
@@ -150,7 +149,7 @@ func trainDetector(random *rand.Rand, train, threshold, measure []prefixes) Dete
 		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for part := range slices.Chunk(order, batchSize) {
 			total := 0.0
-			for _, x := range part { // a question weighs 1, however many windows it has
+			for _, x := range part { // a question weighs 1, regardless of its number of windows
 				total += 1 / float64(len(train[x.question].inputs))
 			}
 			for _, x := range part {
@@ -182,9 +181,9 @@ func trainDetector(random *rand.Rand, train, threshold, measure []prefixes) Dete
 	return out
 }
 
-// take stops at the first windows that are enough from a threshold on: the share of
-// questions whose answer is among those taken, the share whose answer is among all, and
-// how many are taken.
+// take stops at the first prefix whose probability reaches the threshold. It returns the share of
+// questions with the answer in the windows taken, the share with it in all windows, and the mean
+// number of windows taken.
 func (n *network) take(questions []prefixes, threshold float64) (with, all, windows float64) {
 	of := float64(max(1, len(questions)))
 	for _, p := range questions {

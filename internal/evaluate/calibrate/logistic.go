@@ -1,6 +1,6 @@
 package calibrate
 
-// This file fits chances to scores.
+// This file fits probabilities to scores.
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/roc"
 )
 
-// logistic is a logistic regression: the chance is sigmoid(intercept + coefficients * x).
+// logistic is a logistic regression: the probability is sigmoid(intercept + coefficients * x).
 type logistic struct {
 	intercept    float64
 	coefficients []float64
@@ -27,12 +27,12 @@ func (l logistic) chance(x []float64) float64 {
 	return sigmoid(sum)
 }
 
-// at is the value of the one feature at which the chance is p.
+// at returns the value of the single feature at which the probability is p.
 func (l logistic) at(p float64) float64 { return (math.Log(p/(1-p)) - l.intercept) / l.coefficients[0] }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// rounds are those of Newton's method at most; steps that are this small end it.
+// rounds bounds the iterations of Newton's method, which end at steps smaller than small.
 const (
 	rounds = 100
 	small  = 1e-9
@@ -40,7 +40,7 @@ const (
 
 var errNotFitted = errors.New("a logistic regression has no solution")
 
-// fitLogistic fits by Newton's method, with a ridge over standardised features.
+// fitLogistic fits with Newton's method, with a ridge penalty over standardised features.
 func fitLogistic(x [][]float64, yes []bool, ridge float64) (logistic, error) {
 	n := len(x[0])
 	mean, scale := make([]float64, n), make([]float64, n)
@@ -110,7 +110,7 @@ func fitLogistic(x [][]float64, yes []bool, ridge float64) (logistic, error) {
 	return out, nil
 }
 
-// platt fits the chance to one score (Platt 1999).
+// platt fits the probability to one score (Platt 1999).
 func platt(scores []float64, yes []bool) (logistic, error) {
 	x := make([][]float64, len(scores))
 	for i, s := range scores {
@@ -119,8 +119,8 @@ func platt(scores []float64, yes []bool) (logistic, error) {
 	return fitLogistic(x, yes, 1e-6)
 }
 
-// area is that under the ROC curve: the chance that a score of a yes is above one of
-// a no. Half where there is but one kind.
+// area returns the area under the ROC curve: the probability that the score of a yes is above that
+// of a no. It is 0.5 if there is only one class.
 func area(scores []float64, yes []bool) float64 {
 	if a := roc.Area(scores, yes); !math.IsNaN(a) {
 		return a
@@ -128,7 +128,7 @@ func area(scores []float64, yes []bool) float64 {
 	return 0.5
 }
 
-// quantile is that of values, between neighbours in proportion.
+// quantile returns a quantile of values, with linear interpolation.
 func quantile(values []float64, q float64) float64 {
 	return stat.Quantile(q, stat.LinInterp, slices.Sorted(slices.Values(values)), nil)
 }

@@ -1,23 +1,23 @@
 package calibrate
 
-// This file trains a small network of fully connected layers on one chance.
+// This file trains a small fully connected network for one probability.
 
 import (
 	"math"
 	"math/rand/v2"
 )
 
-// Layer is a fully connected layer: out[j] = bias[j] + sum over i of in[i] * weights[i][j]. All but
-// the last are followed by a ReLU, the last by a sigmoid.
+// Layer is a fully connected layer: out[j] = bias[j] + sum over i of in[i] * weights[i][j]. A ReLU
+// follows each layer except the last, which is followed by a sigmoid.
 type Layer struct {
 	Weights [][]float32 `json:"-"` // by input, then by output
 	Bias    []float32   `json:"-"`
 }
 
-// layer is one that is trained, with Adam's moments of each parameter.
+// layer is a layer in training, with Adam's moments of each parameter.
 type layer struct {
 	in, out int
-	// weights are by input, then by output, the biases behind them.
+	// weights are by input, then by output, followed by the biases.
 	weights, slope, first, second []float64
 }
 
@@ -27,13 +27,13 @@ type network struct {
 	steps  int
 }
 
-// Adam's constants (Kingma and Ba 2015), and decay of the weights (Loshchilov and Hutter 2019).
+// Adam's constants (Kingma and Ba 2015), and weight decay (Loshchilov and Hutter 2019).
 const (
 	keepFirst, keepSecond, tiny = 0.9, 0.999, 1e-8
 	decay                       = 0.05
 )
 
-// newNetwork makes one with random weights (He et al. 2015), of layers of the sizes given.
+// newNetwork returns a network with random weights (He et al. 2015) and layers of the given sizes.
 func newNetwork(random *rand.Rand, scale float64, sizes ...int) *network {
 	n := &network{scale: scale}
 	for i := 1; i < len(sizes); i++ {
@@ -48,7 +48,7 @@ func newNetwork(random *rand.Rand, scale float64, sizes ...int) *network {
 	return n
 }
 
-// values are the inputs, and the outputs of every layer before its last function.
+// values returns the scaled inputs, and the outputs of every layer before its activation.
 func (n *network) values(x []float64) [][]float64 {
 	scaled := make([]float64, len(x))
 	for i := range x {
@@ -75,13 +75,13 @@ func (n *network) values(x []float64) [][]float64 {
 	return out
 }
 
-// chance is what the network says of an input.
+// chance returns the network's probability for an input.
 func (n *network) chance(x []float64) float64 {
 	values := n.values(x)
 	return sigmoid(values[len(values)-1][0])
 }
 
-// learn adds to the slopes that of the log loss of one input.
+// learn adds the gradient of the log loss of one input.
 func (n *network) learn(x []float64, yes bool, weight float64) {
 	values := n.values(x)
 	off := sigmoid(values[len(values)-1][0])
@@ -95,7 +95,7 @@ func (n *network) learn(x []float64, yes bool, weight float64) {
 		for i := range in {
 			v := in[i]
 			if k > 0 && v <= 0 {
-				continue // behind the ReLU: neither value nor slope
+				continue // below the ReLU: neither value nor gradient
 			}
 			for j, b := range back {
 				l.slope[i*l.out+j] += v * b
@@ -109,7 +109,7 @@ func (n *network) learn(x []float64, yes bool, weight float64) {
 	}
 }
 
-// step changes the weights by the slopes, which are zero then.
+// step updates the weights by the gradients, and resets these.
 func (n *network) step(rate float64) {
 	n.steps++
 	one, two := 1-math.Pow(keepFirst, float64(n.steps)), 1-math.Pow(keepSecond, float64(n.steps))
@@ -123,7 +123,7 @@ func (n *network) step(rate float64) {
 	}
 }
 
-// plain are the layers for inputs that are not scaled.
+// plain returns the layers for unscaled inputs.
 func (n *network) plain() []Layer {
 	var out []Layer
 	for k, l := range n.layers {

@@ -1,7 +1,6 @@
 package calibrate
 
-// This file finds the thresholds of the logits of has_answer, of the pair model and of
-// the reranker.
+// This file finds the thresholds of the has_answer logits of the pair model and of the reranker.
 
 import (
 	"cmp"
@@ -16,40 +15,39 @@ import (
 )
 
 const (
-	// reranked are how many passages a reranker gets: the few that the pair model likes.
+	// reranked is how many passages the reranker gets, the best by the pair model.
 	reranked = 8
-	// answering are how many of a question's passages an answer comes from.
+	// answering is how many of a question's passages an answer comes from.
 	answering = 10
-	// unanswered is the share of the questions with an answer that may go without.
+	// unanswered is the share of the answerable questions that may stay unanswered.
 	unanswered = 0.1
-	// knows is the area under the ROC curve from which scores say something at all.
+	// knows is the area under the ROC curve from which scores are informative.
 	knows = 0.6
 )
 
-// PairThresholds are those of the logits of a pair model or a reranker.
+// PairThresholds are the thresholds of a pair model's or a reranker's logits.
 type PairThresholds struct {
-	// HasAnswer is the logit from which a text among BM25's best 50 (of a reranker: among
-	// the pair model's best 8) holds the answer more likely than not: the equivalent of
-	// FIT-RAG's delta.
+	// HasAnswer is the logit from which a text among BM25's best 50 (for a reranker: among the pair
+	// model's best 8) contains the answer more likely than not: the equivalent of FIT-RAG's delta.
 	HasAnswer float64 `json:"has_answer"`
-	// Answerable is what the highest logit of ten passages (of a reranker: of eight)
+	// Answerable is the value that the highest logit of ten passages (for a reranker: of eight)
 	// reaches for nine of ten questions that they answer.
 	Answerable float64 `json:"answerable"`
 	// Refused is the share of questions below Answerable when the passages with the answer are
-	// taken away.
+	// removed.
 	Refused float64 `json:"refused"`
-	// Area is that under the ROC curve over the texts.
+	// Area is the area under the ROC curve over the texts.
 	Area  float64 `json:"area"`
 	Texts int     `json:"texts"`
 }
 
-// read is a logit and whether its text holds an answer.
+// read is a logit, and whether its text contains an answer.
 type read struct {
 	logit float64
 	holds bool
 }
 
-// thresholds are those of what was read for each question.
+// thresholds computes the thresholds from the logits of each question's texts.
 func thresholds(all [][]read, best int) (PairThresholds, error) {
 	var logits, with, without []float64
 	var holds []bool
@@ -91,7 +89,7 @@ func thresholds(all [][]read, best int) (PairThresholds, error) {
 	return out, nil
 }
 
-// usable leaves out thresholds of scores that say nothing.
+// usable drops thresholds of uninformative scores, with a note.
 func (r *run) usable(t PairThresholds, err error, what string) (*PairThresholds, error) {
 	switch {
 	case errors.Is(err, errNotFitted):
@@ -106,7 +104,7 @@ func (r *run) usable(t PairThresholds, err error, what string) (*PairThresholds,
 	return &t, nil
 }
 
-// pair has the pair model read every candidate.
+// pair scores every candidate with the pair model.
 func (r *run) pair(ctx context.Context) error {
 	if !r.has(wire.OpScore, "the pair model") {
 		return nil
@@ -135,7 +133,7 @@ func (r *run) pair(ctx context.Context) error {
 	return err
 }
 
-// reranker has the reranker read what the pair model likes, or else BM25.
+// reranker scores the best candidates with the reranker.
 func (r *run) reranker(ctx context.Context) error {
 	if !r.has(wire.OpRerank, "the reranker") {
 		return nil
@@ -162,7 +160,7 @@ func (r *run) reranker(ctx context.Context) error {
 	return err
 }
 
-// foremost are the positions of a question's n best candidates.
+// foremost returns the positions of a question's n best candidates, by the pair model or else BM25.
 func (q *question) foremost(n int) []int {
 	best := q.ranked
 	if best == nil {
@@ -171,7 +169,7 @@ func (q *question) foremost(n int) []int {
 	return best[:min(n, len(best))]
 }
 
-// scores are those of some of a question's candidates.
+// scores returns the scores of some of a question's candidates.
 func (r *run) scores(ctx context.Context, by func(context.Context, wire.Lane, string, []string, bool) ([]wire.PairScore, string, error),
 	q *question, positions []int) ([]wire.PairScore, error) {
 	return asked(ctx, by, q.text, r.sample.inputs(q, positions))
@@ -186,7 +184,7 @@ func asked(ctx context.Context, by func(context.Context, wire.Lane, string, []st
 	return scores, err
 }
 
-// upTo are the numbers below n.
+// upTo returns the numbers from 0 to n-1.
 func upTo(n int) []int {
 	out := make([]int, n)
 	for i := range out {

@@ -1,7 +1,7 @@
 package calibrate
 
-// This file draws the questions and cuts the documents of a dataset, and finds what
-// BM25 finds for each question: the same for every pack.
+// This file draws the questions and cuts the documents of a dataset, and searches each question
+// with BM25. The result is the same for every pack.
 
 import (
 	"context"
@@ -22,37 +22,37 @@ import (
 )
 
 const (
-	// candidates are how many of BM25's best passages a question has.
+	// candidates is how many of BM25's best passages a question has.
 	candidates = 50
-	// sentencesOfPassage is how documents are cut, whatever the pack's segmenter does.
+	// sentencesOfPassage is the length of passages, regardless of the pack's segmenter.
 	sentencesOfPassage = 8
-	// mostPassages bounds the corpus: all documents that are relevant to a question
-	// are in it, and others as they come.
+	// mostPassages bounds the corpus. It has all documents that are relevant to a question, and
+	// others in order.
 	mostPassages = 20_000
 )
 
-// passage is one of the corpus.
+// passage is a passage of the corpus.
 type passage struct {
 	document, title, body string
 }
 
-// input is a passage as models read it.
+// input returns a passage as models read it.
 func (p passage) input() string {
 	in, _ := text.InContext(p.title, nil, p.body)
 	return in
 }
 
-// question is one with an answer.
+// question is a question with an answer.
 type question struct {
 	id, text string
 	answers  evaluate.Answers
-	relevant map[string]int // documents
-	best     []int          // candidates: passages, BM25's best first
-	holds    []bool         // whether the candidate holds an answer
-	ranked   []int          // positions in best, as the pair model ranks them
+	relevant map[string]int // ids of relevant documents
+	best     []int          // candidates: indices of passages, BM25's best first
+	holds    []bool         // whether the candidate contains an answer
+	ranked   []int          // positions in best, sorted by the pair model
 }
 
-// inputs are the texts of some of a question's candidates.
+// inputs returns the texts of some of a question's candidates.
 func (s *sample) inputs(q *question, positions []int) []string {
 	out := make([]string, len(positions))
 	for i, p := range positions {
@@ -61,15 +61,15 @@ func (s *sample) inputs(q *question, positions []int) []string {
 	return out
 }
 
-// sample is what a calibration looks at.
+// sample is the data of a calibration.
 type sample struct {
 	passages  []passage
 	questions []*question
 	random    *rand.Rand
 }
 
-// draw reads a dataset. The questions are those with an answer that stands in a
-// relevant document, or where none is judged in any.
+// draw reads a dataset. The questions are those with an answer that occurs in a relevant document
+// or, if no document is judged, in a candidate.
 func draw(ctx context.Context, d *evaluate.Dataset, o Options) (*sample, error) {
 	s := &sample{random: rand.New(rand.NewPCG(o.Seed, 1))}
 	wanted := map[string]bool{}
@@ -80,7 +80,7 @@ func draw(ctx context.Context, d *evaluate.Dataset, o Options) (*sample, error) 
 		if q.answers.None() || t.Unanswerable {
 			continue
 		}
-		// More than are wanted: of some the answer stands nowhere.
+		// Draw more than needed: the answers of some occur nowhere.
 		if asked = append(asked, q); len(asked) == 3*o.Questions {
 			break
 		}
@@ -133,8 +133,8 @@ func draw(ctx context.Context, d *evaluate.Dataset, o Options) (*sample, error) 
 	return s, nil
 }
 
-// answerable reports whether an answer of the question stands in a document that is
-// relevant to it or, where none is judged, in a candidate.
+// answerable reports whether an answer of the question occurs in a relevant document or, if no
+// document is judged, in a candidate.
 func (s *sample) answerable(q *question, of map[string][]int) bool {
 	if len(q.relevant) == 0 {
 		return slices.Contains(q.holds, true)
@@ -147,7 +147,7 @@ func (s *sample) answerable(q *question, of map[string][]int) bool {
 	return false
 }
 
-// cutDocument cuts a document's text at the ends of sentences.
+// cutDocument cuts a document's text at sentence ends.
 func cutDocument(id, title, body string) ([]passage, error) {
 	g, err := schema.Segmentation{By: schema.BySentences, Sentences: sentencesOfPassage}.Complete()
 	if err != nil {
@@ -167,7 +167,7 @@ func cutDocument(id, title, body string) ([]passage, error) {
 	return out, nil
 }
 
-// index is a lexical index in memory, of one segment.
+// index is an in-memory lexical index of one segment.
 type index struct {
 	built    segment.Built
 	words    *lexical.Analyzer
@@ -175,7 +175,7 @@ type index struct {
 	language string
 }
 
-// versionOf is the version of a passage: its number.
+// versionOf returns a version id that encodes the number of a passage.
 func versionOf(i int) (id uuid.UUID) {
 	binary.BigEndian.PutUint64(id[:], uint64(i)+1)
 	return id
@@ -199,7 +199,7 @@ func newIndex(passages []passage, language string) (*index, error) {
 	return x, nil
 }
 
-// best are the numbers of the passages that BM25 finds for a question, titles counted.
+// best returns the indices of the passages that BM25 finds for a question. It searches titles, too.
 func (x *index) best(ctx context.Context, question string) ([]int, error) {
 	found, err := x.search.Search(ctx, uuid.Max, uuid.Max, lexical.TermQuery{Unit: schema.UnitDocument, Terms: x.words.Terms(question), K: candidates,
 		Settings: lexical.Defaults})
@@ -213,7 +213,7 @@ func (x *index) best(ctx context.Context, question string) ([]int, error) {
 	return out, nil
 }
 
-// LoadLexical implements search.Storage: all there is, at the first call.
+// LoadLexical implements search.Storage. The first call loads everything.
 func (x *index) LoadLexical(_ context.Context, l search.Load) (search.Loaded, error) {
 	out := search.Loaded{Generation: 1, Revision: 1, Language: x.language, Mark: search.ListMark{Generation: 1, Count: 1, XOR: 1},
 		Dead: search.DeadFingerprint{Generation: 1}, Epoch: search.EpochMark{Generation: 1}, Headers: map[uuid.UUID][]byte{}, Pages: map[search.PageKey][]byte{}}
@@ -229,12 +229,12 @@ func (x *index) LoadLexical(_ context.Context, l search.Load) (search.Loaded, er
 	return out, nil
 }
 
-// LexicalRevision implements search.Storage: nothing changes.
+// LexicalRevision implements search.Storage. Nothing changes.
 func (x *index) LexicalRevision(context.Context, uuid.UUID, uuid.UUID) (wait func() (int64, error)) {
 	return func() (int64, error) { return 1, nil }
 }
 
-// MatchLexical implements search.Storage: the texts have no metadata.
+// MatchLexical implements search.Storage. The texts have no metadata.
 func (x *index) MatchLexical(_ context.Context, _, _ uuid.UUID, asked []search.Match) ([][]uuid.UUID, error) {
 	return make([][]uuid.UUID, len(asked)), nil
 }

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// together is the chance that neighbouring sentences belong together at the
-	// similarity threshold: SAGE's ss, at which the shipped packs' are, too.
+	// together is the probability that neighbouring sentences belong together at the similarity
+	// threshold: SAGE's ss, also used for the shipped packs.
 	together = 0.55
-	// joined are the texts put together of pieces of documents, and pieces how many each
-	// has, of leastPiece to mostPiece sentences (Choi 2000).
+	// joined is the number of texts that are joined from excerpts of documents, pieces the number
+	// of excerpts in each, of leastPiece to mostPiece sentences (Choi 2000).
 	joined     = 200
 	pieces     = 6
 	leastPiece = 3
 	mostPiece  = 11
-	// compared are the passages that are looked for repetitions among.
+	// compared bounds the passages that are searched for repetitions.
 	compared = 1_000
 	// encodedAtOnce bounds the texts of one request.
 	encodedAtOnce = 64
@@ -32,15 +32,16 @@ const (
 
 // VectorNumbers are the thresholds of an encoder's cosines.
 type VectorNumbers struct {
-	// Similarity is the cosine below which neighbouring sentences belong apart: the
-	// equivalent of ChunkRAG's theta = 0.8.
+	// Similarity is the cosine below which neighbouring sentences belong apart: the equivalent of
+	// ChunkRAG's theta = 0.8.
 	Similarity float64 `json:"similarity"`
-	// SimilarityArea is that under the ROC curve over places inside and between pieces.
+	// SimilarityArea is the area under the ROC curve over sentence pairs inside and between
+	// excerpts.
 	SimilarityArea float64 `json:"similarity_area"`
-	// Dedupe is the cosine above which a passage repeats another: nine of ten passages
-	// have it with a copy of themselves that lacks one sentence.
+	// Dedupe is the cosine above which a passage repeats another: nine of ten passages reach it
+	// with a copy of themselves that lacks one sentence.
 	Dedupe float64 `json:"dedupe"`
-	// Mistaken is the share of passages whose nearest other one is above Dedupe.
+	// Mistaken is the share of passages whose nearest other passage is above Dedupe.
 	Mistaken float64 `json:"mistaken"`
 }
 
@@ -69,12 +70,12 @@ func (r *run) vectors(ctx context.Context) error {
 	return nil
 }
 
-// similarity looks at neighbouring sentences of texts that are put together of pieces.
+// similarity compares neighbouring sentences of texts that are joined from excerpts.
 func (r *run) similarity(ctx context.Context, out *VectorNumbers) error {
 	var inside, between []float64 // cosines
 	for range joined {
 		var sentences []string
-		var first []bool // of a piece
+		var first []bool // of an excerpt
 		for range pieces {
 			for i, s := range r.excerpt() {
 				sentences, first = append(sentences, s), append(first, i == 0)
@@ -94,7 +95,7 @@ func (r *run) similarity(ctx context.Context, out *VectorNumbers) error {
 			}
 		}
 	}
-	// As many of both: how often texts change their subject is not known.
+	// Take equally many of both: how often texts change their subject is unknown.
 	r.sample.random.Shuffle(len(inside), func(i, j int) { inside[i], inside[j] = inside[j], inside[i] })
 	n := min(len(inside), len(between))
 	if n == 0 {
@@ -110,7 +111,7 @@ func (r *run) similarity(ctx context.Context, out *VectorNumbers) error {
 	return nil
 }
 
-// excerpt is a run of sentences of a passage.
+// excerpt returns a random run of sentences of a random passage.
 func (r *run) excerpt() []string {
 	body := r.sample.passages[r.sample.random.IntN(len(r.sample.passages))].body
 	sentences := text.Sentences(body)
@@ -123,8 +124,7 @@ func (r *run) excerpt() []string {
 	return out
 }
 
-// dedupe compares passages with copies of themselves that lack a sentence, and with
-// each other.
+// dedupe compares passages with copies of themselves that lack a sentence, and with each other.
 func (r *run) dedupe(ctx context.Context, out *VectorNumbers) error {
 	var whole, copies []string
 	for _, i := range r.sample.random.Perm(len(r.sample.passages)) {
@@ -175,8 +175,8 @@ func (r *run) dedupe(ctx context.Context, out *VectorNumbers) error {
 	return nil
 }
 
-// encode asks for a few vectors at a time: a large encoder on a busy machine takes longer for all
-// than an answer is waited for.
+// encode encodes texts in small requests: with a large encoder on a busy machine, one request for
+// all would time out.
 func (r *run) encode(ctx context.Context, texts []string) (all wire.Vectors, err error) {
 	for some := range slices.Chunk(texts, encodedAtOnce) {
 		vectors, _, err := r.models.Encode(ctx, wire.LaneBulk, some)
@@ -191,7 +191,7 @@ func (r *run) encode(ctx context.Context, texts []string) (all wire.Vectors, err
 	return all, nil
 }
 
-// cosineOf is that of two of some unit vectors; ok is false where one has no length.
+// cosineOf returns the cosine of two unit vectors; ok is false if one has no length.
 func cosineOf(vectors wire.Vectors, i, j int) (cosine float64, ok bool) {
 	a, b := vectors.Row(i), vectors.Row(j)
 	length := 0.0

@@ -1,10 +1,10 @@
-// Package choose decides which of several plans a collection is to be searched
-// with, from what each question gave under each plan. It computes, and knows
-// neither where the figures come from nor what becomes of the choice.
+// Package choose selects one of several plans for searching a collection, from the figures of each
+// question under each plan. It only computes: it depends neither on the source of the figures nor
+// on the use of the choice.
 //
-// The rule: the cheapest plan whose quality is, for sure, less than the margin
-// below that of every other plan. docs/choosing-plans.md says what "for sure" is
-// (bound.go) and what is proposed where nothing is.
+// The rule: the cheapest plan whose quality is surely less than the margin below that of every
+// other plan. docs/choosing-plans.md explains what "surely" means (bound.go), and what is proposed
+// if no plan is sure.
 package choose
 
 import (
@@ -15,41 +15,40 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// The rule's numbers.
+// Constants of the rule.
 const (
 	// Margin is how much quality a cheaper plan may lose: one point of 100.
 	Margin = 0.01
-	// Alpha bounds the chance that a plan is called sure which loses more.
+	// Alpha bounds the probability that a plan which loses more is called sure.
 	Alpha = 0.05
-	// droppingShare is the part of the chance of error that is spent on leaving plans
-	// out before all questions are asked.
+	// droppingShare is the part of Alpha that is spent on dropping plans before all questions are
+	// asked.
 	droppingShare = 0.2
-	// alike is up to which ratio costs count as equal, so that time decides.
+	// alike is the ratio up to which costs count as equal, so that time decides.
 	alike = 1.05
-	// fewest is how many questions a sure choice takes at least, unless all plans but one
-	// were dropped, which is for sure.
+	// fewest is the least number of questions for a sure choice, unless all plans but one were
+	// dropped, which is only done when sure.
 	fewest = 50
 )
 
-// Measured is what one plan gave, question by question. All plans that are not
-// Dropped have values for the same questions, in the same order.
+// Measured has the figures of one plan by question. All plans that are not Dropped have values for
+// the same questions, in the same order.
 type Measured struct {
 	Plan    string
 	Quality []float64 // in [0, 1]
 	Tokens  []float64 // of the context, or of the answer
 	Millis  []float64
-	// Dollars are what the questions cost; nil where that is not known.
+	// Dollars are the costs of the questions; nil if unknown.
 	Dollars []float64
-	// Dropped plans were clearly worse after the first questions, and have values
-	// for these alone.
+	// Dropped plans were clearly worse on the first questions, and have values only for these.
 	Dropped bool
 }
 
-// Options of a choice. Zero values take the rule's numbers.
+// Options are the options of a choice. Zero values mean the rule's constants.
 type Options struct {
 	Margin float64
 	Alpha  float64
-	// Current is the plan that the collection has; empty: none.
+	// Current is the collection's plan; empty: none.
 	Current string
 }
 
@@ -63,8 +62,8 @@ func (o Options) complete() Options {
 	return o
 }
 
-// Choose applies the rule. It is a schema.FieldError where the figures do not fit
-// together, or there is nothing to choose from.
+// Choose applies the rule. It returns a schema.FieldError if the figures are inconsistent or there
+// are no plans.
 func Choose(plans []Measured, o Options) (schema.PlanVerdicts, error) {
 	o = o.complete()
 	if err := check(plans); err != nil {
@@ -126,13 +125,13 @@ func check(plans []Measured) error {
 	return nil
 }
 
-// round is a choice under way.
+// round is the state of a choice.
 type round struct {
 	Options
 	plans     []Measured
 	questions int
-	best      int // the plan of the highest mean that was not dropped; of equal ones the cheapest
-	left      int // plans that were not dropped
+	best      int // the plan with the highest mean of those left; of equals the cheapest
+	left      int // number of plans that were not dropped
 	priced    bool
 	bounds    map[int]float64
 }
@@ -161,27 +160,27 @@ func newRound(plans []Measured, o Options) *round {
 	return r
 }
 
-// losses are what p loses against another plan, by question.
+// losses returns what p loses against another plan, by question.
 func (r *round) losses(p, against int) []float64 {
 	a, b := r.plans[against].Quality, r.plans[p].Quality
-	out := make([]float64, min(len(a), len(b))) // a dropped plan has the first of the questions
+	out := make([]float64, min(len(a), len(b))) // a dropped plan has only the first questions
 	for i := range out {
 		out[i] = a[i] - b[i]
 	}
 	return out
 }
 
-// loss is the mean loss against the best plan.
+// loss returns the mean loss against the best plan.
 func (r *round) loss(p int) float64 { return mean(r.losses(p, r.best)) }
 
-// level is the chance of error of one bound. Up to all plans but the best one could be
-// called sure by mistake, so that they share it.
+// level returns the probability of error of one bound. All plans but the best one could be called
+// sure by mistake, so they share it.
 func (r *round) level() float64 {
 	return r.Alpha * (1 - droppingShare) / float64(max(r.left-1, 1))
 }
 
-// bound is what p loses at most against any plan. Which one is truly the best is not
-// known: a loss that is small against every plan is small against that one.
+// bound returns the most that p loses against any plan. The truly best plan is unknown: a loss that
+// is small against every plan is small against that one.
 func (r *round) bound(p int) float64 {
 	if have, ok := r.bounds[p]; ok {
 		return have
@@ -199,7 +198,7 @@ func (r *round) bound(p int) float64 {
 	return out
 }
 
-// sure are the plans whose loss is below the margin for sure.
+// sure returns the plans whose loss is surely below the margin.
 func (r *round) sure() (out []int) {
 	alone := r.left == 1 && len(r.plans) > 1 // all others were dropped
 	for p := range r.plans {
@@ -210,7 +209,7 @@ func (r *round) sure() (out []int) {
 	return out
 }
 
-// cost is what a question costs: dollars where they are known for all plans, else
+// cost returns the mean cost of a question: in dollars if they are known for all plans, else in
 // tokens.
 func (r *round) cost(p int) float64 {
 	if r.priced {
@@ -219,8 +218,8 @@ func (r *round) cost(p int) float64 {
 	return mean(r.plans[p].Tokens)
 }
 
-// cheapest is the cheapest of some plans. Of those that cost about the same the
-// fastest one is, and of those the first by name.
+// cheapest returns the cheapest of some plans. Of plans with about the same cost it returns the
+// fastest, and of equally fast ones the first by name.
 func (r *round) cheapest(of []int) int {
 	least := math.Inf(1)
 	for _, p := range of {
@@ -243,8 +242,8 @@ func (r *round) cheapest(of []int) int {
 	return out
 }
 
-// better says whether a plan that is sure is also better than the current one: it
-// costs less, or what it gains is more than chance.
+// better reports whether a sure plan is better than the current one: it costs less, or gains more
+// than chance.
 func (r *round) better(p, current int) bool {
 	if p == current {
 		return false
@@ -255,8 +254,8 @@ func (r *round) better(p, current int) bool {
 	return lowerBound(r.losses(current, p), r.level()) > 0
 }
 
-// needed is about how many questions it takes until p is sure, if what is seen goes on
-// as it is; 0: more of them would not help, as the plan loses more than the margin.
+// needed estimates how many questions it takes until p is sure, if further questions are like those
+// so far; 0: no number is enough, because the plan loses more than the margin.
 func (r *round) needed(p int) int {
 	out := 0
 	for other := range r.plans {
@@ -273,7 +272,7 @@ func (r *round) needed(p int) int {
 	return max(out, fewest)
 }
 
-// verdicts are what is said of each plan, the best first.
+// verdicts returns the verdict on each plan, best first.
 func (r *round) verdicts(chosen int, sure, near []int) []schema.PlanVerdict {
 	out := make([]schema.PlanVerdict, 0, len(r.plans))
 	for p, m := range r.plans {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// flat is a plan whose questions all cost the same.
+// flat is a plan with the same cost for all questions.
 func flat(name string, tokens, millis float64, quality ...float64) Measured {
 	m := Measured{Plan: name, Quality: quality, Tokens: make([]float64, len(quality)), Millis: make([]float64, len(quality))}
 	for i := range quality {
@@ -20,7 +20,7 @@ func flat(name string, tokens, millis float64, quality ...float64) Measured {
 	return m
 }
 
-// right is n questions of which the first so many have quality 1.
+// right returns "of" qualities: the first n are 1, the others 0.
 func right(n, of int) []float64 {
 	out := make([]float64, of)
 	for i := range n {
@@ -91,8 +91,8 @@ func TestAPlanThatLosesMoreThanThePointIsNotChosen(t *testing.T) {
 	}
 }
 
-// TestFewQuestionsAreNotSure: the cheapest within a point by mean is proposed, and that
-// nothing is sure is told, with how many questions it would take.
+// TestFewQuestionsAreNotSure: the cheapest plan within a point by mean is proposed. The result says
+// that no plan is sure, and how many questions it would take.
 func TestFewQuestionsAreNotSure(t *testing.T) {
 	out := chosen(t, Options{}, flat("best", 4000, 1, right(70, 100)...), flat("cheap", 1000, 1, right(70, 100)...), flat("bad", 10, 1, right(20, 100)...))
 	if out.Plan != "cheap" || out.Sure || out.Better || out.Needed < 300 || out.Needed > 800 {
@@ -130,8 +130,8 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
-// TestThePlanThatOutlivesTheOthersIsSure: those that were dropped after the first
-// questions were for sure worse, so that no more are needed.
+// TestThePlanThatOutlivesTheOthersIsSure: plans that were dropped after the first questions were
+// surely worse, so no more questions are needed.
 func TestThePlanThatOutlivesTheOthersIsSure(t *testing.T) {
 	plans := []Measured{flat("good", 900, 1, right(31, 32)...), flat("bad", 1000, 1, right(4, 32)...)}
 	if out := chosen(t, Options{Current: "bad"}, plans...); out.Sure || out.Better {
@@ -146,7 +146,7 @@ func TestThePlanThatOutlivesTheOthersIsSure(t *testing.T) {
 	}
 }
 
-// any makes plans at random.
+// anyPlans makes random plans.
 func anyPlans(random *rand.Rand) []Measured {
 	plans := make([]Measured, 1+random.IntN(6))
 	n := 1 + random.IntN(200)
@@ -165,9 +165,9 @@ func anyPlans(random *rand.Rand) []Measured {
 	return plans
 }
 
-// TestProperties: whatever is measured, the proposed plan is within the margin by mean
-// or by bound, no cheaper one that is as sure is passed over, and neither the order of
-// the plans nor that of the questions matters.
+// TestProperties: whatever the figures are, the proposed plan is within the margin by mean or by
+// bound, no cheaper sure plan is passed over, and neither the order of plans nor that of questions
+// matters.
 func TestProperties(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -210,8 +210,8 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// TestAWorsePlanIsNeverChosenForBeingWorse: taking quality from a plan that was not
-// chosen does not make it the one that is.
+// TestAWorsePlanIsNeverChosenForBeingWorse: lowering the quality of a plan that was not chosen does
+// not make it the chosen one.
 func TestAWorsePlanIsNeverChosenForBeingWorse(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 200 {

@@ -1,19 +1,18 @@
 package choose
 
-// This file leaves plans out that are clearly worse after the first questions, so that
-// the others get the time. Looking often must not make it easier to be wrong: each look
-// has a part of the chance of error, whatever it finds.
+// This file drops plans that are clearly worse on the first questions, so that the others get the
+// time. Checking often must not raise the chance of error: each check has a fixed part of it.
 
 import "math"
 
-// firstLook is after how many questions plans are looked at for the first time; each
-// later look is after twice as many.
+// firstLook is the number of questions before the first check. Each later check comes after twice
+// as many.
 const firstLook = 32
 
-// mostLooks are how many looks share the chance of error: up to 4,096 questions.
+// mostLooks is how many checks share the chance of error: up to 4,096 questions.
 const mostLooks = 8
 
-// Look reports whether plans are looked at after so many questions.
+// Look reports whether Drop is to be called after that many questions.
 func Look(questions int) bool {
 	for n, k := firstLook, 0; k < mostLooks; n, k = 2*n, k+1 {
 		if n == questions {
@@ -23,16 +22,16 @@ func Look(questions int) bool {
 	return false
 }
 
-// Drop returns the names of plans that need not be asked any more: those that lose
-// more than the margin against another one, and those that cost more than another one
-// and are worse, each for sure. One plan is always left.
+// Drop returns the names of plans that need not be asked anymore: those that surely lose more than
+// the margin against another plan, and those that cost more than another plan and are surely worse.
+// It leaves at least one plan.
 func Drop(plans []Measured, o Options) []string {
 	o = o.complete()
 	if check(plans) != nil {
 		return nil
 	}
 	r := newRound(plans, o)
-	// A plan is compared with every other one at every look.
+	// Each check compares a plan with every other one.
 	alpha := o.Alpha * droppingShare / mostLooks / float64(max(len(plans)-1, 1))
 	var out []string
 	for p := range plans {

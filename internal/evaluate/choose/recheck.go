@@ -2,9 +2,9 @@ package choose
 
 import "math"
 
-// RecheckAlpha is the chance of error of the n-th repetition of a choice, from 1. All
-// of them together stay below Alpha however long a choice is repeated, and whatever one
-// has to do with another: the parts are 6/π² 1/n² of it, whose sum is 1.
+// RecheckAlpha returns the chance of error of the n-th repetition of a choice, counted from 1:
+// Alpha * 6/π² / n². The sum over all n is Alpha, which bounds the chance of any error however
+// often a choice is repeated, even if the repetitions depend on each other.
 func RecheckAlpha(n int) float64 {
 	if n < 1 {
 		n = 1

@@ -1,9 +1,8 @@
 package choose
 
-// By simulation: how often the rule is sure of a plan that it should not be sure of. The
-// truth is known here, so what is counted are errors. Each family of figures is one that
-// a bound can be wrong about: rare losses, losses and gains that nearly cancel out, losses
-// in parts, and many plans at the border at the same time.
+// Simulations of how often the rule is wrongly sure of a plan. The truth is known, so errors can be
+// counted. Each family of figures is one for which a bound can be wrong: rare losses, losses and
+// gains that nearly cancel out, partial losses, and many plans at the margin at once.
 
 import (
 	"fmt"
@@ -13,10 +12,10 @@ import (
 	"testing"
 )
 
-// drawn is a plan's quality at one question, drawn beside that of the best plan.
+// drawn draws a plan's quality on one question, given that of the best plan.
 type drawn func(random *rand.Rand, best float64) float64
 
-// rare loses a question that the best plan has, with a chance that makes the mean loss.
+// rare loses questions that the best plan answers, with the probability that gives the mean loss.
 func rare(loss, level float64) drawn {
 	return func(random *rand.Rand, best float64) float64 {
 		if best == 1 && random.Float64() < loss/level {
@@ -26,7 +25,7 @@ func rare(loss, level float64) drawn {
 	}
 }
 
-// mixed wins and loses questions, by chance, and loses in all.
+// mixed wins and loses questions at random, with a mean loss.
 func mixed(loss, level, wins float64) drawn {
 	return func(random *rand.Rand, best float64) float64 {
 		x := random.Float64()
@@ -40,7 +39,7 @@ func mixed(loss, level, wins float64) drawn {
 	}
 }
 
-// inParts loses a little at many questions.
+// inParts loses a little on many questions.
 func inParts(loss, level float64) drawn {
 	return func(random *rand.Rand, best float64) float64 {
 		if best == 1 {
@@ -52,8 +51,8 @@ func inParts(loss, level float64) drawn {
 
 const level = 0.7 // of the best plan
 
-// simulate measures a best plan, which is the dearest, and others that are cheaper the
-// later they are, drops plans as it goes, and returns them. It ends when one is left.
+// simulate measures a best plan, which is the most expensive, and others that get cheaper in order.
+// It drops plans on the way, ends when one is left, and returns them all.
 func simulate(random *rand.Rand, questions int, others []drawn, o Options) []Measured {
 	plans := make([]Measured, len(others)+1)
 	for p := range plans {
@@ -86,8 +85,8 @@ func simulate(random *rand.Rand, questions int, others []drawn, o Options) []Mea
 	return plans
 }
 
-// sureOf is what the rule is sure of; empty: of nothing. It is Choose without its
-// intervals, which take a thousand times as long.
+// sureOf returns the plan of which the rule is sure; empty: none. It is Choose without intervals,
+// which take a thousand times as long.
 func sureOf(plans []Measured, o Options) (plan string, better bool) {
 	r := newRound(plans, o.complete())
 	sure := r.sure()
@@ -99,8 +98,7 @@ func sureOf(plans []Measured, o Options) (plan string, better bool) {
 	return plans[p].Plan, current >= 0 && r.better(p, current)
 }
 
-// atMost fails when more of the simulations are wrong than Alpha lets, and two standard
-// deviations of that share.
+// atMost fails if the share of wrong simulations is more than two standard deviations above Alpha.
 func atMost(t *testing.T, name string, wrong, simulations int) {
 	t.Helper()
 	share, n := float64(wrong)/float64(simulations), float64(simulations)
@@ -130,7 +128,7 @@ func TestSurePlansAreWrongInOneOfTwentySimulationsAtMost(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(questions), 7))
 			wrong := 0
 			for range simulations {
-				// The first one alone is within a point of the best: itself.
+				// Only the best plan, the first one, is within a point of the best.
 				if plan, _ := sureOf(simulate(random, questions, others, Options{}), Options{}); plan != "" && plan != "plan 0" {
 					wrong++
 				}
@@ -140,8 +138,8 @@ func TestSurePlansAreWrongInOneOfTwentySimulationsAtMost(t *testing.T) {
 	}
 }
 
-// TestEqualPlansAreTold: with enough questions the rule does find
-// the cheapest of equal plans, beside one that is clearly worse and cheaper still.
+// TestEqualPlansAreTold: with enough questions the rule finds the cheapest of equal plans, although
+// a clearly worse plan is even cheaper.
 func TestEqualPlansAreTold(t *testing.T) {
 	same := func(_ *rand.Rand, best float64) float64 { return best }
 	random := rand.New(rand.NewPCG(5, 6))
@@ -156,9 +154,9 @@ func TestEqualPlansAreTold(t *testing.T) {
 	}
 }
 
-// TestWithoutWhatIsAddedItWouldBeWrong is why the bound is not the bootstrap's: of plans that
-// lose a question in a hundred, a third agree on all of a hundred questions, and each
-// resample of these agrees too.
+// TestWithoutWhatIsAddedItWouldBeWrong shows why the bound is not the bootstrap's. Of plans that
+// lose one question in a hundred, a third agree on all of a hundred questions, and so does every
+// resample of these.
 func TestWithoutWhatIsAddedItWouldBeWrong(t *testing.T) {
 	const simulations = 400
 	random := rand.New(rand.NewPCG(8, 9))
@@ -179,9 +177,9 @@ func TestWithoutWhatIsAddedItWouldBeWrong(t *testing.T) {
 	atMost(t, "100 questions", bound, simulations)
 }
 
-// TestRepeatedRechecks: a collection is measured again and again, with other questions, by
-// plans that are as good as its own and cost the same, or are cheaper and lose the margin.
-// However often, one of them is promoted in at most one of twenty simulations.
+// TestRepeatedRechecks: a collection is measured repeatedly, with other questions, under plans that
+// are as good as its own at the same cost, or cheaper with a loss of the margin. However often, one
+// of these is promoted in at most one of twenty simulations.
 func TestRepeatedRechecks(t *testing.T) {
 	sum := 0.0
 	for n := range 100_000 {

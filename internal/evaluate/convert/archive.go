@@ -1,8 +1,7 @@
 package convert
 
-// BEIR's own sets (Thakur et al. 2021): an archive, or a folder. Of an archive only the
-// files of the layout are read, each as a stream, and nothing is unpacked to where its
-// entries say.
+// BEIR's own sets (Thakur et al. 2021): an archive or a folder. Only the files of the layout are
+// read from an archive, as streams. Nothing is unpacked to the paths that its entries name.
 
 import (
 	"archive/zip"
@@ -28,19 +27,19 @@ import (
 const (
 	maxEntries   = 10_000
 	maxUnpacked  = 64 << 30 // bytes
-	maxExpansion = 200      // unpacked to packed, from freely unpacked bytes on
+	maxExpansion = 200      // ratio of unpacked to packed, if more than freely bytes are unpacked
 	freely       = 10 << 20
 )
 
-// beirFiles are the files of a set in the layout.
+// beirFiles are the files of a set in BEIR's layout.
 type beirFiles struct {
 	name   string // of the archive or folder, for messages
 	files  fs.FS
-	folder string            // in files
-	sizes  map[string]uint64 // what entries of an archive say that they have
+	folder string            // folder of the set in files
+	sizes  map[string]uint64 // sizes of an archive's entries, as stated in it
 }
 
-// isArchive reports a zip file, whatever is in it.
+// isArchive reports whether a file is a zip file, by its first bytes.
 func isArchive(name string) bool {
 	f, err := os.Open(name)
 	if err != nil {
@@ -72,7 +71,7 @@ func openBEIR(name string) (*beirFiles, func() error, error) {
 	return b, z.Close, nil
 }
 
-// inspect looks at all entries of an archive before any is read.
+// inspect checks all entries of an archive before any is read.
 func inspect(name string, z *zip.Reader) (*beirFiles, error) {
 	b := &beirFiles{name: name, files: z, sizes: map[string]uint64{}}
 	if len(z.File) > maxEntries {
@@ -134,7 +133,7 @@ func (b *beirFiles) read(ctx context.Context, file string, o Options, use func(*
 		return errors.Join(err, f.Close())
 	}
 	var content io.Reader = f
-	if b.sizes != nil { // an entry may say less than it has
+	if b.sizes != nil { // an entry may state less than it has
 		content = &exact{in: f, left: b.sizes[file]}
 	}
 	in, err := textOf(shown, &measured{ctx: ctx, in: content, name: path.Base(file), of: info.Size(), progress: o.Progress})
@@ -144,7 +143,7 @@ func (b *beirFiles) read(ctx context.Context, file string, o Options, use func(*
 	return errors.Join(err, f.Close())
 }
 
-// exact fails when an entry has more than it says.
+// exact fails when an entry has more bytes than it states.
 type exact struct {
 	in   io.Reader
 	left uint64
@@ -160,7 +159,7 @@ func (e *exact) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// splits are the names of the qrels files that are read.
+// splits returns the names of the qrels files to read.
 func (b *beirFiles) splits(only string) ([]string, error) {
 	found, err := fs.Glob(b.files, path.Join(b.folder, "qrels", "*.tsv"))
 	if err != nil {
@@ -180,7 +179,7 @@ func (b *beirFiles) splits(only string) ([]string, error) {
 	return out, nil
 }
 
-// readBEIRQuestions reads the judgements, and the questions that they are of.
+// readBEIRQuestions reads the judgements and their questions.
 func readBEIRQuestions(ctx context.Context, s *set, src sourceFile) (err error) {
 	b, closing, err := openBEIR(src.path)
 	if err != nil {
@@ -223,14 +222,14 @@ func readBEIRQuestions(ctx context.Context, s *set, src sourceFile) (err error) 
 	return err
 }
 
-// filled reports metadata that is a text or a list, and not empty.
+// filled reports whether metadata is a non-empty text or list.
 func filled(v any) bool {
 	list, isList := v.([]any)
 	text, _ := v.(string)
 	return text != "" || isList && len(list) > 0
 }
 
-// numbered reads a JSON object, whose numbers stay as they are.
+// numbered decodes a JSON object, and keeps numbers as they are written.
 func numbered(line []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()

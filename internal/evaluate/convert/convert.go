@@ -1,6 +1,6 @@
-// Package convert turns the files that question sets are published as into folders that
-// sluice eval reads (package beir). Files are read as streams: what is kept in memory are
-// the questions, and a hash of each document's id.
+// Package convert converts published question sets to folders that sluice eval reads (package
+// beir). Files are read as streams: only the questions, and a hash of each document's id, are kept
+// in memory.
 package convert
 
 import (
@@ -13,30 +13,30 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Options say what is converted.
+// Options are the options of a conversion.
 type Options struct {
 	Format  string   // one of FormatNames, or Auto
 	Sources []string // files as published, or a BEIR folder
-	Folder  string   // what is written
-	Replace bool     // a folder that is there
+	Folder  string   // the folder to write
+	Replace bool     // an existing folder
 
-	// Split is the name of the qrels file. Of a BEIR set it is the split that is kept, all where it
-	// is empty; else empty means "test".
+	// Split is the name of the qrels file; empty: "test". For a BEIR set it is the split to keep;
+	// empty: all.
 	Split string
-	// Limit is how many questions are drawn; 0 is all. The same seed draws the same ones.
+	// Limit is how many questions are drawn; 0: all. The same seed draws the same questions.
 	Limit int
 	Seed  uint64
-	// Others is how many of the documents are kept, drawn at random, that came with none of the
-	// questions; below 0: all.
+	// Others is how many of the documents that came with no kept question are kept, drawn at
+	// random; negative: all.
 	Others int
-	// Scope has each question asked about the documents alone that it came with.
+	// Scope restricts each question to the documents that it came with.
 	Scope bool
 
-	// Progress is told how far a file is read, in bytes; nil: nobody is.
+	// Progress is called with how far a file is read, in bytes; may be nil.
 	Progress func(file string, done, of int64)
 }
 
-// Summary is what was written.
+// Summary is a summary of what was written.
 type Summary struct {
 	Format        string    `json:"format"`
 	Folder        string    `json:"folder"`
@@ -45,19 +45,19 @@ type Summary struct {
 	Questions     int       `json:"questions"`
 	WithAnswers   int       `json:"with_answers"`
 	WithEvidence  int       `json:"with_evidence"`
-	WithDocuments int       `json:"with_documents"` // to which a document is relevant
+	WithDocuments int       `json:"with_documents"` // with a relevant document
 	Unanswerable  int       `json:"unanswerable"`
 	LeftOut       []LeftOut `json:"left_out"`
 	Judgements    int       `json:"judgements"`
 }
 
-// LeftOut counts what was not taken over for one reason.
+// LeftOut counts what was left out for one reason.
 type LeftOut struct {
 	What  string `json:"what"`
 	Count int    `json:"count"`
 }
 
-// Check reports options that cannot be.
+// Check returns an error if the options are invalid.
 func (o Options) Check() error {
 	var errs []error
 	if _, known := formatNamed(o.Format); !known && o.Format != Auto {
@@ -75,7 +75,8 @@ func (o Options) Check() error {
 	return errors.Join(errs...)
 }
 
-// Run converts. Errors name file, line or record, and field; nothing is written then.
+// Run converts. Its errors name the file, the line or record, and the field. It writes nothing
+// then.
 func Run(ctx context.Context, o Options) (_ Summary, err error) {
 	if err := o.Check(); err != nil {
 		return Summary{}, err
@@ -100,8 +101,8 @@ func Run(ctx context.Context, o Options) (_ Summary, err error) {
 	return done, folder.Commit()
 }
 
-// read reads the questions of all sources, draws those that are kept, and then reads the
-// documents that come without questions, which may be very many.
+// read reads the questions of all sources, draws those to keep, and then reads the documents
+// without questions, of which there may be very many.
 func (s *set) read(ctx context.Context, sources []sourceFile) error {
 	for _, first := range []bool{true, false} {
 		for _, src := range sources {
@@ -128,7 +129,7 @@ func (s *set) read(ctx context.Context, sources []sourceFile) error {
 	return nil
 }
 
-// why tells what was left out.
+// why lists what was left out, for an error message.
 func (s *set) why() string {
 	var b strings.Builder
 	for _, l := range s.leftOut() {

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// converted converts and reads what was written as sluice eval reads it.
+// converted converts, and reads the result as sluice eval does.
 func converted(t *testing.T, o Options) (Summary, *evaluate.Dataset) {
 	t.Helper()
 	if o.Folder == "" {
@@ -43,7 +43,7 @@ func converted(t *testing.T, o Options) (Summary, *evaluate.Dataset) {
 	return done, d
 }
 
-// all is a conversion of files in testdata with every document and question.
+// all returns options that convert files of testdata with every document and question.
 func all(files ...string) Options {
 	o := Options{Others: -1}
 	for _, f := range files {
@@ -52,7 +52,7 @@ func all(files ...string) Options {
 	return o
 }
 
-// texts are the documents of a dataset, by id.
+// texts returns the documents of a dataset, by id.
 func texts(t *testing.T, d *evaluate.Dataset) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -65,7 +65,7 @@ func texts(t *testing.T, d *evaluate.Dataset) map[string]string {
 	return out
 }
 
-// topic is a question of a dataset by its text, asked or unanswerable.
+// topic returns a question of a dataset by its text, answerable or not.
 func topic(t *testing.T, d *evaluate.Dataset, text string) evaluate.Topic {
 	t.Helper()
 	for _, q := range append(slices.Clone(d.Queries), d.Unanswerable...) {
@@ -77,7 +77,7 @@ func topic(t *testing.T, d *evaluate.Dataset, text string) evaluate.Topic {
 	return evaluate.Topic{}
 }
 
-// relevant are the texts of the documents that are relevant, in order.
+// relevant returns the texts of the relevant documents, sorted.
 func relevant(documents map[string]string, q evaluate.Topic) []string {
 	out := []string{}
 	for id := range q.Relevant {
@@ -87,7 +87,7 @@ func relevant(documents map[string]string, q evaluate.Topic) []string {
 	return out
 }
 
-// metadata is what queries.jsonl has of a question.
+// metadata returns the metadata of a question in queries.jsonl.
 func metadata(t *testing.T, d *evaluate.Dataset, id string) map[string]any {
 	t.Helper()
 	return lineOf(t, filepath.Join(d.Dir, "queries.jsonl"), id)
@@ -115,7 +115,7 @@ func lineOf(t *testing.T, path, id string) map[string]any {
 	return nil
 }
 
-// left is how often something was left out whose name begins so.
+// left returns how often something was left out whose reason begins with what.
 func left(s Summary, what string) int {
 	n := 0
 	for _, l := range s.LeftOut {
@@ -133,7 +133,7 @@ func equal[T comparable](t *testing.T, what string, got, want []T) {
 	}
 }
 
-// counted compares what a summary counts.
+// counted checks the counts of a summary.
 func counted(t *testing.T, s Summary, format string, documents, questions, answers, evidence, judged, unanswerable int) {
 	t.Helper()
 	if s.Format != format {
@@ -175,7 +175,7 @@ func TestHotpotQA(t *testing.T) {
 	if m := metadata(t, d, q.ID); m["type"] != "comparison" || m["level"] != "hard" {
 		t.Errorf("its metadata is %v", m)
 	}
-	// The paragraph is shared with the first question, and is there once.
+	// The paragraph is shared with the first question, and exists once.
 	equal(t, "relevant", relevant(documents, topic(t, d, "Where does the director of Dawn live?")), []string{"Ann Lee|Ann Lee directs films. She lives in Rome.", "Dawn|Dawn is by Ann Lee."})
 	equal(t, "left out", []int{left(s, "supporting facts whose sentence"), left(s, "supporting facts whose paragraph"), left(s, noText)}, []int{1, 1, 1})
 }
@@ -209,7 +209,7 @@ func TestMuSiQue(t *testing.T) {
 	if m := metadata(t, d, q.ID); m["hops"] != 2.0 || q.Scope != nil {
 		t.Errorf("the answerable question is %+v, %v", q, m)
 	}
-	// Its twin is asked about its own paragraphs: the other ones answer it.
+	// Its twin is restricted to its own paragraphs, because other paragraphs answer it.
 	twin := d.Unanswerable[0]
 	if twin.ID != q.ID+"-unanswerable" || !twin.Unanswerable || len(twin.Relevant)+len(twin.Answers) > 0 {
 		t.Errorf("the unanswerable question is %+v", twin)
@@ -217,7 +217,7 @@ func TestMuSiQue(t *testing.T) {
 	equal(t, "documents of the twin", scoped(t, d, twin), []string{"Green|Green is by Steve Hillage.", "Purple|A colour."})
 }
 
-// scoped are the documents that a question's scope leaves.
+// scoped returns the documents in a question's scope.
 func scoped(t *testing.T, d *evaluate.Dataset, q evaluate.Topic) []string {
 	t.Helper()
 	if len(q.Scope) != 1 || q.Scope[0].Op != schema.OpIn {
@@ -263,7 +263,7 @@ func TestDPR(t *testing.T) {
 		t.Errorf("passage 1 is %q", documents["1"])
 	}
 
-	// With all of Wikipedia: what came with a question is there once, under its id.
+	// With all of Wikipedia: passages that came with a question exist once, under their ids.
 	s, d = converted(t, all("psgs_w100.tsv", "biencoder.json", "nq-test.qa.csv"))
 	counted(t, s, "dpr", 6, 5, 5, 0, 2, 0)
 	documents = texts(t, d)

@@ -1,8 +1,8 @@
 package convert
 
-// What DPR (Karpukhin et al. 2020) publishes of Natural Questions, TriviaQA and others:
-// questions with answers, questions with passages that answer them and passages that do
-// not, and all of Wikipedia as passages of 100 words.
+// What DPR (Karpukhin et al. 2020) publishes of Natural Questions, TriviaQA and others: questions
+// with answers, questions with passages that do and do not answer them, and all of Wikipedia as
+// passages of 100 words.
 
 import (
 	"encoding/json"
@@ -57,7 +57,7 @@ type dprPassage struct {
 	PsgID     *dprID `json:"psg_id"`
 }
 
-// dprID is a number, or a number as text.
+// dprID is a number, or a number as a string.
 type dprID string
 
 // UnmarshalJSON implements json.Unmarshaler.

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/evaluate"
 )
 
-// file writes a file of a test.
+// file writes a file for a test.
 func file(t *testing.T, name, content string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -29,7 +29,7 @@ func file(t *testing.T, name, content string) string {
 	return path
 }
 
-// TestErrorsSayWhereTheyAre: file, line or record, and field; and nothing is written.
+// TestErrorsSayWhereTheyAre: errors name file, line or record, and field, and nothing is written.
 func TestErrorsSayWhereTheyAre(t *testing.T) {
 	hotpot := `{"_id":"1","question":"Who?","answer":"He","supporting_facts":[],"context":[["A",["He."]]]}`
 	for _, c := range []struct {
@@ -112,7 +112,7 @@ func TestPackedFilesAndMarksAreRead(t *testing.T) {
 	counted(t, s, "hotpotqa", 4, 2, 2, 2, 2, 0)
 }
 
-// TestFoldersAreReplacedOnlyWhenTold: and never one that has anything else in it.
+// TestFoldersAreReplacedOnlyWhenTold, and never if they contain anything else.
 func TestFoldersAreReplacedOnlyWhenTold(t *testing.T) {
 	o := all("hotpot.json")
 	o.Folder = filepath.Join(t.TempDir(), "set")
@@ -151,7 +151,7 @@ func TestAnEndedContextEndsIt(t *testing.T) {
 	}
 }
 
-// archived is a zip file of entries; a name that ends in "@" is a link.
+// archived writes a zip file of entries. A name that ends in "@" is a link.
 func archived(t *testing.T, entries ...[2]string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -200,7 +200,7 @@ func TestBEIR(t *testing.T) {
 		t.Errorf("the judgements are %q, %v", text, err)
 	}
 
-	// What was written is such a set, too, and converted again is the same.
+	// The written folder is such a set itself. Converting it again gives the same.
 	again, _ := converted(t, Options{Sources: []string{d.Dir}, Others: -1, Split: "test"})
 	counted(t, again, "beir", 2, 3, 1, 0, 2, 1)
 	equal(t, "splits", again.Splits, []string{"test"})
@@ -274,7 +274,7 @@ func TestHostileAndBrokenArchivesAreRefused(t *testing.T) {
 	}
 }
 
-// understated is an archive whose corpus unpacks to more than its headers say.
+// understated writes an archive whose corpus unpacks to more bytes than its header states.
 func understated(t *testing.T) string {
 	t.Helper()
 	var b, packed bytes.Buffer
@@ -313,7 +313,7 @@ func understated(t *testing.T) string {
 	return b.String()
 }
 
-// many is a HotpotQA file of n questions with two paragraphs each, one of them shared.
+// many writes a HotpotQA file of n questions with two paragraphs each, one of them shared.
 func many(t *testing.T, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -323,8 +323,8 @@ func many(t *testing.T, n int) string {
 	return file(t, "many.json", b.String()+"]")
 }
 
-// TestDrawnSetsAreSmallerAndTheSame: the same seed draws the same questions, with their
-// documents and as many others as are asked for.
+// TestDrawnSetsAreSmallerAndTheSame: the same seed draws the same questions, with their documents
+// and the requested number of others.
 func TestDrawnSetsAreSmallerAndTheSame(t *testing.T) {
 	source := many(t, 200)
 	draw := func(limit, others int, seed uint64) (Summary, *evaluate.Dataset) {
@@ -362,8 +362,8 @@ func TestDrawnSetsAreSmallerAndTheSame(t *testing.T) {
 	}
 }
 
-// TestAnEvenDrawOfPassages: of a corpus that is read as a stream any passage may be kept,
-// wherever it is.
+// TestAnEvenDrawOfPassages: passages are drawn evenly from all of a corpus that is read as a
+// stream.
 func TestAnEvenDrawOfPassages(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("id\ttext\ttitle\n")

@@ -1,6 +1,6 @@
 package convert
 
-// This file knows the formats, and finds out which one a file has.
+// This file lists the formats, and detects the format of a file.
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Auto finds the format out.
+// Auto detects the format.
 const Auto = "auto"
 
 // readFunc reads a source into a set.
@@ -24,10 +24,10 @@ type readFunc func(ctx context.Context, s *set, src sourceFile) error
 
 // kind is a kind of file.
 type kind struct {
-	name      string   // of such a file, for messages
-	first     bool     // it is read before the questions
-	questions readFunc // with the documents that come with them
-	corpus    readFunc // documents without questions
+	name      string   // name of the kind, for messages
+	first     bool     // read before the questions
+	questions readFunc // reads questions, with the documents that come with them
+	corpus    readFunc // reads documents without questions
 }
 
 // Kinds of files.
@@ -47,7 +47,7 @@ var (
 	beirFile      = &kind{name: "BEIR's archive or folder", questions: readBEIRQuestions, corpus: readBEIRCorpus}
 )
 
-// format is a published form of question sets. The first kind is that of its questions.
+// format is a published format of question sets. The first kind is that of its questions.
 type format struct {
 	name  string
 	kinds []*kind
@@ -66,7 +66,7 @@ var formats = []format{
 	{"beir", []*kind{beirFile}},
 }
 
-// FormatNames are the names of the formats.
+// FormatNames returns the names of the formats.
 func FormatNames() []string {
 	var out []string
 	for _, f := range formats {
@@ -83,7 +83,7 @@ func formatNamed(name string) (format, bool) {
 	return formats[i], true
 }
 
-// identify finds the kind of each source, and the format.
+// identify detects the kind of each source, and the format.
 func identify(ctx context.Context, o Options) ([]sourceFile, string, error) {
 	var out []sourceFile
 	for _, path := range o.Sources {
@@ -103,7 +103,7 @@ func identify(ctx context.Context, o Options) ([]sourceFile, string, error) {
 	questions := false
 	for i, src := range out {
 		switch {
-		case src.kind == nil: // what is wrong with it, its reader says
+		case src.kind == nil: // the reader returns an error that says what is wrong
 			out[i].kind = f.kinds[0]
 		case !slices.Contains(f.kinds, src.kind):
 			return nil, "", fmt.Errorf("%s: looks like %s, which is not of the format %s", src.path, src.kind.name, f.name)
@@ -116,7 +116,7 @@ func identify(ctx context.Context, o Options) ([]sourceFile, string, error) {
 	return out, f.name, nil
 }
 
-// common is the format that the sources have in common: that of the first file of questions.
+// common returns the format of the first source with questions.
 func common(sources []sourceFile) (format, error) {
 	for _, src := range sources {
 		if src.kind == nil {
@@ -133,7 +133,7 @@ func common(sources []sourceFile) (format, error) {
 	return format{}, fmt.Errorf("there is no file of questions: %s has none", sources[0].path)
 }
 
-// kindOf finds out what a file is; nil where it cannot.
+// kindOf detects the kind of a file; nil if it is unknown.
 func kindOf(ctx context.Context, path string) (*kind, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -165,7 +165,7 @@ func kindOf(ctx context.Context, path string) (*kind, error) {
 	return kindOfText(text), nil
 }
 
-// kindOfText looks at the begin of a file.
+// kindOfText detects the kind of a file by its beginning.
 func kindOfText(text []byte) *kind {
 	switch bytes.TrimSpace(text)[0] {
 	case '[':
@@ -220,15 +220,15 @@ func kindOfObject(o outline) *kind {
 	return nil
 }
 
-// outline has the keys of the first object of a text, and those of the first object that
-// is a value in it.
+// outline has the keys of the first object of a text, and those of the first object that is a value
+// in it.
 type outline struct{ keys, inner []string }
 
 func (o outline) has(keys ...string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !slices.Contains(o.keys, k) })
 }
 
-// outlineOf reads as far as the first object goes, or the text.
+// outlineOf parses up to the end of the first object, or of the text.
 func outlineOf(text []byte) outline {
 	var o outline
 	first := 1 // the depth of the first object

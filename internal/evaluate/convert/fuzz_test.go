@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/evaluate"
 )
 
-// FuzzConvert: whatever a file holds, it is refused with an error and nothing is left, or
-// it becomes a folder that the reader of sluice eval takes.
+// FuzzConvert: any file is either refused with an error, and nothing is left behind, or converted
+// to a folder that sluice eval can read.
 func FuzzConvert(f *testing.F) {
 	seeds, err := filepath.Glob(filepath.Join("testdata", "*.*"))
 	if err != nil || len(seeds) == 0 {
@@ -46,7 +46,7 @@ func FuzzConvert(f *testing.F) {
 			t.Errorf("%+v was written, and beside it is %v", done, left)
 		}
 		if done.WithDocuments == 0 && (done.WithAnswers == 0 || len(done.Splits) > 0) {
-			return // unanswerable questions alone, or judgements of no relevance, are no set
+			return // only unanswerable questions, or judgements without relevance, are no set
 		}
 		split := "test"
 		if len(done.Splits) > 0 && format == uint8(len(formats)) {

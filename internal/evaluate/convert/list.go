@@ -1,6 +1,6 @@
 package convert
 
-// This file reads lists of strings in a cell: as JSON (PopQA) or as Python writes them (DPR).
+// This file parses lists of strings in a cell: in JSON (PopQA) or in Python's notation (DPR).
 
 import (
 	"encoding/json"
@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// stringList reads ["a", "b"] or ['a', "b"].
+// stringList parses ["a", "b"] or ['a', "b"].
 func stringList(text string) ([]string, error) {
 	var out []string
 	if json.Unmarshal([]byte(text), &out) == nil {
@@ -25,7 +25,7 @@ func stringList(text string) ([]string, error) {
 	return out, nil
 }
 
-// literal is what is left of a list to read.
+// literal is the unparsed rest of a list.
 type literal struct{ rest string }
 
 func (p *literal) take(c byte) bool {
@@ -63,7 +63,7 @@ func (p *literal) list() ([]string, error) {
 	return out, nil
 }
 
-// text reads a string between marks of one kind.
+// text parses a string between two quotation marks of the same kind.
 func (p *literal) text() (string, error) {
 	if p.rest == "" || p.rest[0] != '\'' && p.rest[0] != '"' {
 		return "", errors.New("a string is missing")
@@ -89,11 +89,10 @@ func (p *literal) text() (string, error) {
 	return "", errors.New("a string does not end")
 }
 
-// escapes are Python's that stand for one character.
+// escapes are Python's escapes of one character.
 var escapes = map[byte]string{'\\': "\\", '\'': "'", '"': "\"", 'n': "\n", 't': "\t", 'r': "\r", 'a': "\a", 'b': "\b", 'f': "\f", 'v': "\v", '\n': ""}
 
-// escape reads a backslash and what belongs to it. Others than Python's stay as they are,
-// as in Python.
+// escape parses an escape. An unknown escape stands for itself, as in Python.
 func (p *literal) escape(b *strings.Builder) error {
 	if len(p.rest) < 2 {
 		return errors.New("a string does not end")

@@ -1,8 +1,8 @@
 package convert
 
-// HotpotQA (Yang et al. 2018) and 2WikiMultihopQA (Ho et al. 2020), which share a form:
-// paragraphs as lists of sentences, and the facts that support the answer as titles and
-// numbers of sentences.
+// HotpotQA (Yang et al. 2018) and 2WikiMultihopQA (Ho et al. 2020), which share a format:
+// paragraphs as lists of sentences, and the facts that support the answer as titles and numbers of
+// sentences.
 
 import (
 	"encoding/json"
@@ -21,7 +21,8 @@ type multihopQuestion struct {
 	Level    string              `json:"level"`
 	Context  []multihopParagraph `json:"context"`
 	Facts    []supportingFact    `json:"supporting_facts"`
-	// 2WikiMultihopQA's: what the answer follows from, and who it is, in Wikidata.
+	// Only in 2WikiMultihopQA: the facts that the answer follows from, and their and the answer's
+	// ids in Wikidata.
 	Triples   [][]string `json:"evidences"`
 	TripleIDs [][]string `json:"evidences_id"`
 	AnswerID  string     `json:"answer_id"`
@@ -55,7 +56,7 @@ func (f *supportingFact) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// pair reads a list of two values.
+// pair parses a list of two values.
 func pair(data []byte, first, second any) error {
 	var both []json.RawMessage
 	if err := json.Unmarshal(data, &both); err != nil || len(both) != 2 {
@@ -64,8 +65,8 @@ func pair(data []byte, first, second any) error {
 	return errors.Join(json.Unmarshal(both[0], first), json.Unmarshal(both[1], second))
 }
 
-// text joins the sentences. Those of HotpotQA begin with the space before them, those of
-// 2WikiMultihopQA do not.
+// text joins the sentences. Sentences of HotpotQA begin with a space, those of 2WikiMultihopQA do
+// not.
 func (p multihopParagraph) text() string {
 	var b strings.Builder
 	for _, s := range p.sentences {
@@ -113,7 +114,7 @@ func multihop(s *set, at position, r *multihopQuestion) error {
 	return s.ask(q)
 }
 
-// supports notes a supporting fact: its paragraph is relevant, its sentence evidence.
+// supports adds a supporting fact: its paragraph is relevant, and its sentence is evidence.
 func (s *set) supports(q *query, f supportingFact, context []multihopParagraph, ids, texts []string) {
 	there := -1
 	for i, p := range context {
@@ -135,7 +136,7 @@ func (s *set) supports(q *query, f supportingFact, context []multihopParagraph, 
 	s.leave("supporting facts whose sentence the paragraph does not have")
 }
 
-// keep sets a text in metadata if there is one.
+// keep sets a text in metadata unless it is blank.
 func keep(metadata map[string]any, key, text string) {
 	if text = strings.TrimSpace(text); text != "" {
 		metadata[key] = text
@@ -149,7 +150,7 @@ type wikiEntity struct {
 	Demonyms []string `json:"demonyms"`
 }
 
-// entity notes the other names of an answer.
+// entity adds the other names of an answer.
 func entity(s *set, _ position, e *wikiEntity) error {
 	if e.ID == "" {
 		return missing("Q_id")

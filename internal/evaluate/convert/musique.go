@@ -1,9 +1,9 @@
 package convert
 
-// MuSiQue (Trivedi et al. 2022): a question of several steps a line, with its paragraphs.
-// The full set has every question twice: with paragraphs that answer it, and without one
-// of these. What is missing there other questions bring along, so that unanswerable
-// questions are asked about their own paragraphs alone.
+// MuSiQue (Trivedi et al. 2022): one multi-step question per line, with its paragraphs. The full
+// set has every question twice: with paragraphs that answer it, and without one of these. Other
+// questions may bring the missing paragraph, so unanswerable questions are restricted to their own
+// paragraphs.
 
 import "fmt"
 
@@ -28,7 +28,7 @@ type musiqueStep struct {
 	Answer   string `json:"answer"`
 }
 
-// unanswerableMark tells an unanswerable question's id from that of its answerable twin.
+// unanswerableMark distinguishes an unanswerable question's id from that of its answerable twin.
 const unanswerableMark = "-unanswerable"
 
 func musique(s *set, at position, r *musiqueQuestion) error {

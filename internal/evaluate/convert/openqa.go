@@ -1,6 +1,7 @@
 package convert
 
-// NQ-open (Lee et al. 2019) and PopQA (Mallen et al. 2023): questions with answers alone.
+// NQ-open (Lee et al. 2019) and PopQA (Mallen et al. 2023): questions with answers, without
+// documents.
 
 import (
 	"fmt"
@@ -26,7 +27,7 @@ func readPopQA(s *set, in *input) error {
 		keep(q.more, "subject", cell("subj"))
 		keep(q.more, "property", cell("prop"))
 		keep(q.more, "object", cell("obj"))
-		// How often the subject's page is read in a month: the rarer, the harder.
+		// The monthly views of the subject's page: rarer subjects are harder.
 		if popularity := cell("s_pop"); popularity != "" {
 			n, err := strconv.ParseInt(popularity, 10, 64)
 			if err != nil {

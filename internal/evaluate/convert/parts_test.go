@@ -71,7 +71,7 @@ func TestUTF8IsCheckedAcrossReads(t *testing.T) {
 	}
 }
 
-// FuzzStringList: what JSON reads, it reads alike, and nothing makes it panic.
+// FuzzStringList: lists in JSON are parsed as JSON, and nothing causes a panic.
 func FuzzStringList(f *testing.F) {
 	for _, s := range []string{`["a"]`, `['a', "b\x41\n"]`, `['\`, `[`, `['\u00e9','\U0001f600',]`} {
 		f.Add(s)
@@ -91,7 +91,7 @@ func FuzzStringList(f *testing.F) {
 	})
 }
 
-// FuzzTable: what a strict reader of such tables takes, is read alike.
+// FuzzTable: a table that a strict reader accepts is read alike.
 func FuzzTable(f *testing.F) {
 	for _, s := range []string{"a\tb\n", "\"x\ny\"\t\"\"\"\"\n", "\"\"\n", "a\"b\tc\r\n"} {
 		f.Add(s)

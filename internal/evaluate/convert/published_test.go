@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/evaluate"
 )
 
-// published is a published file beside the repository, of which it is no part: without it
-// only continuous integration fails. Empty: it is not there.
+// published returns the path of a published file next to the repository. If it is missing the
+// result is empty; in continuous integration the test fails.
 func published(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join("..", "..", "..", "..", "shared", "datasets", filepath.FromSlash(name))
@@ -26,7 +26,7 @@ func published(t *testing.T, name string) string {
 	return path
 }
 
-// TestPublishedSQuAD: every answer is in the paragraph that is relevant.
+// TestPublishedSQuAD: every answer occurs in the relevant paragraph.
 func TestPublishedSQuAD(t *testing.T) {
 	path := published(t, "squad-train.json")
 	if path == "" {

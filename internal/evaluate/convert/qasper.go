@@ -1,7 +1,7 @@
 package convert
 
-// QASPER (Dasigi et al. 2021): papers with questions about each, which several people
-// answered. A paper is a document, and its questions are asked about it alone.
+// QASPER (Dasigi et al. 2021): papers with questions about each, which several people answered. A
+// paper is a document, and its questions are restricted to it.
 
 import (
 	"fmt"
@@ -39,13 +39,13 @@ type qasperAnswer struct {
 	Evidence     []string `json:"evidence"`
 }
 
-// floatMark begins evidence that is the caption of a figure or table.
+// floatMark is the prefix of evidence that is the caption of a figure or table.
 const floatMark = "FLOAT SELECTED:"
 
-// paperKey is the key of metadata that a paper's id is under.
+// paperKey is the metadata key of a paper's id.
 const paperKey = "paper"
 
-// readQASPER reads an object of papers by their ids.
+// readQASPER reads an object of papers by id.
 func readQASPER(s *set, in *input) error {
 	v := valuesOf(in)
 	n := 0
@@ -67,7 +67,7 @@ func readQASPER(s *set, in *input) error {
 	return named(in.name, err)
 }
 
-// text is the paper with its headings, and the captions at the end.
+// text returns the text of the paper with headings, and the captions at the end.
 func (p *qasperPaper) text() string {
 	parts := []string{p.Abstract}
 	for _, section := range p.Sections {
@@ -129,7 +129,7 @@ func qasper(s *set, id string, n int, p *qasperPaper) error {
 	return nil
 }
 
-// answer is an annotator's answer, and its form.
+// answer returns an annotator's answer, and its form.
 func (a qasperAnswer) answer() (form, answer string) {
 	switch {
 	case len(unique(a.Spans)) > 0:

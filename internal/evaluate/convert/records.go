@@ -1,6 +1,6 @@
 package convert
 
-// This file reads JSON, one record after another.
+// This file parses JSON, one record at a time.
 
 import (
 	"bytes"
@@ -12,18 +12,18 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// maxRecord bounds one record of a file, in bytes: what is in memory at once.
+// maxRecord bounds one record of a file, in bytes, because a record is kept in memory.
 const maxRecord = 64 << 20
 
 var errLong = fmt.Errorf("is longer than %s", schema.FormatBytes(maxRecord))
 
-// values reads one JSON value after another.
+// values parses one JSON value after another.
 type values struct {
 	*json.Decoder
 	left *rationed
 }
 
-// rationed fails when more than a record's bytes are read for one record.
+// rationed fails if more than maxRecord bytes are read for one record.
 type rationed struct {
 	in   io.Reader
 	left int
@@ -44,13 +44,13 @@ func valuesOf(in io.Reader) *values {
 	return &values{json.NewDecoder(left), left}
 }
 
-// next reads one value.
+// next parses one value.
 func (v *values) next(into any) error {
 	v.left.left = maxRecord
 	return v.decodingError(v.Decode(into))
 }
 
-// decodingError is an error of decoding, with the field that it is about.
+// decodingError explains an error of decoding, with its field.
 func (v *values) decodingError(err error) error {
 	var syntax *json.SyntaxError
 	switch {
@@ -64,7 +64,7 @@ func (v *values) decodingError(err error) error {
 	return wrongType(err)
 }
 
-// wrongType names the field of a value of another type than is expected.
+// wrongType names the field of a value that has the wrong type.
 func wrongType(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
@@ -76,7 +76,7 @@ func wrongType(err error) error {
 	return err
 }
 
-// opens reads the bracket that begins an array or object.
+// opens parses the bracket that begins an array or object.
 func (v *values) opens(bracket json.Delim) error {
 	v.left.left = maxRecord
 	token, err := v.Token()
@@ -89,14 +89,14 @@ func (v *values) opens(bracket json.Delim) error {
 	return nil
 }
 
-// ends reads the bracket that ends an array or object.
+// ends parses the bracket that ends an array or object.
 func (v *values) ends() error {
 	v.left.left = maxRecord
 	_, err := v.Token()
 	return v.decodingError(err)
 }
 
-// after reports what comes behind the last value.
+// after returns an error if anything follows the last value.
 func (v *values) after() error {
 	v.left.left = maxRecord
 	switch _, err := v.Token(); {
@@ -108,7 +108,7 @@ func (v *values) after() error {
 	return fmt.Errorf("there is more at byte %d, after the end", v.InputOffset())
 }
 
-// each calls one with every element of the list that comes next, by their numbers from 1.
+// each calls one with every element of the next list, numbered from 1.
 func each[T any](v *values, what string, one func(n int, element *T) error) error {
 	if err := v.opens('['); err != nil {
 		return err
@@ -126,13 +126,13 @@ func each[T any](v *values, what string, one func(n int, element *T) error) erro
 	return v.ends()
 }
 
-// position is where a record is in its file.
+// position is the position of a record in its file.
 type position struct {
 	unit string // line, record
 	n    int    // from 1
 }
 
-// String is how messages name it.
+// String returns the position for messages.
 func (p position) String() string { return fmt.Sprintf("%s %d", p.unit, p.n) }
 
 // inList reads a file that is one list of records.
@@ -147,7 +147,7 @@ func inList[T any](record func(s *set, at position, r *T) error) readFunc {
 	})
 }
 
-// inLines reads a file of one record a line.
+// inLines reads a file of one record per line.
 func inLines[T any](record func(s *set, at position, r *T) error) readFunc {
 	return stream(func(s *set, in *input) error {
 		return eachLine(in, func(n int, line []byte) error {
@@ -160,7 +160,7 @@ func inLines[T any](record func(s *set, at position, r *T) error) readFunc {
 	})
 }
 
-// named is an error about a file.
+// named adds the name of a file to an error.
 func named(file string, err error) error {
 	if err == nil {
 		return nil
@@ -168,7 +168,7 @@ func named(file string, err error) error {
 	return fmt.Errorf("%s: %w", file, err)
 }
 
-// eachLine calls one with every line that is not blank, by their numbers from 1.
+// eachLine calls one with every line that is not blank, numbered from 1.
 func eachLine(in *input, one func(n int, line []byte) error) error {
 	lines := lineReader{in: in.Reader}
 	for {
@@ -188,7 +188,7 @@ func eachLine(in *input, one func(n int, line []byte) error) error {
 	}
 }
 
-// object reads one JSON object.
+// object parses one JSON object.
 func object(line []byte, into any) error {
 	if err := json.Unmarshal(line, into); err != nil {
 		var syntax *json.SyntaxError
@@ -200,5 +200,5 @@ func object(line []byte, into any) error {
 	return nil
 }
 
-// missing reports a field that is not there, or blank.
+// missing returns the error for a field that is missing or blank.
 func missing(field string) error { return fmt.Errorf("%s: is missing", field) }

@@ -1,7 +1,7 @@
 package convert
 
-// This file gathers what the files hold: documents go to the folder at once, questions
-// are kept until all are read.
+// This file collects the content of the files: documents are written to the folder at once,
+// questions are kept until all are read.
 
 import (
 	"crypto/sha256"
@@ -22,9 +22,9 @@ type set struct {
 	options Options
 	folder  *beir.Folder
 
-	// documents says where each document was read, by the hash of its id: a line or record
-	// from 1. One that came with a question under an id of its own, and that the corpus may
-	// have, too, has its number negated, and its content is in contents.
+	// documents has the position of each document, a line or record from 1, by the hash of its id.
+	// The number is negative if the document came with a question, under an id that the corpus may
+	// have, too. Its content's hash is then in contents.
 	documents map[uint64]int32
 	contents  map[uint64]uint64
 	order     []uint64 // of the documents in the folder
@@ -33,15 +33,15 @@ type set struct {
 	byID      map[string]*query
 	aliases   map[string][]string // of entities, by their ids
 
-	wanted  map[uint64]bool // documents that the drawn questions came with; nil: nothing is drawn yet
-	sample  *sample         // of the others
-	dropped map[string]int  // what is left out, by its reason
+	wanted  map[uint64]bool // documents of the drawn questions; nil: nothing is drawn yet
+	sample  *sample         // draws the other documents
+	dropped map[string]int  // counts of what was left out, by reason
 }
 
-// query is a question as it is read.
+// query is a question, while the files are read.
 type query struct {
 	id, text     string
-	place        string // where it is
+	place        string // position in the files, for messages
 	answers      []string
 	evidence     []beir.Evidence
 	choices      []string
@@ -49,8 +49,8 @@ type query struct {
 	unanswerable bool
 	more         map[string]any // further metadata
 	judgements   []judgement
-	with         []string // the documents that it came with
-	// own: its documents alone are asked, as unanswerable is meant of them.
+	with         []string // ids of the documents that it came with
+	// own restricts the question to its documents, in which it is unanswerable.
 	own bool
 }
 
@@ -68,10 +68,10 @@ func newSet(o Options, folder *beir.Folder) *set {
 	return s
 }
 
-// leave counts something that is not taken over.
+// leave counts something that is left out.
 func (s *set) leave(what string) { s.dropped[what]++ }
 
-// leftOut lists what is not taken over.
+// leftOut lists what was left out.
 func (s *set) leftOut() []LeftOut {
 	out := []LeftOut{}
 	for _, what := range slices.Sorted(maps.Keys(s.dropped)) {
@@ -80,7 +80,7 @@ func (s *set) leftOut() []LeftOut {
 	return out
 }
 
-// What is left out, where several formats do.
+// Reasons to leave something out that several formats share.
 const (
 	noText        = "documents without text"
 	notVerbatim   = "pieces of evidence that are not verbatim in their document"
@@ -92,7 +92,7 @@ const (
 	noDocument    = "judgements of documents that are not there"
 )
 
-// split is the name of the qrels file.
+// split returns the name of the qrels file.
 func (s *set) split() string {
 	if s.options.Split == "" {
 		return "test"
@@ -100,7 +100,7 @@ func (s *set) split() string {
 	return s.options.Split
 }
 
-// digest is a hash of several texts.
+// digest returns a hash of several texts.
 func digest(texts ...string) [sha256.Size]byte {
 	h := sha256.New()
 	for _, t := range texts {
@@ -112,13 +112,13 @@ func digest(texts ...string) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// number is a hash of 64 bits: of 21 million ids two are alike once in 80,000 sets.
+// number returns a 64-bit hash. Among 21 million ids there is a collision once in 80,000 sets.
 func number(texts ...string) uint64 {
 	d := digest(texts...)
 	return binary.LittleEndian.Uint64(d[:])
 }
 
-// contentID is an id that is made of the content, so that it is the same in every set.
+// contentID returns an id derived from the content, so that it is the same in every set.
 func contentID(mark string, texts ...string) string {
 	d := digest(texts...)
 	return mark + hex.EncodeToString(d[:10])
@@ -126,15 +126,15 @@ func contentID(mark string, texts ...string) string {
 
 func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
-// add puts a document into the folder.
+// add writes a document to the folder.
 func (s *set) add(key uint64, place int, d beir.CorpusLine) error {
 	s.documents[key] = int32(place)
 	s.order = append(s.order, key)
 	return s.folder.Document(d)
 }
 
-// byContent adds a document whose id is made of its content, once, and returns the id;
-// none for a document without text.
+// byContent adds a document whose id is derived from its content, once, and returns the id. A
+// document without text is left out, and has no id.
 func (s *set) byContent(title, text string) (string, error) {
 	if blank(text) {
 		s.leave(noText)
@@ -148,8 +148,8 @@ func (s *set) byContent(title, text string) (string, error) {
 	return id, s.add(key, len(s.order)+1, beir.CorpusLine{ID: id, Title: title, Text: text})
 }
 
-// withID adds a document that has an id of its own, which comes but once: n is its line or
-// record. Once the questions are drawn, others than theirs may be left out.
+// withID adds a document that has an id of its own, which must be unique. n is its line or record.
+// After the questions are drawn, documents of other questions may be left out.
 func (s *set) withID(d beir.CorpusLine, n int, what string) error {
 	if err := beir.CheckID(d.ID); err != nil {
 		return fmt.Errorf("id: %w", err)
@@ -158,7 +158,7 @@ func (s *set) withID(d beir.CorpusLine, n int, what string) error {
 	switch before := s.documents[key]; {
 	case before > 0:
 		return fmt.Errorf("id: %q is in %s %d already", d.ID, what, before)
-	case before < 0: // a question brought it
+	case before < 0: // it came with a question
 		if s.contents[key] != number(d.Title, d.Text) {
 			s.leave("passages of the corpus that differ from those which questions came with (these are kept)")
 		}
@@ -177,8 +177,8 @@ func (s *set) withID(d beir.CorpusLine, n int, what string) error {
 	return s.add(key, n, d)
 }
 
-// brought adds a passage that came with a question under the id that it has in the corpus,
-// and returns the id. Another passage of the same id gets one of its content.
+// brought adds a passage that came with a question under its id in the corpus, and returns the id.
+// If the id has another passage already, it gets an id derived from its content.
 func (s *set) brought(id, title, text string, n int) (string, error) {
 	if id == "" || blank(text) {
 		return s.byContent(title, text)
@@ -199,7 +199,7 @@ func (s *set) brought(id, title, text string, n int) (string, error) {
 	return id, s.add(key, -n, beir.CorpusLine{ID: id, Title: title, Text: text})
 }
 
-// ask adds a question of which something is known.
+// ask adds a question, unless it has neither answers nor judgements and is not unanswerable.
 func (s *set) ask(q *query) error {
 	if blank(q.text) {
 		return missing("question")
@@ -211,7 +211,7 @@ func (s *set) ask(q *query) error {
 	return s.askAs(q)
 }
 
-// askAs adds a question as it is. Its id may come but once.
+// askAs adds a question as it is. Its id must be unique.
 func (s *set) askAs(q *query) error {
 	if q.text = strings.TrimSpace(q.text); q.text == "" {
 		return missing("question")
@@ -231,8 +231,8 @@ func (s *set) askAs(q *query) error {
 	return nil
 }
 
-// askText adds a question without an id, which is made of its text. One that is asked
-// twice is one, with the answers and documents of both.
+// askText adds a question without an id, which is derived from its text. Equal questions are
+// merged, with the answers and documents of both.
 func (s *set) askText(q *query) error {
 	q.id = contentID("q", strings.TrimSpace(q.text))
 	before := s.byID[q.id]
@@ -248,7 +248,7 @@ func (s *set) askText(q *query) error {
 	return nil
 }
 
-// judge notes a grade of a document, once.
+// judge adds a grade of a document, once.
 func (q *query) judge(split, document string, grade int) {
 	j := judgement{split, document, grade}
 	if document != "" && !slices.Contains(q.judgements, j) {
@@ -256,14 +256,14 @@ func (q *query) judge(split, document string, grade int) {
 	}
 }
 
-// brings notes a document that came with the question.
+// brings adds a document that came with the question.
 func (q *query) brings(document string) {
 	if document != "" {
 		q.with = append(q.with, document)
 	}
 }
 
-// prove adds a piece of evidence, if the document has it word for word.
+// prove adds a piece of evidence if it is verbatim in the document.
 func (s *set) prove(q *query, document, text, piece string) {
 	piece = strings.TrimSpace(piece)
 	e := beir.Evidence{Document: document, Text: piece}
@@ -276,7 +276,7 @@ func (s *set) prove(q *query, document, text, piece string) {
 	}
 }
 
-// unique are the texts that are not blank, each once, in their order.
+// unique returns the texts that are not blank, without duplicates, in order.
 func unique(texts []string) []string {
 	var out []string
 	for _, t := range texts {

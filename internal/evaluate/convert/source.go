@@ -1,7 +1,6 @@
 package convert
 
-// This file opens files: packed with gzip or not, as text that is known to be UTF-8, and
-// tells how far they are read.
+// This file opens files, with or without gzip, as UTF-8 text, and reports how far they are read.
 
 import (
 	"bufio"
@@ -16,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// sourceFile is a file, or a BEIR folder, whose kind is known.
+// sourceFile is a file or a BEIR folder, with its kind.
 type sourceFile struct {
 	path string
 	kind *kind
@@ -28,7 +27,7 @@ type input struct {
 	*bufio.Reader
 }
 
-// stream makes a reader of sources of one that reads text.
+// stream makes a reader of sources from a reader of text.
 func stream(read func(s *set, in *input) error) readFunc {
 	return func(ctx context.Context, s *set, src sourceFile) error {
 		in, closing, err := open(ctx, src.path, s.options.Progress)
@@ -39,7 +38,7 @@ func stream(read func(s *set, in *input) error) readFunc {
 	}
 }
 
-// open opens a file of text.
+// open opens a text file.
 func open(ctx context.Context, path string, progress func(string, int64, int64)) (*input, func() error, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -59,10 +58,10 @@ func open(ctx context.Context, path string, progress func(string, int64, int64))
 	return in, f.Close, nil
 }
 
-// peeked is how much of a file can be looked at before it is read.
+// peeked is how many bytes of a file can be inspected before it is read.
 const peeked = 1 << 20
 
-// textOf is the text of a file that may be packed. A mark of the byte order is dropped.
+// textOf returns the text of a file that may be compressed, without a byte order mark.
 func textOf(name string, raw io.Reader) (*input, error) {
 	b := bufio.NewReaderSize(raw, 64<<10)
 	magic, err := b.Peek(4)
@@ -92,7 +91,7 @@ func textOf(name string, raw io.Reader) (*input, error) {
 	return &input{name, bufio.NewReaderSize(&utf8Reader{in: b, line: 1}, peeked)}, nil
 }
 
-// measured tells how far a file is read, and ends with its context.
+// measured reports how far a file is read, and fails when its context ends.
 type measured struct {
 	ctx      context.Context
 	in       io.Reader
@@ -102,7 +101,7 @@ type measured struct {
 	progress func(string, int64, int64)
 }
 
-// toldEvery is after how many bytes progress is told.
+// toldEvery is the number of bytes between reports of progress.
 const toldEvery = 1 << 20
 
 // Read implements io.Reader.
@@ -119,11 +118,10 @@ func (m *measured) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// utf8Reader passes bytes on that are UTF-8, and fails at others: they would become other
-// text without a word.
+// utf8Reader passes on UTF-8, and fails at other bytes, which would silently become other text.
 type utf8Reader struct {
 	in   io.Reader
-	tail []byte // the begin of a character that goes on
+	tail []byte // beginning of an incomplete character
 	line int
 }
 
@@ -153,7 +151,7 @@ func (u *utf8Reader) check(p []byte) error {
 			u.tail = u.tail[:0]
 		}
 	}
-	// A character has four bytes at most, so that its begin is in the last three.
+	// A character has at most four bytes, so an incomplete one begins in the last three.
 	for i := len(p) - 1; i >= 0 && i >= len(p)-3; i-- {
 		if utf8.RuneStart(p[i]) {
 			if !utf8.FullRune(p[i:]) {

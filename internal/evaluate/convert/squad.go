@@ -1,8 +1,8 @@
 package convert
 
-// SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018): articles of paragraphs, each with its
-// questions. A paragraph is a document; it is the evidence of its questions, as annotators
-// looked at no more.
+// SQuAD 1.1 and 2.0 (Rajpurkar et al. 2016, 2018): articles of paragraphs, each with its questions.
+// A paragraph is a document, and the evidence of its questions, because the annotators saw only the
+// paragraph.
 
 import (
 	"encoding/json"
@@ -34,8 +34,7 @@ type squadAnswer struct {
 	Text string `json:"text"`
 }
 
-// readSQuAD reads an object whose "data" is a list of articles, as published, or the list
-// by itself.
+// readSQuAD reads an object whose "data" is a list of articles, as published, or the list itself.
 func readSQuAD(s *set, in *input) error {
 	begin, err := in.Peek(peeked)
 	if err != nil && len(begin) == 0 {
@@ -62,7 +61,7 @@ func readSQuAD(s *set, in *input) error {
 	return named(in.name, err)
 }
 
-// fields calls one with every key of the object that comes next, to read its value.
+// fields calls one with every key of the next object. one reads the value.
 func fields(v *values, one func(key string) error) error {
 	if err := v.opens('{'); err != nil {
 		return err
@@ -127,7 +126,7 @@ func textsOf(answers []squadAnswer) []string {
 	return unique(out)
 }
 
-// plainTitle is a title as a reader writes it: "Beyonc%C3%A9_Knowles" is "Beyoncé Knowles".
+// plainTitle returns a readable title: "Beyoncé Knowles" for "Beyonc%C3%A9_Knowles".
 func plainTitle(title string) string {
 	if plain, err := url.PathUnescape(title); err == nil && utf8.ValidString(plain) {
 		title = plain

@@ -1,8 +1,8 @@
 package convert
 
-// This file reads tables: cells with tabs between, as Python's csv module and pandas
-// write them. A cell that begins with a quotation mark goes to the next one, and may have
-// tabs, ends of lines and doubled marks in it; marks elsewhere stand for themselves.
+// This file reads tables with tab-separated cells, as Python's csv module and pandas write them. A
+// cell that begins with a quotation mark ends at the next single one, and may contain tabs, line
+// breaks and doubled quotation marks. Quotation marks elsewhere stand for themselves.
 
 import (
 	"bufio"
@@ -21,7 +21,7 @@ type lineReader struct {
 	long []byte
 }
 
-// next is the next line with its end, good until the next call; io.EOF behind the last.
+// next returns the next line with its end, valid until the next call; io.EOF after the last line.
 func (l *lineReader) next() ([]byte, error) {
 	l.n++
 	line, err := l.in.ReadSlice('\n')
@@ -45,9 +45,9 @@ func (l *lineReader) next() ([]byte, error) {
 // tableReader reads the rows of a table.
 type tableReader struct {
 	lines lineReader
-	line  int // where the last row begins
+	line  int // where the last row began
 	text  []byte
-	ends  []int // of the cells in text
+	ends  []int // of the cells, as offsets in text
 }
 
 type csvState int
@@ -56,10 +56,10 @@ const (
 	atStart csvState = iota // of a cell
 	plain
 	quoted
-	behindQuote // a mark in a quoted cell: its end, or the first of two
+	behindQuote // after a quotation mark in a quoted cell: its end, or the first of two
 )
 
-// next is the next row that is not blank; io.EOF behind the last.
+// next returns the next row that is not blank; io.EOF after the last row.
 func (t *tableReader) next() ([]string, error) {
 	for {
 		cells, err := t.row()
@@ -90,7 +90,8 @@ func (t *tableReader) row() ([]string, error) {
 	}
 }
 
-// scan adds the cells of a line, and says where it ends: in a quoted cell the row goes on.
+// scan adds the cells of a line, and returns the state at its end. If it is quoted the row
+// continues.
 func (t *tableReader) scan(line []byte, at csvState) csvState {
 	for i := 0; i < len(line); {
 		c := line[i]
@@ -135,9 +136,9 @@ func (t *tableReader) cells() []string {
 	return out
 }
 
-// rows calls one with every row of a table with a header, as its named columns. Columns
-// that the header lacks are errors, and so are rows longer than it. Those that are shorter
-// are errors if strict, else they lack their last columns.
+// rows calls one with every row of a table with a header, with access to cells by column. It
+// returns an error if the header lacks one of columns, or if a row is longer than the header. A
+// shorter row is an error if strict is set; otherwise its last cells are empty.
 func rows(in *input, strict bool, columns []string, one func(line int, cell func(column string) string) error) error {
 	t := &tableReader{lines: lineReader{in: in.Reader}}
 	fail := func(err error) error { return fmt.Errorf("%s: line %d: %w", in.name, t.line, err) }
@@ -179,7 +180,7 @@ func rows(in *input, strict bool, columns []string, one func(line int, cell func
 	}
 }
 
-// header is the first row of a table.
+// header returns the first row of a table.
 func header(text []byte) []string {
 	t := &tableReader{lines: lineReader{in: bufio.NewReader(bytes.NewReader(text))}}
 	cells, err := t.next()

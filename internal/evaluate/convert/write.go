@@ -1,6 +1,6 @@
 package convert
 
-// This file draws the questions and documents that are kept, and writes them.
+// This file draws the questions and documents to keep, and writes them.
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// drawnBy is a number by which things are drawn: those with the smallest are.
+// drawnBy returns the number by which a key is drawn: the smallest numbers are.
 func drawnBy(seed, key uint64) uint64 { return mixed(key ^ mixed(seed)) }
 
 // mixed is the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
@@ -22,16 +22,16 @@ func mixed(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// sample finds the size smallest of many numbers, as they come.
+// sample finds the size smallest numbers of a stream.
 type sample struct {
 	seed    uint64
 	size    int
 	numbers []uint64
-	most    uint64 // none above is among them, once there are enough
+	most    uint64 // the largest number in the sample, if enough
 	enough  bool
 }
 
-// may reports whether a document can still be among those that are drawn.
+// may adds a document to the sample. It reports false if the document cannot be drawn anymore.
 func (s *sample) may(key uint64) bool {
 	x := drawnBy(s.seed, key)
 	if s.size == 0 || s.enough && x > s.most {
@@ -44,7 +44,7 @@ func (s *sample) may(key uint64) bool {
 	return true
 }
 
-// cut leaves the smallest.
+// cut keeps the size smallest numbers.
 func (s *sample) cut() {
 	slices.Sort(s.numbers)
 	s.numbers = s.numbers[:min(s.size, len(s.numbers))]
@@ -53,7 +53,7 @@ func (s *sample) cut() {
 	}
 }
 
-// draw chooses the questions.
+// draw draws the questions.
 func (s *set) draw() {
 	if n := s.options.Limit; n > 0 && n < len(s.questions) {
 		by := func(q *query) uint64 { return drawnBy(s.options.Seed, number(q.id)) }
@@ -76,7 +76,7 @@ func (s *set) draw() {
 	}
 }
 
-// write writes questions and judgements, and drops the documents that are not kept.
+// write writes questions and judgements, and drops documents that are not kept.
 func (s *set) write() (Summary, error) {
 	done := Summary{Splits: []string{}}
 	kept, err := s.corpus()
@@ -120,11 +120,11 @@ func count(n *int, yes bool) {
 	}
 }
 
-// line is the question with its metadata.
+// line returns the question with its metadata.
 func (q *query) line() beir.QueryLine {
 	m := map[string]any{}
 	maps.Copy(m, q.more)
-	if len(q.answers) > 0 { // an empty list would say that there is no answer
+	if len(q.answers) > 0 { // an empty list would mark it as unanswerable
 		m["answers"] = q.answers
 	}
 	if len(q.evidence) > 0 {
@@ -142,11 +142,12 @@ func (q *query) line() beir.QueryLine {
 	return beir.QueryLine{ID: q.id, Text: q.text, Metadata: m}
 }
 
-// scopeKey is the key of documents' metadata that lists the questions whose scope they are in.
+// scopeKey is the key of documents' metadata with the ids of the questions that are restricted to
+// them.
 const scopeKey = "question"
 
-// corpus drops the documents that are not kept, and notes in others which questions are
-// asked about them alone. It returns the documents that stay.
+// corpus drops the documents that are not kept, and adds to others the ids of the questions that
+// are restricted to them. It returns the kept documents.
 func (s *set) corpus() (map[uint64]bool, error) {
 	keep := make(map[uint64]bool, len(s.order))
 	if s.sample == nil {

@@ -1,8 +1,8 @@
 package planchoice
 
-// This file makes questions of the passages of a collection: a language model writes
-// them, where there is one, or rules make them of sentences. Either way the reader must
-// find the answer again, and no other document may answer.
+// This file makes questions from the passages of a collection. A language model writes them if
+// there is one; otherwise rules make them from sentences. In either case the reader must find the
+// answer again, and no other document may answer.
 
 import (
 	"context"
@@ -23,24 +23,25 @@ import (
 )
 
 const (
-	// mostDocuments are read for questions, mostSections of each.
+	// mostDocuments bounds the documents that are read for questions, mostSections the sections of
+	// each.
 	mostDocuments, mostSections = 400, 40
-	// ofDocument is the share of the questions that one document may have, at least
-	// leastOfDocument of them.
+	// ofDocument is the share of the questions that one document may have. It may have
+	// leastOfDocument in any case.
 	ofDocument, leastOfDocument = 0.1, 3
-	// copied is the share of a question's words that the sentence may have which answers
-	// it, for a question that no rule reworded.
+	// copied bounds the share of a written question's words that occur in the sentence that answers
+	// it.
 	copied = 0.7
-	// excerptTokens are what a language model is shown of a section.
+	// excerptTokens is how many tokens of a section a language model is shown.
 	excerptTokens = 250
-	// givesUp is after how many refusals in a row no more is asked of the language model.
+	// givesUp is how many consecutive failures end the use of the language model.
 	givesUp = 3
 )
 
-// promptAsk is the prompt of the gateway that writes a question about a text.
+// promptAsk is the gateway's prompt for a question about a text.
 const promptAsk = "ask"
 
-// writesNothing is the provider without a language model.
+// writesNothing is the name of the provider without a language model.
 const writesNothing = "extractive"
 
 // maker makes the questions of one choice.
@@ -59,8 +60,8 @@ type maker struct {
 	notes    []string
 }
 
-// makeQuestions makes up to so many questions until a time. Where the pack has no reader it
-// makes none, and says so.
+// makeQuestions makes up to want questions until a time. If the pack has no reader it makes none,
+// and returns a note.
 func (c *Chooser) makeQuestions(ctx context.Context, t Task, want int, until time.Time) (_ []Gathered, notes []string, err error) {
 	m := &maker{chooser: c, task: t, writes: c.writes(ctx, t.Principal.Tenant), seen: map[string]bool{},
 		random: rand.New(rand.NewPCG(uint64(t.ID[14])<<8|uint64(t.ID[15]), uint64(t.ID[12])<<8|uint64(t.ID[13])))}
@@ -74,7 +75,8 @@ func (c *Chooser) makeQuestions(ctx context.Context, t Task, want int, until tim
 		return nil, nil, err
 	}
 	each := max(int(ofDocument*float64(want)), leastOfDocument, want/max(len(documents), 1)+1)
-	// First one of each document, then another, so that the first questions are of many.
+	// Take one question of each document before the next, so that the first questions are about
+	// many documents.
 	var pending [][]func() error
 	for _, d := range documents {
 		if time.Now().After(until) {
@@ -108,8 +110,8 @@ func (c *Chooser) makeQuestions(ctx context.Context, t Task, want int, until tim
 	return m.done()
 }
 
-// writes reports whether there is a language model to ask for questions. Where the gateway
-// does not say who answers, it is asked, and tells what is wrong.
+// writes reports whether there is a language model to write questions. If the gateway does not name
+// its provider the answer is true: the first request returns the error.
 func (c *Chooser) writes(ctx context.Context, tenant uuid.UUID) bool {
 	if c.Writer == nil {
 		return false
@@ -126,7 +128,7 @@ func (m *maker) done() ([]Gathered, []string, error) {
 	return m.out, m.notes, nil
 }
 
-// ofDocument are tries at questions about a document, each for at most one.
+// ofDocument returns attempts to make questions about a document. Each makes at most one.
 func (m *maker) ofDocument(ctx context.Context, sections []Sampled, each int) []func() error {
 	var out []func() error
 	made := 0
@@ -154,14 +156,14 @@ func (m *maker) ofDocument(ctx context.Context, sections []Sampled, each int) []
 	}
 	for _, q := range suggest.Order(suggest.Questions(sections[0].ExternalID, plain)) {
 		if q.Evidence == "" || q.Subject == "" {
-			continue // nobody knows what answers it, or the text asks it itself
+			continue // its answer is unknown, or the text itself asks it
 		}
 		try(func() (bool, error) { return m.template(ctx, sections, q) })
 	}
 	return out
 }
 
-// template tries the wordings of a question that a rule made of a sentence.
+// template tries the wordings of a question that a rule made from a sentence.
 func (m *maker) template(ctx context.Context, sections []Sampled, q suggest.Suggestion) (bool, error) {
 	s, ok := sourceOf(sections, q.Evidence)
 	if !ok {
@@ -195,7 +197,7 @@ func (m *maker) keep(from schema.QuestionSource, question, answer, evidence stri
 		LabelledQuestion: schema.LabelledQuestion{Question: question, Documents: []string{s.externalID}, Answers: []string{strings.TrimSpace(answer)}}}})
 }
 
-// sourceOf finds a sentence in its section, and takes the sentences beside it along.
+// sourceOf finds the section of a sentence. It returns the sentence with its neighbours.
 func sourceOf(sections []Sampled, sentence string) (origin, bool) {
 	for _, s := range sections {
 		all := text.Sentences(s.Section.Text)
@@ -254,7 +256,7 @@ func (m *maker) write(ctx context.Context, s Sampled) (bool, error) {
 	return true, nil
 }
 
-// excerpt is a run of sentences of a section that begins at random.
+// excerpt returns a run of sentences of a section, from a random beginning.
 func (m *maker) excerpt(body string) string {
 	all := text.Sentences(body)
 	if len(all) == 0 {

@@ -1,6 +1,6 @@
 package planchoice
 
-// This file asks one question under one plan and says what that gave.
+// This file asks one question under one plan and measures the result.
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// rankedDocuments are how many documents the ranking is measured on.
+// rankedDocuments is the length of the measured ranking of documents.
 const rankedDocuments = 10
 
 // measure asks a question under a plan.
@@ -43,7 +43,7 @@ func (c *Chooser) measure(ctx context.Context, t Task, p PlanText, q schema.Choi
 	return out, nil
 }
 
-// parts are what a right answer has to have: each a list of alternatives.
+// parts returns what a right answer must have: each part is a list of alternatives.
 func parts(q schema.ChoiceQuestion) [][]string {
 	var out [][]string
 	if len(q.Answers) > 0 {
@@ -55,9 +55,9 @@ func parts(q schema.ChoiceQuestion) [][]string {
 	return out
 }
 
-// contextQuality is the answer recall of the context: the share of the parts of the answer
-// that stand in a passage of it, of a document that is right where these are known. Of a
-// question without an answer it is the gain of the documents.
+// contextQuality returns the answer recall of the context: the share of the answer's parts that
+// occur in one of its passages, from a right document if these are known. For a question without an
+// answer it returns the nDCG of the documents.
 func contextQuality(q schema.ChoiceQuestion, context []schema.Candidate, ndcg *float64) float64 {
 	wanted := parts(q)
 	if len(wanted) == 0 {

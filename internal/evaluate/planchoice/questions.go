@@ -1,8 +1,7 @@
 package planchoice
 
-// This file gathers the questions of a choice: those that came with it or were imported,
-// then those whose answers people found good, and where that is not enough others that
-// are made.
+// This file gathers the questions of a choice: those that came with it, imported ones, those with
+// answers that people rated good, and if these are not enough, questions made from passages.
 
 import (
 	"context"
@@ -18,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// mostRatings bounds how many ratings are looked at.
+// mostRatings bounds the ratings that are read.
 const mostRatings = 5000
 
 // gather finds or makes the questions of a choice.
@@ -54,8 +53,8 @@ func (c *Chooser) gather(ctx context.Context, in wire.PlanChoice, t Task, until 
 	return out, notes, nil
 }
 
-// labelled are the questions that came with the choice. Their documents must be there, or
-// the questions are left out.
+// labelled returns the questions that came with the choice, without those whose documents do not
+// exist.
 func (c *Chooser) labelled(ctx context.Context, t Task) (out []Gathered, notes []string, err error) {
 	var named []string
 	for _, q := range t.Labelled {
@@ -90,7 +89,7 @@ func (c *Chooser) labelled(ctx context.Context, t Task) (out []Gathered, notes [
 	return out, notes, nil
 }
 
-// answersPlan finds passages that may have an answer, by their words and by their meaning.
+// answersPlan finds passages that may have an answer, by words and by meaning.
 const answersPlan = `name: answers
 description: passages in which the answers of imported questions are looked for
 stages:
@@ -102,10 +101,10 @@ stages:
         - dense: {unit: passage, weight: 1}
 `
 
-// imported are questions that were imported into the collection to teach what the language
-// model knows, and are not among those that came with the choice. Nobody said that the
-// collection answers them: those whose answer no passage has that a long search finds are
-// left out. All plans would miss them, and look more alike than they are.
+// imported returns questions that were imported into the collection to teach what the language
+// model knows, without those that came with the choice. The collection may not answer them, so a
+// question is left out if no passage of a long search has its answer: all plans would miss it, and
+// look more alike than they are.
 func (c *Chooser) imported(ctx context.Context, t Task, have []Gathered, until time.Time) (out []Gathered, notes []string, err error) {
 	drawn, err := c.Store.ImportedQuestions(ctx, t.Principal, t.CollectionID, t.ID, schema.MaxChoiceQuestions)
 	if err != nil {
@@ -141,8 +140,8 @@ func (c *Chooser) imported(ctx context.Context, t Task, have []Gathered, until t
 	return out, notes, nil
 }
 
-// rated are questions whose answers more keys rate up than down: what the answer cites is
-// right, and what was read out of the surest quote is an answer.
+// rated returns questions whose answers more keys rate up than down. The cited documents are taken
+// as right, and the short answer with the highest confidence as an answer.
 func (c *Chooser) rated(ctx context.Context, t Task, limit int) ([]Gathered, error) {
 	votes := map[uuid.UUID]int{}
 	var order []schema.RatedAnswer
@@ -190,7 +189,7 @@ func (c *Chooser) rated(ctx context.Context, t Task, limit int) ([]Gathered, err
 			return nil, err
 		}
 		if len(g.Documents) == 0 || len(there) < len(g.Documents) || strings.TrimSpace(r.Answered()) == "" {
-			continue // gone, or not for this key
+			continue // deleted, or not visible to this key
 		}
 		texts[r.Answered()] = true
 		out = append(out, g)

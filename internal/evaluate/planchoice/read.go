@@ -1,7 +1,7 @@
 package planchoice
 
-// This file reads answers to made questions out of texts, and tells whether a question
-// has one answer in the collection: the round trip from a text to a question and back.
+// This file finds the answers to made questions in texts, and tests whether a question has one
+// answer in the collection: the round trip from a text to a question and back.
 
 import (
 	"context"
@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// rivals are how many passages are read for other answers.
+	// rivals is how many passages are read for other answers.
 	rivals = 12
-	// rivalLogit is how far below the source's another passage's logit of has_answer must
-	// be for the question to mean the source alone.
+	// rivalLogit is how far another passage's logit of has_answer must be below the source's for
+	// the question to be about the source only.
 	rivalLogit = 1.0
-	// longestAnswer bounds a short answer, in bytes and words.
+	// longestAnswer and mostAnswerWords bound a short answer, in bytes and words.
 	longestAnswer, mostAnswerWords = 100, 12
 )
 
-// rivalPlan finds passages by their words and by their meaning, so that neither way of
-// searching decides which questions are kept.
+// rivalPlan finds passages by words and by meaning, so that the questions that are kept do not
+// favour one way of searching.
 const rivalPlan = `name: rivals
 description: passages by their words and by their meaning, for the round trip of made questions
 stages:
@@ -41,17 +41,17 @@ stages:
         - dense: {unit: passage, weight: 1}
 `
 
-// errNoReader says that the model pack finds no answers in texts.
+// errNoReader says that the model pack cannot find answers in texts.
 var errNoReader = errors.New("the model pack has no model that finds answers in texts")
 
-// answerReader is what reads, of one model pack.
+// answerReader finds answers with a model of a pack.
 type answerReader struct {
 	read  func(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error)
 	least float64 // logit of has_answer from which a text answers
 }
 
-// newReading takes the pair model, which is quick, or the reranker where that finds no
-// spans. Models behind an API are left alone: each call costs money.
+// newReading returns a reader with the pair model, which is fast, or else with the reranker. It
+// uses no models behind an API, because each of their calls costs money.
 func newReading(ctx context.Context, r Reader) (answerReader, error) {
 	info, err := r.Info(ctx)
 	if err != nil {
@@ -69,18 +69,19 @@ func newReading(ctx context.Context, r Reader) (answerReader, error) {
 	return answerReader{}, errNoReader
 }
 
-// origin is the text that a question was made of.
+// origin is the text from which a question was made.
 type origin struct {
 	document   uuid.UUID
 	externalID string
 	title      string
 	headings   []string
 	text       string     // a sentence and its neighbours, or a passage
-	evidence   text.Range // of it, where the answer is to be; all of it where nobody knows
+	evidence   text.Range // part of text that is to have the answer; all of it if unknown
 }
 
-// roundTrip reads the question's answer out of its source, and asks whether another
-// document of the collection answers it too. answer is empty where it does not come back.
+// roundTrip finds the question's answer in its source, and searches other documents of the
+// collection for an answer. answer is empty if the source has none, or another document has one,
+// too.
 func (m *maker) roundTrip(ctx context.Context, question string, s origin) (answer string, evidence string, err error) {
 	own, has, err := m.answer(ctx, question, s)
 	if err != nil || own.Start >= own.End {
@@ -112,15 +113,15 @@ func (m *maker) roundTrip(ctx context.Context, question string, s origin) (answe
 				continue
 			}
 			if at := rangeInBody(bodies[i], offsets[i], x.Answer); at.Start < at.End && asked.Fits(bodies[i], at) {
-				return "", "", nil // it may mean that one
+				return "", "", nil // the question may be about that document
 			}
 		}
 	}
 	return answer, sentenceOf(s.text, own), nil
 }
 
-// answer reads the short answer out of a source; an empty range: there is none that will
-// do. has is the logit of it.
+// answer finds the short answer in a source; an empty range means that there is no usable one. has
+// is the logit of has_answer.
 func (m *maker) answer(ctx context.Context, question string, s origin) (at text.Range, has float64, err error) {
 	input, offset := text.InContext(s.title, s.headings, s.text)
 	scores, _, err := m.reading.read(ctx, wire.LaneBulk, question, []string{input}, true)
@@ -138,14 +139,14 @@ func (m *maker) answer(ctx context.Context, question string, s origin) (at text.
 	case found.Start < s.evidence.Start || found.End > s.evidence.End:
 	case len(short) > longestAnswer || len(strings.Fields(short)) > mostAnswerWords || len(strings.TrimSpace(short)) < 2:
 	case !text.AskedFor(question).Fits(s.text, found):
-	case strings.Contains(strings.ToLower(question), strings.ToLower(strings.TrimSpace(short))): // it says its answer
+	case strings.Contains(strings.ToLower(question), strings.ToLower(strings.TrimSpace(short))): // the question contains its answer
 	default:
 		return found, has, nil
 	}
 	return text.Range{}, has, nil
 }
 
-// rangeInBody is a span of a model's input as a range of the body, which begins at offset.
+// rangeInBody converts a span of a model's input to a range of the body, which begins at offset.
 func rangeInBody(body string, offset int, a *wire.AnswerSpan) text.Range {
 	if a == nil || a.Start < offset || a.End > offset+len(body) || a.Start >= a.End {
 		return text.Range{}
@@ -153,7 +154,7 @@ func rangeInBody(body string, offset int, a *wire.AnswerSpan) text.Range {
 	return text.Range{Start: a.Start - offset, End: a.End - offset}
 }
 
-// sentenceOf is the sentence that a range begins in.
+// sentenceOf returns the sentence in which a range begins.
 func sentenceOf(body string, at text.Range) string {
 	for _, s := range text.Sentences(body) {
 		if at.Start >= s.Start && at.Start < s.End {

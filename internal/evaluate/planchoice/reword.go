@@ -1,10 +1,10 @@
 package planchoice
 
-// This file words a question anew that was made of a sentence, so that it does not repeat
-// the sentence's words: a search by words would find it whatever the plan, and plans that
-// search by meaning would look worse than they are. There is no thesaurus here: words that
-// only describe others are left out, and some common ones are replaced. Whether the
-// question still means one thing is for the round trip to say.
+// This file rewords a question that was made from a sentence, so that it does not repeat the
+// sentence's words: lexical search would find it under any plan, and plans that search by meaning
+// would look worse than they are. There is no thesaurus: words that only describe others are left
+// out, and some common words are replaced. The round trip tests whether the question is still
+// unambiguous.
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/evaluate"
 )
 
-// otherWords are common words of the questions that rules make, and what says the same.
+// otherWords maps common words of rule-made questions to synonyms.
 var otherWords = map[string]string{
 	"located": "found", "situated": "found", "built": "constructed", "constructed": "built", "founded": "set up", "established": "set up",
 	"purchased": "bought", "bought": "acquired", "acquired": "bought", "sold": "disposed of", "signed": "agreed", "issued": "given out",
@@ -28,14 +28,13 @@ var otherWords = map[string]string{
 	"obtain": "get", "inform": "tell", "notify": "tell", "apply": "ask", "request": "ask for", "repair": "mend", "check": "inspect", "inspect": "check",
 }
 
-// openings replace how a question of a rule begins.
+// openings replace the beginning of a rule-made question.
 var openings = []struct{ from, to string }{
 	{"When was ", "On what date was "},
 }
 
-// reworded are other wordings of a question about a subject, from the one that is
-// farthest from the sentence that it was made of to the nearest; none where there is no
-// other.
+// reworded returns other wordings of a question about a subject, sorted by their distance from the
+// original sentence, farthest first. It returns none if there are no other wordings.
 func reworded(question, subject string) []string {
 	var out []string
 	seen := map[string]bool{question: true}
@@ -55,7 +54,7 @@ func reworded(question, subject string) []string {
 	return out
 }
 
-// replaced has other words for those that there are others for.
+// replaced replaces words that have synonyms.
 func replaced(question string) string {
 	for _, o := range openings {
 		if rest, ok := strings.CutPrefix(question, o.from); ok {
@@ -73,8 +72,8 @@ func replaced(question string) string {
 	return strings.Join(fields, " ")
 }
 
-// without leaves every n-th word of a subject out that describes the word behind it.
-// Words of a name, which are written large, go together or stay.
+// without leaves out every n-th word of a subject that describes the word after it. The words of a
+// name, which are capitalized, are left out or kept together.
 func without(subject string, n int) string {
 	fields := strings.Fields(subject)
 	var out []string
@@ -96,12 +95,12 @@ func without(subject string, n int) string {
 	return strings.Join(out, " ")
 }
 
-// content reports a word that says something by itself.
+// content reports whether a word is a content word.
 func content(w string) bool {
 	return utf8.RuneCountInString(w) >= 4 && evaluate.Overlap(w, w) == 1 && !slices.Contains(small, strings.ToLower(w))
 }
 
-// small are words of four letters and more that join others.
+// small are function words of four letters and more.
 var small = strings.Fields("between within under over against during about after before into upon through eine einer eines einem einen zwischen unter gegen nach vor pour dans sous entre para sobre")
 
 func capital(w string) bool {

@@ -1,7 +1,7 @@
 package planchoice
 
-// This file works on a choice step by step. A step may be cut short anywhere and be
-// repeated by another worker: what was measured is kept question by question.
+// This file processes a choice in steps. A step may be interrupted at any point and repeated by
+// another worker: results are stored question by question.
 
 import (
 	"context"
@@ -22,12 +22,12 @@ import (
 )
 
 const (
-	// mostMaking bounds the time for making questions, within what an activity may take.
+	// mostMaking bounds the time for making questions, within the time limit of an activity.
 	mostMaking = 10 * time.Minute
-	// fewestQuestions is how many there must be.
+	// fewestQuestions is the least number of questions of a choice.
 	fewestQuestions = 3
-	// mostFaults is how often a step may fail for another reason than that a part of the
-	// system is away.
+	// mostFaults is how often a step may fail for a reason other than an unavailable part of the
+	// system.
 	mostFaults = 5
 )
 
@@ -39,7 +39,7 @@ func (c *Chooser) Register(r worker.ActivityRegistry) {
 	}, activity.RegisterOptions{Name: wire.ActivityChooseFail})
 }
 
-// over forgives that a choice has ended.
+// over ignores the error that a choice has ended.
 func over(err error) error {
 	if errors.Is(err, schema.ErrLostLease) {
 		return nil
@@ -47,8 +47,7 @@ func over(err error) error {
 	return err
 }
 
-// activity is a step that shows that it lives, and whose error says whether trying again
-// may help.
+// activity runs a step with heartbeats. Its error says whether a retry may help.
 func (c *Chooser) activity(ctx context.Context, in wire.PlanChoice) (wire.ChoiceStep, error) {
 	faults := heartbeat.Faults(ctx)
 	defer heartbeat.Start(ctx, heartbeat.Every, faults)()
@@ -68,8 +67,8 @@ func (c *Chooser) activity(ctx context.Context, in wire.PlanChoice) (wire.Choice
 	return wire.ChoiceStep{}, err
 }
 
-// retryable reports whether an error says that a part of the system is away or full, which is
-// waited for, or that the step was cut short.
+// retryable reports whether an error means that a part of the system is unavailable or full, which
+// may pass, or that the step was cancelled.
 func retryable(err error) bool {
 	for _, e := range []error{schema.ErrUnavailable, schema.ErrOverloaded, context.Canceled} {
 		if errors.Is(err, e) {
@@ -79,12 +78,12 @@ func retryable(err error) bool {
 	return false
 }
 
-// unmeasurable is why a choice cannot be made, whoever tries.
+// unmeasurable is the reason why a choice is impossible, for any worker.
 type unmeasurable string
 
 func (r unmeasurable) Error() string { return string(r) }
 
-// Step does some of what is left of a choice, and reports whether there is more.
+// Step does part of the remaining work of a choice, and reports whether there is more.
 func (c *Chooser) Step(ctx context.Context, in wire.PlanChoice) (more bool, err error) {
 	t, err := c.Store.BeginChoice(ctx, in)
 	if err != nil || t.State.Final() {
@@ -144,13 +143,13 @@ func (c *Chooser) measureSome(ctx context.Context, in wire.PlanChoice, t Task, l
 	}
 }
 
-// ask asks a question under the plans that are left, and leaves plans out or drops them.
-// done says that the choice has ended meanwhile.
+// ask asks a question under the remaining plans, and leaves plans out or drops them. done reports
+// that the choice has ended meanwhile.
 func (c *Chooser) ask(ctx context.Context, in wire.PlanChoice, t *Task, left []PlanText, q schema.ChoiceQuestion) (done bool, err error) {
 	var figures []Figure
 	var out []schema.LeftOut
 	for i := range left {
-		p := left[(i+q.Number)%len(left)] // what disturbs the machine disturbs all alike
+		p := left[(i+q.Number)%len(left)] // rotated, to spread disturbances evenly
 		f, err := c.measure(ctx, *t, p, q)
 		if err != nil && !fatal(ctx, err) {
 			f, err = c.measure(ctx, *t, p, q)
@@ -190,12 +189,12 @@ func (c *Chooser) ask(ctx context.Context, in wire.PlanChoice, t *Task, left []P
 	return errors.Is(err, schema.ErrLostLease), err
 }
 
-// fatal reports an error that is not the plan's: the step cannot go on.
+// fatal reports whether an error is not the plan's fault, so that the step cannot continue.
 func fatal(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || retryable(err) || errors.Is(err, schema.ErrNotFound)
 }
 
-// remaining are the plans that are still asked.
+// remaining returns the plans that are still asked.
 func remaining(t Task) []PlanText {
 	return slices.DeleteFunc(slices.Clone(t.Texts), func(p PlanText) bool {
 		return slices.Contains(t.Dropped, p.Name) || slices.ContainsFunc(t.LeftOut, func(l schema.LeftOut) bool { return l.Plan == p.Name })
@@ -213,7 +212,7 @@ func reasons(left []schema.LeftOut) string {
 	return out
 }
 
-// decide has one of the plans proposed.
+// decide has package choose propose a plan.
 func (c *Chooser) decide(ctx context.Context, in wire.PlanChoice, t Task) error {
 	measured, ndcg, err := c.measured(ctx, in, t)
 	if err != nil {
@@ -231,8 +230,8 @@ func (c *Chooser) decide(ctx context.Context, in wire.PlanChoice, t Task) error 
 	return over(c.Store.FinishChoice(ctx, in, result))
 }
 
-// measured are the figures of each plan in the order of the questions, and the mean gain
-// of documents by plan.
+// measured returns the figures of each plan in the order of the questions, and the mean nDCG by
+// plan.
 func (c *Chooser) measured(ctx context.Context, in wire.PlanChoice, t Task) ([]choose.Measured, map[string]float64, error) {
 	figures, err := c.Store.Figures(ctx, in)
 	if err != nil {
@@ -242,7 +241,7 @@ func (c *Chooser) measured(ctx context.Context, in wire.PlanChoice, t Task) ([]c
 	for _, p := range remaining(t) {
 		left[p.Name] = true
 	}
-	// A question counts that every plan has which is left.
+	// A question counts if every remaining plan has a result.
 	has := map[int]int{}
 	for _, f := range figures {
 		if left[f.Plan] {
