@@ -17,11 +17,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// AuditFilter says which entries of the audit log are asked for; what is empty does not count.
+// AuditFilter selects entries of the audit log; empty fields select all.
 type AuditFilter struct {
 	From, To                            time.Time
 	Action, Actor, Document, Collection string
-	// Unknown asks for requests with keys of nobody.
+	// Unknown selects requests with unknown keys.
 	Unknown bool
 }
 
@@ -57,8 +57,8 @@ func (c *Client) AuditChanges(ctx context.Context, f AuditFilter) iter.Seq2[api.
 	return pages[api.AuditEntry](ctx, c, "/v1/audit", f.query())
 }
 
-// ExportAudit writes entries of a chain that come after one, a line of JSON each, and returns how
-// many there were and the number of the last one.
+// ExportAudit writes the entries of a chain with numbers above after, one line of JSON each. It
+// returns how many it wrote, and the number of the last one.
 func (c *Client) ExportAudit(ctx context.Context, w io.Writer, chain schema.AuditChain, after int64, unknown bool) (n, last int64, err error) {
 	q := url.Values{"chain": {string(chain)}}
 	setUnknown(q, unknown)
@@ -107,7 +107,7 @@ func (c *Client) auditLines(ctx context.Context, q url.Values) (lines [][]byte, 
 	return lines, err
 }
 
-// VerifyAudit asks whether a chain is whole.
+// VerifyAudit verifies a chain.
 func (c *Client) VerifyAudit(ctx context.Context, chain schema.AuditChain, unknown bool) (schema.AuditVerdict, error) {
 	q := url.Values{"chain": {string(chain)}}
 	setUnknown(q, unknown)

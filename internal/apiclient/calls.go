@@ -24,7 +24,7 @@ func post[T any](ctx context.Context, c *Client, path string, in any) (T, error)
 	return out, c.json(ctx, http.MethodPost, path, nil, in, &out)
 }
 
-// pages walks a list to its end.
+// pages iterates over a list to its end.
 func pages[T any](ctx context.Context, c *Client, path string, query url.Values) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		if query == nil {
@@ -55,13 +55,13 @@ func collectionPath(collection string) string { return "/v1/collections/" + url.
 
 func documentPath(id uuid.UUID) string { return "/v1/documents/" + id.String() }
 
-// Answers reports, after one try, why the server does not answer this key.
+// Answers makes one request, without retries, and returns its error.
 func (c *Client) Answers(ctx context.Context) error {
 	_, err := c.once(ctx, call{method: http.MethodGet, path: "/v1/whoami", header: http.Header{}}, nil)
 	return err
 }
 
-// WhoAmI tells whose key this is.
+// WhoAmI returns the identity of the client's key.
 func (c *Client) WhoAmI(ctx context.Context) (api.Identity, error) {
 	return get[api.Identity](ctx, c, "/v1/whoami", nil)
 }
@@ -71,7 +71,7 @@ func (c *Client) Collections(ctx context.Context) iter.Seq2[schema.Collection, e
 	return pages[schema.Collection](ctx, c, "/v1/collections", nil)
 }
 
-// Collection returns one by name or id.
+// Collection returns a collection by name or id.
 func (c *Client) Collection(ctx context.Context, name string) (schema.Collection, error) {
 	return get[schema.Collection](ctx, c, collectionPath(name), nil)
 }
@@ -97,7 +97,7 @@ func (c *Client) RetryCollection(ctx context.Context, name string) (api.Retried,
 	return post[api.Retried](ctx, c, collectionPath(name)+"/retry", struct{}{})
 }
 
-// StartRebuild asks for a new generation of a collection.
+// StartRebuild starts a rebuild of a collection.
 func (c *Client) StartRebuild(ctx context.Context, collection string, n api.NewRebuild) (schema.Rebuild, error) {
 	return post[schema.Rebuild](ctx, c, collectionPath(collection)+"/rebuild", n)
 }
@@ -107,7 +107,7 @@ func (c *Client) Rebuild(ctx context.Context, collection string) (schema.Rebuild
 	return get[schema.Rebuild](ctx, c, collectionPath(collection)+"/rebuild", nil)
 }
 
-// StartReparse asks for a collection's documents to be parsed again.
+// StartReparse starts parsing a collection's documents again.
 func (c *Client) StartReparse(ctx context.Context, collection string) (schema.Reparse, error) {
 	return post[schema.Reparse](ctx, c, collectionPath(collection)+"/reparse", nil)
 }
@@ -117,7 +117,7 @@ func (c *Client) Reparse(ctx context.Context, collection string) (schema.Reparse
 	return get[schema.Reparse](ctx, c, collectionPath(collection)+"/reparse", nil)
 }
 
-// CancelReparse stops parsing a collection's documents again.
+// CancelReparse cancels parsing a collection's documents again.
 func (c *Client) CancelReparse(ctx context.Context, collection string) (schema.Reparse, error) {
 	var out schema.Reparse
 	return out, c.json(ctx, http.MethodDelete, collectionPath(collection)+"/reparse", nil, nil, &out)
@@ -129,12 +129,12 @@ func (c *Client) CancelRebuild(ctx context.Context, collection string) (schema.R
 	return out, c.json(ctx, http.MethodDelete, collectionPath(collection)+"/rebuild", nil, nil, &out)
 }
 
-// Recluster asks for a collection to be clustered anew.
+// Recluster requests new clusters of a collection.
 func (c *Client) Recluster(ctx context.Context, collection string, n api.NewClusters) error {
 	return c.json(ctx, http.MethodPost, collectionPath(collection)+"/recluster", nil, n, nil)
 }
 
-// Compare asks which documents to upload.
+// Compare asks the server which documents need uploading.
 func (c *Client) Compare(ctx context.Context, collection string, documents []api.Fingerprint) (api.CompareResult, error) {
 	return post[api.CompareResult](ctx, c, collectionPath(collection)+"/documents/compare", api.Compare{Documents: documents})
 }
@@ -145,7 +145,7 @@ func (c *Client) Upload(ctx context.Context, collection string, documents []api.
 	return out.Documents, err
 }
 
-// File is one file to upload by itself.
+// File is a file to upload alone.
 type File struct {
 	ExternalID string
 	FileName   string
@@ -202,23 +202,23 @@ func (c *Client) DocumentNamed(ctx context.Context, collection, externalID strin
 	return page.Items[0], nil
 }
 
-// Document returns one with its versions.
+// Document returns a document with its versions.
 func (c *Client) Document(ctx context.Context, id uuid.UUID) (api.DocumentDetail, error) {
 	return get[api.DocumentDetail](ctx, c, documentPath(id), nil)
 }
 
-// Sections lists the text of a document's live version as it was cut.
+// Sections lists the sections of a document's live version.
 func (c *Client) Sections(ctx context.Context, document uuid.UUID) iter.Seq2[schema.DocumentSection, error] {
 	return pages[schema.DocumentSection](ctx, c, documentPath(document)+"/sections", url.Values{})
 }
 
-// TextPage asks for a page of a document's text; what is empty does not count.
+// TextPage selects a page of a document's text; empty fields are ignored.
 type TextPage struct {
 	Version, Section, Cursor string
 	Limit                    int
 }
 
-// SectionPage reads a page of a document's text.
+// SectionPage returns a page of a document's text.
 func (c *Client) SectionPage(ctx context.Context, document uuid.UUID, p TextPage) (api.Page[schema.DocumentSection], error) {
 	query := url.Values{"limit": {strconv.Itoa(p.Limit)}}
 	for name, value := range map[string]string{"version": p.Version, "section": p.Section, "cursor": p.Cursor} {
@@ -229,7 +229,7 @@ func (c *Client) SectionPage(ctx context.Context, document uuid.UUID, p TextPage
 	return get[api.Page[schema.DocumentSection]](ctx, c, documentPath(document)+"/sections", query)
 }
 
-// DocumentPage lists a page of a collection's documents in a state.
+// DocumentPage returns a page of a collection's documents in a state.
 func (c *Client) DocumentPage(ctx context.Context, collection string, state schema.State, cursor string) (api.Page[schema.Document], error) {
 	query := url.Values{"state": {string(state)}}
 	if cursor != "" {
@@ -238,7 +238,7 @@ func (c *Client) DocumentPage(ctx context.Context, collection string, state sche
 	return get[api.Page[schema.Document]](ctx, c, collectionPath(collection)+"/documents", query)
 }
 
-// ChangeDocument gives a document other labels or metadata; what is nil stays.
+// ChangeDocument changes a document's labels or metadata; nil fields stay as they are.
 func (c *Client) ChangeDocument(ctx context.Context, id uuid.UUID, change api.DocumentChange) (schema.Document, error) {
 	var out schema.Document
 	return out, c.json(ctx, http.MethodPatch, documentPath(id), nil, change, &out)
@@ -276,20 +276,20 @@ func (c *Client) Plan(ctx context.Context, name string) (schema.Plan, error) {
 	return get[schema.Plan](ctx, c, planPath(name), nil)
 }
 
-// PutPlan stores a plan of the tenant's own.
+// PutPlan stores a plan of the tenant.
 func (c *Client) PutPlan(ctx context.Context, name, yaml string) (schema.Plan, error) {
 	var out schema.Plan
 	return out, c.json(ctx, http.MethodPut, planPath(name), nil, api.PlanText{Plan: yaml}, &out)
 }
 
-// DeletePlan deletes a plan of the tenant's own.
+// DeletePlan deletes a plan of the tenant.
 func (c *Client) DeletePlan(ctx context.Context, name string) error {
 	return c.json(ctx, http.MethodDelete, planPath(name), nil, nil, nil)
 }
 
 func planPath(name string) string { return "/v1/plans/" + url.PathEscape(name) }
 
-// CheckPlan has the server read a plan.
+// CheckPlan has the server check a plan.
 func (c *Client) CheckPlan(ctx context.Context, yaml string) (schema.Plan, error) {
 	return post[schema.Plan](ctx, c, "/v1/plans/check", api.PlanText{Plan: yaml})
 }
@@ -299,12 +299,12 @@ func (c *Client) Ask(ctx context.Context, q api.Query) (schema.Answer, error) {
 	return post[schema.Answer](ctx, c, "/v1/ask", q)
 }
 
-// StartJob asks as a job.
+// StartJob asks a question as a job.
 func (c *Client) StartJob(ctx context.Context, q api.Query) (schema.Job, error) {
 	return post[schema.Job](ctx, c, "/v1/jobs", q)
 }
 
-// Jobs lists at most limit jobs, newest first; 0 is all.
+// Jobs lists at most limit jobs, newest first; 0: all.
 func (c *Client) Jobs(ctx context.Context, limit int) ([]schema.Job, error) {
 	if limit > 0 && limit <= 500 {
 		page, err := get[api.Page[schema.Job]](ctx, c, "/v1/jobs", url.Values{"limit": {strconv.Itoa(limit)}})
@@ -320,7 +320,7 @@ func (c *Client) Jobs(ctx context.Context, limit int) ([]schema.Job, error) {
 	return out, nil
 }
 
-// Job returns one with its result.
+// Job returns a job with its result.
 func (c *Client) Job(ctx context.Context, id uuid.UUID) (schema.Job, error) {
 	return get[schema.Job](ctx, c, "/v1/jobs/"+id.String(), nil)
 }
@@ -351,14 +351,14 @@ func (c *Client) Keys(ctx context.Context) iter.Seq2[api.Key, error] {
 	return pages[api.Key](ctx, c, "/v1/keys", nil)
 }
 
-// TenantKeys lists a tenant's keys; needs the operator scope for another than the
-// key's own.
+// TenantKeys lists a tenant's keys. For a tenant other than the key's own it needs the operator
+// scope.
 func (c *Client) TenantKeys(ctx context.Context, tenant uuid.UUID) iter.Seq2[api.Key, error] {
 	return pages[api.Key](ctx, c, "/v1/tenants/"+tenant.String()+"/keys", nil)
 }
 
-// RevokeTenantKey ends a tenant's key for good; needs the operator scope for another
-// than the key's own.
+// RevokeTenantKey revokes a tenant's key. For a tenant other than the key's own it needs the
+// operator scope.
 func (c *Client) RevokeTenantKey(ctx context.Context, tenant, id uuid.UUID) error {
 	return c.json(ctx, http.MethodDelete, "/v1/tenants/"+tenant.String()+"/keys/"+id.String(), nil, nil, nil)
 }
@@ -368,7 +368,7 @@ func (c *Client) CreateKey(ctx context.Context, k api.NewKey) (api.KeyCreated, e
 	return post[api.KeyCreated](ctx, c, "/v1/keys", k)
 }
 
-// RotateKey makes a key in place of another.
+// RotateKey makes a new key in place of another.
 func (c *Client) RotateKey(ctx context.Context, id uuid.UUID, r api.RotateKey) (api.KeyCreated, error) {
 	return post[api.KeyCreated](ctx, c, "/v1/keys/"+id.String()+"/rotate", r)
 }

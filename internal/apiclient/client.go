@@ -1,5 +1,5 @@
-// Package apiclient calls the HTTP API for the command-line tool. It sends
-// again what may be sent again, and returns the server's problems as errors.
+// Package apiclient calls the HTTP API for the command-line tool. It retries requests that may be
+// repeated, and returns the server's problems as errors.
 package apiclient
 
 import (
@@ -42,8 +42,8 @@ func New(address, key string) (*Client, error) {
 	return &Client{base: strings.TrimRight(address, "/"), key: key, http: &http.Client{}}, nil
 }
 
-// Trusting returns a client of the server at address that checks the server's certificate by the
-// authorities in a PEM file; by the system's when ca is empty.
+// Trusting returns a client of the server at address that verifies the server's certificate with
+// the authorities in the PEM file ca; with the system's if ca is empty.
 func Trusting(ca, address, key string) (*Client, error) {
 	c, err := New(address, key)
 	if err != nil || ca == "" {
@@ -66,14 +66,14 @@ func Trusting(ca, address, key string) (*Client, error) {
 // Over returns a client of the server at base that sends its requests through h.
 func Over(h *http.Client, base, key string) *Client { return &Client{base: base, key: key, http: h} }
 
-// tries is how often a request is sent before its error is returned.
+// tries is the most times that a request is sent.
 const tries = 6
 
 type call struct {
 	method, path string
 	query        url.Values
 	header       http.Header
-	// body is made anew for each try.
+	// body opens the body for each try.
 	body func() (io.ReadCloser, error)
 	size int64
 }
@@ -86,13 +86,13 @@ func (c *Client) json(ctx context.Context, method, path string, query url.Values
 	return c.do(ctx, k, out)
 }
 
-// newCall makes a request with a JSON body; in may be nil.
+// newCall returns a request with a JSON body; in may be nil.
 func newCall(method, path string, query url.Values, in any) (call, error) {
 	k := call{method: method, path: path, query: query, header: http.Header{}}
 	if in != nil {
 		var data bytes.Buffer
 		encoder := json.NewEncoder(&data)
-		encoder.SetEscapeHTML(false) // it would make HTML half as long again
+		encoder.SetEscapeHTML(false) // escaping would make HTML half as long again
 		if err := encoder.Encode(in); err != nil {
 			return call{}, fmt.Errorf("encode the request: %w", err)
 		}
@@ -106,12 +106,11 @@ func newCall(method, path string, query url.Values, in any) (call, error) {
 	return k, nil
 }
 
-// readOnly are the last parts of the paths whose POST changes nothing.
+// readOnly has the last path elements of POST requests that change nothing.
 var readOnly = map[string]bool{"search": true, "compare": true}
 
-// do sends a request until it is answered for good. Every request of this
-// client may be repeated: a POST carries an idempotency key, and an upload of
-// what is stored changes nothing.
+// do sends a request, with retries. Every request of this client may be repeated: a POST has an
+// idempotency key, and uploading what is stored already changes nothing.
 func (c *Client) do(ctx context.Context, k call, out any) error {
 	for try := 1; ; try++ {
 		pause, err := c.once(ctx, k, out)
@@ -129,7 +128,8 @@ func (c *Client) do(ctx context.Context, k call, out any) error {
 	}
 }
 
-// once sends a request. The pause is negative when a repeat cannot help.
+// once sends a request. The pause is how long to wait before a retry, negative if a retry cannot
+// help.
 func (c *Client) once(ctx context.Context, k call, out any) (time.Duration, error) {
 	address := c.base + k.path
 	if len(k.query) > 0 {
@@ -168,13 +168,13 @@ func (c *Client) once(ctx context.Context, k call, out any) (time.Duration, erro
 		p.Status = response.StatusCode
 		switch p.Status {
 		case http.StatusGatewayTimeout:
-			if k.method == http.MethodPost { // it took all its time once; again would cost as much
+			if k.method == http.MethodPost { // a retry would take as long again
 				return -1, p
 			}
 			return 0, p
 		case http.StatusTooManyRequests, http.StatusConflict:
-			// A quota does not come back by waiting, and has no such header; nor has a
-			// conflict, but with this request's first try, which still runs.
+			// Waiting does not restore a quota, whose error has no such header. A conflict has one
+			// only if this request's first try is still running.
 			if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
 				return time.Duration(seconds) * time.Second, p
 			}
@@ -196,7 +196,7 @@ func (c *Client) once(ctx context.Context, k call, out any) (time.Duration, erro
 	return 0, nil
 }
 
-// unwrapURL drops the method and address that net/http puts before its errors.
+// unwrapURL drops the method and address that net/http adds to its errors.
 func unwrapURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {

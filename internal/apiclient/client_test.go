@@ -29,7 +29,7 @@ func TestRequestsAreRepeatedWithOneIdempotencyKey(t *testing.T) {
 		case 1:
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
-		case 2: // the first try still runs
+		case 2: // the first try is still running
 			w.Header().Set("Retry-After", "0")
 			w.WriteHeader(http.StatusConflict)
 			return
@@ -64,7 +64,7 @@ func TestProblemsAreErrorsAndNotRepeated(t *testing.T) {
 	}
 }
 
-// TestACrowdIsWaitedForAndAQuotaIsNot: both are 429; only the first says when to come again.
+// TestACrowdIsWaitedForAndAQuotaIsNot: both are 429, but only an overload says when to retry.
 func TestACrowdIsWaitedForAndAQuotaIsNot(t *testing.T) {
 	for _, retryAfter := range []string{"", "0"} {
 		calls := 0

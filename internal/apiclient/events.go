@@ -1,6 +1,6 @@
 package apiclient
 
-// Replies that come as server-sent events.
+// Replies as server-sent events.
 
 import (
 	"bufio"
@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// replyReader is an out of a call that reads the reply as it comes. What it has
-// begun to read is not asked for again.
+// replyReader is an out of a call that reads the reply as a stream. Once it has begun to read, the
+// request is not retried.
 type replyReader func(*http.Response) error
 
 const eventsType = "text/event-stream"
@@ -28,8 +28,8 @@ const eventsType = "text/event-stream"
 // maxEvent bounds one event, in bytes.
 const maxEvent = 16 << 20
 
-// eachEvent gives the events of a stream to f, until f says that it was the
-// last one. A stream that ends before is an error.
+// eachEvent calls f with the events of a stream, until f reports the last one. It returns an error
+// if the stream ends before.
 func eachEvent(body io.Reader, f func(name string, data []byte) (last bool, err error)) error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxEvent)
@@ -57,13 +57,13 @@ func eachEvent(body io.Reader, f func(name string, data []byte) (last bool, err 
 	return fmt.Errorf("the server's stream broke off (%w): %w", err, schema.ErrUnavailable)
 }
 
-// Progress tells of an answer that is being made; one of the two is set.
+// Progress is a step in making an answer. One of its two fields is set.
 type Progress struct {
 	Stage *api.StageEvent
 	Delta *api.DeltaEvent
 }
 
-// AskStreaming waits for an answer, and tells of it while it is made.
+// AskStreaming waits for an answer, and calls tell with the progress meanwhile.
 func (c *Client) AskStreaming(ctx context.Context, q api.Query, tell func(Progress)) (schema.Answer, error) {
 	var answer schema.Answer
 	k, err := newCall(http.MethodPost, "/v1/ask", nil, q)
@@ -72,7 +72,7 @@ func (c *Client) AskStreaming(ctx context.Context, q api.Query, tell func(Progre
 	}
 	k.header.Set("Accept", eventsType)
 	err = c.do(ctx, k, replyReader(func(r *http.Response) error {
-		if !strings.HasPrefix(r.Header.Get("Content-Type"), eventsType) { // a server that cannot
+		if !strings.HasPrefix(r.Header.Get("Content-Type"), eventsType) { // an older server
 			return json.NewDecoder(r.Body).Decode(&answer)
 		}
 		return eachEvent(r.Body, func(name string, data []byte) (bool, error) {
@@ -93,13 +93,13 @@ func (c *Client) AskStreaming(ctx context.Context, q api.Query, tell func(Progre
 			case api.EventError:
 				return true, problemOf(data)
 			}
-			return false, nil // of a newer server
+			return false, nil // an event of a newer server
 		})
 	}))
 	return answer, err
 }
 
-// problemOf is an error event as an error.
+// problemOf converts an error event to an error.
 func problemOf(data []byte) error {
 	var p api.Problem
 	if err := json.Unmarshal(data, &p); err != nil {
@@ -108,9 +108,9 @@ func problemOf(data []byte) error {
 	return &p
 }
 
-// FollowJob tells of a job as it is now and as it changes, and of its answer's text
-// as it is made, and returns the job when it has ended. A stream that was asked for
-// again has all of the text anew.
+// FollowJob calls tell with a job as it is now and after each change, and told with its answer's
+// text while it is made. It returns the job when it has ended. After a reconnection told gets the
+// whole text again.
 func (c *Client) FollowJob(ctx context.Context, id uuid.UUID, tell func(schema.Job), told func(api.DeltaEvent)) (schema.Job, error) {
 	for {
 		heard := false
@@ -142,7 +142,7 @@ func (c *Client) FollowJob(ctx context.Context, id uuid.UUID, tell func(schema.J
 				return false, nil
 			})
 		}))
-		// A stream that broke off is asked for again; where none begins do has tried.
+		// Reconnect if the stream broke off. If no stream began, do has retried already.
 		if err == nil || !heard || ctx.Err() != nil || !errors.Is(err, schema.ErrUnavailable) {
 			return job, err
 		}

@@ -19,7 +19,7 @@ func TestAskToldReadsEvents(t *testing.T) {
 		if calls++; r.Header.Get("Accept") != "text/event-stream" || r.Header.Get("Idempotency-Key") == "" {
 			t.Errorf("the request has %v", r.Header)
 		}
-		if calls == 1 { // nothing was told: it is sent again
+		if calls == 1 { // no event was sent, so the request is retried
 			w.Header().Set("Retry-After", "0")
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return

@@ -11,18 +11,17 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// credentialsFile is where they are in a data directory.
+// credentialsFile is the name of the file with the credentials in a data directory.
 const credentialsFile = "client.json"
 
-// Credentials are how to reach a server, and what `sluice up` says when it is
-// ready.
+// Credentials are the address and the key of a server, which `sluice up` prints when it is ready.
 type Credentials struct {
 	URL    string `json:"url"`
 	APIKey string `json:"api_key"`
 	Data   string `json:"data"`
 }
 
-// ReadCredentials reads what `sluice up` left in its data directory.
+// ReadCredentials reads the credentials that `sluice up` wrote to its data directory.
 func ReadCredentials(data string) (Credentials, error) {
 	var c Credentials
 	raw, err := os.ReadFile(filepath.Join(data, credentialsFile))
@@ -35,7 +34,7 @@ func ReadCredentials(data string) (Credentials, error) {
 	return c, nil
 }
 
-// WriteCredentials leaves them in the data directory, for its owner alone.
+// WriteCredentials writes the credentials to the data directory, readable only by its owner.
 func WriteCredentials(c Credentials) error {
 	raw, err := json.Marshal(c)
 	if err != nil {
@@ -52,8 +51,8 @@ func WriteCredentials(c Credentials) error {
 	return nil
 }
 
-// Find returns a client for the given address and key, or, for what is not
-// given, those in the data directory.
+// Find returns a client for an address and a key. If one is empty it is taken from the credentials
+// in the data directory.
 func Find(ca, address, key, data string) (*Client, error) {
 	if address == "" || key == "" {
 		c, err := ReadCredentials(data)
@@ -68,7 +67,7 @@ func Find(ca, address, key, data string) (*Client, error) {
 		case address == "":
 			address = c.URL
 		case key == "" && address != c.URL:
-			// A key is never sent to a server that it was not made for.
+			// A key is never sent to a server for which it was not made.
 			return nil, schema.Invalid("SLUICE_API_KEY", "must be set for %s", address)
 		}
 		if key == "" {

@@ -15,12 +15,12 @@ func choicePath(collection string, id uuid.UUID) string {
 	return collectionPath(collection) + "/plan-choices/" + id.String()
 }
 
-// ChoosePlan has plans measured on a collection's questions.
+// ChoosePlan starts measuring plans on a collection's questions.
 func (c *Client) ChoosePlan(ctx context.Context, collection string, n api.NewPlanChoice) (schema.PlanChoice, error) {
 	return post[schema.PlanChoice](ctx, c, collectionPath(collection)+"/plan-choices", n)
 }
 
-// PlanChoice returns a choice as it is now.
+// PlanChoice returns the current state of a choice.
 func (c *Client) PlanChoice(ctx context.Context, collection string, id uuid.UUID) (schema.PlanChoice, error) {
 	return get[schema.PlanChoice](ctx, c, choicePath(collection, id), nil)
 }
@@ -30,18 +30,18 @@ func (c *Client) PlanChoices(ctx context.Context, collection string) iter.Seq2[s
 	return pages[schema.PlanChoice](ctx, c, collectionPath(collection)+"/plan-choices", nil)
 }
 
-// CancelPlanChoice ends a choice that is under way.
+// CancelPlanChoice cancels a running choice.
 func (c *Client) CancelPlanChoice(ctx context.Context, collection string, id uuid.UUID) (schema.PlanChoice, error) {
 	return post[schema.PlanChoice](ctx, c, choicePath(collection, id)+"/cancel", nil)
 }
 
-// ApplyPlanChoice gives the collection a plan of a choice; an empty name means the one that is
-// proposed.
+// ApplyPlanChoice sets the collection's plan to one of a choice's; an empty name means the proposed
+// one.
 func (c *Client) ApplyPlanChoice(ctx context.Context, collection string, id uuid.UUID, plan string) (schema.PlanChoice, error) {
 	return post[schema.PlanChoice](ctx, c, choicePath(collection, id)+"/apply", api.AppliedPlan{Plan: plan})
 }
 
-// RepeatPlanChoice has the newest choice repeated every so many days; 0: no more.
+// RepeatPlanChoice repeats the newest choice every days days; 0: never.
 func (c *Client) RepeatPlanChoice(ctx context.Context, collection string, days int) (schema.PlanChoice, error) {
 	var out schema.PlanChoice
 	return out, c.json(ctx, http.MethodPut, collectionPath(collection)+"/plan-choices/repeat", nil, api.RepeatedChoice{Days: days}, &out)

@@ -12,19 +12,18 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Receipt returns the signed receipt of a question's answer, byte by byte as it is served, and at
-// most most of its bytes.
+// Receipt returns the signed receipt of a question's answer, exactly as served, cut to most bytes.
 func (c *Client) Receipt(ctx context.Context, question uuid.UUID, most int64) ([]byte, error) {
 	return c.bytes(ctx, "/v1/questions/"+question.String()+"/receipt", nil, most)
 }
 
-// ReceiptKeys lists the public keys by which the server's receipts are checked.
+// ReceiptKeys lists the public keys that verify the server's receipts.
 func (c *Client) ReceiptKeys(ctx context.Context) ([]api.ReceiptKey, error) {
 	keys, err := get[api.ReceiptKeys](ctx, c, "/v1/receipts/keys", nil)
 	return keys.Keys, err
 }
 
-// Content returns the bytes of a document's version, at most most of them.
+// Content returns the bytes of a document's version, cut to most bytes.
 func (c *Client) Content(ctx context.Context, document, version uuid.UUID, most int64) ([]byte, error) {
 	return c.bytes(ctx, documentPath(document)+"/content", url.Values{"version": {version.String()}}, most)
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// sourcePath is that of a source, by its name or id.
+// sourcePath returns the path of a source, given by name or id.
 func sourcePath(source string) string { return "/v1/sources/" + url.PathEscape(source) }
 
-// SourceDrivers lists the kinds of places that can be followed.
+// SourceDrivers lists the drivers of sources.
 func (c *Client) SourceDrivers(ctx context.Context) (api.SourceDrivers, error) {
 	return get[api.SourceDrivers](ctx, c, "/v1/source-drivers", nil)
 }
 
-// Sources lists the tenant's sources, of one collection or, when it is empty, of all.
+// Sources lists the tenant's sources: of one collection, or of all if collection is empty.
 func (c *Client) Sources(ctx context.Context, collection string) iter.Seq2[schema.Source, error] {
 	query := url.Values{}
 	if collection != "" {
@@ -28,17 +28,17 @@ func (c *Client) Sources(ctx context.Context, collection string) iter.Seq2[schem
 	return pages[schema.Source](ctx, c, "/v1/sources", query)
 }
 
-// CreateSource keeps a collection in step with a place.
+// CreateSource makes a source, which keeps a collection in step with a place.
 func (c *Client) CreateSource(ctx context.Context, n api.NewSource) (schema.Source, error) {
 	return post[schema.Source](ctx, c, "/v1/sources", n)
 }
 
-// Source shows a source.
+// Source returns a source.
 func (c *Client) Source(ctx context.Context, source string) (schema.Source, error) {
 	return get[schema.Source](ctx, c, sourcePath(source), nil)
 }
 
-// ChangeSource changes what change has.
+// ChangeSource changes the settings of a source that change has.
 func (c *Client) ChangeSource(ctx context.Context, source string, change api.SourceChange) (schema.Source, error) {
 	var out schema.Source
 	return out, c.json(ctx, http.MethodPatch, sourcePath(source), nil, change, &out)
@@ -50,12 +50,12 @@ func (c *Client) RemoveSource(ctx context.Context, source string, keepDocuments 
 	return out, c.json(ctx, http.MethodDelete, sourcePath(source), url.Values{"keep_documents": {strconv.FormatBool(keepDocuments)}}, nil, &out)
 }
 
-// PreviewSource shows what a run would find now.
+// PreviewSource returns what a run would find now.
 func (c *Client) PreviewSource(ctx context.Context, source string, limit int) (schema.SourcePreview, error) {
 	return get[schema.SourcePreview](ctx, c, sourcePath(source)+"/preview", url.Values{"limit": {strconv.Itoa(limit)}})
 }
 
-// What SourceAction does.
+// Actions of SourceAction.
 const (
 	SourceRun    = "run"
 	SourceCancel = "cancel"
@@ -68,7 +68,7 @@ func (c *Client) SourceAction(ctx context.Context, source, action string) (schem
 	return post[schema.Source](ctx, c, sourcePath(source)+"/"+action, struct{}{})
 }
 
-// ConfirmSource has what is gone deleted; run is the one that asks, or empty for the newest.
+// ConfirmSource confirms the deletions that a run asks for; an empty run is the newest.
 func (c *Client) ConfirmSource(ctx context.Context, source, run string) (schema.Source, error) {
 	return post[schema.Source](ctx, c, sourcePath(source)+"/confirm", api.SourceConfirm{Run: run})
 }
@@ -88,24 +88,25 @@ func (c *Client) SourceRuns(ctx context.Context, source string) iter.Seq2[schema
 	return pages[schema.SourceRun](ctx, c, sourcePath(source)+"/runs", nil)
 }
 
-// SourcePrincipals lists the users and groups of a source: all, or those that somebody here is.
+// SourcePrincipals lists the users and groups of a source: all, or only those mapped to somebody
+// here.
 func (c *Client) SourcePrincipals(ctx context.Context, source string, mapped bool) iter.Seq2[schema.SourcePrincipal, error] {
 	return pages[schema.SourcePrincipal](ctx, c, sourcePath(source)+"/principals", url.Values{"mapped": {strconv.FormatBool(mapped)}})
 }
 
-// MapPrincipal says that somebody is a principal of a source.
+// MapPrincipal maps a principal of a source to somebody here.
 func (c *Client) MapPrincipal(ctx context.Context, source, principal string, who schema.AccessSubject) (schema.AccessMapping, error) {
 	var out schema.AccessMapping
 	return out, c.json(ctx, http.MethodPut, sourcePath(source)+"/mappings", nil, api.NewAccessMapping{Principal: principal, AccessSubject: who}, &out)
 }
 
-// UnmapPrincipal takes back what MapPrincipal said.
+// UnmapPrincipal deletes a mapping.
 func (c *Client) UnmapPrincipal(ctx context.Context, source, principal string, who schema.AccessSubject) error {
 	query := url.Values{"principal": {principal}, "kind": {string(who.Kind)}, "value": {who.Value}}
 	return c.json(ctx, http.MethodDelete, sourcePath(source)+"/mappings", query, nil, nil)
 }
 
-// ExplainAccess tells why somebody may see a document, or may not.
+// ExplainAccess explains why somebody may or may not see a document.
 func (c *Client) ExplainAccess(ctx context.Context, document string, who schema.AccessSubject) (schema.AccessExplanation, error) {
 	return get[schema.AccessExplanation](ctx, c, "/v1/access/explain", url.Values{"document": {document}, string(who.Kind): {who.Value}})
 }

@@ -19,23 +19,22 @@ func (c *Client) Webhooks(ctx context.Context) iter.Seq2[schema.Webhook, error] 
 	return pages[schema.Webhook](ctx, c, "/v1/webhooks", nil)
 }
 
-// CreateWebhook has events sent to a server; it returns the secret.
+// CreateWebhook makes a webhook, to which events are sent, and returns its secret.
 func (c *Client) CreateWebhook(ctx context.Context, n api.NewWebhook) (api.WebhookSecret, error) {
 	return post[api.WebhookSecret](ctx, c, "/v1/webhooks", n)
 }
 
-// RotateWebhook makes another secret.
+// RotateWebhook makes a new secret for a webhook.
 func (c *Client) RotateWebhook(ctx context.Context, id uuid.UUID) (api.WebhookSecret, error) {
 	return post[api.WebhookSecret](ctx, c, webhookPath(id)+"/rotate", struct{}{})
 }
 
-// DeleteWebhook removes a webhook.
+// DeleteWebhook deletes a webhook.
 func (c *Client) DeleteWebhook(ctx context.Context, id uuid.UUID) error {
 	return c.json(ctx, http.MethodDelete, webhookPath(id), nil, nil, nil)
 }
 
-// WebhookDeliveries lists what went and goes to a webhook; an empty state is
-// any.
+// WebhookDeliveries lists past and pending deliveries of a webhook; an empty state selects all.
 func (c *Client) WebhookDeliveries(ctx context.Context, id uuid.UUID, state schema.DeliveryState) iter.Seq2[schema.WebhookDelivery, error] {
 	query := url.Values{}
 	if state != "" {
@@ -44,7 +43,7 @@ func (c *Client) WebhookDeliveries(ctx context.Context, id uuid.UUID, state sche
 	return pages[schema.WebhookDelivery](ctx, c, webhookPath(id)+"/deliveries", query)
 }
 
-// ReplayDelivery has a delivery sent again.
+// ReplayDelivery sends a delivery again.
 func (c *Client) ReplayDelivery(ctx context.Context, webhook, id uuid.UUID) (schema.WebhookDelivery, error) {
 	return post[schema.WebhookDelivery](ctx, c, webhookPath(webhook)+"/deliveries/"+id.String()+"/replay", struct{}{})
 }

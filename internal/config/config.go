@@ -1,7 +1,6 @@
-// Package config holds the settings of every program of Sluice as structs that
-// kong fills: from flags, then SLUICE_* variables, then sluice.yaml. Nothing
-// else reads the environment; a program's settings are defaulted and validated
-// before anything is made from them.
+// Package config has the settings of all programs of Sluice as structs that kong fills: from flags,
+// then SLUICE_* variables, then sluice.yaml. Nothing else reads the environment. Defaults are set
+// and settings are validated before a program uses them.
 package config
 
 import (
@@ -13,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Database is where the store is.
+// Database has the settings of the connection to the store.
 type Database struct {
 	DatabaseURL         string `env:"SLUICE_DATABASE_URL" placeholder:"URL" help:"PostgreSQL with pgvector, as postgres://user:password@host:port/database, with a login that owns nothing." when:"the database is not the one that 'sluice up' starts"`
 	DatabaseConnections int32  `env:"SLUICE_DATABASE_CONNECTIONS" default:"32" help:"Connections that one process opens at most for its work; one more checks whether the database answers." when:"what all processes may open together exceeds Postgres' max_connections, or requests wait for a connection"`
@@ -21,8 +20,8 @@ type Database struct {
 	DatabaseDirectURL   string `env:"SLUICE_DATABASE_DIRECT_URL" placeholder:"URL" help:"The server itself, with the same login, where the database's URL leads to a pooler: each ingest worker holds one connection to it." when:"SLUICE_DATABASE_POOLED is true"`
 }
 
-// ServerURL is the address for making and trying the programs' login, which a pooler may not know
-// yet.
+// ServerURL returns the address for making and testing the programs' login, which a pooler may not
+// know yet.
 func (d Database) ServerURL() string {
 	if d.DatabasePooled && d.DatabaseDirectURL != "" {
 		return d.DatabaseDirectURL
@@ -30,28 +29,28 @@ func (d Database) ServerURL() string {
 	return d.DatabaseURL
 }
 
-// DatabaseOwner is who migrates the store.
+// DatabaseOwner has the login that migrates the store.
 type DatabaseOwner struct {
 	DatabaseOwnerURL string `env:"SLUICE_DATABASE_OWNER_URL" placeholder:"URL" help:"The database as its owner, whom migrations run as; they make the logins of the other two URLs." when:"the database is not the one that 'sluice up' starts"`
 }
 
-// DatabaseAdmin is who backs the store up, and erases tenants.
+// DatabaseAdmin has the login that backs up the store and erases tenants.
 type DatabaseAdmin struct {
 	DatabaseAdminURL string `env:"SLUICE_DATABASE_ADMIN_URL" placeholder:"URL" help:"The database as a login that row-level security does not bind: a superuser, or, to back up, a role with BYPASSRLS that may read all tables." when:"the database is not the one that 'sluice up' starts, and is backed up, or a tenant is erased"`
 }
 
-// PostgresTools are the programs that dump and restore the store.
+// PostgresTools has the directory of the programs that dump and restore the store.
 type PostgresTools struct {
 	PostgresTools string `name:"postgres-tools" env:"SLUICE_POSTGRES_TOOLS" placeholder:"DIR" help:"Directory of pg_dump and pg_restore, which must not be older than the server; looked for on PATH and where systems put them when empty." when:"they are elsewhere"`
 }
 
-// DatabaseVectors is who builds indexes of vectors.
+// DatabaseVectors has the settings for building vector indexes.
 type DatabaseVectors struct {
 	DatabaseVectorURL string `env:"SLUICE_DATABASE_VECTOR_URL" placeholder:"URL" help:"The database as the owner of the partitions that large collections' vectors have; without it their search stays exact." when:"the database is not the one that 'sluice up' starts, and collections have more than 20,000 passages"`
 	IndexBuilds       int    `env:"SLUICE_INDEX_BUILDS" default:"1" help:"Indexes of vectors that are built at once in the database, by all ingest workers together." when:"large collections wait long for their indexes, and the database has processors and memory (up to 1 GB each) to spare"`
 }
 
-// Blobs is where the bytes of documents are kept.
+// Blobs has the settings of the storage of documents' bytes.
 type Blobs struct {
 	Blobs         string `name:"blobs" env:"SLUICE_BLOBS" default:"postgres" enum:"postgres,s3" help:"Where the bytes of documents that come are kept: ${enum}. Those that are there stay where they are until 'sluice blobs move'." when:"documents take more room than Postgres and its backups are to have"`
 	S3Endpoint    string `name:"s3-endpoint" env:"SLUICE_S3_ENDPOINT" placeholder:"URL" help:"Address of an S3 service, http or https, without the bucket, as https://s3.eu-central-1.amazonaws.com." when:"bytes of documents are kept in S3, or some still are"`
@@ -65,19 +64,19 @@ type Blobs struct {
 	S3Addressing  string `name:"s3-addressing" env:"SLUICE_S3_ADDRESSING" default:"auto" enum:"auto,path,host" help:"Where the bucket's name is in addresses: ${enum}; auto is in the host's name at Amazon's and in the path elsewhere." when:"the service wants the other way"`
 }
 
-// DatabaseReplica is what searches may read from in place of the database.
+// DatabaseReplica has the settings of a replica from which searches may read.
 type DatabaseReplica struct {
 	DatabaseReplicaURL string        `env:"SLUICE_DATABASE_REPLICA_URL" placeholder:"URL" help:"A hot standby of the database, with the login of the database's URL, that query workers read searches from; the database is asked whether it has what was committed, and read where it has not. It may lead through a pooler where the database's URL does. None when empty." when:"searches are to take less of the database, or more searches are made than it answers"`
 	DatabaseReplicaLag time.Duration `env:"SLUICE_DATABASE_REPLICA_LAG" default:"5s" help:"How far the replica may be behind; beyond, it is not read until it has caught up." when:"a replica that is behind is not to be tried, or one that is far away is"`
 }
 
-// NATS is where messages go.
+// NATS has the settings of the connection to NATS.
 type NATS struct {
 	NATSURL string `name:"nats-url" env:"SLUICE_NATS_URL" placeholder:"URL" help:"NATS with JetStream, as nats://host:4222, or tls://host:4222." when:"NATS is not the one that 'sluice up' starts"`
 	NATSFiles
 }
 
-// NATSFiles are what the connection to NATS is secured with.
+// NATSFiles are the files that secure the connection to NATS.
 type NATSFiles struct {
 	NATSCredentials string `name:"nats-credentials" env:"SLUICE_NATS_CREDENTIALS" placeholder:"FILE" help:"This program's credentials: a file that 'sluice nats-config' wrote, or a .creds file. Without, the address has to hold user and password, or a token, which cannot tell programs apart." when:"programs run apart; each has its own"`
 	NATSCA          string `name:"nats-ca" env:"SLUICE_NATS_CA" placeholder:"FILE" help:"Authorities, PEM, by which NATS' certificate is checked; the system's when empty." when:"NATS speaks TLS with a certificate of an authority of one's own"`
@@ -85,29 +84,29 @@ type NATSFiles struct {
 	NATSKey         string `name:"nats-key" env:"SLUICE_NATS_KEY" placeholder:"FILE" help:"Its key, PEM." when:"NATS asks programs for certificates"`
 }
 
-// Signing is how a program signs what it asks in the name of a tenant.
+// Signing has the key with which a program signs requests in the name of a tenant.
 type Signing struct {
 	SigningKey string `name:"signing-key" env:"SLUICE_SIGNING_KEY" placeholder:"FILE" help:"This program's private key, which 'sluice nats-config' makes; requests are not signed when empty." when:"programs run apart"`
 }
 
-// Trust is whose requests in the name of a tenant a program takes.
+// Trust has the keys of programs whose requests in the name of a tenant are accepted.
 type Trust struct {
 	TrustedKeys string `name:"trusted-keys" env:"SLUICE_TRUSTED_KEYS" placeholder:"FILE" help:"Public keys of those who may ask in the name of a tenant; unsigned requests are taken when empty." when:"programs run apart"`
 }
 
-// Signatures are both.
+// Signatures has both.
 type Signatures struct {
 	Signing
 	Trust
 }
 
-// Streams bounds what waits in JetStream.
+// Streams has the settings of the JetStream streams.
 type Streams struct {
 	QueuePerTenant int64 `env:"SLUICE_QUEUE_PER_TENANT" default:"2000" help:"Versions, or questions, of one tenant that wait in JetStream, those in work included; more wait in Postgres. JetStream gives them out in the order in which they came, so that a tenant waits behind as many of each other one." when:"one tenant alone is to fill more workers than that"`
 	StreamReplicas int   `env:"SLUICE_STREAM_REPLICAS" default:"1" help:"Replicas of each JetStream stream." when:"NATS is a cluster: 3 let one server fail"`
 }
 
-// Temporal is where workflows run.
+// Temporal has the settings of the connection to Temporal.
 type Temporal struct {
 	TemporalAddress   string `env:"SLUICE_TEMPORAL_ADDRESS" placeholder:"HOST:PORT" help:"Temporal's frontend." when:"Temporal is not the one that 'sluice up' starts"`
 	TemporalNamespace string `env:"SLUICE_TEMPORAL_NAMESPACE" default:"default" help:"Temporal namespace." when:"Temporal is shared with others"`
@@ -119,23 +118,23 @@ type Temporal struct {
 	TemporalAPIKey        string `name:"temporal-api-key" env:"SLUICE_TEMPORAL_API_KEY" placeholder:"KEY" help:"API key of Temporal." when:"Temporal asks for a key, as Temporal Cloud does"`
 }
 
-// Log is how a program logs.
+// Log has the settings of a program's log.
 type Log struct {
 	LogLevel  string `env:"SLUICE_LOG_LEVEL" default:"${log_level=info}" enum:"debug,info,warn,error" help:"Least level that is logged: ${enum}; 'sluice up' has warn by default." when:"a fault is looked for, or the log is too long"`
 	LogFormat string `env:"SLUICE_LOG_FORMAT" default:"text" enum:"text,json" help:"Format of the log: ${enum}." when:"a program reads the log"`
 }
 
-// Health is where a worker shows itself.
+// Health has the address of a worker's health and metrics.
 type Health struct {
 	HealthListen string `env:"SLUICE_HEALTH_LISTEN" default:":8081" placeholder:"ADDR" help:"Address of /healthz, /readyz and /metrics; \"off\" for none." when:"the port is taken, or only some may ask"`
 }
 
-// ChosenPack is which model pack is used.
+// ChosenPack selects the model pack.
 type ChosenPack struct {
 	ModelPack string `env:"SLUICE_MODEL_PACK" placeholder:"DIR" help:"Folder of the model pack, for 'sluice' also the name of an added one; when empty the one that 'sluice models use' chose, else the one shipped." when:"other models are wanted than those shipped"`
 }
 
-// Model is which model pack runs, and how.
+// Model selects the model pack, and how it runs.
 type Model struct {
 	ChosenPack
 
@@ -144,18 +143,18 @@ type Model struct {
 	ONNXRuntimeLib string `name:"onnxruntime-lib" env:"SLUICE_ONNXRUNTIME_LIB" placeholder:"FILE" help:"The ONNX Runtime library; searched for when empty." when:"the library is where it is not found"`
 }
 
-// SecondEncoder is the encoder that encodes collections again in the background.
+// SecondEncoder has the settings of the encoder that encodes collections again in the background.
 type SecondEncoder struct {
 	SecondPack  string `env:"SLUICE_SECOND_PACK" placeholder:"DIR" help:"Folder of the model pack whose encoder encodes collections again in the background, for 'sluice' also its name: 'sluice up' starts a gpu-segmenter for it, and a gpu-segmenter that has this serves that encoder alone. None when empty." when:"searches by vectors are to be better than those of the first encoder, and the machine has time to spare"`
 	SecondShare int    `env:"SLUICE_SECOND_SHARE" default:"25" help:"Per cent of the machine's processor time that the second encoder takes for what is encoded in the background; questions are encoded at once. While other programs use more than half of the machine it rests." when:"collections are to be encoded sooner, or other programs need the machine"`
 }
 
-// Hub is where models are fetched from, when somebody adds one.
+// Hub has the address from which models are fetched.
 type Hub struct {
 	HubURL string `name:"hub-url" env:"SLUICE_HUB_URL" placeholder:"URL" help:"Address of a hub in Hugging Face's layout, for 'sluice models add hf:...'; nothing is fetched without it." when:"models are added from a hub"`
 }
 
-// Parse bounds the parsing of one file.
+// Parse has the limits of parsing one file.
 type Parse struct {
 	ParseWorkers int           `env:"SLUICE_PARSE_WORKERS" default:"0" help:"Parser processes; 0 is one per core." when:"parsers take more memory, or cores, than the machine can spare"`
 	ParseTimeout time.Duration `env:"SLUICE_PARSE_TIMEOUT" default:"60s" help:"Most processor time one file may take to parse; ten times that by the clock." when:"documents fail with 'timeout'"`
@@ -170,7 +169,7 @@ type Parse struct {
 	ParseOCRTime   time.Duration `name:"parse-ocr-time" env:"SLUICE_PARSE_OCR_TIME" default:"60s" help:"Longest processor time to recognise one page; on a machine that is busy ten times as long may pass." when:"a warning says that a page's text was not recognised in time"`
 }
 
-// Ingest is how documents are taken through their stages.
+// Ingest has the settings of the ingestion of documents.
 type Ingest struct {
 	IngestBatches   int           `env:"SLUICE_INGEST_BATCHES" default:"4" help:"Batches that one worker holds open." when:"the model server, or the database, has nothing to do while documents wait"`
 	IngestBeside    int           `name:"ingest-batches-during-searches" env:"SLUICE_INGEST_BATCHES_DURING_SEARCHES" default:"0" help:"Batches that one worker holds open while somebody searches; 0 is half of the cores." when:"ingestion has machines and a database of its own to fill: then as many as ingest-batches"`
@@ -180,7 +179,8 @@ type Ingest struct {
 	IngestReconcile time.Duration `env:"SLUICE_INGEST_RECONCILE" default:"5s" help:"How often unfinished versions are looked for." when:"a test cannot wait" group:"Ingestion, for tests and repair"`
 }
 
-// Retention is how long questions, the ledger of language model calls, and the audit log are kept.
+// Retention says how long questions, the ledger of language model calls, and the audit log are
+// kept.
 type Retention struct {
 	KeepLLMCalls       int    `name:"keep-llm-calls" env:"SLUICE_KEEP_LLM_CALLS" default:"90" placeholder:"DAYS" help:"Days that language model calls of questions, and their replies, are kept in the ledger; 0 for ever." when:"rules on the keeping of data say so, or the ledger takes too much room"`
 	KeepLLMSearchCalls int    `name:"keep-llm-search-calls" env:"SLUICE_KEEP_LLM_SEARCH_CALLS" default:"30" placeholder:"DAYS" help:"Days that those of searches are kept; 0 for ever." when:"rules on the keeping of data say so, or the ledger takes too much room"`
@@ -195,8 +195,8 @@ type Retention struct {
 // defaultQuestions is the default of KeepQuestions.
 const defaultQuestions = 365
 
-// QuestionDays is for how many days questions are kept: the default gives way to a ledger that
-// keeps their calls longer.
+// QuestionDays returns for how many days questions are kept; 0: for ever. If KeepQuestions has its
+// default and the ledger keeps calls longer, it is the ledger's time.
 func (r Retention) QuestionDays() int {
 	if r.KeepQuestions == defaultQuestions && (r.KeepLLMCalls == 0 || r.KeepLLMCalls > defaultQuestions) {
 		return r.KeepLLMCalls
@@ -204,7 +204,7 @@ func (r Retention) QuestionDays() int {
 	return r.KeepQuestions
 }
 
-// LLM is which language model answers.
+// LLM has the settings of the language models, and of encoders and rerankers behind an API.
 type LLM struct {
 	LLMProvider  string        `name:"llm-provider" env:"SLUICE_LLM_PROVIDER" default:"auto" enum:"auto,openai,anthropic,extractive" help:"Who answers: ${enum}; auto is openai with its key or base URL, else anthropic with its key, else extractive." when:"several providers are set up, or none is to be asked"`
 	LLMFallback  []string      `name:"llm-fallback" env:"SLUICE_LLM_FALLBACK" placeholder:"PROVIDER,..." help:"Who answers while that provider cannot, in this order, e.g. anthropic,extractive; nobody when empty." when:"an answer by another model is better than none"`
@@ -236,10 +236,10 @@ type LLM struct {
 	AnthropicPrice   LLMPrice `name:"llm-anthropic-price" env:"SLUICE_LLM_ANTHROPIC_PRICE" default:"1.00/5.00" placeholder:"IN/OUT" help:"US dollars per million of its input and output tokens; set it together with the model." when:"another model is wanted, or its price has changed"`
 }
 
-// LLMPrice is what a provider's tokens cost, in US dollars per million.
+// LLMPrice is the price of a provider's tokens, in US dollars per million.
 type LLMPrice struct{ Input, Output float64 }
 
-// UnmarshalText reads "IN/OUT".
+// UnmarshalText parses "IN/OUT".
 func (p *LLMPrice) UnmarshalText(data []byte) error {
 	in, out, ok := strings.Cut(string(data), "/")
 	var problems [2]error
@@ -251,13 +251,13 @@ func (p *LLMPrice) UnmarshalText(data []byte) error {
 	return nil
 }
 
-// Plans are the retrieval plans of one's own, of query workers and of the API,
-// which needs the same ones.
+// Plans has the folder of an installation's own retrieval plans. Query workers and the API must
+// have the same.
 type Plans struct {
 	Plans string `env:"SLUICE_PLANS" placeholder:"DIR" help:"Folder with more retrieval plans, a YAML file each, named after its plan; read at the start, also by serve." when:"one's own plans are to be there for all tenants"`
 }
 
-// Answering is how questions are answered.
+// Answering has the settings of answering questions.
 type Answering struct {
 	Plans
 	QueryConcurrency int           `env:"SLUICE_QUERY_CONCURRENCY" default:"0" help:"Searches that one worker runs at once; 0 is twice the cores, and at least 4. More make none faster, and all slower." when:"other programs share the cores"`
@@ -271,18 +271,18 @@ type Answering struct {
 	QuestionLease    time.Duration `env:"SLUICE_QUESTION_LEASE" default:"60s" help:"How long an async question stays with a worker that has gone silent." when:"a test kills workers and cannot wait a minute" group:"Questions, for tests and repair"`
 }
 
-// Webhooks are how tenants' servers are told of events.
+// Webhooks has the settings of webhooks.
 type Webhooks struct {
 	WebhookAllowPrivate []string `env:"SLUICE_WEBHOOK_ALLOW_PRIVATE" sep:"," placeholder:"CIDR" help:"Ranges of addresses, as 10.1.0.0/16, that webhooks may be sent to though they are not public; none when empty." when:"receivers are in one's own network"`
 }
 
-// SourceKeys are what the secrets of sources are sealed with.
+// SourceKeys are the keys that encrypt the secrets of sources.
 type SourceKeys struct {
 	SourcesKeyFile string `name:"sources-key-file" env:"SLUICE_SOURCES_KEY_FILE" placeholder:"FILE" help:"Keys that secrets of sources are encrypted with: 32 random bytes in base64 on each line, of which the first encrypts and all decrypt; the same for 'sluice serve' and source-worker. When empty 'sluice up' makes one in its data directory, and elsewhere sources with secrets are refused." when:"programs run apart, or the key is kept elsewhere"`
 	SourcesKey     string `name:"sources-key" env:"SLUICE_SOURCES_KEY" placeholder:"KEYS" help:"The same keys in place of the file, separated by commas." when:"keys come from the environment"`
 }
 
-// Synchronisation is how places are followed.
+// Synchronisation has the settings of the synchronisation of sources.
 type Synchronisation struct {
 	SourceRoots   []string      `name:"source-roots" env:"SLUICE_SOURCE_ROOTS" sep:"," placeholder:"DIR,..." help:"Folders of the worker's machine that sources of the driver 'folder', of every tenant, may read with what is below them; none when empty." when:"collections are to follow folders"`
 	SourcePrivate bool          `name:"source-allow-private" env:"SLUICE_SOURCE_ALLOW_PRIVATE" help:"Sources may connect to loopback, link-local and private addresses." when:"places are in one's own network, and every tenant may reach it"`
@@ -293,12 +293,12 @@ type Synchronisation struct {
 	SourceLease   time.Duration `name:"source-lease" env:"SLUICE_SOURCE_LEASE" default:"60s" help:"How long a synchronisation stays with a worker that has gone silent." when:"a test kills workers and cannot wait a minute" group:"Sources, for tests and repair"`
 }
 
-// Public is where others find this system.
+// Public has the public address of this system.
 type Public struct {
 	PublicURL string `name:"public-url" env:"SLUICE_PUBLIC_URL" placeholder:"URL" help:"Where tenants reach the API, for links in webhooks, which are paths when empty, and for the provider of sign-ins, which sends people back there; when empty to where their browser found the server." when:"tenants get webhooks, or people sign in at a provider"`
 }
 
-// OIDC is the provider of OpenID Connect that people sign in at.
+// OIDC has the settings of the OpenID Connect provider at which people sign in.
 type OIDC struct {
 	OIDCIssuer           string        `name:"oidc-issuer" env:"SLUICE_OIDC_ISSUER" placeholder:"URL" help:"Issuer of the provider of OpenID Connect, as https://login.example.com/realm; without it people sign in with API keys alone." when:"people are to sign in at a provider"`
 	OIDCName             string        `name:"oidc-name" env:"SLUICE_OIDC_NAME" placeholder:"NAME" help:"What people call the provider; the issuer's host when empty." when:"people don't know the provider by its host"`
@@ -312,7 +312,7 @@ type OIDC struct {
 	OIDCSession          time.Duration `name:"oidc-session" env:"SLUICE_OIDC_SESSION" default:"12h" help:"How long a session lasts, at least a minute and at most 720h; people then sign in again, and get what they may by then." when:"what is taken from people at the provider is to hold sooner"`
 }
 
-// HTTP is how the API is served.
+// HTTP has the settings of the API.
 type HTTP struct {
 	Listen         string        `env:"SLUICE_LISTEN" default:"127.0.0.1:7700" placeholder:"ADDR" help:"Address of the API." when:"others than this machine are to reach the API, or the port is taken"`
 	APITLSCert     string        `name:"api-tls-cert" env:"SLUICE_API_TLS_CERT" placeholder:"FILE" help:"Certificate of the API, PEM, with those that lead to its authority; the API speaks HTTPS when it is set. Replaced files are read without a restart." when:"no proxy speaks TLS for the API"`
@@ -332,23 +332,23 @@ type HTTP struct {
 	SessionSecret string `env:"SLUICE_SESSION_SECRET" placeholder:"SECRET" help:"What browsers' sessions are sealed with, at least 32 bytes, the same for all API processes; empty: a new one at every start." when:"several processes serve the back office, or sign-ins are to outlive a restart"`
 }
 
-// Receipts is how receipts of answers are signed.
+// Receipts has the keys that sign receipts of answers.
 type Receipts struct {
 	ReceiptKey string `name:"receipt-key" env:"SLUICE_RECEIPT_KEY" placeholder:"FILE" help:"Private keys that sign receipts of answers: 32 random bytes in base64 on each line, of which the first signs; the same for all API processes. When empty 'sluice up' makes one in its data directory, and 'sluice serve' signs no receipts." when:"programs run apart, or the key is kept elsewhere"`
 }
 
-// Disk is what is left of it, where one machine runs everything.
+// Disk has the settings of the disk of 'sluice up'.
 type Disk struct {
 	KeepFree int64 `env:"SLUICE_KEEP_FREE" default:"512" placeholder:"MB" help:"Room of the data's disk that uploads leave, in MB, or a twentieth of the disk where that is less: below it they are refused. 0: none." when:"others share the disk, or it is small"`
 }
 
-// DataDirectory is where 'sluice up' keeps everything, and other commands find its key and added
-// packs.
+// DataDirectory is the directory in which 'sluice up' stores everything, and in which other
+// commands find its key and added packs.
 type DataDirectory struct {
 	Data string `env:"SLUICE_DATA" placeholder:"DIR" help:"Data directory of 'sluice up'; 'data' in SLUICE_HOME (/var/lib/sluice for root, else ~/.local/share/sluice) when empty." when:"the data are to be elsewhere"`
 }
 
-// Client is how the command-line tool finds a server.
+// Client has the settings with which the command-line tool reaches a server.
 type Client struct {
 	URL      string `name:"url" env:"SLUICE_URL" placeholder:"URL" help:"The server; the one that 'sluice up' started when empty." when:"the server is elsewhere"`
 	APITLSCA string `name:"api-tls-ca" env:"SLUICE_API_TLS_CA" placeholder:"FILE" help:"Authorities, PEM, by which the server's certificate is checked; the system's when empty." when:"the server has a certificate of an authority of one's own"`
@@ -356,8 +356,8 @@ type Client struct {
 	DataDirectory
 }
 
-// Require reports the first of the named settings that is empty, with the
-// variable that sets it.
+// Require returns an error for the first of the named settings that is empty. A setting is the name
+// of its variable and its value.
 func Require(settings ...[2]string) error {
 	for _, s := range settings {
 		if s[1] == "" {
@@ -367,21 +367,21 @@ func Require(settings ...[2]string) error {
 	return nil
 }
 
-// Connections are the parts that every worker talks to. kong validates them, so
-// what can do without one (sluice up) embeds the parts instead.
+// Connections are the connections that every worker needs. kong validates them, so a program that
+// does not need all of them (sluice up) embeds the parts instead.
 type Connections struct {
 	Database
 	NATS
 	Temporal
 }
 
-// Validate reports the first missing connection.
+// Validate returns an error for the first missing connection.
 func (c Connections) Validate() error {
 	return Require([2]string{"SLUICE_DATABASE_URL", c.DatabaseURL}, [2]string{"SLUICE_NATS_URL", c.NATSURL},
 		[2]string{"SLUICE_TEMPORAL_ADDRESS", c.TemporalAddress})
 }
 
-// IngestWorker are the settings of ingest-worker.
+// IngestWorker has the settings of ingest-worker.
 type IngestWorker struct {
 	Connections
 	DatabaseVectors
@@ -394,7 +394,7 @@ type IngestWorker struct {
 	Log
 }
 
-// QueryWorker are the settings of query-worker.
+// QueryWorker has the settings of query-worker.
 type QueryWorker struct {
 	Connections
 	DatabaseReplica
@@ -407,7 +407,7 @@ type QueryWorker struct {
 	Log
 }
 
-// SourceWorker are the settings of source-worker.
+// SourceWorker has the settings of source-worker.
 type SourceWorker struct {
 	Connections
 	Blobs
@@ -418,7 +418,7 @@ type SourceWorker struct {
 	Log
 }
 
-// LLMGateway are the settings of llm-gateway.
+// LLMGateway has the settings of llm-gateway.
 type LLMGateway struct {
 	Database
 	NATS
@@ -428,7 +428,7 @@ type LLMGateway struct {
 	Log
 }
 
-// GPUSegmenter are the settings of gpu-segmenter.
+// GPUSegmenter has the settings of gpu-segmenter.
 type GPUSegmenter struct {
 	NATS
 	Model

@@ -57,7 +57,8 @@ func TestBadFileNamesTheSetting(t *testing.T) {
 	}
 }
 
-// TestEverySettingMayStandInTheFile: whatever a program reads from a variable.
+// TestEverySettingMayStandInTheFile: the file may have every setting that a program reads from a
+// variable.
 func TestEverySettingMayStandInTheFile(t *testing.T) {
 	known := Known()
 	for _, program := range []any{&IngestWorker{}, &QueryWorker{}, &LLMGateway{}, &GPUSegmenter{}} {
@@ -84,7 +85,7 @@ func TestRequireNamesTheVariable(t *testing.T) {
 	}
 }
 
-// TestTheDefaultForQuestionsGivesWayToTheLedger: what is said for questions does not.
+// TestTheDefaultForQuestionsGivesWayToTheLedger: a value that is set for questions does not.
 func TestTheDefaultForQuestionsGivesWayToTheLedger(t *testing.T) {
 	for r, want := range map[Retention]int{
 		{KeepQuestions: 365, KeepLLMCalls: 90}: 365, {KeepQuestions: 365, KeepLLMCalls: 500}: 500, {KeepQuestions: 365}: 0,

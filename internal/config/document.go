@@ -10,14 +10,14 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// group is a part of the settings.
+// group is a group of settings.
 type group struct {
 	title    string
 	settings any
 }
 
-// groups are all settings: what sluice.yaml may have, and the configuration page, in its order.
-// Whoever reads one setting of a group reads all of them.
+// groups has all settings, for sluice.yaml and, in this order, for the configuration page. A
+// program that reads one setting of a group reads all of them.
 var groups = []group{
 	{"Database", &Database{}},
 	{"Replica of the database", &DatabaseReplica{}},
@@ -54,7 +54,7 @@ var groups = []group{
 	{"Client", &Client{}},
 }
 
-// flags are the settings of a group, as flags.
+// flags returns the settings of a group as flags.
 func (g group) flags() ([]*kong.Flag, error) {
 	parser, err := kong.New(reflect.New(reflect.TypeOf(g.settings).Elem()).Interface(), kong.Name("sluice"), kong.NoDefaultHelp())
 	if err != nil {
@@ -63,15 +63,15 @@ func (g group) flags() ([]*kong.Flag, error) {
 	return parser.Model.Flags, nil
 }
 
-// section is a part of the configuration page.
+// section is a section of the configuration page.
 type section struct {
 	title   string
 	readers string
 	flags   []*kong.Flag
 }
 
-// sections are the page's: the groups, and then those that their settings name in their tag
-// "group".
+// sections returns the sections of the page: first the groups, then the groups that settings name
+// in their tag "group".
 func sections(sluice any) ([]*section, error) {
 	readers, err := readers(sluice)
 	if err != nil {
@@ -115,8 +115,8 @@ func sections(sluice any) ([]*section, error) {
 	return append(first, last...), nil
 }
 
-// readers are, of each setting, the programs that read it. sluice has the commands of the program
-// sluice.
+// readers returns, for each setting, the programs that read it. sluice has the commands of the
+// program sluice.
 func readers(sluice any) (map[string]string, error) {
 	read := map[string][]string{}
 	for _, p := range []struct {
@@ -145,7 +145,7 @@ func readers(sluice any) (map[string]string, error) {
 	return joined, nil
 }
 
-// walk visits the flags of a command and of those below it.
+// walk visits the flags of a command and its subcommands.
 func walk(n *kong.Node, visit func(*kong.Flag)) {
 	for _, flag := range n.Flags {
 		visit(flag)
@@ -155,7 +155,7 @@ func walk(n *kong.Node, visit func(*kong.Flag)) {
 	}
 }
 
-// Document writes the configuration page, in Markdown. sluice has the commands of the program
+// Document writes the configuration page in Markdown. sluice has the commands of the program
 // sluice.
 func Document(w io.Writer, sluice any) error {
 	var b strings.Builder

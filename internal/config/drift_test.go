@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// settings are all of them, by their variables.
+// settings returns all settings by variable.
 func settings(t *testing.T) map[string]*kong.Flag {
 	t.Helper()
 	all := map[string]*kong.Flag{}
@@ -42,8 +42,8 @@ func readText(t *testing.T, path string) string {
 
 var composed = regexp.MustCompile(`(?m)^\s+(SLUICE_\w+): (?:\$\{(SLUICE_\w+):-(.*)\}$)?`)
 
-// TestComposeSetsWhatThereIs: with the defaults that the settings have, but for those that
-// containers need otherwise.
+// TestComposeSetsWhatThereIs: docker-compose.yml sets existing settings, with their defaults except
+// where containers need other values.
 func TestComposeSetsWhatThereIs(t *testing.T) {
 	otherwise := map[string]string{"SLUICE_DATABASE_CONNECTIONS": "16"}
 	notOurs := []string{"SLUICE_DATABASE_PASSWORD", "SLUICE_TEMPORAL_PASSWORD"} // of deploy/postgres-init.sh
@@ -62,7 +62,7 @@ func TestComposeSetsWhatThereIs(t *testing.T) {
 			continue
 		}
 		if passed == "" {
-			continue // it is not for the operator to change
+			continue // not for the operator to change
 		}
 		want, special := otherwise[name]
 		if !special {
@@ -74,8 +74,8 @@ func TestComposeSetsWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestTablesOfLimitsSayTheDefaults: "| what | limit | `SLUICE_...`, ... |" has the default of each,
-// in this order.
+// TestTablesOfLimitsSayTheDefaults: rows "| what | limit | `SLUICE_...`, ... |" have the default of
+// each variable, in this order.
 func TestTablesOfLimitsSayTheDefaults(t *testing.T) {
 	all, variables := settings(t), regexp.MustCompile("`(SLUICE_\\w+)`")
 	for _, page := range []string{"operating.md", "fairness.md"} {
@@ -102,7 +102,7 @@ func TestTablesOfLimitsSayTheDefaults(t *testing.T) {
 	}
 }
 
-// shown is a setting's default as the documentation writes it.
+// shown returns a setting's default as the documentation writes it.
 func shown(flag *kong.Flag) string {
 	if d, err := time.ParseDuration(flag.Default); err == nil && flag.Default != "0" {
 		if d%time.Minute == 0 && d > time.Minute {
@@ -114,7 +114,7 @@ func shown(flag *kong.Flag) string {
 	switch megabytes := strings.HasSuffix(flag.Envs[0], "_MB"); {
 	case err != nil:
 		return flag.Default
-	case n == 0: // the help says what that is
+	case n == 0: // the help says what it means
 		_, meaning, _ := strings.Cut(flag.Help, "; 0 is ")
 		first, _, _ := strings.Cut(strings.TrimSuffix(meaning, "."), ",")
 		return first
@@ -128,7 +128,8 @@ func shown(flag *kong.Flag) string {
 	return flag.Default
 }
 
-// TestPagesNameNoSettingThatIsGone: nor does the example of a deployment.
+// TestPagesNameNoSettingThatIsGone: neither the documentation nor the example deployment names a
+// former setting.
 func TestPagesNameNoSettingThatIsGone(t *testing.T) {
 	pages, err := os.ReadDir("../../docs")
 	if err != nil {

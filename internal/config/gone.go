@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// goneSetting was a setting once: it is warned of, for to ignore it silently would surprise whoever
-// set it.
+// goneSetting is a former setting. Its use is warned of, because ignoring it silently would
+// surprise the operator.
 type goneSetting struct {
-	name  string // of its flag, and in sluice.yaml; its variable's follows from it
-	value string // what it is now; empty when it has another name
-	now   string // the name that it has now, under which the old one's value is taken; empty when it is a constant
+	name  string // name of its flag, and in sluice.yaml; the variable's name follows from it
+	value string // the constant that replaced it; empty if it was renamed
+	now   string // its new name, which gets the value of the old one; empty if it was replaced by a constant
 }
 
 var gone = []goneSetting{
@@ -33,13 +33,13 @@ var gone = []goneSetting{
 	{name: "vector-index-above", value: "20000"},
 }
 
-// variable is the name of a setting's variable.
+// variable returns the name of a setting's environment variable.
 func variable(name string) string {
 	return "SLUICE_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 }
 
-// warning is what is said of a setting that is set as given: by its flag, its variable or its line
-// of the file.
+// warning returns the warning about a setting that is set as given: by its flag, its variable or
+// its line in the file.
 func (g goneSetting) warning(given, now string) string {
 	if g.now != "" {
 		return fmt.Sprintf("%s is called %s now; rename it", given, now)
@@ -47,8 +47,7 @@ func (g goneSetting) warning(given, now string) string {
 	return fmt.Sprintf("%s is not a setting any more; it is %s; remove it", given, g.value)
 }
 
-// retire takes the settings that are gone out of the file's values and the arguments, or gives them
-// the names that they have now.
+// retire removes former settings from the file's values and the arguments, or renames them.
 func (s *Resolver) retire(args []string) {
 	for _, g := range gone {
 		var warnings []string
@@ -61,7 +60,7 @@ func (s *Resolver) retire(args []string) {
 		}
 		if value, set := os.LookupEnv(variable(g.name)); set {
 			if g.now != "" {
-				s.values[g.now] = value // which the variable of the name that it has now beats
+				s.values[g.now] = value // the variable of the new name takes precedence
 			}
 			warnings = append(warnings, g.warning(variable(g.name), variable(g.now)))
 		}
@@ -76,7 +75,7 @@ func (s *Resolver) retire(args []string) {
 	s.Args = args
 }
 
-// takeFlag returns args without the setting's flag and its value, or with the flag's name of now.
+// takeFlag returns args without the setting's flag and its value, or with the flag renamed.
 func (g goneSetting) takeFlag(args []string) (left []string, found bool) {
 	for i := 0; i < len(args); i++ {
 		name, value, with := strings.Cut(args[i], "=")

@@ -10,7 +10,8 @@ import (
 
 var connected = []string{"--database-url=postgres://x", "--nats-url=nats://x", "--temporal-address=x:1"}
 
-// TestSettingsThatAreGoneAreWarnedOf: wherever they stand, once each, and the program starts.
+// TestSettingsThatAreGoneAreWarnedOf: former settings cause one warning each, wherever they are
+// set, and the program starts.
 func TestSettingsThatAreGoneAreWarnedOf(t *testing.T) {
 	t.Setenv("SLUICE_EVENTS_AGE", "1h")
 	t.Setenv("SLUICE_INGEST_PURGE", "1h")
@@ -30,7 +31,7 @@ func TestSettingsThatAreGoneAreWarnedOf(t *testing.T) {
 	}
 }
 
-// TestWhatFollowsTheFlagsIsLeftAlone: it is text, such as a question.
+// TestWhatFollowsTheFlagsIsLeftAlone: arguments after "--" are text, such as a question.
 func TestWhatFollowsTheFlagsIsLeftAlone(t *testing.T) {
 	args := []string{"ask", "--", "--query-wait", "--events-age=1h"}
 	s := &Resolver{}
@@ -39,8 +40,8 @@ func TestWhatFollowsTheFlagsIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestNoSettingIsGoneAndThere: what is gone is none, and what has another name now has one that
-// there is.
+// TestNoSettingIsGoneAndThere: a former setting does not exist, and the new name of a renamed one
+// exists.
 func TestNoSettingIsGoneAndThere(t *testing.T) {
 	known := Known()
 	for _, g := range gone {
@@ -64,7 +65,8 @@ func read(t *testing.T, file string, args ...string) (settings IngestWorker, sou
 	return settings, source, err
 }
 
-// TestAnOldNameIsTaken: in each place, beaten by what would beat the name of now there.
+// TestAnOldNameIsTaken: a former name works in each place, with the precedence of the new name
+// there.
 func TestAnOldNameIsTaken(t *testing.T) {
 	const old, variable = "ingest-batches-beside-searches", "SLUICE_INGEST_BATCHES_BESIDE_SEARCHES"
 	taken := func(want int, warning, file string, args ...string) {

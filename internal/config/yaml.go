@@ -13,24 +13,23 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// File is the settings file that every program reads from its working folder;
-// SLUICE_CONFIG names another.
+// File is the settings file that every program reads from its working folder. SLUICE_CONFIG names
+// another.
 const File = "sluice.yaml"
 
-// Resolver is where a program's settings come from.
+// Resolver supplies a program's settings to kong.
 type Resolver struct {
-	// Args are the program's arguments, without settings that are gone.
+	// Args are the program's arguments without former settings.
 	Args []string
-	// Warnings are of settings that are gone, one for each.
+	// Warnings has a warning for each former setting that is used.
 	Warnings []string
 
-	values map[string]string // those of the file, and of variables by an older name
+	values map[string]string // of the file, and of variables with former names
 }
 
-// Read reads the settings file, flag names and values (database-url: ...), and finds in it, in the
-// environment and in args the settings that are gone. A missing default file is fine; a missing
-// named one, a malformed one and an unknown setting are errors. A setting of another program is
-// known, too.
+// Read reads the settings file, with flag names and values (database-url: ...), and looks for
+// former settings in it, in the environment and in args. It returns an error if a file named by
+// SLUICE_CONFIG is missing, if the file is malformed, or if it has a setting that no program has.
 func Read(args []string) (*Resolver, error) {
 	s := &Resolver{values: map[string]string{}}
 	path, named := os.LookupEnv("SLUICE_CONFIG")
@@ -58,7 +57,7 @@ func (s *Resolver) Apply(k *kong.Kong) error {
 		if !ok {
 			return nil, nil
 		}
-		// kong looks at resolvers before the environment; the environment wins.
+		// kong asks resolvers before the environment, but the environment takes precedence.
 		for _, env := range flag.Envs {
 			if _, set := os.LookupEnv(env); set {
 				return nil, nil
@@ -94,7 +93,7 @@ func parse(path string, data []byte) (map[string]string, error) {
 	return values, nil
 }
 
-// Known returns the names of all settings that sluice.yaml may have: those of all groups.
+// Known returns the names of all settings that sluice.yaml may have.
 func Known() []string {
 	var names []string
 	for _, group := range groups {

@@ -1,4 +1,4 @@
-// This file chooses the user that PostgreSQL runs as, and checks that this user can get to its
+// This file selects the user that PostgreSQL runs as, and checks that this user can access its
 // files.
 
 package local
@@ -20,7 +20,7 @@ type account struct {
 	uid, gid uint32
 }
 
-// serverAccount returns the user for programs that refuse to run as root: nil when we aren't root.
+// serverAccount returns the user for programs that refuse to run as root: nil unless we are root.
 func serverAccount() (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -67,7 +67,7 @@ func (a *account) canEnter(dir string) error {
 	}
 }
 
-// maySearch looks at the permission bits, of which exactly one class applies.
+// maySearch checks the permission bits, of which exactly one class applies.
 func (a *account) maySearch(info fs.FileInfo) bool {
 	mode := info.Mode().Perm()
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -1,5 +1,5 @@
-// This file makes the certificates by which a local server and its clients know each other. Who
-// signed them is forgotten, so that nobody gets another.
+// This file makes the certificates by which a local server and its clients authenticate each other.
+// The authority's key is discarded, so that no further certificates can be issued.
 
 package local
 
@@ -20,17 +20,18 @@ import (
 	"time"
 )
 
-// Certificate is what a client shows, and by whose signature it knows the server. All are files.
+// Certificate is a certificate with its key, and the authority that the other side's is verified
+// with. CA, Cert and Key are paths of PEM files.
 type Certificate struct {
 	CA, Cert, Key string
 	ServerName    string
 }
 
-// lifetime of certificates. They are made anew by every process, so that none comes to its end.
+// lifetime is the validity of certificates. Every process makes new ones, so they never expire.
 const lifetime = 10 * 365 * 24 * time.Hour
 
-// newCertificate makes one that serves for both sides, and leaves it in files of dir that only we
-// can read.
+// newCertificate makes a certificate for both sides, and writes it to files of dir that only our
+// user can read.
 func newCertificate(dir, name string) (_ Certificate, err error) {
 	defer func() {
 		if err != nil {
@@ -83,7 +84,7 @@ func writePEM(path, kind string, bytes []byte) error {
 	return os.Rename(fresh, path)
 }
 
-// config is a client's side of TLS.
+// config returns a client's TLS configuration.
 func (c Certificate) config() (*tls.Config, error) {
 	own, err := tls.LoadX509KeyPair(c.Cert, c.Key)
 	if err != nil {

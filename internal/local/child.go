@@ -1,5 +1,5 @@
-// This file owns child processes: they are started so that they die with us, stopped in two steps,
-// and waited for.
+// This file manages child processes: they are started so that they die with us, and are stopped in
+// two steps.
 
 package local
 
@@ -17,40 +17,40 @@ import (
 	"time"
 )
 
-// unwind is how long a child gets to react to each harder signal when the time for stopping is
+// unwind is how long a child has to react to each harder signal after the time for stopping is
 // over.
 const unwind = 5 * time.Second
 
-// logLimit is the size in bytes above which a child's log file is put aside at the next start.
+// logLimit is the size in bytes above which a child's log file is renamed at the next start.
 const logLimit = 8 << 20
 
-// command says what to start and how it is stopped.
+// command says how a child is started and stopped.
 type command struct {
 	path string
 	args []string
 	env  []string
-	user *account // nil: as we are
+	user *account // nil: our own user
 	log  string   // file that gets the output
 
 	stop  syscall.Signal // asks for a clean end
 	cut   syscall.Signal // asks for an end at once
-	death syscall.Signal // what the child gets when this process dies, where the system can do that
+	death syscall.Signal // sent to the child when this process dies, on systems that support it
 
-	// stdin is kept open while the child should live: the child ends when it closes.
+	// holdStdin keeps the child's standard input open while we live. The child ends when it closes.
 	holdStdin bool
 }
 
-// child is a process of ours that has been started.
+// child is a started child process.
 type child struct {
 	command
 	process *os.Process
 	done    chan struct{}
 	ended   error // valid after done
-	logFrom int64 // where this run's part of the log begins
+	logFrom int64 // offset of this run's part of the log
 }
 
-// start runs the command. The child is in a process group of its own, so that a Ctrl-C in the
-// terminal reaches us alone and the order of stopping stays ours.
+// start runs the command. The child has a process group of its own, so that a Ctrl-C in the
+// terminal reaches only us and we determine the order of stopping.
 func (c command) start() (*child, error) {
 	if info, err := os.Stat(c.log); err == nil && info.Size() > logLimit {
 		if err := os.Rename(c.log, c.log+".old"); err != nil {
@@ -77,7 +77,7 @@ func (c command) start() (*child, error) {
 	}
 	dieWithParent(cmd.SysProcAttr, c.death)
 	if c.holdStdin {
-		// Closed by cmd.Wait, or by the kernel with us.
+		// Closed by cmd.Wait, or by the kernel when we die.
 		if _, err := cmd.StdinPipe(); err != nil {
 			return nil, fmt.Errorf("opening the child's input: %w", err)
 		}
@@ -106,7 +106,8 @@ func (c command) start() (*child, error) {
 	return ch, nil
 }
 
-// failure says why a child is over that nobody stopped, with the last lines that it printed.
+// failure returns the error of a child that ended although it was not stopped, with the last lines
+// of its log.
 func (c *child) failure() error {
 	ended := c.ended
 	if ended == nil {
@@ -115,7 +116,7 @@ func (c *child) failure() error {
 	return fmt.Errorf("%s ended: %w\n%s", c.path, ended, c.tail())
 }
 
-// tail returns the last lines of this run's log, each without the stack trace that may end it.
+// tail returns the last lines of this run's log. Long lines are cut.
 func (c *child) tail() string {
 	const most, longest = 64 << 10, 1 << 10
 	f, err := os.Open(c.log)
@@ -141,14 +142,13 @@ func (c *child) tail() string {
 	return strings.Join(lines, "\n")
 }
 
-// portTaken reports whether the child ended because somebody else was faster to take a port that
-// was free.
+// portTaken reports whether the child ended because another process took its port first.
 func (c *child) portTaken() bool {
 	return strings.Contains(strings.ToLower(c.tail()), "address already in use")
 }
 
-// end stops the child and waits for its end. When ctx is over first, harder signals follow, and the
-// error wraps ctx's.
+// end stops the child and waits for its end. If ctx ends first, harder signals follow, and the
+// error wraps ctx's cause.
 func (c *child) end(ctx context.Context) error {
 	c.signal(c.stop)
 	select {
@@ -170,16 +170,16 @@ func (c *child) end(ctx context.Context) error {
 	return fmt.Errorf("cut short: %w", context.Cause(ctx))
 }
 
-// kill ends the child as a crash would and waits until it is gone.
+// kill ends the child like a crash, and waits for its end.
 func (c *child) kill() {
 	c.signal(syscall.SIGKILL)
 	<-c.done
 }
 
-// signal is best effort: the child may be over already, which done tells.
+// signal is best effort: the child may have ended already.
 func (c *child) signal(sig syscall.Signal) { _ = c.process.Signal(sig) }
 
-// withoutOurs leaves out Sluice's own settings: keys among them are nothing for other programs to
+// withoutOurs removes Sluice's own settings, which may contain keys that other programs must not
 // see.
 func withoutOurs(env []string) []string {
 	return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "SLUICE_") })

@@ -4,6 +4,6 @@ package local
 
 import "syscall"
 
-// dieWithParent does nothing here: a child that outlives us is found by its pid and ended at the
-// next start.
+// dieWithParent does nothing on this system. A child that outlives us is found by its pid and ended
+// at the next start.
 func dieWithParent(*syscall.SysProcAttr, syscall.Signal) {}

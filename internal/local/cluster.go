@@ -1,5 +1,5 @@
-// This file makes a PostgreSQL cluster: its directory, its passwords. It appears in one step,
-// complete or not at all.
+// This file creates a PostgreSQL cluster, with its directory and passwords. The cluster appears
+// atomically, complete or not at all.
 
 package local
 
@@ -20,7 +20,7 @@ import (
 	"syscall"
 )
 
-// prepareCluster creates the cluster unless it is there, and returns the installation that can run
+// prepareCluster creates the cluster unless it exists, and returns the installation that can run
 // it.
 func (p *Postgres) prepareCluster(ctx context.Context, user *account) (PostgresInstallation, error) {
 	there, err := exists(p.cluster())
@@ -67,7 +67,7 @@ func (p *Postgres) createCluster(ctx context.Context, install PostgresInstallati
 		}
 		return os.Rename(fresh, p.cluster())
 	}
-	// initdb runs as the server's user, who mustn't read our own copy of the password.
+	// initdb runs as the server's user, who must not read our own copy of the password.
 	pwfile := filepath.Join(p.opts.Dir, "initdb.password")
 	if err := writeSecret(pwfile, p.passwords[superuser]); err != nil {
 		return err
@@ -95,7 +95,8 @@ func (p *Postgres) createCluster(ctx context.Context, install PostgresInstallati
 	return os.Rename(fresh, p.cluster())
 }
 
-// copyCluster copies the cluster of the server that this one follows, with where that is.
+// copyCluster copies the cluster of the server that this one follows, and writes the recovery
+// configuration.
 func (p *Postgres) copyCluster(ctx context.Context, install PostgresInstallation, user *account, into string) error {
 	args := []string{"--pgdata=" + into, "--dbname=" + p.opts.StandbyOf.AdminURL(superuser), "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast"}
 	if p.opts.Throwaway {
@@ -104,7 +105,7 @@ func (p *Postgres) copyCluster(ctx context.Context, install PostgresInstallation
 	return runAs(ctx, user, filepath.Join(install.Bin, "pg_basebackup"), args...)
 }
 
-// runAs runs a program of PostgreSQL as the server's user.
+// runAs runs one of PostgreSQL's programs as the server's user.
 func runAs(ctx context.Context, user *account, program string, args ...string) error {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = "/"
@@ -118,8 +119,7 @@ func runAs(ctx context.Context, user *account, program string, args ...string) e
 	return nil
 }
 
-// loadPasswords reads the roles' passwords from their files, or makes them for a cluster that is
-// yet to be created.
+// loadPasswords reads the passwords of the roles from their files, or makes them for a new cluster.
 func (p *Postgres) loadPasswords(clusterExists bool) error {
 	passwords := map[string]string{}
 	if of := p.opts.StandbyOf; of != nil {
@@ -139,7 +139,7 @@ func (p *Postgres) loadPasswords(clusterExists bool) error {
 			passwords[role] = strings.TrimSpace(string(text))
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("reading the password of %s: %w", role, err)
-		case clusterExists && (role == superuser || role == Owner): // older clusters have no others
+		case clusterExists && (role == superuser || role == Owner): // older clusters lack others
 			return fmt.Errorf("the password of role %s is lost: %s is missing or empty", role, path)
 		default:
 			passwords[role] = newSecret()
@@ -161,7 +161,7 @@ func newSecret() string {
 	return hex.EncodeToString(b)
 }
 
-// writeSecret writes a file that only its owner can read, complete or not at all.
+// writeSecret atomically writes a file that only its owner can read.
 func writeSecret(path, secret string) error {
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -173,7 +173,7 @@ func writeSecret(path, secret string) error {
 	return os.Rename(fresh, path)
 }
 
-// exists reports whether there is something at path.
+// exists reports whether path exists.
 func exists(path string) (bool, error) {
 	_, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {

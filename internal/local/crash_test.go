@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// helperDir, when set, makes this test binary a program that starts all parts on that directory and
+// helperDir, if set, makes this test binary a program that starts all parts on that directory and
 // waits to be killed.
 const helperDir = "SLUICE_LOCAL_TEST_HELPER_DIR"
 
@@ -48,7 +48,7 @@ func TestKillingUsLeavesNothingInTheWay(t *testing.T) {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), helperDir+"="+dir)
 		cmd.Stderr = os.Stderr
-		_, err := cmd.StdinPipe() // stays open, so that the program stays
+		_, err := cmd.StdinPipe() // stays open, so that the program keeps running
 		must(t, err)
 		out, err := cmd.StdoutPipe()
 		must(t, err)
@@ -66,7 +66,7 @@ func TestKillingUsLeavesNothingInTheWay(t *testing.T) {
 		}
 	}
 
-	// At once, while the children may be on their way out still.
+	// Start at once, while the children may still be ending.
 	pg, err := local.StartPostgres(waittest.Context(t), local.PostgresOptions{Dir: filepath.Join(dir, "postgres")})
 	must(t, err)
 	n, err := local.StartNATS(waittest.Context(t), local.NATSOptions{Dir: filepath.Join(dir, "nats")})
@@ -90,7 +90,7 @@ func withoutToken(raw string) string {
 
 func contains(err error, text string) bool { return err != nil && strings.Contains(err.Error(), text) }
 
-// kill ends the process whose number a pid file holds.
+// kill kills the process whose pid is in pidFile.
 func kill(pidFile string) error {
 	pid, err := strconv.Atoi(strings.TrimSpace(pidFile))
 	if err != nil {
@@ -120,8 +120,8 @@ func TestServerThatDiesSaysHow(t *testing.T) {
 	}
 }
 
-// TestTemporalStartsAgainWhenAPortIsTaken has another process be faster once to take a port that
-// the server found free.
+// TestTemporalStartsAgainWhenAPortIsTaken: another process once takes a port that the server found
+// free.
 func TestTemporalStartsAgainWhenAPortIsTaken(t *testing.T) {
 	real, err := local.FindTemporal()
 	must(t, err)

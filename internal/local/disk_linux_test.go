@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 )
 
-// TestNATSStoresAgainAfterAFullDisk: with the same address and clients, and without a restart by
-// hand.
+// TestNATSStoresAgainAfterAFullDisk, with the same address and clients, and without a manual
+// restart.
 func TestNATSStoresAgainAfterAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := localtest.Disk(t, 64<<20)

@@ -1,5 +1,5 @@
-// This file finds the programs and libraries that Sluice runs on, and says what to install when
-// they aren't there.
+// This file finds the programs and libraries that Sluice needs, and says what to install if they
+// are missing.
 
 package local
 
@@ -16,14 +16,14 @@ import (
 	"strings"
 )
 
-// The oldest versions that will do.
+// The oldest supported versions.
 const (
 	minVector      = "0.8.0"
 	minONNXRuntime = "1.24.0"
 	minPostgres    = 15
 )
 
-// What to do about a missing part, in the words of each system.
+// What to do about a missing part, on each system.
 const (
 	remedyPostgres = "run `make setup` (as root on Debian or Ubuntu), or install it: " +
 		"Debian 13, Ubuntu 25.04 and later: apt-get install postgresql postgresql-NN-pgvector; " +
@@ -39,16 +39,16 @@ const (
 type PostgresInstallation struct {
 	Bin    string // directory of initdb and postgres
 	Major  int
-	Vector string // version of pgvector beside it; empty when there is none
+	Vector string // version of its pgvector; empty if there is none
 }
 
-// hasVector reports whether pgvector is there and new enough.
+// hasVector reports whether there is a pgvector that is new enough.
 func (p PostgresInstallation) hasVector() bool {
 	return p.Vector != "" && compareVersions(p.Vector, minVector) >= 0
 }
 
-// FindPostgres returns the newest PostgreSQL with pgvector on this machine. major chooses one major
-// version, 0 means any: an existing cluster can be read by its own version only. The error wraps
+// FindPostgres returns the newest PostgreSQL with pgvector on this machine. major selects a major
+// version, 0 means any: only its own version can read an existing cluster. The error wraps
 // ErrMissing.
 func FindPostgres(ctx context.Context, major int) (PostgresInstallation, error) {
 	all := postgresInstallations(ctx)
@@ -65,7 +65,7 @@ func FindPostgres(ctx context.Context, major int) (PostgresInstallation, error) 
 		}
 	}
 	switch {
-	case ctx.Err() != nil: // programs that were asked did not answer
+	case ctx.Err() != nil: // the installed programs did not answer
 		return PostgresInstallation{}, fmt.Errorf("looking for PostgreSQL: %w", context.Cause(ctx))
 	case without != nil && without.Vector != "":
 		return PostgresInstallation{}, fmt.Errorf("pgvector >= %s is %w: PostgreSQL %d in %s has %s; %s",
@@ -80,7 +80,7 @@ func FindPostgres(ctx context.Context, major int) (PostgresInstallation, error) 
 	}
 }
 
-// postgresDirs are where systems put PostgreSQL's programs.
+// postgresDirs returns the directories where systems install PostgreSQL's programs.
 func postgresDirs() []string {
 	var dirs []string
 	for _, pattern := range []string{
@@ -97,7 +97,7 @@ func postgresDirs() []string {
 	return dirs
 }
 
-// postgresInstallations returns all there are, newest first, those with pgvector before those
+// postgresInstallations returns all installations, newest first, those with pgvector before those
 // without.
 func postgresInstallations(ctx context.Context) []PostgresInstallation {
 	dirs := postgresDirs()
@@ -107,7 +107,7 @@ func postgresInstallations(ctx context.Context) []PostgresInstallation {
 	var all []PostgresInstallation
 	seen := map[string]bool{}
 	for _, dir := range dirs {
-		// Through links: a link's directory hasn't the rest of the installation beside it.
+		// Resolve links: a link's directory does not have the rest of the installation.
 		program, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
 		if err != nil || seen[program] {
 			continue
@@ -141,7 +141,7 @@ func postgresInstallations(ctx context.Context) []PostgresInstallation {
 
 var majorPattern = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// postgresMajor reads "postgres (PostgreSQL) 17.2 (Debian ...)"; 0 when it is something else.
+// postgresMajor parses "postgres (PostgreSQL) 17.2 (Debian ...)"; 0 if the text is something else.
 func postgresMajor(version string) int {
 	m := majorPattern.FindStringSubmatch(version)
 	if m == nil {
@@ -156,7 +156,7 @@ func postgresMajor(version string) int {
 
 var defaultVersionPattern = regexp.MustCompile(`(?m)^\s*default_version\s*=\s*'([^']+)'`)
 
-// vectorVersion reads the version of pgvector from its control file beside the installation.
+// vectorVersion reads the version of pgvector from its control file in the installation.
 func vectorVersion(ctx context.Context, bin string) string {
 	dirs := []string{filepath.Join(bin, "..", "share"), filepath.Join(bin, "..", "share", "postgresql"), filepath.Join(bin, "..", "share", "pgsql")}
 	if out, err := exec.CommandContext(ctx, filepath.Join(bin, "pg_config"), "--sharedir").Output(); err == nil {
@@ -174,14 +174,14 @@ func vectorVersion(ctx context.Context, bin string) string {
 	return ""
 }
 
-// TemporalProgram is a program that can run a Temporal server for one machine.
+// TemporalProgram is a program that runs a Temporal server.
 type TemporalProgram struct {
 	Path     string
 	Official bool // Temporal's own command line tool, rather than the server in tools/temporal
 }
 
-// FindTemporal returns the server that set-up built, which can ask its clients for a certificate,
-// else `temporal` from PATH, which can't. The error wraps ErrMissing.
+// FindTemporal returns the server that set-up built, which can require client certificates, else
+// `temporal` from PATH, which cannot. The error wraps ErrMissing.
 func FindTemporal() (TemporalProgram, error) {
 	dir, err := ToolsDir()
 	if err != nil {
@@ -201,7 +201,8 @@ func FindTemporal() (TemporalProgram, error) {
 }
 
 // FindONNXRuntime returns the path of the ONNX Runtime library: SLUICE_ONNXRUNTIME_LIB if set, else
-// what set-up fetched, else a library of the system that is new enough. The error wraps ErrMissing.
+// the one that set-up fetched, else a system library that is new enough. The error wraps
+// ErrMissing.
 func FindONNXRuntime() (string, error) {
 	if path := os.Getenv("SLUICE_ONNXRUNTIME_LIB"); path != "" {
 		if _, err := os.Stat(path); err != nil {
@@ -236,7 +237,7 @@ func FindONNXRuntime() (string, error) {
 
 var versionPattern = regexp.MustCompile(`\d+\.\d+(\.\d+)*`)
 
-// versionIn returns the last version number in a library's real path; empty when there is none.
+// versionIn returns the last version number in a library's real path; empty if there is none.
 func versionIn(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real

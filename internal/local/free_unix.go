@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Room returns a schema.ErrStorageFull when less than keep bytes, or a twentieth of the disk where
-// that is less, are free where a directory lies.
+// Room returns a schema.ErrStorageFull if the disk of a directory has less than keep bytes free, or
+// less than a twentieth of its size if that is smaller.
 func Room(dir string, keep int64) error {
 	free, all, err := space(dir)
 	if keep = min(keep, all/20); err != nil || free >= keep {
@@ -21,13 +21,13 @@ func Room(dir string, keep int64) error {
 		dir, schema.FormatBytes(free), schema.FormatBytes(keep), schema.ErrStorageFull)
 }
 
-// Free returns how many bytes can be written where a directory lies.
+// Free returns how many bytes can be written to the disk of a directory.
 func Free(dir string) (int64, error) {
 	free, _, err := space(dir)
 	return free, err
 }
 
-// space returns what can be written where a directory lies, and how much there is in all.
+// space returns the free bytes and the size of the disk of a directory.
 func space(dir string) (free, all int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {

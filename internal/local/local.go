@@ -1,9 +1,8 @@
-// Package local runs Sluice's real parts on one machine: PostgreSQL as a child process, NATS inside
-// this process, and a Temporal server as a child process. `sluice up` and every test get them from
-// here.
+// Package local runs the real servers that Sluice needs on one machine: PostgreSQL as a child
+// process, NATS in this process, and Temporal as a child process. `sluice up` and all tests use it.
 //
-// Each part is a lifecycle.Service with a directory of its own. A part that is killed, together
-// with us or alone, leaves nothing behind that a next start on the same directory trips over.
+// Each part is a lifecycle.Service with a directory of its own. If a part is killed, with us or
+// alone, the next start on its directory works.
 package local
 
 import (
@@ -14,12 +13,12 @@ import (
 	"path/filepath"
 )
 
-// Host is the address that all parts listen on. They are for this machine only.
+// Host is the address that all parts listen on. It is reachable only from this machine.
 const Host = "127.0.0.1"
 
-// Home is the directory of everything Sluice keeps on this machine outside of data directories that
-// a user names: SLUICE_HOME if set, /var/lib/sluice for root, else ~/.local/share/sluice (or below
-// XDG_DATA_HOME).
+// Home returns the directory for everything that Sluice stores on this machine outside the data
+// directories that a user names: SLUICE_HOME if set, /var/lib/sluice for root, else
+// ~/.local/share/sluice (or below XDG_DATA_HOME).
 func Home() (string, error) {
 	if home := os.Getenv("SLUICE_HOME"); home != "" {
 		abs, err := filepath.Abs(home)
@@ -41,8 +40,8 @@ func Home() (string, error) {
 	return filepath.Join(home, ".local", "share", "sluice"), nil
 }
 
-// ToolsDir is where set-up puts what it builds or fetches: the Temporal server and the ONNX Runtime
-// library.
+// ToolsDir returns the directory for what set-up builds or fetches: the Temporal server and the
+// ONNX Runtime library.
 func ToolsDir() (string, error) {
 	home, err := Home()
 	if err != nil {
@@ -51,14 +50,14 @@ func ToolsDir() (string, error) {
 	return filepath.Join(home, "tools"), nil
 }
 
-// ErrMissing is wrapped by errors that say a part isn't on this machine. Their text names what to
+// ErrMissing is wrapped by errors that say that a part is not installed. Their text says what to
 // install.
 var ErrMissing = errors.New("missing")
 
-// ErrInUse is wrapped when another process runs a part on the same directory.
+// ErrInUse is wrapped if another process runs a part on the same directory.
 var ErrInUse = errors.New("in use by another process")
 
-// settle checks the options that all parts have, and fills in what may be left out.
+// settle checks the options that all parts have, and sets defaults.
 func settle(part string, dir *string, port int, log **slog.Logger) error {
 	if *dir == "" {
 		return fmt.Errorf("local %s: Dir: needed", part)

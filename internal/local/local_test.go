@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// execute runs a statement on a connection of its own.
+// execute runs a statement on a new connection.
 func execute(t *testing.T, url, statement string) error {
 	t.Helper()
 	ctx := waittest.Context(t)
@@ -87,7 +87,7 @@ func TestDatabasesAreMigratedAndSeparate(t *testing.T) {
 	a, b := localtest.OwnerURL(t, localtest.Database(t)), localtest.OwnerURL(t, localtest.Database(t))
 	must(t, execute(t, a, "INSERT INTO migrated VALUES ('[1,2,3]')"))
 	must(t, execute(t, b, "DO $$ BEGIN IF EXISTS (SELECT FROM migrated) THEN RAISE 'not separate'; END IF; END $$"))
-	// The owner isn't a superuser, whom row-level security wouldn't bind, but can make roles for
+	// The owner is no superuser, to whom row-level security would not apply, but can make roles for
 	// migrations.
 	must(t, execute(t, a, "DO $$ BEGIN IF (SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user) THEN RAISE 'too mighty'; END IF; END $$"))
 	must(t, execute(t, a, "CREATE ROLE made_by_owner NOLOGIN NOSUPERUSER NOBYPASSRLS; GRANT made_by_owner TO CURRENT_USER; SET ROLE made_by_owner"))
@@ -116,8 +116,8 @@ func TestPostgresKeepsDataOverRestartsAndCrashes(t *testing.T) {
 	must(t, pg.Stop(waittest.Context(t)))
 }
 
-// TestPostgresComesBackToAPortThatIsTakenForAMoment: what is left of a server that was killed has
-// it until it notices.
+// TestPostgresComesBackToAPortThatIsTakenForAMoment: processes of a killed server may still have
+// the port for a moment.
 func TestPostgresComesBackToAPortThatIsTakenForAMoment(t *testing.T) {
 	t.Parallel()
 	pg, err := local.StartPostgres(waittest.Context(t), local.PostgresOptions{Dir: localtest.Dir(t)})
@@ -154,7 +154,7 @@ func TestDirectoryHasOneServer(t *testing.T) {
 func TestPostgresSaysWhichDirectoryItsUserCannotEnter(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		// Then PostgreSQL runs as ourselves and the question doesn't arise.
+		// Otherwise PostgreSQL runs as our own user, which can enter.
 		return
 	}
 	closed := filepath.Join(localtest.Dir(t), "closed")
@@ -199,7 +199,7 @@ func TestPasswordsAreForUsAlone(t *testing.T) {
 	must(t, pg.Stop(waittest.Context(t)))
 	files, err := filepath.Glob(filepath.Join(dir, "*.password"))
 	must(t, err)
-	if len(files) != 4 { // superuser, owner, programs, builder of indexes
+	if len(files) != 4 { // superuser, owner, programs, index builder
 		t.Errorf("password files: got %v, want four", files)
 	}
 	for _, file := range files {

@@ -1,4 +1,5 @@
-// This file is the NATS server as a service: in this process, with JetStream stored in a directory.
+// This file runs the NATS server as a service: in this process, with JetStream stored in a
+// directory.
 
 package local
 
@@ -22,21 +23,20 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// NATSOptions say where and how the NATS server runs.
+// NATSOptions are the options of a NATS server.
 type NATSOptions struct {
-	// Dir holds the streams; it is created when missing. Wiping it while the server is stopped is
-	// allowed.
+	// Dir holds the streams; it is created if missing. It may be wiped while the server is stopped.
 	Dir string
-	// Port to listen on; 0 takes a free one, which is kept for as long as the NATS value lives.
+	// Port to listen on; 0: a free one, which stays the same for the lifetime of the NATS value.
 	Port int
-	// ProgramsAlone leaves out the user of URL, who may do everything.
+	// ProgramsAlone leaves out the user of URL, who has all permissions.
 	ProgramsAlone bool
 	// Log gets the server's warnings and errors; nil discards them.
 	Log *slog.Logger
 }
 
-// NATS is a NATS server with JetStream. Each program has credentials that allow what the program
-// needs (wire.AccessOf); URL is for whoever started it, and allows all.
+// NATS is a NATS server with JetStream. Each program has credentials with the permissions that it
+// needs (wire.AccessOf). URL has all permissions, and is for the process that started the server.
 type NATS struct {
 	*lifecycle.Func
 
@@ -49,7 +49,7 @@ type NATS struct {
 	trouble error
 }
 
-// NewNATS checks the options; Start does the work.
+// NewNATS checks the options; Start starts the server.
 func NewNATS(opts NATSOptions) (*NATS, error) {
 	if err := settle("nats", &opts.Dir, opts.Port, &opts.Log); err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func NewNATS(opts NATSOptions) (*NATS, error) {
 	return n, nil
 }
 
-// StartNATS makes and starts one.
+// StartNATS makes and starts a server.
 func StartNATS(ctx context.Context, opts NATSOptions) (*NATS, error) {
 	n, err := NewNATS(opts)
 	if err != nil {
@@ -77,11 +77,11 @@ func StartNATS(ctx context.Context, opts NATSOptions) (*NATS, error) {
 	return n, n.Start(ctx)
 }
 
-// URL is what clients connect to who may do everything. It is valid after Start and stays the same
-// over later starts.
+// URL returns the address for clients with all permissions. It is valid after Start and stays the
+// same across restarts.
 func (n *NATS) URL() string { return n.url(admin + ":" + n.password + "@") }
 
-// Address is what programs connect to, with their credentials. It is valid as long as URL.
+// Address returns the address for programs with credentials. It is valid as long as URL.
 func (n *NATS) Address() string { return n.url("") }
 
 func (n *NATS) url(user string) string {
@@ -90,14 +90,14 @@ func (n *NATS) url(user string) string {
 	return fmt.Sprintf("nats://%s%s:%d", user, Host, n.port)
 }
 
-// Seed is the NKey seed of a program's credentials.
+// Seed returns the NKey seed of a program's credentials.
 func (n *NATS) Seed(p wire.Program) []byte { return slices.Clone(n.seeds[p]) }
 
 // SeedFile writes a program's seed to a file that only this user can read, for a program in another
 // process.
 func (n *NATS) SeedFile(p wire.Program) (string, error) {
 	file := filepath.Join(n.opts.Dir, string(p)+".nk")
-	// A new file each time: the mode of one that is there would stay.
+	// Remove an existing file, because WriteFile would keep its mode.
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("write the credentials of %s: %w", p, err)
 	}
@@ -107,10 +107,10 @@ func (n *NATS) SeedFile(p wire.Program) (string, error) {
 	return file, nil
 }
 
-// admin is the user who may do everything.
+// admin is the user with all permissions.
 const admin = "sluice"
 
-// programs are the users that programs are.
+// programs returns the users of programs.
 func (n *NATS) programs() ([]*server.NkeyUser, error) {
 	var out []*server.NkeyUser
 	for _, p := range wire.Programs() {
@@ -157,15 +157,15 @@ func (n *NATS) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		failure = errors.Join(failure, lock.Close())
 	}()
 	return lifecycle.Run{Done: done, Err: func() error { return failure }, Stop: func(context.Context) error {
-		// Shutting down flushes the streams and closes the connections: a matter of milliseconds
-		// that can't be cut.
+		// Shutting down flushes the streams and closes the connections. It takes milliseconds and
+		// cannot be interrupted.
 		stop()
 		<-done
 		return nil
 	}}, nil
 }
 
-// serve starts a server, on the port of the one before it.
+// serve starts a server, on the port of the previous one.
 func (n *NATS) serve(ctx context.Context) (*server.Server, error) {
 	port := n.port
 	if port == 0 {
@@ -189,10 +189,10 @@ func (n *NATS) serve(ctx context.Context) (*server.Server, error) {
 		JetStream:              true,
 		StoreDir:               n.opts.Dir,
 		JetStreamMaxMemory:     256 << 20,
-		JetStreamMaxStore:      1 << 40, // as much as the disk has: a share of what is free now would be too little when it has filled up
+		JetStreamMaxStore:      1 << 40, // unlimited: a share of what is free now would be too little after the disk has filled up
 		DisableJetStreamBanner: true,
-		NoSigs:                 true, // signals are our program's business
-		// A client that is gone without a word gets no more requests after half a minute.
+		NoSigs:                 true, // our program handles signals
+		// A client that vanished gets no more requests after half a minute.
 		PingInterval: 10 * time.Second,
 		MaxPingsOut:  2,
 	})
@@ -233,11 +233,11 @@ func awaitNATS(ctx context.Context, srv *server.Server, fatal <-chan error) erro
 	return nil
 }
 
-// natsLog gives the server's messages to slog. The server's notices are of no use to our users:
-// they go to debug.
+// natsLog passes the server's messages to slog. The server's notices have the level debug, because
+// they do not help our users.
 type natsLog struct {
 	log   *slog.Logger
-	fatal chan error // gets the first error that the server can't go on after: it tells nobody else
+	fatal chan error // gets the first fatal error, which the server reports only to its log
 }
 
 func (l natsLog) Noticef(format string, v ...any) { l.write(slog.LevelDebug, format, v) }

@@ -11,25 +11,25 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// This file starts the NATS server anew when it could not write: a stream whose
-// write failed once takes nothing more until it is opened again.
+// This file restarts the NATS server when it could not write: a stream whose write failed once
+// takes no more messages until it is opened again.
 
 const (
-	// natsLook is how often the streams are looked at.
+	// natsLook is the interval of checks of the streams.
 	natsLook = time.Second
-	// natsRoom is what must be free for a server to be started on its streams, in bytes.
+	// natsRoom is the free disk space that a restart of the server needs, in bytes.
 	natsRoom = 16 << 20
 )
 
-// Trouble says why the server doesn't store messages now, or nil. It mends itself when the disk has
-// room again.
+// Trouble returns why the server does not store messages now, or nil. The server recovers when the
+// disk has space again.
 func (n *NATS) Trouble() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.trouble
 }
 
-// watch keeps a server that stores what it gets, until ctx ends or none can be started any more.
+// watch restarts a server that cannot store messages, until ctx ends or a restart fails.
 func (n *NATS) watch(ctx context.Context, srv *server.Server) error {
 	defer func() { end(srv) }()
 	ticker := time.NewTicker(natsLook)
@@ -50,7 +50,7 @@ func (n *NATS) watch(ctx context.Context, srv *server.Server) error {
 		end(srv)
 		again, err := n.serve(ctx)
 		if err == nil {
-			srv = again // it ends with the watcher, even where ctx ended meanwhile
+			srv = again // it ends with the watcher, even if ctx ended meanwhile
 		}
 		if ctx.Err() != nil {
 			return nil
@@ -63,7 +63,7 @@ func (n *NATS) watch(ctx context.Context, srv *server.Server) error {
 	}
 }
 
-// note keeps what troubles the server, and returns what did before.
+// note sets the server's trouble, and returns the previous one.
 func (n *NATS) note(trouble error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -72,7 +72,7 @@ func (n *NATS) note(trouble error) error {
 	return before
 }
 
-// unwell is what is wrong with the streams of a server.
+// unwell returns what is wrong with the streams of a server.
 func unwell(srv *server.Server) error {
 	if !srv.JetStreamEnabled() {
 		return fmt.Errorf("JetStream switched itself off: %w", schema.ErrUnavailable)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAServerStartedAgainEndsWithItsWatcher: whoever stops NATS while its server is being
-// started again leaves none behind.
+// TestAServerStartedAgainEndsWithItsWatcher: stopping NATS during a restart of its server leaves no
+// server behind.
 func TestAServerStartedAgainEndsWithItsWatcher(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

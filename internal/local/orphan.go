@@ -1,4 +1,4 @@
-// This file makes a directory ours alone, and ends what an earlier, killed process of ours left
+// This file locks a directory for this process, and ends what an earlier, killed process left
 // running on it.
 
 package local
@@ -17,8 +17,7 @@ import (
 	"time"
 )
 
-// lockDir takes the lock file in dir, which the kernel gives back when this process dies, however
-// that happens.
+// lockDir locks the lock file in dir. The kernel releases the lock when this process dies.
 func lockDir(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -34,9 +33,9 @@ func lockDir(dir string) (*os.File, error) {
 	return f, nil
 }
 
-// endOrphan ends the process named in pidFile, if it lives and its command line contains mark; the
-// caller holds the directory's lock, so nobody else can be using it. Any other process that has the
-// number by now isn't touched. The file is removed.
+// endOrphan ends the process named in pidFile, if it is running and its command line contains mark,
+// and removes the file. The caller holds the directory's lock, so no live server uses it. Another
+// process that has the pid by now is not touched.
 func endOrphan(ctx context.Context, pidFile, mark string, signals ...syscall.Signal) error {
 	text, err := os.ReadFile(pidFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,7 +68,7 @@ func endOrphan(ctx context.Context, pidFile, mark string, signals ...syscall.Sig
 	return nil
 }
 
-// waitGone waits for the end of a process that isn't our child, so there is no event to wait on.
+// waitGone waits for the end of a process. It polls, because the process is not our child.
 func waitGone(ctx context.Context, pid int, mark string) error {
 	patience := time.NewTimer(2 * unwind)
 	defer patience.Stop()
@@ -79,7 +78,7 @@ func waitGone(ctx context.Context, pid int, mark string) error {
 		select {
 		case <-tick.C:
 		case <-patience.C:
-			return nil // the next signal's turn
+			return nil // time for the next signal
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -87,7 +86,7 @@ func waitGone(ctx context.Context, pid int, mark string) error {
 	return nil
 }
 
-// runs reports whether process pid lives and has mark in its command line.
+// runs reports whether process pid is running and has mark in its command line.
 func runs(pid int, mark string) bool {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {

@@ -1,5 +1,5 @@
-// This file deals with ports: the servers here take theirs by number, so one that is free may be
-// gone a moment later.
+// This file chooses ports. Servers get their port by number, so a free one may be taken a moment
+// later.
 
 package local
 
@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// Ports are chosen below those that systems give to connections and to listeners that name none
-// (from 32768 on Linux, from 49152 elsewhere): else one of these may have a server's port when it
-// starts again after a crash.
+// Ports are chosen below the range that systems assign to connections and to listeners without a
+// port (from 32768 on Linux, from 49152 elsewhere). Otherwise one of these might have a server's
+// port when it restarts after a crash.
 const firstPort, lastPort = 20_000, 32_000
 
-// choosePort returns fixed, if it is one and free, else a port that nobody listens on now.
+// choosePort returns fixed if it is free, or if it is 0 a port on which nothing listens now.
 func choosePort(fixed int) (int, error) {
 	if fixed != 0 {
 		return listenable(fixed)
@@ -30,7 +30,8 @@ func choosePort(fixed int) (int, error) {
 	return listenable(0)
 }
 
-// listenable returns the port, or any when it is 0, if it can be listened on.
+// listenable returns the port, or a free one if port is 0. It returns an error if the port is
+// taken.
 func listenable(port int) (int, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(Host, strconv.Itoa(port)))
 	if err != nil {
@@ -40,14 +41,14 @@ func listenable(port int) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// taken reports whether somebody listens on the port.
+// taken reports whether something listens on the port.
 func taken(port int) bool {
 	_, err := listenable(port)
 	return err != nil
 }
 
-// awaitPort waits ten seconds at most until the port that a server had can be listened on: a
-// process of a killed server that has not noticed yet may have it for a moment.
+// awaitPort waits at most ten seconds until a server's port is free: a process of a killed server
+// may still have it for a moment.
 func awaitPort(ctx context.Context, port int) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -62,5 +63,5 @@ func awaitPort(ctx context.Context, port int) error {
 			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
-	return nil // choosing it says that it is taken
+	return nil // choosePort then returns the error
 }

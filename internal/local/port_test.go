@@ -2,8 +2,8 @@ package local
 
 import "testing"
 
-// TestPortsAreNotThoseOfConnections: a connection of another process takes none while its server is
-// away.
+// TestPortsAreNotThoseOfConnections: connections of other processes take none of these ports while
+// a server is down.
 func TestPortsAreNotThoseOfConnections(t *testing.T) {
 	for range 100 {
 		if port, err := choosePort(0); err != nil || port < firstPort || port >= lastPort {

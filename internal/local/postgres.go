@@ -1,5 +1,4 @@
-// This file is the PostgreSQL server as a service: a cluster in a directory, run by a child
-// process.
+// This file runs the PostgreSQL server as a service: a child process on a cluster in a directory.
 
 package local
 
@@ -25,9 +24,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
-// Names of the database, of its owner, who may create roles and databases but isn't a superuser,
-// and of the logins of programs, which own nothing, and partitions of vectors alone. Migrations
-// make the logins.
+// Names of the database and its roles. Owner owns the database, and may create roles and databases
+// but is no superuser. Program is the login of programs and owns nothing. Vectors owns only the
+// partitions of vectors. Migrations make the latter two.
 const (
 	Database = "sluice"
 	Owner    = "sluice"
@@ -37,26 +36,27 @@ const (
 	superuser = "postgres"
 )
 
-// PostgresOptions say where and how PostgreSQL runs.
+// PostgresOptions are the options of a PostgreSQL server.
 type PostgresOptions struct {
-	// Dir holds the cluster, its log and its passwords; it is created when missing.
+	// Dir holds the cluster, its log and its passwords; it is created if missing.
 	Dir string
-	// Port to listen on; 0 takes a free one, which is kept for as long as the Postgres value lives.
+	// Port to listen on; 0: a free one, which stays the same for the lifetime of the Postgres
+	// value.
 	Port int
-	// Log gets what is worth telling; nil discards it.
+	// Log gets notable events; nil discards them.
 	Log *slog.Logger
-	// Throwaway trades the data's safety in a power failure for speed. For tests.
+	// Throwaway trades safety of the data in a power failure for speed. It is for tests.
 	Throwaway bool
-	// Settings are further server settings, over the defaults.
+	// Settings are further server settings, which override the defaults.
 	Settings map[string]string
-	// StandbyOf, if any, is a running server that this one follows: a hot standby, which takes no
-	// writes. Its cluster is a copy of that one's; wal_level and max_wal_senders of both must allow
-	// for it.
+	// StandbyOf, if not nil, is a running server that this one follows as a hot standby, which
+	// takes no writes. Its cluster is a copy of that server's. The settings wal_level and
+	// max_wal_senders of both must allow this.
 	StandbyOf *Postgres
 }
 
-// Postgres is a PostgreSQL server with pgvector: database Database, owned by Owner, with the
-// extension in it.
+// Postgres is a PostgreSQL server with pgvector. It has the database Database, owned by Owner, with
+// the extension vector.
 type Postgres struct {
 	*lifecycle.Func
 
@@ -68,7 +68,7 @@ type Postgres struct {
 	child     *child
 }
 
-// NewPostgres checks the options; Start does the work.
+// NewPostgres checks the options; Start starts the server.
 func NewPostgres(opts PostgresOptions) (*Postgres, error) {
 	if err := settle("postgres", &opts.Dir, opts.Port, &opts.Log); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func NewPostgres(opts PostgresOptions) (*Postgres, error) {
 	return p, nil
 }
 
-// StartPostgres makes and starts one.
+// StartPostgres makes and starts a server.
 func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error) {
 	p, err := NewPostgres(opts)
 	if err != nil {
@@ -87,21 +87,22 @@ func StartPostgres(ctx context.Context, opts PostgresOptions) (*Postgres, error)
 	return p, p.Start(ctx)
 }
 
-// URL connects as Program to Database. It is valid after Start and stays the same over later
-// starts.
+// URL returns the URL of Database with the login Program. It is valid after Start and stays the
+// same across restarts.
 func (p *Postgres) URL() string { return p.ProgramURL(Database) }
 
-// AdminURL connects as superuser to the database named. It is for setting up and for tests:
-// row-level security doesn't bind a superuser.
+// AdminURL returns the URL of a database with the login of the superuser. It is for set-up and
+// tests: row-level security does not apply to a superuser.
 func (p *Postgres) AdminURL(database string) string { return p.url(superuser, database) }
 
-// OwnerURL connects as Owner to the database named.
+// OwnerURL returns the URL of a database with the login Owner.
 func (p *Postgres) OwnerURL(database string) string { return p.url(Owner, database) }
 
-// ProgramURL connects as Program to the database named, once a migration has made that login.
+// ProgramURL returns the URL of a database with the login Program, which a migration must have
+// made.
 func (p *Postgres) ProgramURL(database string) string { return p.url(Program, database) }
 
-// VectorURL connects as Vectors to the database named, once a migration has made that login.
+// VectorURL returns the URL of a database with the login Vectors, which a migration must have made.
 func (p *Postgres) VectorURL(database string) string { return p.url(Vectors, database) }
 
 func (p *Postgres) url(user, database string) string {
@@ -117,7 +118,7 @@ func (p *Postgres) url(user, database string) string {
 	return u.String()
 }
 
-// Kill ends the server as a crash would. Start works again afterwards.
+// Kill ends the server like a crash. It can be started again.
 func (p *Postgres) Kill() {
 	p.mu.Lock()
 	c := p.child
@@ -130,8 +131,8 @@ func (p *Postgres) Kill() {
 func (p *Postgres) cluster() string { return filepath.Join(p.opts.Dir, "cluster") }
 
 func (p *Postgres) start(ctx context.Context) (_ lifecycle.Run, err error) {
-	// Others may pass through, so that the server's user gets to the cluster; what is in here is
-	// closed file by file.
+	// Others may enter, so that the server's user can reach the cluster. The files in it have their
+	// own permissions.
 	if err := os.MkdirAll(p.opts.Dir, 0o755); err != nil {
 		return lifecycle.Run{}, err
 	}
@@ -172,7 +173,8 @@ func (p *Postgres) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	return childRun(c, lock), nil
 }
 
-// childRun makes a lifecycle run of a child, which gives the directory's lock back at its end.
+// childRun returns the lifecycle run of a child. It releases the directory's lock when the child
+// ends.
 func childRun(c *child, lock *os.File) lifecycle.Run {
 	done := make(chan struct{})
 	asked := make(chan struct{})
@@ -199,7 +201,7 @@ func childRun(c *child, lock *os.File) lifecycle.Run {
 	}
 }
 
-// serverSettings returns the command line's settings, in a stable order.
+// serverSettings returns the settings as command-line arguments, in a stable order.
 func (p *Postgres) serverSettings(port int) []string {
 	s := map[string]string{
 		"listen_addresses":        Host,
@@ -221,7 +223,7 @@ func (p *Postgres) serverSettings(port int) []string {
 	if p.opts.Throwaway {
 		maps.Copy(s, map[string]string{
 			"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "wal_level": "minimal", "max_wal_senders": "0",
-			// In files beside the data, so that a killed server leaves nothing elsewhere.
+			// In files next to the data, so that a killed server leaves nothing elsewhere.
 			"dynamic_shared_memory_type": "mmap",
 		})
 	}
@@ -256,8 +258,8 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 			args: append([]string{"-D", p.cluster()}, p.serverSettings(port)...),
 			user: user,
 			log:  filepath.Join(p.opts.Dir, "server.log"),
-			// Fast shutdown, immediate shutdown, and a fast one when we die: it leaves nothing to
-			// recover.
+			// Fast shutdown, immediate shutdown, and a fast one when we die, which leaves nothing
+			// to recover.
 			stop: syscall.SIGINT, cut: syscall.SIGQUIT, death: syscall.SIGINT,
 		}.start()
 		if err != nil {
@@ -272,8 +274,8 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 		if ctx.Err() != nil {
 			return nil, err
 		}
-		// Two things pass by themselves: somebody else was faster to take the free port, and
-		// processes of a killed server that have not noticed yet.
+		// Two failures are transient: another process took the free port first, and processes of a
+		// killed server are still running.
 		again := p.port == 0 && (taken(port) || c.portTaken()) || strings.Contains(c.tail(), "is still in use")
 		if !again {
 			return nil, err
@@ -286,7 +288,7 @@ func (p *Postgres) startServer(ctx context.Context, install PostgresInstallation
 	}
 }
 
-// awaitServer returns when the server answers. When it doesn't, it has been ended.
+// awaitServer waits until the server is ready. On an error the server has ended.
 func (p *Postgres) awaitServer(ctx context.Context, c *child, port int) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -305,7 +307,7 @@ func (p *Postgres) awaitServer(ctx context.Context, c *child, port int) error {
 	}
 }
 
-// serverReady reads the server's own word on its state: the eighth line of its pid file.
+// serverReady reads the server's state from the eighth line of its pid file.
 func serverReady(pidFile string, pid int) bool {
 	text, err := os.ReadFile(pidFile)
 	if err != nil {
@@ -315,9 +317,9 @@ func serverReady(pidFile string, pid int) bool {
 	return len(lines) > 7 && strings.TrimSpace(lines[0]) == strconv.Itoa(pid) && strings.TrimSpace(lines[7]) == "ready"
 }
 
-// prepareDatabase creates the role, the extension and the database, as far as they aren't there.
+// prepareDatabase creates the role, the extension and the database, unless they exist.
 func (p *Postgres) prepareDatabase(ctx context.Context) error {
-	// In template1 the extension is in every database that is created from now on.
+	// With the extension in template1, every new database has it.
 	for _, database := range []string{"template1", superuser, Database} {
 		if err := p.prepareOne(ctx, database); err != nil {
 			return fmt.Errorf("preparing database %s: %w", database, err)
@@ -333,7 +335,7 @@ func (p *Postgres) prepareOne(ctx context.Context, database string) (err error) 
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	if database != superuser {
-		// An upgraded pgvector upgrades the extension too.
+		// Upgrade the extension after an upgrade of pgvector.
 		_, err = conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS vector; ALTER EXTENSION vector UPDATE")
 		return err
 	}
@@ -343,7 +345,7 @@ func (p *Postgres) prepareOne(ctx context.Context, database string) (err error) 
 		return err
 	}
 	if !role {
-		// The password is hexadecimal, so it needs no quoting; CREATE ROLE takes no parameters.
+		// The password is hexadecimal, so it needs no quoting. CREATE ROLE takes no parameters.
 		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE ROLE %s LOGIN CREATEDB CREATEROLE PASSWORD '%s'", Owner, p.passwords[Owner])); err != nil {
 			return err
 		}

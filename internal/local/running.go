@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// RunningPostgresURL is where the PostgreSQL in a directory (PostgresOptions.Dir) listens that
-// another process started, for the program's login. The error wraps ErrMissing when none runs
+// RunningPostgresURL returns the URL, with the login of programs, of the PostgreSQL that another
+// process runs on a directory (PostgresOptions.Dir). The error wraps ErrMissing if none is running
 // there.
 func RunningPostgresURL(dir string) (string, error) { return runningPostgres(dir, Program) }
 
-// RunningPostgresAdminURL is RunningPostgresURL for the superuser, whom row-level security doesn't
-// bind.
+// RunningPostgresAdminURL is RunningPostgresURL for the superuser, to whom row-level security does
+// not apply.
 func RunningPostgresAdminURL(dir string) (string, error) { return runningPostgres(dir, superuser) }
 
 func runningPostgres(dir, login string) (string, error) {
-	// The server writes its port in the fourth line, and removes the file when it ends.
+	// The server writes its port to the fourth line, and removes the file when it ends.
 	state, err := os.ReadFile(filepath.Join(dir, "cluster", "postmaster.pid"))
 	lines := strings.Split(string(state), "\n")
 	switch {

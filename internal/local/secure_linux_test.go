@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 )
 
-// TestEveryPortOfTemporalAsksForACertificate: the frontend's, and those of its other parts, which
-// know the same workflows.
+// TestEveryPortOfTemporalAsksForACertificate tests the frontend's port, and those of the other
+// parts, which have access to the same workflows.
 func TestEveryPortOfTemporalAsksForACertificate(t *testing.T) {
 	t.Parallel()
 	dir := localtest.Dir(t)
@@ -54,7 +54,7 @@ func TestEveryPortOfTemporalAsksForACertificate(t *testing.T) {
 	}
 }
 
-// TestATemporalServerOfAnOlderVersionIsTold: with what to do.
+// TestATemporalServerOfAnOlderVersionIsTold checks that the error says what to do.
 func TestATemporalServerOfAnOlderVersionIsTold(t *testing.T) {
 	home := localtest.Dir(t)
 	t.Setenv("SLUICE_HOME", home)
@@ -67,8 +67,8 @@ func TestATemporalServerOfAnOlderVersionIsTold(t *testing.T) {
 	}
 }
 
-// callUnknown calls without a certificate: the server answers, be it that it doesn't know the call,
-// or hangs up.
+// callUnknown makes a call without a certificate. It returns the code of the server's reply, or of
+// the closed connection.
 func callUnknown(t *testing.T, port int) codes.Code {
 	t.Helper()
 	conn, err := grpc.NewClient(net.JoinHostPort(local.Host, strconv.Itoa(port)), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -78,7 +78,7 @@ func callUnknown(t *testing.T, port int) codes.Code {
 	return status.Code(err)
 }
 
-// listening are the TCP ports that a process listens on.
+// listening returns the TCP ports that a process listens on.
 func listening(t *testing.T, pid string) (ports []int) {
 	t.Helper()
 	own := make(map[string]bool)

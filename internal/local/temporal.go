@@ -1,5 +1,5 @@
-// This file is the Temporal server as a service: one child process with everything in one SQLite
-// file.
+// This file runs the Temporal server as a service: one child process that stores everything in one
+// SQLite file.
 
 package local
 
@@ -27,31 +27,32 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle/nice"
 )
 
-// temporalHealth is the name under which the frontend reports its health.
+// temporalHealth is the frontend's name in the health service.
 const temporalHealth = "temporal.api.workflowservice.v1.WorkflowService"
 
-// Namespace is the Temporal namespace that a local server has from the start.
+// Namespace is the namespace that a local server has from the start.
 const Namespace = "default"
 
-// TemporalOptions say where and how the Temporal server runs.
+// TemporalOptions are the options of a Temporal server.
 type TemporalOptions struct {
-	// Dir holds the state and the log; it is created when missing. Wiping it while the server is
-	// stopped is allowed.
+	// Dir holds the state and the log; it is created if missing. It may be wiped while the server
+	// is stopped.
 	Dir string
-	// Port to listen on; 0 takes a free one, which is kept for as long as the Temporal value lives.
+	// Port to listen on; 0: a free one, which stays the same for the lifetime of the Temporal
+	// value.
 	Port int
-	// Secure has every port of the server ask for a certificate, which this process alone has:
-	// other users of this machine can't read or end workflows. A server that is found on PATH can't
-	// do that, and is warned of.
+	// Secure makes every port of the server require a client certificate that only this process
+	// has, so that other users of this machine cannot read or end workflows. A server found on PATH
+	// does not support this; a warning is logged.
 	Secure bool
-	// Background lowers the server's priority, where the system lets us: nobody waits for it by the
+	// Background lowers the server's priority if the system permits: nobody waits for it by the
 	// second.
 	Background bool
-	// Log gets what is worth telling; nil discards it.
+	// Log gets notable events; nil discards them.
 	Log *slog.Logger
 }
 
-// Temporal is a Temporal server for this machine.
+// Temporal is a local Temporal server.
 type Temporal struct {
 	*lifecycle.Func
 
@@ -60,10 +61,10 @@ type Temporal struct {
 	mu    sync.Mutex
 	port  int
 	child *child
-	tls   *Certificate // nil without Secure, or where the server can't
+	tls   *Certificate // nil without Secure, or if the server does not support it
 }
 
-// NewTemporal checks the options; Start does the work.
+// NewTemporal checks the options; Start starts the server.
 func NewTemporal(opts TemporalOptions) (*Temporal, error) {
 	if err := settle("temporal", &opts.Dir, opts.Port, &opts.Log); err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func NewTemporal(opts TemporalOptions) (*Temporal, error) {
 	return t, nil
 }
 
-// StartTemporal makes and starts one.
+// StartTemporal makes and starts a server.
 func StartTemporal(ctx context.Context, opts TemporalOptions) (*Temporal, error) {
 	t, err := NewTemporal(opts)
 	if err != nil {
@@ -82,23 +83,23 @@ func StartTemporal(ctx context.Context, opts TemporalOptions) (*Temporal, error)
 	return t, t.Start(ctx)
 }
 
-// Address is the frontend's host:port. It is valid after Start and stays the same over later
-// starts.
+// Address returns the frontend's host:port. It is valid after Start and stays the same across
+// restarts.
 func (t *Temporal) Address() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return net.JoinHostPort(Host, strconv.Itoa(t.port))
 }
 
-// TLS is what clients show and ask for, with TemporalOptions.Secure; nil where the server asks for
-// nothing. It is valid after Start and stays the same over later starts.
+// TLS returns the certificate for clients with TemporalOptions.Secure; nil if the server requires
+// none. It is valid after Start and stays the same across restarts.
 func (t *Temporal) TLS() *Certificate {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.tls
 }
 
-// Kill ends the server as a crash would. Start works again afterwards.
+// Kill ends the server like a crash. It can be started again.
 func (t *Temporal) Kill() {
 	t.mu.Lock()
 	c := t.child
@@ -153,7 +154,7 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		}
 		if err != nil {
 			c.kill()
-			// The server takes more ports than this one, which it chooses itself.
+			// The server also takes further ports, which it chooses itself.
 			if ctx.Err() == nil && (t.port == 0 || !taken(t.port)) && c.portTaken() {
 				continue
 			}
@@ -167,7 +168,7 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 	}
 }
 
-// secure makes the certificate that the server is to ask for, once.
+// secure makes the certificate for the server and its clients, once.
 func (t *Temporal) secure(program TemporalProgram) error {
 	if !t.opts.Secure || t.TLS() != nil {
 		return nil
@@ -207,7 +208,7 @@ func (t *Temporal) command(program TemporalProgram, store string, port int) comm
 	}
 }
 
-// await returns when the server serves and has its namespace.
+// await waits until the server serves and has its namespace.
 func (t *Temporal) await(ctx context.Context, c *child, port int) (err error) {
 	transport := insecure.NewCredentials()
 	if own := t.TLS(); own != nil {
@@ -226,7 +227,7 @@ func (t *Temporal) await(ctx context.Context, c *child, port int) (err error) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// gRPC's own waiting between attempts to connect grows to seconds.
+		// gRPC's backoff between attempts to connect grows to seconds.
 		conn.ResetConnectBackoff()
 		err := askTemporal(ctx, health, frontend)
 		if err == nil {

@@ -16,9 +16,9 @@ type PostgresTools struct {
 	Major         int
 }
 
-// FindPostgresTools returns the oldest tools on this machine that are of a major version or a newer
-// one: in dir, or, when that is empty, on PATH and where systems put them. An older tool can't read
-// a newer server, and a newer one may say to an older server what that doesn't know. The error
+// FindPostgresTools returns the oldest tools on this machine with at least the major version least:
+// in dir or, if dir is empty, on PATH and where systems install them. An older tool cannot read a
+// newer server, and a newer one may use commands that an older server does not know. The error
 // wraps ErrMissing.
 func FindPostgresTools(ctx context.Context, dir string, least int) (PostgresTools, error) {
 	dirs := []string{dir}
@@ -47,7 +47,7 @@ func FindPostgresTools(ctx context.Context, dir string, least int) (PostgresTool
 	switch {
 	case best.Major != 0:
 		return best, nil
-	case ctx.Err() != nil: // programs that were asked did not answer
+	case ctx.Err() != nil: // the installed programs did not answer
 		return PostgresTools{}, fmt.Errorf("looking for pg_dump and pg_restore: %w", context.Cause(ctx))
 	case old.Major != 0:
 		return PostgresTools{}, fmt.Errorf("pg_dump and pg_restore of PostgreSQL %d or newer are %w: those in %s are of version %d; %s",
@@ -58,7 +58,7 @@ func FindPostgresTools(ctx context.Context, dir string, least int) (PostgresTool
 	return PostgresTools{}, fmt.Errorf("pg_dump and pg_restore are %w; %s", ErrMissing, remedy)
 }
 
-// toolMajor is the major version of a tool; 0: it isn't there, or is something else.
+// toolMajor returns the major version of a tool; 0 if it is missing or something else.
 func toolMajor(ctx context.Context, path string) int {
 	out, err := exec.CommandContext(ctx, path, "--version").Output()
 	if err != nil {

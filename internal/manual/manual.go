@@ -1,6 +1,5 @@
 // Package manual serves the documentation below /docs, from pages in Markdown, with a search over
-// their sections. It asks no other host for anything, and is the same for everybody: no key is
-// needed.
+// their sections. It loads nothing from other hosts. It is the same for everybody and needs no key.
 package manual
 
 import (
@@ -19,13 +18,13 @@ import (
 	"sync"
 )
 
-// Prefix is below what the pages are.
+// Prefix is the path prefix of the pages.
 const Prefix = "/docs"
 
-// APIPage is the description of the API, which is not among the pages.
+// APIPage is the path of the description of the API, which is not among the pages.
 const APIPage = Prefix + "/api"
 
-// start is the page at Prefix itself.
+// start is the name of the page at Prefix itself.
 const start = "index"
 
 const maxQuery = 200 // characters
@@ -38,7 +37,7 @@ var style []byte
 
 var layout = template.Must(template.New("manual").Parse(layoutText))
 
-// policy lets pages load this server's style and pictures, and nothing else.
+// policy allows pages to load only this server's style and pictures.
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 
 // Manual is the documentation.
@@ -48,8 +47,8 @@ type Manual struct {
 	index func() (*index, error)
 }
 
-// New returns the manual of pages: files named *.md at the top of a file system, of which index.md
-// is the first.
+// New returns the manual with the files *.md at the root of a file system. The first page is
+// index.md.
 func New(files fs.FS) (*Manual, error) {
 	names, err := fs.Glob(files, "*.md")
 	if err != nil {
@@ -67,7 +66,7 @@ func New(files fs.FS) (*Manual, error) {
 	return m, nil
 }
 
-// Mount serves the manual in front of an API, which keeps APIPage.
+// Mount serves the manual, and passes other requests, and those for APIPage, to handler.
 func (m *Manual) Mount(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		read := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -79,14 +78,14 @@ func (m *Manual) Mount(handler http.Handler) http.Handler {
 	})
 }
 
-// view is what the layout shows.
+// view is the data of the layout.
 type view struct {
 	Title string
 	Query string
 	Body  template.HTML // of a page
 	Parts []heading     // of a long page
 	Hits  []hit         // of a search
-	Found bool          // it is a search
+	Found bool          // it is the result of a search
 }
 
 func (m *Manual) serve(w http.ResponseWriter, r *http.Request, name string) {
@@ -162,11 +161,11 @@ func send(w http.ResponseWriter, r *http.Request, status int, kind string, body 
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(body) // the visitor may be gone
+		_, _ = w.Write(body) // the client may be gone
 	}
 }
 
-// names are those of all pages, in order.
+// names returns the names of all pages, sorted.
 func (m *Manual) names() []string {
 	var out []string
 	for name := range m.pages {

@@ -38,7 +38,7 @@ func get(t *testing.T, h http.Handler, at string) *httptest.ResponseRecorder {
 	return w
 }
 
-// Every page is shown, every link leads to something, and every page can be reached from the first.
+// Every page can be shown, every link has a target, and every page can be reached from the first.
 func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	m := ours(t)
 	pages := map[string]*page{}
@@ -71,7 +71,7 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// leads tells why a link of a page doesn't lead anywhere.
+// leads returns an error if a link of a page has no target.
 func leads(pages map[string]*page, from *page, to string) error {
 	file, anchor, _ := strings.Cut(to, "#")
 	if strings.Contains(file, "://") || strings.HasPrefix(file, "/") {

@@ -1,6 +1,6 @@
 package manual
 
-// This file makes HTML of a page, and the sections that a search finds.
+// This file renders a page as HTML, and splits it into sections for the search.
 
 import (
 	"bytes"
@@ -16,16 +16,16 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// page is a page as it is shown.
+// page is a rendered page.
 type page struct {
 	name     string
 	title    string
 	body     template.HTML
 	sections []chapter
-	links    []string // as the page has them
+	links    []string // as written in the page
 }
 
-// chapter is what stands below one heading, down to the next.
+// chapter is the text below a heading, up to the next heading.
 type chapter struct {
 	heading
 	page  string // name
@@ -40,10 +40,10 @@ type heading struct {
 	Level int
 }
 
-// longPage is how many second headings a page has that lists them.
+// longPage is how many second-level headings a page needs to list them.
 const longPage = 5
 
-// parts are the second headings of a long page.
+// parts returns the second-level headings of a long page.
 func (p *page) parts() []heading {
 	var out []heading
 	for _, s := range p.sections {
@@ -72,12 +72,12 @@ func readPage(files fs.FS, name string) (*page, error) {
 	if err := markdown.Renderer().Render(&b, source, root); err != nil {
 		return nil, fmt.Errorf("render page %s of the manual: %w", name, err)
 	}
-	// The renderer escapes what is not Markdown, HTML included.
+	// The renderer escapes everything that is not Markdown, including HTML.
 	p.body = template.HTML(b.String()) //nolint:gosec // of our own pages
 	return p, nil
 }
 
-// split finds the sections.
+// split splits the page into sections.
 func (p *page) split(root ast.Node, source []byte) {
 	var b strings.Builder
 	end := func() {
@@ -108,7 +108,7 @@ func (p *page) split(root ast.Node, source []byte) {
 	end()
 }
 
-// write writes the text of a node.
+// write appends the text of a node.
 func write(b *strings.Builder, n ast.Node, source []byte) {
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
@@ -136,8 +136,8 @@ func write(b *strings.Builder, n ast.Node, source []byte) {
 	})
 }
 
-// relink points links to pages and pictures where they are served. What lies beside the
-// documentation in the repository is not served: of such a link the words are left.
+// relink changes links to pages and pictures to their served addresses. Files outside the
+// documentation are not served: links to them are replaced by their text.
 func (p *page) relink(root ast.Node) {
 	var outside []*ast.Link
 	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -170,7 +170,7 @@ func (p *page) relink(root ast.Node) {
 	}
 }
 
-// served is where a link of a page leads.
+// served returns the served address of a link of a page.
 func served(to string) string {
 	file, anchor, has := strings.Cut(to, "#")
 	if has {

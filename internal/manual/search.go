@@ -1,7 +1,7 @@
 package manual
 
-// This file searches the sections of all pages by BM25. They are a few hundred, so the index is a
-// list of postings in memory.
+// This file searches the sections of all pages with BM25. There are a few hundred sections, so the
+// index is kept as postings in memory.
 
 import (
 	"cmp"
@@ -26,17 +26,17 @@ type posting struct {
 	times   float64
 }
 
-// hit is a section that was found.
+// hit is a section that matches a query.
 type hit struct {
-	Path    string // where it is
+	Path    string // address of the section
 	Title   string // of its page
-	Heading string // empty: the page's own
-	Text    string // the beginning of the section, or what is around a word of the query
+	Heading string // empty for the page's own heading
+	Text    string // the beginning of the section, or the text around a word of the query
 }
 
 const (
 	maxHits = 20
-	// headingWeight is how often a heading's words count.
+	// headingWeight is the weight of a word in a heading.
 	headingWeight = 4
 	shownBytes    = 240
 )
@@ -110,7 +110,7 @@ func (x *index) search(query string) []hit {
 	return hits
 }
 
-// around cuts what is shown of a section: from a little before the first word that was asked for.
+// around returns an excerpt of a section, from a few words before the first word of the query.
 func (x *index) around(text string, terms []string) string {
 	words := strings.Fields(text)
 	first := max(0, slices.IndexFunc(words, func(w string) bool {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disk returns a directory on a file system of its own, in memory, of so many bytes: a disk that a
-// test can fill. Only root may mount one.
+// Disk returns a directory on an in-memory file system of its own with size bytes, which a test can
+// fill. Only root can mount one.
 func Disk(t testing.TB, size int64) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -28,7 +28,7 @@ func Disk(t testing.TB, size int64) string {
 	return dir
 }
 
-// Fill lets a file grow until its disk takes no more.
+// Fill appends to a file until its disk is full.
 func Fill(t testing.TB, path string) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)

@@ -1,6 +1,6 @@
-// Package localtest gives tests Sluice's real parts: PostgreSQL with pgvector, NATS with JetStream,
-// Temporal. Servers are started once per test binary and are never faked; when one is missing the
-// tests fail and say what to do.
+// Package localtest provides tests with the real servers that Sluice needs: PostgreSQL with
+// pgvector, NATS with JetStream, Temporal. Servers are started once per test binary and are never
+// faked. If one is missing the tests fail and say what to do.
 //
 //	func TestMain(m *testing.M) {
 //		localtest.Main(m, localtest.Need{Postgres: true, Migrate: migrations.Up})
@@ -28,35 +28,35 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// Need says what a package's tests run against.
+// Need lists what a package's tests need.
 type Need struct {
-	// Postgres is needed by Database and Postgres.
+	// Postgres is required for Database and Postgres.
 	Postgres bool
-	// Temporal is needed by Temporal.
+	// Temporal is required for Temporal.
 	Temporal bool
-	// Migrate brings the database that Database copies to the schema that the tests expect. It is
-	// called once, with the URL of the database's owner. nil: the databases are empty but for the
-	// extension vector.
+	// Migrate migrates the database that Database copies to the schema that the tests expect. It is
+	// called once, with the URLs of the database's owner and of the logins of programs and of
+	// vectors. If it is nil the databases are empty except for the extension vector.
 	Migrate func(ctx context.Context, owner, program, vectors string) error
-	// Leaks are options for the leak check, for goroutines of libraries that can't be stopped.
+	// Leaks are options for the leak check, for goroutines of libraries that cannot be stopped.
 	Leaks []goleak.Option
 }
 
-// machine is what Main started for this test binary.
+// machine has the servers that Main started for this test binary.
 type machine struct {
 	dir      string
 	postgres *local.Postgres
 	temporal *local.Temporal
-	template string // database that Database copies
-	migrated bool   // so it has the logins of programs
+	template string // the database that Database copies
+	migrated bool   // it has the logins of programs
 }
 
 var running *machine
 
-// Main starts what is needed, runs the tests, checks that they left no goroutine, stops everything
-// and exits.
+// Main starts what is needed, runs the tests, checks for leaked goroutines, stops everything, and
+// exits.
 func Main(m *testing.M, need Need) {
-	// A signal must end the tests through here, so that servers and files go too.
+	// A signal must end the tests through here, so that servers and files are removed.
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code, err := run(ctx, m, need)
 	cancel()
@@ -83,8 +83,8 @@ func run(ctx context.Context, m *testing.M, need Need) (code int, err error) {
 	if err := running.start(ctx, need); err != nil {
 		return 1, err
 	}
-	// A stream that is made while its NATS server shuts down keeps its store open. Whatever else a
-	// server runs is seen.
+	// A stream that is created while its NATS server shuts down keeps its store open. All other
+	// goroutines of a server are checked.
 	const nats = "github.com/nats-io/nats-server/v2/server"
 	leaks := append([]goleak.Option{
 		goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction(nats + ".(*fileStore).flushStreamStateLoop"),
@@ -105,9 +105,9 @@ func run(ctx context.Context, m *testing.M, need Need) (code int, err error) {
 	return code, nil
 }
 
-// leaked tells of goroutines that the tests left behind. Libraries end some of theirs after what
-// started them has returned, Temporal's those of cached workflows; where the processor is busy that
-// takes longer than the half a second for which goleak looks.
+// leaked returns an error if the tests leaked goroutines. Libraries end some of theirs after the
+// function that started them has returned, for example Temporal those of cached workflows. On a
+// busy machine that takes longer than the half second for which goleak waits.
 func leaked(options []goleak.Option) error {
 	var err error
 	for range 100 {
@@ -164,7 +164,7 @@ func (r *machine) startTemporal(ctx context.Context) error {
 	return nil
 }
 
-// stop doesn't wait for anything to be tidy: the files go anyway.
+// stop kills the servers, because their files are removed anyway.
 func (r *machine) stop() error {
 	if r.postgres != nil {
 		r.postgres.Kill()
@@ -184,11 +184,11 @@ func (r *machine) stop() error {
 
 const dirPattern = "sluice-test-*"
 
-// memoryFree is how many bytes must be free in the file system in memory for it to be used.
+// memoryFree is how many bytes the in-memory file system must have free to be used.
 const memoryFree = 4 << 30
 
-// baseDir is memory where there is enough of it: a new database is hundreds of small files, which
-// disks are slow at.
+// baseDir returns the in-memory file system if it has enough space: a new database is hundreds of
+// small files, for which disks are slow.
 func baseDir() string {
 	const memory = "/dev/shm"
 	var fs syscall.Statfs_t
@@ -198,8 +198,7 @@ func baseDir() string {
 	return os.TempDir()
 }
 
-// newDir makes a directory that the user whom PostgreSQL runs as can enter, and locks it as long as
-// we live.
+// newDir makes a directory that the user of PostgreSQL can enter, and locks it while we live.
 func newDir() (string, *os.File, error) {
 	dir, err := os.MkdirTemp(baseDir(), dirPattern)
 	if err != nil {
@@ -215,8 +214,8 @@ func newDir() (string, *os.File, error) {
 	return dir, lock, os.Chmod(dir, 0o755)
 }
 
-// sweep removes the directories of test binaries that were killed. What it can't remove, another
-// user's for example, it leaves.
+// sweep removes the directories of killed test binaries. It leaves those that it cannot remove, for
+// example of other users.
 func sweep() {
 	dirs, err := filepath.Glob(filepath.Join(baseDir(), dirPattern))
 	if err != nil {

@@ -22,28 +22,28 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// OIDCUser is somebody who can sign in at a provider for tests.
+// OIDCUser is a user of an OpenID Connect provider for tests.
 type OIDCUser struct {
 	ID       string   `json:"id"`
 	Username string   `json:"username"`
 	Password string   `json:"password"`
 	Name     string   `json:"name"`
 	Groups   []string `json:"groups"`
-	Where    string   `json:"where"`    // "id_token" or "userinfo" lists the groups; empty: both
-	Audience string   `json:"audience"` // in the client's place; empty: the client
+	Where    string   `json:"where"`    // of the groups: "id_token" or "userinfo"; empty: both
+	Audience string   `json:"audience"` // audience of the tokens; empty: the client
 }
 
-// OIDC is a provider of OpenID Connect that set-up built (tools/oidc): it may be stopped and
-// started, and its users changed. Any program on this machine may be its client's address to return
-// to. It runs until the end of the test.
+// OIDC is an OpenID Connect provider that set-up built (tools/oidc). A test can stop and start it,
+// and change its users. Clients may use any address on this machine as redirect URL. It runs until
+// the end of the test.
 type OIDC struct {
 	Address                string // host:port
 	ClientID, ClientSecret string
 
 	t       testing.TB
 	program string
-	users   string // file
-	issuer  string // that it claims; empty: its own
+	users   string // path of a file
+	issuer  string // the issuer to claim; empty: its own
 	child   *exec.Cmd
 	input   io.Closer
 }
@@ -56,7 +56,7 @@ func NewOIDC(t testing.TB, users ...OIDCUser) *OIDC {
 	return o
 }
 
-// NewOIDCStopped returns a provider that Start starts.
+// NewOIDCStopped returns a provider that is started by Start.
 func NewOIDCStopped(t testing.TB, users ...OIDCUser) *OIDC {
 	t.Helper()
 	tools, err := local.ToolsDir()
@@ -73,10 +73,10 @@ func NewOIDCStopped(t testing.TB, users ...OIDCUser) *OIDC {
 	return o
 }
 
-// Issuer is what the provider is called by.
+// Issuer returns the provider's own issuer URL.
 func (o *OIDC) Issuer() string { return "http://" + o.Address }
 
-// Claim has the provider call itself something else from its next start on.
+// Claim sets the issuer that the provider claims from its next start on.
 func (o *OIDC) Claim(issuer string) { o.issuer = issuer }
 
 // SetUsers replaces the users.
@@ -128,16 +128,16 @@ func (o *OIDC) Stop() {
 	}
 	_ = o.child.Process.Kill()
 	_ = o.input.Close()
-	_ = o.child.Wait() // it says that it was killed
+	_ = o.child.Wait() // it returns the error that it was killed
 	o.child = nil
 }
 
-// Assistant is the client that acts for people by access tokens, and their audience. Its secret is
-// ClientSecret.
+// Assistant is the client that acts for people with access tokens, and the audience of these
+// tokens. Its secret is ClientSecret.
 const Assistant = "assistant"
 
-// Tokens signs a user in for a client, as an assistant does that opens their browser, and returns
-// the tokens that it gets.
+// Tokens signs a user in for a client, like an assistant that opens the user's browser, and returns
+// the tokens.
 func (o *OIDC) Tokens(client, username, password string) (access, id string) {
 	o.t.Helper()
 	c := oauth2.Config{ClientID: client, ClientSecret: o.ClientSecret, RedirectURL: "http://127.0.0.1:9/v1/session/oidc/callback", Scopes: []string{"openid", "profile"},
@@ -154,8 +154,8 @@ func (o *OIDC) Tokens(client, username, password string) (access, id string) {
 
 var signInID = regexp.MustCompile(`name="id" value="([^"]+)"`)
 
-// SignIn fills in the provider's form, which page leads to, for one of its users, and returns where
-// the provider sends the browser then.
+// SignIn opens page, which leads to the provider's form, submits the form for a user, and returns
+// the address that the provider then redirects the browser to.
 func (o *OIDC) SignIn(page, username, password string) *url.URL {
 	o.t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true},

@@ -1,4 +1,4 @@
-// This file is what a single test asks for.
+// This file has the servers, databases and directories for single tests.
 
 package localtest
 
@@ -30,8 +30,8 @@ func started(t testing.TB) *machine {
 	return running
 }
 
-// Dir returns an empty directory for this test that, unlike t.TempDir, every user may enter, as
-// PostgreSQL's must.
+// Dir returns an empty directory for this test that, unlike t.TempDir, every user can enter, as
+// PostgreSQL's user must.
 func Dir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(started(t).dir, "dir-*")
@@ -49,8 +49,8 @@ func Dir(t testing.TB) string {
 	return dir
 }
 
-// Postgres returns the test binary's server, for its AdminURL. Tests that stop or kill a server
-// start their own.
+// Postgres returns the test binary's server, for its AdminURL. A test that stops or kills a server
+// must start its own.
 func Postgres(t testing.TB) *local.Postgres {
 	t.Helper()
 	r := started(t)
@@ -60,14 +60,14 @@ func Postgres(t testing.TB) *local.Postgres {
 	return r.postgres
 }
 
-// Database returns the URL of a new database, a copy of the migrated one, as programs log in. It is
-// dropped after the test.
+// Database returns the URL of a new database, a copy of the migrated one, with the login of
+// programs. It is dropped after the test.
 func Database(t testing.TB) string {
 	t.Helper()
 	pg := Postgres(t)
 	name := fmt.Sprintf("test_%d", serial.Add(1))
-	// Without fsync, copying the files is ten times faster than the default, which writes each page
-	// to the log.
+	// Without fsync, copying the files is ten times faster than the default strategy, which writes
+	// each page to the log.
 	admin(t, pg, fmt.Sprintf("CREATE DATABASE %s OWNER %s TEMPLATE %s STRATEGY file_copy", name, local.Owner, running.template))
 	t.Cleanup(func() { admin(t, pg, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", name)) })
 	if running.migrated {
@@ -76,20 +76,20 @@ func Database(t testing.TB) string {
 	return pg.OwnerURL(name)
 }
 
-// OwnerURL returns the URL of the same database as its owner, whom migrations run as.
+// OwnerURL returns the URL of the same database with the login of its owner, which runs migrations.
 func OwnerURL(t testing.TB, url string) string {
 	t.Helper()
 	return Postgres(t).OwnerURL(database(t, url))
 }
 
-// ProgramURL returns the URL of the same database as programs log in, once a migration has made
-// that login.
+// ProgramURL returns the URL of the same database with the login of programs, which a migration
+// must have made.
 func ProgramURL(t testing.TB, url string) string {
 	t.Helper()
 	return Postgres(t).ProgramURL(database(t, url))
 }
 
-// VectorURL returns the URL of the same database as the owner of partitions of vectors.
+// VectorURL returns the URL of the same database with the login of the owner of vector partitions.
 func VectorURL(t testing.TB, url string) string {
 	t.Helper()
 	return Postgres(t).VectorURL(database(t, url))
@@ -121,8 +121,8 @@ func admin(t testing.TB, pg *local.Postgres, statement string) {
 	}
 }
 
-// NATS returns a new NATS server with JetStream, which is the test's own: it may be stopped, wiped
-// and started.
+// NATS returns a new NATS server with JetStream. It belongs to the test, which may stop, wipe and
+// start it.
 func NATS(t testing.TB) *local.NATS {
 	t.Helper()
 	n, err := local.StartNATS(waittest.Context(t), local.NATSOptions{Dir: Dir(t)})
@@ -137,7 +137,7 @@ func NATS(t testing.TB) *local.NATS {
 	return n
 }
 
-// TemporalNamespace is where a test's workflows live.
+// TemporalNamespace is the namespace of a test's workflows.
 type TemporalNamespace struct {
 	Address   string // of the frontend, host:port
 	Namespace string

@@ -19,14 +19,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// Pooler starts a PgBouncer of the test's own in front of the server of a database's URL, and
-// returns the URL through it. Transactions of all clients, which may be many more, share so many
-// connections. Further settings are lines of pgbouncer.ini.
+// Pooler starts a PgBouncer for the test in front of a database's server, and returns the URL of
+// the database through it. The transactions of all clients share at most connections connections.
+// Further settings are lines of pgbouncer.ini.
 func Pooler(t testing.TB, to string, connections int, settings ...string) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // which is not on everybody's PATH
+		program = "/usr/sbin/pgbouncer" // which may not be on PATH
 	}
 	if _, err := os.Stat(program); err != nil {
 		t.Fatalf("localtest: PgBouncer is missing: run `tools/setup pgbouncer` (%v)", err)
@@ -80,7 +80,7 @@ max_client_conn = 200
 	return through.String()
 }
 
-// startPooler starts the program as another user when we are root, which it refuses to run as. It
+// startPooler starts PgBouncer, which refuses to run as root, as another user if we are root. It
 // dies with us.
 func startPooler(t testing.TB, program, ini, log string, as *syscall.Credential) (ended chan struct{}, stop func()) {
 	t.Helper()
@@ -96,7 +96,7 @@ func startPooler(t testing.TB, program, ini, log string, as *syscall.Credential)
 	ended = make(chan struct{})
 	go func() {
 		defer close(ended)
-		runtime.LockOSThread() // the child's death is tied to the thread that started it
+		runtime.LockOSThread() // the death signal is tied to the thread that started the child
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -113,13 +113,13 @@ func startPooler(t testing.TB, program, ini, log string, as *syscall.Credential)
 	}
 }
 
-// poolerUser is whom the pooler runs as: nil when we aren't root.
+// poolerUser returns the user for the pooler: nil unless we are root.
 func poolerUser(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		return nil
 	}
-	u, err := user.Lookup("postgres") // whom Debian's package makes
+	u, err := user.Lookup("postgres") // the user that Debian's package makes
 	if err != nil {
 		t.Fatalf("localtest: %v", err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// S3 is an S3 server that set-up built (tools/s3), over a folder: it may be stopped and started,
-// and its objects may be damaged. It runs until the end of the test.
+// S3 is an S3 server that set-up built (tools/s3), which stores objects in a folder. A test can
+// stop and start it, and damage its objects. It runs until the end of the test.
 type S3 struct {
 	Address              string // host:port
 	AccessKey, SecretKey string
@@ -46,8 +46,8 @@ func NewS3(t testing.TB) *S3 {
 	return s
 }
 
-// freePort is below those that systems give to connections, so that a server that was stopped finds
-// it free again.
+// freePort returns a free port below the range that systems assign to connections, so that a
+// stopped server finds it free again.
 func freePort(t testing.TB) int {
 	t.Helper()
 	var problem error
@@ -64,7 +64,7 @@ func freePort(t testing.TB) int {
 	return 0
 }
 
-// Start starts the server again, and returns when it listens.
+// Start starts the server, and returns when it listens.
 func (s *S3) Start() {
 	s.t.Helper()
 	s.child = exec.Command(s.program, "--dir", s.dir, "--listen", s.Address, "--access-key", s.AccessKey, "--secret-key", s.SecretKey, "--exit-with-stdin")
@@ -87,14 +87,14 @@ func (s *S3) Start() {
 	})
 }
 
-// Stop kills the server, as a crash would. Its objects stay.
+// Stop kills the server like a crash. Its objects stay.
 func (s *S3) Stop() {
 	if s.child == nil {
 		return
 	}
 	_ = s.child.Process.Kill()
 	_ = s.input.Close()
-	_ = s.child.Wait() // it says that it was killed
+	_ = s.child.Wait() // it returns the error that it was killed
 	s.child = nil
 }
 
@@ -106,5 +106,5 @@ func (s *S3) MakeBucket(name string) {
 	}
 }
 
-// Bucket is the folder of a bucket: a file of it is an object.
+// Bucket returns the folder of a bucket. Each file in it is an object.
 func (s *S3) Bucket(name string) string { return filepath.Join(s.dir, "objects", name) }
