@@ -164,7 +164,7 @@ type Tenants interface {
 	// NameCollections adds the names of collections, and leaves out deleted ones.
 	NameCollections(ctx context.Context, tenant uuid.UUID, scopes []schema.CollectionScopes) ([]schema.CollectionScopes, error)
 	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error
-	// RotateKey returns a new key in place of another, which stays valid for overlap.
+	// RotateKey returns a new key in place of another one. The old key stays valid for overlap.
 	RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error)
 }
 

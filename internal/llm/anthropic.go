@@ -111,7 +111,7 @@ type anthropicError struct {
 	Message string `json:"message"`
 }
 
-// complete implements speaker.
+// complete implements completer.
 func (p *Anthropic) complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error) {
 	warm := p.warm.Load()
 	out, err := p.call(ctx, messages, want.tokens, warm, piece)

@@ -105,8 +105,8 @@ func (p *OpenAI) Close() { p.transport.CloseIdleConnections() }
 // looser has, for each format that a server may reject, the next looser one.
 var looser = map[string]string{FormatSchema: FormatObject, FormatObject: FormatText}
 
-// complete implements speaker. A server that rejects the first request may not support its format.
-// It is asked again with looser formats, and from then on with the one that it accepts.
+// complete implements completer. A server that rejects the first request may not support its
+// format. It is asked again with looser formats, and from then on with the one that it accepts.
 func (p *OpenAI) complete(ctx context.Context, messages []message, want expected, piece func(string)) (modelReply, error) {
 	format := *p.format.Load()
 	said, err := p.completeInFormat(ctx, format, messages, want, piece)

@@ -189,7 +189,7 @@ func (n *NATS) serve(ctx context.Context) (*server.Server, error) {
 		JetStream:              true,
 		StoreDir:               n.opts.Dir,
 		JetStreamMaxMemory:     256 << 20,
-		JetStreamMaxStore:      1 << 40, // unlimited: a share of what is free now would be too little after the disk has filled up
+		JetStreamMaxStore:      1 << 40, // no limit in effect: a share of what is free now would be too little when the disk was full
 		DisableJetStreamBanner: true,
 		NoSigs:                 true, // our program handles signals
 		// A client that vanished gets no more requests after half a minute.
