@@ -1,9 +1,8 @@
 package corpus
 
-// This file builds generations: it implements ingest.Generations. What is
-// written for a generation is guarded by its row, whose count rises last: a
-// cancelled one gets nothing any more. A version is in a generation when its
-// entry in the lexical index is.
+// This file builds generations: it implements ingest.Generations. Each transaction updates the
+// generation's row last, to count what it wrote, and fails if the generation was cancelled
+// meanwhile. A version is in a generation when its entry in the lexical index is.
 
 import (
 	"context"
@@ -71,8 +70,8 @@ WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.s
 ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
 )
 
-// building runs fn when the generation is being built; else it is batch.ErrOver.
-// One of a deleted collection is cancelled.
+// building runs fn while the generation is being built; otherwise it returns batch.ErrOver. It
+// cancels the generation of a deleted collection.
 func (s *CorpusStore) building(ctx context.Context, in wire.Rebuild, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	over := false
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -174,7 +173,7 @@ func (s *CorpusStore) WriteGeneration(ctx context.Context, in wire.Rebuild, docs
 			return &batch.RefusedError{Reason: why}
 		}
 		w.space = space
-		// Locked against going, and against other labels.
+		// Locked against deletion, and against changes of labels.
 		locked, err := store.IDs(tx.Query(ctx, lockReadySQL, in.Tenant, recutVersions(docs)))
 		if err == nil {
 			locked, err = store.IDs(tx.Query(ctx, stillUnindexedSQL, in.Tenant, in.Collection, in.Generation, locked))
@@ -191,7 +190,7 @@ func (s *CorpusStore) WriteGeneration(ctx context.Context, in wire.Rebuild, docs
 		err = tx.QueryRow(ctx, countWrittenSQL, in.Tenant, in.Collection, in.Generation, written, passages, space).Scan(&first)
 		switch {
 		case store.IsNoRows(err):
-			return batch.ErrOver // cancelled meanwhile: nothing of this stays
+			return batch.ErrOver // cancelled meanwhile: the transaction is rolled back
 		case err != nil:
 			return fmt.Errorf("count what was written: %w", err)
 		case first != space:
@@ -202,7 +201,7 @@ func (s *CorpusStore) WriteGeneration(ctx context.Context, in wire.Rebuild, docs
 	return written, err
 }
 
-// analyzerOf makes the analyser of a generation's language.
+// analyzerOf returns the analyser for a generation's language.
 func (s *CorpusStore) analyzerOf(ctx context.Context, in wire.Rebuild) (*lexical.Analyzer, error) {
 	var language string
 	err := s.building(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
@@ -215,9 +214,9 @@ func (s *CorpusStore) analyzerOf(ctx context.Context, in wire.Rebuild) (*lexical
 	return lexical.NewAnalyzer(language)
 }
 
-// regenerate writes the passages, vectors and postings of the versions that are
-// locked, and returns how many passages. Those that were labelled anew since
-// they were written have passages already.
+// regenerate writes the passages, vectors and postings of the locked versions, and returns the
+// number of passages. Versions that were relabelled since they were first written already have
+// passages, which it replaces.
 func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uuid.UUID, analyzer *lexical.Analyzer) (int, error) {
 	if len(locked) == 0 {
 		return 0, nil
@@ -272,7 +271,7 @@ func (w *writer) regenerate(ctx context.Context, docs []batch.Recut, locked []uu
 func (s *CorpusStore) FlipGeneration(ctx context.Context, in wire.Rebuild, hold time.Duration, limit int) (live bool, left []uuid.UUID, err error) {
 	err = s.building(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
 		live, left = false, nil
-		// Waits for the writes under way; the ones behind it see what it decides.
+		// Waits for writes in progress; later ones see the decision made here.
 		var language string
 		var segmentation schema.Segmentation
 		var generation int
@@ -281,7 +280,7 @@ func (s *CorpusStore) FlipGeneration(ctx context.Context, in wire.Rebuild, hold 
 		if err := tx.QueryRow(ctx, lockCollectionSQL, in.Tenant, in.Collection).Scan(&language, &segmentation, &generation, &space, &encoder); err != nil {
 			return store.Named(err, "collection", in.Collection)
 		}
-		// It may have been cancelled while this waited; from here on it cannot be.
+		// It may have been cancelled during the wait; from here on it cannot be.
 		err := tx.QueryRow(ctx, lockBuildingSQL, in.Tenant, in.Collection, in.Generation).Scan()
 		if store.IsNoRows(err) {
 			return batch.ErrOver
@@ -312,7 +311,7 @@ func (s *CorpusStore) FlipGeneration(ctx context.Context, in wire.Rebuild, hold 
 		return tx.SendBatch(ctx, commands).Close()
 	})
 	if errors.Is(err, batch.ErrOver) {
-		// An earlier run of the same step may have done it.
+		// An earlier attempt of the same step may have made it live.
 		if now, problem := s.LiveRecipe(ctx, in.Tenant, in.Collection); problem == nil && now.Generation == in.Generation {
 			return true, nil, nil
 		}

@@ -1,8 +1,8 @@
 package corpus
 
-// This file holds the leases of ingestion: who works on which version. The
-// attempt is the fence: it rises whenever a version is queued, and nothing is
-// done or written for an older one.
+// This file keeps the leases of ingestion: which worker processes which version. The attempt is the
+// fencing token: it rises whenever a version is queued, and nothing is done or written for an older
+// one.
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Attempts are looked up by primary key: an array of ids, which is the key's, and
-// a state that no partial index is taken for.
+// The lookups are written so that Postgres uses the primary key: an array of ids, and a condition
+// on the state that no partial index matches.
 const claimSQL = `
 WITH wanted AS (
     SELECT v.id, v.attempt, v.document_id, v.collection_id, d.external_id, d.deleted_at IS NOT NULL OR EXISTS (
@@ -42,15 +42,14 @@ WITH wanted AS (
 )
 SELECT id, attempt, document_id, collection_id, external_id, state, coalesce(trace, '') FROM moved ORDER BY id`
 
-// lazySQL has a transaction not wait for the disk: what a crash of the database itself
-// undoes of claims, leases and notes is found and done again. Plans are as for bulkSQL:
-// these statements take longer to plan than to run.
+// lazySQL lets a transaction commit without waiting for the disk: claims, leases and notes that a
+// crash of the database undoes are detected and repeated. Plans are made once, as for bulkSQL,
+// because planning these statements takes longer than running them.
 const lazySQL = `
 SELECT ` + notFlushedSQL + `, ` + store.OnePlanSQL
 
-// ClaimVersions takes queued versions for processing under a lease. It returns
-// those it got: the others run under another attempt, ended, or were deleted,
-// and need no work.
+// ClaimVersions claims queued versions for processing under a lease, and returns those that it got:
+// the others run under another attempt, have ended, or were deleted, and need no work.
 func (s *CorpusStore) ClaimVersions(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, l batch.Lease) ([]wire.Attempt, error) {
 	var claimed []wire.Attempt
 	ids, attempts := split(items)
@@ -78,9 +77,9 @@ func (s *CorpusStore) ClaimVersions(ctx context.Context, tenant uuid.UUID, items
 	return claimed, err
 }
 
-// ReleaseVersions hands claimed versions back unworked, in the same attempt, so
-// that their messages may be delivered again. It tells no one: nothing was done
-// since the event that queued them, and the next that begins says so.
+// ReleaseVersions returns claimed versions to the queue unprocessed, in the same attempt, so that
+// their messages may be delivered again. It emits no event: nothing was done since the event that
+// queued them, and the next claim emits one.
 func (s *CorpusStore) ReleaseVersions(ctx context.Context, tenant uuid.UUID, items []wire.Attempt) error {
 	ids, attempts := split(items)
 	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -97,7 +96,7 @@ func (s *CorpusStore) ReleaseVersions(ctx context.Context, tenant uuid.UUID, ite
 	})
 }
 
-// A lease that was taken or extended just now by its holder is left as it is: stages follow each
+// A lease that its holder took or extended just now is left as it is, because stages follow each
 // other within moments.
 const extendSQL = `
 WITH current AS MATERIALIZED (
@@ -130,8 +129,8 @@ func (s *CorpusStore) ExtendLeases(ctx context.Context, tenant uuid.UUID, items 
 	return current, err
 }
 
-// FailVersions marks versions as failed with their reasons, unless another
-// attempt owns them by now.
+// FailVersions marks versions as failed with their reasons, unless another attempt owns them by
+// now.
 func (s *CorpusStore) FailVersions(ctx context.Context, tenant uuid.UUID, failures []batch.Failure) error {
 	items := make([]wire.Attempt, len(failures))
 	codes, messages := make([]string, len(failures)), make([]string, len(failures))
@@ -175,7 +174,7 @@ func (s *CorpusStore) FailVersions(ctx context.Context, tenant uuid.UUID, failur
 	})
 }
 
-// forgetWork removes the leases and artifacts of versions whose work has ended.
+// forgetWork removes the leases and artifacts of versions whose processing has ended.
 func forgetWork(ctx context.Context, tx pgx.Tx, versions []uuid.UUID) error {
 	b := &pgx.Batch{}
 	queueForgetWork(b, versions)
@@ -187,7 +186,7 @@ func queueForgetWork(b *pgx.Batch, versions []uuid.UUID) {
 	b.Queue(`DELETE FROM artifacts WHERE version_id = ANY($1)`, versions)
 }
 
-// change is a version's state change that becomes an event.
+// change is a change of a version's state that becomes an event.
 type change struct {
 	wire.Event
 	attempt int
@@ -202,8 +201,8 @@ func versionsOf(changes []change) []uuid.UUID {
 	return out
 }
 
-// insertChanges writes one message per change, in the transaction that makes
-// the changes.
+// insertChanges writes one message per change to the outbox, in the transaction that makes the
+// changes.
 func insertChanges(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changes []change) error {
 	out, err := changeRows(tenant, changes)
 	if err != nil {
@@ -212,7 +211,7 @@ func insertChanges(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changes []c
 	return out.Write(ctx, tx)
 }
 
-// changeRows are the messages that tell of changes.
+// changeRows returns the outbox messages that announce changes.
 func changeRows(tenant uuid.UUID, changes []change) (out store.Outbox, err error) {
 	for _, c := range changes {
 		c.Tenant, c.Kind = tenant, "version."+string(c.State)

@@ -1,7 +1,7 @@
-// Package corpus keeps what is derived from documents: claims of queued versions, what
-// ingestion writes (sections, passages, vectors, links), the segments of the lexical index,
-// generations, and what curation and purge do to them. Every write of ingestion is guarded
-// by the version's attempt: one that another attempt owns is left alone.
+// Package corpus keeps what is derived from documents: claims of queued versions, what ingestion
+// writes (sections, passages, vectors, links), the segments of the lexical index, generations, and
+// what curation and purge do to them. Every write of ingestion checks the version's attempt, and
+// leaves a version alone that another attempt owns.
 package corpus
 
 import (
@@ -15,9 +15,9 @@ import (
 type CorpusStore struct {
 	db        *store.Store
 	bytes     *blobs.BlobStore
-	noVectors sync.Once // said that partitions stay
+	noVectors sync.Once // for a log line, written once, that partitions are not removed
 	failed    failedLooks
 }
 
-// New returns that of a database.
+// New returns the CorpusStore of a database.
 func New(db *store.Store) *CorpusStore { return &CorpusStore{db: db, bytes: blobs.New(db)} }

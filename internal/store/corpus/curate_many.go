@@ -1,6 +1,6 @@
 package corpus
 
-// This file finds what is due for many collections at once.
+// This file finds the work that is due for many collections at once.
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// A collection that lacks entries of the lexical index is not small, whatever its size. Only of
-// small ones all versions are looked up.
+// A collection with versions that have no entry in the lexical index does not count as small,
+// whatever its size. All versions are looked up for small collections only.
 const workDueSQL = `
 SELECT c.id,
     CASE WHEN c.deleted_at IS NOT NULL OR l.passages > $4 THEN false ELSE
@@ -36,8 +36,8 @@ FROM collections c CROSS JOIN LATERAL (
     WHERE s.tenant_id = $1 AND s.collection_id = c.id AND s.generation = c.generation AND s.merged_at IS NULL) l
 WHERE c.tenant_id = $1 AND c.id = ANY ($2)`
 
-// WorkDue tells what is due for collections of a tenant; one that is gone is not
-// there. What was replaced is swept after keep.
+// WorkDue returns the work that is due for collections of a tenant; a collection that does not
+// exist is missing from the result. What was replaced is swept once it is older than keep.
 func (s *CorpusStore) WorkDue(ctx context.Context, tenant uuid.UUID, collections []uuid.UUID, keep time.Duration) (map[uuid.UUID]due.Work, error) {
 	var out map[uuid.UUID]due.Work
 	err := s.db.AskTenant(ctx, tenant, workDueSQL, []any{tenant, collections, keep, min(due.SmallPassages, int64(s.db.Options().OwnVectorsAbove))}, func(rows pgx.Rows) error {

@@ -1,7 +1,7 @@
 package corpus
 
-// This file finds the collections that need curation, and removes what
-// generations and collections that ended leave.
+// This file finds the collections that need curation, and removes what remains of ended generations
+// and of deleted collections.
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// A walk from collection to collection: one has any number of versions.
+	// Steps from collection to collection, since each may have any number of versions.
 	changedSQL = `
 WITH RECURSIVE walk AS (
     (SELECT collection_id, tenant_id FROM versions
@@ -48,10 +48,9 @@ UNION
  WHERE asked_at < now() - $2::interval AND collection_id > $1 ORDER BY 2 LIMIT $4)`
 	uncuratedChangesSQL = changedSQL + inOrderSQL
 
-	// What follows is found where its workflow was lost behind the step that marks
-	// versions. So many segments of one tier, of which eight fit in a merge or four
-	// of the largest do, are due for certain (due.Merge). There are few of them in a
-	// collection, but this counts those of all collections.
+	// Finds what is due for a merge when the workflow was lost after the step that marks versions.
+	// MergeFan segments of one tier are certainly due; a merge takes eight of them, or four of the
+	// largest tier (due.Merge). A collection has few, but this counts those of all collections.
 	toCurateSQL = changedSQL + `
 UNION
 (SELECT tenant_id, collection_id FROM lexical_segments s
@@ -72,7 +71,7 @@ SELECT id FROM versions WHERE tenant_id = $1 AND collection_id = $2 AND id > $3 
 	removePassagesSQL = `
 DELETE FROM passages WHERE tenant_id = $1 AND generation = $3
   AND section_id = ANY (ARRAY(SELECT id FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)))`
-	// The count is of the live generation's.
+	// passage_count counts the passages of the live generation.
 	recountSQL = `
 UPDATE versions v SET passage_count = n.passages
 FROM (SELECT p.version_id, count(*)::int AS passages FROM passages p WHERE p.tenant_id = $1
@@ -83,17 +82,16 @@ WHERE v.tenant_id = $1 AND v.id = n.version_id AND v.passage_count <> n.passages
 	removedSQL   = `UPDATE generations SET removed_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND number = $3`
 )
 
-// Uncurated lists up to limit collections of all tenants behind one, in the
-// order of their ids, that need curation and that none has seen to: they have
-// versions that came or went, segments to merge, a shard without an index or
-// clusters to be made anew for longer than age, or something that was replaced
-// longer than keep ago.
+// Uncurated lists up to limit collections of all tenants after one, in the order of their ids, that
+// have been in need of curation for longer than age: they have new or ended versions, segments to
+// merge, a shard without an index, or clusters to rebuild. It also lists those with something that
+// was replaced longer than keep ago.
 func (s *CorpusStore) Uncurated(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error) {
 	return s.toCurate(ctx, toCurateSQL, after, age, keep, limit, due.MergeFan)
 }
 
-// UncuratedChanges lists them but for those with nothing but segments to merge: it reads
-// what changed, where Uncurated reads about every collection.
+// UncuratedChanges lists the same collections, except those that only have segments to merge: it
+// reads what changed, while Uncurated reads about every collection.
 func (s *CorpusStore) UncuratedChanges(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error) {
 	return s.toCurate(ctx, uncuratedChangesSQL, after, age, keep, limit)
 }
@@ -111,10 +109,9 @@ func (s *CorpusStore) toCurate(ctx context.Context, sql string, args ...any) ([]
 	return out, store.Wrap(err, "list collections to curate")
 }
 
-// RemoveGenerations removes some of what a generation of a collection holds that
-// ended longer than age ago: the passages and vectors of up to limit versions,
-// and after the last of them its index and clusters. It returns for how many
-// versions it did, and whether there is more.
+// RemoveGenerations removes part of a generation of a collection that ended longer than age ago:
+// the passages and vectors of up to limit versions, and after the last of them its index and
+// clusters. It returns the number of versions it processed, and whether there is more.
 func (s *CorpusStore) RemoveGenerations(ctx context.Context, tenant, collection uuid.UUID, age time.Duration, limit int) (removed int, more bool, err error) {
 	var number int
 	last := false
@@ -144,7 +141,7 @@ func (s *CorpusStore) RemoveGenerations(ctx context.Context, tenant, collection 
 		}
 		commands := &pgx.Batch{}
 		for _, table := range vectors {
-			// Rows in a partition of the generation's own go with that.
+			// Rows in the generation's own partitions are removed with these.
 			commands.Queue(`DELETE FROM `+pgx.Identifier{table}.Sanitize()+
 				` WHERE `+vectorsOfVersionsSQL+` AND generation = $3 AND shard = `+store.SharedShard, tenant, versions, number)
 		}
@@ -166,8 +163,8 @@ func (s *CorpusStore) RemoveGenerations(ctx context.Context, tenant, collection 
 	return removed, more, nil
 }
 
-// removeDerived removes the index and the clusters of a generation whose
-// passages are gone, and notes that nothing is left of it.
+// removeDerived removes the index and the clusters of a generation whose passages are removed, and
+// records that nothing is left of it.
 func (s *CorpusStore) removeDerived(ctx context.Context, tenant, collection uuid.UUID, number int) error {
 	if err := s.DropLexicalGeneration(ctx, tenant, collection, number); err != nil {
 		return err
@@ -181,8 +178,8 @@ func (s *CorpusStore) removeDerived(ctx context.Context, tenant, collection uuid
 	})
 }
 
-// purgedTables are what belongs to a collection beside its versions, by the key
-// by which some rows of it are taken.
+// purgedTables are the tables with rows of a collection other than its versions, each with the key
+// by which a limited number of rows is selected.
 var purgedTables = []struct{ table, key string }{
 	{"cluster_members", "section_id"}, {"clusters", "id"}, {"clusterings", "generation"}, {"reclusterings", "collection_id"},
 	{"lexical_complete", "collection_id"},
@@ -190,8 +187,8 @@ var purgedTables = []struct{ table, key string }{
 	{"reparsed_documents", "document_id"}, {"reparses", "number"},
 }
 
-// PurgeCollection removes up to limit rows of each kind that belong to a
-// collection beside its versions, when it was deleted, and its index.
+// PurgeCollection removes the index of a deleted collection, and up to limit rows of each kind
+// other than its versions.
 func (s *CorpusStore) PurgeCollection(ctx context.Context, tenant, collection uuid.UUID, limit int) (removed int, more bool, err error) {
 	deleted := false
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {

@@ -1,8 +1,8 @@
 package corpus
 
-// This file writes what finished versions consist of: sections, passages,
-// vectors. COPY refuses tables with row-level security; rows go as arrays, one
-// for each column, which are written once and straight into their tables.
+// This file writes the contents of finished versions: sections, passages and vectors. COPY refuses
+// tables with row-level security, so rows are sent as one array per column and inserted directly
+// into their tables.
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// Arrays of a row's own come as literals: an array of arrays cannot have
+	// Array-valued columns are sent as array literals, because an array of arrays cannot have
 	// elements of different lengths.
 	insertSectionsSQL = `
 INSERT INTO sections (tenant_id, collection_id, id, version_id, document_id, ordinal, heading_path, tokens, page_starts, page_numbers, layout, body)
 SELECT $1, $2, unnest($3::uuid[]), unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::int[]), unnest($7::text[])::text[],
-       unnest($8::int[]), unnest($9::text[])::int[], unnest($10::text[])::int[], unnest($11::bytea[]), unnest($12::text[])` // what is longest last
+       unnest($8::int[]), unnest($9::text[])::int[], unnest($10::text[])::int[], unnest($11::bytea[]), unnest($12::text[])` // the longest column last
 	insertPassagesSQL = `
 INSERT INTO passages (tenant_id, collection_id, generation, id, section_id, version_id, ordinal, start_byte, end_byte, tokens)
 SELECT $1, $2, $3, unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::uuid[]), unnest($7::int[]), unnest($8::int[]), unnest($9::int[]), unnest($10::int[])`
@@ -30,17 +30,17 @@ SELECT $1, $2, $3, unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::uuid[]), u
 INSERT INTO %s (tenant_id, collection_id, space_id, generation, passage_id, version_id, embedding)
 SELECT $1, $2, $3, $4, unnest($5::uuid[]), unnest($6::uuid[]), unnest($7::halfvec[])`
 
-	// bulkSQL is for a transaction that writes much. The store plans all
-	// statements anew, the check of a foreign key for each row too (poolConfig):
-	// here a plan is made once, and of indexes, whatever the statistics are.
+	// bulkSQL is for a transaction that writes many rows. The store otherwise plans each statement
+	// again, including the check of a foreign key for each row (poolConfig); with bulkSQL a plan is
+	// made once, and uses indexes, whatever the statistics are.
 	bulkSQL = `
 SELECT set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
        set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
 
-	maxFillBytes = 8 << 20 // of rows that are sent together, about
+	maxFillBytes = 8 << 20 // approximate size of rows that are sent together
 )
 
-// filling gathers rows and sends them, many at a time.
+// filling collects rows and sends them in batches.
 type filling struct {
 	w         *writer
 	dimension int
@@ -49,7 +49,7 @@ type filling struct {
 	bytes     int
 }
 
-// sectionRows are sections by column.
+// sectionRows are sections, one slice per column.
 type sectionRows struct {
 	ids, versions, documents     []uuid.UUID
 	ordinals, tokens             []int
@@ -57,14 +57,14 @@ type sectionRows struct {
 	layouts                      [][]byte
 }
 
-// passageRows are passages with their vectors by column.
+// passageRows are passages with their vectors, one slice per column.
 type passageRows struct {
 	ids, sections, versions        []uuid.UUID
 	ordinals, starts, ends, tokens []int
 	vectors                        []store.HalfRow
 }
 
-// statements are those that the rows are written with.
+// statements returns the statements that write the rows.
 func (f *filling) statements() []string {
 	return []string{insertSectionsSQL, insertPassagesSQL, fmt.Sprintf(insertVectorsSQL, store.VectorTable(f.dimension))}
 }
@@ -87,14 +87,14 @@ func (f *filling) send(s *store.Stream, targets []*target) error {
 	return f.sendRows(s)
 }
 
-// sendRows sends the rows there are, which it takes.
+// sendRows sends the collected rows, and empties f.
 func (f *filling) sendRows(s *store.Stream) error {
 	b := &pgx.Batch{}
 	f.queue(b)
 	return s.Send(b)
 }
 
-// addSection adds the row of a section, under headings that are an array literal.
+// addSection adds the row of a section; headings is its heading path as an array literal.
 func (f *filling) addSection(version, document uuid.UUID, sec *batch.Section, headings string) {
 	starts, pages := make([]string, len(sec.Pages)), make([]string, len(sec.Pages))
 	for i, m := range sec.Pages {
@@ -109,8 +109,8 @@ func (f *filling) addSection(version, document uuid.UUID, sec *batch.Section, he
 	f.bytes += len(sec.Text) + len(sec.Layout) + 100
 }
 
-// addPassages adds the rows of a section's passages; their vectors begin at row
-// of v.
+// addPassages adds the rows of a section's passages, and advances row, the row of v with the vector
+// of the first one.
 func (f *filling) addPassages(version uuid.UUID, sec *batch.Section, v batch.Vectors, row *int) {
 	r := &f.passages
 	for _, p := range sec.Passages {
@@ -123,7 +123,8 @@ func (f *filling) addPassages(version uuid.UUID, sec *batch.Section, v batch.Vec
 	}
 }
 
-// flush sends what there is when that is more than some bytes, and waits for it.
+// flush sends the collected rows if they have more than above bytes, and waits until they are
+// written.
 func (f *filling) flush(ctx context.Context, above int) error {
 	if f.bytes <= above {
 		return nil
@@ -134,8 +135,8 @@ func (f *filling) flush(ctx context.Context, above int) error {
 	return store.Wrap(f.w.tx.SendBatch(ctx, b).Close(), "write sections, passages and vectors")
 }
 
-// queue adds the statements for the rows there are, which it takes; they are to
-// come behind bulkSQL.
+// queue adds the statements for the collected rows to b, and empties f. They must run after
+// bulkSQL.
 func (f *filling) queue(b *pgx.Batch) {
 	w := f.w
 	if r := &f.sections; len(r.ids) > 0 {

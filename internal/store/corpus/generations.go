@@ -1,8 +1,7 @@
 package corpus
 
-// This file keeps generations as people see them: asking for a rebuild, looking
-// at it, cancelling it. The row of a generation that is being built is all that
-// tells workers to build it.
+// This file implements what users do with generations: start, inspect and cancel a rebuild. Workers
+// build a generation because its row has the state building; there is no other signal.
 
 import (
 	"context"
@@ -21,7 +20,7 @@ const (
 	lockCollectionSQL = `
 SELECT language, segmentation, generation, space_id, encoder FROM collections
 WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR UPDATE`
-	// A collection's first generation has no row before there is another.
+	// The first generation of a collection has no row until there is another.
 	noteLiveSQL = `
 INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, space_id, encoder, state)
 VALUES ($1, $2, $3, $4, $5, $6, $7, 'live') ON CONFLICT DO NOTHING`
@@ -49,10 +48,10 @@ UPDATE generations SET state = 'cancelled', finished_at = now()
 WHERE tenant_id = $1 AND collection_id = $2 AND state = 'building' RETURNING number`
 )
 
-// StartRebuild asks for a new generation of a collection. One of the same recipe
-// that is being built already is returned; with one of another recipe it is
-// schema.ErrConflict, unless that is what the second encoder makes in the
-// background: it is cancelled, and begun again afterwards.
+// StartRebuild starts a new generation of a collection. If a generation with the same recipe is
+// being built already, StartRebuild returns that one. If one with another recipe is, the error is
+// schema.ErrConflict, unless it is the automatic one for the second encoder, which is cancelled and
+// started again later.
 func (s *CorpusStore) StartRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID, n schema.NewRebuild) (schema.Rebuild, error) {
 	var out schema.Rebuild
 	if n.Language != "" {
@@ -129,8 +128,8 @@ func (s *CorpusStore) StartRebuild(ctx context.Context, p schema.Principal, coll
 	return out, store.Wrap(err, "rebuild collection")
 }
 
-// Rebuild returns the newest rebuild of a collection, whatever became of it.
-// schema.ErrNotFound: there never was one.
+// Rebuild returns the newest rebuild of a collection, whatever its state. The error is
+// schema.ErrNotFound when there never was one.
 func (s *CorpusStore) Rebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error) {
 	var out schema.Rebuild
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -148,8 +147,8 @@ func (s *CorpusStore) Rebuild(ctx context.Context, p schema.Principal, collectio
 	return out, store.Wrap(err, "read the rebuild")
 }
 
-// CancelRebuild ends the rebuild that is under way; what it wrote is removed
-// later. schema.ErrConflict: none is under way.
+// CancelRebuild cancels the rebuild in progress; what it wrote is removed later. The error is
+// schema.ErrConflict when there is none.
 func (s *CorpusStore) CancelRebuild(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Rebuild, error) {
 	var out schema.Rebuild
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -188,7 +187,7 @@ func oneRebuild(ctx context.Context, tx pgx.Tx, sql string, args ...any) (out sc
 	return out, true, nil
 }
 
-// LiveRecipe is that of one collection.
+// LiveRecipe returns the live recipe of one collection.
 func (s *CorpusStore) LiveRecipe(ctx context.Context, tenant, collection uuid.UUID) (batch.Recipe, error) {
 	all, err := s.LiveRecipes(ctx, tenant, []uuid.UUID{collection})
 	out, found := all[collection]

@@ -1,8 +1,7 @@
 package corpus
 
-// This file writes postings of versions that are stored already: of what an
-// older build ingested, of a generation that is being built, and under other
-// labels.
+// This file writes postings of stored versions: those that an older build ingested, those of a
+// generation that is being built, and those whose labels changed.
 
 import (
 	"context"
@@ -30,11 +29,11 @@ FROM versions v
 WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready' AND NOT EXISTS (
     SELECT FROM lexical_entries e WHERE e.tenant_id = $1 AND e.version_id = v.id AND e.generation = $3 AND NOT e.dead)`
 	unindexedSQL = `SELECT v.id, v.bytes` + unindexed + ` ORDER BY v.id LIMIT $4`
-	// No more than the next call takes.
+	// Counts no more than the next call takes.
 	countUnindexedSQL = `SELECT count(*) FROM (SELECT` + unindexed + ` LIMIT $4) AS lacking`
 
-	// Whoever ends a version, labels it anew or indexes it locks it first. Which
-	// of those still lack postings, only a statement after that can tell.
+	// Transactions that end, relabel or index a version lock it first. Only a statement after the
+	// lock can tell which versions still have no postings.
 	lockReadySQL = `
 SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND (state = 'ready') IS TRUE ORDER BY id FOR NO KEY UPDATE`
 	stillUnindexedSQL = `SELECT v.id` + unindexed + ` AND v.id = ANY ($4)`
@@ -42,7 +41,7 @@ SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND (state = 'rea
 	lockLivingSQL = `
 SELECT FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL FOR SHARE`
 
-	// Passages tile their section; those of one generation do.
+	// The passages of one generation tile their section.
 	storedTextSQL = `
 SELECT s.version_id, s.ordinal, s.heading_path, s.body,
        ARRAY(SELECT p.start_byte FROM passages p WHERE p.tenant_id = $1 AND p.section_id = s.id AND p.generation = $3 ORDER BY p.ordinal),
@@ -51,22 +50,23 @@ FROM sections s
 WHERE s.tenant_id = $1 AND s.version_id = ANY ($2)
 ORDER BY s.version_id, s.ordinal`
 
-	// maxBackfillBytes bounds what is read for one call, but for a larger
-	// version: of uploaded files, which is about as much as of text.
+	// maxBackfillBytes bounds what one call reads, unless a single version is larger. It counts
+	// bytes of uploaded files, which are about as many as of text.
 	maxBackfillBytes = 8 << 20
-	// The segments of one call, and the versions of each when it makes several.
+	// The most segments that one call writes, and the fewest versions of each when it writes
+	// several.
 	maxBackfillSegments, minBackfillVersions = 4, 32
 )
 
-// BackfillLexical writes up to limit ready versions that the live generation of
-// a collection lacks in its index: many of them as several segments, at the same
-// time. It returns how many it wrote, and how many of those that are left the next
-// call would take. One that is gone is schema.ErrNotFound.
+// BackfillLexical adds up to limit ready versions that have no entry in the index of a collection's
+// live generation; many versions are written as several segments in parallel. It returns how many
+// it wrote, and how many of the rest the next call would take. The error is schema.ErrNotFound for
+// a collection that does not exist.
 //
-// Whoever writes a version writes its entry, so what is lacking is of an older
-// build, of another generation, or was left to curation: once a generation was seen
-// to lack nothing, all of its versions are looked at again a day later, or when
-// someone leaves some (lexical_complete.go).
+// A version's entry is written with the version, so a missing one means that the version was
+// written by an older build, in another generation, or left to curation. Once a generation was
+// found complete, its versions are checked again after a day, or when a transaction leaves some
+// without entries (lexical_complete.go).
 func (s *CorpusStore) BackfillLexical(ctx context.Context, tenant, collection uuid.UUID, limit int) (done, left int, err error) {
 	var generation int
 	var language string
@@ -129,7 +129,7 @@ func (s *CorpusStore) backfill(ctx context.Context, at generationKey, language s
 	return done, left, err
 }
 
-// partsOf cuts versions into parts of about the same length, not many.
+// partsOf divides versions into at most most parts of about the same length.
 func partsOf(versions []uuid.UUID, most int) [][]uuid.UUID {
 	if len(versions) == 0 {
 		return nil
@@ -138,8 +138,8 @@ func partsOf(versions []uuid.UUID, most int) [][]uuid.UUID {
 	return slices.Collect(slices.Chunk(versions, (len(versions)+n-1)/n))
 }
 
-// backfillSegment writes a segment of those of some versions that lack their
-// postings still, and returns how many.
+// backfillSegment writes one segment with those of the wanted versions that still have no postings,
+// and returns their number.
 func (s *CorpusStore) backfillSegment(ctx context.Context, at generationKey, analyzer *lexical.Analyzer, wanted []uuid.UUID) (done int, err error) {
 	var texts map[uuid.UUID]storedText
 	err = s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -168,7 +168,8 @@ func (s *CorpusStore) backfillSegment(ctx context.Context, at generationKey, ana
 		if err := indexStored(ctx, tx, at, versions, texts, analyzer); err != nil {
 			return err
 		}
-		// An older build kept no links; those inside the text come with the next upload.
+		// Older builds stored no links. Those of metadata are added here; those inside the text
+		// come with the next upload.
 		var given linkRows
 		if err := given.addGiven(ctx, tx, at.tenant, versions); err != nil {
 			return err
@@ -182,7 +183,7 @@ func (s *CorpusStore) backfillSegment(ctx context.Context, at generationKey, ana
 	return done, err
 }
 
-// chooseUnindexed chooses the versions of one call.
+// chooseUnindexed selects the versions for one call.
 func chooseUnindexed(ctx context.Context, tx pgx.Tx, at generationKey, limit int) ([]uuid.UUID, error) {
 	rows, err := tx.Query(ctx, unindexedSQL, at.tenant, at.collection, at.generation, limit)
 	if err != nil {
@@ -202,14 +203,14 @@ func chooseUnindexed(ctx context.Context, tx pgx.Tx, at generationKey, limit int
 	return out, nil
 }
 
-// storedText is a stored version as it is indexed: the terms of its passages, by
-// section, and the sections that its head is in.
+// storedText is a stored version in the form that is indexed: the terms of its passages, by
+// section, and the sections that contain its head.
 type storedText struct {
 	terms [][][]string
 	head  []batch.Section
 }
 
-// storedTexts reads stored versions. Each is in the result.
+// storedTexts reads stored versions. The result has an entry for each.
 func storedTexts(ctx context.Context, tx pgx.Tx, at generationKey, versions []uuid.UUID, analyzer *lexical.Analyzer) (map[uuid.UUID]storedText, error) {
 	out := make(map[uuid.UUID]storedText, len(versions))
 	for _, id := range versions {
@@ -240,7 +241,7 @@ func storedTexts(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 		if ordinal < headSections {
 			text.head = append(text.head, batch.Section{Section: schema.Section{HeadingPath: heading, Text: body}})
 		}
-		out[version], heading = text, nil // the next row's has a slice of its own
+		out[version], heading = text, nil // the next row gets a slice of its own
 		return nil
 	}); err != nil {
 		return nil, fmt.Errorf("read stored text: %w", err)
@@ -248,7 +249,7 @@ func storedTexts(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 	return out, nil
 }
 
-// indexStored writes a segment of locked versions.
+// indexStored writes a segment with locked versions.
 func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uuid.UUID, texts map[uuid.UUID]storedText, analyzer *lexical.Analyzer) error {
 	rows, err := tx.Query(ctx, titlesLabelsSQL, at.tenant, versions)
 	if err != nil {
@@ -270,8 +271,8 @@ func indexStored(ctx context.Context, tx pgx.Tx, at generationKey, versions []uu
 }
 
 const (
-	// The collection's recipe stays as it is while a document is labelled anew;
-	// it is locked before the document, as by everyone.
+	// The collection's recipe must not change while a document is relabelled. As everywhere, the
+	// collection is locked before the document.
 	shareRecipeOfSQL = `
 SELECT c.id, c.generation, c.language FROM documents d
 JOIN collections c ON c.tenant_id = $1 AND c.id = d.collection_id
@@ -280,7 +281,7 @@ WHERE d.tenant_id = $1 AND d.id = $2 FOR SHARE OF c`
 UPDATE lexical_entries SET dead = true WHERE tenant_id = $1 AND version_id = $2 AND NOT dead RETURNING generation`
 )
 
-// recipe is how a collection's live generation is made.
+// Recipe is how a collection's live generation is made.
 type Recipe struct {
 	collection uuid.UUID
 	generation int
@@ -293,7 +294,7 @@ func ShareRecipe(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (Re
 	return r, store.Named(err, "document", document)
 }
 
-// markDead ends the postings of a locked version and returns of which generations.
+// markDead marks the entries of a locked version as dead, and returns their generations.
 func markDead(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID) ([]int, error) {
 	rows, err := tx.Query(ctx, endEntriesSQL, tenant, version)
 	if err != nil {
@@ -303,9 +304,9 @@ func markDead(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID) ([]int,
 	return generations, store.Wrap(err, "end postings of version %s", version)
 }
 
-// Relabel writes the postings of a locked version again, for its labels or its metadata have
-// changed. Those of a generation that is being built are ended, and so are made
-// anew before it goes live.
+// Relabel writes the postings of a locked version again because its labels or metadata have
+// changed. Its entry in a generation that is being built is marked dead, so it is written again
+// before that generation goes live.
 func Relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r Recipe) error {
 	generations, err := markDead(ctx, tx, tenant, version)
 	if err != nil {
@@ -317,7 +318,7 @@ func Relabel(ctx context.Context, tx pgx.Tx, tenant, version uuid.UUID, r Recipe
 		}
 	}
 	if !slices.Contains(generations, r.generation) {
-		return nil // curation has yet to index it
+		return nil // curation has not indexed it yet
 	}
 	analyzer, err := lexical.NewAnalyzer(r.language)
 	if err != nil {

@@ -1,6 +1,6 @@
 package corpus
 
-// This file removes lexical segments that nobody reads any more.
+// This file removes lexical segments that no query reads any more.
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// Locked first: a merge that is about to end one of them comes before, and
-	// the next round finds what it wrote, or after, and finds nothing.
+	// Segments are locked first. A concurrent merge that replaces one of them either commits
+	// before, and the next round finds its result, or comes after, and finds nothing.
 	lockMergedSQL = `
 SELECT id FROM lexical_segments
 WHERE tenant_id = $1 AND collection_id = $2 AND merged_at < now() - $3::interval ORDER BY id LIMIT $4 FOR UPDATE`
@@ -34,15 +34,14 @@ DELETE FROM lexical_entries WHERE tenant_id = $1 AND collection_id = $2 AND gene
 // KeepMerged is how long a merged segment stays readable.
 const KeepMerged = 10 * time.Minute
 
-// DropMerged removes the segments of a collection that were merged into others
-// more than age ago, and returns how many.
+// DropMerged removes the segments of a collection that were merged into others more than age ago,
+// and returns their number.
 func (s *CorpusStore) DropMerged(ctx context.Context, tenant, collection uuid.UUID, age time.Duration) (int, error) {
 	n, err := s.dropSegments(ctx, tenant, lockMergedSQL, tenant, collection, age)
 	return n, store.Wrap(err, "drop merged segments of collection %s", collection)
 }
 
-// DropLexicalGeneration removes the index of a generation that is live no more,
-// or never was.
+// DropLexicalGeneration removes the index of a generation that is not live.
 func (s *CorpusStore) DropLexicalGeneration(ctx context.Context, tenant, collection uuid.UUID, generation int) error {
 	_, err := s.dropSegments(ctx, tenant, lockGenerationSegmentsSQL, tenant, collection, generation)
 	if err == nil {
@@ -54,8 +53,8 @@ func (s *CorpusStore) DropLexicalGeneration(ctx context.Context, tenant, collect
 	return store.Wrap(err, "drop the index of generation %d of collection %s", generation, collection)
 }
 
-// dropSegments removes the segments that sql locks, some at a time, until none
-// is left.
+// dropSegments removes the segments that sql locks, dropRun at a time, until none is left, and
+// returns their number.
 func (s *CorpusStore) dropSegments(ctx context.Context, tenant uuid.UUID, sql string, args ...any) (int, error) {
 	for total := 0; ; {
 		n := 0

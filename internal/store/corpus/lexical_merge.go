@@ -1,9 +1,8 @@
 package corpus
 
-// This file merges lexical segments, so that a query meets few and the words
-// of what is gone go. Segments are read and merged outside of any transaction;
-// one short transaction then puts the new one in the place of the old ones.
-// Queries and writers never wait for it.
+// This file merges lexical segments, so that a query reads few of them, and the terms of dead
+// entries are removed. Segments are read and merged outside of any transaction; one short
+// transaction then replaces the old ones by the new one. Queries and writers never wait for it.
 
 import (
 	"context"
@@ -21,7 +20,7 @@ import (
 )
 
 const (
-	readPages = 64 // of one statement of a merge
+	readPages = 64 // read by one statement of a merge
 
 	liveSegmentsSQL = `
 SELECT s.id, s.documents, s.passages, s.bytes FROM lexical_segments s
@@ -41,10 +40,9 @@ SELECT id FROM lexical_segments WHERE tenant_id = $1 AND id = ANY ($2) AND merge
 	dropEntriesSQL = `DELETE FROM lexical_entries WHERE tenant_id = $1 AND id = ANY ($2) AND dead`
 )
 
-// MergeSegments does one merge of a collection's live generation when one is
-// due, and returns how many segments it merged; 0 when none is due. A merge
-// that comes too late, for another was faster or the collection is gone, is
-// none.
+// MergeSegments does one merge of a collection's live generation if one is due, and returns the
+// number of segments that it merged, 0 if none was due. A merge that comes too late, because
+// another was faster or the collection is gone, counts as none.
 func (s *CorpusStore) MergeSegments(ctx context.Context, tenant, collection uuid.UUID) (int, error) {
 	commit, err := s.PrepareMerge(ctx, tenant, collection)
 	if err != nil {
@@ -53,7 +51,7 @@ func (s *CorpusStore) MergeSegments(ctx context.Context, tenant, collection uuid
 	return commit()
 }
 
-// PrepareMerge does all of MergeSegments but its last transaction, which is commit.
+// PrepareMerge does all of MergeSegments except its last transaction, which commit runs.
 func (s *CorpusStore) PrepareMerge(ctx context.Context, tenant, collection uuid.UUID) (commit func() (int, error), err error) {
 	at := generationKey{tenant: tenant, collection: collection}
 	var language string
@@ -89,8 +87,8 @@ func (s *CorpusStore) PrepareMerge(ctx context.Context, tenant, collection uuid.
 	}, nil
 }
 
-// chooseMerge returns the segments of the merge that is due, with headers and
-// directories, and the generation's dead entries.
+// chooseMerge returns the segments of the merge that is due, with headers and directories, and the
+// generation's dead entries.
 func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*due.StoredSegment, map[uuid.UUID]bool, error) {
 	var inputs []*due.StoredSegment
 	dead := map[uuid.UUID]bool{}
@@ -124,7 +122,7 @@ func (s *CorpusStore) chooseMerge(ctx context.Context, at generationKey) ([]*due
 	return inputs, dead, err
 }
 
-// openSegments reads headers and directories.
+// openSegments reads the headers and directories of segments.
 func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*due.StoredSegment) error {
 	if len(list) == 0 {
 		return nil
@@ -162,8 +160,8 @@ func openSegments(ctx context.Context, tx pgx.Tx, at generationKey, list []*due.
 	return nil
 }
 
-// mergeSegments reads the inputs' pages in runs, each in a transaction of its
-// own, and merges them.
+// mergeSegments reads the inputs' pages in runs of readPages, each in a transaction of its own, and
+// merges them.
 func (s *CorpusStore) mergeSegments(ctx context.Context, at generationKey, inputs []*due.StoredSegment, dead map[uuid.UUID]bool) (segment.Built, error) {
 	list := make([]segment.MergeInput, len(inputs))
 	for i, g := range inputs {
@@ -195,7 +193,7 @@ func (s *CorpusStore) pageReader(ctx context.Context, at generationKey, id uuid.
 		if data == nil {
 			return nil, fmt.Errorf("page %d of segment %s is missing: %w", number, id, segment.ErrCorrupt)
 		}
-		delete(run, number) // a merge asks once
+		delete(run, number) // a merge asks for each page once
 		p, err := segment.DecodePage(data)
 		if err != nil {
 			return nil, fmt.Errorf("page %d of segment %s: %w", number, id, err)
@@ -204,9 +202,9 @@ func (s *CorpusStore) pageReader(ctx context.Context, at generationKey, id uuid.
 	}
 }
 
-// replaceSegments puts the merged segment in the place of its inputs, unless
-// one of them is live no more. Entries that died since they were read are in
-// it and stay dead; the rows of those that it dropped go.
+// replaceSegments replaces the inputs by the merged segment, unless one of them is not live any
+// more. Entries that died after the inputs were read are in the merged segment and stay dead; the
+// rows of the entries that it dropped are deleted.
 func (s *CorpusStore) replaceSegments(ctx context.Context, at generationKey, inputs []*due.StoredSegment, dead map[uuid.UUID]bool, built segment.Built) (bool, error) {
 	names := make([]uuid.UUID, len(inputs))
 	var dropped []uuid.UUID
@@ -221,7 +219,8 @@ func (s *CorpusStore) replaceSegments(ctx context.Context, at generationKey, inp
 	done := false
 	err := s.db.AsTenant(ctx, at.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		done = false
-		// Shared with writers: only the end of the collection waits, or is over.
+		// A shared lock, as writers take it: only the deletion of the collection waits for it, or
+		// has come first.
 		if err := tx.QueryRow(ctx, lockLivingSQL, at.tenant, at.collection).Scan(); store.IsNoRows(err) {
 			return nil
 		} else if err != nil {

@@ -16,13 +16,12 @@ const uncurateVersionsSQL = `UPDATE versions SET curated = false WHERE tenant_id
 
 const narrowedRecipeSQL = `SELECT id, generation, language FROM collections WHERE tenant_id = $1 AND id = $2 FOR SHARE`
 
-// maxNarrowedBytes bounds how much text, in bytes of uploaded files, is indexed
-// anew in the transaction that narrows it. The rest is out of the index at once and
-// comes back with curation.
+// maxNarrowedBytes bounds how much text, in bytes of uploaded files, the transaction that narrows
+// the labels reindexes. The rest leaves the index at once, and curation adds it again.
 const maxNarrowedBytes = 1 << 20
 
-// ReindexNarrowed takes live versions out of the index, and puts back those that are
-// small together under their new labels.
+// ReindexNarrowed removes live versions from the index, and adds the first of them, up to
+// maxNarrowedBytes in total, again under their new labels.
 func ReindexNarrowed(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, live []uuid.UUID, sizes []int64) error {
 	if len(live) == 0 {
 		return nil

@@ -50,14 +50,14 @@ func writeSegment(ctx context.Context, tx pgx.Tx, at generationKey, docs []segme
 	return store.Wrap(tx.SendBatch(ctx, b).Close(), "write a lexical segment of %d documents", len(docs))
 }
 
-// buildSegment makes a segment of new documents.
+// buildSegment builds a segment of new documents.
 func buildSegment(docs []segment.VersionText) (segment.Built, error) {
 	built, err := segment.Build(schema.NewID(), docs)
 	return built, store.Wrap(err, "build a lexical segment of %d documents", len(docs))
 }
 
-// buildAside makes a segment while the caller goes on. What it returns waits for
-// that; it may be called again.
+// buildAside builds a segment in the background. The function that it returns waits for the result,
+// and may be called several times.
 func buildAside(docs []segment.VersionText) func() (segment.Built, error) {
 	var built segment.Built
 	var err error
@@ -81,7 +81,7 @@ func queueEntries(b *pgx.Batch, at generationKey, docs []segment.VersionText) {
 	b.Queue(insertEntriesSQL, at.tenant, at.collection, at.generation, entries, versions)
 }
 
-// segmentStatements are those of queueSegment.
+// segmentStatements are the statements that queueSegment queues.
 var segmentStatements = []string{insertSegmentSQL, insertPagesSQL}
 
 // queueSegment writes a segment with its pages.
@@ -97,7 +97,7 @@ func queueSegment(b *pgx.Batch, at generationKey, s segment.Built) {
 		}
 	}
 	for n, p := range s.Pages {
-		var a, z []byte // null: of the directory
+		var a, z []byte // null: the page belongs to the directory
 		if p.First != "" || p.Last != "" {
 			a, z = []byte(p.First), []byte(p.Last)
 		}
@@ -109,8 +109,8 @@ func queueSegment(b *pgx.Batch, at generationKey, s segment.Built) {
 	flush()
 }
 
-// indexed are locked versions as the index holds them, under the titles that they are about to have
-// and the labels that they have now.
+// indexed returns locked versions in the form that is indexed, with the titles that they are about
+// to have and their current labels.
 func (p *preparation) indexed(targets []*target) []segment.VersionText {
 	docs := make([]segment.VersionText, len(targets))
 	for i, t := range targets {
@@ -120,10 +120,10 @@ func (p *preparation) indexed(targets []*target) []segment.VersionText {
 	return docs
 }
 
-// headSections are the sections that are looked at for a document's head.
+// headSections is the number of sections in which a document's head is searched.
 const headSections = 16
 
-// identityOf are the terms of what a document is called.
+// identityOf returns the terms of a document's title, names, metadata and head.
 func identityOf(title string, called calling, sections []batch.Section, analyzer *lexical.Analyzer) []string {
 	d := identity.Naming{Title: title, Names: called.names, Metadata: called.metadata}
 	length := 0

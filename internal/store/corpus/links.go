@@ -1,9 +1,9 @@
 package corpus
 
-// This file writes where the sections of versions link to, and what passages are linked to
-// inside their document. Which documents the links of sections mean is found out when they are
-// clustered: they may come later. Those of passages are a row for a section's passages, which only
-// whoever asks for links reads.
+// This file writes the links of versions: those of sections to documents, and those of passages to
+// others of their document. The targets of section links are resolved when the sections are
+// clustered, because a target may be uploaded later. The links of a section's passages are one row,
+// which only searches that follow links read.
 
 import (
 	"context"
@@ -69,8 +69,8 @@ func (l *linkRows) queue(b *pgx.Batch, tenant, collection uuid.UUID) {
 	}
 }
 
-// addVersion adds the links of a version's sections, and those that its metadata names: external
-// ids or URLs, under "links".
+// addVersion adds the links of a version's sections, and the external ids or URLs that its metadata
+// lists under "links".
 func (l *linkRows) addVersion(t *target) {
 	for i, targets := range t.links {
 		for _, target := range targets {
@@ -80,7 +80,7 @@ func (l *linkRows) addVersion(t *target) {
 	l.addValue(t.Version, t.givenLinks)
 }
 
-// addGiven adds what the versions' metadata names.
+// addGiven adds the links that the versions' metadata lists.
 func (l *linkRows) addGiven(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uuid.UUID) error {
 	rows, err := tx.Query(ctx, givenLinksSQL, tenant, versions)
 	if err != nil {
@@ -95,7 +95,7 @@ func (l *linkRows) addGiven(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ve
 	return store.Wrap(err, "read links of metadata")
 }
 
-// addValue adds what a version's metadata has under "links".
+// addValue adds the links that a version's metadata has under "links".
 func (l *linkRows) addValue(version uuid.UUID, value []byte) {
 	for i, target := range givenLinks(value) {
 		if i < maxGivenLinks {
@@ -104,7 +104,7 @@ func (l *linkRows) addValue(version uuid.UUID, value []byte) {
 	}
 }
 
-// givenLinks reads a string or a list; what is not a string in it is left out.
+// givenLinks parses a string or a list; elements that are not strings are left out.
 func givenLinks(value []byte) []string {
 	var one string
 	if json.Unmarshal(value, &one) == nil {
@@ -123,8 +123,8 @@ func givenLinks(value []byte) []string {
 	return out
 }
 
-// RelinkGiven writes anew what the metadata of a live version names, and leaves
-// its sections to curation if that is something else than before.
+// RelinkGiven replaces the links that the metadata of a live version lists, and leaves the version
+// to curation if they changed.
 func RelinkGiven(ctx context.Context, tx pgx.Tx, tenant, collection, version uuid.UUID) error {
 	list := []uuid.UUID{version}
 	rows, err := tx.Query(ctx, dropGivenLinksSQL, tenant, list)
@@ -162,15 +162,15 @@ SELECT $1, $2, unnest($3::uuid[]), unnest($4::int[]), unnest($5::bytea[])`
 	purgePassageLinksSQL  = `DELETE FROM passage_links WHERE tenant_id = $1 AND version_id = ANY ($2)`
 )
 
-// passageLinkRows are the links of sections by column.
+// passageLinkRows are the passage links of sections, one slice per column.
 type passageLinkRows struct {
 	versions []uuid.UUID
 	sections []int
 	links    [][]byte
 }
 
-// add adds the rows of a version; links are of its passages in order. A pack
-// that links nothing gives none.
+// add adds the rows of a version; links has an element for each of its passages, in order. It is
+// nil when the model pack makes no links, and no rows are added then.
 func (r *passageLinkRows) add(version uuid.UUID, sections []batch.Section, links batch.Links) {
 	if links == nil {
 		return
@@ -204,7 +204,7 @@ func (r *passageLinkRows) queue(b *pgx.Batch, at generationKey) {
 	}
 }
 
-// LinksOf reads the links of one passage of a section, k at most.
+// LinksOf decodes the links of one passage from those of its section, at most k of them.
 func LinksOf(data []byte, version uuid.UUID, passage, k int) ([]retrieval.Link, error) {
 	broken := false
 	next := func() int {

@@ -1,7 +1,7 @@
 package corpus
 
-// This file locks what a write changes, and decides what becomes of each version. Of its collection
-// that is the recipe: the generation and the space that the versions must be of.
+// This file locks the rows that a write changes, and decides what happens to each version. Of the
+// collection it locks the recipe: the generation and the space that the versions must match.
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 
 const (
 	shareRecipeSQL = `SELECT generation, language FROM collections WHERE tenant_id = $1 AND id = $2 FOR SHARE`
-	// The dimensions that have a table, and the space of a name.
+	// The dimensions for which a table exists, and the id and dimension of the space with a name.
 	knownSpaceSQL = `
 SELECT ARRAY(SELECT substring(relname from 9)::int FROM pg_class
              WHERE relname ~ '^vectors_[0-9]+$' AND relkind = 'p' AND relnamespace = current_schema()::regnamespace ORDER BY 1),
@@ -35,7 +35,7 @@ SELECT c.space_id, s.name, EXISTS (
 FROM collections c JOIN spaces s ON s.id = c.space_id WHERE c.id = $1`
 )
 
-// sharedRecipe is what a collection's text is made with, under lock.
+// sharedRecipe is a collection's recipe, read under a shared lock.
 type sharedRecipe struct {
 	language   string
 	generation int
@@ -54,8 +54,8 @@ func (w *writer) queueRecipe(b *pgx.Batch, r *sharedRecipe) {
 	})
 }
 
-// checkRecipe reports false when the vectors are not of the collection's space,
-// and refuses the versions; text of another generation is an error.
+// checkRecipe refuses the versions, and reports false, when the vectors are not of the collection's
+// space. Text of another generation is an error.
 func (w *writer) checkRecipe(r sharedRecipe) (bool, error) {
 	for _, v := range w.versions {
 		if cut := max(v.Text.Generation, 1); cut != r.generation {
@@ -71,14 +71,14 @@ func (w *writer) checkRecipe(r sharedRecipe) (bool, error) {
 		return false, nil
 	}
 	w.generation = r.generation
-	if r.language != w.language { // it was changed since the terms were made
+	if r.language != w.language { // changed since the terms were made
 		return true, w.analyse(r.language)
 	}
 	return true, nil
 }
 
-// giveSpace gives the collection its space on the first write, or says why the
-// vectors cannot be kept. Once a collection has one, its preparation knows it.
+// giveSpace sets the collection's space on the first write, or returns why the vectors cannot be
+// kept. Once a collection has a space, its preparation knows it.
 func (w *writer) giveSpace(ctx context.Context, v batch.Vectors) (why string, err error) {
 	var have *int
 	b := &pgx.Batch{}
@@ -89,13 +89,13 @@ func (w *writer) giveSpace(ctx context.Context, v batch.Vectors) (why string, er
 	if err != nil || why != "" || have != nil {
 		return why, err
 	}
-	// Before the lock that writers share: two that share it could not both go on
-	// to change the row.
+	// This comes before the lock that writers share: of two transactions that share it neither
+	// could update the row.
 	_, err = w.tx.Exec(ctx, giveSpaceSQL, w.collection, w.space)
 	return "", store.Wrap(err, "give collection %s its space", w.collection)
 }
 
-// spaceOf does what is in b, and returns the id of the vectors' space, or why they cannot be kept.
+// spaceOf runs b, and returns the id of the vectors' space, or why they cannot be kept.
 func (w *writer) spaceOf(ctx context.Context, b *pgx.Batch, v batch.Vectors) (id int, why string, err error) {
 	var known []int
 	var found, have *int
@@ -120,7 +120,7 @@ func (w *writer) spaceOf(ctx context.Context, b *pgx.Batch, v batch.Vectors) (id
 	return *found, "", nil
 }
 
-// refuse says of all versions why they are not written.
+// refuse records why none of the versions is written.
 func (w *writer) refuse(why string) {
 	for _, v := range w.versions {
 		w.outcomes = append(w.outcomes, wire.Outcome{Version: v.Version, Reason: &schema.Reason{Code: schema.ReasonModel, Message: why}})
@@ -128,14 +128,14 @@ func (w *writer) refuse(why string) {
 }
 
 const (
-	// Both find rows by primary key alone, through arrays: a join may be planned as
-	// a walk through all of a tenant's documents when statistics are old.
+	// Both find rows by primary key only, through arrays: with old statistics, a join may be
+	// planned as a scan of all of a tenant's documents.
 	holdDocumentsSQL = `
 SELECT id, external_id, live_version_id, deleted_at IS NOT NULL OR EXISTS (
     SELECT FROM collections c WHERE c.tenant_id = $2 AND c.id = d.collection_id AND c.deleted_at IS NOT NULL)
 FROM documents d
 WHERE tenant_id = $2 AND id = ANY (ARRAY(SELECT document_id FROM versions WHERE tenant_id = $2 AND id = ANY ($1))) ORDER BY id FOR UPDATE`
-	// The live versions of the documents too.
+	// Includes the live versions of the documents.
 	holdVersionsSQL = `
 SELECT id, document_id, collection_id, number, attempt, state, coalesce(trace, '') FROM versions
 WHERE tenant_id = $2 AND id = ANY (ARRAY(
@@ -143,7 +143,7 @@ WHERE tenant_id = $2 AND id = ANY (ARRAY(
     SELECT live_version_id FROM documents
     WHERE tenant_id = $2 AND id = ANY (ARRAY(SELECT document_id FROM versions WHERE tenant_id = $2 AND id = ANY ($1)))))
 ORDER BY id FOR UPDATE`
-	// With what a document is called beside its title. Links are no names.
+	// Includes the names of a document beside its title. Links are not names.
 	titlesLabelsSQL = `
 SELECT v.id, v.title, ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id ORDER BY l.label),
        ARRAY(SELECT d.external_id FROM documents d WHERE d.tenant_id = $1 AND d.id = v.document_id) || coalesce(v.file_name, ''),
@@ -156,13 +156,13 @@ FROM versions v WHERE v.tenant_id = $1 AND v.id = ANY ($2)`
 type lockedRows struct {
 	documents map[uuid.UUID]*lockedDocument
 	versions  []lockedVersion
-	titles    map[uuid.UUID]string // that versions were given
+	titles    map[uuid.UUID]string // that uploads gave to versions
 	labels    map[uuid.UUID][]string
 	called    map[uuid.UUID]calling
-	links     map[uuid.UUID][]byte // that their metadata names
+	links     map[uuid.UUID][]byte // links in the metadata
 }
 
-// calling is what a document is called beside its title.
+// calling are the names of a document beside its title, and the values of its metadata.
 type calling struct{ names, metadata []string }
 
 type lockedDocument struct {
@@ -177,8 +177,8 @@ type lockedVersion struct {
 	number int
 }
 
-// queue locks the documents and then the versions, each in id order, and reads what they are found
-// by behind the locks.
+// queue locks the documents and then the versions, each in id order, and then reads the data by
+// which the versions are found.
 func (l *lockedRows) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID) {
 	l.documents = make(map[uuid.UUID]*lockedDocument, len(versions))
 	b.Queue(holdDocumentsSQL, versions, tenant).Query(func(rows pgx.Rows) error {
@@ -207,7 +207,7 @@ func (l *lockedRows) queue(b *pgx.Batch, tenant uuid.UUID, versions []uuid.UUID)
 		var called calling
 		_, err := pgx.ForEachRow(rows, []any{&id, &title, &labels, &called.names, &called.metadata}, func() error {
 			l.titles[id], l.labels[id], l.called[id] = title, labels, called
-			labels, called = nil, calling{} // the next row's have memory of their own
+			labels, called = nil, calling{} // the next row gets memory of its own
 			return nil
 		})
 		return store.Wrap(err, "read titles and labels")
@@ -233,10 +233,11 @@ type target struct {
 	event      change
 	labels     []string
 	called     calling
-	givenLinks []byte // that its metadata names
+	givenLinks []byte // links in the metadata
 }
 
-// decide decides what becomes of every version.
+// decide determines which versions become ready and which are superseded at once. It records as
+// lost those that this attempt no longer owns.
 func (w *writer) decide(l lockedRows) (ready, superseded []*target) {
 	byID := make(map[uuid.UUID]preparedVersion, len(w.versions))
 	for _, v := range w.versions {
@@ -262,7 +263,7 @@ func (w *writer) decide(l lockedRows) (ready, superseded []*target) {
 			prepared.title = cmp.Or(l.titles[v.Version], prepared.title)
 			found = append(found, &target{preparedVersion: prepared, document: v.Document, number: v.number, event: e,
 				labels: l.labels[v.Version], called: l.called[v.Version], givenLinks: l.links[v.Version]})
-		case mine && (v.State == schema.StateReady || v.State == schema.StateSuperseded): // written before
+		case mine && (v.State == schema.StateReady || v.State == schema.StateSuperseded): // an earlier run wrote it
 		default:
 			w.lost(v.Version)
 		}

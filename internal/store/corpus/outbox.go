@@ -1,6 +1,6 @@
 package corpus
 
-// This file is the outbox as its relay sees it.
+// This file implements the outbox for its relay.
 
 import (
 	"context"
@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// The subjects are found by skipping through the index, so that neither their
-// rows nor those of a subject that is full or another relay's cost anything. The
-// walk ends when it has counted enough rows, so that relays share what there is.
+// Finds the subjects by skipping through the index, so that rows of a subject cost nothing, and
+// neither do subjects that are full or claimed by another relay. The walk ends when it has counted
+// enough rows, so that relays share the work.
 const claimSubjectsSQL = `
 WITH RECURSIVE walk (subject, rows, total, subjects) AS (
     SELECT $1::text, 0::bigint, 0::bigint, 0
@@ -37,8 +37,8 @@ SELECT subject, false FROM claimed
 UNION ALL
 SELECT max(subject), true FROM walk HAVING max(total) >= $4 OR max(subjects) >= $5`
 
-// A statement behind the claims, so that it sees what whoever had the subjects
-// before deleted.
+// This statement runs after the claims, so that it sees which rows the previous holder of the
+// subjects deleted.
 const claimedRowsSQL = `
 SELECT r.id, r.subject, r.message_id, r.payload::text, coalesce(r.trace, ''), r.created_at
 FROM unnest($1::text[]) AS s (subject), LATERAL (
@@ -50,19 +50,19 @@ const (
 	giveBackSQL        = `DELETE FROM outbox_claims WHERE subject = ANY ($1) AND holder = $2`
 )
 
-// notFlushedSQL has a transaction's commit wait for no disk and no standby.
+// notFlushedSQL makes a transaction's commit wait neither for the disk nor for a standby.
 const notFlushedSQL = `set_config('synchronous_commit', 'off', true)`
 
-// RelayOutbox settles a round that was published, and takes the next rows of the
-// outbox, whose subjects no other relay gets until they are settled or the lease is
-// over: so a subject's messages are published in order. A round without subjects
-// takes nothing. No transaction stays open while rows are published.
+// RelayOutbox settles a round that was published, and claims the next rows of the outbox. No other
+// relay gets their subjects until these are settled or the lease expires, so the messages of a
+// subject are published in order. A round without subjects claims nothing. No transaction stays
+// open while rows are published.
 func (s *CorpusStore) RelayOutbox(ctx context.Context, done batch.Relayed, round batch.Round) (batch.Taken, error) {
 	var out batch.Taken
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		out = batch.Taken{}
 		b := &pgx.Batch{}
-		// What a crash, or a failover, undoes of this is relayed again.
+		// What a crash or a failover undoes of this is relayed again.
 		b.Queue(`SELECT ` + notFlushedSQL)
 		if len(done.Sent) > 0 {
 			b.Queue(deletePublishedSQL, done.Sent)
@@ -112,11 +112,11 @@ func claimedSubjects(rows pgx.Rows, out *batch.Taken) error {
 	return err
 }
 
-// outboxCounted bounds how many rows of the outbox are counted.
+// outboxCounted is the most rows of the outbox that are counted.
 const outboxCounted = 100_000
 
-// OutboxDepth returns how many messages wait to be published, up to 100,000, and
-// since when the oldest does; the zero time when none does.
+// OutboxDepth returns the number of messages that wait to be published, up to 100,000, and when the
+// oldest was queued, the zero time if there is none.
 func (s *CorpusStore) OutboxDepth(ctx context.Context) (rows int64, oldest time.Time, err error) {
 	err = s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		var at *time.Time

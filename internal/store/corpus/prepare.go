@@ -1,7 +1,7 @@
 package corpus
 
-// This file prepares versions for the transaction that writes them: nobody is to wait for that
-// behind a lock.
+// This file prepares versions before the transaction that writes them, so that nobody waits behind
+// a lock for it.
 
 import (
 	"encoding/json"
@@ -17,16 +17,16 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// preparation is a batch that is ready to be written to a collection of a language.
+// preparation is a batch that is ready to be written to a collection, with terms in its language.
 type preparation struct {
 	language string
 	analyzer *lexical.Analyzer
-	space    int // of the vectors; 0: it is not known that they can be kept
+	space    int // of the vectors; 0: not known to be the collection's
 	versions []preparedVersion
 }
 
-// preparedVersion is a version with its terms, and with what may be stored of its strings. Its text
-// itself was cleaned before it was cut: cleaning it here could move the passages' bounds.
+// preparedVersion is a version with its terms, and with its strings cleaned for Postgres. The text
+// itself was cleaned before it was segmented: cleaning it here could move the passages' bounds.
 type preparedVersion struct {
 	*batch.Document
 	title    string // that the parser found
@@ -39,8 +39,8 @@ type preparedVersion struct {
 	signature minhash.Signature
 }
 
-// prepare makes the terms of all passages in the recipe's language. What of the recipe
-// has changed by then shows behind the lock.
+// prepare makes the terms of all passages in the recipe's language. If the recipe changes
+// meanwhile, the write notices behind the lock.
 func prepare(r batch.Recipe, docs []batch.Document) (preparation, error) {
 	p := preparation{versions: make([]preparedVersion, len(docs))}
 	for i := range docs {
@@ -75,7 +75,7 @@ func cleanVersion(d *batch.Document) (preparedVersion, error) {
 	return v, nil
 }
 
-// cleanAll is never nil.
+// cleanAll returns cleaned copies of the strings. The result is never nil.
 func cleanAll(list []string) []string {
 	out := make([]string, len(list))
 	for i, s := range list {
@@ -91,7 +91,7 @@ func checkBounds(version uuid.UUID, section, start, end int, body string) error 
 	return nil
 }
 
-// arrayLiteral writes an array as Postgres reads it from text.
+// arrayLiteral returns an array in the text format of Postgres.
 func arrayLiteral(elements []string) string {
 	if len(elements) == 0 {
 		return "{}"
@@ -100,7 +100,7 @@ func arrayLiteral(elements []string) string {
 	for i, e := range elements {
 		out.WriteByte("{,"[min(i, 1)])
 		out.WriteByte('"')
-		_, _ = quoteElement.WriteString(&out, e) // a Builder takes everything
+		_, _ = quoteElement.WriteString(&out, e) // writing to a Builder never fails
 		out.WriteByte('"')
 	}
 	out.WriteByte('}')
@@ -109,7 +109,7 @@ func arrayLiteral(elements []string) string {
 
 var quoteElement = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 
-// analyse makes the terms of all passages.
+// analyse makes the terms of all passages in a language.
 func (p *preparation) analyse(language string) (err error) {
 	if p.analyzer, err = lexical.NewAnalyzer(language); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (p *preparation) analyse(language string) (err error) {
 		}
 	}
 	terms := p.analyzer.TermsOfAll(texts)
-	p.versions = slices.Clone(p.versions) // a transaction that is repeated begins with the terms that there were
+	p.versions = slices.Clone(p.versions) // a repeated transaction must find the old terms
 	for i, v := range p.versions {
 		sections := make([][][]string, len(v.Text.Sections))
 		for j, sec := range v.Text.Sections {

@@ -1,8 +1,8 @@
 package corpus
 
-// This file removes what retired versions hold: their text, vectors, bytes that
-// no other version has, and what questions quoted from them. Versions are
-// hidden long before; purge only gives the space, and the words, back.
+// This file removes what retired versions hold: their text, vectors, bytes that no other version
+// has, and what answers quoted from them. Versions are hidden long before; purge only frees the
+// space and erases the text.
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Purge waits for nobody's document or version: there is time.
+	// Skips documents and versions that others have locked: purge is not urgent.
 	lockPurgedDocumentsSQL = `
 SELECT id FROM documents
 WHERE tenant_id = $1 AND id IN (SELECT document_id FROM versions WHERE tenant_id = $1 AND id = ANY ($2)) ORDER BY id FOR UPDATE SKIP LOCKED`
@@ -25,29 +25,29 @@ SELECT id, sha256 FROM versions
 WHERE tenant_id = $1 AND id = ANY ($2) AND document_id = ANY ($3) AND state IN ('superseded', 'cancelled', 'failed') AND purged_at IS NULL
 ORDER BY id FOR UPDATE SKIP LOCKED`
 
-	// One index finds what is looked up; another one that has all of a tenant would
-	// be read from end to end beside it.
+	// One index finds the rows; a bitmap scan would combine it with another one that has all rows
+	// of the tenant, and read that to its end.
 	purgePlanSQL = `SELECT set_config('enable_bitmapscan', 'off', true)`
 
-	// Named, so that the other collections' partitions are not touched.
+	// Naming the shards keeps the other collections' partitions from being scanned.
 	purgedShardsSQL = `
 SELECT id FROM vector_shards
 WHERE tenant_id = $1 AND collection_id IN (SELECT collection_id FROM versions WHERE tenant_id = $1 AND id = ANY ($2))
 UNION ALL SELECT '00000000-0000-0000-0000-000000000000'`
 
-	// An array, so that no statistics make it a scan of all passages.
+	// An array, so that no statistics turn this into a scan of all passages.
 	purgePassagesSQL = `
 DELETE FROM passages WHERE tenant_id = $1
   AND section_id = ANY (ARRAY(SELECT id FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)))`
-	// The bounds leave out nothing. Without statistics, a list of versions counts as
-	// ten times as many rows as the tenant, and the primary key is read from end to
-	// end for those of the tenant; a range counts as few.
+	// The bounds exclude nothing. Without statistics, Postgres estimates ten times as many rows for
+	// a list of versions as for the tenant, and scans the tenant's part of the primary key; for a
+	// range it estimates few.
 	vectorsOfVersionsSQL = `tenant_id = $1 AND version_id = ANY ($2)
   AND version_id >= (SELECT id FROM unnest($2::uuid[]) AS w(id) ORDER BY id LIMIT 1)
   AND version_id <= (SELECT id FROM unnest($2::uuid[]) AS w(id) ORDER BY id DESC LIMIT 1)`
 	purgeSectionsSQL  = `DELETE FROM sections WHERE tenant_id = $1 AND version_id = ANY ($2)`
 	purgeArtifactsSQL = `DELETE FROM artifacts WHERE tenant_id = $1 AND version_id = ANY ($2)`
-	// Those of a version that was replaced stay: answers that were made from it do.
+	// Keeps the labels of a replaced version, because answers made from it are kept.
 	purgeLabelsSQL = `
 DELETE FROM version_labels WHERE tenant_id = $1 AND version_id IN (
     SELECT v.id FROM versions v JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id
@@ -57,9 +57,9 @@ DELETE FROM version_labels WHERE tenant_id = $1 AND version_id IN (
 UPDATE versions SET purged_at = now(), title = '', given_title = '', file_name = '', metadata = NULL, warnings = NULL
 WHERE tenant_id = $1 AND id = ANY ($2)`
 
-	// The questions whose answers were made from a deleted document's text, of
-	// whichever version. An answer made from a version that was merely replaced
-	// is a record of what was said then, and stays.
+	// The questions whose answers were made from the text of a deleted document, of any version. An
+	// answer made from a version that was only replaced is a record of what was said then, and is
+	// kept.
 	builtOnSQL = `
 WITH gone AS (
     SELECT v.id FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id
@@ -74,17 +74,17 @@ UPDATE answers SET answer = 'Removed: a document that this answer was built on w
 WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeCitationsSQL = `DELETE FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeRatingsSQL   = `DELETE FROM ratings WHERE tenant_id = $1 AND question_id = ANY ($2)`
-	// A question that was made of a deleted document says what that said.
+	// A question that was generated from a deleted document reveals its contents.
 	purgeChoiceQuestionsSQL = `
 DELETE FROM plan_choice_questions WHERE tenant_id = $1 AND document_ids && ARRAY(
     SELECT id FROM documents WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS NOT NULL)`
 	purgeRetrievalsSQL = `DELETE FROM retrievals WHERE tenant_id = $1 AND question_id = ANY ($2)`
 	purgeRepliesSQL    = `UPDATE llm_calls SET reply = '{}' WHERE tenant_id = $1 AND question_id = ANY ($2)`
 
-	// Locked first: an upload of the same bytes either comes before, and its
-	// version is seen by the statement after, or finds the blob gone.
+	// Locked first: a concurrent upload of the same bytes either comes before, and the next
+	// statement sees its version, or comes after, and finds no blob.
 	lockBlobsSQL = `SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = ANY ($2) ORDER BY sha256 FOR UPDATE`
-	// An object goes after the row that names it (package blobs).
+	// An object is deleted after the row that names it (package blobs).
 	purgeBlobsSQL = `
 WITH gone AS (
     DELETE FROM blobs b WHERE tenant_id = $1 AND sha256 = ANY ($2) AND NOT EXISTS (
@@ -96,17 +96,17 @@ INSERT INTO loose_objects (tenant_id, object, sha256, due_at) SELECT $1, object,
 DELETE FROM documents d WHERE tenant_id = $1 AND id = ANY ($2) AND deleted_at IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM versions v WHERE v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.purged_at IS NULL)`
 
-	// The one kept reply that shows a document: with its title and metadata.
+	// Only this kind of kept reply contains a document, with its title and metadata.
 	purgeShownSQL = `
 DELETE FROM idempotency i USING documents d
 WHERE i.tenant_id = $1 AND i.route = 'retry-document' AND d.tenant_id = $1 AND d.id = ANY ($2) AND d.deleted_at IS NOT NULL
   AND position(convert_to(d.id::text, 'UTF8') IN i.body) > 0`
 )
 
-// PurgeOnce purges up to limit retired versions, as many replies kept for repeats that are too old,
-// as many objects that no version needs, and partitions that nothing searches any more. It returns
-// how many it removed; when that is 0 nothing is left to do now. Several processes may purge at
-// once, each its share.
+// PurgeOnce purges up to limit retired versions, as many expired idempotency replies, as many
+// objects that no version needs, and vector partitions that no search uses any more. It returns how
+// many it removed, 0 when nothing is left to do now. Several processes may purge at once, each a
+// part.
 func (s *CorpusStore) PurgeOnce(ctx context.Context, limit int) (int, error) {
 	found, err := s.findPurgeable(ctx, limit)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *CorpusStore) purge(ctx context.Context, tenant uuid.UUID, candidates []
 			return fmt.Errorf("lock versions: %w", err)
 		}
 		if len(versions) == 0 {
-			return nil // another process does it, or did
+			return nil // another process purges them, or did
 		}
 		questions, err := store.IDs(tx.Query(ctx, builtOnSQL, tenant, documents))
 		if err != nil {
@@ -211,18 +211,18 @@ func purgeVectorsSQL(table string) string {
 	return `DELETE FROM ` + pgx.Identifier{table}.Sanitize() + ` WHERE ` + vectorsOfVersionsSQL + ` AND shard = ANY ($3)`
 }
 
-// purgeCacheSQL deletes the replies that quote versions.
+// purgeCacheSQL deletes cached replies that quote versions.
 const purgeCacheSQL = `
 DELETE FROM llm_cache WHERE tenant_id = $1 AND key = ANY (ARRAY(SELECT key FROM llm_cache_versions WHERE tenant_id = $1 AND version_id = ANY ($2)))`
 
-// purgeTextLabelsSQL forgets what versions' texts were to labelled questions.
+// purgeTextLabelsSQL deletes the relevance labels of versions' texts for labelled questions.
 const purgeTextLabelsSQL = `DELETE FROM preference_labels WHERE tenant_id = $1 AND version_id = ANY ($2)`
 
-// purgeKnownSQL forgets what is known of questions.
+// purgeKnownSQL deletes what was learnt from questions.
 const purgeKnownSQL = `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = ANY ($2)`
 
-// lockClusteringsOfSQL locks the clusterings of the versions in $2 that are
-// members of clusters, for whoever removes them beside curation.
+// lockClusteringsOfSQL locks the clusterings with sections of the versions in $2, for transactions
+// outside of curation that remove these.
 const lockClusteringsOfSQL = `
 SELECT FROM clusterings WHERE tenant_id = $1 AND collection_id IN (
     SELECT collection_id FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2))

@@ -1,7 +1,7 @@
 package corpus
 
 // This file finds what is to be purged. It runs every half minute whether or not anything happened,
-// so it reads what changed, and not what is stored.
+// so its cost depends on what changed, not on what is stored.
 
 import (
 	"context"
@@ -16,17 +16,17 @@ import (
 )
 
 const (
-	// Retired versions, a superseded one some time after, and failed ones that
-	// a newer live version has made pointless to retry.
-	// What another process purges is locked, and left to it.
+	// Cancelled versions, superseded ones after some time, and failed ones that a newer live
+	// version has made pointless to retry. Versions that another process is purging are locked, and
+	// are skipped.
 	purgeableSQL = retiredSQL + `
     SELECT tenant_id, id, passage_count, finished_at AS since FROM versions f
     WHERE state = 'failed' AND purged_at IS NULL AND EXISTS (` + newerReadySQL + `)
     ORDER BY finished_at LIMIT $1 FOR UPDATE SKIP LOCKED` + purgeableOrderSQL
 
-	// Of failed ones those alone that failed, or have become pointless to retry, since $3: a
-	// document that failed and was never put right stays for years. Limits make each join a lookup
-	// of its row, by its key, whatever the statistics say.
+	// Of the failed versions, only those that failed or became pointless to retry since $3: a
+	// document that failed and was never repaired stays for years. Limits make each join a lookup
+	// by primary key, whatever the statistics say.
 	purgeableSinceSQL = retiredSQL + `
     SELECT v.* FROM (
         SELECT f.tenant_id, f.id FROM versions f
@@ -59,24 +59,25 @@ SELECT * FROM retired UNION ALL SELECT * FROM failed ORDER BY since LIMIT $1`
 DELETE FROM idempotency WHERE (tenant_id, key) IN (
     SELECT tenant_id, key FROM idempotency WHERE created_at < now() - $1::interval ORDER BY created_at LIMIT $2)`
 
-	maxPurgedPassages = 20_000 // of one transaction, but for a larger version
+	maxPurgedPassages = 20_000 // of one transaction, unless a single version has more
 
-	// allFailedEvery is how often all failed versions are looked at: those whose change was missed.
+	// allFailedEvery is how often all failed versions are checked, to find those whose change was
+	// missed.
 	allFailedEvery = time.Hour
-	// lateCommit is how long before a look a change may have begun that it did not see.
+	// lateCommit bounds how long before a look a change may have begun without the look seeing it.
 	lateCommit = time.Minute
 )
 
-// purgeable is what one look found.
+// purgeable is the result of one look.
 type purgeable struct {
 	replies  int // removed at once
 	tenants  []uuid.UUID
 	versions map[uuid.UUID][]uuid.UUID // by tenant
-	all      bool                      // nothing was left out
+	all      bool                      // no version was left out
 	look     failedLook
 }
 
-// failedLooks remembers when failed versions were looked at.
+// failedLooks remembers when failed versions were last checked.
 type failedLooks struct {
 	mu   sync.Mutex
 	last failedLook
@@ -85,11 +86,11 @@ type failedLooks struct {
 // failedLook is one look at failed versions.
 type failedLook struct {
 	began time.Time // by the database's clock
-	whole time.Time // the last one at all of them; zero: none was
+	whole time.Time // when all of them were last checked; zero: never
 }
 
-// next tells whether a look is at all failed versions, and, when it is not, since when changes
-// count.
+// next reports whether the next look checks all failed versions, and otherwise since when changes
+// are considered.
 func (f *failedLooks) next(now time.Time) (look failedLook, since time.Time, whole bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -99,7 +100,7 @@ func (f *failedLooks) next(now time.Time) (look failedLook, since time.Time, who
 	return failedLook{began: now, whole: f.last.whole}, f.last.began.Add(-lateCommit), false
 }
 
-// looked notes that all that a look found was purged.
+// looked records that everything that a look found was purged.
 func (f *failedLooks) looked(look failedLook) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -108,7 +109,8 @@ func (f *failedLooks) looked(look failedLook) {
 	}
 }
 
-// findPurgeable finds up to limit versions to purge, and removes replies that are too old.
+// findPurgeable finds up to limit versions to purge, and removes up to limit expired idempotency
+// replies.
 func (s *CorpusStore) findPurgeable(ctx context.Context, limit int) (out purgeable, err error) {
 	err = s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		out = purgeable{versions: map[uuid.UUID][]uuid.UUID{}}

@@ -1,7 +1,7 @@
 package corpus
 
-// This file queues again what no one works on any more. That, and no
-// acknowledgement, is what guarantees that every version comes to an end.
+// This file queues versions again that no worker processes any more. This, not acknowledgements,
+// guarantees that every version ends as ready or failed.
 
 import (
 	"context"
@@ -20,13 +20,13 @@ import (
 const (
 	// lostLimit is how often a version may lose its worker before it fails.
 	lostLimit = 20
-	// suspectLosses make a version one that may be what kills the workers. Such
-	// go one at a time, so that it takes no others with it to the limit.
+	// From suspectLosses losses on a version is suspected of killing the workers. Suspects are
+	// requeued one at a time, so that none drives others to the limit.
 	suspectLosses = 5
 )
 
-// expiredSQL finds versions whose lease ran out, or whose holder is dead: its
-// session's advisory lock is gone, and it has not extended the lease for a while.
+// expiredSQL finds versions whose lease expired, or whose holder is dead: its session's advisory
+// lock is gone, and it has not extended the lease for a while.
 const expiredSQL = `
 WITH dead AS MATERIALIZED (
     SELECT holder FROM (SELECT DISTINCT holder FROM leases WHERE kind = 'version') h
@@ -44,10 +44,10 @@ WHERE l.kind = 'version' AND v.state = 'processing'
       SELECT FROM versions u WHERE u.losses > 0 AND u.losses >= $4 AND u.state IN ('queued', 'processing') AND u.id < v.id))
 ORDER BY v.id LIMIT $1`
 
-// RequeueExpired queues at most limit versions whose lease has ended: ttl is the
-// length of a lease, grace how long a dead holder's lease stays valid after it
-// was last extended. It returns how many were queued, and how many failed
-// because their workers vanished too often.
+// RequeueExpired queues at most limit versions whose lease has ended. ttl is the length of a lease,
+// and grace is how long the lease of a dead holder stays valid after it was last extended. It
+// returns how many versions were queued, and how many failed because their workers vanished too
+// often.
 func (s *CorpusStore) RequeueExpired(ctx context.Context, ttl, grace time.Duration, limit int) (queued, failed int, err error) {
 	type ended struct {
 		ids      []uuid.UUID
@@ -92,8 +92,8 @@ func (s *CorpusStore) RequeueExpired(ctx context.Context, ttl, grace time.Durati
 	return queued, failed, nil
 }
 
-// In the order of the index of what is unfinished: no statistics make a walk through
-// all versions of a tenant look short.
+// Ordered as the index of unfinished versions, so that no statistics make a scan of all versions of
+// a tenant look cheaper.
 const strandedSQL = `
 SELECT v.id FROM versions v
 WHERE v.tenant_id = $2 AND v.state IN ('queued', 'processing') AND v.queued_at < $3
@@ -101,8 +101,8 @@ WHERE v.tenant_id = $2 AND v.state IN ('queued', 'processing') AND v.queued_at <
 ORDER BY v.queued_at LIMIT $1
 FOR UPDATE SKIP LOCKED`
 
-// RequeueStranded queues at most limit versions of a tenant that were queued
-// before a time and that no one holds: their message is gone, or their lease.
+// RequeueStranded queues at most limit versions of a tenant that were queued before a time and that
+// no worker holds, because their message or their lease was lost.
 func (s *CorpusStore) RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error) {
 	n, _, err := s.requeue(ctx, tenant, 0, strandedSQL, limit, tenant, before)
 	return n, err
@@ -121,8 +121,8 @@ FROM documents d
 WHERE v.tenant_id = $1 AND v.id = ANY($2) AND d.tenant_id = v.tenant_id AND d.id = v.document_id
 RETURNING v.collection_id, v.document_id, v.id, v.attempt, v.bytes, coalesce(v.trace, ''), d.external_id, v.state`
 
-// requeue raises the attempt of a tenant's versions that query finds and locks,
-// and queues them in the same transaction. Their losses rise by lost; at the limit they fail.
+// requeue raises the attempt of those of a tenant's versions that query finds and locks, and queues
+// them in the same transaction. It adds lost to their losses; at lostLimit they fail.
 func (s *CorpusStore) requeue(ctx context.Context, tenant uuid.UUID, lost int, query string, args ...any) (queued, failed int, err error) {
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		queued, failed = 0, 0
@@ -172,8 +172,8 @@ func (s *CorpusStore) requeue(ctx context.Context, tenant uuid.UUID, lost int, q
 	return queued, failed, err
 }
 
-// Backlogs lists the tenants that have versions queued or processing since
-// before a time, and the age of the oldest such version.
+// Backlogs lists the tenants with versions that have been queued or processing since before a time,
+// and returns when the oldest of these was queued.
 func (s *CorpusStore) Backlogs(ctx context.Context, before time.Time) (tenants []batch.Backlog, oldest time.Time, err error) {
 	err = s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		tenants, oldest = nil, time.Time{}
@@ -218,9 +218,8 @@ func (s *CorpusStore) Backlogs(ctx context.Context, before time.Time) (tenants [
 	return tenants, oldest, err
 }
 
-// SweepArtifacts deletes artifacts of versions that no one will work on: those
-// left behind when the work of an old attempt ended after the version did; and what
-// relays left that died.
+// SweepArtifacts deletes artifacts of versions that no worker will process: those written by an old
+// attempt after the version ended. It also deletes the claims of relays that died.
 func (s *CorpusStore) SweepArtifacts(ctx context.Context, olderThan time.Duration, limit int) error {
 	return s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -233,7 +232,7 @@ func (s *CorpusStore) SweepArtifacts(ctx context.Context, olderThan time.Duratio
 		if err != nil {
 			return err
 		}
-		// Claims of relays that died, on subjects that have had no messages since.
+		// Claims of dead relays on subjects without messages since.
 		_, err = tx.Exec(ctx, `DELETE FROM outbox_claims WHERE until < now() - $1::interval`, olderThan)
 		return err
 	})

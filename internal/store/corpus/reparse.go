@@ -1,8 +1,8 @@
 package corpus
 
-// This file keeps runs that parse the documents of a collection again: asking for
-// one, looking at it, cancelling it, and what its steps read and write. Rows are the
-// only memory of a run; whatever is noted for one is guarded by its state.
+// This file keeps runs that parse the documents of a collection again: starting, inspecting and
+// cancelling one, and what its steps read and write. The state of a run is in its rows only; every
+// write for a run first checks that it is still running.
 
 import (
 	"context"
@@ -72,7 +72,7 @@ ORDER BY d.id LIMIT $4`
 SELECT count(*)::int FROM reparsed_documents p JOIN versions v ON v.tenant_id = p.tenant_id AND v.id = p.version_id
 WHERE p.tenant_id = $1 AND p.collection_id = $2 AND p.number = $3 AND v.state IN ('received', 'queued', 'processing')`
 
-	// A document that was dealt with gives no row.
+	// Returns no row for a document that is done.
 	beginReparseSQL = `
 INSERT INTO reparsed_documents AS p (tenant_id, collection_id, number, document_id, outcome, parses) VALUES ($1, $2, $3, $4, 'parsing', 1)
 ON CONFLICT (collection_id, number, document_id, tenant_id) DO UPDATE SET parses = p.parses + 1 WHERE p.outcome = 'parsing'
@@ -126,8 +126,8 @@ FROM sections s WHERE s.tenant_id = $1 AND s.version_id = $2 ORDER BY s.ordinal`
 UPDATE reparses SET state = 'done', finished_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND number = $3 AND state = 'running'`
 )
 
-// StartReparse asks for a run that parses a collection's live documents again. One
-// that is under way is returned.
+// StartReparse starts a run that parses a collection's live documents again. It returns the current
+// run if there is one.
 func (s *CorpusStore) StartReparse(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Reparse, error) {
 	var out schema.Reparse
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -155,7 +155,8 @@ func (s *CorpusStore) StartReparse(ctx context.Context, p schema.Principal, coll
 	return out, store.Wrap(err, "parse the documents of collection %s again", collection)
 }
 
-// Reparse returns the newest run of a collection. schema.ErrNotFound: there never was one.
+// Reparse returns the newest run of a collection. The error is schema.ErrNotFound when there never
+// was one.
 func (s *CorpusStore) Reparse(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Reparse, error) {
 	var out schema.Reparse
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -173,8 +174,8 @@ func (s *CorpusStore) Reparse(ctx context.Context, p schema.Principal, collectio
 	return out, store.Wrap(err, "read how documents were parsed again")
 }
 
-// CancelReparse ends the run that is under way: documents that are queued are still
-// written. schema.ErrConflict: none is under way.
+// CancelReparse cancels the current run; documents that are queued are still written. The error is
+// schema.ErrConflict when there is no current run.
 func (s *CorpusStore) CancelReparse(ctx context.Context, p schema.Principal, collection uuid.UUID) (schema.Reparse, error) {
 	var out schema.Reparse
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -229,7 +230,7 @@ func newestReparse(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID)
 	return out, true, store.Wrap(err, "read failures")
 }
 
-// Reparses lists up to limit runs that are under way, of all tenants.
+// Reparses lists up to limit running runs of all tenants.
 func (s *CorpusStore) Reparses(ctx context.Context, limit int) ([]wire.Reparse, error) {
 	var out []wire.Reparse
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -243,8 +244,8 @@ func (s *CorpusStore) Reparses(ctx context.Context, limit int) ([]wire.Reparse, 
 	return out, store.Wrap(err, "list runs that parse documents again")
 }
 
-// reparsing runs fn while the run is under way, and holds it so; else it is
-// batch.ErrReparseOver. One of a deleted collection is cancelled.
+// reparsing runs fn while the run is running, and keeps it so until fn's transaction ends;
+// otherwise it returns batch.ErrReparseOver. It cancels the run of a deleted collection.
 func (s *CorpusStore) reparsing(ctx context.Context, in wire.Reparse, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	over, deleted := false, false
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -332,12 +333,11 @@ func (s *CorpusStore) EndReparse(ctx context.Context, in wire.Reparse, document 
 	})
 }
 
-// QueueReparse implements ingest.Reparses. A document that changed since its parse
-// began is left alone.
+// QueueReparse implements ingest.Reparses. It skips a document that changed since its parse began.
 func (s *CorpusStore) QueueReparse(ctx context.Context, in wire.Reparse, document, version uuid.UUID, parsed []byte) error {
 	fresh, trace := schema.NewID(), store.Traceparent(ctx)
 	return s.reparsing(ctx, in, func(ctx context.Context, tx pgx.Tx) error {
-		// Locks are taken in one order by everyone: collection, documents, versions.
+		// All transactions lock in this order: collection, documents, versions.
 		if err := tx.QueryRow(ctx, shareReparsedCollectionSQL, in.Tenant, in.Collection).Scan(); err != nil {
 			return store.Named(err, "collection", in.Collection)
 		}

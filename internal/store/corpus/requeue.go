@@ -26,11 +26,11 @@ WHERE v.tenant_id = $1 AND v.id = ANY ($2) AND (v.state = 'failed') IS TRUE AND 
   AND EXISTS (SELECT 1 FROM blobs b WHERE b.tenant_id = v.tenant_id AND b.sha256 = v.sha256)
 RETURNING v.id, v.document_id, v.collection_id, v.attempt, v.bytes, d.external_id`
 
-// RetryBatch is how many documents are queued again in one transaction.
+// RetryBatch is the number of documents that one transaction queues again.
 const RetryBatch = 500
 
-// Requeue queues the failed newest versions of locked documents: a new attempt
-// each, hence a new message id, which JetStream has not seen.
+// Requeue queues the failed newest versions of locked documents again, each in a new attempt, and
+// so with a new message id that JetStream does not take for a duplicate. It returns their number.
 func Requeue(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.UUID) (int, error) {
 	rows, err := tx.Query(ctx, lockVersionsOfSQL, tenant, documents)
 	if err != nil {

@@ -1,8 +1,8 @@
 package corpus
 
-// This file is what the second encoder reads and writes: it implements
-// ingest.Unencoded. A version of its collections is written with zero vectors and
-// marked; the mark goes with the transaction that writes the right ones.
+// This file is what the second encoder reads and writes: it implements ingest.Unencoded. A version
+// of its collections is first written with zero vectors and marked as unencoded; the transaction
+// that writes the real vectors removes the mark.
 
 import (
 	"context"
@@ -20,9 +20,9 @@ import (
 
 const (
 	secondRecipeSQL = `SELECT generation, space_id FROM collections WHERE tenant_id = $1 AND id = $2 AND encoder = 'second' AND deleted_at IS NULL`
-	// Another generation has all vectors.
+	// The live generation has all its vectors.
 	forgetUnencodedSQL = `UPDATE versions SET unencoded = false WHERE tenant_id = $1 AND collection_id = $2 AND unencoded AND state = 'ready'`
-	// As many as have so many passages together, and one at least.
+	// The first versions with $3 passages together, and at least one version.
 	unencodedSQL = `
 SELECT id, title FROM (
     SELECT v.id, v.title, sum(v.passage_count) OVER (ORDER BY v.id) - v.passage_count AS before
@@ -37,8 +37,8 @@ ORDER BY s.version_id, s.ordinal, p.ordinal`
 SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND unencoded AND state = 'ready' ORDER BY id FOR NO KEY UPDATE`
 	encodedSQL = `UPDATE versions SET unencoded = false WHERE tenant_id = $1 AND id = ANY ($2)`
 
-	// Nothing of the second encoder is built, and none was begun since the live
-	// generation that failed or was cancelled.
+	// Collections without a generation of the second encoder, while none is being built anywhere,
+	// and for which none has failed or was cancelled since the live generation.
 	toEncodeSQL = `
 SELECT c.tenant_id, c.id FROM collections c
 WHERE c.encoder = 'auto' AND c.deleted_at IS NULL
@@ -78,7 +78,7 @@ func (s *CorpusStore) Unencoded(ctx context.Context, tenant, collection uuid.UUI
 	return generation, docs, store.Wrap(err, "find versions of collection %s that were not encoded", collection)
 }
 
-// readWritten reads the sections and passages of versions, which are in the order of their ids.
+// readWritten reads the sections and passages of versions into docs, which are ordered by id.
 func readWritten(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, generation int, docs []batch.Written) error {
 	versions := make([]uuid.UUID, len(docs))
 	place := make(map[uuid.UUID]*batch.Written, len(docs))
@@ -100,7 +100,7 @@ func readWritten(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, generation in
 		p.SectionID = sec.ID
 		last := &d.Sections[len(d.Sections)-1]
 		last.Passages = append(last.Passages, p)
-		sec.HeadingPath = nil // the next row's has a slice of its own
+		sec.HeadingPath = nil // the next row gets a slice of its own
 		return nil
 	})
 	return err
@@ -112,7 +112,7 @@ func (s *CorpusStore) WriteVectors(ctx context.Context, tenant, collection uuid.
 		done = 0
 		var live int
 		var have *int
-		// Against a flip, as ingestion does.
+		// Locked against a flip, as in ingestion.
 		err := tx.QueryRow(ctx, secondRecipeSQL+` FOR SHARE`, tenant, collection).Scan(&live, &have)
 		if store.IsNoRows(err) || err == nil && live != generation {
 			return nil // another generation went live
@@ -151,8 +151,7 @@ func recutVersions(docs []batch.Recut) []uuid.UUID {
 	return out
 }
 
-// replaceVectors writes the vectors and links of the versions that are locked, in the place of what
-// there is.
+// replaceVectors replaces the vectors and links of the locked versions.
 func (w *writer) replaceVectors(ctx context.Context, docs []batch.Recut, locked []uuid.UUID) error {
 	dimension := docs[0].Vectors.Dimension
 	b := &pgx.Batch{}
@@ -196,7 +195,7 @@ func (s *CorpusStore) BeginSecond(ctx context.Context) (tenant, collection uuid.
 	}
 	_, err = s.StartRebuild(ctx, schema.Principal{Tenant: tenant}, collection, schema.NewRebuild{Encoder: schema.EncoderSecond})
 	if errors.Is(err, schema.ErrConflict) || errors.Is(err, schema.ErrNotFound) {
-		return tenant, collection, false, nil // someone asked for another generation meanwhile, or deleted it
+		return tenant, collection, false, nil // someone started another rebuild or deleted the collection
 	}
 	return tenant, collection, err == nil, err
 }

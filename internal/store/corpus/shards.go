@@ -1,17 +1,17 @@
 package corpus
 
-// This file keeps large collections' vectors in partitions of their own, the shards,
-// each with an HNSW index of a bounded size. Loading into such an index runs at hundreds
-// of rows a second, so vectors are written to the shared partition and move later: first
-// all of them, into shards without an index, which is then built concurrently; later
-// ones into the newest shard's index while they are fewer than it has and it has room,
-// else into another shard. Where many small shards have come about, or much of one is
-// gone, one shard is made of copies, and takes their place when its index is there
-// (shards_replace.go): an index that is searched is never dropped before.
+// This file keeps the vectors of large collections in partitions of their own, the shards, each
+// with an HNSW index of a bounded size. Inserting into such an index runs at hundreds of rows a
+// second, so vectors are written to the shared partition and move later: the first ones into shards
+// without an index, which is then built concurrently; later ones into the newest shard's index
+// while they are fewer than it has and it has room, and otherwise into another shard. When there
+// are many small shards, or most of a shard is gone, one new shard is filled with copies, and
+// replaces them once its index exists (shards_replace.go): an index that is searched is never
+// dropped before.
 //
-// Every step is small, begins from what the database says, and may be cut off
-// anywhere: the next call continues. Changes of tables wait for locks for a
-// short time only, and none of them stops a search or a write.
+// Every step is small, starts from the state in the database, and may be interrupted anywhere: the
+// next call continues. Changes of tables wait for locks only briefly, and none of them blocks a
+// search or a write.
 
 import (
 	"cmp"
@@ -31,10 +31,10 @@ import (
 )
 
 const (
-	// Late vectors move when they are this share of the bound, as searches
-	// compare all of them.
+	// Late vectors move when there are bound/lateShare of them, because searches compare with all
+	// of them.
 	lateShare = 4
-	// So many shards that fit into one become one.
+	// As many shards that fit into one are merged into one.
 	crowd = 4
 
 	// The schema of partitions.
@@ -42,8 +42,8 @@ const (
 )
 
 const (
-	// The generations that are to be searchable, the live one and the one that is
-	// being built, with their shards, oldest first, and about how many rows these have.
+	// The generations that must be searchable, the live one and one that is being built, with their
+	// shards, oldest first, and the estimated number of rows of each.
 	tendedSQL = `
 SELECT g.generation, s.dimension, h.id, h.indexed, h.replaces, (
     SELECT c.reltuples::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -68,34 +68,34 @@ WHERE h.tenant_id = $1 AND h.collection_id = $2 AND h.retired_at IS NULL AND NOT
 	insertShardSQL = `
 INSERT INTO vector_shards (tenant_id, id, collection_id, generation, dimension, replaces) VALUES ($1, $2, $3, $4, $5, $6)`
 
-	// The vectors in the shared partition that belong to live versions, up to a
-	// number; the others wait for purge where they are.
+	// Counts the vectors of live versions in the shared partition, up to a number; the others stay
+	// there until they are purged.
 	lateSQL = `
 SELECT count(*) FROM (
     SELECT FROM %s v
     WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $3 AND v.shard = ` + store.SharedShard + `
       AND (v.version_id IN (SELECT d.live_version_id FROM documents d WHERE d.tenant_id = $1 AND d.collection_id = $2)) IS TRUE
     LIMIT $4) AS late`
-	// Those of all versions.
+	// Counts the vectors of all versions.
 	sharedSQL = `
 SELECT count(*) FROM (
     SELECT FROM %s v
     WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.generation = $3 AND v.shard = ` + store.SharedShard + ` LIMIT $4) AS shared`
 )
 
-// vectorSet is where the vectors of a generation are, beside the shared partition.
+// vectorSet describes where the vectors of a generation are, other than in the shared partition.
 type vectorSet struct {
 	tenant, collection    uuid.UUID
 	generation, dimension int
 	shards                []shard // oldest first
 }
 
-// shard is a partition, or the row of one that is to be.
+// shard is a partition, or the row of one that is still to be created.
 type shard struct {
 	dimension int
 	id        uuid.UUID
-	indexed   *int64 // vectors that its index was built with or that moved to it since; nil: it has none
-	rows      *int64 // about how many it has; nil: nobody knows
+	indexed   *int64 // number of vectors that its index was built with or that moved to it since; nil: it has no index
+	rows      *int64 // estimated number of rows; nil: unknown
 	replaces  []uuid.UUID
 }
 
@@ -107,17 +107,17 @@ func (v vectorSet) String() string {
 
 func (h shard) table() string { return store.VectorTable(h.dimension) }
 
-// partition names the partition; it needs no quotes.
+// partition returns the name of the partition, which needs no quotes.
 func (h shard) partition() string { return vectorSchema + h.relation() }
 
 func (h shard) relation() string { return h.table() + "_" + strings.ReplaceAll(h.id.String(), "-", "") }
 
 func (h shard) index() string { return vectorSchema + h.indexName() }
 
-// indexName is the index's name as CREATE INDEX wants it.
+// indexName returns the index's name in the form that CREATE INDEX takes.
 func (h shard) indexName() string { return h.relation() + "_hnsw" }
 
-// size is about how many vectors it has.
+// size estimates the number of vectors.
 func (h shard) size() int64 {
 	if h.rows != nil && *h.rows >= 0 {
 		return *h.rows
@@ -125,10 +125,10 @@ func (h shard) size() int64 {
 	return *h.indexed
 }
 
-// sparse reports whether most of what its index was made of is gone.
+// sparse reports whether most of the vectors in the index are gone.
 func (h shard) sparse(least int64) bool { return *h.indexed > least && h.size() < *h.indexed/2 }
 
-// threshold is the number of late vectors above which they move.
+// threshold returns the number of late vectors above which they move.
 func (v vectorSet) threshold(bound int64) int64 {
 	if len(v.shards) == 0 {
 		return bound
@@ -136,7 +136,7 @@ func (v vectorSet) threshold(bound int64) int64 {
 	return max(bound/lateShare, 1)
 }
 
-// replacement is the shard that is being made to replace others, if there is one.
+// replacement returns the shard that is being made to replace others, if there is one.
 func (v vectorSet) replacement() (shard, bool) {
 	at := slices.IndexFunc(v.shards, func(h shard) bool { return len(h.replaces) > 0 })
 	if at < 0 {
@@ -145,7 +145,7 @@ func (v vectorSet) replacement() (shard, bool) {
 	return v.shards[at], true
 }
 
-// unindexed is the shard that has no index yet, if there is one.
+// unindexed returns the shard that has no index yet, if there is one.
 func (v vectorSet) unindexed() (shard, bool) {
 	at := slices.IndexFunc(v.shards, func(h shard) bool { return h.indexed == nil && len(h.replaces) == 0 })
 	if at < 0 {
@@ -154,7 +154,7 @@ func (v vectorSet) unindexed() (shard, bool) {
 	return v.shards[at], true
 }
 
-// newest is the newest shard that has an index, and how many vectors may move to it.
+// newest returns the newest shard that has an index, and how many vectors may move to it.
 func (v vectorSet) newest(most int64) (h shard, room int64) {
 	for _, s := range slices.Backward(v.shards) {
 		if s.indexed != nil {
@@ -164,8 +164,7 @@ func (v vectorSet) newest(most int64) (h shard, room int64) {
 	return shard{}, 0
 }
 
-// crowded chooses shards that one is to take the place of: many small ones, or those
-// of which most is gone.
+// crowded chooses shards to be replaced by one: many small ones, or those of which most is gone.
 func (v vectorSet) crowded(most, least int64) []uuid.UUID {
 	var small, sparse []uuid.UUID
 	var sum, left int64
@@ -185,15 +184,15 @@ func (v vectorSet) crowded(most, least int64) []uuid.UUID {
 	return sparse
 }
 
-// mostOf is how many vectors a shard has at most: as many as the setting says, and whose
-// graph is built in the memory that it gets. A node takes its vector and, for 2 *
-// graphM neighbours of 16 bytes each, the levels above and itself, about 700 bytes.
+// mostOf returns the largest number of vectors of a shard: the setting, bounded so that the graph
+// is built in maxBuildMemory. A node takes its vector, and about 700 bytes for itself, the levels
+// above, and 2 * graphM neighbours of 16 bytes each.
 func (s *CorpusStore) mostOf(dimension int) int64 {
 	return min(int64(s.db.Options().ShardVectors), (maxBuildMemory<<20)/int64(2*dimension+700))
 }
 
-// VectorsDue reports whether TendVectors may have something to do. It counts no more
-// vectors than decide it.
+// VectorsDue reports whether TendVectors may have something to do. It counts no more vectors than
+// it needs to decide.
 func (s *CorpusStore) VectorsDue(ctx context.Context, tenant, collection uuid.UUID) (bool, error) {
 	over := false
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -239,11 +238,11 @@ func (s *CorpusStore) mayBeDue(ctx context.Context, tx pgx.Tx, v vectorSet, boun
 	return n > threshold, store.Wrap(err, "count late vectors")
 }
 
-// TendVectors does the next step for a collection's vectors: gives a large collection a partition
-// of its own, moves vectors to it, builds its index. It reports whether there is more to do; shards
-// that nothing will search are retired first. A step may take as long as an index is built. Where
-// as many are built as may be it is due.ErrBuildsTaken. Without a login for it it does nothing, and
-// searches stay exact.
+// TendVectors does the next step for a collection's vectors: it gives a large collection a
+// partition of its own, moves vectors to it, or builds its index. It first retires shards that no
+// search will use. It reports whether there is more to do. A step may take as long as building an
+// index. The error is due.ErrBuildsTaken when as many indexes are being built as are allowed.
+// Without a login for the partitions it does nothing, and searches stay exact.
 func (s *CorpusStore) TendVectors(ctx context.Context, tenant, collection uuid.UUID) (more bool, err error) {
 	if err := s.inSet(ctx, vectorSet{tenant: tenant}, retireShardsSQL, tenant, collection); err != nil {
 		return false, fmt.Errorf("retire shards of collection %s: %w", collection, err)
@@ -261,7 +260,7 @@ func (s *CorpusStore) TendVectors(ctx context.Context, tenant, collection uuid.U
 			continue
 		}
 		err = s.db.AsVectors(ctx, collection, func(ctx context.Context, conn *pgx.Conn) error {
-			// Another process may have done it before this one had its turn.
+			// Another process may have done the step before this one got the lock.
 			sets, err := s.tended(ctx, tenant, collection)
 			if err != nil {
 				return err
@@ -294,8 +293,8 @@ func (s *CorpusStore) TendVectors(ctx context.Context, tenant, collection uuid.U
 	return false, nil
 }
 
-// next chooses the next step; conn is that of the owner of partitions. nil: nothing is to be
-// done.
+// next chooses the next step; it is nil when there is nothing to do. The step's conn is a
+// connection of the partitions' owner.
 func (s *CorpusStore) next(ctx context.Context, v vectorSet) (step func(ctx context.Context, conn *pgx.Conn) error, err error) {
 	if r, ok := v.replacement(); ok {
 		return func(ctx context.Context, conn *pgx.Conn) error { return s.replace(ctx, conn, v, r) }, nil
@@ -330,7 +329,7 @@ func (s *CorpusStore) next(ctx context.Context, v vectorSet) (step func(ctx cont
 	return nil, nil
 }
 
-// tended lists the shards that something searches, or will, by generation.
+// tended lists the shards that searches use or will use, by generation.
 func (s *CorpusStore) tended(ctx context.Context, tenant, collection uuid.UUID) ([]vectorSet, error) {
 	var out []vectorSet
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -351,7 +350,7 @@ func (s *CorpusStore) tended(ctx context.Context, tenant, collection uuid.UUID) 
 				v := &out[len(out)-1]
 				v.shards = append(v.shards, shard{dimension: dimension, id: *id, indexed: indexed, rows: tuples, replaces: replaces})
 			}
-			id, indexed, tuples, replaces = nil, nil, nil, nil // the next row's has its own
+			id, indexed, tuples, replaces = nil, nil, nil, nil // the next row gets its own
 			return nil
 		})
 		return err
@@ -359,7 +358,7 @@ func (s *CorpusStore) tended(ctx context.Context, tenant, collection uuid.UUID) 
 	return out, err
 }
 
-// late counts the vectors in the shared partition, up to one more than enough.
+// late counts the vectors of live versions in the shared partition, up to enough + 1.
 func (s *CorpusStore) late(ctx context.Context, v vectorSet, enough int64) (n int64, err error) {
 	err = s.db.AsTenant(ctx, v.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, fmt.Sprintf(lateSQL, v.table()), v.tenant, v.collection, v.generation, enough+1).Scan(&n)
@@ -367,7 +366,7 @@ func (s *CorpusStore) late(ctx context.Context, v vectorSet, enough int64) (n in
 	return n, store.Wrap(err, "count late vectors")
 }
 
-// inSet runs a statement as the tenant.
+// inSet runs a statement as the vector set's tenant.
 func (s *CorpusStore) inSet(ctx context.Context, v vectorSet, sql string, args ...any) error {
 	return s.db.AsTenant(ctx, v.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, sql, args...)

@@ -18,15 +18,16 @@ import (
 )
 
 const (
-	// Vectors move in chunks of one transaction each. With an index a vector
-	// takes milliseconds, without one microseconds.
+	// Vectors move in chunks, each in a transaction. Moving a vector takes milliseconds into an
+	// index, and microseconds without one.
 	moveChunk, moveIndexedChunk = 5000, 500
-	// How long one call moves before it says that there is more.
+	// How long one call moves vectors before it returns that there is more to do.
 	moveFor = 5 * time.Second
 
-	// The graph: neighbours of a node, and candidates when one is added.
+	// The HNSW parameters m, neighbours of a node, and ef_construction, candidates when a node is
+	// added.
 	graphM, graphEf = 16, 128
-	// maxBuildMemory is what building one may take, in MB.
+	// maxBuildMemory bounds the memory for building an index, in MB.
 	maxBuildMemory = 1024
 )
 
@@ -37,8 +38,8 @@ SELECT count(*) FROM (SELECT FROM %s v WHERE v.tenant_id = $1 AND v.shard = $2 L
 UPDATE vector_shards SET indexed = (SELECT count(*) FROM %s v WHERE v.tenant_id = $1 AND v.shard = $2) WHERE tenant_id = $1 AND id = $2`
 	noteMovedSQL = `UPDATE vector_shards SET indexed = indexed + $3 WHERE tenant_id = $1 AND id = $2 AND indexed IS NOT NULL`
 
-	// An update of the partition key moves a row. Whoever deletes one at that
-	// moment gets a serialization failure and comes again (tx.go).
+	// Updating the partition key moves a row. A transaction that deletes the row at that moment
+	// gets a serialization failure and is repeated (tx.go).
 	moveSQL = `
 UPDATE %[1]s SET shard = $4
 WHERE tenant_id = $1 AND shard = ` + store.SharedShard + ` AND ctid = ANY (ARRAY(
@@ -51,8 +52,8 @@ WHERE tenant_id = $1 AND shard = ` + store.SharedShard + ` AND ctid = ANY (ARRAY
 	buildPlaceSQL = `SELECT pg_try_advisory_lock(hashtextextended('sluice builds an index of vectors ' || $1::int, 0))`
 )
 
-// fill does the next step for a shard without an index: makes its partition, moves
-// vectors there until it is full or none are left, and builds its index.
+// fill does the next step for a shard without an index: it creates its partition, moves vectors
+// there until it is full or none are left, and builds its index.
 func (s *CorpusStore) fill(ctx context.Context, conn *pgx.Conn, v vectorSet, h shard) error {
 	ready, err := prepareShard(ctx, conn, h)
 	if err != nil || !ready {
@@ -80,7 +81,7 @@ func (s *CorpusStore) fill(ctx context.Context, conn *pgx.Conn, v vectorSet, h s
 	return s.inSet(ctx, v, fmt.Sprintf(noteIndexSQL, h.table()), v.tenant, h.id)
 }
 
-// prepareShard makes a shard's partition, empty, and reports whether it was there.
+// prepareShard creates a shard's partition if it is missing, and reports whether it existed.
 func prepareShard(ctx context.Context, conn *pgx.Conn, h shard) (ready bool, err error) {
 	if err := conn.QueryRow(ctx, `SELECT to_regclass($1) IS NOT NULL`, h.partition()).Scan(&ready); err != nil {
 		return false, fmt.Errorf("look for partition %s: %w", h.partition(), err)
@@ -93,8 +94,8 @@ func prepareShard(ctx context.Context, conn *pgx.Conn, h shard) (ready bool, err
 	return ready, nil
 }
 
-// move moves late vectors to a shard for a while, at most so many, and reports whether
-// it has moved as many or all.
+// move moves at most most late vectors to a shard, for about moveFor, and reports whether it has
+// moved that many or all.
 func (s *CorpusStore) move(ctx context.Context, v vectorSet, h shard, chunk int, most int64) (done bool, err error) {
 	for begun := time.Now(); most > 0; {
 		n := min(int64(chunk), most)
@@ -121,7 +122,7 @@ func (s *CorpusStore) move(ctx context.Context, v vectorSet, h shard, chunk int,
 	return true, nil
 }
 
-// indexThere reports whether a shard's index is there; one that was cut off is dropped.
+// indexThere reports whether a shard's index exists. It drops one whose building was interrupted.
 func indexThere(ctx context.Context, conn *pgx.Conn, h shard) (bool, error) {
 	var valid bool
 	err := conn.QueryRow(ctx, `SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass($1)`, h.index()).Scan(&valid)
@@ -137,8 +138,8 @@ func indexThere(ctx context.Context, conn *pgx.Conn, h shard) (bool, error) {
 	return false, store.Execute(ctx, conn, `DROP INDEX CONCURRENTLY IF EXISTS `+h.index())
 }
 
-// takeBuildSlot takes one of the places for builds in the database, until conn is closed; where
-// there is none it is due.ErrBuildsTaken.
+// takeBuildSlot takes one of the slots for index builds in the database, until conn is closed. The
+// error is due.ErrBuildsTaken when all are taken.
 func (s *CorpusStore) takeBuildSlot(ctx context.Context, conn *pgx.Conn) error {
 	for i := range s.db.Options().IndexBuilds {
 		var got bool
@@ -152,14 +153,13 @@ func (s *CorpusStore) takeBuildSlot(ctx context.Context, conn *pgx.Conn) error {
 	return due.ErrBuildsTaken
 }
 
-// build makes a shard's index.
+// build builds a shard's index.
 func (s *CorpusStore) build(ctx context.Context, conn *pgx.Conn, v vectorSet, h shard) error {
 	if err := s.takeBuildSlot(ctx, conn); err != nil {
 		return err
 	}
-	// A graph that outgrows the memory is built many times slower. A node has a
-	// vector of 2 bytes a dimension and about 3 * graphM pointers with their
-	// distances.
+	// Building a graph that outgrows the memory is many times slower. A node has a vector of 2
+	// bytes per dimension and about 3 * graphM pointers with their distances.
 	var pages int64
 	if err := conn.QueryRow(ctx, `SELECT pg_relation_size($1::regclass)`, h.partition()).Scan(&pages); err != nil {
 		return fmt.Errorf("measure partition %s: %w", h.partition(), err)
@@ -174,7 +174,7 @@ func (s *CorpusStore) build(ctx context.Context, conn *pgx.Conn, v vectorSet, h 
 	err := store.Execute(ctx, conn, sql)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "53100" {
-		// Shared memory is too small for building in parallel, as in containers.
+		// Shared memory is too small for a parallel build, as it may be in containers.
 		for _, sql := range []string{`DROP INDEX CONCURRENTLY IF EXISTS ` + h.index(), `SET max_parallel_maintenance_workers = 0`, sql} {
 			if err = store.Execute(ctx, conn, sql); err != nil {
 				break

@@ -1,8 +1,8 @@
 package corpus
 
-// This file makes one shard of several. It gets copies of their vectors and an index while
-// they are searched, and one commit puts it in their place. It also drops shards that are
-// out of use.
+// This file merges several shards into one. The new shard gets copies of their vectors and an index
+// while they are still searched, and one commit replaces them by it. This file also drops shards
+// that are out of use.
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 
 const (
 	lastCopySQL = `SELECT v.passage_id FROM %s v WHERE v.tenant_id = $1 AND v.shard = $2 ORDER BY v.passage_id DESC LIMIT 1`
-	// Nothing is written to the shards meanwhile, but vectors are deleted.
+	// Meanwhile no vectors are added to the shards, but some may be deleted.
 	copySQL = `
 WITH put AS (
     INSERT INTO %[1]s (tenant_id, collection_id, space_id, passage_id, version_id, embedding, shard, generation)
@@ -36,7 +36,7 @@ SELECT count(*), (SELECT passage_id FROM put ORDER BY passage_id DESC LIMIT 1) F
 
 	lockShardsSQL = `
 SELECT id FROM vector_shards WHERE tenant_id = $1 AND id = ANY ($2) AND retired_at IS NULL ORDER BY id FOR UPDATE`
-	// What was deleted while it was copied.
+	// Vectors that were deleted while they were copied.
 	dropGoneSQL = `
 DELETE FROM %[1]s c WHERE c.tenant_id = $1 AND c.shard = $2 AND NOT EXISTS (
     SELECT FROM %[1]s v WHERE v.tenant_id = $1 AND v.shard = ANY ($3) AND v.passage_id = c.passage_id)`
@@ -49,11 +49,11 @@ UPDATE vector_shards SET replaces = '{}', indexed = (SELECT count(*) FROM %s v W
 	retiredShardsSQL = `SELECT tenant_id, id, dimension FROM vector_shards WHERE retired_at < now() - $1::interval`
 )
 
-// replace does the next step for a shard that is to replace others.
+// replace does the next step for a shard that will replace others.
 func (s *CorpusStore) replace(ctx context.Context, conn *pgx.Conn, v vectorSet, r shard) error {
 	for _, id := range r.replaces {
 		if !slices.ContainsFunc(v.shards, func(h shard) bool { return h.id == id }) {
-			return s.inSet(ctx, v, retireSQL, v.tenant, []uuid.UUID{r.id}) // what it was made of is out of use
+			return s.inSet(ctx, v, retireSQL, v.tenant, []uuid.UUID{r.id}) // one that it copies is out of use
 		}
 	}
 	ready, err := prepareShard(ctx, conn, r)
@@ -75,7 +75,8 @@ func (s *CorpusStore) replace(ctx context.Context, conn *pgx.Conn, v vectorSet, 
 	return s.swap(ctx, v, r)
 }
 
-// copy copies vectors for a while, in the order of passages, and reports whether all are there.
+// copy copies vectors for about moveFor, in the order of passages, and reports whether all are
+// copied.
 func (s *CorpusStore) copy(ctx context.Context, v vectorSet, r shard) (done bool, err error) {
 	var last uuid.UUID
 	if err := s.db.AsTenant(ctx, v.tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -104,12 +105,12 @@ func (s *CorpusStore) copy(ctx context.Context, v vectorSet, r shard) (done bool
 	}
 }
 
-// swap puts a shard in the place of those that it replaces.
+// swap replaces shards by the one that was made from them.
 func (s *CorpusStore) swap(ctx context.Context, v vectorSet, r shard) error {
 	return store.Wrap(s.db.AsTenant(ctx, v.tenant, func(ctx context.Context, tx pgx.Tx) error {
 		locked, err := store.IDs(tx.Query(ctx, lockShardsSQL, v.tenant, append(slices.Clone(r.replaces), r.id)))
 		if err != nil || len(locked) != len(r.replaces)+1 {
-			return err // out of use meanwhile
+			return err // one is out of use meanwhile
 		}
 		if _, err := tx.Exec(ctx, fmt.Sprintf(dropGoneSQL, v.table()), v.tenant, r.id, r.replaces); err != nil {
 			return err
@@ -122,8 +123,8 @@ func (s *CorpusStore) swap(ctx context.Context, v vectorSet, r shard) error {
 	}), "put shard %s in the place of %d others", r.id, len(r.replaces))
 }
 
-// dropShards drops the partitions of shards that were retired some time ago,
-// when no search that began before uses them.
+// dropShards drops the partitions of shards that were retired so long ago that no search still uses
+// them.
 func (s *CorpusStore) dropShards(ctx context.Context) (int, error) {
 	type retired struct {
 		tenant uuid.UUID
@@ -157,7 +158,7 @@ func (s *CorpusStore) dropShards(ctx context.Context) (int, error) {
 			continue
 		}
 		if errors.Is(err, store.ErrNoVectorLogin) {
-			// Another process may have one; the rest of purge does not need it.
+			// Another process may have a login; the rest of purge does not need it.
 			s.noVectors.Do(func() {
 				slog.WarnContext(ctx, "partitions that are out of use stay", "shards", len(list), "error", err)
 			})
@@ -171,8 +172,8 @@ func (s *CorpusStore) dropShards(ctx context.Context) (int, error) {
 	return done, nil
 }
 
-// drop removes a shard's partition. While searches keep their parent from being
-// locked even for a moment, it is busy, and the next round comes back to it.
+// drop drops a shard's partition. It returns store.ErrBusy while searches prevent a lock on the
+// parent table; the next round tries again.
 func drop(ctx context.Context, conn *pgx.Conn, h shard) error {
 	_, err := conn.Exec(ctx, dropSQL, h.id)
 	var pg *pgconn.PgError

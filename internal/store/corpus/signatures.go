@@ -1,7 +1,7 @@
 package corpus
 
-// This file writes the MinHash signatures of versions, by which near-duplicates among
-// the documents of a collection are found.
+// This file writes the MinHash signatures of versions, by which near-duplicates among the documents
+// of a collection are found.
 
 import (
 	"slices"
@@ -15,19 +15,18 @@ import (
 )
 
 const (
-	// Two transactions that write near-duplicates at once would not see each other's
-	// keys. The lock comes last before the commit, so nobody holds it for long.
+	// Two concurrent transactions that write near-duplicates would not see each other's keys. The
+	// lock is taken right before the commit, so nobody holds it for long.
 	lockSignaturesSQL   = `SELECT pg_advisory_xact_lock(hashtextextended('signatures ' || $1::text || ' ' || $2::text, 0))`
 	insertSignaturesSQL = `
 INSERT INTO document_signatures (tenant_id, collection_id, version_id, signature, keys, paired)
 SELECT $1, $2, unnest($3::uuid[]), unnest($4::bytea[]), unnest($5::text[])::bigint[], unnest($6::bool[])`
 	insertSignatureKeysSQL = `
 INSERT INTO document_signature_keys (tenant_id, key, version_id) SELECT $1, unnest($2::bigint[]), unnest($3::uuid[])`
-	// Pairs versions with those that had one of their keys before: it comes before their own keys
-	// are written. All versions of a key that has several are paired, so one is looked at: where
-	// there are more, they are paired already. A row that is locked is about to go. Nothing is
-	// joined but by the index: a plan that was made when there were few keys would compare all with
-	// all.
+	// Pairs versions with older ones that have one of their keys; it runs before their own keys are
+	// written. It checks only one of the versions with a key, because if there are several they are
+	// paired already. A locked row is about to be deleted. The joins are written so that they use
+	// the index: a plan made while there were few keys would compare all with all.
 	pairSignaturesSQL = `
 WITH known AS MATERIALIZED (
     SELECT n.version_id, before.version_id AS other FROM unnest($2::bigint[], $3::uuid[]) AS n(key, version_id)
@@ -45,22 +44,21 @@ DELETE FROM document_signature_keys
 WHERE tenant_id = $1 AND key = ANY (ARRAY(SELECT unnest(keys) FROM gone)) AND version_id = ANY ($2)`
 )
 
-// signatureStatements are those of queueSignatures.
+// signatureStatements are the statements that queueSignatures queues.
 var signatureStatements = []string{lockSignaturesSQL, insertSignaturesSQL, insertSignatureKeysSQL, pairSignaturesSQL, DropSignaturesSQL}
 
-// signatureOf is the signature of a version's text.
+// signatureOf returns the signature of a version's text.
 func signatureOf(sections []batch.Section) minhash.Signature {
 	b := minhash.NewBuilder()
 	for i := range sections {
 		b.Add(sections[i].Text)
 	}
-	s, _ := b.Signature() // empty for one that is too short
+	s, _ := b.Signature() // empty for a text that is too short
 	return s
 }
 
-// queueSignatures writes the signatures of versions that go live, in place of what
-// there may be of them, and removes those of the versions that they follow. It is to
-// come last.
+// queueSignatures writes the signatures of versions that go live, replacing any that they have, and
+// removes those of the versions that they supersede. It must be queued last.
 func queueSignatures(b *pgx.Batch, tenant, collection uuid.UUID, ready []*target) {
 	var versions, gone, of []uuid.UUID
 	var signatures [][]byte

@@ -1,7 +1,7 @@
 package corpus
 
-// This file holds what the stages of a batch read and leave: sources, bytes and
-// artifacts. Each call is one round trip for the whole batch where it can be.
+// This file holds what the stages of a batch read and write: sources, bytes and artifacts. Where
+// possible each call is one round trip for the whole batch.
 
 import (
 	"context"
@@ -29,7 +29,7 @@ JOIN artifacts a ON a.version_id = w.id AND a.attempt = w.attempt
 WHERE a.stage = $3`
 )
 
-// Sources returns what is known of versions that are to be parsed.
+// Sources returns the data of versions that the parser needs.
 func (s *CorpusStore) Sources(ctx context.Context, tenant uuid.UUID, items []wire.Attempt) ([]batch.Source, error) {
 	var out []batch.Source
 	ids, attempts := split(items)
@@ -44,8 +44,8 @@ func (s *CorpusStore) Sources(ctx context.Context, tenant uuid.UUID, items []wir
 	return out, err
 }
 
-// Blobs returns the bytes behind SHA-256 hashes, by hash. One that is missing is
-// not in the map.
+// Blobs returns the bytes with the given SHA-256 hashes, by hash. The map has no entry for a
+// missing blob.
 func (s *CorpusStore) Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string]batch.Blob, error) {
 	found, err := s.bytes.ReadAll(ctx, tenant, hashes)
 	if err != nil {
@@ -62,14 +62,14 @@ func (s *CorpusStore) Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]by
 	return out, nil
 }
 
-// The versions' rows are locked before the leases', as everywhere.
+// As everywhere, the versions' rows are locked before the leases'.
 const (
 	deathsSQL = `
 SELECT v.id, v.parses FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
 JOIN versions v ON v.id = ANY ($1) AND v.id = w.id AND v.attempt = w.attempt AND (v.state = 'processing') IS TRUE
 ORDER BY v.id FOR UPDATE OF v`
-	// A holder that is somebody else, and dead, died before it noted an end: its
-	// session's advisory lock is gone.
+	// Another holder that is dead, since its session's advisory lock is gone, died before it ended
+	// the parse.
 	beginParsesSQL = `
 WITH before AS (
     SELECT l.subject_id, l.parsing FROM unnest($1::uuid[], $2::int[]) AS w(id, attempt)
@@ -84,7 +84,7 @@ WHERE parsing <> $3 AND NOT EXISTS (
     WHERE l.locktype = 'advisory' AND l.classid = $4::int::oid AND l.objsubid = 2 AND l.granted
       AND l.objid = (hashtext(parsing)::bigint & 4294967295)::oid
       AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))`
-	// The same of versions that are taken from whoever has them.
+	// The same for versions that are taken from their holders.
 	diedParsingSQL = `
 UPDATE versions v SET parses = v.parses + 1 FROM leases h
 WHERE v.id = ANY($1) AND h.tenant_id = v.tenant_id AND h.subject_id = v.id AND h.parsing IS NOT NULL AND NOT EXISTS (
@@ -100,10 +100,10 @@ UPDATE leases l SET parsing = NULL FROM unnest($1::uuid[], $2::int[]) AS w(id, a
 WHERE l.subject_id = w.id AND l.attempt = w.attempt AND l.kind = 'version' AND l.parsing = coalesce($3, l.parsing)`
 )
 
-// BeginParses notes that holder begins to parse versions, and that its parses of
-// others are over. It returns how often a parser died over each version since it
-// was last parsed, or a worker that had noted the same and whose session is gone.
-// One whose attempt is over is not there.
+// BeginParses records that holder begins to parse versions, and that it has ended the parses in
+// over. It returns, for each version, how many times a parser died over it since it was last
+// parsed, including workers that had begun to parse it and whose session is gone. Versions whose
+// attempt is over are missing from the result.
 func (s *CorpusStore) BeginParses(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, holder string, over []wire.Attempt) (map[uuid.UUID]int, error) {
 	var deaths map[uuid.UUID]int
 	ids, attempts := split(items)
@@ -123,7 +123,7 @@ func (s *CorpusStore) BeginParses(ctx context.Context, tenant uuid.UUID, items [
 		b := &pgx.Batch{}
 		b.Queue(lazySQL)
 		b.Queue(deathsSQL, ids, attempts).Query(count)
-		if len(over) > 0 { // the versions may be among them
+		if len(over) > 0 { // the versions may be among these
 			b.Queue(endParsesSQL, overIDs, overAttempts, holder)
 		}
 		b.Queue(beginParsesSQL, ids, attempts, holder, store.PresenceClass).Query(func(rows pgx.Rows) (err error) {
@@ -149,8 +149,7 @@ func unlessNoRows(err error) error {
 	return err
 }
 
-// CountDeath counts a parser that died over a version. The worker that tells of
-// it lives.
+// CountDeath counts a parser that died over a version. The worker that reports it is alive.
 func (s *CorpusStore) CountDeath(ctx context.Context, tenant uuid.UUID, item wire.Attempt) error {
 	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		ids, attempts := []uuid.UUID{item.Version}, []int{item.Attempt}
@@ -162,7 +161,7 @@ func (s *CorpusStore) CountDeath(ctx context.Context, tenant uuid.UUID, item wir
 	})
 }
 
-// EndParses takes back what BeginParses noted for holder.
+// EndParses removes what BeginParses recorded for holder.
 func (s *CorpusStore) EndParses(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, holder string) error {
 	ids, attempts := split(items)
 	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -171,9 +170,9 @@ func (s *CorpusStore) EndParses(ctx context.Context, tenant uuid.UUID, items []w
 	})
 }
 
-// SaveArtifacts keeps what a stage made. The first artifact of an attempt and
-// stage stays: the stages behind it may have read it. A parsed artifact ends the
-// parse and the count of deaths.
+// SaveArtifacts stores the results of a stage. The first artifact of an attempt and stage is kept,
+// because later stages may have read it. A parsed artifact ends the parse, and resets the count of
+// deaths.
 func (s *CorpusStore) SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, artifacts []batch.Artifact) error {
 	if len(artifacts) == 0 {
 		return nil
@@ -204,8 +203,7 @@ func (s *CorpusStore) SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage
 	})
 }
 
-// Artifacts returns the artifacts of attempts by version; one that is missing is
-// not in the map.
+// Artifacts returns the artifacts of attempts by version. The map has no entry for a missing one.
 func (s *CorpusStore) Artifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, items []wire.Attempt) (map[uuid.UUID][]byte, error) {
 	var out map[uuid.UUID][]byte
 	ids, attempts := split(items)

@@ -1,7 +1,7 @@
 package corpus
 
-// This file writes finished versions: text, vectors, postings, states and
-// events in one transaction, guarded so that doing it twice does nothing.
+// This file writes finished versions: text, vectors, postings, states and events in one
+// transaction, with checks that make it idempotent.
 
 import (
 	"bytes"
@@ -20,13 +20,12 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// WriteVersions makes versions of one collection ready. One that is newer than
-// its document's live version goes live and supersedes that; an older one is
-// superseded at once. It returns an outcome per version that did not become
-// ready or superseded, now or in an earlier call: lost to another attempt, or
-// refused with its reason. When the rows of one make the transaction fail, each
-// is written in a transaction of its own. A *batch.StaleError says that none was
-// written, because some were cut for another generation than the live one.
+// WriteVersions makes versions of one collection ready. A version that is newer than its document's
+// live version goes live and supersedes that; an older one is superseded at once. WriteVersions
+// returns an outcome for each version that did not become ready or superseded, now or in an earlier
+// call: lost to another attempt, or refused with a reason. When the rows of one version make the
+// transaction fail, each version is written in a transaction of its own. A *batch.StaleError means
+// that none was written, because some were segmented for another generation than the live one.
 func (s *CorpusStore) WriteVersions(ctx context.Context, tenant, collection uuid.UUID, docs []batch.Document) ([]wire.Outcome, error) {
 	recipe, err := s.LiveRecipe(ctx, tenant, collection)
 	if err != nil {
@@ -35,8 +34,8 @@ func (s *CorpusStore) WriteVersions(ctx context.Context, tenant, collection uuid
 	return s.WriteCut(ctx, tenant, collection, recipe, docs)
 }
 
-// WriteCut is WriteVersions of a collection whose recipe was read before: a transaction
-// less, which counts where each collection has few versions.
+// WriteCut is WriteVersions for a collection whose recipe was read before. It saves a transaction,
+// which matters when each collection has few versions.
 func (s *CorpusStore) WriteCut(ctx context.Context, tenant, collection uuid.UUID, recipe batch.Recipe, docs []batch.Document) ([]wire.Outcome, error) {
 	out, err := s.writeVersions(ctx, tenant, collection, recipe, docs)
 	if err == nil || !refusesData(err) {
@@ -64,7 +63,7 @@ func refusesData(err error) bool {
 	if !errors.As(err, &pg) || pg.Code == "23503" && pg.TableName == "collections" {
 		return false
 	}
-	// Data exceptions, broken constraints, program limits, raised exceptions.
+	// Data exceptions, violated constraints, program limits, raised exceptions.
 	return slices.Contains([]string{"22", "23", "54", "P0"}, pg.Code[:2])
 }
 
@@ -97,11 +96,11 @@ func (s *CorpusStore) writeVersions(ctx context.Context, tenant, collection uuid
 	return s.writeAll(ctx, tenant, []batch.Cut{{Collection: collection, Recipe: recipe, Documents: docs}})
 }
 
-// WriteCuts is WriteCut of several collections in one transaction: where each has few
-// versions, commits would take longer than writing. When it fails nothing is written,
-// and each is to be written by itself.
+// WriteCuts is WriteCut for several collections in one transaction: when each has few versions,
+// commits would take longer than writing. When it fails nothing is written, and the caller must
+// write each collection separately.
 func (s *CorpusStore) WriteCuts(ctx context.Context, tenant uuid.UUID, cuts []batch.Cut) ([]wire.Outcome, error) {
-	// Whoever locks several collections does so in the order of their ids.
+	// All transactions lock several collections in the order of their ids.
 	ordered := slices.SortedFunc(slices.Values(cuts), func(a, b batch.Cut) int { return bytes.Compare(a.Collection[:], b.Collection[:]) })
 	return s.writeAll(ctx, tenant, ordered)
 }
@@ -139,7 +138,7 @@ type writer struct {
 	preparation
 	tx                 pgx.Tx
 	tenant, collection uuid.UUID
-	generation         int // that is written: the live one, but for rebuilds
+	generation         int // the one that is written: the live one, except for rebuilds
 	outcomes           []wire.Outcome
 }
 
@@ -158,12 +157,12 @@ func (w *writer) write(ctx context.Context) error {
 	for i, v := range w.versions {
 		ids[i] = v.Version
 	}
-	// Locks are taken in one order by everyone: collection, documents, versions.
-	// What is read of them is read behind their locks.
+	// All transactions lock in this order: collection, documents, versions. Their data is read
+	// after they are locked.
 	var recipe sharedRecipe
 	var found lockedRows
 	b := &pgx.Batch{}
-	b.Queue(bulkSQL) // for all that this transaction does
+	b.Queue(bulkSQL) // applies to the whole transaction
 	w.queueRecipe(b, &recipe)
 	found.queue(b, w.tenant, ids)
 	if err := w.tx.SendBatch(ctx, b).Close(); err != nil {
@@ -187,9 +186,8 @@ func (w *writer) write(ctx context.Context) error {
 	return store.Wrap(w.tx.SendBatch(ctx, b).Close(), "supersede %d late versions", len(superseded))
 }
 
-// writeReady writes all of the versions and makes them ready, and ends the work
-// on these and on superseded ones. Postgres writes their text while the rest is
-// encoded and their segment is built.
+// writeReady writes the ready versions, makes them ready, and ends the work on them and on the
+// superseded ones. Postgres writes their text while the rest is encoded and their segment is built.
 func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) error {
 	docs := w.indexed(ready)
 	segment := buildAside(docs)
@@ -237,7 +235,7 @@ func (w *writer) writeReady(ctx context.Context, ready, superseded []*target) er
 	return store.Wrap(err, "write %d versions and make them ready", len(ready))
 }
 
-// queueLive makes the versions ready and the ones they follow superseded.
+// queueLive makes the versions ready and live, and the ones that they replace superseded.
 func queueLive(b *pgx.Batch, targets []*target) {
 	var ids, documents, old []uuid.UUID
 	var titles, media, warnings []string
@@ -261,7 +259,7 @@ func queueLive(b *pgx.Batch, targets []*target) {
 	b.Queue(moveDocumentsSQL, documents, ids)
 }
 
-// queueEnd ends the work on the versions and tells of the changes.
+// queueEnd ends the work on the versions, and writes events for the changes.
 func (w *writer) queueEnd(ctx context.Context, b *pgx.Batch, ready, superseded []*target) error {
 	var events []change
 	var ended, late []uuid.UUID
