@@ -1,8 +1,7 @@
 package blobs
 
-// This file stores the objects of a database that was restored from a backup
-// anew. Those that its rows name are of the installation that was backed up,
-// which may still use and delete them.
+// This file stores the objects of a restored database again. The objects that its rows name belong
+// to the installation that was backed up, which may still use and delete them.
 
 import (
 	"context"
@@ -21,8 +20,8 @@ import (
 
 const otherObjectSQL = `UPDATE blobs SET object = $4 WHERE tenant_id = $1 AND sha256 = $2 AND object = $3`
 
-// PutAgain stores the bytes of all blobs that are objects, as open reads them, where
-// new blobs go: as other objects, or in Postgres.
+// PutAgain stores the bytes of all blobs that are objects, as read by open, where new blobs are
+// stored: in other objects, or in Postgres.
 func (s *BlobStore) PutAgain(ctx context.Context, r *Run, open func(store.Object) (io.ReadCloser, error)) (Tally, error) {
 	objects := true
 	return s.run(ctx, r, &objects, func(ctx context.Context, o store.Object) error {
@@ -81,8 +80,8 @@ func (s *BlobStore) putChunks(ctx context.Context, o store.Object, open func(sto
 	return store.Wrap(err, "store blob %x", o.SHA256)
 }
 
-// WriteChunks writes the bytes of a blob as its chunks; bytes with another SHA-256 are
-// schema.ErrConflict.
+// WriteChunks writes the bytes of a blob as its chunks. The error is schema.ErrConflict when their
+// SHA-256 is not sha.
 func WriteChunks(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, sha []byte, from io.Reader) error {
 	sum := sha256.New()
 	chunk := make([]byte, documents.ChunkBytes)

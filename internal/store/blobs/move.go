@@ -1,10 +1,9 @@
 package blobs
 
-// This file moves blobs from Postgres to objects and back, and checks them, while
-// documents come, are read and go. The old bytes go after the new ones were read
-// again and have the right hash, and the row, which says where the bytes are, is
-// changed in between: a run that is interrupted leaves each blob in one place, and
-// the next one goes on with what is left.
+// This file moves blobs from Postgres to objects and back, and checks them, while documents are
+// added, read and deleted. A move writes the new bytes, reads them again to verify their hash,
+// changes the row, which says where the bytes are, and only then deletes the old bytes. So an
+// interrupted run leaves each blob in one place, and the next run continues with the rest.
 
 import (
 	"bytes"
@@ -27,7 +26,7 @@ import (
 
 const (
 	tenantIDsSQL = `SELECT id FROM tenants ORDER BY id`
-	// In the order of hashes, after one.
+	// In the order of hashes, beginning after one.
 	pageSQL = `
 SELECT sha256, bytes, object FROM blobs
 WHERE tenant_id = $1 AND sha256 > $2 AND ($3::boolean IS NULL OR (object IS NOT NULL) = $3) ORDER BY sha256 LIMIT $4`
@@ -38,7 +37,7 @@ WHERE tenant_id = $1 AND ($2::boolean IS NULL OR (object IS NOT NULL) = $2)`
 	intoObjectSQL = `UPDATE blobs SET object = $3 WHERE tenant_id = $1 AND sha256 = $2 AND object IS NULL`
 	dropChunksSQL = `DELETE FROM blob_chunks WHERE tenant_id = $1 AND sha256 = $2`
 
-	// A chunk of an earlier run is kept: all of them are compared with the hash.
+	// A chunk that an earlier run wrote is kept: all chunks are checked against the hash.
 	keepChunkSQL = `
 INSERT INTO blob_chunks (tenant_id, sha256, ordinal, data) VALUES ($1, $2, $3, $4)
 ON CONFLICT (tenant_id, sha256, ordinal) DO NOTHING`
@@ -51,7 +50,7 @@ ON CONFLICT (tenant_id, sha256, ordinal) DO NOTHING`
 	pageRows = 200
 )
 
-// Tally is how far a run over all blobs is.
+// Tally is the progress of a run over all blobs.
 type Tally struct {
 	Blobs, Bytes       int64 // done
 	AllBlobs, AllBytes int64 // when the run began
@@ -60,18 +59,18 @@ type Tally struct {
 
 // Run is a run over the blobs of all tenants.
 type Run struct {
-	// Tell is told after each page; nil: nobody.
+	// Tell is called after each page; it may be nil.
 	Tell func(Tally)
-	// Damage is told of each blob whose bytes are not what they were; the run goes
-	// on, and such a blob stays as it is.
+	// Damage is called for each blob whose bytes do not match its hash; the run continues, and
+	// leaves such a blob as it is.
 	Damage func(*store.DamagedError)
 
 	mu   sync.Mutex
 	seen Tally
 }
 
-// Move moves all blobs into objects, or into Postgres. It ends at the first error
-// but for damage. New blobs that come meanwhile stay where uploads put them.
+// Move moves all blobs into objects, or into Postgres. It stops at the first error other than
+// damage. Blobs that are added meanwhile stay where uploads put them.
 func (s *BlobStore) Move(ctx context.Context, intoObjects bool, r *Run) (Tally, error) {
 	if err := s.reachable(); err != nil {
 		return Tally{}, err
@@ -92,8 +91,8 @@ func (s *BlobStore) Check(ctx context.Context, r *Run) (Tally, error) {
 	})
 }
 
-// run does something with each blob: with objects, with those in Postgres, or with
-// both when objects is nil.
+// run calls do for each blob: for those that are objects, for those in Postgres, or, when objects
+// is nil, for both.
 func (s *BlobStore) run(ctx context.Context, r *Run, objects *bool, do func(context.Context, store.Object) error) (Tally, error) {
 	tenants, err := s.tenants(ctx)
 	if err != nil {
@@ -160,8 +159,9 @@ func (s *BlobStore) page(ctx context.Context, tenant uuid.UUID, after []byte, ob
 	return out, store.Wrap(err, "list blobs of tenant %s", tenant)
 }
 
-// page does a page, several blobs at a time. When one fails those in hand are finished and no other
-// is begun: one that is cut off in its commit may have been moved, and would not be counted.
+// page processes a page, several blobs at a time. After a failure the blobs in progress are
+// finished and no other is begun: a blob that is interrupted in its commit may have been moved
+// without being counted.
 func (r *Run) page(ctx context.Context, page []store.Object, do func(context.Context, store.Object) error) error {
 	var group errgroup.Group
 	var failed atomic.Bool
@@ -196,7 +196,7 @@ func (r *Run) page(ctx context.Context, page []store.Object, do func(context.Con
 	return group.Wait()
 }
 
-// compare reads a blob to its end.
+// compare reads a blob to its end, which verifies its hash.
 func (s *BlobStore) compare(ctx context.Context, o store.Object) error {
 	b := s.reader(ctx, o)
 	_, err := io.Copy(io.Discard, b)
@@ -214,7 +214,7 @@ func (s *BlobStore) compareWritten(ctx context.Context, o store.Object) error {
 	return store.Wrap(err, "read what was written")
 }
 
-// intoObject moves a blob from Postgres.
+// intoObject moves a blob from Postgres into an object.
 func (s *BlobStore) intoObject(ctx context.Context, o store.Object) error {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
@@ -236,7 +236,7 @@ func (s *BlobStore) intoObject(ctx context.Context, o store.Object) error {
 	err := s.objects.Put(ctx, to, from)
 	closing := from.Close()
 	switch {
-	case from.failed != nil: // whatever the service says of it
+	case from.failed != nil: // takes precedence over Put's error
 		return from.failed
 	case err != nil:
 		return err
@@ -264,7 +264,7 @@ func (s *BlobStore) intoObject(ctx context.Context, o store.Object) error {
 	return store.Wrap(err, "move blob %x", o.SHA256)
 }
 
-// remembering keeps the error of its blob, which others might wrap.
+// remembering keeps the error of reading a blob, which callers might wrap.
 type remembering struct {
 	*Blob
 	failed error
@@ -278,7 +278,7 @@ func (r *remembering) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// intoPostgres moves a blob from its object.
+// intoPostgres moves a blob from its object into Postgres.
 func (s *BlobStore) intoPostgres(ctx context.Context, o store.Object) error {
 	if err := s.copyChunks(ctx, o); err != nil {
 		return err
@@ -320,8 +320,8 @@ func (s *BlobStore) intoPostgres(ctx context.Context, o store.Object) error {
 	return nil
 }
 
-// copyChunks copies an object into chunks, which nobody reads while the row names
-// the object. Those of an object that is damaged go again.
+// copyChunks copies an object into chunks, which nobody reads while the row names the object. It
+// removes them again when the object is damaged.
 func (s *BlobStore) copyChunks(ctx context.Context, o store.Object) (err error) {
 	b := s.reader(ctx, o)
 	b.fixed = true
@@ -348,7 +348,7 @@ func (s *BlobStore) copyChunks(ctx context.Context, o store.Object) (err error) 
 	}
 }
 
-// dropCopied removes chunks of a blob that still is an object.
+// dropCopied removes the chunks of a blob that is still an object.
 func (s *BlobStore) dropCopied(ctx context.Context, o store.Object) error {
 	return s.db.AsTenant(ctx, o.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, lockObjectSQL, o.Tenant, o.SHA256, o.ID).Scan(nil); err != nil {

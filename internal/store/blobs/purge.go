@@ -1,8 +1,7 @@
 package blobs
 
-// This file deletes objects that no row names any more. The row goes first, in a
-// transaction that puts the object on the list of loose ones; what is on it is
-// deleted until that works.
+// This file deletes objects that no row names any more. The transaction that deletes the row adds
+// the object to the list of loose objects; deletion of those is retried until it succeeds.
 
 import (
 	"context"
@@ -18,18 +17,18 @@ import (
 
 const (
 	dueLooseSQL = `SELECT tenant_id, object FROM loose_objects WHERE due_at <= now() ORDER BY due_at LIMIT $1`
-	// Doomed before it is deleted: no row can name it from now on. It is due again
-	// soon, should this process end in between.
+	// An object is doomed before it is deleted: no row can name it from then on. It is due again
+	// soon, in case this process ends in between.
 	doomLooseSQL = `
 UPDATE loose_objects SET doomed = true, due_at = now() + interval '1 minute'
 WHERE tenant_id = $1 AND object = ANY ($2) AND due_at <= now() RETURNING object, sha256`
-	// A backup may still have to copy them.
+	// A running backup may still have to copy the objects.
 	noBackupSQL    = `SELECT pg_try_advisory_xact_lock_shared($1)`
 	forgetLooseSQL = `DELETE FROM loose_objects WHERE tenant_id = $1 AND object = ANY ($2)`
 )
 
-// PurgeObjects deletes up to limit objects that no row names, and returns how
-// many. Several processes may do it at once.
+// PurgeObjects deletes up to limit objects that no row names, and returns how many it deleted.
+// Several processes may call it at once.
 func (s *BlobStore) PurgeObjects(ctx context.Context, limit int) (int, error) {
 	if s.objects == nil {
 		return 0, nil
@@ -90,7 +89,7 @@ func (s *BlobStore) purgeObjects(ctx context.Context, tenant uuid.UUID, ids []uu
 		if err := s.objects.Delete(ctx, o); err != nil {
 			problems = append(problems, err)
 			if errors.Is(err, schema.ErrUnavailable) || ctx.Err() != nil {
-				break // the others would wait for the same
+				break // the others would fail the same way
 			}
 			continue
 		}

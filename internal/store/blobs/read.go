@@ -1,7 +1,7 @@
 package blobs
 
-// This file reads stored bytes. A hash alone grants none: callers name the
-// tenant, and row-level security holds them to it.
+// This file reads stored bytes. A hash alone grants no access: callers name the tenant, and
+// row-level security confines them to it.
 
 import (
 	"bytes"
@@ -23,23 +23,22 @@ import (
 
 const chunkSQL = `SELECT data FROM blob_chunks WHERE tenant_id = $1 AND sha256 = $2 AND ordinal = $3`
 
-// Blob reads one blob. Between chunks it holds no connection to Postgres. The
-// last bytes are given out only when all of them have the blob's SHA-256; others
-// are a store.DamagedError. It is not safe for concurrent use.
+// Blob reads one blob. It holds no connection to Postgres between chunks. It returns the last bytes
+// only after verifying the blob's SHA-256; a mismatch is a store.DamagedError. It is not safe for
+// concurrent use.
 type Blob struct {
 	ctx    context.Context //nolint:containedctx // io.Reader takes none
 	blobs  *BlobStore
 	object store.Object
-	fixed  bool // it is read where it is, or not at all
+	fixed  bool // do not follow the blob when it is moved
 
 	read  int64
 	sum   hash.Hash
-	chunk []byte        // of Postgres, what is left
+	chunk []byte        // the unread rest of a chunk in Postgres
 	body  io.ReadCloser // of an object
 }
 
-// OpenBlob opens tenant's blob with a SHA-256 (32 bytes). ctx bounds the
-// reading too.
+// OpenBlob opens tenant's blob with a SHA-256 (32 bytes). ctx also bounds the reading.
 func (s *BlobStore) OpenBlob(ctx context.Context, tenant uuid.UUID, hash []byte) (*Blob, error) {
 	o, first, err := s.find(ctx, tenant, hash)
 	if err != nil {
@@ -47,7 +46,7 @@ func (s *BlobStore) OpenBlob(ctx context.Context, tenant uuid.UUID, hash []byte)
 	}
 	b := s.reader(ctx, o)
 	b.chunk = first
-	if o.Bytes > 0 && len(first) == 0 { // what is missing is to be known before anything is sent
+	if o.Bytes > 0 && len(first) == 0 { // report missing bytes before anything is sent
 		if err := b.next(); err != nil {
 			return nil, fmt.Errorf("open blob: %w", err)
 		}
@@ -59,11 +58,11 @@ func (s *BlobStore) reader(ctx context.Context, o store.Object) *Blob {
 	return &Blob{ctx: ctx, blobs: s, object: o, sum: sha256.New()}
 }
 
-// Size is the blob's length in bytes.
+// Size returns the blob's length in bytes.
 func (b *Blob) Size() int64 { return b.object.Bytes }
 
-// Read implements io.Reader. A blob that is purged meanwhile gives
-// schema.ErrNotFound, one that is moved is read on from where it is.
+// Read implements io.Reader. When the blob is purged meanwhile the error is schema.ErrNotFound;
+// when it is moved, Read continues at its new location.
 func (b *Blob) Read(p []byte) (int, error) {
 	if b.read == b.object.Bytes {
 		return 0, b.end()
@@ -97,9 +96,9 @@ func (b *Blob) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// end is what follows the last byte.
+// end returns the result of reading past the last byte.
 func (b *Blob) end() error {
-	if b.read == 0 { // there was none to verify the hash at
+	if b.read == 0 { // an empty blob's hash was not verified yet
 		if err := b.verify(); err != nil {
 			return err
 		}
@@ -121,7 +120,7 @@ func (b *Blob) damaged(format string, args ...any) error {
 	return &store.DamagedError{Where: b.blobs.where(b.object), Problem: fmt.Sprintf(format, args...)}
 }
 
-// broken is the error of an object that ended early.
+// broken returns the error for an object that ended early.
 func (b *Blob) broken(err error) error {
 	if b.ctx.Err() != nil {
 		return b.ctx.Err()
@@ -137,7 +136,7 @@ func (b *Blob) Close() error {
 	return b.body.Close()
 }
 
-// next gets the next piece, from wherever the blob is by now.
+// next gets the next chunk, or opens the object, wherever the blob is by now.
 func (b *Blob) next() error {
 	for {
 		err := b.get()
@@ -177,7 +176,7 @@ func (b *Blob) get() error {
 	if err != nil {
 		return err
 	}
-	// All chunks but the last are full, so that a place in the blob is one in a chunk.
+	// All chunks but the last are full, so an offset in the blob determines one in a chunk.
 	within := b.read % documents.ChunkBytes
 	if int64(len(b.chunk)) <= within {
 		b.chunk = nil
@@ -187,7 +186,7 @@ func (b *Blob) get() error {
 	return nil
 }
 
-// Bytes are those of one blob, or why they cannot be had for good.
+// Bytes are the bytes of one blob, or the damage that makes them unreadable for good.
 type Bytes struct {
 	Data   []byte
 	Damage *store.DamagedError
@@ -198,8 +197,7 @@ SELECT b.sha256, b.bytes, b.object, coalesce(c.data, '') FROM blobs b
 LEFT JOIN blob_chunks c ON b.object IS NULL AND c.tenant_id = b.tenant_id AND c.sha256 = b.sha256
 WHERE b.sha256 = ANY($1) ORDER BY b.sha256, c.ordinal`
 
-// ReadAll reads blobs into memory, by their hashes. One that is missing is not in
-// the map.
+// ReadAll reads blobs into memory, by their hashes. The map has no entry for a missing blob.
 func (s *BlobStore) ReadAll(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string]Bytes, error) {
 	var out map[string]Bytes
 	var elsewhere []store.Object
@@ -271,7 +269,7 @@ func (s *BlobStore) readObjects(ctx context.Context, list []store.Object, out ma
 	return nil
 }
 
-// readObject reads an object, or nil when its blob is purged.
+// readObject reads an object. It returns nil when its blob was purged.
 func (s *BlobStore) readObject(ctx context.Context, o store.Object) (*Bytes, error) {
 	b := s.reader(ctx, o)
 	data := bytes.NewBuffer(make([]byte, 0, o.Bytes+bytes.MinRead))

@@ -1,9 +1,8 @@
 package blobs
 
-// This file writes objects. One is noted as loose before it is written, and taken
-// off the list by the transaction whose row names it; what stays on the list is
-// purged. So no crash leaves an object that nobody knows, and no row names one
-// that is not stored.
+// This file writes objects. An object is listed as loose before it is written, and removed from the
+// list by the transaction whose row names it; what stays on the list is purged. So a crash leaves
+// no object that is unknown, and no row that names an object that is not stored.
 
 import (
 	"context"
@@ -25,13 +24,13 @@ const (
 INSERT INTO loose_objects (tenant_id, object, sha256, due_at)
 SELECT $1, n.object, n.sha256, now() + $4::interval FROM unnest($2::uuid[], $3::bytea[]) AS n (object, sha256)`
 	nameLooseSQL = `DELETE FROM loose_objects WHERE tenant_id = $1 AND object = ANY ($2) AND NOT doomed`
-	// What a row names is not on the list.
+	// Objects that a row names are not on the list.
 	releaseLooseSQL = `UPDATE loose_objects SET due_at = now() WHERE tenant_id = $1 AND object = ANY ($2) AND due_at > now()`
 
 	haveBlobsSQL = `SELECT sha256 FROM blobs WHERE tenant_id = $1 AND sha256 = ANY ($2)`
 
-	// looseFor is how long an object may go unnamed, and writeLimit the time for
-	// writing it, which is shorter.
+	// looseFor is how long an object may stay without a row that names it; writeLimit bounds the
+	// time for writing it, and is shorter.
 	looseFor   = time.Hour
 	writeLimit = 30 * time.Minute
 
@@ -40,11 +39,11 @@ SELECT $1, n.object, n.sha256, now() + $4::interval FROM unnest($2::uuid[], $3::
 	objectsAtOnce = 4 // that are read, or moved
 )
 
-// ErrUnwritten says that bytes are to be written again: what was written, or was
-// there already, is gone.
+// ErrUnwritten means that bytes must be written again, because the stored ones were purged
+// meanwhile.
 var ErrUnwritten = fmt.Errorf("bytes are not stored any more: %w", schema.ErrConflict)
 
-// Unwritten are bytes that are to be stored.
+// Unwritten are bytes to be stored.
 type Unwritten struct {
 	SHA256 []byte
 	Bytes  int64
@@ -62,9 +61,9 @@ type Written struct {
 // InObjects reports whether new bytes become objects.
 func (s *BlobStore) InObjects() bool { return s.objects != nil && s.db.Options().NewInObjects }
 
-// Write makes objects of those contents, each with another hash, that the tenant
-// does not have. Name them in a transaction, and Release them after it, whatever
-// became of it.
+// Write stores those of contents, each with a different hash, that the tenant does not have yet, as
+// objects. The caller must Name them in a transaction, and Release them after it, whether it
+// succeeded or not.
 func (s *BlobStore) Write(ctx context.Context, tenant uuid.UUID, contents []Unwritten) (*Written, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
@@ -126,11 +125,10 @@ func (w *Written) ID(hash []byte) uuid.UUID {
 	return w.ids[string(hash)]
 }
 
-// Name takes objects off the list of loose ones, for rows that tx writes with
-// their ids. ErrUnwritten: one was purged meanwhile, because its writing took so
-// long.
+// Name removes objects from the list of loose ones, for rows that tx writes with their ids. The
+// error is ErrUnwritten when one was purged meanwhile, because writing took too long.
 func (w *Written) Name(ctx context.Context, tx pgx.Tx, ids []uuid.UUID) error {
-	w.named = make(map[uuid.UUID]bool, len(ids)) // of the last run of the transaction
+	w.named = make(map[uuid.UUID]bool, len(ids)) // by the last attempt of the transaction
 	if len(ids) == 0 {
 		return nil
 	}
@@ -154,9 +152,9 @@ func name(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ids []uuid.UUID) err
 	return nil
 }
 
-// Release has the objects purged that no row names: when the transaction failed,
-// all of them. After one that succeeded it leaves the named ones alone: within
-// another transaction (store.Once) their rows are still locked.
+// Release has the objects purged that no row names: all of them when the transaction failed. When
+// it succeeded Release leaves the named ones alone, since their rows may still be locked by an
+// outer transaction (store.Once).
 func (w *Written) Release(ctx context.Context, failed bool) {
 	if w == nil {
 		return
@@ -172,7 +170,7 @@ func (w *Written) Release(ctx context.Context, failed bool) {
 	}
 }
 
-// release goes on when ctx has ended. What it cannot do purge does later.
+// release works even when ctx has ended. What it fails to do is left to the purge.
 func (s *BlobStore) release(ctx context.Context, tenant uuid.UUID, ids []uuid.UUID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseLimit)
 	defer cancel()

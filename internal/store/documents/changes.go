@@ -1,7 +1,7 @@
 package documents
 
-// This file changes documents without new content: delete, retry, labels and
-// metadata. Documents are locked before their versions, each in id order.
+// This file changes documents without new content: delete, retry, labels and metadata. Documents
+// are locked before their versions, each in id order.
 
 import (
 	"context"
@@ -46,14 +46,14 @@ WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.s
 ORDER BY d.id LIMIT $3 FOR UPDATE OF d`
 
 	setMetadataSQL = `UPDATE versions SET metadata = $3 WHERE tenant_id = $1 AND id = $2`
-	// Once in a transaction, however often it is asked for.
+	// Takes effect once in a transaction, however often it is called.
 	raiseRevisionSQL = `SELECT sluice_raise_lexical_revision($1, $2)`
 	uncurateSQL      = `UPDATE versions SET curated = false WHERE tenant_id = $1 AND id = $2 AND state = 'ready'`
 	dropLabelsSQL    = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = $2`
 	dropMetadataSQL  = `DELETE FROM version_metadata WHERE tenant_id = $1 AND version_id = $2`
 )
 
-// lockedDocument is a living document, locked.
+// lockedDocument is a locked document that is not deleted.
 type lockedDocument struct {
 	collection uuid.UUID
 	externalID string
@@ -66,9 +66,8 @@ func lockDocument(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (lockedD
 	return d, store.Named(err, "document", id)
 }
 
-// DeleteDocument hides a document at once and cancels its unfinished versions;
-// purge removes what it holds. A later upload under the same external id brings
-// the document back with new content.
+// DeleteDocument hides a document at once and cancels its unfinished versions; purge removes its
+// contents. A later upload under the same external id restores the document with new content.
 func (s *DocumentStore) DeleteDocument(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		d, err := lockDocument(ctx, tx, p.Tenant, id)
@@ -94,9 +93,8 @@ func (s *DocumentStore) DeleteDocument(ctx context.Context, p schema.Principal, 
 	return store.Wrap(err, "delete document")
 }
 
-// hideDocuments deletes documents that the transaction has locked: their
-// versions retire, each with an event, so that nothing goes live any more and
-// purge finds them.
+// hideDocuments deletes documents that the transaction has locked: their versions retire, each with
+// an event, so that none goes live any more and purge finds them.
 func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents []uuid.UUID) error {
 	if len(documents) == 0 {
 		return nil
@@ -132,8 +130,8 @@ func hideDocuments(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, documents [
 	return store.Wrap(tx.SendBatch(ctx, batch).Close(), "hide documents")
 }
 
-// RetryDocument queues a document's failed newest version again, under a new
-// attempt. schema.ErrConflict: it did not fail, or its bytes were not kept.
+// RetryDocument queues a document's failed newest version again, in a new attempt. The error is
+// schema.ErrConflict when the version did not fail, or its bytes were not kept.
 func (s *DocumentStore) RetryDocument(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Document, error) {
 	var out schema.Document
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -162,10 +160,10 @@ func (s *DocumentStore) RetryDocument(ctx context.Context, p schema.Principal, i
 	return out, store.Wrap(err, "retry document")
 }
 
-// RetryFailed queues all failed documents of a collection again, each once, but
-// those whose bytes were not kept, and tells how many.
+// RetryFailed queues all failed documents of a collection again, each once, except those whose
+// bytes were not kept, and returns their number.
 func (s *DocumentStore) RetryFailed(ctx context.Context, p schema.Principal, collection uuid.UUID) (int, error) {
-	// In the order of ids: one that fails again meanwhile is not met twice.
+	// In the order of ids, so that a document that fails again meanwhile is not retried twice.
 	var after uuid.UUID
 	for total := 0; ; {
 		var documents []uuid.UUID
@@ -240,7 +238,7 @@ func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal
 			return err
 		}
 		if d.live != nil {
-			// Filters read metadata, which are not in the index.
+			// Filters read metadata, which is not in the index.
 			if _, err := tx.Exec(ctx, raiseRevisionSQL, p.Tenant, d.collection); err != nil {
 				return fmt.Errorf("raise the revision of collection %s: %w", d.collection, err)
 			}
@@ -249,7 +247,7 @@ func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal
 		if err != nil {
 			return err
 		}
-		if c.Labels != nil { // other versions of it may still be on their way, or be read
+		if c.Labels != nil { // other versions may be in processing or still be read
 			if _, err := narrow(ctx, tx, p.Tenant, d.collection, []narrowing{{id, to.Labels}}, versions); err != nil {
 				return err
 			}
@@ -259,12 +257,12 @@ func (s *DocumentStore) ChangeAttributes(ctx context.Context, p schema.Principal
 				return err
 			}
 		}
-		// Metadata is a part of what it is called.
+		// Metadata is part of the names that the index has of a document.
 		if (c.Labels != nil || before != after) && d.live != nil {
 			if err := corpus.Relabel(ctx, tx, p.Tenant, *d.live, r); err != nil {
 				return err
 			}
-			// So that curation comes, to merge the segments of one document.
+			// Lets curation merge the segment of one document.
 			if _, err := tx.Exec(ctx, uncurateSQL, p.Tenant, *d.live); err != nil {
 				return fmt.Errorf("leave it to curation: %w", err)
 			}

@@ -1,7 +1,7 @@
 package documents
 
-// This file keeps collections. Deleting one hides it and all its documents at
-// once; they retire later (emptying.go), and purge removes what they hold.
+// This file keeps collections. Deleting one hides it and all its documents at once; these retire
+// later (emptying.go), and purge removes their contents.
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const (
 INSERT INTO collections (tenant_id, id, name, description, language, segmentation, plan) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT (tenant_id, name) WHERE deleted_at IS NULL DO NOTHING RETURNING id`
 
-	// Counts are what curation has added up and what changed since (migration 82).
+	// The counts are the sums that curation keeps, and the changes since (migration 82).
 	collectionSelect = `
 SELECT c.id, c.name, c.description, c.language, c.segmentation, c.plan, coalesce(s.name, ''), c.generation, c.cluster_tokens, c.created_at,
        coalesce(t.counts, '{}'), coalesce(t.bytes, 0), coalesce(t.passages, 0), coalesce(t.uncurated, 0), t.changed_at
@@ -47,7 +47,7 @@ WHERE c.tenant_id = $1 AND c.deleted_at IS NULL`
 	collectionSQL     = collectionSelect + ` AND c.id = $2`
 	collectionPageSQL = collectionSelect + ` AND ($2::uuid IS NULL OR c.id > $2) AND ($4::uuid[] IS NULL OR c.id = ANY ($4)) ORDER BY c.id LIMIT $3`
 
-	// A name may look like an id; the id goes first.
+	// A name may look like an id; the id has precedence.
 	resolveCollectionSQL = `
 SELECT id FROM collections WHERE tenant_id = $1 AND deleted_at IS NULL AND (id = $2 OR name = $3)
 ORDER BY id IS NOT DISTINCT FROM $2 DESC LIMIT 1`
@@ -61,7 +61,7 @@ UPDATE collections SET description = coalesce($3, description), plan = coalesce(
 UPDATE collections SET deleted_at = now() WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL RETURNING name`
 	retireAllShardsSQL = `
 UPDATE vector_shards SET retired_at = now() WHERE tenant_id = $1 AND collection_id = $2 AND retired_at IS NULL`
-	// A source-worker removes them, as it does when somebody asks; their documents go with the
+	// A source-worker removes the sources, as on request; their documents are deleted with the
 	// collection.
 	removeSourcesSQL = `
 UPDATE sources SET state = 'removing', keep_documents = true, due_at = now(), attempt = attempt + 1, problem = '', problem_at = NULL
@@ -73,8 +73,7 @@ SELECT coalesce(sum(documents), 0)::bigint FROM (
     SELECT documents FROM collection_changes WHERE tenant_id = $1 AND collection_id = $2) c`
 )
 
-// CreateCollection makes a collection; a name that is taken is
-// schema.ErrConflict.
+// CreateCollection creates a collection. The error is schema.ErrConflict when the name is taken.
 func (s *DocumentStore) CreateCollection(ctx context.Context, p schema.Principal, c schema.NewCollection) (schema.Collection, error) {
 	var out schema.Collection
 	c, err := c.Complete()
@@ -99,8 +98,7 @@ func (s *DocumentStore) CreateCollection(ctx context.Context, p schema.Principal
 	return out, store.Wrap(err, "create collection %q", c.Name)
 }
 
-// ResolveCollection returns the id of the collection that ref (id or name)
-// names.
+// ResolveCollection returns the id of the collection with the id or name ref.
 func (s *DocumentStore) ResolveCollection(ctx context.Context, p schema.Principal, ref string) (uuid.UUID, error) {
 	var id uuid.UUID
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -126,8 +124,7 @@ func resolveCollection(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, ref str
 	return out, store.Named(err, "collection", ref)
 }
 
-// Collection returns the collection that ref (id or name) names, with its
-// counts.
+// Collection returns the collection with the id or name ref, with its counts.
 func (s *DocumentStore) Collection(ctx context.Context, p schema.Principal, ref string) (schema.Collection, error) {
 	var out schema.Collection
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -141,8 +138,8 @@ func (s *DocumentStore) Collection(ctx context.Context, p schema.Principal, ref 
 	return out, store.Wrap(err, "read collection")
 }
 
-// Collections returns a page of p's tenant's collections with their counts,
-// oldest first, and the next cursor: those where p has a scope.
+// Collections returns a page of the collections of p's tenant in which p has a scope, with their
+// counts, oldest first, and the next cursor.
 func (s *DocumentStore) Collections(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Collection, string, error) {
 	pg, err := store.PageOf(q)
 	if err != nil {
@@ -165,7 +162,7 @@ func (s *DocumentStore) Collections(ctx context.Context, p schema.Principal, q s
 	return out, next, nil
 }
 
-// UpdateCollection changes what c names.
+// UpdateCollection changes the fields that c has.
 func (s *DocumentStore) UpdateCollection(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.CollectionChange) (schema.Collection, error) {
 	var out schema.Collection
 	if c.Description != nil {
@@ -196,7 +193,7 @@ func (s *DocumentStore) UpdateCollection(ctx context.Context, p schema.Principal
 	return out, store.Wrap(err, "update collection")
 }
 
-// CollectionPlan returns the plan of a collection; empty: it has none of its own.
+// CollectionPlan returns the plan of a collection, or the empty string if it has none of its own.
 func (s *DocumentStore) CollectionPlan(ctx context.Context, tenant, id uuid.UUID) (string, error) {
 	var name string
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -205,12 +202,12 @@ func (s *DocumentStore) CollectionPlan(ctx context.Context, tenant, id uuid.UUID
 	return name, store.Wrap(err, "read the plan of a collection")
 }
 
-// DeleteCollection hides a collection and its documents at once, however many these
-// are; EmptyCollections has them retire.
+// DeleteCollection hides a collection and its documents at once, however many there are;
+// EmptyCollections lets them retire.
 func (s *DocumentStore) DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var name string
-		// Waits for uploads in progress, which share a lock on the row.
+		// Waits for uploads in progress, which hold a shared lock on the row.
 		if err := tx.QueryRow(ctx, deleteCollectionSQL, p.Tenant, id).Scan(&name); err != nil {
 			return store.Named(err, "collection", id)
 		}
@@ -243,8 +240,8 @@ func collectionRow(rows pgx.Rows, err error) (schema.Collection, error) {
 	return pgx.CollectExactlyOneRow(rows, pgx.RowToStructByPos[schema.Collection])
 }
 
-// What is known was learnt from answers of the collection's documents, and from questions that
-// were labelled for it.
+// What was learnt from answers of the collection's documents, and from questions that were labelled
+// for it.
 const (
 	forgetKnownSQL = `
 DELETE FROM known_questions k USING questions q

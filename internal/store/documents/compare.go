@@ -14,9 +14,9 @@ import (
 const (
 	maxCompare = 10_000
 
-	// current is what an upload would be compared with: the newest version
-	// that is live or may become so. newest is the newest of all. Each document is
-	// looked up by its name, whatever the statistics say.
+	// current is the version that an upload would be compared with: the newest one that is live or
+	// may become so. newest is the newest of all. Each document is looked up by its external id,
+	// whatever the statistics say.
 	compareSQL = `
 SELECT k.external_id, coalesce(current.fingerprint = k.fingerprint, false),
        coalesce(newest.state = 'failed' AND newest.fingerprint = k.fingerprint, false)
@@ -33,9 +33,9 @@ LEFT JOIN LATERAL (
 ORDER BY k.n`
 )
 
-// Compare tells which of a sender's documents it would have to upload. Each is
-// compared with the same document's current version alone: that someone else
-// stored the same bytes shows nowhere. At most 10,000 in one call.
+// Compare reports which of a sender's documents it would have to upload. Each is compared only with
+// the same document's current version, so the result does not reveal whether someone else stored
+// the same bytes. One call takes at most 10,000 documents.
 func (s *DocumentStore) Compare(ctx context.Context, p schema.Principal, collection uuid.UUID, known []schema.Known) (schema.Comparison, error) {
 	var out schema.Comparison
 	if len(known) > maxCompare {

@@ -14,18 +14,18 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// $1 tenant, $2 document, $3 groups, $4 version: none is the newest one.
+// $1 tenant, $2 document, $3 groups, $4 version; null means the newest one.
 var contentSQL = `
 SELECT v.sha256, v.media_type, v.purged_at IS NOT NULL, ` + store.ReadableNow("v.id", "$3") + `
 FROM documents d
 JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id AND v.id = coalesce($4::uuid, d.last_version_id)
 WHERE d.tenant_id = $1 AND d.id = $2 AND d.deleted_at IS NULL AND ` + store.OfLiving
 
-// OpenContent opens the bytes of a document's version, or of its newest one for
-// uuid.Nil, and tells their media type. Its labels hold for every key, whatever its
-// scopes: schema.ErrForbidden is for one that lists the document but has none of its
-// groups. schema.ErrNotFound: no such document, or none that p sees, or no such
-// version of it, or its bytes were not kept.
+// OpenContent opens the bytes of a document's version, or of its newest one for uuid.Nil, and
+// returns their media type. Labels apply to every key, whatever its scopes: the error is
+// schema.ErrForbidden when p may list the document but has none of its groups. It is
+// schema.ErrNotFound when there is no such document or version, p does not see the document, or the
+// bytes are not stored.
 func (s *DocumentStore) OpenContent(ctx context.Context, p schema.Principal, document, version uuid.UUID) (*blobs.Blob, string, error) {
 	var wanted *uuid.UUID
 	if version != uuid.Nil {

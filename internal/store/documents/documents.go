@@ -2,9 +2,8 @@
 // lists, texts, labels and metadata, deletion.
 package documents
 
-// This file reads documents and their versions, without their text. A key
-// without the ingest scope sees documents as it would find them: unlabelled, or
-// with one of its groups.
+// This file reads documents and their versions, without their text. A key without the ingest scope
+// sees only documents that it could find: those without labels, or with one of its groups.
 
 import (
 	"context"
@@ -24,7 +23,7 @@ type DocumentStore struct {
 	bytes *blobs.BlobStore
 }
 
-// New returns those of a database.
+// New returns the DocumentStore of a database.
 func New(db *store.Store) *DocumentStore { return &DocumentStore{db, blobs.New(db)} }
 
 const (
@@ -40,8 +39,8 @@ FROM versions WHERE tenant_id = $1 AND document_id = $2 ORDER BY number DESC LIM
 )
 
 var (
-	// $1 tenant, $2 sees all, $3 groups. Labels that the newest version widens hold
-	// until it is live.
+	// $1 tenant, $2 sees all, $3 groups. When the newest version has wider labels, those of the
+	// live one apply until the newest is live.
 	documentVisible = `
 WHERE d.tenant_id = $1 AND d.deleted_at IS NULL AND ` + store.OfLiving + ` AND ($2 OR ` + store.ReadableNow("v.id", "$3") + `)`
 
@@ -50,8 +49,8 @@ WHERE d.tenant_id = $1 AND d.deleted_at IS NULL AND ` + store.OfLiving + ` AND (
 	documentNamedSQL = documentSelect + ` AND d.collection_id = $4 AND d.external_id = $5`
 )
 
-// visibleTo is what of a tenant's documents p may see: the first three parameters
-// of documentSelect.
+// visibleTo returns the first three parameters of documentSelect, which select the documents that p
+// may see, followed by more.
 func visibleTo(p schema.Principal, more ...any) []any {
 	return append([]any{p.Tenant, p.Has(schema.ScopeIngest), store.GroupsOf(p)}, more...)
 }
@@ -92,7 +91,7 @@ func (s *DocumentStore) oneDocument(ctx context.Context, p schema.Principal, sql
 	return out, err
 }
 
-// Versions returns a document's versions, newest first, 500 at most.
+// Versions returns a document's versions, newest first, at most 500.
 func (s *DocumentStore) Versions(ctx context.Context, p schema.Principal, document uuid.UUID) ([]schema.Version, error) {
 	var out []schema.Version
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {

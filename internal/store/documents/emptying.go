@@ -1,7 +1,7 @@
 package documents
 
-// This file empties collections that were deleted, in the background: some documents
-// in a transaction, so that it goes on where it was left.
+// This file empties deleted collections in the background, some documents per transaction, so that
+// it can be interrupted.
 
 import (
 	"context"
@@ -22,13 +22,13 @@ SELECT tenant_id, id FROM collections WHERE deleted_at IS NOT NULL AND emptied_a
 SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND deleted_at IS NULL ORDER BY id LIMIT $3 FOR UPDATE`
 	emptiedSQL = `UPDATE collections SET emptied_at = now() WHERE tenant_id = $1 AND id = $2`
 
-	// emptiedAtOnce bounds the collections of one call, which so take turns.
+	// emptiedAtOnce bounds the collections that one call processes, each by one step.
 	emptiedAtOnce = 20
 )
 
-// EmptyCollections hides up to limit documents of each of some collections that were
-// deleted, and removes what else a collection without documents has. It returns how many
-// steps it took; when that is 0 nothing is left to do. Several processes may empty at once.
+// EmptyCollections processes some deleted collections: it hides up to limit documents of each, and
+// removes the other data of a collection without documents. It returns the number of steps it took,
+// 0 when nothing is left to do. Several processes may call it at once.
 func (s *DocumentStore) EmptyCollections(ctx context.Context, limit int) (int, error) {
 	type deleted struct{ Tenant, ID uuid.UUID }
 	var list []deleted
@@ -55,9 +55,9 @@ func (s *DocumentStore) EmptyCollections(ctx context.Context, limit int) (int, e
 	return steps, errors.Join(problems...)
 }
 
-// empty takes one step.
+// empty takes one step for one collection.
 func (s *DocumentStore) empty(ctx context.Context, tenant, collection uuid.UUID, limit int) error {
-	// Its index first: nothing is buried in it then.
+	// The index first: deleted documents need not be marked in it then.
 	_, more, err := corpus.New(s.db).PurgeCollection(ctx, tenant, collection, limit)
 	if err != nil || more {
 		return err

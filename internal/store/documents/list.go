@@ -1,10 +1,9 @@
 package documents
 
-// This file lists documents, in several orders. A page's cursor is where its
-// last document stands in its order. For every order there is an index
-// (migration 83), of the newest versions or of the documents, so that a page
-// costs the same however many documents there are; a search for a part of a name
-// may go through all names of the collection.
+// This file lists documents, in several orders. A page's cursor is the position of its last
+// document in the order. Each order has an index (migration 83), of the newest versions or of the
+// documents, so the cost of a page does not depend on the number of documents; a search for a part
+// of a name may scan all names of the collection.
 
 import (
 	"cmp"
@@ -25,57 +24,56 @@ import (
 )
 
 var (
-	// $4 collection. A list walks through documents, or through their newest versions, and finds
-	// the other by primary key. A condition that is not asked for is left out, so that the planner
-	// need not guess.
+	// $4 collection. A list scans documents, or their newest versions, and looks up the other by
+	// primary key. A condition that was not asked for is left out, so that the planner need not
+	// guess.
 	byDocumentSQL = documentColumns + ` FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.id = d.last_version_id` + documentVisible + `
   AND d.collection_id = $4`
 	byVersionSQL = documentColumns + ` FROM documents d JOIN versions v ON v.tenant_id = d.tenant_id AND v.document_id = d.id` + documentVisible + `
   AND v.collection_id = $4 AND v.newest`
-	// A walk in the list's order says what is walked through, whatever the statistics are: they may
-	// be of a collection that was small.
+	// For a scan in the list's order, these fix which table is scanned, whatever the statistics
+	// say: they may date from when the collection was small.
 	walkDocumentsSQL = documentColumns + ` FROM documents d CROSS JOIN LATERAL (
     SELECT * FROM versions WHERE tenant_id = d.tenant_id AND id = d.last_version_id OFFSET 0) v` + documentVisible
 	walkVersionsSQL = documentColumns + ` FROM versions v CROSS JOIN LATERAL (
     SELECT * FROM documents WHERE tenant_id = v.tenant_id AND id = v.document_id OFFSET 0) d` + documentVisible + `
   AND v.tenant_id = $1 AND v.collection_id = $4 AND v.newest`
-	// The walk is through the index of the list's order.
+	// Makes the planner scan the index of the list's order.
 	walkPlanSQL = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true),
        set_config('enable_incremental_sort', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
-	// What is equal to a constant is no part of an order: by id alone, the planner may walk through
-	// all documents of the tenant. What lies between a value and itself is part of it, and the
-	// index of the order alone has it: %[1]s is its column, %[2]s the value.
+	// A column that equals a constant is dropped from the sort order: with the order by id alone,
+	// the planner may scan all documents of the tenant. A column between a value and itself remains
+	// in the order, and only the order's own index has it. %[1]s is the column, %[2]s the value.
 	betweenSQL = ` AND %[1]s >= %[2]s AND %[1]s <= %[2]s`
 )
 
 const (
 	inStateSQL = ` AND v.state = %[1]s`
-	// The few documents of a state are sorted; of many, a walk in the list's order
-	// finds enough soon.
+	// When a state has few documents, they are sorted; when it has many, a scan in the list's order
+	// soon finds enough.
 	fewInStateSQL = ` AND v.id = ANY (ARRAY(
       SELECT f.id FROM versions f WHERE f.tenant_id = $1 AND f.collection_id = $4 AND f.state = %[1]s AND f.newest))`
 	countInStateSQL = `
 SELECT count(*) FROM (SELECT FROM versions WHERE tenant_id = $1 AND collection_id = $2 AND state = $3 AND newest LIMIT $4) AS counted`
 	fewInState = 1000
-	// The range is what the index by name knows; in bytes nothing that is text comes behind
-	// U+10FFFF.
+	// The index by name can use the range; in bytes no text is greater than U+10FFFF.
 	prefixSQL = ` AND d.external_id COLLATE "C" >= %[1]s AND d.external_id COLLATE "C" < %[1]s || chr(1114111) AND starts_with(d.external_id, %[1]s)`
-	// By the rules of "C", which know the case of A to Z alone: half the time of all languages'
-	// rules.
+	// Uses the rules of "C", which only know the case of A to Z: this takes half the time of the
+	// rules for all languages.
 	partSQL = ` AND position(lower(%[1]s COLLATE "C") IN lower(d.external_id COLLATE "C")) > 0`
-	// How many names have a part the planner can't know: walking in the list's order
-	// until enough are found, it may look up every version one by one.
+	// The planner can't know how many names contain a part: scanning in the list's order until it
+	// finds enough, it may look up every version one by one.
 	partPlanSQL = `SELECT set_config('enable_nestloop', 'off', true)`
 	labelledSQL = ` AND EXISTS (SELECT 1 FROM version_labels f WHERE f.tenant_id = v.tenant_id AND f.version_id = v.id AND f.label = %[1]s)`
 )
 
-// documentOrders are the orders of documents: the order itself, and what comes
-// after a cursor, whose key is %[1]s and whose id is %[2]s. %[3]s is the
-// document's id, in the table that is walked through.
+// documentOrders are the orders of documents: the ORDER BY expressions, and the condition for what
+// comes after a cursor with the key %[1]s and the id %[2]s. %[3]s is the document's id in the table
+// that is scanned.
 var documentOrders = map[schema.DocumentSort]struct {
 	order, after string
-	byVersion    bool // as versions are indexed, not documents
+	byVersion    bool // an index of versions has the order
 	key          func(schema.Document) string
 }{
 	schema.SortOldest: {`%[3]s`, ` AND %[3]s > %[2]s`, false, nil},
@@ -90,7 +88,7 @@ var documentOrders = map[schema.DocumentSort]struct {
 
 func sizeKey(d schema.Document) string { return strconv.FormatInt(d.Bytes, 10) }
 
-// documentCursor is where a page ended.
+// documentCursor is the end of a page.
 type documentCursor struct {
 	Sort schema.DocumentSort `json:"s"`
 	Key  string              `json:"k,omitempty"`
@@ -99,7 +97,7 @@ type documentCursor struct {
 
 func (c documentCursor) String() string {
 	out, err := json.Marshal(c)
-	if err != nil { // cannot be: two strings and an id
+	if err != nil { // cannot happen: two strings and an id
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(out)
@@ -172,8 +170,8 @@ func (s *DocumentStore) Documents(ctx context.Context, p schema.Principal, colle
 	return out, end.String(), nil
 }
 
-// fewAreInState reports whether q asks for a state in an order that no index
-// has, and few documents are in it.
+// fewAreInState reports whether q filters by state in an order without an index for that, and few
+// documents are in the state.
 func fewAreInState(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, q schema.DocumentQuery) (bool, error) {
 	if q.State == "" || q.Part != "" || !slices.Contains([]schema.DocumentSort{schema.SortName, schema.SortLargest, schema.SortSmallest}, q.Sort) {
 		return false, nil
@@ -183,11 +181,11 @@ func fewAreInState(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID,
 	return n < fewInState, err
 }
 
-// walks reports whether q is answered by a walk through the index of its order.
+// walks reports whether q is answered by a scan of the index of its order.
 func walks(q schema.DocumentQuery, few bool) bool { return q.Part == "" && q.Prefix == "" && !few }
 
-// documentList is the statement of a page, with its parameters. few is for a
-// state of few documents.
+// documentList returns the statement of a page, with its parameters. few says that few documents
+// are in the state.
 func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQuery, limit int, few bool) (string, []any, error) {
 	sort := cmp.Or(q.Sort, schema.SortOldest)
 	order, known := documentOrders[sort]
@@ -202,7 +200,7 @@ func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQue
 		args = append(args, v)
 		return "$" + strconv.Itoa(len(args))
 	}
-	// By id, documents of a state are in the order of an index of versions.
+	// Documents of a state in the order of ids: an index of versions has this order.
 	sql, walk, by := byDocumentSQL, walkDocumentsSQL, "d.id"
 	if order.byVersion || few || q.State != "" && sort != schema.SortName {
 		sql, walk, by = byVersionSQL, walkVersionsSQL, "v.document_id"
@@ -249,8 +247,8 @@ func documentList(p schema.Principal, collection uuid.UUID, q schema.DocumentQue
 	return strings.ReplaceAll(sql+" ORDER BY "+order.order, "%[3]s", by) + " LIMIT " + param(limit), args, nil
 }
 
-// idOrder is the order by id of what has value in column, and what comes after a cursor, as
-// documentOrders has them.
+// idOrder returns the order by id of the rows with value in column, and the condition for what
+// comes after a cursor, in the form of documentOrders.
 func idOrder(sort schema.DocumentSort, column, value string) (order, after string) {
 	if sort == schema.SortNewest {
 		return column + ` DESC, %[3]s DESC`, ` AND (` + column + `, %[3]s) < (` + value + `, %[2]s)`

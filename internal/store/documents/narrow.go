@@ -1,9 +1,8 @@
 package documents
 
-// This file narrows who may see the versions of a document that are there when it
-// gets labels. What new labels take away they take at once, from every version and
-// whatever becomes of the content that they came with; what they give counts with the
-// version that has them, when it is live.
+// This file restricts who may see the existing versions of a document when it gets labels. A right
+// that new labels remove is removed at once, from every version, whatever becomes of the content
+// that they came with; a right that they add takes effect when the version that has them is live.
 
 import (
 	"context"
@@ -20,7 +19,7 @@ import (
 )
 
 const (
-	// The documents are locked, and their labels change under that lock alone.
+	// The documents are locked; labels change only under that lock.
 	labelsOfVersionsSQL = `
 SELECT v.id, v.document_id, v.bytes, d.live_version_id IS NOT DISTINCT FROM v.id,
        ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = v.id ORDER BY l.label)
@@ -30,14 +29,14 @@ ORDER BY v.id`
 	dropLabelsOfSQL = `DELETE FROM version_labels WHERE tenant_id = $1 AND version_id = ANY ($2)`
 )
 
-// narrowing are labels that a document gets.
+// narrowing are the labels that a document gets.
 type narrowing struct {
 	document uuid.UUID
 	labels   []string
 }
 
-// narrowed is what is left of a version's labels when a document gets others: those
-// that are in both. Where none is, nobody sees it until one of the two is live.
+// narrowed returns the labels that remain of a version's when its document gets others: those in
+// both. If there are none, nobody sees the version until a version with either labels is live.
 func narrowed(have, got []string) []string {
 	if len(got) == 0 {
 		return have
@@ -57,8 +56,8 @@ func narrowed(have, got []string) []string {
 	return out
 }
 
-// narrow narrows the versions of locked documents of a collection, but some, and
-// returns how many it changed.
+// narrow restricts the labels of all versions of locked documents of a collection, except for the
+// versions in but, and returns how many it changed.
 func narrow(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, list []narrowing, but []uuid.UUID) (int, error) {
 	got := map[uuid.UUID][]string{}
 	var documents []uuid.UUID
@@ -103,10 +102,11 @@ func narrow(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, list [
 	return len(versions), corpus.ReindexNarrowed(ctx, tx, tenant, collection, live, sizes)
 }
 
-// setLabelsOf sets the labels of versions, and the fingerprints that go with them: a
-// later upload is compared with what a version is now.
+// setLabelsOf sets the labels of versions, and updates their fingerprints, with which later uploads
+// are compared.
 func setLabelsOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, versions []uuid.UUID, labels map[uuid.UUID][]string) error {
-	// This locks them. Whoever makes a version ready locks it before it reads its labels.
+	// This locks the versions. A transaction that makes a version ready also locks it before it
+	// reads its labels.
 	rows, err := tx.Query(ctx, attributesSQL, tenant, versions)
 	if err != nil {
 		return fmt.Errorf("read versions: %w", err)

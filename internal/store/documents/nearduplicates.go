@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// maxNearDuplicates are shown of a document, maxOfKey looked at for each key:
-	// thousands of forms may be alike.
+	// maxNearDuplicates bounds those that are shown of a document, and maxOfKey the versions that
+	// are compared for each key: thousands of forms may be alike.
 	maxNearDuplicates, maxOfKey = 20, 200
 
 	ownSignatureSQL = `
@@ -31,8 +31,8 @@ LEFT JOIN document_signatures s ON s.tenant_id = $1 AND s.version_id = d.live_ve
 WHERE d.tenant_id = $1 AND d.id = $2`
 )
 
-// $1 tenant, $2 sees all, $3 groups, $4 document, $5 the most versions of a key. Each
-// is looked up by its id.
+// $1 tenant, $2 sees all, $3 groups, $4 document, $5 the most versions of a key. Each version is
+// looked up by its id.
 var nearDuplicatesSQL = `
 SELECT d.id, d.external_id, v.title, v.metadata, v.created_at, s.signature
 FROM (SELECT DISTINCT other.version_id
@@ -46,8 +46,8 @@ CROSS JOIN LATERAL (SELECT * FROM documents WHERE tenant_id = $1 AND id = v.docu
 CROSS JOIN LATERAL (SELECT * FROM document_signatures WHERE tenant_id = $1 AND version_id = v.id LIMIT 1) s
 WHERE d.id <> $4 AND ` + store.OfLiving + ` AND ($2 OR ` + store.ReadableNow("v.id", "$3") + `)`
 
-// nearDuplicates notes in a document, as p sees it, what its text is nearly the same
-// as, or why that is not known. One without a live version has nothing to compare.
+// nearDuplicates sets the near-duplicates of a document that p sees, or the reason why they are
+// unknown. A document without a live version has none.
 func nearDuplicates(ctx context.Context, tx pgx.Tx, p schema.Principal, d *schema.Document) error {
 	var data []byte
 	var uploaded time.Time

@@ -1,8 +1,8 @@
 package documents
 
-// This file reads a document's text as it was cut: sections, and in them
-// passages with their links and cluster. Text is shown to those alone who would
-// find it: who may see all documents does not read all of them.
+// This file reads a document's text as it was segmented: sections, and their passages with links
+// and clusters. Only principals that could find the text may read it: the right to see all
+// documents does not include their text.
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// $1 tenant, $2 document, $3 groups, $4 version: none is the live one.
+// $1 tenant, $2 document, $3 groups, $4 version; null means the live one.
 var readableSQL = `
 SELECT v.id, c.generation, ` + store.ReadableNow("v.id", "$3") + `
 FROM documents d
@@ -40,14 +40,13 @@ SELECT section_id, ordinal, start_byte, end_byte, tokens FROM passages
 WHERE tenant_id = $1 AND section_id = ANY ($2) AND generation = $3 ORDER BY section_id, ordinal`
 )
 
-// maxSections is how many sections a page of text has at most.
+// maxSections bounds the sections on a page of text.
 const maxSections = 100
 
-// DocumentText returns the sections of a document's live version, or of another
-// one that is still stored, in their order, and the cursor of the next page. A
-// document without a version that is ready has no text: schema.ErrNotFound. One
-// whose labels the principal has no group for gives schema.ErrForbidden when it
-// may see that the document is there.
+// DocumentText returns the sections of a document's live version, or of another one that is still
+// stored, in their order, and the cursor of the next page. The error is schema.ErrNotFound for a
+// document without a ready version, and schema.ErrForbidden when the principal may see that the
+// document exists but has none of its groups.
 func (s *DocumentStore) DocumentText(ctx context.Context, p schema.Principal, document uuid.UUID, q schema.TextQuery) ([]schema.DocumentSection, string, error) {
 	after := -1
 	if q.Cursor != "" {
@@ -87,8 +86,8 @@ func (s *DocumentStore) DocumentText(ctx context.Context, p schema.Principal, do
 const placeSQL = `
 SELECT heading_path, ordinal, body, page_starts, page_numbers, layout FROM sections WHERE tenant_id = $1 AND version_id = $2 AND id = $3`
 
-// TextPlace says where bytes of a section stand in its document. It is for those who may
-// read the text.
+// TextPlace returns the location, page and boxes of a range of bytes of a section. Only a principal
+// that may read the text gets them.
 func (s *DocumentStore) TextPlace(ctx context.Context, p schema.Principal, document uuid.UUID, q schema.PlaceQuery) (schema.Place, error) {
 	var sec schema.Section
 	var starts, pages []int
@@ -127,7 +126,7 @@ type textReader struct {
 	generation int
 }
 
-// find finds the version that is to be read.
+// find finds the version to be read.
 func (t *textReader) find(ctx context.Context, document, version uuid.UUID) error {
 	var wanted *uuid.UUID
 	if version != uuid.Nil {
@@ -157,7 +156,7 @@ func (t *textReader) find(ctx context.Context, document, version uuid.UUID) erro
 	return fmt.Errorf("document %s has no text yet, it is %s: %w", document, d.State, schema.ErrNotFound)
 }
 
-// sections reads at most so many sections behind an ordinal, or the one.
+// sections reads up to limit sections after an ordinal, or only the one with the id only.
 func (t *textReader) sections(ctx context.Context, after int, only uuid.UUID, limit int) ([]schema.DocumentSection, error) {
 	var one *uuid.UUID
 	if only != uuid.Nil {
@@ -184,7 +183,7 @@ func (t *textReader) sections(ctx context.Context, after int, only uuid.UUID, li
 	return out, t.passages(ctx, out, links)
 }
 
-// passages adds their passages to sections.
+// passages adds the passages to sections.
 func (t *textReader) passages(ctx context.Context, sections []schema.DocumentSection, links [][]byte) error {
 	ids, at := make([]uuid.UUID, len(sections)), make(map[uuid.UUID]int, len(sections))
 	for i, s := range sections {
@@ -215,5 +214,5 @@ func (t *textReader) passages(ctx context.Context, sections []schema.DocumentSec
 	return err
 }
 
-// maxLinksShown is how many links of a passage are shown.
+// maxLinksShown bounds the links that are shown of a passage.
 const maxLinksShown = 10

@@ -1,10 +1,9 @@
 package documents
 
-// This file takes in documents: their bytes, a new version each and the
-// messages that queue it, in one transaction, so that a document is either
-// queued or not there at all. Round trips are few whatever the
-// number of documents: rows travel as columns, statements in batches. Locks
-// are taken in one order by everyone: collection, documents, blobs, quota.
+// This file stores uploads: for each document its bytes, a new version and the messages that queue
+// it, in one transaction, so that a document is either queued or not stored at all. The number of
+// round trips does not depend on the number of documents: rows are sent as columns, and statements
+// in batches. All transactions lock in this order: collection, documents, blobs, quota.
 
 import (
 	"context"
@@ -24,7 +23,7 @@ import (
 )
 
 const (
-	// A shared lock: uploads go together, DeleteCollection waits for them.
+	// A shared lock: uploads run concurrently, and DeleteCollection waits for them.
 	shareCollectionSQL = `
 SELECT t.max_documents, t.max_bytes FROM collections c JOIN tenants t ON t.id = c.tenant_id
 WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL FOR SHARE OF c`
@@ -34,8 +33,7 @@ SELECT $1, n.id, $2, n.external_id FROM unnest($3::uuid[], $4::text[]) AS n (id,
 ON CONFLICT (tenant_id, collection_id, external_id) DO NOTHING`
 	lockDocumentsSQL = `
 SELECT id FROM documents WHERE tenant_id = $1 AND collection_id = $2 AND external_id = ANY ($3) ORDER BY id FOR UPDATE`
-	// A statement of its own after the locks, so that it sees what the
-	// transactions before wrote.
+	// A statement of its own after the locks, so that it sees what earlier transactions wrote.
 	currentVersionsSQL = `
 SELECT d.external_id, d.id, d.last_number, d.last_number = 0 OR d.deleted_at IS NOT NULL, v.id, v.state, v.fingerprint
 FROM documents d
@@ -46,8 +44,8 @@ LEFT JOIN LATERAL (
 ) AS v ON d.deleted_at IS NULL
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = ANY ($3)`
 
-	// Updating locks a blob that is there already, so that purge cannot take
-	// it away before this transaction's versions refer to it.
+	// The update locks an existing blob, so that purge cannot remove it before this transaction's
+	// versions refer to it.
 	addBlobsSQL = `
 INSERT INTO blobs AS b (tenant_id, sha256, bytes, object)
 SELECT $1, n.sha256, n.bytes, n.object FROM unnest($2::bytea[], $3::bigint[], $4::uuid[]) AS n (sha256, bytes, object) ORDER BY n.sha256
@@ -69,7 +67,7 @@ FROM unnest($4::uuid[], $5::uuid[], $6::int[], $7::text[], $8::text[], $9::text[
 UPDATE documents d SET last_version_id = n.version_id, last_number = n.number, updated_at = now(), deleted_at = NULL
 FROM unnest($2::uuid[], $3::uuid[], $4::int[]) AS n (id, version_id, number)
 WHERE d.tenant_id = $1 AND d.id = n.id`
-	// The versions before, of documents that have any.
+	// The previous versions of documents that have any.
 	unsetNewestSQL = `
 WITH before AS (
     SELECT id FROM versions WHERE tenant_id = $1 AND document_id = ANY ($2) AND newest AND NOT id = ANY ($3) ORDER BY id FOR UPDATE
@@ -77,19 +75,19 @@ WITH before AS (
 UPDATE versions v SET newest = false FROM before WHERE v.tenant_id = $1 AND v.id = before.id`
 
 	maxChunksAtOnce = 4 // of 1 MB, in one statement
-	maxRewrites     = 8 // of objects that were purged, or found to be there and then were not
+	maxRewrites     = 8 // retries for objects that were purged before a row named them
 
 	isCollectionSQL = `SELECT true FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL`
 )
 
-// item is one version on its way into the store.
+// item is one version to be stored.
 type item struct {
 	*documents.NewVersion
 
 	document uuid.UUID
 	number   int
 	version  uuid.UUID
-	fresh    bool // the document counts as new: it was not there, or deleted
+	fresh    bool // the document counts as new: it did not exist, or was deleted
 	result   schema.Uploaded
 }
 
@@ -116,8 +114,8 @@ func (s *DocumentStore) AddVersions(ctx context.Context, p schema.Principal, col
 	return out, nil
 }
 
-// addVersions writes the objects first, where bytes become objects: what a
-// transaction names is stored then, and nothing waits for it with locks in hand.
+// addVersions first writes the objects, if bytes are stored as objects: so the objects that the
+// transaction names exist, and nobody waits for them while it holds locks.
 func (s *DocumentStore) addVersions(ctx context.Context, p schema.Principal, collection uuid.UUID, items []*item) (err error) {
 	var written *blobs.Written
 	if s.bytes.InObjects() {
@@ -141,7 +139,7 @@ func (s *DocumentStore) addVersions(ctx context.Context, p schema.Principal, col
 	})
 }
 
-// contentsOf are the versions that bring bytes, one of each content.
+// contentsOf returns the versions with bytes to be stored, one for each content.
 func contentsOf(items []*item) []*item {
 	seen := map[string]bool{}
 	var out []*item
@@ -155,14 +153,14 @@ func contentsOf(items []*item) []*item {
 	return out
 }
 
-// uploadRun is one run of AddVersions' transaction.
+// uploadRun is one attempt of AddVersions' transaction.
 type uploadRun struct {
 	tx         pgx.Tx
 	principal  schema.Principal
 	collection uuid.UUID
 	trace      string
 	inObjects  bool           // new bytes are objects
-	written    *blobs.Written // that are there for it
+	written    *blobs.Written // the objects that were written for it
 
 	maxDocuments, maxBytes *int64
 	chunkOf                [][]byte // the columns of chunks not sent yet
@@ -220,7 +218,7 @@ func (w *uploadRun) run(ctx context.Context, items []*item) error {
 	return w.checkQuotas(ctx, fresh, newBlobs > 0)
 }
 
-// lock makes and locks the documents and finds which uploads are unchanged.
+// lock creates and locks the documents, and finds which uploads are unchanged.
 func (w *uploadRun) lock(ctx context.Context, items []*item) error {
 	tenant := w.principal.Tenant
 	ids, names := make([]uuid.UUID, len(items)), make([]string, len(items))
@@ -281,8 +279,8 @@ func (w *uploadRun) lock(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// addBlobs stores the bytes that the tenant does not have, and tells how many
-// blobs are new. The last chunks are left for queueChunks.
+// addBlobs stores the bytes that the tenant does not have yet, and returns the number of new blobs.
+// It leaves the last chunks for queueChunks.
 func (w *uploadRun) addBlobs(ctx context.Context, items []*item) (int, error) {
 	byHash := map[string]*documents.Content{}
 	var hashes [][]byte
@@ -338,7 +336,7 @@ func (w *uploadRun) addBlobs(ctx context.Context, items []*item) (int, error) {
 	return len(fresh), nil
 }
 
-// nameObjects takes the objects of new blobs off the list of those that are purged.
+// nameObjects removes the objects of new blobs from the list of loose ones, which are purged.
 func (w *uploadRun) nameObjects(ctx context.Context, fresh [][]byte) error {
 	ids := make([]uuid.UUID, len(fresh))
 	for i, hash := range fresh {
@@ -356,8 +354,7 @@ func (w *uploadRun) queueChunks(batch *pgx.Batch) {
 	}
 }
 
-// queueVersions adds the statements that make the new versions and tell of
-// them.
+// queueVersions queues the statements that add the new versions, and the messages about them.
 func (w *uploadRun) queueVersions(ctx context.Context, batch *pgx.Batch, items []*item) error {
 	var (
 		tenant                            = w.principal.Tenant
@@ -371,7 +368,7 @@ func (w *uploadRun) queueVersions(ctx context.Context, batch *pgx.Batch, items [
 		metadata                          []*string
 		attributes                        attributeRows
 	)
-	out := store.Outbox{NoWebhooks: true} // the reply tells of what is refused
+	out := store.Outbox{NoWebhooks: true} // the reply reports what is refused
 	for _, it := range items {
 		ids, of, numbers = append(ids, it.version), append(of, it.document), append(numbers, it.number)
 		titles, names, types = append(titles, it.Title), append(names, it.FileName), append(types, it.MediaType)
@@ -413,8 +410,8 @@ func (w *uploadRun) queueVersions(ctx context.Context, batch *pgx.Batch, items [
 	return nil
 }
 
-// narrow has the labels of uploads take away at once what they take away from the
-// versions before, and returns of how many.
+// narrow removes at once the rights that the labels of uploads remove from earlier versions, and
+// returns how many versions it changed.
 func (w *uploadRun) narrow(ctx context.Context, items []*item) (int, error) {
 	var list []narrowing
 	var fresh []uuid.UUID
@@ -426,9 +423,8 @@ func (w *uploadRun) narrow(ctx context.Context, items []*item) (int, error) {
 	return narrow(ctx, w.tx, w.principal.Tenant, w.collection, list, fresh)
 }
 
-// checkQuotas fails when the transaction took the tenant over a quota. The lock
-// makes uploads of a tenant with quotas go one after the other; it is the last lock
-// that is taken.
+// checkQuotas returns an error when the transaction exceeds a quota of the tenant. Its lock
+// serializes the uploads of a tenant with quotas; it is the last lock of the transaction.
 func (w *uploadRun) checkQuotas(ctx context.Context, moreDocuments, moreBytes bool) error {
 	moreDocuments, moreBytes = moreDocuments && w.maxDocuments != nil, moreBytes && w.maxBytes != nil
 	if !moreDocuments && !moreBytes {

@@ -23,33 +23,33 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Options say where a bucket is, and who asks.
+// Options say where a bucket is, and with which credentials it is accessed.
 type Options struct {
 	// Endpoint is the service's address: http or https, host and port.
 	Endpoint string
 	Bucket   string
-	// Prefix begins the names of all objects, as sluice/; it may be empty.
+	// Prefix is the beginning of all objects' names, such as sluice/; it may be empty.
 	Prefix string
-	Region string // empty: the service is asked
-	// Addressing is auto, path (the bucket is in the path) or host (it is in the
-	// host's name).
+	Region string // empty: asks the service
+	// Addressing is auto, path (the bucket is in the path) or host (the bucket is in the host
+	// name).
 	Addressing string
 
 	AccessKey, SecretKey string
-	// Credentials is a file with the access key in its first line and the secret
-	// one in its second, read again every minute, in place of both.
+	// Credentials is a file with the access key in its first line and the secret key in its second,
+	// used in place of AccessKey and SecretKey. It is read again every minute.
 	Credentials string
-	// CA is a file of authorities, PEM, by which the service's certificate is
-	// checked; the system's when empty.
+	// CA is a PEM file of authorities for the service's certificate; empty means the system's
+	// authorities.
 	CA string
 }
 
 const (
-	// tries are of one request. Who asked tries again later.
+	// tries is the number of attempts of one request. Callers retry later.
 	tries = 3
-	// rereadEvery is how long a file of credentials is remembered.
+	// rereadEvery is how long the contents of a file of credentials are used.
 	rereadEvery = time.Minute
-	// silent is how long a service may take to begin an answer.
+	// silent is how long a service may take to begin a response.
 	silent = 30 * time.Second
 )
 
@@ -62,8 +62,7 @@ type Bucket struct {
 
 var _ store.Objects = (*Bucket)(nil)
 
-// New returns the bucket that the options name, without asking for it. Errors
-// name the setting.
+// New returns the bucket that the options name, without connecting to it. Errors name the setting.
 func New(o Options) (*Bucket, error) {
 	u, err := url.Parse(o.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.User != nil || u.RawQuery != "" {
@@ -105,7 +104,7 @@ func transport(ca string) (http.RoundTripper, error) {
 	t := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library's
 	t.MaxIdleConnsPerHost = 16
 	t.ResponseHeaderTimeout = silent
-	t.DisableCompression = true // the bytes as they are stored
+	t.DisableCompression = true // the bytes as stored
 	t.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca == "" {
 		return t, nil
@@ -121,7 +120,7 @@ func transport(ca string) (http.RoundTripper, error) {
 	return t, nil
 }
 
-// keysOf are the credentials of the settings.
+// keysOf returns the credentials of the settings.
 func keysOf(o Options) (*credentials.Credentials, error) {
 	switch {
 	case o.Credentials != "" && (o.AccessKey != "" || o.SecretKey != ""):
@@ -138,7 +137,7 @@ func keysOf(o Options) (*credentials.Credentials, error) {
 	return credentials.NewStaticV4(o.AccessKey, o.SecretKey, ""), nil
 }
 
-// keyFile reads keys from a file, and again when they may have been replaced.
+// keyFile reads keys from a file, again every rereadEvery in case they were replaced.
 type keyFile struct {
 	path string
 	credentials.Expiry
@@ -170,11 +169,11 @@ func (b *Bucket) Where(o store.Object) string {
 	return fmt.Sprintf("object %s in bucket %s", b.key(o), b.options.Bucket)
 }
 
-// Put implements store.Objects. The service gets the length and the SHA-256
-// before the bytes, and refuses others.
+// Put implements store.Objects. It sends the length and the SHA-256 before the bytes, and the
+// service refuses bytes that do not match.
 func (b *Bucket) Put(ctx context.Context, o store.Object, r io.Reader) error {
 	_, err := b.client.PutObject(ctx, b.options.Bucket, b.key(o), r, o.Bytes, "", hex.EncodeToString(o.SHA256),
-		// Without this, the signature of an http request is of other hashes than ours.
+		// Without this, the signature of an http request uses other hashes than ours.
 		minio.PutObjectOptions{ContentType: "application/octet-stream", DisableContentSha256: true})
 	return b.problem(ctx, "write "+b.Where(o), err)
 }
@@ -206,7 +205,7 @@ func (b *Bucket) Delete(ctx context.Context, o store.Object) error {
 	return err
 }
 
-// Check implements store.Objects: it lists one object at most.
+// Check implements store.Objects: it lists at most one object.
 func (b *Bucket) Check(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -218,8 +217,7 @@ func (b *Bucket) Check(ctx context.Context) error {
 	return b.problem(ctx, "list bucket "+b.options.Bucket, err)
 }
 
-// Try writes an object, reads it and deletes it, so that it is known that the
-// keys may do all that is needed.
+// Try writes an object, reads it and deletes it, to check that the keys have all necessary rights.
 func (b *Bucket) Try(ctx context.Context) error {
 	name := b.options.Prefix + "doctor/" + rand.Text()
 	text := "sluice doctor made this, and deletes it"
@@ -243,9 +241,9 @@ func (b *Bucket) Try(ctx context.Context) error {
 	return errors.Join(err, b.problem(ctx, "delete an object of bucket "+b.options.Bucket, removed))
 }
 
-// problem gives an error its meaning and its remedy. All but a missing object is
-// a store.ObjectsUnavailableError: whoever mends the service or its settings need not upload
-// anything again.
+// problem adds a meaning and a remedy to an error. All errors but a missing object are a
+// store.ObjectsUnavailableError: once the service or its settings are repaired, nothing needs to be
+// uploaded again.
 func (b *Bucket) problem(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
