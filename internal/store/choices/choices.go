@@ -1,5 +1,5 @@
-// Package choices keeps choices of plans: what was asked for, the questions that plans
-// are measured on, and what these gave.
+// Package choices stores plan choices: the requests, the questions on which plans are measured, and
+// the measured results.
 package choices
 
 import (
@@ -19,11 +19,12 @@ import (
 // ChoiceStore keeps the tenants' choices.
 type ChoiceStore struct{ db *store.Store }
 
-// New returns those of a database.
+// New returns the ChoiceStore of a database.
 func New(db *store.Store) *ChoiceStore { return &ChoiceStore{db} }
 
 const (
-	// keptChoices is how many a collection keeps: an older one goes when another is made.
+	// keptChoices bounds the number of choices that a collection keeps: adding one deletes the
+	// oldest.
 	keptChoices = 50
 
 	choiceColumns = `id, collection_id, state, stage, plans, dropped, left_out, question_limit, seconds, sources, questions, asked,
@@ -57,7 +58,7 @@ func scanChoice(row pgx.CollectableRow) (schema.PlanChoice, error) {
 	return c, err
 }
 
-// NewChoice is a choice to be.
+// NewChoice is a choice to be started.
 type NewChoice struct {
 	Collection uuid.UUID
 	Plans      []planchoice.PlanText
@@ -67,8 +68,8 @@ type NewChoice struct {
 	Alpha      float64
 }
 
-// StartChoice stores a choice, which workers find. schema.ErrConflict: one of the
-// collection is under way.
+// StartChoice stores a choice, which workers pick up. The error is schema.ErrConflict when the
+// collection has an unfinished choice.
 func (s *ChoiceStore) StartChoice(ctx context.Context, p schema.Principal, n NewChoice) (schema.PlanChoice, error) {
 	var out schema.PlanChoice
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -111,7 +112,7 @@ func start(ctx context.Context, tx pgx.Tx, p schema.Principal, n NewChoice) (out
 	return one(ctx, tx, p.Tenant, n.Collection, id)
 }
 
-// storedQuestionsSQL are the labelled questions of the newest choice that had some.
+// storedQuestionsSQL selects the labelled questions of the newest choice that had some.
 const storedQuestionsSQL = `
 SELECT question, documents, answers, contains FROM plan_choice_questions
 WHERE tenant_id = $1 AND source = 'labelled' AND choice_id = (
@@ -120,8 +121,8 @@ WHERE tenant_id = $1 AND source = 'labelled' AND choice_id = (
     ORDER BY c.id DESC LIMIT 1)
 ORDER BY number`
 
-// storedQuestions are the labelled questions that came with an earlier choice of the
-// collection. Those about documents that p may not see are left out when they are asked.
+// storedQuestions returns the labelled questions of an earlier choice of the collection. Those
+// about documents that p may not see are left out when the questions are asked.
 func storedQuestions(ctx context.Context, tx pgx.Tx, p schema.Principal, collection uuid.UUID) ([]schema.LabelledQuestion, error) {
 	rows, err := tx.Query(ctx, storedQuestionsSQL, p.Tenant, collection)
 	if err != nil {
@@ -152,7 +153,7 @@ func (s *ChoiceStore) Choice(ctx context.Context, p schema.Principal, collection
 	return out, store.Wrap(err, "show a choice of a plan")
 }
 
-// Choices lists a page of a collection's choices, newest first, and the next cursor.
+// Choices lists a page of a collection's choices, newest first, and returns the next cursor.
 func (s *ChoiceStore) Choices(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.PlanChoice, string, error) {
 	pg, err := store.PageOf(q)
 	if err != nil {
@@ -174,8 +175,8 @@ func (s *ChoiceStore) Choices(ctx context.Context, p schema.Principal, collectio
 	return out, next, nil
 }
 
-// CancelChoice ends a choice that is under way; what was measured so far stays unused. One
-// that has ended stays as it is.
+// CancelChoice ends an unfinished choice; its measurements stay unused. A finished choice stays as
+// it is.
 func (s *ChoiceStore) CancelChoice(ctx context.Context, p schema.Principal, collection, id uuid.UUID) (schema.PlanChoice, error) {
 	var out schema.PlanChoice
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -201,7 +202,7 @@ WITH applied AS (
     UPDATE plan_choices SET applied = $4 WHERE tenant_id = $1 AND collection_id = $2 AND id = $3 AND state = 'done' RETURNING id)
 UPDATE collections SET plan = $4 WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL AND EXISTS (SELECT FROM applied) RETURNING id`
 
-// ApplyChoice gives the collection a plan of a choice that is done.
+// ApplyChoice sets the collection's plan to one of a finished choice.
 func (s *ChoiceStore) ApplyChoice(ctx context.Context, p schema.Principal, collection, id uuid.UUID, plan string) (schema.PlanChoice, error) {
 	var out schema.PlanChoice
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -230,7 +231,7 @@ func apply(ctx context.Context, tx pgx.Tx, p schema.Principal, collection, id uu
 	return one(ctx, tx, p.Tenant, collection, id)
 }
 
-// shownSQL are the questions of a choice whose documents the asker may all see now.
+// shownSQL selects the questions of a choice whose documents the caller may all see now.
 var shownSQL = `
 SELECT q.number, q.source, q.question, q.documents, q.answers, q.contains, q.evidence FROM plan_choice_questions q
 WHERE q.tenant_id = $1 AND q.choice_id = $2 AND q.number > $4 AND NOT EXISTS (
@@ -239,8 +240,8 @@ WHERE q.tenant_id = $1 AND q.choice_id = $2 AND q.number > $4 AND NOT EXISTS (
           AND ` + fmt.Sprintf(store.VisibleSQL, "d.live_version_id", "$3") + `))
 ORDER BY q.number LIMIT $5`
 
-// ShownQuestions lists questions of a choice behind a number. Those made of documents that
-// p may not see are left out.
+// ShownQuestions lists up to limit questions of a choice with numbers above after. Those made from
+// documents that p may not see are left out.
 func (s *ChoiceStore) ShownQuestions(ctx context.Context, p schema.Principal, collection, id uuid.UUID, after, limit int) ([]schema.ChoiceQuestion, error) {
 	var out []schema.ChoiceQuestion
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -263,7 +264,7 @@ func scanQuestion(row pgx.CollectableRow) (schema.ChoiceQuestion, error) {
 	return q, err
 }
 
-// startedAt is when a choice began, for who has no time of it.
+// startedAt returns when a choice began, or the zero time.
 func startedAt(t *time.Time) time.Time {
 	if t == nil {
 		return time.Time{}

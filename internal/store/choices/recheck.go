@@ -1,7 +1,7 @@
 package choices
 
-// This file repeats choices: one that is due is made anew, with the same plans, and what
-// its collection has by then.
+// This file repeats choices: when a choice is due, it starts another one with the same plans and
+// the collection's current documents.
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 const (
 	unscheduleSQL = `UPDATE plan_choices SET recheck_at = NULL WHERE tenant_id = $1 AND collection_id = $2 AND recheck_at IS NOT NULL`
 
-	// scheduleSQL changes the newest choice that is to be, or was, measured to its end.
+	// scheduleSQL changes the newest choice that was not cancelled.
 	scheduleSQL = `
 UPDATE plan_choices SET every = $3, recheck_at = CASE WHEN $3 > 0 AND state NOT IN ('queued', 'running') THEN finished_at + $3 * interval '1 day' END
 WHERE tenant_id = $1 AND id = (
@@ -29,8 +29,8 @@ RETURNING id`
 
 	dueSQL = `SELECT tenant_id, id FROM plan_choices WHERE recheck_at <= now() ORDER BY recheck_at LIMIT $1`
 
-	// dueChoiceSQL locks what is to be repeated. Whoever asked for it must still be let in,
-	// with all the groups that it was asked for.
+	// dueChoiceSQL locks a choice to be repeated, and returns whether its key is still valid. The
+	// new choice gets the groups of the old one.
 	dueChoiceSQL = `
 SELECT c.collection_id, c.key_id, c.groups, c.plans, c.question_limit, c.seconds, c.every, c.recheck, coalesce(nullif(k.plan, ''), $3),
        k.deleted_at IS NULL AND NOT EXISTS (SELECT FROM api_keys a WHERE a.tenant_id = $1 AND a.id = c.key_id AND (a.revoked_at IS NOT NULL OR a.expires_at <= now())),
@@ -41,7 +41,7 @@ WHERE c.tenant_id = $1 AND c.id = $2 AND c.recheck_at <= now() FOR UPDATE OF c S
 	endScheduleSQL = `UPDATE plan_choices SET recheck_at = NULL, notes = notes || $3::text[] WHERE tenant_id = $1 AND id = $2`
 )
 
-// ScheduleChoice has a collection's newest choice repeated every so many days; 0: no more.
+// ScheduleChoice has a collection's newest choice repeated every days days; 0 ends the repetition.
 func (s *ChoiceStore) ScheduleChoice(ctx context.Context, p schema.Principal, collection uuid.UUID, days int) (schema.PlanChoice, error) {
 	var out schema.PlanChoice
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -65,7 +65,7 @@ func (s *ChoiceStore) ScheduleChoice(ctx context.Context, p schema.Principal, co
 	return out, store.Wrap(err, "repeat a choice of a plan")
 }
 
-// DueChoices lists choices of all tenants that are to be repeated now.
+// DueChoices lists choices of all tenants that are due to be repeated.
 func (s *ChoiceStore) DueChoices(ctx context.Context, limit int) ([]wire.PlanChoice, error) {
 	var out []wire.PlanChoice
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -79,9 +79,9 @@ func (s *ChoiceStore) DueChoices(ctx context.Context, limit int) ([]wire.PlanCho
 	return out, store.Wrap(err, "list choices of plans to repeat")
 }
 
-// RepeatChoice makes a choice that is due anew. It does nothing where another one of the
-// collection is under way, which is waited for, and ends the schedule where the key that
-// asked for it is gone. defaultPlan is what a collection runs that has no plan of its own.
+// RepeatChoice starts a due choice again. It does nothing while the collection has an unfinished
+// choice, and ends the schedule when the key that asked for the choice, or the collection, is gone.
+// defaultPlan is the plan of a collection that has none of its own.
 func (s *ChoiceStore) RepeatChoice(ctx context.Context, in wire.PlanChoice, defaultPlan string) error {
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		p := schema.Principal{Tenant: in.Tenant, Scopes: []schema.Scope{schema.ScopeAdmin}}
@@ -101,7 +101,7 @@ func (s *ChoiceStore) RepeatChoice(ctx context.Context, in wire.PlanChoice, defa
 		}
 		n.Plans, n.Recheck = plans, n.Recheck+1
 		n.Alpha = choose.RecheckAlpha(n.Recheck)
-		_, err = start(ctx, tx, p, n) // which ends the schedule of the one before
+		_, err = start(ctx, tx, p, n) // also ends the schedule of the previous choice
 		return err
 	})
 	return store.Wrap(err, "repeat choice %s", in.Choice)

@@ -1,7 +1,7 @@
 package choices
 
-// This file is what workers read and write of a choice. Whatever writes is guarded by the
-// choice's state: one that has ended is changed no more.
+// This file is what workers read and write of a choice. All writes check the choice's state: one
+// that has ended is not changed any more.
 
 import (
 	"context"
@@ -59,7 +59,7 @@ WHERE tenant_id = $1 AND id = $2`
 // maxReason bounds the reason of a failure, in bytes.
 const maxReason = 2000
 
-// UnfinishedChoices lists choices of all tenants that have not ended, the oldest first.
+// UnfinishedChoices lists choices of all tenants that have not ended, oldest first.
 func (s *ChoiceStore) UnfinishedChoices(ctx context.Context, limit int) ([]wire.PlanChoice, error) {
 	var out []wire.PlanChoice
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -99,7 +99,7 @@ func (s *ChoiceStore) BeginChoice(ctx context.Context, in wire.PlanChoice) (plan
 	return out, store.Wrap(err, "begin a choice of a plan")
 }
 
-// whileRunning runs fn if the choice has not ended, which it cannot do meanwhile.
+// whileRunning runs fn if the choice has not ended, and keeps it from ending meanwhile.
 func (s *ChoiceStore) whileRunning(ctx context.Context, in wire.PlanChoice, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var id uuid.UUID
@@ -139,7 +139,7 @@ func (s *ChoiceStore) SaveQuestions(ctx context.Context, in wire.PlanChoice, que
 	return store.Wrap(err, "keep %d questions", len(questions))
 }
 
-// importedSQL draws imported questions in an order that a seed makes.
+// importedSQL draws imported questions in a random order that the seed $3 determines.
 const importedSQL = `
 SELECT question, answers FROM imported_questions WHERE tenant_id = $1 AND collection_id = $2 ORDER BY md5(encode(hash, 'hex') || $3::text) LIMIT $4`
 

@@ -1,8 +1,8 @@
 package ledger
 
-// This file keeps what language models cost tenants, and tenants within their
-// limits: what a call may cost is set aside before, what it did cost is settled
-// after, each in one short transaction.
+// This file accounts for the cost of language models per tenant, and enforces the tenants' limits:
+// the possible cost of a call is reserved before it, and the actual cost is settled after it, each
+// in one short transaction.
 
 import (
 	"context"
@@ -22,8 +22,8 @@ import (
 const (
 	limitColumns = `llm_day_tokens, llm_month_tokens, llm_day_nanos, llm_month_nanos, llm_per_minute, llm_at_once`
 
-	// Reservations of a tenant come one after the other. The statements after it
-	// see what was committed before; now() is from before the wait.
+	// Serializes the reservations of a tenant. Statements after the lock see what earlier ones
+	// committed; now() is the time before the wait.
 	lockAccountSQL = `SELECT pg_advisory_xact_lock(1936484717, hashtext($1))`
 
 	pruneReservationsSQL = `
@@ -66,8 +66,8 @@ UPDATE tenants SET llm_day_tokens = $2, llm_month_tokens = $3, llm_day_nanos = $
 WHERE id = $1 RETURNING id`
 )
 
-// loadAccount reads a tenant's account; its calls are those to Sluice's own models,
-// or all others.
+// loadAccount reads a tenant's account. If own, the calls in it are those to Sluice's own models,
+// otherwise all others.
 func loadAccount(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, own bool) (a llm.Account, err error) {
 	l := &a.Limits
 	err = tx.QueryRow(ctx, accountSQL, tenant, own).Scan(&a.At, &l.DayTokens, &l.MonthTokens, &l.DayNanos, &l.MonthNanos, &l.PerMinute, &l.AtOnce,
@@ -147,7 +147,7 @@ func keepSearchCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usag
 	return err
 }
 
-// settle ends a reservation, if there is one, and counts the call and what was paid.
+// settle ends the reservation, if there is one, and counts the call and its cost.
 func settle(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, u schema.Usage) error {
 	cached := 0
 	u = u.Paid()
@@ -160,7 +160,7 @@ func settle(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, u schema.Usage
 	return tx.SendBatch(ctx, b).Close()
 }
 
-// LLMUsage returns a tenant's use of language models beside its limits.
+// LLMUsage returns a tenant's use of language models, and its limits.
 func (s *LedgerStore) LLMUsage(ctx context.Context, tenant uuid.UUID) (schema.LLMUsage, error) {
 	var a llm.Account
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -173,8 +173,8 @@ func (s *LedgerStore) LLMUsage(ctx context.Context, tenant uuid.UUID) (schema.LL
 	return a.Usage(), nil
 }
 
-// SetLLMLimits replaces all of a tenant's limits of language models. One under
-// what is used already keeps the tenant from using more.
+// SetLLMLimits replaces all of a tenant's limits of language models. A limit below the current use
+// only prevents further use.
 func (s *LedgerStore) SetLLMLimits(ctx context.Context, p schema.Principal, tenant uuid.UUID, l schema.LLMLimits) (schema.LLMUsage, error) {
 	limits, err := llm.LimitsOf(l)
 	if err != nil {

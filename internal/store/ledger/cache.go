@@ -1,8 +1,7 @@
 package ledger
 
-// This file keeps replies of language models for the same request of the same
-// tenant, bounded by age and number, until a version that they were made from is
-// purged.
+// This file caches replies of language models for equal requests of the same tenant, bounded by age
+// and number, until a version that they were made from is purged.
 
 import (
 	"context"
@@ -28,8 +27,8 @@ type ReplyCache struct {
 	most int
 }
 
-// NewReplyCache returns a cache that keeps replies for an age, and of each tenant the
-// newest ones only, most of them.
+// NewReplyCache returns a cache that keeps replies for age, and at most the newest most of each
+// tenant.
 func NewReplyCache(db *store.Store, age time.Duration, most int) ReplyCache {
 	return ReplyCache{db, age, most}
 }
@@ -39,8 +38,8 @@ var _ llm.Cache = ReplyCache{}
 const (
 	cachedSQL = `SELECT reply FROM llm_cache WHERE tenant_id = $1 AND key = $2 AND created_at > now() - $3::interval`
 
-	// Purge locks versions before it removes what was made from them: it waits
-	// for this, and then finds the reply, or is seen by this.
+	// Purge locks versions before it removes what was made from them. So it either waits for this
+	// transaction and then finds the reply, or this transaction sees that the version is purged.
 	lockCachedVersionsSQL = `SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND purged_at IS NULL ORDER BY id FOR KEY SHARE`
 
 	cacheSQL = `
@@ -67,8 +66,7 @@ func (c ReplyCache) Load(ctx context.Context, tenant uuid.UUID, key [sha256.Size
 	return reply, found, store.Wrap(err, "look for a cached reply")
 }
 
-// Save implements llm.Cache. A reply that was made from a version that is gone
-// is not kept.
+// Save implements llm.Cache. It does not store a reply that was made from a purged version.
 func (c ReplyCache) Save(ctx context.Context, tenant uuid.UUID, key [sha256.Size]byte, versions []uuid.UUID, reply wire.LLMReply) error {
 	encoded, err := json.Marshal(reply)
 	if err != nil {

@@ -20,12 +20,12 @@ CROSS JOIN LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date - n AS day) AS g
 LEFT JOIN llm_days d ON d.tenant_id = $1 AND d.day = g.day
 ORDER BY g.day`
 
-// LLMDays returns what language models were paid for by a tenant on each of so
-// many days (UTC), today's last. Days without calls are there, too.
+// LLMDays returns what a tenant paid for language models on each of the last days days (UTC), today
+// last. Days without calls are included.
 func (s *LedgerStore) LLMDays(ctx context.Context, tenant uuid.UUID, days int) ([]schema.UsageDay, error) {
 	var out []schema.UsageDay
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		var known bool // a tenant that is not there has no days
+		var known bool // an unknown tenant has no days
 		if err := tx.QueryRow(ctx, `SELECT true FROM tenants WHERE id = $1`, tenant).Scan(&known); err != nil {
 			return err
 		}

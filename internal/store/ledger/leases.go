@@ -1,7 +1,7 @@
 package ledger
 
-// Leases on the steps of questions: who has one may call a language model for the step.
-// All that a process holds are renewed together.
+// This file keeps leases on the steps of questions: the holder may call a language model for the
+// step. All leases of a process are renewed together.
 
 import (
 	"context"
@@ -18,10 +18,11 @@ import (
 )
 
 const (
-	// leaseFor is how long a lease lasts when its process is gone; renewEvery is how often
-	// it is renewed while that is there.
+	// leaseFor is how long a lease lasts after its process is gone; renewEvery is how often a
+	// living process renews it.
 	leaseFor, renewEvery = 10 * time.Second, 2 * time.Second
-	// Who waits for another's lease looks after firstLook, and then less and less often.
+	// A call that waits for another's lease checks after firstLook, then less and less often, down
+	// to every longestLook.
 	firstLook, longestLook = 50 * time.Millisecond, time.Second
 )
 
@@ -37,14 +38,14 @@ WHERE tenant_id = $1 AND question_id = $2 AND round = $3 AND step = $4 AND item 
 	renewLeasesSQL = `UPDATE llm_leases SET expires_at = clock_timestamp() + $2::interval WHERE holder = $1`
 )
 
-// leases are those of one process. It is safe for concurrent use.
+// leases are the leases of one process. It is safe for concurrent use.
 type leases struct {
 	db     *store.Store
 	holder uuid.UUID
 
 	mu   sync.Mutex
 	open int
-	stop func() // of what renews them, while there are some; it waits for its end
+	stop func() // ends the renewal, which runs while there are leases, and waits until it has ended
 }
 
 func newLeases(db *store.Store) *leases { return &leases{db: db, holder: schema.NewID()} }
@@ -56,17 +57,17 @@ func (l *leases) take(ctx context.Context, tx pgx.Tx, call llm.Call) (bool, erro
 	return err == nil && tag.RowsAffected() > 0, err
 }
 
-// drop ends the lease of a call, if it has it.
+// drop ends the lease of a call, if it holds it.
 func drop(ctx context.Context, tx pgx.Tx, call llm.Call) error {
 	s := call.Step
 	_, err := tx.Exec(ctx, dropLeaseSQL, call.Tenant, s.Question, s.Round, s.Step, s.Item, call.ID)
 	return err
 }
 
-// releaseTime is how long it is tried to end a lease whose call came to nothing.
+// releaseTime bounds the time for ending the lease of a failed call.
 const releaseTime = 5 * time.Second
 
-// release ends the lease of a call that came to nothing, whether or not its caller is there.
+// release ends the lease of a failed call, even when the caller's ctx has ended.
 func (l *leases) release(ctx context.Context, call llm.Call) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTime)
 	defer cancel()

@@ -1,6 +1,6 @@
-// Package ledger keeps the calls of language models: a reply is committed under its
-// step before its caller gets it, so that a step is paid for once. It keeps what they
-// cost tenants, tenants within their limits, and a cache of replies.
+// Package ledger stores the calls of language models: a reply is committed under its step before
+// its caller gets it, so that each step is paid for once. It also accounts for the tenants' costs,
+// enforces their limits, and caches replies.
 package ledger
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// LedgerStore implements llm.Ledger and llm.Accounts. While a provider works on a call
-// no connection is held for it.
+// LedgerStore implements llm.Ledger and llm.Accounts. It holds no connection while a provider works
+// on a call.
 type LedgerStore struct {
 	db     *store.Store
 	leases *leases
@@ -35,13 +35,12 @@ var (
 	_ llm.Accounts = (*LedgerStore)(nil)
 )
 
-// commitFor is how long a reply that is paid for is tried to be stored, whether
-// or not its caller still waits.
+// commitFor is how long storing a paid reply is retried, whether or not its caller still waits.
 const commitFor = 15 * time.Second
 
-// Once implements llm.Ledger. A lease on the step keeps every other call out; when its
-// process is gone it ends by itself, and another call may be made. Of two replies to a
-// step the one that is committed first counts.
+// Once implements llm.Ledger. A lease on the step excludes other calls; it expires when its process
+// is gone, and another call may be made then. Of two replies to a step the one that is committed
+// first counts.
 func (l *LedgerStore) Once(ctx context.Context, call llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
 	failed := func(err error) (wire.LLMReply, error) {
 		return wire.LLMReply{}, fmt.Errorf("keep a completion of question %s: %w", call.Step.Question, err)
@@ -79,8 +78,8 @@ func (l *LedgerStore) Once(ctx context.Context, call llm.Call, complete func(con
 	}
 }
 
-// claim waits until the call has the lease of its step, or the step has a reply, which
-// is returned.
+// claim waits until the call has the lease of its step, or until the step has a reply, which it
+// returns.
 func (l *LedgerStore) claim(ctx context.Context, call llm.Call) (reply wire.LLMReply, stored bool, err error) {
 	for pause := firstLook; ; pause = min(2*pause, longestLook) {
 		leased := false
@@ -90,7 +89,7 @@ func (l *LedgerStore) claim(ctx context.Context, call llm.Call) (reply wire.LLMR
 			if leased, err = l.leases.take(ctx, tx, call); err != nil {
 				return fmt.Errorf("lease the step: %w", err)
 			}
-			// After the lease: whoever had it before has stored its reply, if there is one.
+			// After the lease is taken: its previous holder has stored its reply, if there is one.
 			found, hash, err := loadReply(ctx, tx, call.Tenant, call.Step)
 			switch {
 			case errors.Is(err, pgx.ErrNoRows):
@@ -114,9 +113,8 @@ func (l *LedgerStore) claim(ctx context.Context, call llm.Call) (reply wire.LLMR
 	}
 }
 
-// keep commits a call's reply, what it cost, and the end of its lease and its
-// reservation. Where another call, which took the lease when it had expired, was
-// faster, its reply is returned.
+// keep commits a call's reply and its cost, and ends its lease and its reservation. If another call
+// took the expired lease and was faster, keep returns that call's reply.
 func (l *LedgerStore) keep(ctx context.Context, call llm.Call, reply wire.LLMReply) (wire.LLMReply, error) {
 	encoded, err := json.Marshal(reply)
 	if err != nil {
@@ -143,8 +141,8 @@ func (l *LedgerStore) keep(ctx context.Context, call llm.Call, reply wire.LLMRep
 }
 
 const (
-	// keepCallSQL keeps a call. A row of its step that is there already is of calls that
-	// were cancelled, or this call is: the row has what was used for the step in all.
+	// keepCallSQL stores a call. If its step has a row already, either that row or this call is of
+	// a cancelled call, and the row gets the sum of what was used for the step.
 	keepCallSQL = `
 INSERT INTO llm_calls AS c (tenant_id, question_id, round, step, item, task, provider, model, input_tokens, output_tokens, millis, request_hash, reply, nanos, cached,
     own_input_tokens, own_output_tokens, own_nanos, outcome)
@@ -154,7 +152,7 @@ ON CONFLICT (tenant_id, question_id, round, step, item) DO UPDATE SET
     nanos = c.nanos + excluded.nanos, own_input_tokens = c.own_input_tokens + excluded.own_input_tokens,
     own_output_tokens = c.own_output_tokens + excluded.own_output_tokens, own_nanos = c.own_nanos + excluded.own_nanos`
 
-	// answeredCallSQL has the row become the reply's.
+	// answeredCallSQL also gives the row the values of the reply.
 	answeredCallSQL = keepCallSQL + `,
     task = excluded.task, provider = excluded.provider, model = excluded.model, request_hash = excluded.request_hash, reply = excluded.reply,
     cached = excluded.cached, outcome = excluded.outcome, created_at = excluded.created_at
@@ -167,8 +165,8 @@ const (
 	outcomeCancelled = "cancelled"
 )
 
-// keepCall writes the row of a question's call by one of the statements above, and says
-// whether it did; one without a reply was cancelled.
+// keepCall writes the row of a question's call by one of the statements above, and reports whether
+// it did. A call without a reply was cancelled.
 func keepCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, sql string, reply []byte) (kept bool, err error) {
 	outcome, step := outcomeAnswered, call.Step
 	if reply == nil {
@@ -180,8 +178,8 @@ func keepCall(ctx context.Context, tx pgx.Tx, call llm.Call, u schema.Usage, sql
 	return err == nil && tag.RowsAffected() > 0, err
 }
 
-// loadReply reads the stored reply of a step, with the hash of its request; pgx.ErrNoRows without
-// one.
+// loadReply reads the stored reply of a step, and the hash of its request. The error is
+// pgx.ErrNoRows when there is none.
 func loadReply(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, step wire.Step) (reply wire.LLMReply, hash []byte, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT reply, request_hash FROM llm_calls

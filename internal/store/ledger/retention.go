@@ -1,7 +1,7 @@
 package ledger
 
-// This file forgets what language models were paid for long ago. What budgets
-// count stays: the sums of days (llm_days), which are kept apart from the calls.
+// This file deletes old calls of language models. The daily sums (llm_days), which budgets count,
+// are stored apart from the calls, and are kept.
 
 import (
 	"context"
@@ -12,19 +12,18 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Retention is for how many days the ledger of language model calls keeps what.
-// 0 is for ever.
+// Retention is how many days the ledger keeps its rows, by kind. 0 keeps them for ever.
 type Retention struct {
 	Calls       int // of questions, with their replies
 	SearchCalls int
-	Days        int // the sums of each day
+	Days        int // the daily sums
 }
 
-// leastDays of sums are kept: this month's, for budgets, and the month's before, to
-// compare with.
+// leastDays is the least retention of daily sums: this month's, for budgets, and last month's, for
+// comparison.
 const leastDays = 62
 
-// Check reports what is wrong with it as a FieldError.
+// Check returns a FieldError if a value is out of bounds.
 func (r Retention) Check() error {
 	for _, s := range []struct {
 		name        string
@@ -41,8 +40,7 @@ func (r Retention) Check() error {
 }
 
 const (
-	// A question that has not ended gets its replies from here when a step is
-	// repeated.
+	// Keeps the calls of unfinished questions, whose repeated steps read the replies.
 	forgetCallsSQL = `
 DELETE FROM llm_calls WHERE (tenant_id, question_id, round, step, item) IN (
     SELECT c.tenant_id, c.question_id, c.round, c.step, c.item FROM llm_calls c
@@ -58,13 +56,13 @@ DELETE FROM llm_search_calls WHERE (tenant_id, id) IN (
 DELETE FROM llm_days WHERE (tenant_id, day) IN (
     SELECT tenant_id, day FROM llm_days WHERE day < (now() AT TIME ZONE 'UTC')::date - $1::int ORDER BY day LIMIT $2)`
 
-	// Leases of gateways that were killed, whose steps nobody asked for again.
+	// Leases of killed gateways, for steps that nobody requested again.
 	forgetLeasesSQL = `DELETE FROM llm_leases WHERE expires_at < now() - interval '1 hour'`
 )
 
-// ForgetCalls removes up to limit rows of each kind that are older than they are
-// kept, of all tenants. It returns how many it removed; when that is 0 nothing is
-// left to do now. Several processes may do so at once.
+// ForgetCalls removes up to limit rows of each kind, of all tenants, that are older than they are
+// kept. It returns how many it removed, 0 when nothing is left to do now. Several processes may
+// call it at once.
 func (s *LedgerStore) ForgetCalls(ctx context.Context, r Retention, limit int) (int, error) {
 	if err := r.Check(); err != nil {
 		return 0, err

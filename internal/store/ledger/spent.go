@@ -1,6 +1,6 @@
 package ledger
 
-// This file reads what calls of language models a question has made.
+// This file reads the calls of language models that a question has made.
 
 import (
 	"context"
@@ -24,8 +24,8 @@ func (s *LedgerStore) Reply(ctx context.Context, tenant uuid.UUID, step wire.Ste
 	return reply, store.Wrap(err, "load the reply of step %s of question %s", step.Step, step.Question)
 }
 
-// Spent implements answer.Store. A reply from the cache has the tokens that were once
-// paid for, and no cost.
+// Spent implements answer.Store. A reply from the cache counts with the tokens that were once paid
+// for, and without cost.
 func (s *LedgerStore) Spent(ctx context.Context, in wire.QuestionInput) (schema.Usage, error) {
 	var u schema.Usage
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {

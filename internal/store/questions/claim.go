@@ -1,7 +1,7 @@
 package questions
 
-// This file says who works on an asynchronous question and until when, and
-// queues again, or ends, what no one works on any more.
+// This file keeps the leases on asynchronous questions, and queues again, or fails, questions that
+// no worker processes any more.
 
 import (
 	"context"
@@ -17,9 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ClaimQuestion takes, or extends, the lease on an unfinished question's
-// attempt. It reports false when there is nothing to do: the question has ended
-// or another attempt owns it.
+// ClaimQuestion takes, or extends, the lease on an unfinished question's attempt. It reports false
+// when there is nothing to do, because the question has ended or another attempt owns it.
 func (s *QuestionStore) ClaimQuestion(ctx context.Context, in wire.QuestionInput, holder string, ttl time.Duration) (bool, error) {
 	claimed := false
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -42,7 +41,7 @@ func (s *QuestionStore) ClaimQuestion(ctx context.Context, in wire.QuestionInput
 	return claimed, store.Wrap(err, "claim question %s", in.Question)
 }
 
-// ExpiredQuestions lists at most limit unfinished questions whose lease ran out.
+// ExpiredQuestions lists up to limit unfinished questions whose lease expired.
 func (s *QuestionStore) ExpiredQuestions(ctx context.Context, limit int) ([]wire.QuestionInput, error) {
 	return s.unfinished(ctx, `
 		SELECT q.tenant_id, q.id, q.attempt
@@ -51,8 +50,8 @@ func (s *QuestionStore) ExpiredQuestions(ctx context.Context, limit int) ([]wire
 		ORDER BY l.expires_at LIMIT $1`, limit)
 }
 
-// StrandedQuestions lists at most limit questions of a tenant that were queued
-// before a time, whose message was published, and that no one claimed.
+// StrandedQuestions lists up to limit questions of a tenant that were queued before a time, whose
+// message was published, and that no worker claimed.
 func (s *QuestionStore) StrandedQuestions(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) ([]wire.QuestionInput, error) {
 	return s.unfinished(ctx, `
 		SELECT q.tenant_id, q.id, q.attempt FROM questions q
@@ -75,8 +74,8 @@ func (s *QuestionStore) unfinished(ctx context.Context, query string, args ...an
 	return out, store.Wrap(err, "find questions that no one works on")
 }
 
-// WaitingTenants lists the tenants with questions that were queued before a
-// time and that no one claimed.
+// WaitingTenants lists the tenants with questions that were queued before a time and that no worker
+// claimed.
 func (s *QuestionStore) WaitingTenants(ctx context.Context, before time.Time) ([]uuid.UUID, error) {
 	var out []uuid.UUID
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -96,9 +95,8 @@ func (s *QuestionStore) WaitingTenants(ctx context.Context, before time.Time) ([
 // maxAttempts bounds how often a question is queued.
 const maxAttempts = 5
 
-// RequeueQuestion queues a question whose work was lost, under the next
-// attempt; one that was lost too often fails. It reports false when the
-// question has moved on meanwhile.
+// RequeueQuestion queues a question whose worker was lost in another attempt, or fails it after
+// maxAttempts. It reports false when the question has moved on meanwhile.
 func (s *QuestionStore) RequeueQuestion(ctx context.Context, in wire.QuestionInput) (bool, error) {
 	moved := false
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -138,9 +136,10 @@ func (s *QuestionStore) RequeueQuestion(ctx context.Context, in wire.QuestionInp
 	return moved, store.Wrap(err, "queue question %s again", in.Question)
 }
 
-// FailAbandoned ends synchronous questions that are unfinished though nobody has
-// waited for them for a time, grace: whoever was to end them is gone. Where it is not
-// known how long their asker waits they end after a while. It returns how many.
+// FailAbandoned fails synchronous questions that are unfinished although their asker stopped
+// waiting more than grace ago: the process that should end them is gone. A question fails in any
+// case when it is older than after, as it is not always known how long its asker waits. It returns
+// their number.
 func (s *QuestionStore) FailAbandoned(ctx context.Context, grace, after time.Duration) (int64, error) {
 	var n int64
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -155,7 +154,7 @@ func (s *QuestionStore) FailAbandoned(ctx context.Context, grace, after time.Dur
 		if err != nil {
 			return err
 		}
-		out := store.Outbox{NoWebhooks: true} // they hear of jobs
+		out := store.Outbox{NoWebhooks: true} // webhooks are only notified of jobs
 		e := wire.QuestionEvent{Kind: wire.EventQuestionFailed, State: schema.JobFailed, Reason: &reason}
 		var trace string
 		if _, err := pgx.ForEachRow(rows, []any{&e.Tenant, &e.Collection, &e.Question, &e.Attempt, &trace}, func() error {

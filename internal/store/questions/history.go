@@ -1,8 +1,7 @@
 package questions
 
-// This file shows questions to those who asked them, whether they waited for the
-// answer or not. Another key's question does not exist for a caller, unless the
-// caller is an admin of the tenant.
+// This file shows questions, synchronous or not, to those who asked them. For a caller, another
+// key's question does not exist, unless the caller is an admin of the tenant.
 
 import (
 	"context"
@@ -16,12 +15,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// askedBySQL is the condition under which a question is one that a caller may see;
-// its parameters, and the tenant, are askedBy's.
+// askedBySQL is the condition that a caller may see a question; askedBy returns its parameters and
+// the tenant.
 const askedBySQL = `($2 OR key_id = $3 AND person = $4)`
 
-// askedBy are the first parameters of statements with askedBySQL. A key that asks
-// for people sees those of the person it names, and its own when it names none.
+// askedBy returns the first parameters of statements with askedBySQL, followed by more. A key that
+// asks on behalf of people sees the questions of the person that it names, and its own when it
+// names none.
 func askedBy(p schema.Principal, more ...any) []any {
 	return append([]any{p.Tenant, p.Has(schema.ScopeAdmin) && p.Person == "", p.Key, p.Person}, more...)
 }
@@ -39,9 +39,9 @@ func scanAsked(row pgx.CollectableRow) (schema.AskedQuestion, error) {
 	return q, err
 }
 
-// AskedQuestions returns a page of what p asked, of all that the tenant asked for
-// an admin, newest first and without answers, and the next cursor. A collection
-// that is not nil is the only one.
+// AskedQuestions returns a page of the questions that p asked, or of all of the tenant's for an
+// admin, newest first and without answers, and the next cursor. Unless collection is uuid.Nil, only
+// its questions are listed.
 func (s *QuestionStore) AskedQuestions(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.AskedQuestion, string, error) {
 	pg, err := store.PageOf(q)
 	if err != nil {
@@ -68,8 +68,7 @@ func (s *QuestionStore) AskedQuestions(ctx context.Context, p schema.Principal, 
 	return out, next, nil
 }
 
-// AskedQuestion returns one of p's questions with its answer, or any of the
-// tenant's for an admin.
+// AskedQuestion returns one of p's questions with its answer, or any of the tenant's for an admin.
 func (s *QuestionStore) AskedQuestion(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.AskedQuestion, error) {
 	var q schema.AskedQuestion
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {

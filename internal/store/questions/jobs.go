@@ -1,8 +1,7 @@
 package questions
 
-// This file shows asynchronous questions to those who asked them. Another
-// key's job does not exist for a caller, unless the caller is an admin of the
-// tenant.
+// This file shows asynchronous questions to those who asked them. For a caller, another key's job
+// does not exist, unless the caller is an admin of the tenant.
 
 import (
 	"context"
@@ -29,8 +28,8 @@ func scanJob(row pgx.CollectableRow) (schema.Job, error) {
 	return j, err
 }
 
-// ListJobs returns a page of p's jobs, of all the tenant's jobs for an admin,
-// newest first and without results, and the next cursor.
+// ListJobs returns a page of p's jobs, or of all of the tenant's for an admin, newest first and
+// without results, and the next cursor.
 func (s *QuestionStore) ListJobs(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Job, string, error) {
 	pg, err := store.PageOf(q)
 	if err != nil {
@@ -81,8 +80,8 @@ func loadJob(ctx context.Context, tx pgx.Tx, p schema.Principal, id uuid.UUID, l
 	return j, err
 }
 
-// CancelJob cancels one of p's jobs, or any of the tenant's for an admin. A
-// cancelled job stays as it is; one that was answered or failed is a conflict.
+// CancelJob cancels one of p's jobs, or any of the tenant's for an admin. A cancelled job stays as
+// it is. The error is schema.ErrConflict for a job that was answered or failed.
 func (s *QuestionStore) CancelJob(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Job, error) {
 	var j schema.Job
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {

@@ -1,8 +1,8 @@
 package questions
 
-// This file keeps which questions the language model answers rightly without
-// retrieval, and which of them are still to be asked so (FIT-RAG). A question is
-// known to its own tenant alone, and goes with its row in questions.
+// This file keeps which questions the language model answers correctly without retrieval, and which
+// are still to be asked that way (FIT-RAG). What is known of a question is used for its own tenant
+// only, and is deleted with its row in questions.
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Not one of a collection that is deleted, now or while this waits.
+	// Skips a question whose collection is deleted; FOR SHARE waits for a deletion in progress.
 	sampleQuestionSQL = `
 INSERT INTO known_questions (tenant_id, question_id)
 SELECT q.tenant_id, q.id FROM questions q JOIN collections c ON c.tenant_id = q.tenant_id AND c.id = q.collection_id
@@ -24,7 +24,7 @@ WHERE q.tenant_id = $1 AND q.id = $2 AND c.deleted_at IS NULL FOR SHARE OF c
 ON CONFLICT DO NOTHING`
 )
 
-// Sample implements answer.Store: the question is to be asked without retrieval, too.
+// Sample implements answer.Store: the question is to be asked without retrieval as well.
 func (s *QuestionStore) Sample(ctx context.Context, in wire.QuestionInput) error {
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, sampleQuestionSQL, in.Tenant, in.Question)
@@ -33,13 +33,11 @@ func (s *QuestionStore) Sample(ctx context.Context, in wire.QuestionInput) error
 	return store.Wrap(err, "sample question %s", in.Question)
 }
 
-// shadowTries is how often a question is asked without retrieval before it is
-// forgotten.
+// shadowTries is how often asking a question without retrieval is tried.
 const shadowTries = 3
 
-// ClaimSampled takes at most limit questions, of any tenant, that have ended and are
-// to be asked without retrieval; each is due again after a while, unless it is learnt
-// or forgotten by then.
+// ClaimSampled claims up to limit ended questions, of any tenant, that are to be asked without
+// retrieval. Each is due again after again, unless Learn or Forget was called for it by then.
 func (s *QuestionStore) ClaimSampled(ctx context.Context, limit int, again time.Duration) ([]wire.QuestionInput, error) {
 	var out []wire.QuestionInput
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -64,8 +62,7 @@ func (s *QuestionStore) ClaimSampled(ctx context.Context, limit int, again time.
 	return out, store.Wrap(err, "take questions to ask without retrieval")
 }
 
-// Learn notes whether a question was answered rightly without retrieval, with its
-// vector.
+// Learn records whether a question was answered correctly without retrieval, with its vector.
 func (s *QuestionStore) Learn(ctx context.Context, in wire.QuestionInput, space string, vector []float32, known bool) error {
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -76,7 +73,7 @@ func (s *QuestionStore) Learn(ctx context.Context, in wire.QuestionInput, space 
 	return store.Wrap(err, "note what is known of question %s", in.Question)
 }
 
-// Forget has nothing learnt of a question.
+// Forget removes a question that is still to be asked without retrieval.
 func (s *QuestionStore) Forget(ctx context.Context, in wire.QuestionInput) error {
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM known_questions WHERE tenant_id = $1 AND question_id = $2 AND known IS NULL`, in.Tenant, in.Question)

@@ -1,6 +1,6 @@
-// Package questions keeps questions, what the steps of answering them leave, their
-// answers and ratings, and which searches were slow. Every write is guarded by state and
-// attempt: a question that has ended, or that another attempt owns, is left alone.
+// Package questions keeps questions, the results of the steps of answering them, their answers and
+// ratings, and which searches were slow. Every write checks state and attempt: a question that has
+// ended, or that another attempt owns, is not changed.
 package questions
 
 import (
@@ -22,24 +22,22 @@ import (
 // QuestionStore keeps the tenants' questions.
 type QuestionStore struct{ db *store.Store }
 
-// New returns those of a database.
+// New returns the QuestionStore of a database.
 func New(db *store.Store) *QuestionStore { return &QuestionStore{db} }
 
 // NewQuestion is a question to be stored.
 type NewQuestion struct {
-	ID uuid.UUID // made when nil
+	ID uuid.UUID // generated when nil
 	schema.Query
-	// Async questions are queued; others wait for the AskRequest that names
-	// them.
+	// Async questions are queued; the others wait for the AskRequest that names them.
 	Async bool
-	// Until is when nobody waits any more for one that is not async; zero: not known.
+	// Until is when the asker of a synchronous question stops waiting; zero: not known.
 	Until time.Time
 	Trace string // traceparent of the request
 }
 
-// CreateQuestion stores a question of p, with the groups that p has now. An
-// asynchronous one is queued in the same transaction. An unknown collection
-// gives schema.ErrNotFound.
+// CreateQuestion stores a question of p, with p's current groups. It queues an asynchronous
+// question in the same transaction. The error is schema.ErrNotFound for an unknown collection.
 func (s *QuestionStore) CreateQuestion(ctx context.Context, p schema.Principal, q NewQuestion) (schema.Job, error) {
 	if err := errors.Join(schema.CheckCharacters("question", q.Text, 1, schema.MaxQuestion), schema.CheckLength("plan", q.Plan, 0, schema.MaxPlanName),
 		schema.CheckLength("plan_text", q.PlanText, 0, schema.MaxPlanText), q.Filter.Validate()); err != nil {
@@ -100,7 +98,7 @@ func (s *QuestionStore) CreateQuestion(ctx context.Context, p schema.Principal, 
 	return job, nil
 }
 
-// waits is how long the asker waits; nil: not known. The database's clock counts it.
+// waits returns how long the asker waits; nil: not known. The database adds it to its own time.
 func (q NewQuestion) waits() *time.Duration {
 	if q.Async || q.Until.IsZero() {
 		return nil
@@ -129,7 +127,7 @@ func scanQuestion(row pgx.Row, tenant uuid.UUID) (answer.Question, error) {
 	return q, nil
 }
 
-// Question returns a question in whatever state.
+// Question returns a question, whatever its state.
 func (s *QuestionStore) Question(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
 	var q answer.Question
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -139,7 +137,7 @@ func (s *QuestionStore) Question(ctx context.Context, in wire.QuestionInput) (an
 	return q, store.Wrap(err, "load question %s", in.Question)
 }
 
-// Begin makes an unfinished question running and returns it.
+// Begin sets an unfinished question to running and returns it.
 func (s *QuestionStore) Begin(ctx context.Context, in wire.QuestionInput) (answer.Question, error) {
 	var q answer.Question
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -176,7 +174,8 @@ func (s *QuestionStore) Begin(ctx context.Context, in wire.QuestionInput) (answe
 	return q, store.Wrap(err, "begin question %s", in.Question)
 }
 
-// own locks a running question for a guarded write.
+// own locks an unfinished question of in's attempt for a write. The error is schema.ErrLostLease
+// when there is none.
 func own(ctx context.Context, tx pgx.Tx, in wire.QuestionInput) (collection uuid.UUID, async bool, trace string, err error) {
 	err = tx.QueryRow(ctx, `
 		SELECT collection_id, async, coalesce(trace, '') FROM questions
@@ -188,7 +187,7 @@ func own(ctx context.Context, tx pgx.Tx, in wire.QuestionInput) (collection uuid
 	return collection, async, trace, err
 }
 
-// SetStage notes which step runs.
+// SetStage records the current step.
 func (s *QuestionStore) SetStage(ctx context.Context, in wire.QuestionInput, stage string) error {
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, _, _, err := own(ctx, tx, in); err != nil {
@@ -200,7 +199,7 @@ func (s *QuestionStore) SetStage(ctx context.Context, in wire.QuestionInput, sta
 	return store.Wrap(err, "begin step %s of question %s", stage, in.Question)
 }
 
-// SaveRetrieval keeps the first result of a round and returns what is kept.
+// SaveRetrieval stores the result of a round unless there is one, and returns the stored one.
 func (s *QuestionStore) SaveRetrieval(ctx context.Context, in wire.QuestionInput, round int, r answer.Retrieval) (answer.Retrieval, error) {
 	candidates, err := json.Marshal(store.EmptyNotNull(r.Candidates))
 	if err != nil {
@@ -229,7 +228,7 @@ func (s *QuestionStore) SaveRetrieval(ctx context.Context, in wire.QuestionInput
 	return kept, store.Wrap(err, "keep what was retrieved for question %s", in.Question)
 }
 
-// Retrieval returns schema.ErrNotFound for a round without a result.
+// Retrieval returns the stored result of a round, or schema.ErrNotFound.
 func (s *QuestionStore) Retrieval(ctx context.Context, in wire.QuestionInput, round int) (answer.Retrieval, error) {
 	var r answer.Retrieval
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -246,7 +245,8 @@ func loadRetrieval(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, round 
 	return r, err
 }
 
-// SaveVerdict keeps the first verdict on a round's answer and returns what is kept.
+// SaveVerdict stores the verdict on a round's answer unless there is one, and returns the stored
+// one.
 func (s *QuestionStore) SaveVerdict(ctx context.Context, in wire.QuestionInput, round int, v answer.Verdict) (answer.Verdict, error) {
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, _, _, err := own(ctx, tx, in); err != nil {
@@ -259,7 +259,7 @@ func (s *QuestionStore) SaveVerdict(ctx context.Context, in wire.QuestionInput, 
 	return v, store.Wrap(err, "keep the verdict on an answer of question %s", in.Question)
 }
 
-// SaveAnswer stores answer and citations and ends the question.
+// SaveAnswer stores an answer with its citations, and ends the question.
 func (s *QuestionStore) SaveAnswer(ctx context.Context, in wire.QuestionInput, a schema.Answer) error {
 	trace, err := json.Marshal(store.EmptyNotNull(a.Trace))
 	if err != nil {
@@ -328,8 +328,8 @@ func (s *QuestionStore) Cancel(ctx context.Context, in wire.QuestionInput) error
 	return store.Wrap(err, "cancel question %s", in.Question)
 }
 
-// end moves an owned question to its last state, gives its lease back, and
-// tells of it when someone may wait for it.
+// end moves an owned question to its final state. For an asynchronous one it also removes the lease
+// and writes an event.
 func end(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, e wire.QuestionEvent, async bool, traceparent string) error {
 	var code, message *string
 	if e.Reason != nil {
@@ -354,8 +354,8 @@ func end(ctx context.Context, tx pgx.Tx, in wire.QuestionInput, e wire.QuestionE
 	return out.Write(ctx, tx)
 }
 
-// Answer returns the stored answer, or schema.ErrNotFound. It is for the answering
-// itself, which asks no right to see.
+// Answer returns the stored answer, or schema.ErrNotFound. It is for the answering process, and
+// checks no access rights.
 func (s *QuestionStore) Answer(ctx context.Context, in wire.QuestionInput) (schema.Answer, error) {
 	var a schema.Answer
 	err := s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -390,7 +390,7 @@ func loadAnswer(ctx context.Context, tx pgx.Tx, tenant, question uuid.UUID) (sch
 	return a, err
 }
 
-// citationColumns are what scanCitation reads after what comes before them.
+// citationColumns are the columns that scanCitation reads, after those for before.
 const citationColumns = `external_id, document_id, title, location, quote, version_id, section_id, start_byte, end_byte, answer_start, answer_end, confidence, page, boxes, answer_boxes`
 
 func scanCitation(row pgx.CollectableRow, before ...any) (schema.Citation, error) {

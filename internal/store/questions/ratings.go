@@ -1,7 +1,7 @@
 package questions
 
-// This file keeps what people think of answers. Who may see a question may rate
-// its answer: the key that asked it, and admins of the tenant.
+// This file keeps ratings of answers. A key that may see a question may rate its answer: the one
+// that asked it, and admins of the tenant.
 
 import (
 	"context"
@@ -21,8 +21,8 @@ const (
 
 	ratingColumns = `r.id, r.question_id, r.key_id, r.rating, r.comment, r.created_at, r.updated_at`
 
-	// The answer is locked, so that a purge either comes before, and there is none,
-	// or takes the rating along. Saying the same again changes nothing.
+	// The answer is locked, so that a purge either comes before, and there is no answer, or also
+	// removes the rating. Repeating a rating changes nothing.
 	rateSQL = `
 WITH rated AS (
     SELECT q.tenant_id, q.id FROM questions q JOIN answers a ON a.tenant_id = q.tenant_id AND a.question_id = q.id
@@ -52,7 +52,7 @@ func ratingFields(r *schema.Rating) []any {
 	return []any{&r.ID, &r.Question, &r.Key, &r.Rating, &r.Comment, &r.CreatedAt, &r.UpdatedAt}
 }
 
-// personOf is the person whose questions p may rate; NULL: an admin may rate all.
+// personOf returns the person whose questions p may rate; nil: p is an admin, who may rate all.
 func personOf(p schema.Principal) *string {
 	if p.Has(schema.ScopeAdmin) && p.Person == "" {
 		return nil
@@ -60,9 +60,9 @@ func personOf(p schema.Principal) *string {
 	return &p.Person
 }
 
-// Rate sets what p's key thinks of the answer of a question; a key has one rating
-// of each. A question without an answer is a conflict, one of another key does not
-// exist, unless p is an admin.
+// Rate sets the rating of p's key for the answer of a question; a key has one rating of each
+// answer. The error is schema.ErrConflict for a question without an answer, and schema.ErrNotFound
+// for one of another key, unless p is an admin.
 func (s *QuestionStore) Rate(ctx context.Context, p schema.Principal, question uuid.UUID, opinion schema.Opinion, comment string) (schema.Rating, error) {
 	if opinion != schema.ThumbsUp && opinion != schema.ThumbsDown {
 		return schema.Rating{}, schema.Invalid("rating", "%q is neither up nor down", opinion)
@@ -88,7 +88,7 @@ func (s *QuestionStore) Rate(ctx context.Context, p schema.Principal, question u
 	return r, store.Wrap(err, "rate question %s", question)
 }
 
-// Unrate takes back what p's key thinks of an answer.
+// Unrate removes the rating of p's key for an answer.
 func (s *QuestionStore) Unrate(ctx context.Context, p schema.Principal, question uuid.UUID) error {
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, unrateSQL, p.Tenant, question, p.Key, personOf(p))
@@ -100,8 +100,8 @@ func (s *QuestionStore) Unrate(ctx context.Context, p schema.Principal, question
 	return store.Wrap(err, "take a rating back")
 }
 
-// Ratings lists a page of the ratings of p's key, or of all keys of the tenant for
-// an admin, newest first, with what they are of, and the next cursor.
+// Ratings lists a page of the ratings of p's key, or of all keys of the tenant for an admin, newest
+// first, with the rated answers, and the next cursor.
 func (s *QuestionStore) Ratings(ctx context.Context, p schema.Principal, q schema.RatingQuery) ([]schema.RatedAnswer, string, error) {
 	pg, err := store.PageOf(q.PageQuery)
 	if err != nil {
@@ -137,7 +137,7 @@ func (s *QuestionStore) Ratings(ctx context.Context, p schema.Principal, q schem
 	return out, next, nil
 }
 
-// citations sets those of rated answers.
+// citations sets the citations of rated answers.
 func citations(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, rated []schema.RatedAnswer) error {
 	questions := make([]uuid.UUID, len(rated))
 	for i, r := range rated {
@@ -162,7 +162,7 @@ func citations(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, rated []schema.
 	return err
 }
 
-// unlessZero is an id, or NULL for none.
+// unlessZero returns an id, or nil, NULL in SQL, for uuid.Nil.
 func unlessZero(id uuid.UUID) *uuid.UUID {
 	if id == uuid.Nil {
 		return nil

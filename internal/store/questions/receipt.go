@@ -1,6 +1,6 @@
 package questions
 
-// This file reads what the receipt of a stored answer says.
+// This file reads the contents of the receipt of a stored answer.
 
 import (
 	"cmp"
@@ -23,8 +23,8 @@ SELECT a.plan_sha256, a.pack, a.pack_version, a.pack_sha256, coalesce(q.finished
 FROM answers a JOIN questions q ON q.tenant_id = a.tenant_id AND q.id = a.question_id
 WHERE a.tenant_id = $1 AND a.question_id = $2`
 
-// Of answers that were stored before these things were, what is there now counts; a version that
-// was purged has no sections.
+// For answers that were stored before these columns existed, the current values are used; a purged
+// version has no sections.
 const citedSQL = `
 SELECT coalesce(x.section, s.ordinal), v.sha256, v.bytes, coalesce(x.file->>'name', nullif(v.file_name, ''), x.external_id),
        coalesce(x.file->>'media_type', v.media_type), coalesce(x.file->>'language', c.language)
@@ -34,9 +34,9 @@ JOIN collections c ON c.tenant_id = $1 AND c.id = v.collection_id
 LEFT JOIN sections s ON s.tenant_id = $1 AND s.version_id = x.version_id AND s.id = x.section_id
 WHERE x.tenant_id = $1 AND x.question_id = $2 ORDER BY x.ordinal`
 
-// Receipt returns what a receipt says of the answer of one of p's questions, or of any of the
-// tenant's for an admin. An answer that p may not read gives schema.ErrForbidden, a question
-// without an answer schema.ErrConflict.
+// Receipt returns the contents of a receipt for the answer of one of p's questions, or of any of
+// the tenant's for an admin. The error is schema.ErrForbidden when p may not read the answer, and
+// schema.ErrConflict when the question has none.
 func (s *QuestionStore) Receipt(ctx context.Context, p schema.Principal, id uuid.UUID) (receipt.Receipt, error) {
 	var out receipt.Receipt
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {

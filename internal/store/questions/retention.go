@@ -1,7 +1,7 @@
 package questions
 
-// This file forgets what was asked long ago, and what language models replied to
-// tenants who do not ask any more.
+// This file deletes old questions, and old cached replies of language models, also of tenants that
+// do not ask any more.
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// QuestionRetention is for how many days questions are kept. 0 is for ever.
+// QuestionRetention is how many days questions are kept. 0 keeps them for ever.
 type QuestionRetention struct {
 	Questions  int // with answers and citations
-	Retrievals int // what was found for them, once they have ended
+	Retrievals int // their search results, once they have ended
 }
 
-// Check reports what is wrong with it as a FieldError. ledger is for how many days
-// the ledger keeps the calls of questions: while it has one, a purged document finds
-// what was made of it through the question.
+// Check returns a FieldError if a value is out of bounds. ledger is how many days the ledger keeps
+// the calls of questions. A question must be kept as long as its calls: the purge of a document
+// finds replies made from it through the question.
 func (r QuestionRetention) Check(ledger int) error {
 	for name, days := range map[string]int{"SLUICE_KEEP_QUESTIONS": r.Questions, "SLUICE_KEEP_RETRIEVALS": r.Retrievals} {
 		if days < 0 || days > schema.MaxKeepDays {
@@ -42,9 +42,9 @@ func (r QuestionRetention) Check(ledger int) error {
 }
 
 const (
-	// A question that is rated stays, as does one that the ledger has calls of, or
-	// that a webhook is still to be told of. The rows are locked first: what refers
-	// to one from then on waits, so the statement after this sees all that do.
+	// Keeps questions that are rated, of which the ledger has calls, or of which a webhook is still
+	// to be notified. The rows are locked first: transactions that refer to one of them from then
+	// on wait, so the statement after this sees all references.
 	oldQuestionsSQL = `
 SELECT tenant_id, id FROM questions q
 WHERE created_at < now() - make_interval(days => $1) AND state IN ('answered', 'failed', 'cancelled')` + unneededSQL + `
@@ -58,15 +58,15 @@ WHERE q.tenant_id = old.tenant_id AND q.id = old.id AND state IN ('answered', 'f
   AND NOT EXISTS (SELECT FROM leases l WHERE l.tenant_id = q.tenant_id AND l.subject_id = q.id)
   AND NOT EXISTS (SELECT FROM webhook_deliveries d WHERE d.tenant_id = q.tenant_id AND d.subject_id = q.id AND d.state = 'waiting')`
 
-	// Of which versions it was stays with the row: a purged document takes the
-	// answers along that were made of it.
+	// The versions that were retrieved stay known: the purge of a document also removes the answers
+	// that were made from it.
 	emptyRetrievalsSQL = `
 UPDATE retrievals SET candidates = '[]', trace = '[]', pool = NULL, emptied_at = now() WHERE (tenant_id, question_id, round) IN (
     SELECT r.tenant_id, r.question_id, r.round FROM retrievals r JOIN questions q ON q.tenant_id = r.tenant_id AND q.id = r.question_id
     WHERE r.created_at < now() - make_interval(days => $1) AND r.emptied_at IS NULL AND q.state IN ('answered', 'failed', 'cancelled')
     ORDER BY r.created_at LIMIT $2 FOR UPDATE OF r SKIP LOCKED)`
 
-	// Tenant by tenant, as the index has it.
+	// Tenant by tenant, so that the index is used.
 	forgetCachedSQL = `
 DELETE FROM llm_cache WHERE (tenant_id, key) IN (
     SELECT old.tenant_id, old.key FROM tenants t CROSS JOIN LATERAL (
@@ -74,10 +74,9 @@ DELETE FROM llm_cache WHERE (tenant_id, key) IN (
     LIMIT $2)`
 )
 
-// ForgetQuestions removes up to limit questions that are older than they are kept
-// and needed by nothing, and empties as many retrievals, of all tenants. It returns
-// how many; when that is 0 nothing is left to do now. Several processes may do so at
-// once.
+// ForgetQuestions removes up to limit questions, of all tenants, that are older than they are kept
+// and that nothing needs, and empties up to limit retrievals. It returns their number, 0 when
+// nothing is left to do now. Several processes may call it at once.
 func (s *QuestionStore) ForgetQuestions(ctx context.Context, r QuestionRetention, limit int) (int, error) {
 	emptied, forgotten := 0, 0
 	if r.Retrievals > 0 {
@@ -119,8 +118,8 @@ func forgetQuestions(ctx context.Context, tx pgx.Tx, days, limit int) (int, erro
 	return int(tag.RowsAffected()), err
 }
 
-// ForgetCached removes up to limit replies that have been cached for longer than an
-// age, of all tenants. It returns how many; when that is 0 nothing is left to do now.
+// ForgetCached removes up to limit replies, of all tenants, that have been cached for longer than
+// age. It returns their number, 0 when nothing is left to do now.
 func (s *QuestionStore) ForgetCached(ctx context.Context, age time.Duration, limit int) (int, error) {
 	var n int64
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {

@@ -1,7 +1,7 @@
 package questions
 
-// This file keeps which searches and questions took long: the newest ones of a
-// tenant, for some days.
+// This file keeps which searches and questions took long: the newest ones of a tenant, for some
+// days.
 
 import (
 	"context"
@@ -22,8 +22,7 @@ const (
 INSERT INTO slow_queries (tenant_id, id, kind, collection_id, question, plan, millis, stages, code, trace)
 VALUES ($1, $2, 'search', $3, $4, $5, $6, $7, $8, $9)`
 
-	// All of a question is in the store already. A trace's parent is
-	// "00-<trace>-<span>-<flags>".
+	// All data of a question is in the store already. A traceparent is "00-<trace>-<span>-<flags>".
 	insertSlowQuestionSQL = `
 INSERT INTO slow_queries (tenant_id, id, kind, collection_id, question, plan, millis, stages, code, trace)
 SELECT q.tenant_id, q.id, CASE WHEN q.async THEN 'job' ELSE 'ask' END, q.collection_id, coalesce(q.asked, q.question), q.plan,
@@ -36,8 +35,8 @@ FROM questions q
 WHERE q.tenant_id = $1 AND q.id = $2 AND q.state IN ('answered', 'failed') AND q.finished_at - q.created_at >= $3
 ON CONFLICT DO NOTHING`
 
-	// The newest of a tenant stay, of each kind: questions take longer than
-	// searches, and must not drive these out.
+	// The newest of a tenant are kept, separately for each kind: questions take longer than
+	// searches, and must not displace these.
 	boundSlowSQL = `
 DELETE FROM slow_queries WHERE tenant_id = $1 AND id IN (
     SELECT id FROM (SELECT id, row_number() OVER (PARTITION BY kind ORDER BY at DESC, id DESC) AS n FROM slow_queries WHERE tenant_id = $1) AS ranked
@@ -58,12 +57,12 @@ WHERE n <= $1 ORDER BY millis DESC, id`
 )
 
 const (
-	keepSlow    = 200                // of a tenant and a kind
+	keepSlow    = 200                // of a tenant and kind
 	keepSlowFor = 7 * 24 * time.Hour // days
 	slowShown   = 10                 // of a kind
 )
 
-// KeepSlowSearch keeps a search of a tenant as one that took long.
+// KeepSlowSearch stores a search of a tenant that took long.
 func (s *QuestionStore) KeepSlowSearch(ctx context.Context, q answer.SlowSearch) error {
 	times := make([]schema.StageTime, len(q.Stages))
 	for i, st := range q.Stages {
@@ -87,7 +86,7 @@ func (s *QuestionStore) KeepSlowSearch(ctx context.Context, q answer.SlowSearch)
 	return store.Wrap(err, "keep a slow search of tenant %s", tenant)
 }
 
-// KeepSlowQuestion keeps a question that has ended, if it took as long.
+// KeepSlowQuestion stores an ended question if it took at least least.
 func (s *QuestionStore) KeepSlowQuestion(ctx context.Context, tenant, question uuid.UUID, least time.Duration) error {
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, insertSlowQuestionSQL, tenant, question, least)
@@ -104,7 +103,7 @@ func boundSlow(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
 	return err
 }
 
-// DropSlowQueries forgets those that are too old, of all tenants.
+// DropSlowQueries deletes those that are too old, of all tenants.
 func (s *QuestionStore) DropSlowQueries(ctx context.Context) error {
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, dropSlowSQL, keepSlowFor)
@@ -113,7 +112,7 @@ func (s *QuestionStore) DropSlowQueries(ctx context.Context) error {
 	return store.Wrap(err, "forget old slow queries")
 }
 
-// SlowQueries returns the slowest of p's tenant of the last 24 hours.
+// SlowQueries returns the slowest queries of p's tenant in the last 24 hours.
 func (s *QuestionStore) SlowQueries(ctx context.Context, p schema.Principal) ([]schema.SlowQuery, error) {
 	var out []schema.SlowQuery
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -127,8 +126,8 @@ func (s *QuestionStore) SlowQueries(ctx context.Context, p schema.Principal) ([]
 	return store.EmptyNotNull(out), store.Wrap(err, "list slow queries of tenant %s", p.Tenant)
 }
 
-// SystemSlowQueries returns the slowest of all tenants of the last 24 hours,
-// without what was asked, and where. Its callers hold the operator scope.
+// SystemSlowQueries returns the slowest queries of all tenants in the last 24 hours, without their
+// text and their collection. Its callers hold the operator scope.
 func (s *QuestionStore) SystemSlowQueries(ctx context.Context) ([]schema.SlowQuery, error) {
 	var out []schema.SlowQuery
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {

@@ -1,8 +1,8 @@
 package questions
 
-// This file holds stored answers against the labels that their sources have now.
-// An answer's text is made from all that was read for it, so one source that its
-// reader may not see withholds all of it.
+// This file checks stored answers against the current labels of their sources. An answer's text is
+// made from everything that was read for it, so one source that its reader may not see withholds
+// the whole answer.
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// hiddenSourcesSQL finds, of the questions in $2, those with a source that the
-// groups in $3 may not see, or whose document is deleted. Each source is looked up:
-// they are few. Whether its collection is deleted is a column, since a join with collections
-// may begin with all of the tenant's.
+// hiddenSourcesSQL finds those of the questions in $2 with a source that the groups in $3 may not
+// see, or whose document is deleted. Each source is looked up by its id, since there are few.
+// Whether its collection is deleted is a column, since a join with collections might start from all
+// of the tenant's.
 var hiddenSourcesSQL = `
 WITH sources AS MATERIALIZED (
     SELECT question_id, version_id FROM citations WHERE tenant_id = $1 AND question_id = ANY ($2)
@@ -31,7 +31,7 @@ WHERE (SELECT d.living AND ` + store.ReadableNow("d.version", "$3") + ` FROM (
            FROM versions v JOIN documents d ON d.tenant_id = $1 AND d.id = v.document_id AND d.deleted_at IS NULL
            WHERE v.tenant_id = $1 AND v.id = s.version_id OFFSET 0) d) IS NOT TRUE`
 
-// hiddenSources returns those of some questions whose answers p may not read.
+// hiddenSources returns those of the questions whose answers p may not read.
 func hiddenSources(ctx context.Context, tx pgx.Tx, p schema.Principal, questions []uuid.UUID) (map[uuid.UUID]bool, error) {
 	found, err := store.IDs(tx.Query(ctx, hiddenSourcesSQL, p.Tenant, questions, store.GroupsOf(p)))
 	if err != nil {
@@ -44,7 +44,7 @@ func hiddenSources(ctx context.Context, tx pgx.Tx, p schema.Principal, questions
 	return out, nil
 }
 
-// SourcesHidden tells whether p may not see all that was read for a question by now.
+// SourcesHidden reports whether p may not see some of what was read for a question.
 func (s *QuestionStore) SourcesHidden(ctx context.Context, p schema.Principal, question uuid.UUID) (bool, error) {
 	var hidden bool
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -55,7 +55,7 @@ func (s *QuestionStore) SourcesHidden(ctx context.Context, p schema.Principal, q
 	return hidden, store.Wrap(err, "question %s", question)
 }
 
-// ReadAnswer is the answer of a question as p may read it.
+// ReadAnswer returns the answer of a question as p may read it.
 func ReadAnswer(ctx context.Context, tx pgx.Tx, p schema.Principal, question uuid.UUID) (schema.Answer, error) {
 	a, err := loadAnswer(ctx, tx, p.Tenant, question)
 	if err != nil {
@@ -68,7 +68,7 @@ func ReadAnswer(ctx context.Context, tx pgx.Tx, p schema.Principal, question uui
 	return a, err
 }
 
-// withhold leaves out the answers that p may not read.
+// withhold removes the answers that p may not read.
 func withhold(ctx context.Context, tx pgx.Tx, p schema.Principal, rated []schema.RatedAnswer) error {
 	questions := make([]uuid.UUID, len(rated))
 	for i, r := range rated {

@@ -1,9 +1,9 @@
 package questions
 
-// This file keeps what labelled questions teach of a language model (FIT-RAG): which of them
-// it answers rightly without retrieval, from which texts, and the head that is learnt from
-// these. What is kept of a question and of a text are a hash and numbers; imported questions
-// are kept themselves, too.
+// This file keeps what labelled questions teach of a language model (FIT-RAG): which of them it
+// answers correctly without retrieval, which texts help it, and the head that is learnt from these.
+// Of a question and of a text only a hash and numbers are stored; of imported questions also their
+// text.
 
 import (
 	"context"
@@ -24,7 +24,8 @@ import (
 
 var _ learn.Store = (*QuestionStore)(nil)
 
-// ofLiving ends an INSERT ... SELECT of a collection that is not deleted, now or while it waits.
+// ofLiving ends an INSERT ... SELECT that inserts only if the collection is not deleted; FOR SHARE
+// waits for a deletion in progress.
 const ofLiving = ` FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL FOR SHARE`
 
 // Taught implements learn.Store.
@@ -98,7 +99,8 @@ func (s *QuestionStore) Labels(ctx context.Context, of learn.Of) (map[[sha256.Si
 	return out, store.Wrap(err, "find a question's labels")
 }
 
-// KeepLabel implements learn.Store. A text of a version that was purged meanwhile is not kept.
+// KeepLabel implements learn.Store. It does not store a label for a version that was purged
+// meanwhile.
 func (s *QuestionStore) KeepLabel(ctx context.Context, of learn.Of, l learn.Label) error {
 	err := s.db.AsTenant(ctx, of.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
@@ -113,11 +115,11 @@ func (s *QuestionStore) KeepLabel(ctx context.Context, of learn.Of, l learn.Labe
 	return store.Wrap(err, "keep a text's label")
 }
 
-// maxSamples bounds what a head is learnt from: the newest labels.
+// maxSamples bounds the samples that a head is learnt from: the newest labels.
 const maxSamples = 50_000
 
-// LabelledTexts are what a head is learnt from: the labels of a model's, of the pair graph that
-// the newest of them is of. An empty model is that of the newest label.
+// LabelledTexts returns the samples that a head is learnt from: the labels of a model with the pair
+// graph of its newest label. An empty model means the one of the newest label.
 func (s *QuestionStore) LabelledTexts(ctx context.Context, tenant, collection uuid.UUID, model string) (samples []preference.Sample, by, graph string, err error) {
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		samples, by, graph = nil, "", ""
@@ -156,7 +158,7 @@ func (s *QuestionStore) LabelledTexts(ctx context.Context, tenant, collection uu
 	return samples, by, graph, store.Wrap(err, "find labelled texts")
 }
 
-// KeepPreference keeps a head in the place of the one before.
+// KeepPreference stores a head, and replaces the previous one.
 func (s *QuestionStore) KeepPreference(ctx context.Context, p schema.Principal, collection uuid.UUID, model, graph string, l preference.Learnt) (schema.Preference, error) {
 	out := schema.Preference{Model: model, Graph: graph, Questions: l.Questions, Texts: l.Texts, Preferred: l.Preferred, Differing: l.Differing, Weight: l.Weight,
 		HeldOut: l.HeldOut, Area: l.Area, OwnArea: l.OwnArea, Kept: l.Better()}
@@ -177,7 +179,7 @@ func (s *QuestionStore) KeepPreference(ctx context.Context, p schema.Principal, 
 	return out, store.Wrap(err, "keep what %s prefers", model)
 }
 
-// LearntPreferences lists a collection's heads, the newest first.
+// LearntPreferences lists a collection's heads, newest first.
 func (s *QuestionStore) LearntPreferences(ctx context.Context, p schema.Principal, collection uuid.UUID) ([]schema.Preference, error) {
 	var out []schema.Preference
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -193,8 +195,8 @@ func (s *QuestionStore) LearntPreferences(ctx context.Context, p schema.Principa
 	return out, store.Wrap(err, "list what was learnt of language models' preferences")
 }
 
-// ForgetPreferences has the pack's own reader count again: the heads and all labels of a collection
-// go, and what its labelled questions taught.
+// ForgetPreferences deletes the heads and all labels of a collection, and what its labelled
+// questions taught. The pack's own reader is used again then.
 func (s *QuestionStore) ForgetPreferences(ctx context.Context, p schema.Principal, collection uuid.UUID) error {
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		for _, sql := range []string{
