@@ -1,6 +1,7 @@
-// Package access keeps who may see what in sources: their users and groups, the access of folders
-// and items, and who people are there. A document has one label, which names an access list;
-// somebody's groups are the lists that let them in.
+// Package access keeps the permissions of sources: their users and groups, the access rules of
+// folders and items, and which persons, keys and groups of this installation map to them. A
+// document has one label, which names an access list; a principal's groups include the labels of
+// the lists that allow it.
 package access
 
 import (
@@ -20,23 +21,23 @@ import (
 // AccessStore keeps permissions of sources.
 type AccessStore struct{ db *store.Store }
 
-// New returns those of a database.
+// New returns the AccessStore of a database.
 func New(db *store.Store) *AccessStore { return &AccessStore{db} }
 
 const (
 	raiseSQL    = `INSERT INTO access_revisions AS r (tenant_id) VALUES ($1) ON CONFLICT (tenant_id) DO UPDATE SET revision = r.revision + 1`
 	revisionSQL = `SELECT coalesce((SELECT revision FROM access_revisions WHERE tenant_id = $1), 0)`
-	// lockSQL has one writer of a source at a time.
+	// lockSQL serializes the writers of a source's permissions.
 	lockSQL = `SELECT true FROM source_access WHERE tenant_id = $1 AND source_id = $2 FOR UPDATE`
 )
 
-// raise has all programs work out anew what people of a tenant see.
+// raise increments the revision, so that all processes recompute what principals of a tenant see.
 func raise(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) error {
 	_, err := tx.Exec(ctx, raiseSQL, tenant)
 	return store.Wrap(err, "raise the revision of permissions")
 }
 
-// followed locks the permissions of a source, and tells whether they are followed.
+// followed locks the permissions of a source, and reports whether they are followed.
 func followed(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID) (yes bool, err error) {
 	err = tx.QueryRow(ctx, lockSQL, tenant, of).Scan(&yes)
 	if store.IsNoRows(err) {
@@ -45,7 +46,8 @@ func followed(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID) (yes bool, e
 	return yes, store.Wrap(err, "lock the permissions of source %s", of)
 }
 
-// AccessRevision changes whenever what somebody of a tenant sees may have changed.
+// AccessRevision returns a number that changes whenever what a principal of a tenant sees may have
+// changed.
 func (s *AccessStore) AccessRevision(ctx context.Context, tenant uuid.UUID) (revision int64, err error) {
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		return tx.QueryRow(ctx, revisionSQL, tenant).Scan(&revision)
@@ -54,10 +56,10 @@ func (s *AccessStore) AccessRevision(ctx context.Context, tenant uuid.UUID) (rev
 }
 
 const (
-	// A person's row leads to who they are at the provider. One that was revoked is nobody.
+	// The row of a person has the subject at the identity provider. A revoked row has none.
 	subjectSQL = `SELECT coalesce(subject, '') FROM api_keys WHERE tenant_id = $1 AND id = $2 AND revoked_at IS NULL`
-	// Groups may be in each other: UNION ends that. A group that the place no longer has passes
-	// nothing on.
+	// Groups may contain each other: UNION ends the recursion. A group that no longer exists in the
+	// source passes no membership on.
 	heldSQL = `
 WITH RECURSIVE held AS (
     SELECT m.source_id, m.principal FROM access_mappings m JOIN unnest($2::text[], $3::text[]) AS who (kind, value) ON m.kind = who.kind AND m.value = who.value
@@ -68,8 +70,8 @@ WITH RECURSIVE held AS (
     JOIN access_principals g ON g.tenant_id = $1 AND g.source_id = h.source_id AND g.principal = x.in_group AND g.is_group
 )
 SELECT source_id, array_agg(principal ORDER BY principal) FROM held GROUP BY source_id ORDER BY source_id`
-	// What names none of them lets none of them in. A list counts for nobody while a document has
-	// it that should have another.
+	// A list that names none of the principals allows none of them. A list is ignored while a
+	// document with its label waits for another one.
 	listsSQL = `
 SELECT l.label, l.content FROM access_lists l
 WHERE l.tenant_id = $1 AND l.source_id = $2 AND l.principals && $3::text[]
@@ -78,8 +80,8 @@ ORDER BY l.label`
 	knownSQL = `SELECT principal FROM access_principals WHERE tenant_id = $1 AND source_id = $2 AND principal = ANY ($3)`
 )
 
-// AccessLabels returns the labels of the access lists that let p in, and a revision that was
-// current before.
+// AccessLabels returns the labels of the access lists that allow p, and the revision of permissions
+// as it was before they were read.
 func (s *AccessStore) AccessLabels(ctx context.Context, p schema.Principal) (labels []string, revision int64, err error) {
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		labels = nil
@@ -102,14 +104,14 @@ func (s *AccessStore) AccessLabels(ctx context.Context, p schema.Principal) (lab
 	return labels, revision, store.Wrap(err, "work out what permissions of sources give")
 }
 
-// sourcePrincipals are the principals of one source that somebody is.
+// sourcePrincipals are the principals of one source that a subject maps to.
 type sourcePrincipals struct {
 	source     uuid.UUID
 	principals []string
 }
 
-// principalsOf returns what p is in sources. A request for somebody else is that person's alone,
-// with the groups that it has.
+// principalsOf returns the principals of sources that p maps to. A request on behalf of a person
+// counts only as that person, with the groups given for the person.
 func principalsOf(ctx context.Context, tx pgx.Tx, p schema.Principal) ([]sourcePrincipals, error) {
 	who, err := subjectsOf(ctx, tx, p)
 	if err != nil {
@@ -161,7 +163,7 @@ func principalsOfSubjects(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who 
 	return out, store.Wrap(err, "look up who somebody is in sources")
 }
 
-// labels are those of the source's lists that let h in.
+// labels returns the labels of the source's access lists that allow h.
 func (h sourcePrincipals) labels(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) ([]string, error) {
 	rows, err := tx.Query(ctx, listsSQL, tenant, h.source, append(slices.Clone(h.principals), source.Everyone))
 	if err != nil {
@@ -195,13 +197,14 @@ func (h sourcePrincipals) labels(ctx context.Context, tx pgx.Tx, tenant uuid.UUI
 	return out, nil
 }
 
-// holds tells whether h is a principal. Everyone is who is somebody there.
+// holds reports whether h includes a principal. Everyone includes each subject that maps to some
+// principal.
 func (h sourcePrincipals) holds(principal string) bool {
 	_, is := slices.BinarySearch(h.principals, principal)
 	return is || principal == source.Everyone && len(h.principals) > 0
 }
 
-// knownAmong tells which principals a source has.
+// knownAmong returns a function that reports whether a source has one of the named principals.
 func knownAmong(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, named []string) (func(string) bool, error) {
 	rows, err := tx.Query(ctx, knownSQL, tenant, of, store.EmptyNotNull(named))
 	if err != nil {

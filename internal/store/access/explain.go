@@ -1,7 +1,7 @@
 package access
 
-// Why somebody may see a document, or may not: what decides is read as it is for a request, and
-// then put into words.
+// This file explains why a subject may or may not see a document. The permissions are evaluated as
+// for a request, and the result is then put into words.
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// A document is seen by the labels of its newest version and of the one that is live.
+	// The labels of both the newest version and the live one decide who sees a document.
 	explainedSQL = `
 SELECT d.collection_id, d.live_version_id IS NOT NULL,
        ARRAY(SELECT l.label FROM version_labels l WHERE l.tenant_id = $1 AND l.version_id = d.last_version_id ORDER BY l.label),
@@ -39,26 +39,26 @@ SELECT id, name, groups, scopes, collections, revoked_at, least(replaced_until, 
 	rowOfPersonSQL = `SELECT id, name, groups, scopes, collections, revoked_at, expires_at FROM api_keys WHERE tenant_id = $1 AND subject = $2`
 )
 
-// explainedItem is the item of a source whose permissions are followed, with what is known of its
-// access.
+// explainedItem is an item of a source whose permissions are followed, with what is stored about
+// its access.
 type explainedItem struct {
 	source                          uuid.UUID
 	item                            string
 	principalsListed, listed, known bool
 	label, given                    string
-	waits                           bool // some document with the label is to get another one
+	waits                           bool // a document with the label waits for another one
 }
 
-// resolvedSubject is somebody who may see a document, or not.
+// resolvedSubject is the subject whose access to a document is explained.
 type resolvedSubject struct {
 	schema.AccessSubject
 	subjects []schema.AccessSubject
 	groups   []string
-	out      string // why they see nothing at all; empty: they may
-	note     string // that is told with every reason
+	out      string // why the subject sees nothing at all; empty: it may see documents
+	note     string // added to every reason
 }
 
-// ExplainAccess tells why somebody may see a document, or may not.
+// ExplainAccess explains why a subject may or may not see a document.
 func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, document uuid.UUID, who schema.AccessSubject) (
 	out schema.AccessExplanation, err error) {
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -112,13 +112,12 @@ func (s *AccessStore) ExplainAccess(ctx context.Context, p schema.Principal, doc
 	return out, store.Wrap(err, "explain who may see document %s", document)
 }
 
-// open reports whether what has labels is open to groups.
+// open reports whether something with these labels is open to groups.
 func open(labels, groups []string) bool {
 	return len(labels) == 0 || slices.ContainsFunc(labels, func(l string) bool { return slices.Contains(groups, l) })
 }
 
-// resolveSubject looks up who somebody is here, with the groups that they have, for a document of a
-// collection.
+// resolveSubject looks up a subject, with its groups, for a document of a collection.
 func resolveSubject(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, who schema.AccessSubject) (resolvedSubject, error) {
 	out := resolvedSubject{AccessSubject: who, subjects: []schema.AccessSubject{who}}
 	var row pgx.Row
@@ -168,7 +167,8 @@ func resolveSubject(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID
 	return out, err
 }
 
-// byLabels says what labels decide of a document that no source whose permissions are followed has.
+// byLabels says what the labels of a document decide when no source with followed permissions has
+// it.
 func byLabels(newest, now []string, of resolvedSubject) string {
 	both := slices.Concat(newest, now)
 	switch {
@@ -197,7 +197,7 @@ func itemOf(ctx context.Context, tx pgx.Tx, tenant, document uuid.UUID) (i expla
 	return i, err == nil, store.Wrap(err, "look up the item of document %s", document)
 }
 
-// explainItem says what the permissions of an item's source decide. out.Allowed is what holds now.
+// explainItem fills in what the permissions of an item's source decide. out.Allowed is already set.
 func explainItem(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, i explainedItem, of resolvedSubject, them []sourcePrincipals, out *schema.AccessExplanation) error {
 	out.Source, out.Item, out.Label = &i.source, i.item, i.label
 	them = slices.DeleteFunc(slices.Clone(them), func(h sourcePrincipals) bool { return h.source != i.source })
@@ -239,7 +239,7 @@ func explainItem(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, i explainedIt
 	return nil
 }
 
-// listOf reads the access list of an item; it is empty where nobody knows who may see it.
+// listOf reads the access list of an item; it is empty where the item's access is unknown.
 func listOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, i explainedItem) (list source.AccessList, err error) {
 	var content []byte
 	err = tx.QueryRow(ctx, explainedListSQL, tenant, i.source, i.label).Scan(&content)
@@ -280,7 +280,7 @@ func (i explainedItem) reason(v source.AccessVerdict, h sourcePrincipals, names 
 	return "The source lets them in, and the document has other labels until its newest version is live."
 }
 
-// letIn are the principals that one list of an item lets in.
+// letIn names the principals that one list of an item allows.
 func (i explainedItem) letIn(list int, names map[string]string, rules []schema.AccessRule) string {
 	const most = 20
 	var out []string
@@ -298,7 +298,7 @@ func (i explainedItem) letIn(list int, names map[string]string, rules []schema.A
 	return strings.Join(out, ", ")
 }
 
-// named is a principal as it is shown: its id, and its name.
+// named formats a principal for display: its id, and its name if that differs.
 func named(principal string, names map[string]string) string {
 	switch name := names[principal]; {
 	case principal == source.Everyone:

@@ -1,6 +1,7 @@
 package access
 
-// Who principals of sources are here. An admin says so; nothing follows from names.
+// This file maps principals of sources to subjects here. An admin sets each mapping; none is
+// derived from names.
 
 import (
 	"cmp"
@@ -19,7 +20,7 @@ const (
 INSERT INTO access_mappings (tenant_id, source_id, principal, kind, value) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (tenant_id, source_id, principal, kind, value) DO UPDATE SET value = excluded.value RETURNING created_at`
 	unmapSQL = `DELETE FROM access_mappings WHERE tenant_id = $1 AND source_id = $2 AND principal = $3 AND kind = $4 AND value = $5`
-	// The next page begins after a principal, in the order of ids.
+	// A page begins after a principal, in the order of ids.
 	principalsSQL = `
 SELECT a.principal, a.is_group, a.name, a.email,
        (SELECT count(*) FROM access_members m WHERE m.tenant_id = $1 AND m.source_id = $2 AND m.in_group = a.principal),
@@ -32,14 +33,14 @@ WHERE a.tenant_id = $1 AND a.source_id = $2 AND a.principal > $3
 ORDER BY a.principal LIMIT $4`
 )
 
-// What a page of principals has, when nobody says how many, and at most.
+// The default and the largest number of principals in a page.
 const (
 	somePrincipals = 50
 	maxPrincipals  = 500
 )
 
-// SourcePrincipals lists a page of a source's users and groups, by their ids: all, or those that
-// somebody here is. A cursor is the last id.
+// SourcePrincipals lists a page of a source's users and groups by their ids: all of them, or only
+// those that are mapped. A cursor is the last id.
 func (s *AccessStore) SourcePrincipals(ctx context.Context, p schema.Principal, of uuid.UUID, mapped bool, q schema.PageQuery) (out []schema.SourcePrincipal, next string, err error) {
 	if err := schema.CheckText("cursor", q.Cursor); err != nil {
 		return nil, "", err
@@ -63,7 +64,7 @@ func (s *AccessStore) SourcePrincipals(ctx context.Context, p schema.Principal, 
 	return out, next, store.Wrap(err, "list the principals of source %s", of)
 }
 
-// MapPrincipal says that somebody here is a principal of a source.
+// MapPrincipal maps a principal of a source to a subject here.
 func (s *AccessStore) MapPrincipal(ctx context.Context, p schema.Principal, of uuid.UUID, principal string, who schema.AccessSubject) (schema.AccessMapping, error) {
 	out := schema.AccessMapping{Source: of, Principal: principal, AccessSubject: who}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -101,7 +102,7 @@ func (s *AccessStore) MapPrincipal(ctx context.Context, p schema.Principal, of u
 	return out, store.Wrap(err, "map a principal")
 }
 
-// UnmapPrincipal takes back what MapPrincipal said.
+// UnmapPrincipal removes a mapping that MapPrincipal made.
 func (s *AccessStore) UnmapPrincipal(ctx context.Context, p schema.Principal, of uuid.UUID, principal string, who schema.AccessSubject) error {
 	if id, err := uuid.Parse(who.Value); err == nil && who.Kind == schema.AccessKey {
 		who.Value = id.String()

@@ -1,7 +1,7 @@
 package access
 
-// Folders and items: the access that listings, and pushes, show of them, and the label that an
-// item's document should have.
+// This file stores folders and items: their access as listings and pushes report it, and the label
+// that an item's document should have.
 
 import (
 	"context"
@@ -18,7 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// maxLists bounds how many access lists a source has. What needs another is seen by nobody.
+// maxLists bounds the number of access lists of a source. Items that need a further list are
+// visible to nobody.
 const maxLists = 2000
 
 const (
@@ -49,7 +50,8 @@ func Follow(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID) error {
 	return raise(ctx, tx, tenant)
 }
 
-// Drop forgets the permissions of a source that is removed. Documents that stay are seen by nobody.
+// Drop deletes the permissions of a source that is removed. Its remaining documents are visible to
+// nobody.
 func Drop(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID) error {
 	tag, err := tx.Exec(ctx, dropSQL, tenant, of)
 	if err != nil || tag.RowsAffected() == 0 {
@@ -58,7 +60,7 @@ func Drop(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID) error {
 	return raise(ctx, tx, tenant)
 }
 
-// nodeRows are folders and items on their way into the store, each once.
+// nodeRows are folders and items to be written, each once.
 type nodeRows struct {
 	at       map[string]int
 	isFolder []bool
@@ -90,8 +92,8 @@ func (r *nodeRows) add(isFolder bool, id, folder string, a *source.Access) error
 	return nil
 }
 
-// Note notes what a listing of run, or a push for uuid.Nil, shows of the access of folders and
-// items. A source whose permissions are not followed has none.
+// Note stores the access of folders and items that the listing of run reports, or a push where run
+// is uuid.Nil. It does nothing when the source's permissions are not followed.
 func Note(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, folders []source.AccessFolder, items []source.Item) error {
 	if yes, err := followed(ctx, tx, tenant, of); err != nil || !yes {
 		return err
@@ -130,8 +132,8 @@ func Note(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, folders []s
 	return relabel(ctx, tx, tenant, of, changedFolders, changedItems)
 }
 
-// Forget forgets items and folders that are gone. What is in such a folder inherits nothing, and
-// nobody sees it.
+// Forget deletes items and folders that no longer exist. Items in such a folder inherit nothing,
+// and are visible to nobody.
 func Forget(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, items, folders []string) error {
 	if yes, err := followed(ctx, tx, tenant, of); err != nil || !yes {
 		return err
@@ -150,13 +152,13 @@ func Forget(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, items, folders
 	return relabel(ctx, tx, tenant, of, folders, nil)
 }
 
-// forgetListsSQL leaves lists that a document has, or should have.
+// forgetListsSQL keeps the lists that a document has or should have.
 const forgetListsSQL = `
 DELETE FROM access_lists l WHERE l.tenant_id = $1 AND l.source_id = $2 AND NOT EXISTS (
     SELECT FROM access_nodes n WHERE n.tenant_id = $1 AND n.source_id = $2 AND NOT n.is_folder AND (n.label = l.label OR n.given = l.label))`
 
-// ForgetUnseen forgets folders that a complete listing, of run, didn't show, and lists that nothing
-// has any more.
+// ForgetUnseen deletes folders that the complete listing of run did not report, and lists that no
+// item uses any more.
 func ForgetUnseen(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID) error {
 	if yes, err := followed(ctx, tx, tenant, of); err != nil || !yes {
 		return err
@@ -179,8 +181,8 @@ func ForgetUnseen(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID) err
 }
 
 const (
-	// Items that are in some folders, or below, and some others. Folders may be in each other:
-	// UNION ends that.
+	// Items in or below the given folders, and some others. Folders may contain each other: UNION
+	// ends the recursion.
 	affectedSQL = `
 WITH RECURSIVE below AS (
     SELECT f AS node FROM unnest($3::text[]) AS f
@@ -208,13 +210,13 @@ UPDATE access_nodes a SET label = n.label FROM unnest($3::text[], $4::text[]) AS
 WHERE a.tenant_id = $1 AND a.source_id = $2 AND NOT a.is_folder AND a.node = n.node`
 )
 
-// node is a folder, or an item, as it is stored.
+// node is a stored folder or item.
 type node struct {
 	folder string
 	access *source.Access
 }
 
-// relabel works out the labels of items that some folders, or the items' own access, decide on.
+// relabel recomputes the labels of items that depend on some folders, or on the items' own access.
 func relabel(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, folders, items []string) error {
 	if len(folders)+len(items) == 0 {
 		return nil
@@ -287,7 +289,8 @@ func (n *node) read(access []byte) error {
 	return store.Wrap(json.Unmarshal(access, n.access), "decode an access")
 }
 
-// effective is a node's list in folders, unless something that it inherits from is not known.
+// effective returns a node's access list given its folders. complete is false when the node's own
+// access, or that of a folder it inherits from, is unknown.
 func (n node) effective(folders map[string]node) (_ source.AccessList, complete bool) {
 	if n.access == nil {
 		return nil, false
@@ -305,7 +308,8 @@ func (n node) effective(folders map[string]node) (_ source.AccessList, complete 
 	return source.Effective(*n.access, chain), true
 }
 
-// addLists writes lists, as many as a source may have. Items of those that it may not are nobody's.
+// addLists writes lists, up to maxLists for a source. Items whose list exceeds that become visible
+// to nobody.
 func addLists(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, lists map[string]source.AccessList, want map[string]string) error {
 	rows, err := tx.Query(ctx, countListsSQL, tenant, of)
 	if err != nil {
@@ -350,10 +354,10 @@ const (
 UPDATE access_nodes SET given = label WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3 AND label = $4 RETURNING true`
 )
 
-// MayLabel tells whether p may give labels to a document, in the transaction that does. Where the
-// permissions of its source are followed, nobody may but the source, with the one label that they
-// say; that the document has it is noted. When they say another one by now the error is
-// schema.ErrConflict.
+// MayLabel returns an error unless p may give labels to a document, in the transaction that gives
+// them. Where the permissions of the document's source are followed, only the source may, with the
+// one label that these determine; MayLabel records that the document has it. For anyone else, and
+// when the permissions determine another label by now, the error is schema.ErrConflict.
 func MayLabel(ctx context.Context, tx pgx.Tx, p schema.Principal, externalID string, labels []string) error {
 	if p.Writes != nil {
 		return give(ctx, tx, p.Tenant, *p.Writes, labels)

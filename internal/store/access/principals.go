@@ -1,6 +1,6 @@
 package access
 
-// Users and groups of sources, and what of permissions others push.
+// This file stores users and groups of sources, and the permissions that are pushed.
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Mappings go with their principals. One that is a user no more, but a group, is another.
+	// Mappings are deleted with their principals. A user that became a group is another principal.
 	forgetPrincipalsSQL = `
 DELETE FROM access_principals a WHERE a.tenant_id = $1 AND a.source_id = $2
 AND NOT EXISTS (SELECT FROM unnest($3::text[], $4::bool[]) AS n (principal, is_group) WHERE n.principal = a.principal AND n.is_group = a.is_group)`
@@ -29,7 +29,7 @@ INSERT INTO access_principals (tenant_id, source_id, principal, is_group, name, 
 SELECT $1, $2, n.* FROM unnest($3::text[], $4::bool[], $5::text[], $6::text[]) AS n (principal, is_group, name, email)
 ON CONFLICT (tenant_id, source_id, principal) DO UPDATE SET name = excluded.name, email = excluded.email`
 	forgetAllMembersSQL = `DELETE FROM access_members WHERE tenant_id = $1 AND source_id = $2`
-	// Of groups that are gone or told anew; members that are gone are in none.
+	// Of groups that are gone or reported again; a member that is gone is removed from all groups.
 	forgetMembersSQL = `DELETE FROM access_members WHERE tenant_id = $1 AND source_id = $2 AND (in_group = ANY ($3) OR member = ANY ($4))`
 	addMembersSQL    = `
 INSERT INTO access_members (tenant_id, source_id, in_group, member) SELECT $1, $2, n.* FROM unnest($3::text[], $4::text[]) AS n (in_group, member)
@@ -39,7 +39,7 @@ UPDATE source_access SET principals_at = now(), listed_run = $3 WHERE tenant_id 
 	pushedSQL = `UPDATE source_access SET pushed = pushed + 1 WHERE tenant_id = $1 AND source_id = $2`
 )
 
-// principalRows are principals on their way into the store.
+// principalRows are principals to be written.
 type principalRows struct {
 	ids, names, emails []string
 	groups             []bool
@@ -71,8 +71,8 @@ func (r principalRows) put(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID)
 	return store.Wrap(err, "write members of groups")
 }
 
-// SetPrincipals replaces the users and groups of a source by those that a run listed, all of them.
-// pushed is how many pushes there were when it began to list them; another one since is
+// SetPrincipals replaces the users and groups of a source by the complete set that a run listed.
+// pushed is the number of pushes when the listing began; after another push the error is
 // schema.ErrConflict.
 func SetPrincipals(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, pushed int64, principals []source.Principal) error {
 	if yes, err := followed(ctx, tx, tenant, of); err != nil || !yes {
@@ -95,7 +95,7 @@ func SetPrincipals(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, pu
 	return raise(ctx, tx, tenant)
 }
 
-// overtaken says that something was pushed since what is to be written was listed.
+// overtaken translates a missing row: permissions were pushed since the listing began.
 func overtaken(err error) error {
 	if store.IsNoRows(err) {
 		return fmt.Errorf("permissions were pushed since they were listed: %w", schema.ErrConflict)
@@ -103,8 +103,8 @@ func overtaken(err error) error {
 	return err
 }
 
-// Current is schema.ErrConflict when something was pushed since there were so many pushes, to a
-// source whose permissions are followed.
+// Current returns schema.ErrConflict when the number of pushes to a source whose permissions are
+// followed is no longer pushed.
 func Current(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, pushed int64) error {
 	var now int64
 	err := tx.QueryRow(ctx, `SELECT pushed FROM source_access WHERE tenant_id = $1 AND source_id = $2 FOR UPDATE`, tenant, of).Scan(&now)
@@ -117,7 +117,7 @@ func Current(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, pushed int64)
 	return store.Wrap(err, "lock the permissions of source %s", of)
 }
 
-// PushAccess notes changes of a source's permissions. They hold at once.
+// PushAccess stores changes of a source's permissions. They take effect at once.
 func (s *AccessStore) PushAccess(ctx context.Context, p schema.Principal, of uuid.UUID, push schema.AccessPush) error {
 	var principals []source.Principal
 	for _, n := range push.Principals {
@@ -168,7 +168,8 @@ func (s *AccessStore) PushAccess(ctx context.Context, p schema.Principal, of uui
 	return store.Wrap(err, "change who may see what in source %s", of)
 }
 
-// isFollowed is an error for a source that is not there, or whose permissions are not followed.
+// isFollowed returns an error for a source that does not exist, or whose permissions are not
+// followed.
 func isFollowed(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID) error {
 	if err := tx.QueryRow(ctx, `SELECT true FROM sources WHERE tenant_id = $1 AND id = $2`, tenant, of).Scan(nil); err != nil {
 		return store.Named(err, "source", of)

@@ -1,6 +1,7 @@
 package access
 
-// How somebody is a principal of a source: by a mapping, and by groups in groups.
+// This file finds out how a subject comes to be a principal of a source: by a mapping, and by
+// groups in groups.
 
 import (
 	"context"
@@ -23,7 +24,7 @@ SELECT member, in_group FROM access_members
 WHERE tenant_id = $1 AND source_id = $2 AND member = ANY ($3) AND in_group = ANY ($3) ORDER BY member, in_group`
 )
 
-// namesOf are the names of principals.
+// namesOf returns the names of principals.
 func namesOf(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, principals []string) (map[string]string, error) {
 	rows, err := tx.Query(ctx, namesSQL, tenant, of, principals)
 	if err != nil {
@@ -40,8 +41,8 @@ func namesOf(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, principals []
 	return out, nil
 }
 
-// through tells of each principal that h has by which mapping, and which members, somebody is it: a
-// shortest way.
+// through returns, for each principal of h, a shortest path by which the subject comes to be it:
+// the mapping, and the members of groups in between.
 func (h sourcePrincipals) through(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, who []schema.AccessSubject, names map[string]string) (
 	[]schema.AccessHolder, error) {
 	out := []schema.AccessHolder{}

@@ -1,7 +1,7 @@
 package sources
 
-// What workers read and write of a source. Whatever writes locks the source, and is guarded by its
-// attempt: who works on it no more writes nothing.
+// This file is what workers read and write of a source. Each write locks the source and checks its
+// attempt: a worker that lost the source writes nothing.
 
 import (
 	"context"
@@ -20,12 +20,12 @@ import (
 
 var _ follow.Store = (*SourceStore)(nil)
 
-// keptRuns is how many runs of a source are kept.
+// keptRuns bounds the runs that are kept of a source.
 const keptRuns = 50
 
 const dueSQL = `SELECT tenant_id, id FROM sources WHERE due_at <= now() ORDER BY due_at LIMIT $1`
 
-// DueSources lists sources of all tenants that workers are to see to now.
+// DueSources lists sources of all tenants that are due.
 func (s *SourceStore) DueSources(ctx context.Context, limit int) ([]wire.SourceSync, error) {
 	var out []wire.SourceSync
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -95,7 +95,7 @@ func (s *SourceStore) TakeSource(ctx context.Context, tenant, id uuid.UUID, leas
 		if due == nil || !*due {
 			return fmt.Errorf("source %s is not due: %w", id, schema.ErrLostLease)
 		}
-		if gone && state != schema.SourceRemoving { // its documents went with the collection
+		if gone && state != schema.SourceRemoving { // its documents are deleted with the collection
 			return drop(ctx, tx, tenant, id)
 		}
 		if run == nil && state != schema.SourceRemoving {
@@ -123,16 +123,16 @@ func (s *SourceStore) TakeSource(ctx context.Context, tenant, id uuid.UUID, leas
 	return j, store.Wrap(err, "take source %s", id)
 }
 
-// guardSQL locks the source for whoever works on it, and keeps it.
+// guardSQL locks the source for the worker that holds it, and extends its lease.
 const guardSQL = `
 UPDATE sources SET due_at = greatest(due_at, now() + $5::interval)
 WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND run_id IS NOT DISTINCT FROM $4 AND due_at IS NOT NULL RETURNING true`
 
-// lockSQL is guardSQL without keeping it longer.
+// lockSQL is guardSQL without extending the lease.
 const lockSQL = `
 SELECT true FROM sources WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND run_id IS NOT DISTINCT FROM $4 AND due_at IS NOT NULL FOR NO KEY UPDATE`
 
-// runOf is nil for a source without a run.
+// runOf returns nil for a source without a run.
 func runOf(in wire.SourceSync) *uuid.UUID {
 	if in.Run == uuid.Nil {
 		return nil
@@ -160,7 +160,7 @@ func (s *SourceStore) HoldSource(ctx context.Context, in wire.SourceSync, lease 
 	return j, store.Wrap(err, "hold source %s", in.Source)
 }
 
-// guarded runs write in a transaction that holds the source.
+// guarded runs write in a transaction that locks the source.
 func (s *SourceStore) guarded(ctx context.Context, in wire.SourceSync, doing string, write func(ctx context.Context, tx pgx.Tx) error) error {
 	return store.Wrap(s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var held bool
@@ -193,7 +193,7 @@ func (s *SourceStore) StopSource(ctx context.Context, in wire.SourceSync, state 
 	})
 }
 
-// answeredSQL notes that the place answers.
+// answeredSQL records that the remote system answers.
 const answeredSQL = `
 UPDATE sources SET state = 'running', problem = '', problem_at = NULL, tries = 0
 WHERE tenant_id = $1 AND id = $2 AND (tries > 0 OR state <> 'running') AND state <> 'removing'`
@@ -244,7 +244,7 @@ func (s *SourceStore) EndListing(ctx context.Context, in wire.SourceSync) (next 
 	return next, err
 }
 
-// deleteUnseen has what a run didn't see deleted.
+// deleteUnseen marks the items that a run did not see for deletion.
 func deleteUnseen(ctx context.Context, tx pgx.Tx, tenant, id, run uuid.UUID) error {
 	if _, err := tx.Exec(ctx, `UPDATE source_items SET pending = 'delete' WHERE tenant_id = $1 AND source_id = $2 AND run_id <> $3`, tenant, id, run); err != nil {
 		return err
@@ -259,7 +259,8 @@ UPDATE sources SET run_id = NULL, state = 'waiting', problem = '', problem_at = 
        due_at = CASE WHEN every > 0 THEN now() + every * interval '1 minute' END
 WHERE tenant_id = $1 AND id = $2`
 
-// finish ends a run. After a complete listing, folders that it didn't show are gone.
+// finish ends a run. After a complete listing it deletes the folders that the listing did not
+// report.
 func finish(ctx context.Context, tx pgx.Tx, in wire.SourceSync, whole bool) error {
 	if whole {
 		if err := access.ForgetUnseen(ctx, tx, in.Tenant, in.Source, in.Run); err != nil {
@@ -315,7 +316,7 @@ func (s *SourceStore) DropSource(ctx context.Context, in wire.SourceSync) error 
 	})
 }
 
-// drop removes a source with all that is known of its place.
+// drop removes a source and its permissions.
 func drop(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) error {
 	if _, err := tx.Exec(ctx, `DELETE FROM sources WHERE tenant_id = $1 AND id = $2`, tenant, id); err != nil {
 		return err

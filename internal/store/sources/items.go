@@ -1,7 +1,7 @@
 package sources
 
-// Items: what listings show of them, and what becomes of them. A run's counts are raised where an
-// item's row says that it was not counted yet.
+// This file stores items as listings report them, and what became of them. A run's counts are
+// raised only for items whose row shows that they were not counted yet.
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// keptSkipped is how many of what a run skipped are kept with their reasons.
+// keptSkipped bounds the skipped items of a run that are kept with their reasons.
 const keptSkipped = 1000
 
 const (
@@ -46,17 +46,17 @@ INSERT INTO source_skipped (tenant_id, source_id, run_id, number, path, reason)
 SELECT $1, $2, $3, $4 + n.ordinality, n.path, n.reason FROM unnest($5::text[], $6::text[]) WITH ORDINALITY AS n (path, reason, ordinality)`
 )
 
-// known is what was known of an item before it was listed.
+// known is what was stored of an item before it was listed.
 type known struct {
 	path, url, version string
-	document           bool // it has one
+	document           bool // it has a document
 	run                uuid.UUID
 	pending            string
 	moved              bool
 	reason             string
 }
 
-// columns are rows of items on their way into the store.
+// columns are rows of items to be written.
 type columns struct {
 	ids, paths, urls, listed, pending, reasons []string
 	sizes                                      []int64
@@ -142,11 +142,11 @@ func (s *SourceStore) NoteListing(ctx context.Context, in wire.SourceSync, at st
 	})
 }
 
-// due tells what is to be done about an item that run listed.
+// due decides what has to be done about an item that run listed.
 func due(run uuid.UUID, k known, there bool, item follow.Listed) (pending string, moved bool, reason string) {
 	moved = there && k.document && (k.moved || k.path != item.Path || k.url != item.URL)
 	changed := item.Version != k.version
-	if item.Version == "" { // only fetching can tell, once in a run
+	if item.Version == "" { // only fetching it shows whether it changed, once in a run
 		changed = k.run != run || k.pending == follow.DoFetch
 	}
 	switch {
@@ -200,7 +200,8 @@ func knownItems(ctx context.Context, tx pgx.Tx, in wire.SourceSync, items []foll
 	return out, store.Wrap(err, "read items")
 }
 
-// addSkipped keeps the first of what a run skips. before is how many it had skipped already.
+// addSkipped stores the first of the items that a run skips. before is the number that it skipped
+// earlier.
 func addSkipped(ctx context.Context, tx pgx.Tx, in wire.SourceSync, before int64, skipped []source.Skipped) error {
 	skipped = skipped[:min(int64(len(skipped)), max(0, keptSkipped-before))]
 	if len(skipped) == 0 {
@@ -256,8 +257,8 @@ UPDATE source_runs SET added = added + $3, changed = changed + $4, unchanged = u
 WHERE tenant_id = $1 AND id = $2`
 )
 
-// SettleItem implements follow.Store. Whether an item was added or changed is told by what its row
-// had before, so that it is the same when it is fetched again after a worker died.
+// SettleItem implements follow.Store. Whether an item counts as added or changed depends on its
+// row, so the result is the same when it is fetched again after a worker died.
 func (s *SourceStore) SettleItem(ctx context.Context, in wire.SourceSync, o follow.ItemOutcome) error {
 	return s.guarded(ctx, in, "settle an item", func(ctx context.Context, tx pgx.Tx) error {
 		var pending, path string

@@ -1,6 +1,6 @@
 package sources
 
-// What is shown of a source: its runs, its items, what was skipped; and the drivers that workers
+// This file lists a source's runs, its items and what was skipped, and the drivers that workers
 // have.
 
 import (
@@ -39,7 +39,7 @@ func (s *SourceStore) SourceRuns(ctx context.Context, p schema.Principal, id uui
 	return out, next, nil
 }
 
-// listOf runs read in a transaction, if the source is there.
+// listOf runs read in a transaction, if the source exists.
 func (s *SourceStore) listOf(ctx context.Context, p schema.Principal, id uuid.UUID, read func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var there bool
@@ -93,7 +93,7 @@ WHERE tenant_id = $1 AND source_id = $2 AND number > $3
   AND run_id = (SELECT r.id FROM source_runs r WHERE r.tenant_id = $1 AND r.source_id = $2 ORDER BY r.id DESC LIMIT 1)
 ORDER BY number LIMIT $4`
 
-// SourceSkipped lists a page of what the newest run left out, up to keptSkipped of all.
+// SourceSkipped lists a page of what the newest run skipped, of at most keptSkipped in all.
 func (s *SourceStore) SourceSkipped(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.PageQuery) ([]schema.SourceSkipped, string, error) {
 	after := int64(0)
 	if q.Cursor != "" {
@@ -131,7 +131,7 @@ func (s *SourceStore) SourceSkipped(ctx context.Context, p schema.Principal, id 
 	return out, "", nil
 }
 
-// driverSeen is for how long a worker that told of its drivers is taken to run.
+// driverSeen is how long after it registered its drivers a worker counts as running.
 const driverSeen = 45 * time.Second
 
 const (
@@ -141,7 +141,7 @@ ON CONFLICT (name) DO UPDATE SET summary = excluded.summary, fields = excluded.f
 	driversSQL = `SELECT name, summary, fields, seen_at > now() - $1::interval FROM source_drivers ORDER BY name`
 )
 
-// RegisterDrivers notes which drivers a worker has that runs now.
+// RegisterDrivers records the drivers of a running worker.
 func (s *SourceStore) RegisterDrivers(ctx context.Context, drivers []schema.SourceDriver) error {
 	var names, summaries []string
 	var fields [][]schema.SourceField
@@ -154,7 +154,7 @@ func (s *SourceStore) RegisterDrivers(ctx context.Context, drivers []schema.Sour
 	}), "tell of the drivers of sources")
 }
 
-// SourceDrivers lists the drivers that workers told of.
+// SourceDrivers lists the drivers that workers registered.
 func (s *SourceStore) SourceDrivers(ctx context.Context) ([]schema.SourceDriver, error) {
 	var out []schema.SourceDriver
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {

@@ -1,6 +1,6 @@
 package sources
 
-// What workers read and write of permissions, beside items.
+// This file is what workers read and write of permissions, other than those of items.
 
 import (
 	"context"
@@ -17,12 +17,12 @@ import (
 
 const (
 	itemLabelSQL = `SELECT label FROM access_nodes WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3`
-	// One without a document gets its label with its content.
+	// Only items with a document; others get their label with their content.
 	staleSQL = `
 SELECT n.node, n.label, i.document_id FROM access_nodes n
 JOIN source_items i ON i.tenant_id = $1 AND i.source_id = $2 AND i.item = n.node AND i.document_id IS NOT NULL
 WHERE n.tenant_id = $1 AND n.source_id = $2 AND NOT n.is_folder AND n.given <> '' AND n.given <> n.label ORDER BY n.node LIMIT $3`
-	// One that has got a document with its label meanwhile keeps it.
+	// Keeps an item that has got a document with the current label meanwhile.
 	labelGoneSQL = `
 UPDATE access_nodes SET given = '' WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3 AND given <> '' AND given <> label`
 )

@@ -1,5 +1,5 @@
-// Package sources keeps sources: places that collections are kept in step with, what is known of
-// their items, and what runs did. Package follow does the work.
+// Package sources keeps sources: remote folders and the like that collections are synchronized
+// with, their items, and the results of runs. Package follow does the work.
 package sources
 
 import (
@@ -19,11 +19,11 @@ import (
 // SourceStore keeps the tenants' sources.
 type SourceStore struct{ db *store.Store }
 
-// New returns those of a database.
+// New returns the SourceStore of a database.
 func New(db *store.Store) *SourceStore { return &SourceStore{db} }
 
 const (
-	// maxSources is how many a tenant has at most.
+	// maxSources bounds the sources of a tenant.
 	maxSources = 200
 
 	sourceColumns = `s.id, s.collection_id, s.name, s.driver, s.settings, s.secret_fields, s.include, s.exclude, s.labels, s.max_bytes, s.max_items,
@@ -62,7 +62,7 @@ func scanRun(row pgx.CollectableRow) (schema.SourceRun, error) {
 	return r, err
 }
 
-// CreateSource stores a source. It runs at once, unless it is paused.
+// CreateSource stores a source. Its first run is due at once, unless it is paused.
 func (s *SourceStore) CreateSource(ctx context.Context, p schema.Principal, n schema.NewSource) (schema.Source, error) {
 	var out schema.Source
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -152,8 +152,8 @@ func (s *SourceStore) ResolveSource(ctx context.Context, p schema.Principal, nam
 	return id, store.Wrap(err, "find a source")
 }
 
-// ListSources lists a page of the tenant's sources, newest first, of one collection or, when it is
-// nil, of all.
+// ListSources lists a page of the tenant's sources, newest first, of one collection, or of all when
+// collection is uuid.Nil.
 func (s *SourceStore) ListSources(ctx context.Context, p schema.Principal, collection uuid.UUID, q schema.PageQuery) ([]schema.Source, string, error) {
 	pg, err := store.PageOf(q)
 	if err != nil {
@@ -186,7 +186,7 @@ func (s *SourceStore) ListSources(ctx context.Context, p schema.Principal, colle
 	return out, next, nil
 }
 
-// Sealed returns the sealed secrets of a source, to change them.
+// Sealed returns the sealed secrets of a source, so that they can be changed.
 func (s *SourceStore) Sealed(ctx context.Context, p schema.Principal, id uuid.UUID) ([]byte, error) {
 	var out []byte
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -195,8 +195,8 @@ func (s *SourceStore) Sealed(ctx context.Context, p schema.Principal, id uuid.UU
 	return out, store.Wrap(err, "read the secrets of a source")
 }
 
-// What was skipped may be let in by other settings, and what is followed may have changed with
-// them: everything is listed anew.
+// Other settings may include items that were skipped, and may lead to other folders: everything is
+// listed again.
 const (
 	changeSourceSQL = `
 UPDATE sources SET settings = $3, secrets = $4, secret_fields = $5, include = $6, exclude = $7, labels = $8, max_bytes = $9, max_items = $10,
@@ -206,8 +206,8 @@ WHERE tenant_id = $1 AND id = $2`
 	relabelSQL      = `UPDATE source_items SET pending = 'describe' WHERE tenant_id = $1 AND source_id = $2 AND pending = '' AND document_id IS NOT NULL`
 )
 
-// ChangeSource sets the settings of a source, and ends a run that is under way; the next one begins
-// at once, unless the source is paused. One that was stopped for its settings goes on.
+// ChangeSource sets the settings of a source, and cancels its current run. The next run is due at
+// once, unless the source is paused. A source that was stopped because of its settings continues.
 func (s *SourceStore) ChangeSource(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.SourceSettings, relabel bool) (schema.Source, error) {
 	return s.change(ctx, p, id, "source.change", func(ctx context.Context, tx pgx.Tx, _ schema.Source) error {
 		if err := endRun(ctx, tx, p.Tenant, id, "cancelled", ""); err != nil {
@@ -228,7 +228,7 @@ func (s *SourceStore) ChangeSource(ctx context.Context, p schema.Principal, id u
 	})
 }
 
-// change locks a source, does something to it, and reads it again.
+// change locks a source, calls do, and returns the source as it is then.
 func (s *SourceStore) change(ctx context.Context, p schema.Principal, id uuid.UUID, action string, do func(ctx context.Context, tx pgx.Tx, have schema.Source) error) (schema.Source, error) {
 	var out schema.Source
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -258,7 +258,7 @@ func (s *SourceStore) change(ctx context.Context, p schema.Principal, id uuid.UU
 	return out, store.Wrap(err, "%s %s", action, id)
 }
 
-// errAsItIs says that there is nothing to change.
+// errAsItIs means that there is nothing to change.
 var errAsItIs = errors.New("it is so already")
 
 const (
@@ -273,8 +273,8 @@ UPDATE sources SET run_id = NULL, attempt = attempt + 1, state = CASE WHEN state
 WHERE tenant_id = $1 AND id = $2`
 )
 
-// RunSource has a source run now. One that runs already goes on, one that waits after a failure
-// tries at once, and one that asks lists again.
+// RunSource makes a source due now. A current run continues, a source that waits after a failure
+// retries at once, and one that asks for confirmation lists again.
 func (s *SourceStore) RunSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
 	return s.change(ctx, p, id, "source.run", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		switch have.State {
@@ -292,7 +292,7 @@ func (s *SourceStore) RunSource(ctx context.Context, p schema.Principal, id uuid
 	})
 }
 
-// endRun ends the run that is under way, and leaves what was to be deleted.
+// endRun ends the current run, and keeps the documents that it was about to delete.
 func endRun(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, state, problem string) error {
 	var run *uuid.UUID
 	if err := tx.QueryRow(ctx, `SELECT run_id FROM sources WHERE tenant_id = $1 AND id = $2`, tenant, id).Scan(&run); err != nil {
@@ -310,7 +310,7 @@ func endRun(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, state, problem
 	return err
 }
 
-// CancelSource ends the run that is under way. What it did stays; the next run is at its time.
+// CancelSource cancels the current run. Its effects remain; the next run follows the schedule.
 func (s *SourceStore) CancelSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
 	return s.change(ctx, p, id, "source.cancel", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		if have.Run == nil || have.Run.FinishedAt != nil {
@@ -320,7 +320,7 @@ func (s *SourceStore) CancelSource(ctx context.Context, p schema.Principal, id u
 	})
 }
 
-// PauseSource stops a source where it is.
+// PauseSource interrupts a source.
 func (s *SourceStore) PauseSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
 	return s.change(ctx, p, id, "source.pause", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		switch have.State {
@@ -334,7 +334,7 @@ func (s *SourceStore) PauseSource(ctx context.Context, p schema.Principal, id uu
 	})
 }
 
-// ResumeSource has a source go on that was paused, or stopped for what somebody has mended.
+// ResumeSource continues a source that was paused, or stopped because of a problem.
 func (s *SourceStore) ResumeSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
 	return s.change(ctx, p, id, "source.resume", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		switch have.State {
@@ -348,7 +348,8 @@ func (s *SourceStore) ResumeSource(ctx context.Context, p schema.Principal, id u
 	})
 }
 
-// ConfirmSource has a run delete what is gone, though it is much. run is the one that asks.
+// ConfirmSource lets the run that asks for confirmation delete the documents of items that are
+// gone. The error is schema.ErrConflict when run is not that run; uuid.Nil means any.
 func (s *SourceStore) ConfirmSource(ctx context.Context, p schema.Principal, id, run uuid.UUID) (schema.Source, error) {
 	return s.change(ctx, p, id, "source.confirm", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		if have.State != schema.SourceAsking || have.Run == nil || run != uuid.Nil && have.Run.ID != run {
@@ -362,7 +363,7 @@ func (s *SourceStore) ConfirmSource(ctx context.Context, p schema.Principal, id,
 	})
 }
 
-// RemoveSource removes a source, with its documents or without.
+// RemoveSource removes a source. If keep, its documents stay.
 func (s *SourceStore) RemoveSource(ctx context.Context, p schema.Principal, id uuid.UUID, keep bool) (schema.Source, error) {
 	var out schema.Source
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
