@@ -1,5 +1,5 @@
-// Package audit computes the chains of the audit log: which bytes an entry is, its
-// hash over the one before, and whether a chain is whole. It stores nothing.
+// Package audit computes the hash chains of the audit log: the bytes of an entry, the hash over
+// them and the previous hash, and whether a chain is intact. It stores nothing.
 package audit
 
 import (
@@ -14,9 +14,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Hash is SHA-256 over the hash of the entry before, empty for the first, and the
-// fields of an entry, each led by its length in bytes as four bytes, the most
-// significant first. Migration 230 has the same in SQL.
+// Hash returns SHA-256 over the hash of the previous entry, empty for the first, and the fields of
+// an entry, each preceded by its length in bytes as a big-endian uint32. Migration 230 has the same
+// in SQL.
 func Hash(previous []byte, fields []string) []byte {
 	h := sha256.New()
 	h.Write(previous)
@@ -29,7 +29,7 @@ func Hash(previous []byte, fields []string) []byte {
 	return h.Sum(nil)
 }
 
-// ReadFields are what is hashed of a read.
+// ReadFields returns the fields of a read that are hashed.
 func ReadFields(tenant uuid.UUID, number int64, written time.Time, r schema.AuditRead) []string {
 	key := ""
 	if r.Key != nil {
@@ -40,15 +40,16 @@ func ReadFields(tenant uuid.UUID, number int64, written time.Time, r schema.Audi
 		r.Query, Documents(r.Documents)}
 }
 
-// ChangeFields are what is hashed of a change. Detail is JSON as Postgres writes it.
+// ChangeFields returns the fields of a change that are hashed. Detail is JSON in the form that
+// Postgres writes.
 func ChangeFields(tenant uuid.UUID, number int64, c schema.AuditChange) []string {
 	return []string{"change", tenant.String(), strconv.FormatInt(number, 10), c.ID.String(), micros(c.At), c.Actor, c.Action, c.Target, c.Detail}
 }
 
-// micros is a time as Postgres keeps it, in microseconds since 1970.
+// micros formats a time with the precision of Postgres, in microseconds since 1970.
 func micros(t time.Time) string { return strconv.FormatInt(t.UnixMicro(), 10) }
 
-// Documents are ids as one text.
+// Documents joins ids to one text.
 func Documents(ids []uuid.UUID) string {
 	texts := make([]string, len(ids))
 	for i, id := range ids {

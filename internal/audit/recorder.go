@@ -1,7 +1,7 @@
 package audit
 
-// This file records reads: it takes them from requests, which never wait, and writes them
-// in batches.
+// This file records reads: it accepts them from requests, which never wait, and writes them in
+// batches.
 
 import (
 	"context"
@@ -19,32 +19,33 @@ import (
 )
 
 const (
-	// recordEvery is how long a read waits for others at most.
+	// recordEvery is the longest time that a read waits for others.
 	recordEvery = time.Second
-	// recordFull is how many that wait are written at once.
+	// recordFull is the number of waiting reads at which they are written at once.
 	recordFull = 500
-	// recordBytes bounds what waits, as while the database is away. More is lost, and counted.
+	// recordBytes bounds the waiting reads, for example while the database is down. Reads beyond it
+	// are lost, and counted.
 	recordBytes = 32 << 20
-	// recordTime is for how long one try to write may go on.
+	// recordTime bounds the time of one attempt to write.
 	recordTime = 30 * time.Second
-	// unknownMost is how many requests with keys of nobody are recorded in unknownTime. Everybody
-	// can send them; more are counted, in one entry.
+	// unknownMost is how many requests with unknown keys are recorded in unknownTime. Anybody can
+	// send such requests; those beyond it are counted, in one entry.
 	unknownMost = 60
 	unknownTime = time.Minute
-	// entryBytes is what an entry takes beside its texts.
+	// entryBytes is the size of an entry without its texts.
 	entryBytes = 512
 )
 
-// ActionLost is the action of an entry that says how many reads were not recorded.
+// ActionLost is the action of an entry with the number of reads that were not recorded.
 const ActionLost = "reads-lost"
 
-// Writer puts reads at the end of a tenant's chain.
+// Writer appends reads to a tenant's chain.
 type Writer interface {
 	AppendReads(ctx context.Context, tenant uuid.UUID, reads []schema.AuditRead) error
 }
 
-// Recorder takes reads and writes them in batches. What it cannot hold is counted, in the metric
-// sluice.audit.lost and in an entry of its tenant's chain.
+// Recorder accepts reads and writes them in batches. Reads that it cannot hold are counted, in the
+// metric sluice.audit.lost and in an entry of their tenant's chain.
 type Recorder struct {
 	writer Writer
 	now    func() time.Time
@@ -56,11 +57,11 @@ type Recorder struct {
 	number  int
 	bytes   int
 	lost    map[uuid.UUID]int
-	unknown int       // requests with keys of nobody since unknownSince
-	since   time.Time // the start of their time
+	unknown int       // requests with unknown keys since since
+	since   time.Time // start of the current unknownTime
 }
 
-// NewRecorder returns one that writes with w while Run runs.
+// NewRecorder returns a Recorder that writes to w while Run runs.
 func NewRecorder(w Writer) *Recorder {
 	lost, err := otel.Meter("github.com/sluice-rag/sluice/internal/audit").Int64Counter("sluice.audit.lost",
 		metric.WithUnit("{read}"), metric.WithDescription("Reads that the audit log does not have."))
@@ -71,7 +72,7 @@ func NewRecorder(w Writer) *Recorder {
 		waiting: map[uuid.UUID][]schema.AuditRead{}, lost: map[uuid.UUID]int{}}
 }
 
-// Record takes a read of a tenant. It does not block.
+// Record accepts a read of a tenant. It does not block.
 func (r *Recorder) Record(tenant uuid.UUID, read schema.AuditRead) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +91,7 @@ func (r *Recorder) Record(tenant uuid.UUID, read schema.AuditRead) {
 	}
 }
 
-// admitUnknown counts a request with a key of nobody, and says whether it is recorded.
+// admitUnknown counts a request with an unknown key, and reports whether it is to be recorded.
 func (r *Recorder) admitUnknown() bool {
 	if now := r.now(); now.Sub(r.since) >= unknownTime {
 		r.since, r.unknown = now, 0
@@ -112,7 +113,7 @@ func sizeOf(read schema.AuditRead) int {
 	return size
 }
 
-// Run writes what comes until ctx ends.
+// Run writes accepted reads until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {
 	ticker := time.NewTicker(recordEvery)
 	defer ticker.Stop()
@@ -134,11 +135,11 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Flush writes all that waits. What cannot be written for now waits on.
+// Flush writes all waiting reads. Those that cannot be written now keep waiting.
 func (r *Recorder) Flush(ctx context.Context) error { return r.flush(ctx, true) }
 
-// flush leaves the count of requests with keys of nobody for the end of their time, unless it is to
-// write all.
+// flush keeps the count of requests with unknown keys until the end of their unknownTime, unless
+// all is set.
 func (r *Recorder) flush(ctx context.Context, all bool) error {
 	r.mu.Lock()
 	waiting, lost := r.waiting, r.lost
@@ -167,8 +168,8 @@ func (r *Recorder) flush(ctx context.Context, all bool) error {
 	return errors.Join(failures...)
 }
 
-// write writes a batch. One that the database does not take as it is is written read by read, and
-// those that it does not take are lost.
+// write writes a batch. If the database refuses the batch, its reads are written one by one, and
+// those that the database refuses are lost.
 func (r *Recorder) write(ctx context.Context, tenant uuid.UUID, batch []schema.AuditRead) error {
 	ctx, cancel := context.WithTimeout(ctx, recordTime)
 	defer cancel()

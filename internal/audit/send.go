@@ -1,7 +1,7 @@
 package audit
 
-// This file sends the log elsewhere, in the chains' order and at least once: how far is noted when
-// the other side has it.
+// This file sends the log to another system, in the chains' order and at least once: an entry is
+// marked as sent after the other system has received it.
 
 import (
 	"bytes"
@@ -24,19 +24,19 @@ import (
 )
 
 const (
-	// sendMost is how many entries are sent at once.
+	// sendMost is the most entries that are sent at once.
 	sendMost = 1000
-	// sendTime is how long sending them may take.
+	// sendTime bounds the time of sending them.
 	sendTime = 30 * time.Second
 	// priority is the facility "log audit" (13) and the severity "informational" (6) of RFC 5424.
 	priority = 13*8 + 6
 )
 
-// Unsent has entries that are still to be sent.
+// Unsent provides the entries that are still to be sent.
 type Unsent interface {
 	UnsentAudit(ctx context.Context) ([]schema.AuditBacklog, error)
 	AuditLines(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain, after int64, limit int) ([]schema.AuditLine, error)
-	// AuditSent notes that a chain was sent up to an entry.
+	// AuditSent records that a chain was sent up to the entry with number.
 	AuditSent(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain, number int64) error
 }
 
@@ -46,8 +46,8 @@ type Sender struct {
 	send func(ctx context.Context, lines []schema.AuditLine) error
 }
 
-// NewSender returns one to an address: file:///path, syslog://host:port, or syslogs://host:port,
-// with TLS.
+// NewSender returns a Sender to an address: file:///path, syslog://host:port, or
+// syslogs://host:port, with TLS.
 func NewSender(from Unsent, address string) (*Sender, error) {
 	u, err := url.Parse(address)
 	wrong := func(problem string) error {
@@ -79,8 +79,8 @@ func NewSender(from Unsent, address string) (*Sender, error) {
 	return nil, wrong("has another scheme")
 }
 
-// SendAll sends all that was not sent yet. One chain that fails keeps the others of this round
-// waiting: they share the way.
+// SendAll sends all entries that were not sent yet. It stops at the first failure, since all chains
+// go to the same address.
 func (s *Sender) SendAll(ctx context.Context) error {
 	chains, err := s.from.UnsentAudit(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Sender) sendSoon(ctx context.Context, lines []schema.AuditLine) error {
 	return s.send(ctx, lines)
 }
 
-// appendTo writes lines to the end of a file, all or none of them, and has them on the disk.
+// appendTo appends lines to a file, all or none of them, and syncs the file to disk.
 func appendTo(path string, lines []schema.AuditLine) (err error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -140,14 +140,15 @@ func appendTo(path string, lines []schema.AuditLine) (err error) {
 	return nil
 }
 
-// syslog sends messages of RFC 5424 over TCP, each led by its length in bytes (RFC 6587), or over
-// TLS (RFC 5425).
+// syslog sends messages of RFC 5424 over TCP, each preceded by its length in bytes (RFC 6587), or
+// over TLS (RFC 5425).
 type syslog struct {
 	address, host string
 	tls           *tls.Config
 }
 
-// send has a connection of its own. The server has read all when it closes its side after ours.
+// send opens a connection for the lines. The server has read all of them when it closes its side
+// after ours.
 func (s syslog) send(ctx context.Context, lines []schema.AuditLine) (err error) {
 	var text bytes.Buffer
 	for _, l := range lines {
@@ -187,8 +188,8 @@ func (s syslog) dial(ctx context.Context) (net.Conn, error) {
 	return (&tls.Dialer{Config: s.tls}).DialContext(ctx, "tcp", s.address)
 }
 
-// message is an entry: its kind is its chain, its time that of what it tells, its text the line of
-// an export.
+// message formats an entry: the message id is its chain, the time is that of the change or read,
+// and the text is the line of an export.
 func (s syslog) message(l schema.AuditLine) ([]byte, error) {
 	text, err := json.Marshal(l)
 	if err != nil {

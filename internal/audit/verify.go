@@ -1,6 +1,6 @@
 package audit
 
-// This file walks a chain and finds where it is not whole.
+// This file walks a chain and finds where it is broken.
 
 import (
 	"bytes"
@@ -9,29 +9,28 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// ChainLink is an entry's place in its chain.
+// ChainLink is an entry in its chain.
 type ChainLink struct {
 	Number int64
 	Hash   []byte
-	// Fields are what is hashed of the entry; nil: it is not there.
+	// Fields are the fields of the entry that are hashed; nil: the entry is missing.
 	Fields []string
 	// Removed says that retention removed the entry.
 	Removed bool
 }
 
-// Walk goes along a chain from the first entry that is kept to its end.
+// Walk checks a chain from the first kept entry to its end.
 type Walk struct {
 	number           int64
 	hash             []byte
 	entries, removed int64
 }
 
-// Begin returns a walk over what comes after the entry of a number and hash; 0 and
-// none: over all.
+// Begin returns a walk that begins after the entry with a number and hash; 0 and nil begin at the
+// first entry.
 func Begin(after int64, hash []byte) *Walk { return &Walk{number: after, hash: hash} }
 
-// Next takes the next link, in the order of numbers, and says what is wrong with it;
-// nil: nothing.
+// Next checks the next link, in the order of numbers, and returns what is wrong with it, or nil.
 func (w *Walk) Next(l ChainLink) *schema.AuditBreak {
 	broken := func(number int64, format string, args ...any) *schema.AuditBreak {
 		return &schema.AuditBreak{Number: number, Problem: fmt.Sprintf(format, args...)}
@@ -56,7 +55,7 @@ func (w *Walk) Next(l ChainLink) *schema.AuditBreak {
 	return nil
 }
 
-// End compares where the walk came to with the chain's end, and says what is wrong.
+// End compares the last checked link with the chain's end, and returns what is wrong, or nil.
 func (w *Walk) End(number int64, hash []byte) *schema.AuditBreak {
 	switch {
 	case w.number < number:
@@ -69,5 +68,5 @@ func (w *Walk) End(number int64, hash []byte) *schema.AuditBreak {
 	return nil
 }
 
-// Counts are how many entries were good so far, and how many retention removed.
+// Counts returns how many entries were intact so far, and how many retention removed.
 func (w *Walk) Counts() (entries, removed int64) { return w.entries, w.removed }

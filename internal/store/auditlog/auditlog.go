@@ -1,6 +1,6 @@
-// Package auditlog keeps who changed and who read what: a chain of entries for each
-// tenant and kind. Changes are written by store.Audit in their own transactions,
-// and chained by the database when these commit; reads are appended in batches.
+// Package auditlog keeps the audit log: a hash chain of changes and one of reads for each tenant.
+// store.Audit writes changes in the transactions that make them, and the database chains them when
+// these commit; reads are appended in batches.
 package auditlog
 
 import (
@@ -21,10 +21,10 @@ import (
 // AuditStore keeps the audit log.
 type AuditStore struct{ db *store.Store }
 
-// New returns that of a database.
+// New returns the AuditStore of a database.
 func New(db *store.Store) *AuditStore { return &AuditStore{db} }
 
-// stored is an entry with its place in its chain.
+// stored is an entry with its number and hash in its chain.
 type stored struct {
 	number  int64
 	hash    []byte
@@ -34,7 +34,7 @@ type stored struct {
 	read    *schema.AuditRead
 }
 
-// link is what a walk needs of an entry.
+// link returns what a walk over the chain needs of an entry.
 func (e stored) link(tenant uuid.UUID) audit.ChainLink {
 	l := audit.ChainLink{Number: e.number, Hash: e.hash, Removed: e.removed}
 	switch {
@@ -54,7 +54,7 @@ func (e stored) line(chain schema.AuditChain, tenant uuid.UUID) schema.AuditLine
 	return l
 }
 
-// numberOf reads a cursor that is an entry's number; none is 0.
+// numberOf parses a cursor that is an entry's number. An empty cursor is 0.
 func numberOf(cursor string) (int64, error) {
 	if cursor == "" {
 		return 0, nil
@@ -66,13 +66,13 @@ func numberOf(cursor string) (int64, error) {
 	return n, nil
 }
 
-// pageLimit is how many entries a page has, as store.PageOf says.
+// pageLimit returns the number of entries of a page, bounded as by store.PageOf.
 func pageLimit(q schema.PageQuery) (int, error) {
 	pg, err := store.PageOf(schema.PageQuery{Limit: q.Limit})
 	return pg.Limit, err
 }
 
-// zeroIsNull is a time as a parameter that may be absent.
+// zeroIsNull returns nil, NULL in SQL, for the zero time.
 func zeroIsNull(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -80,8 +80,8 @@ func zeroIsNull(t time.Time) *time.Time {
 	return &t
 }
 
-// AuditLines returns up to limit entries of a chain of tenant after one, in the
-// chain's order, for an export.
+// AuditLines returns up to limit entries of tenant's chain after the entry with number after, in
+// the chain's order, for an export.
 func (s *AuditStore) AuditLines(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain, after int64, limit int) ([]schema.AuditLine, error) {
 	out := []schema.AuditLine{}
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -102,7 +102,7 @@ func (s *AuditStore) AuditLines(ctx context.Context, tenant uuid.UUID, chain sch
 	return out, store.Wrap(err, "export the audit log")
 }
 
-// entriesAfter reads a chain from an entry on.
+// entriesAfter reads up to limit entries of a chain after the one with number after.
 func entriesAfter(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, chain schema.AuditChain, after int64, limit int) ([]stored, error) {
 	sql, scan := changesAfterSQL, scanChange
 	if chain == schema.AuditReads {

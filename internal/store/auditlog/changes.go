@@ -1,6 +1,6 @@
 package auditlog
 
-// This file reads changes. Who did something writes it: store.Audit.
+// This file reads changes. store.Audit writes them.
 
 import (
 	"context"
@@ -30,8 +30,8 @@ FROM audit_links l LEFT JOIN audit a ON a.tenant_id = l.tenant_id AND a.id = l.e
 WHERE l.tenant_id = $1 AND l.number > $2 ORDER BY l.number LIMIT $3`
 )
 
-// Audit returns a page of what was changed in p's tenant, newest first, and the
-// cursor of the next page, empty on the last.
+// Audit returns a page of the changes in p's tenant, newest first, and the cursor of the next page,
+// which is empty on the last.
 func (s *AuditStore) Audit(ctx context.Context, p schema.Principal, q schema.AuditQuery) ([]schema.AuditEntry, string, error) {
 	pg, err := store.PageOf(q.PageQuery)
 	if err != nil {

@@ -1,6 +1,6 @@
 package auditlog
 
-// This file appends reads and reads them.
+// This file appends and queries the audit entries of reads.
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// Whoever writes holds the end of the chain until it has written.
+	// A writer locks the end of the chain until it commits.
 	readsEndSQL = `
 SELECT number, hash, greatest(written, clock_timestamp()) FROM audit_read_chains WHERE tenant_id = $1 FOR UPDATE`
 	beginReadsSQL = `INSERT INTO audit_read_chains (tenant_id) VALUES ($1) ON CONFLICT DO NOTHING`
@@ -47,15 +47,15 @@ ORDER BY number DESC LIMIT $3`
 SELECT ` + readColumns + ` FROM audit_reads WHERE tenant_id = $1 AND number > $2 ORDER BY number, written LIMIT $3`
 )
 
-// monthsAhead is for how many months there are partitions before they begin.
+// monthsAhead is the number of coming months for which partitions are created in advance.
 const monthsAhead = 2
 
-// AppendReads puts reads at the end of tenant's chain, in their order. Processes that
-// write for one tenant at a time wait for each other, and for nobody else.
+// AppendReads appends reads to tenant's chain, in their order. Processes that write for one tenant
+// wait for each other only.
 func (s *AuditStore) AppendReads(ctx context.Context, tenant uuid.UUID, reads []schema.AuditRead) error {
 	err := s.appendReads(ctx, tenant, reads)
 	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "23514" { // nobody made this month's partition
+	if errors.As(err, &pg) && pg.Code == "23514" { // this month's partition is missing
 		if err := s.MakeAuditMonths(ctx); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (s *AuditStore) appendReads(ctx context.Context, tenant uuid.UUID, reads []
 	})
 }
 
-// columns are reads as arrays.
+// columns are reads as one array per column.
 type columns struct {
 	numbers  []int64
 	hashes   [][]byte
@@ -123,8 +123,8 @@ func (c *columns) add(number int64, hash []byte, r schema.AuditRead) {
 	}
 }
 
-// Reads returns a page of who read what of tenant's, the last written first, and the
-// cursor of the next page, empty on the last.
+// Reads returns a page of tenant's audited reads, the last written first, and the cursor of the
+// next page, which is empty on the last.
 func (s *AuditStore) Reads(ctx context.Context, tenant uuid.UUID, q schema.AuditQuery) ([]schema.AuditRead, string, error) {
 	limit, err := pageLimit(q.PageQuery)
 	if err != nil {

@@ -1,6 +1,6 @@
 package auditlog
 
-// This file forgets old entries, and makes the partitions of months to come.
+// This file removes old entries, and creates the partitions of coming months.
 
 import (
 	"context"
@@ -11,15 +11,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// leastAudit is for how many days an entry is kept at least: the database removes none
-// that is younger (migrations 220 and 232).
+// leastAudit is the least number of days that an entry is kept: the database refuses to remove
+// younger ones (migrations 220 and 232).
 const leastAudit = 30
 
-// CheckAuditRetention reports what is wrong with a number of days that the audit log is
-// kept, as a FieldError. 0 is for ever.
+// CheckAuditRetention checks the number of days that changes are kept, and returns a FieldError for
+// one that is out of bounds. 0 keeps them for ever.
 func CheckAuditRetention(days int) error { return checkRetention("SLUICE_KEEP_AUDIT", days) }
 
-// CheckReadsRetention is CheckAuditRetention for reads.
+// CheckReadsRetention is like CheckAuditRetention, for reads.
 func CheckReadsRetention(days int) error { return checkRetention("SLUICE_KEEP_AUDIT_READS", days) }
 
 func checkRetention(setting string, days int) error {
@@ -33,8 +33,8 @@ const forgetAuditSQL = `
 DELETE FROM audit WHERE (tenant_id, id) IN (
     SELECT tenant_id, id FROM audit WHERE at < now() - make_interval(days => $1) ORDER BY at LIMIT $2)`
 
-// ForgetAudit removes up to limit changes, of all tenants, that are older than so many
-// days; 0 days keep all. It returns how many; when that is 0 nothing is left to do now.
+// ForgetAudit removes up to limit changes, of all tenants, that are older than days, and returns
+// how many it removed: 0 when none is left to remove now. 0 days keep all.
 func (s *AuditStore) ForgetAudit(ctx context.Context, days, limit int) (int, error) {
 	if days == 0 {
 		return 0, nil
@@ -48,8 +48,8 @@ func (s *AuditStore) ForgetAudit(ctx context.Context, days, limit int) (int, err
 	return n, store.Wrap(err, "forget entries of the audit log older than %d days", days)
 }
 
-// ForgetReads drops the oldest month of reads when all of it is older than so many days,
-// and names its partition; empty when there is none. 0 days keep all.
+// ForgetReads drops the oldest monthly partition of reads when all of it is older than days, and
+// returns its name, or the empty string when there is none. 0 days keep all.
 func (s *AuditStore) ForgetReads(ctx context.Context, days int) (string, error) {
 	if days == 0 {
 		return "", nil
@@ -64,8 +64,8 @@ func (s *AuditStore) ForgetReads(ctx context.Context, days int) (string, error) 
 	return *month, nil
 }
 
-// MakeAuditMonths makes the partitions of this month's reads and the next ones', as far as they are
-// missing.
+// MakeAuditMonths creates the missing partitions for the reads of this month and of the next
+// monthsAhead ones.
 func (s *AuditStore) MakeAuditMonths(ctx context.Context) error {
 	return store.Wrap(s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `SELECT sluice_audit_months($1)`, monthsAhead)

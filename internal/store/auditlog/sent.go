@@ -1,6 +1,6 @@
 package auditlog
 
-// This file keeps how far the log was sent elsewhere.
+// This file keeps how far each chain was sent to another system.
 
 import (
 	"context"
@@ -25,7 +25,7 @@ INSERT INTO audit_sent AS s (tenant_id, chain, number) VALUES ($1, $2, $3)
 ON CONFLICT (tenant_id, chain) DO UPDATE SET number = excluded.number WHERE s.number < excluded.number`
 )
 
-// UnsentAudit lists the chains of all tenants that have entries which were not sent.
+// UnsentAudit lists the chains of all tenants with entries that were not sent yet.
 func (s *AuditStore) UnsentAudit(ctx context.Context) ([]schema.AuditBacklog, error) {
 	var out []schema.AuditBacklog
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -42,7 +42,7 @@ func (s *AuditStore) UnsentAudit(ctx context.Context) ([]schema.AuditBacklog, er
 	return out, nil
 }
 
-// AuditSent notes that a chain was sent up to an entry.
+// AuditSent records that a chain was sent up to the entry with number.
 func (s *AuditStore) AuditSent(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain, number int64) error {
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, sentSQL, tenant, chain, number)

@@ -1,6 +1,6 @@
 package auditlog
 
-// This file verifies a chain as the database has it.
+// This file verifies a chain as it is stored in the database.
 
 import (
 	"context"
@@ -19,17 +19,17 @@ import (
 const (
 	changesChainSQL = `SELECT number, hash, kept_after, kept_hash FROM audit_chains WHERE tenant_id = $1`
 	readsChainSQL   = `SELECT number, hash, kept_after, kept_hash FROM audit_read_chains WHERE tenant_id = $1`
-	// An entry and its place are committed together.
+	// An entry and its link are committed together.
 	looseChangesSQL = `
 SELECT a.id FROM audit a
 WHERE a.tenant_id = $1 AND NOT EXISTS (SELECT FROM audit_links l WHERE l.tenant_id = $1 AND l.entry_id = a.id) ORDER BY a.id LIMIT 1`
 )
 
-// walked is how many entries are read at a time.
+// walked is the number of entries that are read at a time.
 const walked = 2000
 
-// VerifyAudit walks one of tenant's chains, as it is now, and tells the first place where
-// it is not whole.
+// VerifyAudit walks one of tenant's chains, as it is now, and reports the first position at which
+// it is broken.
 func (s *AuditStore) VerifyAudit(ctx context.Context, tenant uuid.UUID, chain schema.AuditChain) (schema.AuditVerdict, error) {
 	var out schema.AuditVerdict
 	err := s.db.In(store.Batch).ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {

@@ -1,7 +1,7 @@
 package tenants
 
-// This file tells what ingestion and questions do now and did lately: of one
-// tenant as that tenant, of all as the system, which sees numbers and no text.
+// This file shows the current and recent activity of ingestion and questions: of one tenant as that
+// tenant, of all tenants as the system, which sees numbers and no text.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// In each, $1 is the tenant, or null for all.
+// In each statement, $1 is the tenant, or null for all.
 const (
 	ingestMinutesSQL = `
 SELECT date_trunc('minute', finished_at), count(*) FILTER (WHERE state = 'ready'), coalesce(sum(bytes) FILTER (WHERE state = 'ready'), 0)::bigint,
@@ -34,8 +34,8 @@ SELECT state, count(*), min(queued_at) FROM questions
 WHERE async AND state IN ('queued', 'running') AND ($1::uuid IS NULL OR tenant_id = $1)
 GROUP BY state`
 
-	// A question's id begins with the time at which it was asked. One may be asked
-	// an hour before it fails, and more than a day before that is of no interest.
+	// A question's id begins with the time at which it was asked. A question may have been asked up
+	// to an hour before it failed; those asked more than a day ago do not matter.
 	failuresSQL = `
 SELECT 'document', reason_code, count(*) FROM versions
 WHERE state = 'failed' AND finished_at >= now() - interval '24 hours' AND ($1::uuid IS NULL OR tenant_id = $1)
@@ -65,11 +65,11 @@ ORDER BY waiting DESC, documents + failed DESC, t.name LIMIT $1`
 
 const (
 	ingestMinutes = 60
-	// busyTenants is how many of those that do most are shown.
+	// busyTenants bounds the tenants with the most activity that are shown.
 	busyTenants = 20
 )
 
-// Activity returns what happens in p's tenant.
+// Activity returns the activity in p's tenant.
 func (s *TenantStore) Activity(ctx context.Context, p schema.Principal) (schema.Activity, error) {
 	var out schema.Activity
 	err := s.db.ReadTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -79,9 +79,8 @@ func (s *TenantStore) Activity(ctx context.Context, p schema.Principal) (schema.
 	return out, store.Wrap(err, "read what happens in tenant %s", p.Tenant)
 }
 
-// SystemActivity returns what happens in all tenants together, in those of them
-// that do most, and what waits to be published. Its callers hold the operator
-// scope.
+// SystemActivity returns the activity in all tenants together, in the busiest of them, and the
+// state of the outbox. Its callers hold the operator scope.
 func (s *TenantStore) SystemActivity(ctx context.Context) (schema.Activity, []schema.TenantActivity, schema.OutboxState, error) {
 	var out schema.Activity
 	var tenants []schema.TenantActivity
@@ -102,7 +101,7 @@ func (s *TenantStore) SystemActivity(ctx context.Context) (schema.Activity, []sc
 	return out, store.EmptyNotNull(tenants), outbox, store.Wrap(err, "read what happens")
 }
 
-// activity reads what happens in a tenant, or in all.
+// activity reads the activity in a tenant, or in all.
 func activity(ctx context.Context, tx pgx.Tx, tenant *uuid.UUID) (schema.Activity, error) {
 	out := schema.Activity{Waiting: map[schema.State]int64{}, Jobs: map[schema.JobState]int64{}, Failures: []schema.FailureCount{}}
 	if err := tx.QueryRow(ctx, `SELECT now()`).Scan(&out.At); err != nil {
@@ -134,8 +133,7 @@ func activity(ctx context.Context, tx pgx.Tx, tenant *uuid.UUID) (schema.Activit
 	return out, tx.SendBatch(ctx, b).Close()
 }
 
-// countStates reads states with their numbers, and since when the oldest of all
-// waits.
+// countStates reads counts by state, and since when the oldest entry of all has waited.
 func countStates[S ~string](rows pgx.Rows, counts map[S]int64, since **time.Time) error {
 	var state S
 	var n int64
@@ -151,7 +149,7 @@ func countStates[S ~string](rows pgx.Rows, counts map[S]int64, since **time.Time
 	return err
 }
 
-// firstIDAt is not after any id that schema.NewID made from at on.
+// firstIDAt returns an id that is not after any id that schema.NewID makes from at on.
 func firstIDAt(at time.Time) uuid.UUID {
 	var id uuid.UUID
 	for i, ms := 5, at.UnixMilli(); i >= 0; i-- {

@@ -1,6 +1,6 @@
 package tenants
 
-// This file keeps the scopes that keys and people have in single collections: by the collections'
+// This file keeps the scopes that keys and people have in single collections, by the collections'
 // ids, never by names.
 
 import (
@@ -19,7 +19,7 @@ const (
 	namedSQL = `SELECT id, name FROM collections WHERE tenant_id = $1 AND name = ANY ($2) AND deleted_at IS NULL`
 )
 
-// CollectionsNamed returns the ids of a tenant's collections that have one of some names, by name.
+// CollectionsNamed returns the ids, by name, of a tenant's collections with the given names.
 func (s *TenantStore) CollectionsNamed(ctx context.Context, tenant uuid.UUID, names []string) (map[string]uuid.UUID, error) {
 	found := map[string]uuid.UUID{}
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -36,7 +36,7 @@ func (s *TenantStore) CollectionsNamed(ctx context.Context, tenant uuid.UUID, na
 	return found, store.Wrap(err, "look up collections of tenant %s by name", tenant)
 }
 
-// unnamed is what is stored of scopes of collections.
+// unnamed returns scopes of collections without names, as they are stored.
 func unnamed(scopes []schema.CollectionScopes) []schema.CollectionScopes {
 	out := make([]schema.CollectionScopes, len(scopes))
 	for i, c := range scopes {
@@ -45,8 +45,8 @@ func unnamed(scopes []schema.CollectionScopes) []schema.CollectionScopes {
 	return out
 }
 
-// NameCollections returns scopes of collections with the names that these have now. Those that were
-// deleted are left out.
+// NameCollections returns scopes of collections with the collections' current names. It leaves out
+// deleted collections.
 func (s *TenantStore) NameCollections(ctx context.Context, tenant uuid.UUID, scopes []schema.CollectionScopes) ([]schema.CollectionScopes, error) {
 	holder := schema.Key{Collections: unnamed(scopes)}
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -56,7 +56,8 @@ func (s *TenantStore) NameCollections(ctx context.Context, tenant uuid.UUID, sco
 	return named, store.Wrap(err, "look up names of collections of tenant %s", tenant)
 }
 
-// nameCollections gives the collections of keys their names of now. One that was deleted has none.
+// nameCollections sets the current names of the collections of keys. A deleted collection gets
+// none.
 func nameCollections(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, keys []schema.Key) error {
 	var ids []uuid.UUID
 	for _, k := range keys {

@@ -1,6 +1,6 @@
 package tenants
 
-// This file keeps API keys: their hashes, never the keys.
+// This file keeps API keys: their hashes, never the keys themselves.
 
 import (
 	"context"
@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// A key that another replaced ends with that, or before.
+	// A replaced key ends at replaced_until, or before.
 	keyColumns = `id, name, prefix, scopes, groups, addresses, created_at, least(expires_at, replaced_until), revoked_at, last_used_at, coalesce(subject, ''), collections`
 
-	// A key without scopes of the tenant is found by the hash of its hash (00242).
+	// A key without scopes in the tenant as a whole is stored with the hash of its hash (00242).
 	insertKeySQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, addresses, expires_at, collections)
 VALUES ($1, $2, $3, $4, CASE WHEN cardinality($6::text[]) > 0 THEN $5::bytea ELSE sha256($5) END, $6, $7, $8, $9, $10) RETURNING ` + keyColumns
 	keyPageSQL = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND ($2::uuid IS NULL OR id > $2) ORDER BY id LIMIT $3`
-	// A key revoked twice keeps the time of the first.
+	// Revoking a key again keeps the first time.
 	revokeKeySQL = `UPDATE api_keys SET revoked_at = coalesce(revoked_at, now()) WHERE tenant_id = $1 AND id = $2 RETURNING ` + keyColumns
-	// The key is not made to last longer, however often it is replaced; least ignores nulls.
+	// Replacing a key repeatedly does not extend it; least ignores nulls.
 	replaceKeySQL = `UPDATE api_keys SET replaced_until = least(replaced_until, $3) WHERE tenant_id = $1 AND id = $2`
 	ownEndSQL     = `SELECT expires_at FROM api_keys WHERE tenant_id = $1 AND id = $2`
 	lockedKeySQL  = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND id = $2 FOR UPDATE`
@@ -32,8 +32,8 @@ VALUES ($1, $2, $3, $4, CASE WHEN cardinality($6::text[]) > 0 THEN $5::bytea ELS
 	keyByHashSQL  = `SELECT tenant_id, ` + keyColumns + ` FROM api_keys WHERE hash IN ($1, sha256($1)) AND subject IS NULL`
 )
 
-// CreateKey stores a key of tenant. Package auth validates and seals keys. An
-// unknown tenant is schema.ErrNotFound.
+// CreateKey stores a key of tenant. Package auth validates and seals keys. The error is
+// schema.ErrNotFound for an unknown tenant.
 func (s *TenantStore) CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error) {
 	var out schema.Key
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -88,7 +88,7 @@ func (s *TenantStore) Keys(ctx context.Context, p schema.Principal, q schema.Pag
 	return out, next, nil
 }
 
-// RevokeKey ends a key of p's tenant for good.
+// RevokeKey revokes a key of p's tenant for good.
 func (s *TenantStore) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Key, error) {
 	var out schema.Key
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
@@ -96,7 +96,7 @@ func (s *TenantStore) RevokeKey(ctx context.Context, p schema.Principal, id uuid
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, endSessionsSQL, p.Tenant, id); err != nil { // a person's
+		if _, err := tx.Exec(ctx, endSessionsSQL, p.Tenant, id); err != nil { // if the row is a person's
 			return err
 		}
 		return store.Audit(ctx, tx, p.Tenant, p, "key.revoke", id.String(), nil)
@@ -107,10 +107,10 @@ func (s *TenantStore) RevokeKey(ctx context.Context, p schema.Principal, id uuid
 	return out, nil
 }
 
-// RotateKey stores next as a key in place of another of p's tenant, with its name, scopes,
-// collections, groups and addresses, and the end that it was made with; the other one is good until
-// a time, or its own end. may is asked about the other one first. One that has ended by now is
-// schema.ErrConflict.
+// RotateKey replaces a key of p's tenant by next, which gets its name, scopes, collections, groups
+// and addresses, and its original end; the old key stays valid until until, or its own end.
+// RotateKey first calls may with the old key, and returns its error. The error is
+// schema.ErrConflict for a key that has ended.
 func (s *TenantStore) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, next schema.SealedKey,
 	now, until time.Time, may func(old schema.Key) error) (schema.Key, error) {
 	var out schema.Key
@@ -140,8 +140,8 @@ func (s *TenantStore) RotateKey(ctx context.Context, p schema.Principal, id uuid
 	return out, store.Wrap(err, "rotate key %s", id)
 }
 
-// KeyByHash returns the key with a hash and its tenant, revoked and expired
-// ones too. It works before any tenant is known.
+// KeyByHash returns the key with a hash and its tenant, including revoked and expired keys. It
+// works before any tenant is known.
 func (s *TenantStore) KeyByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.Key, error) {
 	var found struct {
 		Tenant uuid.UUID
@@ -164,7 +164,7 @@ func (s *TenantStore) KeyByHash(ctx context.Context, hash []byte) (uuid.UUID, sc
 	return found.Tenant, found.Key, nil
 }
 
-// KeyUsed notes that a key is used now, unless that was noted within a time.
+// KeyUsed records that a key is used now, unless that was recorded less than within ago.
 func (s *TenantStore) KeyUsed(ctx context.Context, tenant, id uuid.UUID, within time.Duration) error {
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, keyUsedSQL, tenant, id, within)

@@ -1,7 +1,7 @@
 package tenants
 
-// This file keeps people who sign in at a provider, as rows among the keys, and their sessions:
-// hashes of secrets, never the secrets.
+// This file keeps people who sign in at an identity provider, as rows among the keys, and their
+// sessions: hashes of secrets, never the secrets themselves.
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// A person's row has a hash that is no secret's, and another one after each sign-in (00243).
+	// The hash in a person's row is random, and changes with each sign-in (00243).
 	putPersonSQL = `INSERT INTO api_keys (tenant_id, id, name, prefix, hash, scopes, groups, subject, collections) VALUES ($1, $2, $3, '', $4, $5, $6, $7, $8)
 ON CONFLICT (subject, tenant_id) WHERE subject IS NOT NULL DO UPDATE SET name = excluded.name, scopes = excluded.scopes, groups = excluded.groups,
     collections = excluded.collections, hash = excluded.hash
@@ -28,16 +28,17 @@ RETURNING ` + keyColumns
 	ofSessions     = ` FROM sessions s JOIN api_keys k ON k.tenant_id = s.tenant_id AND k.id = s.key_id `
 
 	insertSessionSQL = `INSERT INTO sessions (tenant_id, id, key_id, hash, expires_at, address, agent) VALUES ($1, $2, $3, $4, $5, $6, $7)`
-	// Programs of before 00243 know no session of a person without scopes of the tenant.
+	// Hides the sessions of a person without scopes in the tenant as a whole from programs that are
+	// older than 00243.
 	hideSessionsSQL = `UPDATE sessions SET hash = hash || '\x00'::bytea WHERE tenant_id = $1 AND key_id = $2 AND length(hash) = 32`
 	oneSessionSQL   = `SELECT ` + sessionColumns + ofSessions + `WHERE s.tenant_id = $1 AND s.id = $2 AND ($3::uuid IS NULL OR s.key_id = $3)`
 	sessionPageSQL  = `SELECT ` + sessionColumns + ofSessions + `
 WHERE s.tenant_id = $1 AND ($2::uuid IS NULL OR s.id < $2) AND ($4::uuid IS NULL OR s.key_id = $4) ORDER BY s.id DESC LIMIT $3`
 	sessionByHashSQL = `SELECT tenant_id, id, key_id, '', created_at, expires_at, ended_at, last_used_at, address, agent FROM sessions WHERE substr(hash, 1, 32) = $1`
 	keyOfSessionSQL  = `SELECT ` + keyColumns + ` FROM api_keys WHERE tenant_id = $1 AND id = $2`
-	// One that was ended, or has expired, keeps its end.
+	// A session that was ended or has expired keeps its end.
 	endSessionSQL = `UPDATE sessions SET ended_at = now() WHERE tenant_id = $1 AND id = $2 AND ended_at IS NULL AND expires_at > now()`
-	// Of a person, whose row it is.
+	// All sessions of a person, by the person's row.
 	endSessionsSQL    = `UPDATE sessions SET ended_at = now() WHERE tenant_id = $1 AND key_id = $2 AND ended_at IS NULL AND expires_at > now()`
 	forgetSessionsSQL = `DELETE FROM sessions WHERE tenant_id = $1 AND key_id = $2 AND least(expires_at, ended_at) < now() - $3::interval`
 	sessionUsedSQL    = `UPDATE sessions SET last_used_at = now() WHERE tenant_id = $1 AND id = $2 AND (last_used_at IS NULL OR last_used_at < now() - $3::interval)`
@@ -45,12 +46,12 @@ WHERE s.tenant_id = $1 AND ($2::uuid IS NULL OR s.id < $2) AND ($4::uuid IS NULL
 AND EXISTS (SELECT FROM sessions s WHERE s.tenant_id = k.tenant_id AND s.key_id = k.id AND s.ended_at IS NULL AND s.expires_at > now())`
 )
 
-// sessionsKept is how long a person's sessions that are over stay in the list.
+// sessionsKept is how long a person's ended sessions stay in the list.
 const sessionsKept = 30 * 24 * time.Hour
 
-// SignIn makes a session of a person in a tenant, and their row there if it is the first; else the
-// row gets the name, scopes, collections and groups that they have now. A row that was revoked is
-// schema.ErrForbidden, and stays as it was.
+// SignIn creates a session of a person in a tenant. At the first sign-in it creates the person's
+// row, and later it updates the row's name, scopes, collections and groups. The error is
+// schema.ErrForbidden if the row was revoked; the row stays as it was then.
 func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, session schema.SealedSession) (schema.Key, schema.PersonSession, error) {
 	unknown := make([]byte, 32)
 	if _, err := rand.Read(unknown); err != nil {
@@ -95,8 +96,8 @@ func (s *TenantStore) SignIn(ctx context.Context, tenant uuid.UUID, who schema.P
 	return row, made, store.Wrap(err, "sign in to tenant %s", tenant)
 }
 
-// SessionByHash returns the session with a hash, its tenant and the row of its person, also when
-// they are over. It works before any tenant is known.
+// SessionByHash returns the session with a hash, its tenant and the row of its person, including
+// sessions that have ended. It works before any tenant is known.
 func (s *TenantStore) SessionByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.PersonSession, schema.Key, error) {
 	type inTenant struct {
 		Tenant uuid.UUID
@@ -119,7 +120,8 @@ func (s *TenantStore) SessionByHash(ctx context.Context, hash []byte) (uuid.UUID
 	return found.Tenant, found.PersonSession, person, store.Wrap(err, "look up a session")
 }
 
-// SessionUsed notes that a session of a person is used now, unless that was noted within a time.
+// SessionUsed records that a person's session is used now, unless that was recorded less than
+// within ago.
 func (s *TenantStore) SessionUsed(ctx context.Context, tenant, id, person uuid.UUID, within time.Duration) error {
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sessionUsedSQL, tenant, id, within); err != nil {
@@ -154,8 +156,8 @@ func (s *TenantStore) Sessions(ctx context.Context, p schema.Principal, of uuid.
 	return out, next, nil
 }
 
-// EndSession ends a session of one person of p's tenant, or of anybody there for uuid.Nil. One that
-// is over stays as it is.
+// EndSession ends a session of one person of p's tenant, or of anybody there for uuid.Nil. It
+// leaves a session that has ended as it is.
 func (s *TenantStore) EndSession(ctx context.Context, p schema.Principal, id, of uuid.UUID) error {
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := sessionRow(tx.Query(ctx, oneSessionSQL, p.Tenant, id, store.NilIsNull(of))); err != nil {
@@ -170,8 +172,8 @@ func (s *TenantStore) EndSession(ctx context.Context, p schema.Principal, id, of
 	return store.Wrap(err, "end session")
 }
 
-// EndSessionsElsewhere ends the sessions that a person has in other tenants than those, whose
-// access they have lost. It returns the tenants where there were any.
+// EndSessionsElsewhere ends the sessions of a person in all tenants but those in but, because the
+// person has lost access there. It returns the tenants where there were any.
 func (s *TenantStore) EndSessionsElsewhere(ctx context.Context, subject string, but []uuid.UUID) ([]uuid.UUID, error) {
 	type row struct{ Tenant, ID uuid.UUID }
 	var found []row

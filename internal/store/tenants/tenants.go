@@ -1,9 +1,9 @@
-// Package tenants keeps tenants, their quotas, API keys, use and audit log, and counts
-// what happens in them.
+// Package tenants keeps tenants, their quotas, API keys and sessions, and shows the activity in
+// them.
 package tenants
 
-// This file keeps tenants and their quotas. Its callers hold the operator
-// scope; tenants themselves reach none of it.
+// This file keeps tenants and their quotas. Its callers hold the operator scope; tenants cannot
+// call it for themselves.
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 // TenantStore keeps tenants and their keys.
 type TenantStore struct{ db *store.Store }
 
-// New returns those of a database.
+// New returns the TenantStore of a database.
 func New(db *store.Store) *TenantStore { return &TenantStore{db} }
 
 const (
@@ -36,8 +36,8 @@ ON CONFLICT (name) DO NOTHING RETURNING ` + tenantColumns
 
 var tenantName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// CreateTenant makes a tenant together with its first key; a name that is
-// taken is schema.ErrConflict.
+// CreateTenant creates a tenant with its first key. The error is schema.ErrConflict when the name
+// is taken.
 func (s *TenantStore) CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant, first schema.SealedKey) (schema.Tenant, error) {
 	var out schema.Tenant
 	if !tenantName.MatchString(t.Name) {
@@ -108,8 +108,8 @@ func (s *TenantStore) Tenants(ctx context.Context, q schema.PageQuery) ([]schema
 	return out, next, nil
 }
 
-// SetQuotas replaces a tenant's quotas; nil is no limit. A quota under what
-// the tenant has keeps it from adding more.
+// SetQuotas replaces a tenant's quotas; nil means no limit. A quota below what the tenant has only
+// prevents it from adding more.
 func (s *TenantStore) SetQuotas(ctx context.Context, p schema.Principal, tenant uuid.UUID, maxDocuments, maxBytes *int64) (schema.Tenant, error) {
 	var out schema.Tenant
 	if err := checkQuotas(maxDocuments, maxBytes); err != nil {
@@ -128,8 +128,7 @@ func (s *TenantStore) SetQuotas(ctx context.Context, p schema.Principal, tenant 
 	return out, nil
 }
 
-// Storage returns what a tenant has stored, counted as uploads count it against its
-// quotas.
+// Storage returns what a tenant has stored, counted as for its quotas.
 func (s *TenantStore) Storage(ctx context.Context, tenant uuid.UUID) (schema.Storage, error) {
 	t, err := s.Tenant(ctx, tenant)
 	if err != nil {
