@@ -1,7 +1,7 @@
 package backup
 
-// This file makes a backup. All of it is of one moment: the source holds a
-// snapshot of the database, and keeps files in S3 from being deleted meanwhile.
+// This file creates a backup. All of it is from one moment: the source holds a snapshot of the
+// database, and keeps files in S3 from being deleted meanwhile.
 
 import (
 	"context"
@@ -24,12 +24,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Object is a file of a tenant that is kept outside of the database.
+// Object is a file of a tenant that is stored outside of the database.
 type Object struct {
 	Tenant uuid.UUID
 	SHA256 []byte
 	Bytes  int64
-	ID     uuid.UUID // where it is kept
+	ID     uuid.UUID // names the stored object
 }
 
 func (o Object) path() string {
@@ -39,21 +39,21 @@ func (o Object) path() string {
 // Source is an installation at one moment.
 type Source interface {
 	About() About
-	// Objects calls fn with all files that are kept outside of the database.
+	// Objects calls fn for each file that is stored outside of the database.
 	Objects(ctx context.Context, fn func(Object) error) error
 	// Open reads such a file.
 	Open(ctx context.Context, o Object) (io.ReadCloser, error)
-	// Dump writes the database into a directory, which it makes.
+	// Dump writes the database to a directory, which it creates.
 	Dump(ctx context.Context, dir string) error
-	// Count counts what is dumped.
+	// Count counts the rows that are dumped.
 	Count(ctx context.Context) (Counts, error)
 }
 
-// objectsAtOnce is how many files are copied at once.
+// objectsAtOnce is the number of files that are copied concurrently.
 const objectsAtOnce = 4
 
-// Create makes a backup in a directory: a new one, or that of a backup that was
-// interrupted, whose copies of files in S3 are kept as far as they are whole.
+// Create creates a backup in a directory, which is new, or has an interrupted backup. Of that it
+// reuses undamaged copies of files in S3.
 func Create(ctx context.Context, dir, version string, from Source, tell func(string)) (Manifest, error) {
 	m := Manifest{Format: Format, Sluice: version, About: from.About(), StartedAt: time.Now().UTC()}
 	if err := prepare(dir); err != nil {
@@ -79,8 +79,7 @@ func Create(ctx context.Context, dir, version string, from Source, tell func(str
 	return m, m.write(dir)
 }
 
-// prepare makes the directory, or takes one that is empty, or has an unfinished
-// backup.
+// prepare creates the directory, or accepts one that is empty or has an unfinished backup.
 func prepare(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("make the directory of the backup: %w", err)
@@ -98,7 +97,7 @@ func prepare(dir string) error {
 	case len(entries) > 0 && !has(unfinishedFile):
 		return schema.Invalid("dir", "%s is not empty, and has no unfinished backup; name a directory that is not there yet", dir)
 	}
-	if err := os.Chmod(dir, 0o700); err != nil { // it has secrets
+	if err := os.Chmod(dir, 0o700); err != nil { // it contains secrets
 		return fmt.Errorf("close the directory of the backup to others: %w", err)
 	}
 	if err := writeFile(filepath.Join(dir, unfinishedFile), []byte("A backup is being made here, or was interrupted.\n")); err != nil {
@@ -107,7 +106,7 @@ func prepare(dir string) error {
 	return os.RemoveAll(filepath.Join(dir, databaseDir))
 }
 
-// copyObjects copies the files in S3, each of which is compared with its hash.
+// copyObjects copies the files in S3, and compares each with its hash.
 func copyObjects(ctx context.Context, dir string, from Source, tell func(string)) (Tally, error) {
 	var mu sync.Mutex
 	var done Tally
@@ -137,7 +136,7 @@ func copyObjects(ctx context.Context, dir string, from Source, tell func(string)
 	return done, dropOthers(dir, wanted)
 }
 
-// dropOthers removes copies of an earlier run that are not part of this one.
+// dropOthers removes copies of an earlier run that do not belong to this backup.
 func dropOthers(dir string, wanted map[string]bool) error {
 	err := filepath.WalkDir(filepath.Join(dir, objectsDir), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -181,7 +180,7 @@ func copyObject(ctx context.Context, path string, o Object, from Source) (err er
 	return os.Rename(path+".part", path)
 }
 
-// list hashes all files that were written, and closes them to others.
+// list hashes all files of the backup, and makes them readable for their owner only.
 func list(ctx context.Context, dir string) ([]FileSum, error) {
 	files := []FileSum{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

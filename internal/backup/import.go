@@ -10,25 +10,25 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Importer is an installation that a tenant is added to.
+// Importer is an installation into which a tenant is imported.
 type Importer interface {
-	// Import adds the tenant of m, whose rows lie in a directory, in one transaction. open
-	// reads a file that was kept in S3.
+	// Import adds the tenant of m, whose rows are in a directory, in one transaction. open reads a
+	// file that the export's installation kept in S3.
 	Import(ctx context.Context, m Manifest, dir string, open func(sha256 []byte) (io.ReadCloser, error)) (Imported, error)
 }
 
-// Imported is what was added.
+// Imported describes what was imported.
 type Imported struct {
-	Tenant  TenantCount `json:"tenant"` // with the name that it has now
+	Tenant  TenantCount `json:"tenant"` // with its name in this installation
 	Tables  int         `json:"tables"`
 	Rows    int64       `json:"rows"`
-	Files   Tally       `json:"files"`        // original bytes of documents, which all have their hashes
-	Revoked int64       `json:"revoked_keys"` // API keys of operators, which were for the other installation
-	Objects Tally       `json:"objects"`      // of the files, those that were kept in S3
+	Files   Tally       `json:"files"`        // original bytes of documents; all match their hashes
+	Revoked int64       `json:"revoked_keys"` // operators' API keys, which were for the other installation
+	Objects Tally       `json:"objects"`      // those of the files that were kept in S3
 }
 
-// Import adds an exported tenant, whose files it compares with their hashes first. When it
-// fails, the installation is as it was.
+// Import imports an exported tenant, after comparing its files with their hashes. If it fails, the
+// installation is unchanged.
 func Import(ctx context.Context, dir string, to Importer, tell func(string)) (Imported, error) {
 	tell("comparing the export with its hashes")
 	m, err := Verify(ctx, dir, nil)

@@ -1,12 +1,10 @@
-// Package backup makes backups of an installation, or exports one of its tenants, in a
-// directory, checks them, and restores and imports them. How a database is read and
-// written is its callers' (Source, Target, Importer).
+// Package backup creates backups of an installation, or exports one of its tenants, in a directory,
+// checks them, and restores or imports them. Its callers read and write the database (Source,
+// Target, Importer).
 //
-// A directory has: database/, what pg_dump wrote in its directory format, or the
-// tenant's rows by table;
-// objects/TENANT/SHA256, the files that were kept in S3; manifest.json, which
-// lists all files with their hashes and is written last, and manifest.sha256,
-// the hash of that.
+// A directory contains: database/, which pg_dump wrote in its directory format, or the tenant's
+// rows by table; objects/TENANT/SHA256, the files that were kept in S3; manifest.json, which lists
+// all files with their hashes and is written last; and manifest.sha256, the hash of the manifest.
 package backup
 
 import (
@@ -28,19 +26,19 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Format is the version of what a directory has.
+// Format is the version of a directory's layout.
 const Format = 1
 
 const (
 	manifestFile = "manifest.json"
 	sumFile      = "manifest.sha256"
-	// unfinishedFile is there from the beginning of a backup to its end.
+	// unfinishedFile exists while a backup is being created.
 	unfinishedFile = "unfinished"
 	databaseDir    = "database"
 	objectsDir     = "objects"
 )
 
-// Manifest says what is in a backup.
+// Manifest describes the contents of a backup.
 type Manifest struct {
 	Format int    `json:"format"`
 	Sluice string `json:"sluice"` // version that made it
@@ -52,7 +50,7 @@ type Manifest struct {
 	Files   []FileSum `json:"files"`   // by path
 }
 
-// About says which versions a database is of.
+// About says with which versions a database was written.
 type About struct {
 	Schema     int64  `json:"schema"`   // highest migration
 	Postgres   string `json:"postgres"` // server's version
@@ -60,24 +58,23 @@ type About struct {
 	DumpMajor  int    `json:"pg_dump_major"`
 	Owner      string `json:"database_owner"`
 	Extensions string `json:"extensions"` // as "vector 0.8.0"
-	// Tenant is the name of the tenant that was exported; empty: all of the installation
-	// was backed up.
+	// Tenant is the name of the exported tenant; empty: the whole installation was backed up.
 	Tenant string `json:"tenant,omitempty"`
 }
 
-// Counts are what a database has in it.
+// Counts are the rows and documents of a database.
 type Counts struct {
 	Tables  []TableCount  `json:"tables"`  // by name
 	Tenants []TenantCount `json:"tenants"` // by id
 }
 
-// TableCount is a table, or a partition.
+// TableCount counts the rows of a table or partition.
 type TableCount struct {
 	Name string `json:"name"` // with its schema
 	Rows int64  `json:"rows"`
 }
 
-// TenantCount is one tenant's share.
+// TenantCount counts the documents of a tenant.
 type TenantCount struct {
 	ID        uuid.UUID `json:"id"`
 	Name      string    `json:"name"`
@@ -90,14 +87,14 @@ type Tally struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// FileSum is a file of a backup.
+// FileSum is the size and hash of a file of a backup.
 type FileSum struct {
 	Path   string `json:"path"` // below the directory, with slashes
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// Size is how many bytes all files have.
+// Size returns the total size of the files in bytes.
 func (m Manifest) Size() int64 {
 	var n int64
 	for _, f := range m.Files {
@@ -106,7 +103,7 @@ func (m Manifest) Size() int64 {
 	return n
 }
 
-// Documents is how many all tenants have.
+// Documents returns the number of documents of all tenants.
 func (m Manifest) Documents() int64 {
 	var n int64
 	for _, t := range m.Tenants {
@@ -115,7 +112,7 @@ func (m Manifest) Documents() int64 {
 	return n
 }
 
-// Read reads the manifest of a backup, which has to be finished.
+// Read reads the manifest of a backup, which must be finished.
 func Read(dir string) (Manifest, error) {
 	var m Manifest
 	path := filepath.Join(dir, manifestFile)
@@ -156,7 +153,7 @@ func Read(dir string) (Manifest, error) {
 	return m, nil
 }
 
-// write writes the manifest, and with it finishes the backup.
+// write writes the manifest, and so finishes the backup.
 func (m Manifest) write(dir string) error {
 	text, err := json.MarshalIndent(m, "", "  ")
 	if err != nil {
@@ -180,14 +177,14 @@ func (m Manifest) write(dir string) error {
 	return os.Remove(filepath.Join(dir, unfinishedFile))
 }
 
-// DamagedError names a file of a backup that is not what it was.
+// DamagedError names a file of a backup that is missing or changed.
 type DamagedError struct{ Path, Problem string }
 
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("the backup is damaged: %s %s; take another backup", e.Path, e.Problem)
 }
 
-// writeFile writes a file for its owner alone, and returns when it is on the disk.
+// writeFile writes a file that only its owner may read, and returns when it is on the disk.
 func writeFile(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -197,7 +194,7 @@ func writeFile(path string, data []byte) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// syncDir has the names in a directory on the disk.
+// syncDir syncs the names in a directory to the disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -206,7 +203,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// hashFile reads a file, and has it on the disk when sync is set.
+// hashFile hashes a file, and syncs it to the disk if sync is set.
 func hashFile(path string, sync bool) (size int64, sum string, err error) {
 	f, err := os.Open(path)
 	if err != nil {

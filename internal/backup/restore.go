@@ -1,6 +1,6 @@
 package backup
 
-// This file restores a backup, and proves that all of it is there.
+// This file restores a backup, and verifies that it is complete.
 
 import (
 	"context"
@@ -16,43 +16,42 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Target is an empty database that a backup is restored into.
+// Target is an empty database into which a backup is restored.
 type Target interface {
-	// Known is the highest migration that this version has.
+	// Known returns the highest migration of this version.
 	Known() int64
-	// CheckEmpty refuses a database that is not empty, or may not take m.
+	// CheckEmpty returns an error for a database that is not empty or cannot hold m.
 	CheckEmpty(ctx context.Context, m Manifest) error
-	// Load makes the tables and their rows.
+	// Load creates the tables and loads their rows.
 	Load(ctx context.Context, m Manifest, dir string) error
-	// Count counts what was loaded.
+	// Count counts the loaded rows.
 	Count(ctx context.Context) (Counts, error)
-	// Finish makes indexes, constraints, policies and logins, and brings the
-	// schema to this version.
+	// Finish creates indexes, constraints, policies and logins, and migrates the schema to this
+	// version.
 	Finish(ctx context.Context, m Manifest, dir string) error
 	// PutObjects stores the files that were kept in S3, where the settings say.
 	PutObjects(ctx context.Context, open func(tenant uuid.UUID, sha256 []byte) (io.ReadCloser, error)) (Tally, error)
-	// CheckBytes reads the original bytes of all documents and compares them with
-	// their hashes.
+	// CheckBytes reads the original bytes of all documents and compares them with their hashes.
 	CheckBytes(ctx context.Context) (read Tally, damaged []string, err error)
 }
 
-// Restored is what was restored.
+// Restored describes what was restored.
 type Restored struct {
 	Tenants int   `json:"tenants"`
 	Tables  int   `json:"tables"`
 	Rows    int64 `json:"rows"`
-	// Documents of all tenants.
+	// Documents is the number of documents of all tenants.
 	Documents int64 `json:"documents"`
-	// Files are the original bytes of documents, which all have their hashes.
+	// Files are the original bytes of documents.
 	Files Tally `json:"files"`
-	// Objects of these were kept in S3.
+	// Objects are those of the files that were kept in S3.
 	Objects Tally `json:"objects"`
-	// Damaged are those that have not, in the backup or since.
+	// Damaged are the files that do not match their hashes, in the backup or since.
 	Damaged []string `json:"damaged"`
 }
 
-// Restore restores a backup, whose files it compares with their hashes first.
-// What it left of a database when it fails is no installation.
+// Restore restores a backup, after comparing its files with their hashes. If it fails, the database
+// is incomplete and must not be used.
 func Restore(ctx context.Context, dir string, to Target, tell func(string)) (Restored, error) {
 	tell("comparing the backup with its hashes")
 	m, err := Verify(ctx, dir, nil)
@@ -97,7 +96,7 @@ func Restore(ctx context.Context, dir string, to Target, tell func(string)) (Res
 	return r, err
 }
 
-// openObject reads a file that was kept in S3.
+// openObject opens a file that was kept in S3.
 func openObject(dir string, tenant uuid.UUID, sha256 []byte) (io.ReadCloser, error) {
 	f, err := os.Open(filepath.Join(dir, Object{Tenant: tenant, SHA256: sha256}.path()))
 	if errors.Is(err, os.ErrNotExist) {
@@ -106,7 +105,7 @@ func openObject(dir string, tenant uuid.UUID, sha256 []byte) (io.ReadCloser, err
 	return f, err
 }
 
-// compare tells what is not as it was.
+// compare returns an error for each count that is different now.
 func (c Counts) compare(now Counts) error {
 	rows := map[string]int64{}
 	for _, t := range now.Tables {

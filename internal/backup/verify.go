@@ -10,9 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Verify reads all files of a backup and compares them with the manifest, which
-// it returns. The error joins a DamagedError for each file that is not what it
-// was.
+// Verify reads all files of a backup, compares them with the manifest, and returns the manifest.
+// The error joins a DamagedError for each file that is missing or changed.
 func Verify(ctx context.Context, dir string, tell func(done, all Tally)) (Manifest, error) {
 	m, err := Read(dir)
 	if err != nil {
@@ -46,7 +45,8 @@ func Verify(ctx context.Context, dir string, tell func(done, all Tally)) (Manife
 	return m, errors.Join(damaged...)
 }
 
-// checkReadable refuses an exported tenant, and a backup that a newer version made.
+// checkReadable returns an error for an exported tenant, and for a backup that a newer version
+// made.
 func (m Manifest) checkReadable(known int64) error {
 	if m.Tenant != "" {
 		return schema.Invalid("backup", "it has tenant %s alone, which sluice tenants import adds to an installation", m.Tenant)

@@ -1,6 +1,6 @@
 package backups
 
-// This file writes the rows of one tenant, table by table, as COPY has them.
+// This file writes the rows of one tenant, table by table, in the format of COPY.
 
 import (
 	"compress/gzip"
@@ -23,25 +23,25 @@ import (
 // contentsFile lists the tables of a tenant's rows.
 const contentsFile = "contents.json"
 
-// contents are what a tenant's directory has.
+// contents describe a tenant's exported directory.
 type contents struct {
 	Tables []table `json:"tables"` // in the order in which they are loaded
 	Spaces []space `json:"spaces"`
 }
 
-// table is a table of which a tenant has rows.
+// table is a table that has rows of a tenant.
 type table struct {
 	Name    string   `json:"name"`
-	Columns []string `json:"columns"` // that are written
+	Columns []string `json:"columns"` // those that are written
 	Rows    int64    `json:"rows"`
 }
 
-// file has the rows, compressed.
+// file returns the path of the compressed rows.
 func (t table) file(dir string) string { return filepath.Join(dir, t.Name+".copy.gz") }
 
 func (t table) sanitized() string { return pgx.Identifier{"public", t.Name}.Sanitize() }
 
-// tenantColumn has the id of the tenant whose row it is.
+// tenantColumn returns the column that has the tenant's id.
 func (t table) tenantColumn() string {
 	if t.Name == "tenants" {
 		return "id"
@@ -57,7 +57,7 @@ func (t table) columns() string {
 	return strings.Join(names, ", ")
 }
 
-// space is a space of vectors, whose number every installation has for itself.
+// space is a space of vectors. Its number differs between installations.
 type space struct {
 	ID        int    `json:"id"`
 	Name      string `json:"name"`
@@ -65,10 +65,9 @@ type space struct {
 }
 
 const (
-	// Not what is only of the installation that it is in: what is queued or in work, which the
-	// other one queues anew, what is kept for a while, who is signed in, who read what there,
-	// deliveries that were made or are about to be, and which vectors have a partition, which
-	// curation makes again.
+	// Leaves out what belongs to one installation only: queued and running work, which the other
+	// one queues again, caches, sessions, who read what, webhook deliveries, and which vectors have
+	// partitions, which curation recreates.
 	exportedSQL = `
 SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum)
 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' AND a.attidentity <> 'a'
@@ -81,7 +80,7 @@ GROUP BY c.relname ORDER BY c.relname <> 'tenants', c.relname`
 	spacesSQL     = `SELECT id, name, dimension FROM public.spaces ORDER BY id`
 )
 
-// find finds the tenant that is read.
+// find looks up the tenant that is exported.
 func (s *Snapshot) find(ctx context.Context, tenant string) error {
 	var id uuid.UUID
 	err := s.conn.QueryRow(ctx, findTenantSQL, tenant).Scan(&id, &s.about.Tenant)
@@ -145,7 +144,7 @@ func (s *Snapshot) writeRows(ctx context.Context, t *table, dir string) (err err
 	return z.Close()
 }
 
-// copyOut copies a tenant's rows of a table. Every vector is written as one of the shared
+// copyOut copies a tenant's rows of a table. All vectors are written as belonging to the shared
 // partition.
 func copyOut(ctx context.Context, conn *pgx.Conn, t table, tenant uuid.UUID, w io.Writer) (int64, error) {
 	columns := t.columns()

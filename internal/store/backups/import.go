@@ -1,8 +1,8 @@
 package backups
 
-// This file adds an exported tenant to an installation: all of it in one transaction. Rows are
-// loaded with the rights of a superuser, so what a directory says is checked: that each row is the
-// tenant's, and that no key of it may do what only this installation's operators may.
+// This file adds an exported tenant to an installation, in one transaction. Rows are loaded with
+// the rights of a superuser, so the contents of the directory are checked: each row must be the
+// tenant's, and no key of the tenant may do what only this installation's operators may.
 
 import (
 	"bytes"
@@ -26,19 +26,19 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// ImportOptions say where a tenant is added.
+// ImportOptions say into which installation a tenant is imported.
 type ImportOptions struct {
 	URL  string // of AdminSetting, for a superuser
-	Name string // of the tenant there; empty: the one that it had
+	Name string // of the tenant in the installation; empty: its name in the export
 	Tell func(string)
 }
 
-// Importer is a database that a tenant is added to.
+// Importer is a database into which a tenant is imported.
 type Importer struct{ options ImportOptions }
 
 var _ backup.Importer = (*Importer)(nil)
 
-// NewImporter returns one.
+// NewImporter returns an Importer with these options.
 func NewImporter(o ImportOptions) *Importer {
 	if o.Tell == nil {
 		o.Tell = func(string) {}
@@ -51,8 +51,8 @@ const (
 SELECT rolsuper, (SELECT max(version_id) FROM public.goose_db_version WHERE is_applied),
        (SELECT name FROM public.tenants WHERE id = $1), (SELECT name FROM public.tenants WHERE name = $2)
 FROM pg_roles WHERE rolname = current_user`
-	// Keys between tables were checked where the rows come from; triggers note changes of which the
-	// rows are there.
+	// The exporting database has checked foreign keys; triggers record changes whose rows are part
+	// of the export.
 	loadingSQL    = `SET LOCAL session_replication_role = replica`
 	makeSpaceSQL  = `INSERT INTO public.spaces (name, dimension) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`
 	findSpaceSQL  = `SELECT id, dimension FROM public.spaces WHERE name = $1`
@@ -61,7 +61,7 @@ FROM pg_roles WHERE rolname = current_user`
 	revokedSQL    = `SELECT count(*) FROM public.api_keys WHERE tenant_id = $1 AND 'operator' = ANY (scopes)`
 	inObjectsSQL  = `SELECT sha256, bytes FROM imported_rows WHERE object IS NOT NULL ORDER BY sha256`
 	countFilesSQL = `SELECT count(*), coalesce(sum(bytes), 0)::bigint FROM public.blobs WHERE tenant_id = $1`
-	// Chunks of a file are hashed as one text of bytes, which has at most schema.MaxUpload.
+	// The chunks of a file are concatenated for hashing; their total is at most schema.MaxUpload.
 	damagedSQL = `
 SELECT encode(b.sha256, 'hex') FROM public.blobs b
 WHERE b.tenant_id = $1 AND b.sha256 <> sha256(coalesce((
@@ -69,8 +69,8 @@ WHERE b.tenant_id = $1 AND b.sha256 <> sha256(coalesce((
 ORDER BY 1 LIMIT 10`
 )
 
-// changed are the columns that are not loaded as they were: what is loaded in place of them, from a
-// table imported_rows.
+// changed returns the columns that are not loaded as they were, each with the expression that is
+// loaded in its place from a table imported_rows.
 func changed(t table) map[string]string {
 	out := map[string]string{}
 	switch t.Name {
@@ -79,8 +79,8 @@ func changed(t table) map[string]string {
 	case "api_keys":
 		out["revoked_at"] = `CASE WHEN 'operator' = ANY (scopes) THEN coalesce(revoked_at, now()) ELSE revoked_at END`
 	case "blobs":
-		out["object"] = "NULL" // the bytes go into the database
-	case "sources": // the places may be others here, or out of reach, and the key of the secrets is another
+		out["object"] = "NULL" // the bytes are stored in the database
+	case "sources": // may be out of reach here; their secrets have another installation's key
 		out["state"] = `CASE WHEN state = 'removing' THEN state ELSE 'paused' END`
 		out["due_at"] = `CASE WHEN state = 'removing' THEN now() END`
 	}
@@ -108,7 +108,7 @@ func (i *Importer) Import(ctx context.Context, m backup.Manifest, dir string, op
 	return l.done, store.Wrap(store.Translate(err), "import tenant %s; nothing was added", m.Tenant)
 }
 
-// loading is one import.
+// loading is one import in progress.
 type loading struct {
 	importer *Importer
 	manifest backup.Manifest
@@ -151,7 +151,7 @@ func (l *loading) check(ctx context.Context, conn *pgx.Conn) error {
 	return l.checkTables(ctx, conn)
 }
 
-// checkTables refuses tables and columns that an export doesn't have.
+// checkTables refuses tables and columns that no export has.
 func (l *loading) checkTables(ctx context.Context, conn *pgx.Conn) error {
 	rows, err := conn.Query(ctx, exportedSQL)
 	if err != nil {
@@ -223,7 +223,7 @@ func (l *loading) run(ctx context.Context, tx pgx.Tx) error {
 	return tx.QueryRow(ctx, revokedSQL, l.tenant).Scan(&l.done.Revoked)
 }
 
-// mapSpaces finds, or makes, the spaces of the tenant's vectors.
+// mapSpaces finds or creates the spaces of the tenant's vectors.
 func (l *loading) mapSpaces(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, spaceMapSQL); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (l *loading) mapSpaces(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// load loads the rows of a table, all of which have to be the tenant's.
+// load loads the rows of a table, all of which must be the tenant's.
 func (l *loading) load(ctx context.Context, tx pgx.Tx, t table) error {
 	load := l.loadAs
 	if replaced := changed(t); len(replaced) > 0 {
@@ -276,7 +276,7 @@ func (l *loading) loadAs(ctx context.Context, tx pgx.Tx, t table) (int64, error)
 	return l.copyIn(ctx, tx.Conn(), t, t.sanitized())
 }
 
-// loadChanged loads rows with other values in some columns.
+// loadChanged loads rows with replaced values in some columns.
 func (l *loading) loadChanged(ctx context.Context, tx pgx.Tx, t table, replaced map[string]string) (int64, error) {
 	if _, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE imported_rows ON COMMIT DROP AS SELECT `+t.columns()+` FROM `+t.sanitized()+` LIMIT 0`); err != nil {
 		return 0, err
@@ -321,7 +321,7 @@ func (l *loading) copyIn(ctx context.Context, conn *pgx.Conn, t table, into stri
 	return tag.RowsAffected(), err
 }
 
-// addObjects writes files that were kept in S3 into the database.
+// addObjects writes files that the export's installation kept in S3 into the database.
 func (l *loading) addObjects(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, inObjectsSQL)
 	if err != nil {

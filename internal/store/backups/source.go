@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// AdminSetting is the address of the login that row-level security does not bind.
+// AdminSetting is the setting with the URL of a login that row-level security does not bind.
 const AdminSetting = "SLUICE_DATABASE_ADMIN_URL"
 
 // SourceOptions say what is backed up, and how.
@@ -27,19 +27,19 @@ type SourceOptions struct {
 	Tools   FindTools     // not used for one tenant
 	Jobs    int           // tables that are dumped at once
 	Objects store.Objects // nil: none
-	Tenant  string        // name or id of the only one that is read; empty: all are
+	Tenant  string        // name or id of the only tenant that is read; empty: all are
 }
 
-// Snapshot is a database at one moment: a transaction of one snapshot, which
-// pg_dump's own use, too. While it is open no file in S3 is deleted.
+// Snapshot is a database at one moment: a transaction whose snapshot the transactions of pg_dump
+// use too. While it is open no file in S3 is deleted.
 type Snapshot struct {
 	options SourceOptions
 	conn    *pgx.Conn
 	tools   Tools
 	about   backup.About
 	id      string        // of the snapshot
-	tenant  *uuid.UUID    // that alone is read; nil: all are
-	counted backup.Counts // of what was written of one tenant
+	tenant  *uuid.UUID    // the only one that is read; nil: all are
+	counted backup.Counts // of what was written for a single tenant
 }
 
 var _ backup.Source = (*Snapshot)(nil)
@@ -64,7 +64,7 @@ SELECT tenant_id, sha256, bytes, object FROM public.blobs WHERE object IS NOT NU
 	anyObjectsSQL = `SELECT EXISTS (SELECT FROM public.blobs WHERE object IS NOT NULL AND ($1::uuid IS NULL OR tenant_id = $1))`
 )
 
-// OpenSource takes a snapshot. Close gives it back.
+// OpenSource takes a snapshot. Close releases it.
 func OpenSource(ctx context.Context, o SourceOptions) (_ *Snapshot, err error) {
 	if _, _, err := toolAddress(AdminSetting, o.URL); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func OpenSource(ctx context.Context, o SourceOptions) (_ *Snapshot, err error) {
 	if err := checkBypass(ctx, s.conn); err != nil {
 		return nil, err
 	}
-	// Before the snapshot: what is deleted after it is there until the end.
+	// Before the snapshot: objects that it refers to are not deleted until it is closed.
 	var alone bool
 	if err := s.conn.QueryRow(ctx, `SELECT pg_try_advisory_lock($1)`, store.ObjectsLock).Scan(&alone); err != nil {
 		return nil, fmt.Errorf("keep files in S3 from being deleted: %w", err)
@@ -116,7 +116,7 @@ func OpenSource(ctx context.Context, o SourceOptions) (_ *Snapshot, err error) {
 	return s, nil
 }
 
-// connect connects for work that takes as long as it takes.
+// connect opens a connection without time limits.
 func connect(ctx context.Context, setting, address, name string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(address)
 	if err != nil {
@@ -152,7 +152,7 @@ func checkBypass(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// checkErased refuses a database with half a tenant, which could not be restored.
+// checkErased refuses a database with a partly erased tenant, which could not be restored.
 func checkErased(ctx context.Context, conn *pgx.Conn) error {
 	var name string
 	err := conn.QueryRow(ctx, `SELECT name FROM public.erasures WHERE finished_at IS NULL LIMIT 1`).Scan(&name)
@@ -165,7 +165,7 @@ func checkErased(ctx context.Context, conn *pgx.Conn) error {
 	return fmt.Errorf("tenant %s is erased in part; run sluice tenants erase of it to its end first: %w", name, schema.ErrConflict)
 }
 
-// Close gives the snapshot back.
+// Close releases the snapshot.
 func (s *Snapshot) Close(ctx context.Context) error { return s.conn.Close(ctx) }
 
 // About implements backup.Source.
@@ -192,7 +192,7 @@ func (s *Snapshot) Count(ctx context.Context) (backup.Counts, error) {
 	return count(ctx, s.conn)
 }
 
-// count counts the rows of all tables, for who sees all of them.
+// count counts the rows of all tables. conn must not be bound by row-level security.
 func count(ctx context.Context, conn *pgx.Conn) (backup.Counts, error) {
 	var c backup.Counts
 	rows, err := conn.Query(ctx, tablesSQL)
@@ -218,7 +218,7 @@ func count(ctx context.Context, conn *pgx.Conn) (backup.Counts, error) {
 	return c, err
 }
 
-// countDocuments counts the documents of one tenant, or, by nil, of all.
+// countDocuments counts the documents of one tenant, or of all when tenant is nil.
 func countDocuments(ctx context.Context, conn *pgx.Conn, tenant *uuid.UUID) ([]backup.TenantCount, error) {
 	rows, err := conn.Query(ctx, tenantsSQL, tenant)
 	if err != nil {

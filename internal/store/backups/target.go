@@ -1,8 +1,8 @@
 package backups
 
-// This file restores a dump into an empty database, as its owner, who need not be a
-// superuser. Row-level security is switched on with the indexes, after the rows:
-// between the two the owner sees and counts all of them.
+// This file restores a dump into an empty database, as its owner, who need not be a superuser.
+// Row-level security is enabled with the indexes, after the rows: until then the owner sees and
+// counts all rows.
 
 import (
 	"bytes"
@@ -24,32 +24,32 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// OwnerSetting is the address of the database's owner.
+// OwnerSetting is the setting with the URL of the database's owner.
 const OwnerSetting = "SLUICE_DATABASE_OWNER_URL"
 
 // TargetOptions say where a backup is restored.
 type TargetOptions struct {
-	Owner   string // URLs of the database, as store.Migrate has them
+	Owner   string // URLs of the database, as for store.Migrate
 	Program string
 	Vectors string
 	Tools   FindTools
 	Jobs    int // tables that are loaded, and indexes that are built, at once
-	// Store are the options of the database when it is restored: where files go
+	// Store are the options with which the restored database is opened: they say where files go
 	// that were kept in S3.
 	Store store.Options
 	Tell  func(string)
 }
 
-// Target is a database that a backup is restored into.
+// Target is a database into which a backup is restored.
 type Target struct {
 	options TargetOptions
 	tools   Tools
-	db      *store.Store // once it is restored
+	db      *store.Store // opened once it is restored
 }
 
 var _ backup.Target = (*Target)(nil)
 
-// NewTarget checks the options. Close the target in the end.
+// NewTarget checks the options. The caller must close the target.
 func NewTarget(o TargetOptions) (*Target, error) {
 	if _, _, err := toolAddress(OwnerSetting, o.Owner); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func NewTarget(o TargetOptions) (*Target, error) {
 	return &Target{options: o}, nil
 }
 
-// Close closes what was opened.
+// Close closes the restored database, if it was opened.
 func (t *Target) Close() {
 	if t.db != nil {
 		t.db.Close()
@@ -76,13 +76,13 @@ SELECT current_setting('server_version_num')::int / 10000,
         ORDER BY c.relname = 'documents' DESC, 1 LIMIT 1),
        pg_has_role(current_user, (SELECT datdba FROM pg_database WHERE datname = current_database()), 'MEMBER')`
 
-	// Policies that the owner has of his own name the one of the backup.
+	// Policies for the owner name the role that owned the backed-up database.
 	ownersPoliciesSQL = `
 SELECT p.polname, c.oid::regclass::text FROM pg_policy p JOIN pg_class c ON c.oid = p.polrelid
 WHERE p.polroles = ARRAY[(SELECT oid FROM pg_roles WHERE rolname = $1)]`
 	partitionsSQL = `
 SELECT c.relname FROM pg_class c WHERE c.relnamespace = 'sluice_vectors'::regnamespace AND c.relkind = 'r' ORDER BY 1`
-	// They name objects of the installation that was backed up, which may use them.
+	// The rows name objects that the backed-up installation may still use.
 	dropLooseSQL = `TRUNCATE public.loose_objects`
 )
 
@@ -126,7 +126,7 @@ func (t *Target) Load(ctx context.Context, m backup.Manifest, dir string) error 
 	})
 }
 
-// run runs pg_restore; the first error ends it.
+// run runs pg_restore, which stops at its first error.
 func (t *Target) run(ctx context.Context, dir string, args ...string) error {
 	address, password, err := toolAddress(OwnerSetting, t.options.Owner)
 	if err != nil {
@@ -136,8 +136,8 @@ func (t *Target) run(ctx context.Context, dir string, args ...string) error {
 		"--jobs="+strconv.Itoa(max(t.options.Jobs, 1)), dir)...)
 }
 
-// finish makes what comes after the rows. Row-level security is last: keys that refer
-// to other tables are checked by the owner, whom it binds, too.
+// finish restores what comes after the rows. Row-level security comes last: it also binds the
+// owner, who validates foreign keys.
 func (t *Target) finish(ctx context.Context, dir string) (err error) {
 	var list bytes.Buffer
 	if err := runTool(ctx, &list, t.tools.Restore, "", "--list", "--section=post-data", dir); err != nil {
@@ -195,8 +195,8 @@ func (t *Target) Finish(ctx context.Context, m backup.Manifest, dir string) erro
 	return store.Migrate(ctx, t.options.Owner, t.options.Program, t.options.Vectors)
 }
 
-// withOwner runs f while there is the role that owned the database that was backed
-// up, which policies name, and gives those policies to who owns this one.
+// withOwner runs f while the role exists that owned the backed-up database, because policies name
+// it, and then gives those policies to the owner of this database.
 func (t *Target) withOwner(ctx context.Context, role string, f func() error) (err error) {
 	conn, err := connect(ctx, OwnerSetting, t.options.Owner, "sluice restore")
 	if err != nil {
@@ -240,7 +240,8 @@ func (t *Target) withOwner(ctx context.Context, role string, f func() error) (er
 	return nil
 }
 
-// transferPartitions gives partitions of vectors to their owner, who builds indexes of them.
+// transferPartitions gives partitions of vectors to the role that owns them and builds their
+// indexes.
 func (t *Target) transferPartitions(ctx context.Context) (err error) {
 	conn, err := connect(ctx, OwnerSetting, t.options.Owner, "sluice restore")
 	if err != nil {
@@ -272,7 +273,7 @@ func (t *Target) asOwner(ctx context.Context, sql string) (err error) {
 	return store.Execute(ctx, conn, sql)
 }
 
-// open opens the restored database as programs do.
+// open opens the restored database with the rights of the program.
 func (t *Target) open(ctx context.Context) (*blobs.BlobStore, error) {
 	if t.db == nil {
 		db, err := store.Open(ctx, t.options.Program, t.options.Store)

@@ -1,7 +1,7 @@
 package backups
 
-// This file runs pg_dump and pg_restore. Passwords go to them by their
-// environment, never in arguments, which all users of a machine can read.
+// This file runs pg_dump and pg_restore. Passwords are passed in the environment, never in
+// arguments, which all users of a machine can read.
 
 import (
 	"bytes"
@@ -26,22 +26,22 @@ type Tools struct {
 	Major         int
 }
 
-// FindTools finds tools of a major version or a newer one.
+// FindTools finds the tools of a major version, least, or a newer one.
 type FindTools func(ctx context.Context, least int) (Tools, error)
 
-// unwind is how long a tool may take to end when it is told to.
+// unwind is how long a tool may take to exit after it was asked to.
 const unwind = 10 * time.Second
 
-// saidMost is how much of what a tool says is in its error, its last bytes.
+// saidMost bounds the bytes of a tool's output that its error quotes; these are the last ones.
 const saidMost = 4 << 10
 
-// ours are parameters of addresses that our driver knows and Postgres' own tools do not.
+// ours are parameters of URLs that our driver knows and Postgres' own tools do not.
 var ours = []string{
 	"default_query_exec_mode", "statement_cache_capacity", "description_cache_capacity",
 	"pool_max_conns", "pool_min_conns", "pool_min_idle_conns", "pool_max_conn_lifetime", "pool_max_conn_lifetime_jitter", "pool_max_conn_idle_time", "pool_health_check_period",
 }
 
-// toolAddress is an address as tools get it, and the password apart.
+// toolAddress returns a URL in the form that the tools take, and its password separately.
 func toolAddress(setting, address string) (string, string, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
@@ -66,8 +66,8 @@ func toolAddress(setting, address string) (string, string, error) {
 	return u.String(), password, nil
 }
 
-// runTool runs a tool to its end, or until ctx ends, which ends it. What it prints goes to out;
-// nil: nowhere.
+// runTool runs a tool to its end, or stops it when ctx ends. The tool's output goes to out, or is
+// discarded when out is nil.
 func runTool(ctx context.Context, out io.Writer, path, password string, args ...string) error {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Stdout = out
@@ -82,7 +82,7 @@ func runTool(ctx context.Context, out io.Writer, path, password string, args ...
 	if password != "" {
 		cmd.Env = append(cmd.Env, "PGPASSWORD="+password)
 	}
-	// It ends its own processes, and what they do in the server.
+	// On SIGTERM it ends its own processes, and their queries in the server.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = unwind
 	err := cmd.Run()
@@ -99,7 +99,7 @@ func runTool(ctx context.Context, out io.Writer, path, password string, args ...
 	return fmt.Errorf("run %s: %w", path, err)
 }
 
-// tail keeps the last of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct{ text []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

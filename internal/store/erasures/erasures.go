@@ -1,6 +1,6 @@
-// Package erasures removes all that there is of a tenant: its rows in all tables,
-// which it finds in the catalog, and its files in S3. It works as an administrator
-// of the database: no program has the rights that this takes.
+// Package erasures removes everything of a tenant: its rows in all tables, which it finds in the
+// catalog, and its files in S3. It connects as a superuser of the database, since no program has
+// the necessary rights.
 package erasures
 
 import (
@@ -18,14 +18,14 @@ import (
 
 const adminSetting = "SLUICE_DATABASE_ADMIN_URL"
 
-// Options say where a tenant is erased.
+// Options say in which database a tenant is erased.
 type Options struct {
 	URL     string        // of a superuser
 	Objects store.Objects // nil: none
 	Tell    func(string)  // nil: nobody
 }
 
-// Erased is what is gone.
+// Erased is what was removed.
 type Erased struct {
 	Tenant  uuid.UUID        `json:"tenant_id"`
 	Name    string           `json:"tenant"`
@@ -34,8 +34,8 @@ type Erased struct {
 	Bytes   int64            `json:"bytes"`   // of documents
 }
 
-// eraser is a run. Each step is a transaction that also says what went, so that
-// another run goes on where this one ended.
+// eraser is one run. Each step is a transaction that also records what it removed, so that another
+// run continues where this one ended.
 type eraser struct {
 	Options
 	conn   *pgx.Conn
@@ -43,11 +43,11 @@ type eraser struct {
 	name   string
 }
 
-// Programs add no more rows once the tenant's own is gone: theirs refer to it, or to a
-// row that does. So it goes first, with the keys, and keys between tables are not
-// checked while the rest goes, nor triggers run.
+// Once the tenant's row is gone programs can add no more rows, because all refer to it, directly or
+// not. So it is deleted first, with the API keys; while the rest is deleted, foreign keys are not
+// checked and triggers do not run.
 const (
-	// A superuser's alone.
+	// Only a superuser may set this.
 	prepareSQL = `SELECT set_config('session_replication_role', 'replica', true), set_config('lock_timeout', '5s', true)`
 
 	findSQL = `
@@ -68,7 +68,7 @@ UPDATE public.erasures SET removed = removed || jsonb_build_object($2::text, coa
 SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE n.nspname IN ('public', 'sluice_vectors') AND c.relkind = 'r'
   AND EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'tenant_id' AND NOT a.attisdropped)
-ORDER BY c.relname = 'vector_shards', 1, 2` // it names partitions, which go before it
+ORDER BY c.relname = 'vector_shards', 1, 2` // it names the partitions, which are dropped before
 	shardsSQL = `
 SELECT 'vectors_' || dimension || '_' || replace(id::text, '-', '') FROM public.vector_shards WHERE tenant_id = $1 ORDER BY 1`
 
@@ -85,8 +85,8 @@ UNION SELECT object, sha256 FROM public.loose_objects WHERE tenant_id = $1 LIMIT
 	objectsPage = 200
 )
 
-// Erase removes a tenant, by its name or id, which confirm repeats: its name. Run
-// again after an interruption it goes on. schema.ErrNotFound: there is none.
+// Erase removes the tenant with a name or id. confirm must be its name. After an interruption,
+// calling Erase again continues. The error is schema.ErrNotFound when there is no such tenant.
 func Erase(ctx context.Context, tenant, confirm string, o Options) (_ Erased, err error) {
 	if o.Tell == nil {
 		o.Tell = func(string) {}
@@ -108,7 +108,7 @@ func Erase(ctx context.Context, tenant, confirm string, o Options) (_ Erased, er
 	return r, store.Wrap(err, "erase tenant %s", e.name)
 }
 
-// begin finds the tenant, and checks all that may be wrong before anything goes.
+// begin finds the tenant, and checks everything that may be wrong before anything is removed.
 func (e *eraser) begin(ctx context.Context, tenant, confirm string) error {
 	var super, alone, objects, there bool
 	if err := e.conn.QueryRow(ctx, `SELECT rolsuper FROM pg_roles WHERE rolname = current_user`).Scan(&super); err != nil {
@@ -163,7 +163,7 @@ func (e *eraser) run(ctx context.Context) (Erased, error) {
 	if err := e.dropObjects(ctx); err != nil {
 		return r, err
 	}
-	// Until there is nothing: a worker may have written rows of a version that it had locked.
+	// Until nothing is left: a worker may have written rows of a version that it had locked.
 	for {
 		n, err := e.dropRows(ctx)
 		if err != nil {
@@ -185,7 +185,7 @@ func (e *eraser) run(ctx context.Context) (Erased, error) {
 	return r, e.conn.QueryRow(ctx, finishSQL, e.tenant).Scan(&r.Rows, &r.Objects, &r.Bytes)
 }
 
-// step removes rows of a table, and notes how many.
+// step removes rows of a table in a transaction, and records their number.
 func (e *eraser) step(ctx context.Context, table string, remove func(pgx.Tx) (int64, error)) error {
 	err := pgx.BeginFunc(ctx, e.conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, prepareSQL); err != nil {
@@ -201,7 +201,7 @@ func (e *eraser) step(ctx context.Context, table string, remove func(pgx.Tx) (in
 	return store.Wrap(store.Translate(err), "remove rows of %s", table)
 }
 
-// dropRows goes through all tables once, and returns how many rows went.
+// dropRows deletes from all tables once, and returns the number of rows.
 func (e *eraser) dropRows(ctx context.Context) (int64, error) {
 	rows, err := e.conn.Query(ctx, tablesSQL)
 	if err != nil {
@@ -235,7 +235,8 @@ func (e *eraser) dropRows(ctx context.Context) (int64, error) {
 	return all, nil
 }
 
-// erasableCondition are rows that wait: of files that may still be written.
+// erasableCondition returns a condition that excludes rows which must wait: those of files that may
+// still be written.
 func erasableCondition(table pgx.Identifier) string {
 	if table[1] == "loose_objects" {
 		return ` AND (due_at <= now() OR doomed)`
@@ -243,7 +244,7 @@ func erasableCondition(table pgx.Identifier) string {
 	return ""
 }
 
-// dropPartitions drops the partitions that hold vectors of the tenant alone.
+// dropPartitions drops the partitions that only hold vectors of the tenant.
 func (e *eraser) dropPartitions(ctx context.Context) error {
 	rows, err := e.conn.Query(ctx, shardsSQL, e.tenant)
 	if err != nil {
@@ -272,7 +273,7 @@ func (e *eraser) dropPartitions(ctx context.Context) error {
 	return nil
 }
 
-// dropObjects deletes files in S3, and after each page the rows that name them.
+// dropObjects deletes files in S3, and after each page of them the rows that name them.
 func (e *eraser) dropObjects(ctx context.Context) error {
 	if e.Objects == nil {
 		return nil
@@ -310,7 +311,7 @@ func (e *eraser) dropObjects(ctx context.Context) error {
 		if _, err := e.conn.Exec(ctx, noteObjectsSQL, e.tenant, gone); err != nil {
 			return fmt.Errorf("note what is gone: %w", err)
 		}
-		if gone == 0 { // what is left is being written
+		if gone == 0 { // the rest is still being written
 			return nil
 		}
 		e.Tell(fmt.Sprintf("deleted %d files in S3", gone))
