@@ -1,7 +1,7 @@
 package store
 
-// This file keeps the audit log: who did what to what. An entry is written in
-// the transaction of its action, so neither exists without the other.
+// This file writes the audit log of changes. An entry is written in the transaction of its action,
+// so neither exists without the other.
 
 import (
 	"context"
@@ -25,7 +25,7 @@ func actor(p schema.Principal) string {
 	return "key:" + p.Key.String()
 }
 
-// Audit notes in tx, which must be bound to tenant, that p did action.
+// Audit records in tx, which must be bound to tenant, that p did action.
 func Audit(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
 	var encoded []byte
 	if p.Person != "" {
@@ -47,8 +47,8 @@ func Audit(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal,
 	return nil
 }
 
-// AuditAs writes to tenant's audit log from a system transaction, which is
-// bound to the tenant from then on.
+// AuditAs writes to tenant's audit log from a system transaction, which stays bound to the tenant
+// afterwards.
 func AuditAs(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, p schema.Principal, action, target string, detail map[string]any) error {
 	if _, err := tx.Exec(ctx, enterSQL, string(roleApp), tenant.String()); err != nil {
 		return fmt.Errorf("enter as %s: %w", roleApp, err)

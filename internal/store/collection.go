@@ -1,8 +1,8 @@
 package store
 
-// This file is what all of the store needs of a collection: whether it is there, and what changed
-// in it. Versions' triggers leave the changes as rows (migration 82), which readers add to what was
-// added up before: the sum is the same at any time, whoever adds up meanwhile.
+// This file is what all parts of the store need of a collection: whether it exists, and its counts.
+// Triggers on versions write changes of the counts as rows (migration 82), which readers add to the
+// sums of earlier changes: the total is right at any time, even while they are added up.
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// addUpMost bounds what one statement adds up: more changes than a call of curation takes versions,
-// or makes itself.
+// addUpMost bounds the changes that one statement adds up: more than the versions that one call of
+// curation takes, or the changes that it makes.
 const addUpMost = 5000
 
-// What another one adds up at the same time is left to it.
+// It skips the changes that another transaction is adding up.
 const addUpSQL = `
 WITH next AS (
     SELECT collection_id, id FROM collection_changes WHERE tenant_id = $1 AND collection_id = $2 ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED
@@ -35,7 +35,7 @@ WITH next AS (
 )
 SELECT count(*) FROM gone`
 
-// AddUpCounts adds up what changed in a collection.
+// AddUpCounts adds all changes of a collection to its counts.
 func (s *Store) AddUpCounts(ctx context.Context, tenant, collection uuid.UUID) error {
 	for {
 		if more, err := s.AddUpSomeCounts(ctx, tenant, collection); err != nil || !more {
@@ -44,7 +44,7 @@ func (s *Store) AddUpCounts(ctx context.Context, tenant, collection uuid.UUID) e
 	}
 }
 
-// AddUpSomeCounts adds up some of what changed in a collection, and reports whether there may be
+// AddUpSomeCounts adds some changes of a collection to its counts, and reports whether there may be
 // more.
 func (s *Store) AddUpSomeCounts(ctx context.Context, tenant, collection uuid.UUID) (more bool, err error) {
 	n := 0
@@ -59,8 +59,8 @@ SELECT coalesce((SELECT sum(passages) FROM collection_counts WHERE tenant_id = $
      + coalesce((SELECT sum(c.passages) FROM (
            SELECT passages FROM collection_changes WHERE tenant_id = $1 AND collection_id = $2 ORDER BY id DESC LIMIT $3) c), 0)`
 
-// LivePassages is about how many passages a collection has that are live: what was added up, and
-// the newest changes, which are all where curation keeps up with them.
+// LivePassages returns about how many live passages a collection has: the sum of earlier changes,
+// and the newest changes, which are all there are where curation keeps up.
 func LivePassages(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (n int64, err error) {
 	err = tx.QueryRow(ctx, livePassagesSQL, tenant, collection, addUpMost).Scan(&n)
 	return max(n, 0), Wrap(err, "read how many passages collection %s has", collection)
@@ -68,7 +68,7 @@ func LivePassages(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) 
 
 const collectionExistsSQL = `SELECT EXISTS (SELECT 1 FROM collections WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL)`
 
-// CollectionExists is schema.ErrNotFound for a collection that is not there, or not the tenant's.
+// CollectionExists returns schema.ErrNotFound when the tenant has no such collection.
 func CollectionExists(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
 	var exists bool
 	if err := tx.QueryRow(ctx, collectionExistsSQL, tenant, collection).Scan(&exists); err != nil {

@@ -1,7 +1,7 @@
 package store
 
-// This file tells whether this build may work with a database: one that its own
-// migrations made, or newer ones that it can live with.
+// This file checks whether this build may work with a database: one with its own migrations, or
+// also with newer ones that are compatible.
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// CheckSchema reports whether this build may work with the database: it has all
-// migrations that this build has, and those that it has besides let older
-// programs go on. The error says what to do.
+// CheckSchema returns an error unless this build may work with the database: the database must have
+// all migrations of this build, and its other ones must be compatible with older programs. The
+// error says what to do.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	known, err := knownMigrations()
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 			return err
 		}
 		if compareSchema(known, applied, nil) != nil {
-			return nil // it may be from before there was the table
+			return nil // the database may be older than the table
 		}
 		raised, err = versions(ctx, tx, `SELECT migration FROM schema_compatibility ORDER BY migration DESC`)
 		return err
@@ -63,10 +63,9 @@ func versions(ctx context.Context, tx pgx.Tx, sql string) ([]int64, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[int64])
 }
 
-// compareSchema compares the migrations of a program with those of a database;
-// raised are those that programs must have to work with it, the least that are
-// compatible. A program must have each, not only one as high: parts number
-// their migrations in ranges of their own.
+// compareSchema compares the migrations of a program, known, with those of a database, applied.
+// raised are the migrations that a program must know to work with the database. It must know each
+// of them, not just a higher one, because parts number their migrations in separate ranges.
 func compareSchema(known, applied, raised []int64) error {
 	have := map[int64]bool{}
 	for _, v := range applied {
@@ -104,21 +103,21 @@ func knownMigrations() ([]int64, error) {
 	return out, nil
 }
 
-// HighestMigration is the highest that this build has.
+// HighestMigration returns the highest migration of this build.
 func HighestMigration() int64 {
 	known, err := knownMigrations()
 	if err != nil {
-		panic(err) // what is embedded has no number
+		panic(err) // an embedded migration has no number
 	}
 	return slices.Max(known)
 }
 
-// askSchemaEvery is how often AwaitSchema asks.
+// askSchemaEvery is the time between two checks of AwaitSchema.
 const askSchemaEvery = time.Second
 
-// AwaitSchema returns once this build may work with the database at url, or ctx has ended. Until
-// then the database may be away, know no login of this name, or lack migrations. What is waited for
-// is said, once each, to say. A URL that is none is an error at once.
+// AwaitSchema returns once this build may work with the database at url, or when ctx ends. Until
+// then the database may be unreachable, have no such login, or miss migrations; AwaitSchema passes
+// each new reason for waiting to say. A malformed URL is an error at once.
 func AwaitSchema(ctx context.Context, url string, o Options, say func(error)) error {
 	if _, err := poolConfig(url, o); err != nil {
 		return err

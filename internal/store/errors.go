@@ -1,6 +1,6 @@
 package store
 
-// This file turns the driver's errors into the sentinels of package schema.
+// This file translates the driver's errors to the sentinels of package schema.
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 
 var errNotMigrated = fmt.Errorf("the database has no Sluice schema; run sluice migrate: %w", schema.ErrUnavailable)
 
-// dbError gives a driver's error its meaning and keeps its text and itself.
+// dbError adds a meaning to a driver's error, and keeps the error and its text.
 type dbError struct {
 	meaning error
 	cause   error
@@ -28,7 +28,7 @@ type dbError struct {
 func (e *dbError) Error() string   { return e.cause.Error() }
 func (e *dbError) Unwrap() []error { return []error{e.meaning, e.cause} }
 
-// sentinels are what translate leaves as they are.
+// sentinels are the errors that Translate leaves as they are.
 var sentinels = []error{
 	schema.ErrNotFound, schema.ErrConflict, schema.ErrInvalid, schema.ErrUnauthorized, schema.ErrForbidden,
 	schema.ErrOverloaded, schema.ErrUnavailable, schema.ErrQuota, schema.ErrTooLarge, schema.ErrLostLease,
@@ -51,16 +51,16 @@ func Translate(err error) error {
 	return err
 }
 
-// notBegun is an error from before a transaction's function ran. Whatever it
-// says, nothing can be read or written now.
+// notBegun is an error from before a transaction's function ran. Whatever the error is, nothing can
+// be read or written now.
 type notBegun struct{ error }
 
 func (e *notBegun) Unwrap() error { return e.error }
 
-// early is a notBegun of ctx's transaction.
+// early returns err as a notBegun of ctx's transaction.
 func early(ctx context.Context, r role, err error) error {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = &dbError{meaning: schema.ErrUnavailable, cause: err} // not the caller's time was over but that for connecting
+		err = &dbError{meaning: schema.ErrUnavailable, cause: err} // not the caller's time is up but the limit for connecting
 	}
 	return &notBegun{fmt.Errorf("begin as %s: %w", r, err)}
 }
@@ -71,7 +71,7 @@ type undone struct{ error }
 
 func (e *undone) Unwrap() error { return e.error }
 
-// unknown is an error of a commit of which nobody knows whether it was done.
+// unknown is the error of a commit whose outcome is not known.
 type unknown struct{ error }
 
 func (e *unknown) Unwrap() error { return e.error }
@@ -93,11 +93,11 @@ func meaningOf(err error) error {
 	return nil
 }
 
-// lost reports whether err says that there is no connection, whatever else it
-// says: that none could be made, or used, or that it broke.
+// lost reports whether err means that there is no connection: none could be made or used, or it
+// broke.
 func lost(err error) bool {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false // the caller's time was over; the driver's error for it looks like the network's
+		return false // the caller's time is up; the driver's error for that looks like a network error
 	}
 	var early *notBegun
 	var broke *undone
@@ -118,13 +118,13 @@ func lost(err error) bool {
 	return errors.As(err, &network)
 }
 
-// endsSession are the codes with which a server ends a session, or refuses one:
-// it shuts down, crashed, is not up yet, its database is gone, all its
-// connections are taken, or the session was idle for too long.
+// endsSession are the codes with which a server ends or refuses a session: it is shutting down,
+// crashed or is starting, its database is gone, all its connections are taken, or the session was
+// idle for too long.
 var endsSession = []string{"57P01", "57P02", "57P03", "57P04", "57P05", "53300", "25P03", "25P04"}
 
-// readOnly reports whether the server takes no writes: it is a standby now, or
-// was told so.
+// readOnly reports whether the server accepts no writes: it is a standby now, or was set to
+// read-only.
 func readOnly(err error) bool {
 	var pg *pgconn.PgError
 	return errors.Is(err, errReadOnly) || errors.As(err, &pg) && pg.Code == codeReadOnly
@@ -134,16 +134,16 @@ const codeReadOnly = "25006"
 
 var errReadOnly = fmt.Errorf("the database takes no writes now: %w", schema.ErrUnavailable)
 
-// meaningOfCode reads SQLSTATE, see appendix A of the Postgres manual.
+// meaningOfCode translates a SQLSTATE, see appendix A of the Postgres manual.
 func meaningOfCode(pg *pgconn.PgError) error {
 	switch pg.Code {
 	case "23505", "23P01": // unique, exclusion
 		return schema.ErrConflict
-	case "23503": // foreign key: what it names is not there, or not this tenant's
+	case "23503": // foreign key: the referenced row does not exist, or is not this tenant's
 		return schema.ErrNotFound
 	case "23502", "23514": // not null, check
 		return &schema.FieldError{Field: fieldOf(pg), Problem: pg.Message}
-	case "40001", "40P01", "55P03": // lost against others too often
+	case "40001", "40P01", "55P03": // lost against other transactions too often
 		return schema.ErrConflict
 	case "42501": // row-level security or a missing grant
 		return schema.ErrForbidden
@@ -172,10 +172,10 @@ func fieldOf(pg *pgconn.PgError) string {
 	return "value"
 }
 
-// IsNoRows reports whether a query found nothing.
+// IsNoRows reports whether a query returned no row.
 func IsNoRows(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
-// Named says what was not found in place of the driver's words.
+// Named replaces the driver's error for no rows by one that says what was not found.
 func Named(err error, what string, key any) error {
 	if IsNoRows(err) {
 		return fmt.Errorf("no %s %v: %w", what, key, schema.ErrNotFound)
@@ -183,7 +183,7 @@ func Named(err error, what string, key any) error {
 	return err
 }
 
-// Wrap says what was being done; nil stays nil.
+// Wrap adds what was being done to err. It returns nil if err is nil.
 func Wrap(err error, format string, args ...any) error {
 	if err == nil {
 		return nil

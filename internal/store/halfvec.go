@@ -1,7 +1,7 @@
 package store
 
-// This file sends vectors as they are kept: half precision goes to Postgres bit
-// by bit, without a detour over float32.
+// This file sends vectors in the format in which they are stored: the bits of half precision
+// numbers, without converting them to float32.
 
 import (
 	"encoding/binary"
@@ -42,8 +42,8 @@ func (row HalfRow) append(buf []byte) []byte {
 	return buf
 }
 
-// halfArrayCodec is the codec of halfvec[], which also takes a []HalfRow: pgx
-// would take that for an array of two dimensions.
+// halfArrayCodec is the codec of halfvec[], which also accepts a []HalfRow: pgx would take that for
+// a two-dimensional array.
 type halfArrayCodec struct {
 	pgtype.ArrayCodec
 	element uint32 // OID
@@ -57,14 +57,14 @@ func (c *halfArrayCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, val
 	return c.ArrayCodec.PlanEncode(m, oid, format, value)
 }
 
-// PreferredFormat implements pgtype.Codec: ArrayCodec asks its elements, which
-// prefer text.
+// PreferredFormat implements pgtype.Codec: ArrayCodec would ask its elements, which prefer text.
 func (c *halfArrayCodec) PreferredFormat() int16 { return pgtype.BinaryFormatCode }
 
 type encodeHalfRows struct{ element uint32 }
 
-// Encode implements pgtype.EncodePlan, in the format of array_recv: dimensions,
-// no nulls, the type, length and lower bound; then each row behind its length.
+// Encode implements pgtype.EncodePlan, in the format of array_recv: the number of dimensions, the
+// flag for nulls, the element type, the length and the lower bound; then each row, after its
+// length.
 func (p encodeHalfRows) Encode(value any, buf []byte) ([]byte, error) {
 	rows := value.([]HalfRow)
 	size := 20

@@ -1,8 +1,8 @@
 package store
 
-// This file keeps the answers to requests that clients may repeat under an
-// idempotency key, so that a repeat does nothing twice. The answer is written in
-// the transaction that holds all that its request does.
+// This file keeps the replies to requests that clients may repeat under an idempotency key, so that
+// a repeat has no effect. The reply is written in the transaction that makes all changes of its
+// request.
 
 import (
 	"bytes"
@@ -19,13 +19,13 @@ import (
 const (
 	// KeepReplies is how long a repeat gets the stored reply.
 	KeepReplies = 24 * time.Hour
-	// abandonAfter is when a request without a reply no longer keeps its key.
-	// Builds before this one claimed a key before they acted: a request of theirs
-	// may still run, but none takes as long.
+	// abandonAfter is the time after which a request without a reply loses its key. Older builds
+	// claimed a key before they acted: one of their requests may still run, but none takes that
+	// long.
 	abandonAfter = 15 * time.Minute
 
-	// Held until the transaction ends: an equal request need not wait, and keep a
-	// connection, to learn that this one runs.
+	// The lock is held until the transaction ends. An equal request that comes meanwhile fails at
+	// once, instead of waiting with a connection.
 	lockReplySQL  = `SELECT pg_try_advisory_xact_lock(hashtextextended('repeat ' || $1::text || ' ' || $2::text, 0))`
 	claimReplySQL = `
 INSERT INTO idempotency (tenant_id, key, route, request_hash) VALUES ($1, $2, $3, $4)
@@ -37,17 +37,17 @@ WHERE idempotency.created_at < now() - CASE WHEN idempotency.status IS NULL THEN
 	completeSQL = `UPDATE idempotency SET status = $3, content_type = $4, body = $5 WHERE tenant_id = $1 AND key = $2`
 )
 
-// errUndo ends a transaction whose request is to leave nothing behind.
+// errUndo rolls back a transaction whose request must leave nothing behind.
 var errUndo = errors.New("the request is undone")
 
-// Once runs act for the first request with an idempotency key, and keeps its
-// reply in the same transaction as all that act does through s under its
-// context: both are there, or neither. When act returns no reply, what it did is
-// undone. act may run several times; only the last one counts.
+// Once runs act for the first request with an idempotency key, and stores its reply in the same
+// transaction as everything that act does through s under its context: either both are committed,
+// or neither. When act returns no reply, what it did is rolled back. act may run several times;
+// only the last run counts.
 //
-// A repeat returns the reply of the first and does not run act. The other
-// results are nil, nil: act ran. schema.ErrInProgress means that the first one
-// runs, schema.ErrConflict that the key is another request's.
+// For a repeat Once returns the reply of the first request, without running act. Otherwise it
+// returns nil, nil after act ran. The error is schema.ErrInProgress while the first request runs,
+// and schema.ErrConflict when the key was used for another request.
 func (s *Store) Once(ctx context.Context, p schema.Principal, key, route string, hash []byte,
 	act func(ctx context.Context) *schema.Reply) (*schema.Reply, error) {
 	if key == "" || len(key) > 255 {
@@ -74,7 +74,7 @@ func (s *Store) Once(ctx context.Context, p schema.Principal, key, route string,
 	return before, nil
 }
 
-// claimReply makes key this transaction's, or returns the reply that it has.
+// claimReply claims key for this transaction, or returns the reply that is stored for it.
 func claimReply(ctx context.Context, tx pgx.Tx, p schema.Principal, key, route string, hash []byte) (
 	*schema.Reply, error) {
 	var free bool

@@ -1,7 +1,7 @@
 package store
 
-// This file asks what every search asks: whether a collection's index is still as
-// it was when it was read. The question is on its way while the search runs.
+// This file checks, for every search, whether a collection's index is still as it was when it was
+// read. The check runs while the search does.
 
 import (
 	"cmp"
@@ -17,20 +17,20 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// revisionSQL enters the tenant and reads under row-level security, in one
-// statement that is its own transaction. Connections at rest are sluice_app's;
-// behind a pooler roleSQL goes before it, in the same packet and transaction.
+// revisionSQL enters the tenant and reads under row-level security, in one statement that is its
+// own transaction. Idle connections have the role sluice_app; behind a pooler roleSQL comes first,
+// in the same packet and transaction.
 const (
 	revisionSQL = `SELECT sluice_lexical_revision($1, $2)`
 	roleSQL     = `SELECT set_config('role', '` + string(roleApp) + `', true)`
 )
 
-// binaryFormat is that of arguments and results.
+// binaryFormat is the format of arguments and results.
 var binaryFormat = []int16{pgx.BinaryFormatCode}
 
-// AskRevision begins to read the revision of a collection's lexical index, and wait
-// ends it. The caller's search keeps a connection meanwhile, but many searches do not
-// keep all of them: beyond a quarter, the answer is waited for at once.
+// AskRevision starts reading the revision of a collection's lexical index; wait returns the result.
+// The connection stays in use until wait is called. When a quarter of the connections is in use
+// like this, AskRevision itself waits for the result, so that searches do not take all connections.
 func (s *Store) AskRevision(ctx context.Context, tenant, collection uuid.UUID) (wait func() (int64, error)) {
 	failed := func(err error) func() (int64, error) {
 		return func() (int64, error) {
@@ -51,7 +51,7 @@ func (s *Store) AskRevision(ctx context.Context, tenant, collection uuid.UUID) (
 	}
 	p, err := sendRevision(ctx, conn, tenant, collection)
 	if err != nil {
-		conn.Release() // the pool throws away what is broken
+		conn.Release() // the pool discards broken connections
 		return failed(err)
 	}
 	answer := func() (int64, error) {
@@ -74,7 +74,7 @@ func (s *Store) AskRevision(ctx context.Context, tenant, collection uuid.UUID) (
 	}
 }
 
-// revisionAgain asks and waits for the answer.
+// revisionAgain reads the revision on another connection, and waits for the result.
 func (s *Store) revisionAgain(ctx context.Context, tenant, collection uuid.UUID) (revision int64, err error) {
 	err = s.repeat(ctx, func() error {
 		conn, err := s.pool.Acquire(ctx)
@@ -91,7 +91,7 @@ func (s *Store) revisionAgain(ctx context.Context, tenant, collection uuid.UUID)
 	return revision, err
 }
 
-// sendRevision asks and does not wait.
+// sendRevision sends the statements without waiting for results.
 func sendRevision(ctx context.Context, conn *pgxpool.Conn, tenant, collection uuid.UUID) (*pgconn.Pipeline, error) {
 	values := [][]byte{tenant[:], collection[:]}
 	if pooled(conn.Conn()) {
@@ -109,7 +109,7 @@ func sendRevision(ctx context.Context, conn *pgxpool.Conn, tenant, collection uu
 	return p, p.Sync()
 }
 
-// receiveRevision reads the answer, behind that of roleSQL where a pooler is between.
+// receiveRevision reads the result, after that of roleSQL when there is a pooler.
 func receiveRevision(p *pgconn.Pipeline, pooled bool) (revision int64, err error) {
 	if pooled {
 		err = readRole(p)
@@ -158,7 +158,7 @@ func readRevision(p *pgconn.Pipeline) (int64, error) {
 	return revision, err
 }
 
-// revisionStatement is the connection's own, prepared when it is first needed.
+// revisionStatement returns the connection's prepared statement, and prepares it on first use.
 func revisionStatement(ctx context.Context, conn *pgxpool.Conn) (*pgconn.StatementDescription, error) {
 	known := conn.Conn().PgConn().CustomData()
 	if statement, ok := known[revisionSQL].(*pgconn.StatementDescription); ok {

@@ -1,7 +1,7 @@
 package store
 
-// This file holds the logins of programs: makes them, and checks that they own
-// nothing. docs/security.md has the table of roles.
+// This file makes the logins of programs, and checks that they own nothing. docs/security.md has
+// the table of roles.
 
 import (
 	"context"
@@ -20,24 +20,25 @@ import (
 
 const roleVectors role = "sluice_vectors"
 
-// What a program's login, and the one that builds indexes of vectors, may become.
+// The roles that a program's login may become, and those for the login that builds indexes of
+// vectors.
 var (
 	programRoles = []string{string(roleApp), string(roleAuth), string(roleSystem)}
 	vectorRoles  = []string{string(roleVectors)}
 )
 
-// Settings, as errors name them.
+// Settings, as error messages name them.
 const (
 	databaseSetting = "SLUICE_DATABASE_URL"
 	ownerSetting    = "SLUICE_DATABASE_OWNER_URL"
 	vectorSetting   = "SLUICE_DATABASE_VECTOR_URL"
 )
 
-// makeRolesIn are migrations whose first statement makes roles, as far as the server has them not.
+// makeRolesIn are the migrations whose first statement creates roles that do not exist yet.
 var makeRolesIn = []string{"00001_roles.sql", "00120_logins.sql"}
 
-// MakeRoles makes the roles that tables name, in the server of the database at the URL owner, which
-// need not have the tables yet.
+// MakeRoles creates the roles that tables refer to, in the server of the database at the URL owner,
+// which need not have the tables yet.
 func MakeRoles(ctx context.Context, owner string) error {
 	config, err := pgx.ParseConfig(owner)
 	if err != nil {
@@ -65,7 +66,7 @@ func MakeRoles(ctx context.Context, owner string) error {
 	return nil
 }
 
-// powers are why a login is refused, the first that it has; null when none.
+// powersSQL selects the first reason to refuse a login, null if there is none.
 const powersSQL = `
 SELECT CASE
     WHEN r.rolsuper THEN 'is a superuser, whom row-level security does not bind'
@@ -78,8 +79,7 @@ SELECT CASE
 END
 FROM pg_roles r WHERE r.rolname = `
 
-// checkPowers refuses the login of conn when it could lift what holds tenants
-// apart.
+// checkPowers refuses the login of conn if it could circumvent the separation of tenants.
 func checkPowers(ctx context.Context, conn *pgx.Conn, setting string) error {
 	var why *string
 	if err := conn.QueryRow(ctx, powersSQL+`session_user`).Scan(&why); err != nil {
@@ -96,8 +96,8 @@ func refusedLogin(setting, login, why string) error {
 		"login of its own, and run sluice migrate, which makes that login (docs/database.md, Logins)", login, why, ownerSetting, databaseSetting)
 }
 
-// makeLogin makes the login of url as far as it is not there, and lets it become
-// roles. conn is the owner's.
+// makeLogin creates the login of url if it does not exist, and lets it become roles. conn is the
+// owner's.
 func makeLogin(ctx context.Context, conn *pgx.Conn, setting, url string, roles []string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -137,8 +137,8 @@ func makeLogin(ctx context.Context, conn *pgx.Conn, setting, url string, roles [
 	return nil
 }
 
-// setPassword makes the login, or gives it the URL's password when it has
-// another: who changes the URL changes the password.
+// setPassword creates the login, or sets its password to the URL's if that does not work: changing
+// the URL changes the password.
 func setPassword(ctx context.Context, conn *pgx.Conn, setting, name string, config *pgx.ConnConfig, there bool) error {
 	how := `CREATE ROLE ` + name + ` LOGIN NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOREPLICATION NOINHERIT PASSWORD `
 	if there {
@@ -166,14 +166,14 @@ func setPassword(ctx context.Context, conn *pgx.Conn, setting, name string, conf
 	return nil
 }
 
-// alreadyDone reports whether another migration of this server did the same
-// meanwhile: roles are the server's.
+// alreadyDone reports whether a concurrent migration did the same: roles belong to the server, not
+// to a database.
 func alreadyDone(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && slices.Contains([]string{"42710", "23505", "0LP01", "XX000"}, pg.Code)
 }
 
-// byAdministrator says what whoever may make roles is to run.
+// byAdministrator returns an error with the SQL that a user who may create roles has to run.
 func byAdministrator(setting string, err error, sql string) error {
 	return fmt.Errorf("make the login of %s: the owner may not; have an administrator run %s; and repeat: %w", setting, sql, Translate(err))
 }

@@ -1,6 +1,6 @@
 package store
 
-// Leader election for loops: the lease of a leader is a row of the table loops.
+// This file elects leaders of loops: the lease of a leader is a row of the table loops.
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// electSQL writes only where the holder is elected: a process that follows reads one row.
+// electSQL writes only if the holder is elected: other processes just read one row.
 const electSQL = `
 INSERT INTO loops AS l (name, holder, until)
 SELECT $1, $2, now() + $3::interval WHERE NOT EXISTS (SELECT FROM loops WHERE name = $1 AND holder <> $2 AND until >= now())

@@ -1,6 +1,6 @@
 package store
 
-// This file brings a database to this build's schema.
+// This file migrates a database to this build's schema.
 
 import (
 	"bytes"
@@ -22,11 +22,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Migrate applies the migrations that the database at the URL owner lacks, as
-// the user in it, who must own the database and may create roles. Then it makes
-// the logins of the URLs program and vectors as far as they are not there; each
-// may be empty. Several processes may do so at once: one works, the others wait
-// for it.
+// Migrate applies the missing migrations to the database at the URL owner, as the user in it, who
+// must own the database and may create roles. Then it creates the missing logins of the URLs
+// program and vectors; each may be empty. Several processes may call it at once: one works, the
+// others wait for it.
 func Migrate(ctx context.Context, owner, program, vectors string) error {
 	config, err := pgx.ParseConfig(owner)
 	if err != nil {
@@ -42,12 +41,11 @@ func Migrate(ctx context.Context, owner, program, vectors string) error {
 	return makeLogins(ctx, config, program, vectors)
 }
 
-// migrator applies migrations to a database that programs work with. One that
-// waits for a lock has everybody who comes after it wait, too, so it waits
-// shortly, and comes again after a pause.
+// migrator applies migrations to a database that programs are using. Everybody queues behind a
+// migration that waits for a lock, so it waits only briefly, and tries again after a pause.
 type migrator struct {
 	files  fs.FS
-	locks  time.Duration   // for each lock
+	locks  time.Duration   // longest wait for each lock
 	pauses []time.Duration // between the tries of a migration
 	pause  func(context.Context, time.Duration) error
 }
@@ -55,7 +53,7 @@ type migrator struct {
 func newMigrator(files fs.FS) migrator {
 	return migrator{
 		files: files, locks: 3 * time.Second, pause: pause,
-		// Longer than transactions of programs take, two minutes at most.
+		// Together longer than the transactions of programs, which take two minutes at most.
 		pauses: []time.Duration{
 			time.Second, 2 * time.Second, 4 * time.Second, 8 * time.Second, 15 * time.Second,
 			30 * time.Second, 30 * time.Second, 30 * time.Second, 30 * time.Second,
@@ -74,7 +72,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// up applies what the database lacks, each migration under the lock of its own.
+// up applies the missing migrations, each with its own lock timeout.
 func (m migrator) up(ctx context.Context, db *sql.DB) error {
 	lock := &sessionLock{}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, m.files,
@@ -102,7 +100,7 @@ func (m migrator) up(ctx context.Context, db *sql.DB) error {
 			}
 			err := m.apply(ctx, provider, s.Source)
 			if errors.Is(err, goose.ErrAlreadyApplied) {
-				break // another process is at it: see what it has left
+				break // another process migrates: see what it has left
 			}
 			if err != nil {
 				return err
@@ -111,9 +109,8 @@ func (m migrator) up(ctx context.Context, db *sql.DB) error {
 	}
 }
 
-// lockTimeout says how long a migration may wait for each lock; 0 means for
-// ever, as those do that run outside of a transaction: what they wait for, in
-// CREATE INDEX CONCURRENTLY, holds up nobody.
+// lockTimeout returns how long a migration may wait for each lock. 0 means for ever, for migrations
+// outside of a transaction: nobody queues behind what they wait for in CREATE INDEX CONCURRENTLY.
 func (m migrator) lockTimeout(path string) (time.Duration, error) {
 	text, err := fs.ReadFile(m.files, path)
 	if err != nil {
@@ -147,8 +144,8 @@ func (m migrator) apply(ctx context.Context, provider *goose.Provider, source *g
 	}
 }
 
-// lockNotGiven reports whether a statement waited too long for a lock, or was
-// the one that was ended for a deadlock.
+// lockNotGiven reports whether a statement waited too long for a lock, or was aborted because of a
+// deadlock.
 func lockNotGiven(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "55P03" || pg.Code == "40P01")
@@ -174,7 +171,7 @@ func makeLogins(ctx context.Context, owner *pgx.ConnConfig, program, vectors str
 	return nil
 }
 
-// explain adds the remedy to errors that a fresh server gives.
+// explain adds the remedy to errors of a server without pgvector.
 func explain(err error) error {
 	err = Translate(err)
 	var pg *pgconn.PgError
@@ -184,11 +181,11 @@ func explain(err error) error {
 	return err
 }
 
-// sessionLock lets one process migrate at a time. It asks again and again
-// rather than wait inside Postgres: a waiting statement holds a snapshot, which
-// CREATE INDEX CONCURRENTLY of the lock's holder would wait for in turn.
+// sessionLock lets one process migrate at a time. It polls rather than wait inside Postgres: a
+// waiting statement holds a snapshot, for which CREATE INDEX CONCURRENTLY of the lock's holder
+// would wait in turn.
 type sessionLock struct {
-	timeout time.Duration // of what the session waits for then; 0: none
+	timeout time.Duration // lock timeout of the session afterwards; 0: none
 }
 
 const (

@@ -1,7 +1,7 @@
 package store
 
-// This file says what a store of objects has to do that keeps bytes of documents
-// in place of Postgres.
+// This file defines the interface of an object store that keeps bytes of documents in place of
+// Postgres.
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Object names the bytes of a blob that are kept outside of Postgres. ID is made
-// anew for each object that is written, so that a name is never used twice and a
-// late deletion meets no other object.
+// Object names the bytes of a blob that are stored outside of Postgres. Each object that is written
+// gets a new ID, so that a name is never used twice, and a late deletion never removes another
+// object.
 type Object struct {
 	Tenant uuid.UUID
 	SHA256 []byte // 32 bytes
@@ -24,37 +24,36 @@ type Object struct {
 	Bytes  int64
 }
 
-// Key is the object's name below the bucket's prefix: identifiers and hexadecimal
-// digits alone.
+// Key returns the object's name below the bucket's prefix, which consists of identifiers and
+// hexadecimal digits only.
 func (o Object) Key() string {
 	return o.Tenant.String() + "/" + hex.EncodeToString(o.SHA256) + "/" + o.ID.String()
 }
 
-// ObjectsLock is the advisory lock that a backup holds, so that no object that its
-// snapshot names is deleted. Who deletes objects shares it in the transaction that
-// decides so, or leaves them.
+// ObjectsLock is the advisory lock that a backup holds, so that no object in its snapshot is
+// deleted. A transaction that decides to delete objects takes it as a shared lock, or deletes none.
 const ObjectsLock int64 = 0x736c7569636502 // "sluice", 2
 
-// Objects keeps bytes of documents outside of Postgres. It is an
-// ObjectsUnavailableError when it does not answer or its settings are wrong.
+// Objects stores bytes of documents outside of Postgres. Its methods return an
+// ObjectsUnavailableError when the service does not answer or the settings are wrong.
 type Objects interface {
-	// Put stores o.Bytes bytes of r, and returns when they are stored for good. It
-	// fails when they do not have o.SHA256.
+	// Put stores o.Bytes bytes of r, and returns when they are stored durably. It returns an error
+	// when their SHA-256 is not o.SHA256.
 	Put(ctx context.Context, o Object, r io.Reader) error
-	// Open reads an object from a byte on. schema.ErrNotFound: there is none. A
-	// DamagedError: it has another length than o.Bytes. The bytes are not compared
+	// Open reads an object from byte from on. The error is schema.ErrNotFound when there is no such
+	// object, and a DamagedError when its length is not o.Bytes. Open does not compare the bytes
 	// with o.SHA256.
 	Open(ctx context.Context, o Object, from int64) (io.ReadCloser, error)
-	// Delete deletes an object; one that is not there is no error.
+	// Delete deletes an object; a missing one is no error.
 	Delete(ctx context.Context, o Object) error
-	// Where names an object for people who look for it.
+	// Where names the location of an object for error messages.
 	Where(o Object) string
-	// Check reports whether the objects can be reached.
+	// Check returns an error unless the objects can be reached.
 	Check(ctx context.Context) error
 }
 
 // ObjectsUnavailableError says that objects cannot be reached, and what an operator can do. It
-// names addresses and settings, which are nothing for a tenant to see.
+// names addresses and settings, which tenants must not see.
 type ObjectsUnavailableError struct{ Problem string }
 
 func (e *ObjectsUnavailableError) Error() string {
@@ -64,7 +63,7 @@ func (e *ObjectsUnavailableError) Error() string {
 // Unwrap makes errors.Is(err, schema.ErrUnavailable) true.
 func (e *ObjectsUnavailableError) Unwrap() error { return schema.ErrUnavailable }
 
-// DamagedError says that bytes that were stored are gone, or are others.
+// DamagedError says that stored bytes are missing or changed.
 type DamagedError struct {
 	Where   string
 	Problem string

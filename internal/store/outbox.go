@@ -1,7 +1,7 @@
 package store
 
-// This file writes messages into the outbox, in the transaction of the change
-// they tell of. The relay publishes them.
+// This file writes messages to the outbox, in the transaction of the change that they announce. The
+// relay publishes them.
 
 import (
 	"context"
@@ -23,7 +23,7 @@ INSERT INTO outbox (tenant_id, subject, message_id, payload, trace)
 SELECT tenant, subject, id, body::jsonb, nullif(trace, '')
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[]) AS r(tenant, subject, id, body, trace)`
 
-	// deliveriesSQL writes a delivery for every event and webhook that hears of it.
+	// deliveriesSQL writes a delivery for each event and each webhook that is notified of it.
 	deliveriesSQL = `
 INSERT INTO webhook_deliveries (tenant_id, webhook_id, id, kind, subject_id)
 SELECT w.tenant_id, w.id, e.id, e.kind, e.subject
@@ -31,20 +31,20 @@ FROM unnest($1::uuid[], $2::text[], $3::uuid[], $4::uuid[]) AS e (tenant, kind, 
 JOIN webhooks w ON w.tenant_id = e.tenant AND e.kind = ANY (w.kinds)`
 )
 
-// Outbox collects the messages of one transaction: what is to be worked on, and
-// events, which webhooks hear of too. The zero value is empty. traceparent, here and
-// below, is W3C's; empty without one.
+// Outbox collects the messages of one transaction: work to be queued, and events, of which webhooks
+// are notified too. The zero value is empty. traceparent, here and below, is the W3C one; it is
+// empty without a trace.
 type Outbox struct {
-	// NoWebhooks keeps the events from webhooks.
+	// NoWebhooks suppresses notifying webhooks of the events.
 	NoWebhooks bool
 
 	tenants                            []uuid.UUID
 	subjects, ids, bodies, traceparent []string
 
-	told      []uuid.UUID // tenants of events that webhooks hear of
+	told      []uuid.UUID // tenants of the events that webhooks are notified of
 	toldKinds []string
 	toldIDs   []uuid.UUID
-	toldOf    []uuid.UUID // a version, a question or a choice of a plan
+	toldOf    []uuid.UUID // a version, a question or a plan choice
 }
 
 // Ingest queues an attempt at a version of m's tenant.
@@ -53,14 +53,14 @@ func (o *Outbox) Ingest(m wire.IngestMessage) error {
 	return o.add(m.Tenant, wire.IngestSubject(m.Tenant), wire.IngestMessageID(m.Version, m.Attempt), m, m.Trace)
 }
 
-// Event tells of a change of e's tenant. Its id and time are set here.
+// Event adds an event about a change of e's tenant. It sets the event's id and time.
 func (o *Outbox) Event(e wire.Event, traceparent string) error {
 	e.Envelope, e.ID, e.At = wire.Header(), schema.NewID(), time.Now().UTC()
 	o.notifyWebhooks(e.Tenant, e.Kind, e.ID, e.Version)
 	return o.add(e.Tenant, wire.EventSubject(e.Tenant, e.Kind), e.ID.String(), e, traceparent)
 }
 
-// Question queues an attempt at a question, and tells that it is queued.
+// Question queues an attempt at a question, and adds the event that it is queued.
 func (o *Outbox) Question(tenant, collection, question uuid.UUID, attempt int, traceparent string) error {
 	m := wire.QuestionMessage{Envelope: wire.Header(), Tenant: tenant, Question: question, Attempt: attempt, Trace: traceparent}
 	if err := o.add(tenant, wire.QuestionsSubject(tenant), wire.QuestionMessageID(question, attempt), m, traceparent); err != nil {
@@ -70,15 +70,15 @@ func (o *Outbox) Question(tenant, collection, question uuid.UUID, attempt int, t
 		Tenant: tenant, Collection: collection, Question: question, Attempt: attempt}, traceparent)
 }
 
-// QuestionEvent tells of a change of a question of e's tenant. Its id and time are
-// set here.
+// QuestionEvent adds an event about a change of a question of e's tenant. It sets the event's id
+// and time.
 func (o *Outbox) QuestionEvent(e wire.QuestionEvent, traceparent string) error {
 	e.Envelope, e.ID, e.At = wire.Header(), schema.NewID(), time.Now().UTC()
 	o.notifyWebhooks(e.Tenant, e.Kind, e.ID, e.Question)
 	return o.add(e.Tenant, wire.EventSubject(e.Tenant, e.Kind), e.ID.String(), e, traceparent)
 }
 
-// BetterPlan has webhooks hear that a repeated choice found a better plan for its collection.
+// BetterPlan notifies webhooks that a repeated choice found a better plan for its collection.
 func (o *Outbox) BetterPlan(tenant, choice uuid.UUID) {
 	o.notifyWebhooks(tenant, schema.WebhookPlanBetter, schema.NewID(), choice)
 }
@@ -93,7 +93,7 @@ func (o *Outbox) add(tenant uuid.UUID, subject, id string, message any, tracepar
 	return nil
 }
 
-// notifyWebhooks has webhooks hear of an event, if any may hear of its kind.
+// notifyWebhooks has webhooks notified of an event, if its kind is one that they can subscribe to.
 func (o *Outbox) notifyWebhooks(tenant uuid.UUID, kind string, id, of uuid.UUID) {
 	if !o.NoWebhooks && slices.Contains(schema.WebhookKinds, kind) {
 		o.told, o.toldKinds = append(o.told, tenant), append(o.toldKinds, kind)
@@ -101,8 +101,8 @@ func (o *Outbox) notifyWebhooks(tenant uuid.UUID, kind string, id, of uuid.UUID)
 	}
 }
 
-// Queue adds the statements that write the messages, if there are any. ctx is that of the
-// transaction in which they run: relays hear of the messages when it is committed.
+// Queue adds the statements that write the messages to b, if there are any. ctx is the context of
+// the transaction in which they run: relays are woken when it commits.
 func (o *Outbox) Queue(ctx context.Context, b *pgx.Batch) {
 	if len(o.ids) > 0 {
 		wroteOutbox(ctx)

@@ -11,14 +11,14 @@ const (
 	maxPage     = 500
 )
 
-// PageRequest is a validated schema.PageQuery. Lists are ordered by id; the cursor is
-// the last id of the page before.
+// PageRequest is a validated schema.PageQuery. Lists are ordered by id; the cursor is the last id
+// of the previous page.
 type PageRequest struct {
 	After *uuid.UUID
 	Limit int
 }
 
-// PageOf checks a page that is asked for.
+// PageOf validates a query for a page.
 func PageOf(q schema.PageQuery) (PageRequest, error) {
 	p := PageRequest{Limit: q.Limit}
 	switch {
@@ -39,8 +39,8 @@ func PageOf(q schema.PageQuery) (PageRequest, error) {
 	return p, nil
 }
 
-// Cut drops the entry that was read beyond the page, and tells the cursor of
-// the next page when there was one.
+// Cut drops the entry that was read beyond the page, and returns the cursor of the next page if
+// there was one.
 func Cut[T any](p PageRequest, list []T, id func(T) uuid.UUID) ([]T, string) {
 	if len(list) <= p.Limit {
 		return list, ""

@@ -1,9 +1,8 @@
 package store
 
-// This file is about poolers between a program and Postgres that lend a connection
-// for one transaction at a time, as PgBouncer does with pool_mode=transaction. Of a
-// session nothing lasts there but its transaction: no role, setting, named statement
-// or lock.
+// This file supports poolers between a program and Postgres that assign a connection for one
+// transaction at a time, as PgBouncer does with pool_mode=transaction. No state of a session
+// outlasts a transaction there: no role, setting, prepared statement or lock.
 
 import (
 	"context"
@@ -17,50 +16,48 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Settings, as errors name them.
+// Settings, as error messages name them.
 const (
 	pooledSetting = "SLUICE_DATABASE_POOLED"
 	directSetting = "SLUICE_DATABASE_DIRECT_URL"
 )
 
-// idleLimit ends a transaction in which nothing happens: a process that vanished
-// behind a dead network must not keep its locks. In milliseconds.
+// idleLimit is after how long an idle transaction is ended, in milliseconds: a process that
+// vanished behind a dead network must not keep its locks.
 const idleLimit = "300000"
 
-// arrivedSQL reports whether the settings that poolConfig asks for came to the server.
+// arrivedSQL reports whether the settings that poolConfig requests reached the server.
 const arrivedSQL = `(SELECT setting = '` + idleLimit + `' FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout')`
 
-// pooledSQL sets for a transaction what poolConfig otherwise asks for at a
-// connection's start.
+// pooledSQL sets for a transaction what poolConfig otherwise requests when a connection starts.
 const pooledSQL = `set_config('jit', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true), ` +
 	`set_config('idle_in_transaction_session_timeout', '` + idleLimit + `', true)`
 
-// atStart are settings for the time of a connection, unless a pooler is between:
-// PgBouncer refuses those that it cannot give to each client anew.
+// atStart adds settings for the whole connection. They are not used with a pooler: PgBouncer
+// refuses settings that it cannot restore for each client.
 func atStart(params map[string]string, l Lane) {
-	// Row-level security and partitions raise cost estimates over the limits
-	// of just-in-time compilation, which then costs more than the query.
+	// Row-level security and partitions raise cost estimates above the limits of just-in-time
+	// compilation, which then costs more than the query.
 	params["jit"] = "off"
-	// A plan made while a table was small, or had no statistics, would stay in
-	// the session, its foreign key checks too, and read all of a tenant's rows
-	// for each one later. Planning anew costs some 50 µs and prunes partitions.
+	// A plan that was made while a table was small, or had no statistics, would be cached in the
+	// session, also for foreign key checks, and later scan all of a tenant's rows for each row.
+	// Planning each time costs some 50 µs and prunes partitions.
 	if params["plan_cache_mode"] == "" {
 		params["plan_cache_mode"] = "force_custom_plan"
 	}
-	// Of what runs outside the doors; each of them sets its own.
+	// For statements outside of the store's transactions, which set their own limits.
 	params["statement_timeout"] = l.milliseconds()
 	params["idle_in_transaction_session_timeout"] = idleLimit
 }
 
-// pooled reports whether conn goes through a pooler. What such a connection knows of
-// a statement is its types: each time it sends the text again, in the same packet as
-// the arguments.
+// pooled reports whether conn goes through a pooler. Such a connection only caches the types of a
+// statement: it sends the text each time, in the same packet as the arguments.
 func pooled(conn *pgx.Conn) bool {
 	return conn.Config().DefaultQueryExecMode == pgx.QueryExecModeCacheDescribe
 }
 
-// describe tells the types of a statement, which the connection is asked for once. Without
-// a pooler it is prepared, too.
+// describe returns the types of a statement, which it requests once per connection. Without a
+// pooler it also prepares the statement.
 func describe(ctx context.Context, conn *pgx.Conn, sql string) (*pgconn.StatementDescription, error) {
 	if !pooled(conn) {
 		return conn.Prepare(ctx, sql, sql)
@@ -77,9 +74,9 @@ func describe(ctx context.Context, conn *pgx.Conn, sql string) (*pgconn.Statemen
 	return statement, nil
 }
 
-// explainPooler adds the remedy to the refusal of a pooler that does not know a
-// setting of a connection, and to a server's of the name of a statement, which is
-// another client's there or was prepared elsewhere.
+// explainPooler adds the remedy to the error of a pooler that refuses a connection's setting, and
+// to a server's error that a statement's name is taken by another client or was prepared in another
+// session.
 func explainPooler(err error, setting, remedy string) error {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -96,8 +93,8 @@ const (
 	goDirect  = "give it the address of the server itself"
 )
 
-// CheckDirect reports, of a store whose connections go through a pooler, whether it
-// has an address for what needs a connection of its own.
+// CheckDirect returns an error if the store's connections go through a pooler and it has no direct
+// address, for work that needs a connection of its own.
 func (s *Store) CheckDirect() error {
 	if s.options.Pooled && s.options.DirectURL == "" {
 		return schema.Invalid(directSetting, "is missing: with %s, an ingest-worker needs the server's own address, for the lock that says that it lives", pooledSetting)
@@ -105,8 +102,8 @@ func (s *Store) CheckDirect() error {
 	return nil
 }
 
-// CheckPooler reports whether the store's connections are as its options say: through
-// a pooler or not. The error says what to set.
+// CheckPooler returns an error unless the store's connections go through a pooler, or not, as its
+// options say. The error says what to set.
 func (s *Store) CheckPooler(ctx context.Context) error {
 	if !s.options.Pooled {
 		conn, err := s.pool.Acquire(ctx)
@@ -127,7 +124,7 @@ func (s *Store) CheckPooler(ctx context.Context) error {
 	return checkArrived(ctx, conn, directSetting, goDirect)
 }
 
-// checkArrived finds a pooler that drops settings (ignore_startup_parameters).
+// checkArrived detects a pooler that drops settings (ignore_startup_parameters).
 func checkArrived(ctx context.Context, conn *pgx.Conn, setting, remedy string) error {
 	var arrived bool
 	if err := conn.QueryRow(ctx, `SELECT `+arrivedSQL).Scan(&arrived); err != nil {
@@ -140,7 +137,7 @@ func checkArrived(ctx context.Context, conn *pgx.Conn, setting, remedy string) e
 	return nil
 }
 
-// direct opens a connection to the server itself.
+// direct opens a connection to the server itself, without a pooler.
 func (s *Store) direct(ctx context.Context) (*pgx.Conn, error) {
 	if err := s.CheckDirect(); err != nil {
 		return nil, err

@@ -8,13 +8,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// PresenceClass is the first key of the advisory locks that say "I live".
+// PresenceClass is the first key of the advisory locks that show that a process is alive.
 const PresenceClass = 0x51C1CE
 
-// Session is a worker's own connection, outside the pool. As long as it is open
-// no one takes the holder's leases for those of a dead process: the server lets
-// go of its lock when the process's last packet says that it ended. It must not go
-// through a pooler of transactions.
+// Session is a worker's own connection, outside the pool. While it is open nobody takes the
+// holder's leases for those of a dead process; when the process ends, the last packet of the
+// connection makes the server release its lock. It must not go through a pooler of transactions.
 type Session struct {
 	conn *pgx.Conn
 }
@@ -32,8 +31,7 @@ func (s *Store) OpenSession(ctx context.Context, holder string) (*Session, error
 	return &Session{conn: conn}, nil
 }
 
-// own returns a connection that is the caller's: one with a lock never goes back to
-// the pool.
+// own returns a connection that belongs to the caller: one with a lock never returns to the pool.
 func (s *Store) own(ctx context.Context) (*pgx.Conn, error) {
 	if s.options.Pooled {
 		return s.direct(ctx)
@@ -45,16 +43,15 @@ func (s *Store) own(ctx context.Context) (*pgx.Conn, error) {
 	return conn.Hijack(), nil
 }
 
-// askAfter is how long a session may be silent before it is asked whether it
-// lives, and leads to a server that takes writes: nobody looks for its lock on
-// another one.
+// askAfter is how long a session may be silent before it is checked that it is alive, and that its
+// server accepts writes: nobody would look for its lock on a standby.
 const askAfter = 10 * time.Second
 
-// Hold returns when the session has broken, and why, or ctx has ended. Then the
-// session must be closed.
+// Hold returns the error when the session breaks or ctx ends. The session must be closed then.
 func (s *Session) Hold(ctx context.Context) error {
 	for {
-		// Nothing is ever notified: this reads what the server says when it closes the connection.
+		// No notification is ever sent: this reads what the server sends when it closes the
+		// connection.
 		wait, cancel := context.WithTimeout(ctx, askAfter)
 		_, err := s.conn.WaitForNotification(wait)
 		cancel()

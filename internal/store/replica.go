@@ -1,11 +1,10 @@
 package store
 
-// This file lets searches read from a replica: a hot standby, which has what the
-// database has a little later. A read that is of one collection counts when the
-// replica has all that was committed to that collection: the database is asked for
-// the collection's revision alone (lexical_revision.go), at the same time, and the
-// replica tells which one it has in the same snapshot. Whatever the replica cannot
-// answer the database does.
+// This file lets searches read from a replica: a hot standby, which lags a little behind the
+// database. A read of one collection counts only if the replica has everything that was committed
+// to that collection: the database is asked for the collection's revision (lexical_revision.go),
+// while the replica returns the revision in the snapshot of its read. The database answers whatever
+// the replica cannot.
 
 import (
 	"context"
@@ -25,33 +24,33 @@ import (
 
 const replicaSetting = "SLUICE_DATABASE_REPLICA_URL"
 
-// Replica reads from a replica of a store's database, and from the database where
-// that is needed. It is safe for concurrent use; Close it at the end.
+// Replica reads from a replica of a store's database, and from the database where necessary. It is
+// safe for concurrent use. The caller must Close it.
 type Replica struct {
 	primary, standby *Store
 	most             time.Duration
 	reads            metric.Int64Counter
 
 	mu   sync.Mutex
-	term context.Context // while the replica is used; nil: it is not
+	term context.Context // lasts while the replica is used; nil: it is not
 	end  context.CancelFunc
-	said string        // why it is not; empty: nothing was said yet
-	lag  time.Duration // when last looked at; negative: not known
-	// marks are states of the database's log that the replica had not come to yet,
-	// oldest first, and reached is when the last one was written that it had.
+	said string        // why it is not used; empty: nothing was logged yet
+	lag  time.Duration // at the last look; negative: not known
+	// marks are positions in the database's log that the replica had not replayed yet, oldest
+	// first. reached is the time of the last position that it had replayed.
 	marks   []logMark
 	reached time.Time
 }
 
-// logMark is how far the database's log was written at a time.
+// logMark is the position up to which the database's log was written at a time.
 type logMark struct {
 	at       time.Time
 	position int64
 }
 
-// OpenReplica makes a Replica of primary's database at url. It connects when it is
-// needed: a replica that is away keeps nobody from starting. It is used once Watch
-// has seen that it is at most so far behind.
+// OpenReplica returns a Replica of primary's database at url. It connects on demand, so a program
+// can start while the replica is down. The replica is used once Watch has seen that it lags at most
+// most behind.
 func OpenReplica(ctx context.Context, primary *Store, url string, most time.Duration, o Options) (*Replica, error) {
 	if most <= 0 {
 		return nil, schema.Invalid("SLUICE_DATABASE_REPLICA_LAG", "%s: needs more than nothing, as 5s", most)
@@ -84,7 +83,7 @@ func (r *Replica) Close() {
 // Used reports whether searches read from the replica now.
 func (r *Replica) Used() bool { return r.current() != nil }
 
-// Watch is what looks, as long as it runs, how far the replica is behind.
+// Watch returns the service that measures how far the replica lags behind.
 func (r *Replica) Watch() lifecycle.Service {
 	return lifecycle.NewGroup("replica of the database", time.Second, r.meters(), lifecycle.NewLoop("watch of the replica", nil, func(fetch, _ context.Context) error {
 		every := min(time.Second, r.most/4)
@@ -106,8 +105,8 @@ const (
 	replayedSQL = `SELECT CASE WHEN pg_is_in_recovery() THEN pg_wal_lsn_diff(pg_last_wal_replay_lsn(), '0/0')::bigint ELSE -1 END`
 )
 
-// look looks once. When the database does not answer, marks get old, and at last
-// nobody knows how far the replica is behind.
+// look measures once. When the database does not answer, the marks get old, until it is not known
+// how far the replica lags behind.
 func (r *Replica) look(ctx context.Context) {
 	at := time.Now()
 	position, primary := r.number(ctx, r.primary, writtenSQL)
@@ -126,7 +125,7 @@ func (r *Replica) look(ctx context.Context) {
 		r.leave(standby)
 		return
 	}
-	for len(r.marks) > 0 && (r.marks[0].position <= replayed || replayed < 0) { // one that is no standby is not behind
+	for len(r.marks) > 0 && (r.marks[0].position <= replayed || replayed < 0) { // a server that is no standby does not lag
 		r.reached, r.marks = r.marks[0].at, r.marks[1:]
 	}
 	behind := time.Since(r.reached)
@@ -149,14 +148,14 @@ func (r *Replica) look(ctx context.Context) {
 	slog.InfoContext(ctx, "searches read from the replica of the database", "replica", r.at())
 }
 
-// maxMarks bounds the marks of a replica that is far behind: it is measured by newer
-// ones when it comes back.
+// maxMarks bounds the marks of a replica that lags far behind; when it catches up, newer marks
+// measure it.
 const maxMarks = 1000
 
-// leave has searches read from the database. r.mu is held.
+// leave has searches read from the database. The caller holds r.mu.
 func (r *Replica) leave(why error) {
 	if r.term != nil {
-		r.end() // reads in hand, too
+		r.end() // also ends reads in progress
 		r.term = nil
 	} else if r.said != "" {
 		return
@@ -165,10 +164,11 @@ func (r *Replica) leave(why error) {
 	slog.Warn("searches read from the database itself: its replica cannot be used", "replica", r.at(), "error", why)
 }
 
-// at is where the replica is.
+// at returns the replica's address.
 func (r *Replica) at() string { return address(r.standby.pool.Config().ConnConfig) }
 
-// number asks a server for one. It may take no longer than the replica may be behind.
+// number queries a number from a server. The query may take no longer than the replica may lag
+// behind.
 func (r *Replica) number(ctx context.Context, s *Store, sql string) (n int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.most)
 	defer cancel()
@@ -184,30 +184,29 @@ func (r *Replica) number(ctx context.Context, s *Store, sql string) (n int64, er
 	return n, nil
 }
 
-// current is the context that lasts while the replica is used; nil: it is not.
+// current returns the context that lasts while the replica is used; nil: it is not used.
 func (r *Replica) current() context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.term
 }
 
-// errBehind says that the replica has not all that was committed to the collection.
+// errBehind means that the replica does not have everything that was committed to the collection.
 var errBehind = errors.New("the replica has another revision of the collection")
 
-// Where reads were answered, as the metric says it.
+// Where reads were answered, as a label of the metric.
 const (
 	readReplica = "replica" // by the replica
-	readBehind  = "behind"  // by the database, the replica having another revision
-	readFailed  = "failed"  // by the database, the replica having failed
-	readAway    = "away"    // by the database, the replica not being used
+	readBehind  = "behind"  // by the database, because the replica had another revision
+	readFailed  = "failed"  // by the database, because the replica failed
+	readAway    = "away"    // by the database, because the replica was not used
 )
 
-// collectionRevisionSQL is the revision of collection $2.
+// collectionRevisionSQL selects the revision of collection $2.
 const collectionRevisionSQL = `SELECT coalesce(sum(revision), 0)::bigint FROM lexical_revisions WHERE tenant_id = $1 AND collection_id = $2`
 
-// AskTenantAll is that of the store for statements that are about one collection
-// alone. What it shows is what was committed to the collection before it was called,
-// or is newer.
+// AskTenantAll is Store.AskTenantAll for statements about a single collection. They see at least
+// what was committed to the collection before the call.
 func (r *Replica) AskTenantAll(ctx context.Context, tenant, collection uuid.UUID, queue func(b *pgx.Batch)) error {
 	answered := r.try(ctx, tenant, collection, func(ctx context.Context, newest func() (int64, error)) error {
 		conn, err := r.standby.pool.Acquire(ctx)
@@ -216,7 +215,7 @@ func (r *Replica) AskTenantAll(ctx context.Context, tenant, collection uuid.UUID
 		}
 		defer conn.Release()
 		var has int64
-		// The first statement says what those behind it see at least.
+		// The first statement returns the revision that the later ones see at least.
 		if err := whole(conn.Conn(), r.standby.ask(ctx, conn.Conn(), tenant, func(b *pgx.Batch) {
 			b.Queue(collectionRevisionSQL, tenant, collection).QueryRow(func(row pgx.Row) error { return row.Scan(&has) })
 			queue(b)
@@ -231,8 +230,7 @@ func (r *Replica) AskTenantAll(ctx context.Context, tenant, collection uuid.UUID
 	return r.primary.AskTenantAll(ctx, tenant, queue)
 }
 
-// ReadTenant is that of the store for reads that are about one collection alone; see
-// AskTenantAll.
+// ReadTenant is Store.ReadTenant for reads of a single collection; see AskTenantAll.
 func (r *Replica) ReadTenant(ctx context.Context, tenant, collection uuid.UUID, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	answered := r.try(ctx, tenant, collection, func(ctx context.Context, newest func() (int64, error)) error {
 		o := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
@@ -242,7 +240,7 @@ func (r *Replica) ReadTenant(ctx context.Context, tenant, collection uuid.UUID, 
 				return err
 			}
 			if err := compareRevision(has, newest); err != nil {
-				return err // before what may take long
+				return err // before reads that may take long
 			}
 			return fn(ctx, tx)
 		})
@@ -256,7 +254,7 @@ func (r *Replica) ReadTenant(ctx context.Context, tenant, collection uuid.UUID, 
 func compareRevision(has int64, newest func() (int64, error)) error {
 	want, err := newest()
 	if err != nil {
-		return fmt.Errorf("%w: %w", errBehind, err) // the database says what is wrong with it
+		return fmt.Errorf("%w: %w", errBehind, err) // the database returns the actual error
 	}
 	if has != want {
 		return errBehind
@@ -264,9 +262,9 @@ func compareRevision(has int64, newest func() (int64, error)) error {
 	return nil
 }
 
-// try has the replica answer a read, and reports whether it did: an error of any kind
-// is for the database to find, too. What is read within a transaction of the database
-// belongs to that.
+// try has the replica answer a read, and reports whether it did. After any error the caller reads
+// from the database, which returns the error too if it is real. Reads within a transaction of the
+// database are never moved to the replica.
 func (r *Replica) try(ctx context.Context, tenant, collection uuid.UUID, read func(ctx context.Context, newest func() (int64, error)) error) bool {
 	if tenant == uuid.Nil || outerOf(ctx, r.primary) != nil {
 		return false
@@ -287,7 +285,7 @@ func (r *Replica) try(ctx context.Context, tenant, collection uuid.UUID, read fu
 	case err == nil:
 		r.count(ctx, readReplica)
 		return true
-	case ctx.Err() != nil: // the caller's time is over
+	case ctx.Err() != nil: // the caller's time is up
 	case errors.Is(err, errBehind):
 		r.count(ctx, readBehind)
 	default:
@@ -297,7 +295,7 @@ func (r *Replica) try(ctx context.Context, tenant, collection uuid.UUID, read fu
 			r.standby.leave(err)
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if r.term == term { // it may be back already
+			if r.term == term { // it may be in use again
 				r.leave(Translate(err))
 			}
 		}

@@ -1,6 +1,6 @@
 package store
 
-// How the replica does, as metrics.
+// This file exports metrics of the replica.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 var replicaMeter = otel.Meter("github.com/sluice-rag/sluice/internal/store")
 
-// meters shows how far the replica is behind, as long as it runs.
+// meters returns the service that exports how far the replica lags behind.
 func (r *Replica) meters() lifecycle.Service {
 	var shown metric.Registration
 	return lifecycle.NewResource("metrics of the replica", func(context.Context) (err error) {

@@ -1,6 +1,6 @@
 package store
 
-// This file reads rows and makes of them what the API shows.
+// This file converts rows to what the API shows.
 
 import (
 	"github.com/google/uuid"
@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// EmptyNotNull makes a nil list an empty one, which is [] in JSON.
+// EmptyNotNull returns an empty list for a nil one: [] in JSON.
 func EmptyNotNull[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -17,7 +17,7 @@ func EmptyNotNull[T any](list []T) []T {
 	return list
 }
 
-// NilIsNull is an id as a parameter that SQL takes for any where it is null.
+// NilIsNull returns nil, NULL in SQL, for uuid.Nil. Statements take it for any id.
 func NilIsNull(id uuid.UUID) *uuid.UUID {
 	if id == uuid.Nil {
 		return nil
@@ -33,12 +33,12 @@ func IDs(rows pgx.Rows, err error) ([]uuid.UUID, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 }
 
-// Each queues a query whose rows go to fn.
+// Each queues a query, and passes its rows to fn.
 func Each(b *pgx.Batch, sql string, args []any, fn func(pgx.Rows) error) {
 	b.Queue(sql, args...).Query(fn)
 }
 
-// ReasonOf makes a reason of its two columns; nil without a code.
+// ReasonOf makes a reason from its two columns; it is nil without a code.
 func ReasonOf(code, message *string) *schema.Reason {
 	if code == nil {
 		return nil

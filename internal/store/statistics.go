@@ -1,7 +1,7 @@
 package store
 
-// This file keeps the planner's statistics up with bulk writes, where
-// autovacuum is late or off.
+// This file keeps the planner's statistics up to date with bulk writes, where autovacuum is late or
+// off.
 
 import (
 	"context"
@@ -15,29 +15,30 @@ import (
 
 const (
 	analyzeGrownSQL = `SELECT sluice_analyze_grown()`
-	// Asks no table how large it is, which the other one asks all. It is some seconds late.
+	// Looks at no table's size, while analyzeGrownSQL looks at all. The number is some seconds
+	// late.
 	insertedSQL = `SELECT pg_stat_get_db_tuples_inserted(oid) FROM pg_database WHERE datname = current_database()`
 )
 
 const (
-	// mostAnalyzed bounds one call.
+	// mostAnalyzed bounds the tables that one call analyses.
 	mostAnalyzed = 64
-	// analyzeAfter is how many versions a process writes between two looks.
+	// analyzeAfter is how many versions a process writes between two calls of AnalyzeGrown.
 	analyzeAfter = 500
-	// analyzeAnyway is after how long AnalyzeChanged looks though no row seems to have come:
-	// statistics of activity may be off.
+	// analyzeAnyway is after how long AnalyzeChanged looks at the tables even if the number of rows
+	// is unchanged: statistics of activity may be off.
 	analyzeAnyway = time.Minute
 )
 
-// grownLook is the last look at how much tables have grown.
+// grownLook is when the sizes of tables were last checked.
 type grownLook struct {
 	mu       sync.Mutex
 	at       time.Time
-	inserted int64 // rows that had come into the database before
+	inserted int64 // rows that had been inserted before
 }
 
-// AnalyzeChanged is AnalyzeGrown for who calls it again and again: while no rows come it looks at
-// the tables once a minute.
+// AnalyzeChanged is AnalyzeGrown for periodic calls: while no rows are inserted it checks the
+// tables once a minute.
 func (s *Store) AnalyzeChanged(ctx context.Context) error {
 	now := time.Now()
 	var inserted int64
@@ -62,8 +63,8 @@ func (s *Store) AnalyzeChanged(ctx context.Context) error {
 	return nil
 }
 
-// AnalyzeGrown analyses the tables that have twice the pages that they had when
-// they were last analysed. Several processes may call it at once: one does it.
+// AnalyzeGrown analyses the tables that have at least twice as many pages as when they were last
+// analysed. Several processes may call it at once: one does the work.
 func (s *Store) AnalyzeGrown(ctx context.Context) error {
 	for range mostAnalyzed {
 		var table *string
@@ -71,7 +72,7 @@ func (s *Store) AnalyzeGrown(ctx context.Context) error {
 			return tx.QueryRow(ctx, analyzeGrownSQL).Scan(&table)
 		})
 		if lockNotGiven(err) {
-			return nil // a table is being made or dropped; the next look is soon enough
+			return nil // a table is being created or dropped; the next call is soon enough
 		}
 		if err != nil {
 			return fmt.Errorf("analyse tables that grew: %w", err)
@@ -84,8 +85,8 @@ func (s *Store) AnalyzeGrown(ctx context.Context) error {
 	return nil
 }
 
-// Wrote looks for tables that grew after every so many versions that were
-// written. What was written stays when that fails.
+// Wrote counts written versions, and calls AnalyzeGrown after every analyzeAfter of them. A failure
+// only leaves statistics old.
 func (s *Store) Wrote(ctx context.Context, versions int) {
 	if n := s.written.Add(int64(versions)); n < analyzeAfter || !s.written.CompareAndSwap(n, 0) {
 		return

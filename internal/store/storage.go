@@ -1,8 +1,8 @@
 package store
 
-// This file counts what a tenant has stored, for its quotas. Triggers of documents and blobs leave
-// what changes as rows (migration 191), which readers add to what was added up before: the sum is
-// exact at any time, whoever adds up meanwhile.
+// This file counts what a tenant has stored, for its quotas. Triggers on documents and blobs write
+// changes as rows (migration 191), which readers add to the sums of earlier changes: the total is
+// exact at any time, even while they are added up.
 
 import (
 	"context"
@@ -20,7 +20,7 @@ SELECT coalesce(c.counted_at IS NOT NULL, false), coalesce(c.documents, 0) + n.d
 FROM (SELECT coalesce(sum(documents), 0)::bigint AS documents, coalesce(sum(bytes), 0)::bigint AS bytes FROM tenant_changes WHERE tenant_id = $1) n
 LEFT JOIN tenant_counts c ON c.tenant_id = $1`
 
-	// Both are of one snapshot, so that what differs was counted wrong.
+	// Both are read in one snapshot, so that any difference is an error of the counts.
 	recountSQL = `
 WITH stored AS (
     SELECT (SELECT count(*) FROM documents WHERE tenant_id = $1 AND deleted_at IS NULL) AS documents,
@@ -34,11 +34,10 @@ WITH stored AS (
 )
 SELECT s.documents, s.bytes, k.counted AND (w.documents <> 0 OR w.bytes <> 0) FROM stored s, known k, wrong w`
 
-	// Of two that put right the same, one would do it twice.
+	// Without the lock, two concurrent recounts would correct the same error twice.
 	lockRecountSQL = `SELECT pg_advisory_xact_lock(hashtextextended('sluice recount ' || $1::text, 0))`
 
-	// LockStoredSQL has those who must know exactly what a tenant has stored go one after the
-	// other, until they commit.
+	// LockStoredSQL serializes transactions of a tenant that must know exactly what it has stored.
 	LockStoredSQL = `SELECT pg_advisory_xact_lock(hashtextextended('sluice quota ' || $1::text, 0))`
 
 	addUpStoredSQL = `
@@ -60,8 +59,8 @@ WHERE c.counted_at IS NULL OR c.counted_at < now() - $1::interval
 ORDER BY c.counted_at NULLS FIRST LIMIT $2`
 )
 
-// Stored returns how many documents and bytes a tenant has, without going through them. counted is
-// false for one that was not counted in full yet: see Recount.
+// Stored returns how many documents and bytes a tenant has, without scanning them. counted is false
+// for a tenant that was never counted in full: see Recount.
 func Stored(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) (documents, bytes int64, counted bool, err error) {
 	if err := tx.QueryRow(ctx, storedSQL, tenant).Scan(&counted, &documents, &bytes); err != nil {
 		return 0, 0, false, fmt.Errorf("read what the tenant has stored: %w", err)
@@ -69,8 +68,8 @@ func Stored(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) (documents, bytes 
 	return documents, bytes, counted, nil
 }
 
-// Recount counts a tenant's documents and bytes by going through them, and puts right what was
-// counted before. Nobody who changes them waits for it.
+// Recount counts a tenant's documents and bytes by scanning them, and corrects the stored counts.
+// It blocks no transaction that changes them. wrong reports whether the counts were wrong.
 func Recount(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) (documents, bytes int64, wrong bool, err error) {
 	if _, err := tx.Exec(ctx, lockRecountSQL, tenant); err != nil {
 		return 0, 0, false, fmt.Errorf("lock the counts of what the tenant has stored: %w", err)
@@ -81,7 +80,7 @@ func Recount(ctx context.Context, tx pgx.Tx, tenant uuid.UUID) (documents, bytes
 	return documents, bytes, wrong, nil
 }
 
-// AddUpStored adds up what changed in tenants.
+// AddUpStored adds all changes to the tenants' counts.
 func (s *Store) AddUpStored(ctx context.Context) error {
 	for n := addUpMost; n == addUpMost; {
 		err := s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -94,8 +93,8 @@ func (s *Store) AddUpStored(ctx context.Context) error {
 	return nil
 }
 
-// RecountStored counts up to limit tenants in full that were not for longer than age, and returns
-// of how many the counts were wrong.
+// RecountStored recounts up to limit tenants that were not counted in full for longer than age, and
+// returns how many of the counts were wrong.
 func (s *Store) RecountStored(ctx context.Context, age time.Duration, limit int) (wrong int, err error) {
 	var tenants []uuid.UUID
 	err = s.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {

@@ -1,11 +1,11 @@
-// Package store is what all that Postgres keeps has in common. Each package below it
-// keeps one thing.
+// Package store is what all packages that keep data in Postgres have in common. Each package below
+// it keeps one kind of data.
 //
-// All access goes through one of three doors, each a transaction in one role:
-// AsTenant (bound to one tenant by row-level security), AsSystem (outbox,
-// leases and version states of all tenants) and AsAuth (reads API keys). None
-// of the roles can bypass row-level security, and a query outside a door sees
-// nothing. Driver errors become the sentinel errors of package schema here.
+// All access goes through one of three functions, each of which runs a transaction in one role:
+// AsTenant (bound to one tenant by row-level security), AsSystem (outbox, leases and version states
+// of all tenants) and AsAuth (reads API keys). None of the roles can bypass row-level security, and
+// a query outside of them sees nothing. This package translates driver errors to the sentinel
+// errors of package schema.
 package store
 
 import (
@@ -31,71 +31,70 @@ import (
 type Options struct {
 	// Name appears as application_name in pg_stat_activity; "sluice" by default.
 	Name string
-	// MaxConns bounds the pool; 16 by default. pool_max_conns in the URL is
-	// used when this is 0. Ping has one connection besides.
+	// MaxConns bounds the pool; 16 by default. pool_max_conns in the URL is used when this is 0.
+	// Ping uses one more connection.
 	MaxConns int32
-	// Connected, if any, is told the process id of each new connection's backend,
-	// which is one of the database's machine.
+	// Connected, if set, is called with the process id of each new connection's backend, which is a
+	// process of the database's machine.
 	Connected func(backend uint32)
-	// KeepSuperseded is how long purge leaves a superseded version's text to
-	// the queries that are using it; 10 minutes by default, negative is none.
+	// KeepSuperseded is how long purge leaves a superseded version's text to queries that still use
+	// it; 10 minutes by default, negative is none.
 	KeepSuperseded time.Duration
-	// OwnVectorsAbove is how many live passages a collection has at least when
-	// its vectors get a partition with an HNSW index; 20,000 by default. Below,
-	// comparing all of them is as fast and exact.
+	// OwnVectorsAbove is the number of live passages above which a collection's vectors get a
+	// partition with an HNSW index; 20,000 by default. Below it, comparing all of them is as fast,
+	// and exact.
 	OwnVectorsAbove int
-	// ShardVectors is how many vectors one HNSW index has at most; 500,000 by default. A
+	// ShardVectors is the largest number of vectors in one HNSW index; 500,000 by default. A
 	// collection with more has several.
 	ShardVectors int
-	// VectorURL logs in as a role that owns the partitions of vectors, and nothing
-	// else. Without it large collections get no index, and searches stay exact.
+	// VectorURL logs in as a role that owns the partitions of vectors, and nothing else. Without it
+	// large collections get no index, and searches stay exact.
 	VectorURL string
-	// IndexBuilds is how many indexes of vectors are built at once in the database, by all
-	// processes together; 1 by default.
+	// IndexBuilds bounds the vector indexes that all processes together build at once in the
+	// database; 1 by default.
 	IndexBuilds int
-	// Pooled says that URL leads to a pooler that lends a connection for one
-	// transaction at a time, such as PgBouncer with pool_mode=transaction.
+	// Pooled says that URL leads to a pooler that assigns a connection for one transaction at a
+	// time, such as PgBouncer with pool_mode=transaction.
 	Pooled bool
 	// DirectURL leads to the server itself where Pooled is true. OpenSession needs it.
 	DirectURL string
-	// Objects keeps bytes outside of Postgres; nil: there is no such place.
+	// Objects stores bytes outside of Postgres; it may be nil.
 	Objects Objects
-	// NewInObjects has Objects keep the bytes that come.
+	// NewInObjects says that new bytes are stored in Objects.
 	NewInObjects bool
-	// Lane is how long a statement may run; Interactive by default. In gives a
-	// single call another one.
+	// Lane bounds the time of a statement; Interactive by default. Store.In sets another one for a
+	// single call.
 	Lane Lane
-	// Unanswered is after how long without a word a connection that waits for the server counts as
-	// dead; half a minute more than the longest lane by default.
+	// Unanswered is how long a connection may wait for the server without receiving anything until
+	// it counts as dead; half a minute more than the longest lane by default.
 	Unanswered time.Duration
 
-	standby bool // of several servers of URL any will do
+	standby bool // any of several servers in URL will do
 }
 
-// Store is a pool of connections to one database. It is safe for concurrent
-// use; Close it at the end.
+// Store is a pool of connections to one database. It is safe for concurrent use. The caller must
+// Close it.
 type Store struct {
 	*core
 	lane  Lane
 	apart *Store // see Independent
 }
 
-// core is what a store shares with its copies in other lanes.
+// core is shared by a store and its copies in other lanes.
 type core struct {
 	pool *pgxpool.Pool
-	// probe is one connection besides, for Ping: the pool's may all be at work.
+	// probe is a separate connection for Ping, since those of pool may all be busy.
 	probe   *pgxpool.Pool
 	options Options
 	vectors vectorTables
-	// searching is how many connections are lent to searches that run while
-	// their question is answered.
+	// searching is how many connections read a revision while the search for which it is read runs.
 	searching    atomic.Int32
 	maxSearching int32
 
-	written atomic.Int64 // versions since statistics were looked at
+	written atomic.Int64 // versions written since statistics were checked
 	grown   grownLook
-	told    atomic.Pointer[func()]    // of messages in the outbox; see OnOutbox
-	left    atomic.Pointer[time.Time] // when the connections were last given up; whole, so that a wall clock that is set changes nothing
+	told    atomic.Pointer[func()]    // called after commits to the outbox; see OnOutbox
+	left    atomic.Pointer[time.Time] // when the connections were last closed; a whole Time, so that setting the wall clock has no effect
 }
 
 const (
@@ -105,12 +104,12 @@ const (
 	defaultOwnVectorsAbove = 20_000
 	defaultShardVectors    = 500_000
 	pingTimeout            = 10 * time.Second
-	// The server itself ends what takes longer than its lane.
+	// The server ends statements that take longer than their lane.
 	unanswered = time.Duration(Batch) + 30*time.Second
 )
 
-// Open connects to the database at url (postgres://...) and checks that it
-// answers and has a schema; CheckSchema tells whether it fits this build.
+// Open connects to the database at url (postgres://...) and checks that it answers and has a
+// schema; CheckSchema checks whether the schema fits this build.
 func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s, err := newStore(ctx, url, o)
 	if err != nil {
@@ -123,7 +122,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// newStore makes a store, whose connections are opened when they are needed.
+// newStore returns a store that opens its connections on demand.
 func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 	config, err := poolConfig(url, o)
 	if err != nil {
@@ -177,16 +176,15 @@ func newStore(ctx context.Context, url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Independent is the same database over connections of its own, of which there are few:
-// what is committed with it is so whatever becomes of the transaction that a
-// context is in (Once), and waits for no connection that such a one has. It is
-// there with Options.Objects, else it is s.
+// Independent returns a store of the same database with a few connections of its own: its
+// transactions commit independently of a transaction that the context is in (Once), and never wait
+// for a connection that such a transaction holds. Without Options.Objects it returns s.
 func (s *Store) Independent() *Store { return s.apart }
 
-// Options are those that the store was opened with, with defaults in place.
+// Options returns the options with which the store was opened, with defaults filled in.
 func (s *Store) Options() Options { return s.options }
 
-// MaxConns is how many connections there are at most.
+// MaxConns returns the largest number of connections in the pool.
 func (s *Store) MaxConns() int32 { return s.pool.Config().MaxConns }
 
 // Close waits for running transactions and closes all connections.
@@ -198,8 +196,8 @@ func (s *Store) Close() {
 	s.probe.Close()
 }
 
-// Ping reports whether the database answers now, and takes writes. It waits for none of the pool's
-// connections: who has much to do is ready all the same.
+// Ping returns an error unless the database answers now and accepts writes. It never waits for a
+// connection of the pool, so a busy process is still ready.
 func (s *Store) Ping(ctx context.Context) error {
 	if err := s.repeat(ctx, func() error { return s.ping(ctx) }); err != nil {
 		return fmt.Errorf("ping the database: %w", err)
@@ -207,7 +205,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// lane returns the lane that is asked for.
+// lane returns the configured lane, or the default.
 func (o Options) lane() Lane {
 	if o.Lane <= 0 {
 		return Interactive
@@ -224,7 +222,7 @@ func (s *Store) ping(ctx context.Context) error {
 	return whole(conn.Conn(), takesWrites(ctx, conn.Conn()))
 }
 
-// takesWrites is errReadOnly on a connection to a server that is read-only.
+// takesWrites returns errReadOnly if the server of the connection is read-only.
 func takesWrites(ctx context.Context, conn *pgx.Conn) error {
 	var no bool
 	if err := conn.QueryRow(ctx, `SELECT current_setting('transaction_read_only')::boolean`).Scan(&no); err != nil {
@@ -236,13 +234,13 @@ func takesWrites(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// leaveEvery is how often the pool's connections to a read-only server are given
-// up at most: reads go on with them.
+// leaveEvery is the least time between two resets of a pool that is connected to a read-only
+// server, on which reads continue.
 const leaveEvery = time.Second
 
-// leave gives up all connections of the pool when err says that they lead to a
-// server that is gone, or that is read-only: new ones are made to whatever the
-// database's address leads to now. Those in use are closed when they come back.
+// leave closes all connections of the pool when err means that their server is gone or read-only,
+// so that new ones are made to the server that the database's address has now. Connections in use
+// are closed when they are released.
 func (s *Store) leave(err error) {
 	switch {
 	case readOnly(err):
@@ -251,7 +249,7 @@ func (s *Store) leave(err error) {
 			return
 		}
 		slog.Warn("the database is read-only; connecting anew", "error", err)
-	case !lost(err): // one connection was dead: the others are as old
+	case !lost(err): // otherwise one connection died, and the others probably did too
 		return
 	}
 	s.pool.Reset()
@@ -275,7 +273,7 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 10 * time.Second
 	}
-	// An idle connection answers at once or is dead.
+	// An idle connection that does not answer at once is dead.
 	config.PingTimeout = pingTimeout
 	if o.Unanswered <= 0 {
 		o.Unanswered = unanswered
@@ -283,7 +281,7 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 	config.ConnConfig.DialFunc = tcp.DialAnswering(o.Unanswered)
 	if !o.standby && severalHosts(config.ConnConfig) && config.ConnConfig.ValidateConnect == nil && !strings.Contains(url, "target_session_attrs") &&
 		os.Getenv("PGTARGETSESSIONATTRS") == "" {
-		// Of several servers one takes writes.
+		// Only one of several servers accepts writes.
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	params := config.ConnConfig.RuntimeParams
@@ -312,7 +310,7 @@ func poolConfig(url string, o Options) (*pgxpool.Config, error) {
 
 // severalHosts reports whether a URL names more than one server.
 func severalHosts(c *pgx.ConnConfig) bool {
-	for _, f := range c.Fallbacks { // the same host again, too, with and without TLS
+	for _, f := range c.Fallbacks { // the same host is listed again, with and without TLS
 		if f.Host != c.Host || f.Port != c.Port {
 			return true
 		}
@@ -320,9 +318,9 @@ func severalHosts(c *pgx.ConnConfig) bool {
 	return false
 }
 
-// enter prepares a new connection: the tenant-bound role and no tenant, so
-// that a query outside the doors sees nothing. Behind a pooler the role is the
-// login's, which may do nothing.
+// enter prepares a new connection: it sets the tenant-bound role and no tenant, so that a query
+// outside of the store's transactions sees nothing. Behind a pooler the role stays the login's,
+// which has no rights.
 func enter(ctx context.Context, conn *pgx.Conn) error {
 	var migrated bool
 	err := conn.QueryRow(ctx, `SELECT to_regrole('sluice_app') IS NOT NULL AND to_regclass('public.tenants') IS NOT NULL`).Scan(&migrated)

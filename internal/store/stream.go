@@ -1,9 +1,8 @@
 package store
 
-// This file sends statements of a transaction one by one, without waiting for
-// what came of them: Postgres runs the first while the next ones are encoded or
-// have yet to be made. A pgx.Batch is encoded as a whole before any of it is
-// sent.
+// This file sends statements of a transaction one by one, without waiting for their results:
+// Postgres runs the first while later ones are encoded or made. A pgx.Batch is encoded as a whole
+// before any of it is sent.
 
 import (
 	"context"
@@ -19,21 +18,21 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// Stream is such a series of statements, which return no rows. It must be closed.
+// Stream is a series of statements that return no rows. It must be closed.
 type Stream struct {
 	conn       *pgx.Conn
 	pipeline   *pgconn.Pipeline
 	statements map[string]*pgconn.StatementDescription
 	pooled     bool
 
-	// Of the statement that is being sent.
+	// State of the statement that is being sent.
 	memory  *[]byte
 	values  [][]byte
 	formats []int16
 }
 
-// OpenStream begins a series of statements that are among those named. Until it
-// is closed the transaction does nothing else.
+// OpenStream begins a series of the given statements. Until it is closed the transaction must not
+// be used otherwise.
 func OpenStream(ctx context.Context, tx pgx.Tx, statements ...string) (*Stream, error) {
 	s := &Stream{conn: tx.Conn(), pooled: pooled(tx.Conn()), memory: encoded.Get().(*[]byte), statements: make(map[string]*pgconn.StatementDescription, len(statements))}
 	for _, sql := range statements {
@@ -47,8 +46,8 @@ func OpenStream(ctx context.Context, tx pgx.Tx, statements ...string) (*Stream, 
 	return s, nil
 }
 
-// Send sends what is in b. Errors of Postgres come when the stream is closed:
-// after one, it runs nothing more.
+// Send sends the statements in b. Close returns errors of Postgres; after one, Postgres runs no
+// further statement.
 func (s *Stream) Send(b *pgx.Batch) error {
 	for _, q := range b.QueuedQueries {
 		known := s.statements[q.SQL]
@@ -70,9 +69,8 @@ func (s *Stream) Send(b *pgx.Batch) error {
 	return nil
 }
 
-// encode writes arguments as Postgres reads them. Arrays of many elements are
-// written here: pgx finds out for each element how to write it, and enlarges the
-// room for them again and again.
+// encode encodes arguments in the formats that Postgres reads. Large arrays are encoded here,
+// because pgx looks up the encoding for each element, and enlarges its buffer again and again.
 func (s *Stream) encode(known *pgconn.StatementDescription, args []any) error {
 	if len(args) != len(known.ParamOIDs) {
 		return fmt.Errorf("%d arguments for %d parameters", len(args), len(known.ParamOIDs))
@@ -113,13 +111,13 @@ func (s *Stream) encode(known *pgconn.StatementDescription, args []any) error {
 	return nil
 }
 
-// encoded is the memory of streams that are closed.
+// encoded holds the buffers of closed streams.
 var encoded = sync.Pool{New: func() any {
 	memory := make([]byte, 0, 1<<20)
 	return &memory
 }}
 
-// Close waits for the statements and returns the first error of them.
+// Close waits for the statements and returns the first of their errors.
 func (s *Stream) Close() error {
 	encoded.Put(s.memory)
 	if err := s.pipeline.Sync(); err != nil {
@@ -144,11 +142,11 @@ func (s *Stream) Close() error {
 	return first
 }
 
-// Arrays are as Postgres reads them in binary (array_recv): dimensions, no nulls, the
-// elements' type, length and lower bound; then each element behind its length.
+// Arrays are in the binary format of Postgres (array_recv): the number of dimensions, the flag for
+// nulls, the elements' type, the length and the lower bound; then each element, after its length.
 
-// appendArray writes an array of the type that Postgres expects. It returns nil
-// when list is none that is known here.
+// appendArray encodes an array of the type that Postgres expects. It returns nil for a list of an
+// unsupported type.
 func appendArray(buf []byte, oid uint32, list any) []byte {
 	switch list := list.(type) {
 	case []uuid.UUID:
@@ -167,8 +165,7 @@ func appendArray(buf []byte, oid uint32, list any) []byte {
 	return nil
 }
 
-// appendArrayHead begins an array of n elements, which take size bytes with their
-// lengths.
+// appendArrayHead begins an array of n elements, which take size bytes including their lengths.
 func appendArrayHead(buf []byte, element uint32, n, size int) []byte {
 	head := []uint32{1, 0, element, uint32(n), 1}
 	if n == 0 {
@@ -201,7 +198,7 @@ func appendTexts(buf []byte, list []string) []byte {
 	return buf
 }
 
-// appendInts writes numbers that fit into int4.
+// appendInts encodes numbers that fit into int4.
 func appendInts(buf []byte, list []int) []byte {
 	buf = appendArrayHead(buf, pgtype.Int4OID, len(list), 8*len(list))
 	for _, x := range list {

@@ -1,8 +1,8 @@
 package store
 
-// This file holds the three doors to the data. Each runs a function in one
-// transaction of one role, in the store's lane (lanes.go), and again when
-// Postgres asked for a repeat.
+// This file holds the three functions through which data is accessed. Each runs a function in one
+// transaction of one role, in the store's lane (lanes.go), and repeats it after errors that allow
+// that.
 
 import (
 	"context"
@@ -26,19 +26,18 @@ const (
 	roleAuth   role = "sluice_auth"
 )
 
-// maxTries bounds how often a transaction is run when it loses against others.
+// maxTries bounds the attempts of a transaction that loses against others.
 const maxTries = 8
 
-// ErrRepeat asks for another run of the transaction: a row that it relied on
-// was removed between two of its statements.
+// ErrRepeat requests another attempt of the transaction: a row that it relied on was removed
+// between two of its statements.
 var ErrRepeat = errors.New("a row was removed meanwhile")
 
 const enterSQL = `SELECT set_config('role', $1, true), set_config('sluice.tenant', $2, true)`
 
-// AsTenant runs fn in a transaction that sees and writes the rows of tenant
-// alone, and commits when fn returns nil. fn may run several times (when a
-// deadlock or serialization failure undid a run), so it must set what it
-// returns anew each time. Errors match the sentinels of package schema.
+// AsTenant runs fn in a transaction that sees and writes only the rows of tenant, and commits when
+// fn returns nil. fn may run several times (after a deadlock or serialization failure), so it must
+// set its results anew each time. Errors match the sentinels of package schema.
 func (s *Store) AsTenant(ctx context.Context, tenant uuid.UUID, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	if tenant == uuid.Nil {
 		return schema.Invalid("tenant", "is missing")
@@ -46,8 +45,8 @@ func (s *Store) AsTenant(ctx context.Context, tenant uuid.UUID, fn func(ctx cont
 	return s.in(ctx, pgx.TxOptions{}, roleApp, tenant.String(), fn)
 }
 
-// ReadTenant is AsTenant for several reads that must agree: all see what was
-// committed before the first, and fn cannot write.
+// ReadTenant is AsTenant for several reads that must be consistent: all see what was committed
+// before the first, and fn cannot write.
 func (s *Store) ReadTenant(ctx context.Context, tenant uuid.UUID, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	if tenant == uuid.Nil {
 		return schema.Invalid("tenant", "is missing")
@@ -55,23 +54,21 @@ func (s *Store) ReadTenant(ctx context.Context, tenant uuid.UUID, fn func(ctx co
 	return s.in(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, roleApp, tenant.String(), fn)
 }
 
-// AsSystem runs fn in a transaction that sees outbox rows, leases, version and
-// question states and tenants of all tenants, and no text. See AsTenant for
-// repeats and errors.
+// AsSystem runs fn in a transaction that sees, of all tenants, outbox rows, leases, version and
+// question states and the tenants themselves, but no text. See AsTenant for repeats and errors.
 func (s *Store) AsSystem(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.in(ctx, pgx.TxOptions{}, roleSystem, "", fn)
 }
 
-// AsAuth runs fn in a transaction that reads API keys of all tenants and
-// nothing else. See AsTenant for repeats and errors.
+// AsAuth runs fn in a transaction that reads the API keys of all tenants and nothing else. See
+// AsTenant for repeats and errors.
 func (s *Store) AsAuth(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.in(ctx, pgx.TxOptions{}, roleAuth, "", fn)
 }
 
-// OnePlanSQL are settings for a statement that takes longer to plan than to run.
-// Its plan is made once per connection, for any values: by indexes and nested loops
-// whatever the statistics are at that time, or a plan made while tables were empty
-// would read all of a tenant's rows later.
+// OnePlanSQL are settings for a statement that takes longer to plan than to run. Its plan is made
+// once per connection, for any values, with indexes and nested loops whatever the current
+// statistics are: a plan made while tables were empty might scan all of a tenant's rows later.
 const OnePlanSQL = `set_config('plan_cache_mode', 'force_generic_plan', true), set_config('enable_seqscan', 'off', true),
     set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
 
@@ -81,15 +78,15 @@ const askSQL = enterSQL + `, set_config('statement_timeout', $3, true), ` + OneP
 // askPooledSQL is askSQL behind a pooler.
 const askPooledSQL = askSQL + `, set_config('jit', 'off', true)`
 
-// AskTenant is AskTenantAll of one statement, whose rows go to fn.
+// AskTenant is AskTenantAll for one statement, whose rows are passed to fn.
 func (s *Store) AskTenant(ctx context.Context, tenant uuid.UUID, sql string, args []any, fn func(rows pgx.Rows) error) error {
 	return s.AskTenantAll(ctx, tenant, func(b *pgx.Batch) { b.Queue(sql, args...).Query(fn) })
 }
 
-// AskTenantAll is AsTenant for statements that read, each of which sees what was
-// committed before it began: all of it is one round trip. queue queues the statements
-// and says what becomes of their rows; it may be called several times. Their plans are
-// the same for all arguments (OnePlanSQL), so they must find all rows through indexes.
+// AskTenantAll is AsTenant for statements that only read, in a single round trip. Each statement
+// sees what was committed before it began. queue queues the statements with the functions that read
+// their rows; it may be called several times. Their plans are the same for all arguments
+// (OnePlanSQL), so they must find all rows through indexes.
 func (s *Store) AskTenantAll(ctx context.Context, tenant uuid.UUID, queue func(b *pgx.Batch)) error {
 	if tenant == uuid.Nil {
 		return schema.Invalid("tenant", "is missing")
@@ -104,9 +101,9 @@ func (s *Store) AskTenantAll(ctx context.Context, tenant uuid.UUID, queue func(b
 	})
 }
 
-// ask is one run of AskTenantAll.
+// ask is one attempt of AskTenantAll.
 func (s *Store) ask(ctx context.Context, conn *pgx.Conn, tenant uuid.UUID, queue func(b *pgx.Batch)) error {
-	// What is sent together is one transaction.
+	// Statements that are sent together are one transaction.
 	b := &pgx.Batch{}
 	entered, enter := false, askSQL
 	if s.options.Pooled {
@@ -131,7 +128,7 @@ func (s *Store) in(ctx context.Context, o pgx.TxOptions, r role, tenant string, 
 	return s.repeat(ctx, func() error { return s.once(ctx, o, r, tenant, fn) })
 }
 
-// repeat runs a transaction until it succeeds, or fails for good.
+// repeat runs a transaction until it succeeds or fails for good.
 func (s *Store) repeat(ctx context.Context, transaction func() error) error {
 	for try := 1; ; try++ {
 		err := transaction()
@@ -142,7 +139,7 @@ func (s *Store) repeat(ctx context.Context, transaction func() error) error {
 		if try == maxTries || !repeatable(err, try) {
 			return Translate(err)
 		}
-		// Losers come back apart from each other.
+		// A random pause, so that transactions that lost do not meet again.
 		pause := time.Duration(rand.Int64N(int64(time.Millisecond) << min(try+1, 8)))
 		timer := time.NewTimer(pause)
 		select {
@@ -155,8 +152,8 @@ func (s *Store) repeat(ctx context.Context, transaction func() error) error {
 }
 
 func (s *Store) once(ctx context.Context, o pgx.TxOptions, r role, tenant string, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	// Beginning and entering are one round trip. No value is anyone's text: a
-	// role is one of three, a tenant a UUID's form or nothing, a limit a number.
+	// Beginning and entering take one round trip. None of the values is user input: a role is one
+	// of three, a tenant a formatted UUID or empty, a limit a number.
 	o.BeginQuery = fmt.Sprintf(
 		`%s; SELECT set_config('role', '%s', true), set_config('sluice.tenant', '%s', true), set_config('statement_timeout', '%s', true)`,
 		beginSQL(o), r, tenant, s.lane.milliseconds())
@@ -177,7 +174,7 @@ func (s *Store) once(ctx context.Context, o pgx.TxOptions, r role, tenant string
 	return nil
 }
 
-// beginSQL begins a transaction of the kinds that there are here.
+// beginSQL returns the statement that begins a transaction with the options that occur here.
 func beginSQL(o pgx.TxOptions) string {
 	if o.IsoLevel == "" && o.AccessMode == "" {
 		return "BEGIN"
@@ -194,9 +191,9 @@ func finish(ctx context.Context, tx pgx.Tx, fn func(ctx context.Context, tx pgx.
 	return committed(tx.Commit(ctx))
 }
 
-// committed tells from the error of a commit whether nobody knows what became of the transaction:
-// its connection broke before the reply came. What the driver says then, that it is safe to try
-// again, is of the reply it could not read, not of the commit.
+// committed wraps the error of a commit as unknown, unless Postgres sent it: the connection broke
+// before the reply came, so the outcome is not known. The driver may say that a retry is safe, but
+// that is about reading the reply, not about the commit.
 func committed(err error) error {
 	var pg *pgconn.PgError
 	if err == nil || errors.As(err, &pg) {
@@ -205,9 +202,8 @@ func committed(err error) error {
 	return &unknown{err}
 }
 
-// whole tells from err, of a transaction that is not committed yet, whether its
-// connection broke. Drivers say so in many ways, and what comes after the first
-// says something else.
+// whole wraps err, of a transaction that is not committed yet, as undone if its connection broke.
+// Drivers report that in many ways, and errors after the first one are different.
 func whole(conn *pgx.Conn, err error) error {
 	if err == nil || !conn.IsClosed() {
 		return err
@@ -220,8 +216,8 @@ func whole(conn *pgx.Conn, err error) error {
 	return &undone{err}
 }
 
-// repeatable reports whether err, of the try with this number, undid the whole
-// transaction for a reason that may be gone next time.
+// repeatable reports whether err, of the attempt with this number, undid the whole transaction for
+// a reason that may not recur.
 func repeatable(err error, try int) bool {
 	var unknown *unknown
 	if errors.As(err, &unknown) {
@@ -230,7 +226,7 @@ func repeatable(err error, try int) bool {
 	if errors.Is(err, ErrRepeat) {
 		return true
 	}
-	// One that cannot be made is no use trying at once.
+	// If no connection can be made, retrying at once is useless.
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) {
 		return false
@@ -241,8 +237,7 @@ func repeatable(err error, try int) bool {
 	}
 	var early *notBegun
 	if errors.As(err, &early) {
-		// A connection of the pool that died meanwhile, as after a restart of
-		// the server.
+		// A pooled connection that died meanwhile, for example when the server restarted.
 		return lost(early.error)
 	}
 	var pg *pgconn.PgError
@@ -250,7 +245,7 @@ func repeatable(err error, try int) bool {
 		switch pg.Code {
 		case "40001", "40P01": // serialization failure, deadlock
 			return true
-		case codeReadOnly: // the next connection may be one to another server
+		case codeReadOnly: // the next connection may be to another server
 			return try == 1
 		}
 	}

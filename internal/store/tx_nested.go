@@ -1,7 +1,7 @@
 package store
 
-// This file lets a transaction hold others: what runs under its context enters
-// the doors of tx.go within it, so that all of it is committed or none.
+// This file nests transactions: under the context of an outer one, the functions of tx.go run
+// within it, so that either all of it is committed or nothing.
 
 import (
 	"context"
@@ -13,15 +13,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// outerTx is a transaction that others run in, one after the other. What it runs
-// as is where they leave it.
+// outerTx is a transaction in which others run, one after the other. as is its own role, tenant and
+// lane, which the others restore.
 type outerTx struct {
 	core *core
 	tx   pgx.Tx
 	as   entered
 }
 
-// entered is what a transaction runs as.
+// entered is the role, tenant and lane of a transaction.
 type entered struct {
 	role   role
 	tenant string
@@ -39,8 +39,7 @@ func (e entered) enter(ctx context.Context, tx pgx.Tx) error {
 
 type outerTxKey struct{}
 
-// within makes the doors of o's store, in any lane, part of o when they are
-// entered under the context.
+// within returns a context under which the transactions of o's store, in any lane, run within o.
 func within(ctx context.Context, o outerTx) context.Context {
 	return context.WithValue(ctx, outerTxKey{}, &o)
 }
@@ -53,9 +52,8 @@ func outerOf(ctx context.Context, s *Store) *outerTx {
 	return nil
 }
 
-// nest runs fn in a savepoint, in a role, for a tenant and in a lane of its own. A
-// failure undoes what fn did and no more. The isolation is the outer one's: read
-// committed.
+// nest runs fn in a savepoint, with a role, tenant and lane of its own. A failure undoes only what
+// fn did. The isolation level is the outer one's, read committed.
 func (o *outerTx) nest(ctx context.Context, as entered, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	if o.tx.Conn().IsClosed() {
 		return fmt.Errorf("the connection of the transaction is gone: %w", schema.ErrUnavailable)
@@ -71,7 +69,7 @@ func (o *outerTx) nest(ctx context.Context, as entered, fn func(ctx context.Cont
 			}
 		}
 		if err := fn(within(ctx, outerTx{core: o.core, tx: tx, as: as}), tx); err != nil || as == o.as {
-			return err // with the savepoint goes what was entered as
+			return err // the rollback of the savepoint also restores the role, tenant and lane
 		}
 		return o.as.enter(ctx, tx)
 	})
@@ -81,8 +79,8 @@ func (o *outerTx) nest(ctx context.Context, as entered, fn func(ctx context.Cont
 	return err
 }
 
-// lostOuter is an error of a transaction that cannot go on: repeating a part of
-// it is no use, whatever err says.
+// lostOuter returns the error of a transaction whose connection is gone. It hides err's kind,
+// because repeating a part of the transaction is useless.
 func lostOuter(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -1,20 +1,19 @@
 package store
 
-// This file has pgx send uuids as they are. It knows google/uuid's type by
-// database/sql's interface alone and would write each as text, fail, and parse
-// that.
+// This file makes pgx send UUIDs in binary. pgx only knows google/uuid's type by the interface of
+// database/sql, and would write each as text, fail, and parse that.
 
 import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// registerUUID teaches a connection's types to send uuid.UUID.
+// registerUUID makes a connection's type map encode uuid.UUID.
 func registerUUID(types *pgtype.Map) {
 	types.TryWrapEncodePlanFuncs = append([]pgtype.TryWrapEncodePlanFunc{wrapUUID}, types.TryWrapEncodePlanFuncs...)
 }
 
-// plainUUID is a uuid that pgx knows.
+// plainUUID is a UUID in a form that pgx knows.
 type plainUUID uuid.UUID
 
 // UUIDValue implements pgtype.UUIDValuer.

@@ -1,6 +1,6 @@
 package store
 
-// This file is the door of who owns the partitions of vectors.
+// This file gives access to the partitions of vectors as their owner.
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/tcp"
 )
 
-// ErrBusy says that another process tends the same collection.
+// ErrBusy means that another process is changing the same vectors, or that searches have the table
+// locked.
 var ErrBusy = errors.New("another process tends it")
 
 // Execute runs a statement outside a transaction.
@@ -24,24 +25,24 @@ func Execute(ctx context.Context, conn *pgx.Conn, sql string) error {
 	return nil
 }
 
-// ErrNoVectorLogin says that this process may not change partitions.
+// ErrNoVectorLogin means that this process may not change partitions.
 var ErrNoVectorLogin = errors.New(vectorSetting + " is not set")
 
-// AsVectors runs fn on a connection as the owner of partitions, who sees no
-// tenant's rows. One process at a time does so for a key; the others get ErrBusy.
+// AsVectors runs fn on a connection as the owner of partitions, who sees no tenant's rows. Only one
+// process at a time does so for a key; for others the error is ErrBusy.
 func (s *Store) AsVectors(ctx context.Context, key uuid.UUID, fn func(ctx context.Context, conn *pgx.Conn) error) error {
 	if s.options.VectorURL == "" {
 		return ErrNoVectorLogin
 	}
-	// Not one of the pool: fn takes others of that, and closing this one at the
-	// end gives the lock back.
+	// Not a connection of the pool: fn uses others of the pool, and closing this one at the end
+	// releases the lock.
 	o := s.options
 	o.Pooled = false
 	config, err := poolConfig(o.VectorURL, o)
 	if err != nil {
 		return err
 	}
-	config.ConnConfig.RuntimeParams["statement_timeout"] = "0" // a graph is built for hours, and nothing is heard meanwhile
+	config.ConnConfig.RuntimeParams["statement_timeout"] = "0" // building an index takes up to hours, during which the server sends nothing
 	config.ConnConfig.DialFunc = tcp.Dialer().DialContext
 	conn, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
@@ -58,11 +59,11 @@ func (s *Store) AsVectors(ctx context.Context, key uuid.UUID, fn func(ctx contex
 	if !got {
 		return ErrBusy
 	}
-	// A closed connection gives the lock back only when its server process has
-	// ended: whoever comes next would find the collection busy.
+	// Unlocks explicitly: a closed connection releases the lock only when its server process has
+	// ended, and until then others would get ErrBusy.
 	defer func() {
 		if !conn.IsClosed() {
-			_, _ = conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock_all()`) // else closing does
+			_, _ = conn.Exec(context.WithoutCancel(ctx), `SELECT pg_advisory_unlock_all()`) // if it fails, closing releases the lock
 		}
 	}()
 	if err := Execute(ctx, conn, `SET ROLE `+string(roleVectors)); err != nil {

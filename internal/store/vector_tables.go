@@ -15,8 +15,8 @@ const vectorTablesSQL = `
 SELECT c.relname FROM pg_partitioned_table t JOIN pg_class c ON c.oid = t.partrelid
 WHERE c.relnamespace = 'public'::regnamespace AND c.relname ~ '^vectors_[0-9]+$' ORDER BY c.relname`
 
-// vectorTables are the tables of vectors, one per dimension, as the catalog
-// has them: a migration may add some, a running process need not notice.
+// vectorTables caches the names of the tables of vectors in the catalog, one per dimension. A
+// running process need not notice one that a migration adds.
 type vectorTables struct {
 	mu    sync.Mutex
 	names []string
@@ -45,5 +45,6 @@ func (v *vectorTables) list(ctx context.Context, tx pgx.Tx) ([]string, error) {
 // SharedShard is the shard of vectors that have no partition of their own.
 const SharedShard = `'00000000-0000-0000-0000-000000000000'::uuid`
 
-// VectorTable is the table of a dimension; there must be one.
+// VectorTable returns the name of the table for a dimension. It does not check that the table
+// exists.
 func VectorTable(dimension int) string { return "vectors_" + strconv.Itoa(dimension) }

@@ -1,5 +1,4 @@
-// Package evaluations keeps evaluation reports. They are read whole; lists show what they
-// are of.
+// Package evaluations keeps evaluation reports. Lists have only a summary of each.
 package evaluations
 
 import (
@@ -20,11 +19,11 @@ import (
 // EvaluationStore keeps the tenants' reports.
 type EvaluationStore struct{ db *store.Store }
 
-// New returns those of a database.
+// New returns the EvaluationStore of a database.
 func New(db *store.Store) *EvaluationStore { return &EvaluationStore{db} }
 
 const (
-	// maxEvaluations is how many a tenant keeps at most: one may have megabytes.
+	// maxEvaluations bounds the evaluations that a tenant keeps: one may have megabytes.
 	maxEvaluations = 500
 
 	evaluationColumns = `id, name, notes, key_id, ran_at, created_at, datasets, figures IS NOT NULL`
@@ -47,8 +46,7 @@ func scanEvaluation(row pgx.CollectableRow) (schema.Evaluation, error) {
 	return e, err
 }
 
-// CreateEvaluation stores an evaluation of p's tenant and returns it without its
-// reports.
+// CreateEvaluation stores an evaluation of p's tenant and returns it without its reports.
 func (s *EvaluationStore) CreateEvaluation(ctx context.Context, p schema.Principal, n schema.NewEvaluation) (schema.Evaluation, error) {
 	if err := errors.Join(schema.CheckLength("name", n.Name, 1, 200), schema.CheckLength("notes", n.Notes, 0, 10_000), n.Check()); err != nil {
 		return schema.Evaluation{}, err
@@ -99,7 +97,7 @@ func (s *EvaluationStore) CreateEvaluation(ctx context.Context, p schema.Princip
 	return e, store.Wrap(err, "store an evaluation")
 }
 
-// evaluationJSON encodes a part of an evaluation. Postgres takes no U+0000 in it.
+// evaluationJSON encodes a part of an evaluation. Postgres accepts no U+0000 in JSON.
 func evaluationJSON(field string, v any) ([]byte, error) {
 	out, err := json.Marshal(v)
 	if err != nil {
@@ -156,8 +154,8 @@ func loadEvaluation(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (schem
 	return e, store.Named(err, "evaluation", id)
 }
 
-// EvaluationPair returns two evaluations with their reports, and the figures of
-// their questions where these are known.
+// EvaluationPair returns two evaluations with their reports, and the figures of their questions if
+// they are stored.
 func (s *EvaluationStore) EvaluationPair(ctx context.Context, p schema.Principal, ids [2]uuid.UUID) (out [2]schema.Evaluation, figures [2][]schema.EvaluationFigures, err error) {
 	err = s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		for i, id := range ids {

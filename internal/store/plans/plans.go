@@ -1,5 +1,5 @@
-// Package plans keeps retrieval plans of tenants' own, as the YAML that they are
-// written in. What it says is package retrieval's to read.
+// Package plans keeps the tenants' own retrieval plans, as the YAML in which they are written.
+// Package retrieval parses them.
 package plans
 
 import (
@@ -18,10 +18,10 @@ import (
 // PlanStore keeps the tenants' plans.
 type PlanStore struct{ db *store.Store }
 
-// New returns those of a database.
+// New returns the PlanStore of a database.
 func New(db *store.Store) *PlanStore { return &PlanStore{db} }
 
-// maxPlans is how many a tenant has at most.
+// maxPlans bounds the plans of a tenant.
 const maxPlans = 200
 
 var planName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
@@ -33,7 +33,7 @@ type StoredPlan struct {
 	UpdatedAt time.Time
 }
 
-// PutPlan stores a plan under its name, in the place of one that was there.
+// PutPlan stores a plan under its name, and replaces one with the same name.
 func (s *PlanStore) PutPlan(ctx context.Context, p schema.Principal, name, text string) (StoredPlan, error) {
 	out := StoredPlan{Name: name, Text: text}
 	if !planName.MatchString(name) {
@@ -64,8 +64,8 @@ func (s *PlanStore) PutPlan(ctx context.Context, p schema.Principal, name, text 
 	return out, store.Wrap(err, "store plan %s", name)
 }
 
-// StoredPlans lists at most limit plans of p's tenant whose names come after a
-// name, in the order of their names' bytes.
+// StoredPlans lists up to limit plans of p's tenant whose names come after after, in the byte order
+// of names.
 func (s *PlanStore) StoredPlans(ctx context.Context, p schema.Principal, after string, limit int) ([]StoredPlan, error) {
 	if err := schema.CheckText("cursor", after); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (s *PlanStore) StoredPlans(ctx context.Context, p schema.Principal, after s
 	return out, store.Wrap(err, "list plans")
 }
 
-// StoredPlan returns a plan of a tenant's own, or schema.ErrNotFound.
+// StoredPlan returns one of a tenant's own plans, or schema.ErrNotFound.
 func (s *PlanStore) StoredPlan(ctx context.Context, tenant uuid.UUID, name string) (StoredPlan, error) {
 	var out StoredPlan
 	if err := schema.CheckText("plan", name); err != nil {
@@ -99,8 +99,8 @@ func (s *PlanStore) StoredPlan(ctx context.Context, tenant uuid.UUID, name strin
 	return out, store.Wrap(err, "read plan")
 }
 
-// DeletePlan removes a plan of the tenant's own. Questions that were asked with
-// it have its text.
+// DeletePlan removes one of the tenant's own plans. Questions that were asked with it keep its
+// text.
 func (s *PlanStore) DeletePlan(ctx context.Context, p schema.Principal, name string) error {
 	if err := schema.CheckText("plan", name); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package stores puts together all stores of a database.
+// Package stores combines all stores of a database.
 package stores
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/webhooks"
 )
 
-// All are the stores of one database. What one of them writes others read.
+// All are the stores of one database. They read each other's data.
 type All struct {
 	*store.Store
 	*access.AccessStore

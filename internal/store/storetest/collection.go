@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Corpus is one of 1,500 documents, with 4 sections each and 4 passages in each.
-// Their tables have no statistics.
+// Corpus is a collection of 1,500 documents, with 4 sections each and 4 passages in each section.
+// Its tables have no statistics.
 type Corpus struct {
 	Store      *store.Store
 	Owner      *pgx.Conn // of the tables
@@ -25,13 +25,13 @@ type Corpus struct {
 	Version    uuid.UUID // of one of the documents
 }
 
-// Statement is one of SQL with its arguments.
+// Statement is an SQL statement with its arguments.
 type Statement struct {
 	SQL  string
 	Args []any
 }
 
-// Open opens a store on a database of its own, which may build indexes of vectors, and a
+// Open opens a store on a database of its own, with the right to build vector indexes, and a
 // connection of the database's owner.
 func Open(t *testing.T, o store.Options) (*store.Store, *pgx.Conn) {
 	t.Helper()
@@ -50,7 +50,7 @@ func Open(t *testing.T, o store.Options) (*store.Store, *pgx.Conn) {
 	return s, owner
 }
 
-// Filled makes a collection in a database of its own.
+// Filled creates and fills a collection in a database of its own.
 func Filled(t *testing.T) Corpus {
 	t.Helper()
 	s, owner := Open(t, store.Options{})
@@ -94,8 +94,8 @@ func Filled(t *testing.T) Corpus {
 	return c
 }
 
-// FindByIndexes reports the plans of statements that read a table with a row per
-// document, section, passage or vector from end to end, with statistics and without.
+// FindByIndexes reports an error for each statement whose plan, with statistics or without, scans a
+// whole table that has a row per document, section, passage or vector.
 func (c Corpus) FindByIndexes(t *testing.T, statements map[string]Statement) {
 	t.Helper()
 	whole := regexp.MustCompile(`Seq Scan on (documents|versions|sections|passages|vectors)`)
@@ -123,8 +123,8 @@ func (c Corpus) FindByIndexes(t *testing.T, statements map[string]Statement) {
 	}
 }
 
-// Reads runs a statement, and returns how many buffers it read and how many rows it found. as is
-// how it is run.
+// Reads runs a statement within as, and returns how many buffers it read and how many rows it
+// found.
 func Reads(t *testing.T, as func(context.Context, func(context.Context, pgx.Tx) error) error, sql string, args ...any) (buffers, rows int) {
 	t.Helper()
 	if err := as(t.Context(), func(ctx context.Context, tx pgx.Tx) error {

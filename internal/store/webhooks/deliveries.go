@@ -1,6 +1,6 @@
 package webhooks
 
-// This file gives deliveries to who sends them.
+// This file assigns deliveries to senders.
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 
 var _ webhook.Store = (*WebhookStore)(nil)
 
-// What is due is looked for webhook by webhook, so that none hides another's, and
-// locked by whoever takes it: others take the next. What is claimed is not due.
+// Due deliveries are searched for each webhook separately, so that none starves another, and
+// locked: concurrent senders skip them. A claimed delivery is not due.
 const claimDeliveriesSQL = `
 WITH RECURSIVE endpoints AS (
     (SELECT tenant_id, webhook_id FROM webhook_deliveries WHERE state = 'waiting' ORDER BY tenant_id, webhook_id LIMIT 1)
@@ -125,7 +125,7 @@ func readJob(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhook.De
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil
 	}
-	result.Trace = []schema.StageReport{} // some 70 KB of how it was found, which the link has
+	result.Trace = []schema.StageReport{} // some 70 KB of stage reports, which the linked answer has
 	j.Result = &result
 	return err
 }
@@ -144,7 +144,7 @@ func readVersion(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, d *webhoo
 		Scan(&v.Document, &v.Collection, &code, &message); err != nil {
 		return err
 	}
-	// The event's state: the version may have moved on since.
+	// The state is the event's: the version may have changed since.
 	if d.Kind == schema.WebhookVersionFailed {
 		v.State, v.Reason = schema.StateFailed, store.ReasonOf(code, message)
 	}

@@ -1,5 +1,5 @@
-// Package webhooks keeps webhooks and deliveries to them. Events become deliveries
-// in the transaction of what they tell of (store.Outbox); package webhook sends them.
+// Package webhooks keeps webhooks and deliveries to them. Events become deliveries in the
+// transaction of the change that they announce (store.Outbox); package webhook sends them.
 package webhooks
 
 import (
@@ -18,13 +18,13 @@ import (
 // webhook.Store.
 type WebhookStore struct{ db *store.Store }
 
-// New returns those of a database.
+// New returns the WebhookStore of a database.
 func New(db *store.Store) *WebhookStore { return &WebhookStore{db} }
 
 const (
-	// maxWebhooks is how many a tenant has at most: every event costs each.
+	// maxWebhooks bounds the webhooks of a tenant: every event costs a delivery for each.
 	maxWebhooks = 20
-	// keepSecret is how long a secret signs after its rotation.
+	// keepSecret is how long a secret still signs after its rotation.
 	keepSecret = 24 * time.Hour
 
 	webhookColumns = `id, url, description, kinds, include, groups, created_at, CASE WHEN old_until > now() THEN old_until END`
@@ -36,8 +36,8 @@ func scanWebhook(row pgx.CollectableRow) (schema.Webhook, error) {
 	return w, err
 }
 
-// CreateWebhook stores a webhook of p's tenant, with the secret that signs. It reads
-// answers with the groups that p has, without what permissions of sources give it.
+// CreateWebhook stores a webhook of p's tenant, with its signing secret. The webhook reads answers
+// with the groups of p, except those that permissions of sources add.
 func (s *WebhookStore) CreateWebhook(ctx context.Context, p schema.Principal, n schema.NewWebhook, secret []byte) (schema.Webhook, error) {
 	w := schema.Webhook{ID: schema.NewID(), URL: n.URL, Description: n.Description, Kinds: n.Kinds, Include: n.Include, Groups: p.OwnGroups()}
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -84,8 +84,7 @@ func (s *WebhookStore) Webhooks(ctx context.Context, p schema.Principal, q schem
 	return out, next, nil
 }
 
-// RotateWebhook gives a webhook another secret; the one before signs beside it
-// for a day.
+// RotateWebhook sets a new secret of a webhook; for keepSecret the previous one also signs.
 func (s *WebhookStore) RotateWebhook(ctx context.Context, p schema.Principal, id uuid.UUID, secret []byte) (schema.Webhook, error) {
 	var w schema.Webhook
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -103,7 +102,7 @@ func (s *WebhookStore) RotateWebhook(ctx context.Context, p schema.Principal, id
 	return w, store.Wrap(err, "rotate the secret of webhook %s", id)
 }
 
-// DeleteWebhook removes a webhook and what is on its way to it.
+// DeleteWebhook removes a webhook and its pending deliveries.
 func (s *WebhookStore) DeleteWebhook(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `DELETE FROM webhooks WHERE tenant_id = $1 AND id = $2`, p.Tenant, id)
@@ -130,8 +129,8 @@ func scanDelivery(row pgx.CollectableRow) (schema.WebhookDelivery, error) {
 	return d, err
 }
 
-// WebhookDeliveries lists a page of what went or goes to a webhook, newest
-// first; an empty state is any.
+// WebhookDeliveries lists a page of the deliveries to a webhook, newest first; an empty state means
+// any.
 func (s *WebhookStore) WebhookDeliveries(ctx context.Context, p schema.Principal, webhook uuid.UUID, state schema.DeliveryState, q schema.PageQuery) ([]schema.WebhookDelivery, string, error) {
 	pg, err := store.PageOf(q)
 	if err != nil {
@@ -160,7 +159,7 @@ func (s *WebhookStore) WebhookDeliveries(ctx context.Context, p schema.Principal
 	return out, next, nil
 }
 
-// ReplayDelivery has a delivery that is over sent again, under its id.
+// ReplayDelivery sends a finished delivery again, under the same id.
 func (s *WebhookStore) ReplayDelivery(ctx context.Context, p schema.Principal, webhook, id uuid.UUID) (schema.WebhookDelivery, error) {
 	var d schema.WebhookDelivery
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
