@@ -1,7 +1,7 @@
 package auth
 
-// What permissions of sources give people: the labels of the access lists that let them in, beside
-// their own groups.
+// This file adds to principals what permissions of sources give them: besides their own groups, the
+// labels of the access lists that allow them.
 
 import (
 	"context"
@@ -16,24 +16,26 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// AccessStore works out what permissions of sources give.
+// AccessStore evaluates the permissions of sources.
 type AccessStore interface {
-	// AccessRevision changes whenever what somebody of a tenant sees may have changed; 0: no source
-	// has permissions.
+	// AccessRevision returns a number that changes whenever what somebody of a tenant sees may have
+	// changed; 0 means that no source has permissions.
 	AccessRevision(ctx context.Context, tenant uuid.UUID) (int64, error)
-	// AccessLabels returns the labels that p gets, and a revision that was current before.
+	// AccessLabels returns the labels that p gets, and a revision that was current before they were
+	// read.
 	AccessLabels(ctx context.Context, p schema.Principal) ([]string, int64, error)
 }
 
 const (
-	// believeRevision is how long a revision is believed: what is revoked holds this much longer at
-	// most, in all processes, whether or not they hear of it.
+	// believeRevision is how long a revision is cached: in all processes, a revoked permission
+	// lasts at most this much longer, whether or not they are notified.
 	believeRevision = 500 * time.Millisecond
-	// keepLabels bounds of how many people labels are kept.
+	// keepLabels bounds the principals whose labels are cached, and the tenants whose revisions
+	// are.
 	keepLabels = 4096
 )
 
-// Permits gives principals what permissions of sources say. It is safe for concurrent use.
+// Permits adds to principals what permissions of sources give them. It is safe for concurrent use.
 type Permits struct {
 	store AccessStore
 	now   func() time.Time
@@ -58,8 +60,8 @@ func NewPermits(store AccessStore) *Permits {
 	return &Permits{store: store, now: time.Now, revisions: map[uuid.UUID]knownRevision{}, labels: map[string]knownLabels{}}
 }
 
-// Permit returns p with its own groups and the labels that permissions give it now. On an error it
-// has its own alone.
+// Permit returns p with its own groups and the labels that permissions currently give it. With an
+// error it returns p with its own groups only.
 func (a *Permits) Permit(ctx context.Context, p schema.Principal) (schema.Principal, error) {
 	p.Groups = p.OwnGroups()
 	labels, err := a.current(ctx, p)
@@ -70,7 +72,7 @@ func (a *Permits) Permit(ctx context.Context, p schema.Principal) (schema.Princi
 	return p, nil
 }
 
-// Forget has the store asked again for a tenant, whose permissions were changed here.
+// Forget drops the cached revision of a tenant, whose permissions were changed by this process.
 func (a *Permits) Forget(tenant uuid.UUID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,7 +125,7 @@ func (a *Permits) revision(ctx context.Context, tenant uuid.UUID) (int64, error)
 	return revision, nil
 }
 
-// nameOf tells principals apart who may see different things.
+// nameOf returns a cache key: principals with equal keys see the same.
 func nameOf(p schema.Principal) string {
 	return fmt.Sprintf("%s %s %t %q %q", p.Tenant, p.Key, p.Acting, p.Person, strings.Join(slices.Sorted(slices.Values(p.Groups)), "\x00"))
 }

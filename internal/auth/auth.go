@@ -17,25 +17,25 @@ import (
 
 // Store keeps keys by their hash.
 type Store interface {
-	// KeyByHash returns a key and its tenant; a person's row is no key.
+	// KeyByHash returns a key and its tenant. A person's row is not a key.
 	KeyByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.Key, error)
 	People
 	CreateKey(ctx context.Context, p schema.Principal, tenant uuid.UUID, k schema.SealedKey) (schema.Key, error)
 	Keys(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Key, string, error)
 	RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Key, error)
-	// RotateKey stores next in place of a key of p's tenant that is good now and that may
-	// allows to rotate; that one is good until a time.
+	// RotateKey stores next in place of a valid key of p's tenant, if may allows that; the old key
+	// stays valid until until.
 	RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, next schema.SealedKey,
 		now, until time.Time, may func(old schema.Key) error) (schema.Key, error)
-	// KeyUsed notes that a key is used now, unless that was noted within a time.
+	// KeyUsed records that a key is used now, unless that was recorded less than within ago.
 	KeyUsed(ctx context.Context, tenant, id uuid.UUID, within time.Duration) error
 	CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant, first schema.SealedKey) (schema.Tenant, error)
 	TenantNamed(ctx context.Context, name string) (schema.Tenant, error)
 }
 
 const (
-	// cacheTTL is how long principals are cached: a key revoked through another process works at
-	// most this much longer, where that process cannot invalidate it.
+	// cacheTTL is how long principals are cached: a key that another process revokes works at most
+	// this much longer, if that process cannot invalidate the cache.
 	cacheTTL = 3 * time.Second
 	// maxCached is the most cached principals.
 	maxCached = 4096
@@ -43,7 +43,7 @@ const (
 	usedWithin = 5 * time.Minute
 )
 
-// Auth authenticates API keys and sessions, and makes and revokes keys. It is safe for concurrent
+// Auth authenticates API keys and sessions, and creates and revokes keys. It is safe for concurrent
 // use.
 type Auth struct {
 	store Store
@@ -64,10 +64,11 @@ func New(store Store) *Auth {
 	return &Auth{store: store, now: time.Now, cache: map[[sha256.Size]byte]cachedPrincipal{}}
 }
 
-// Authenticate returns who holds key, an API key, the secret of a person's session or an access
-// token that began one; schema.ErrUnauthorized when it is unknown, revoked, ended or expired. Whose
-// it was that is good no more is returned with the error, without what it could do. Whether it may
-// be used from where the request comes is for the caller to look at.
+// Authenticate returns the principal of key, which is an API key, the secret of a person's session
+// or an access token that began one. The error is schema.ErrUnauthorized when key is unknown,
+// revoked, ended or expired; except for an unknown key, the owner is returned with the error,
+// without scopes and groups. The caller must check whether the key may be used from the request's
+// address.
 func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, error) {
 	if !wellFormed(key) && !tokenShaped(key) {
 		return schema.Principal{}, fmt.Errorf("this is not an API key: %w", schema.ErrUnauthorized)
@@ -98,7 +99,7 @@ func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, 
 	}
 	a.keep(hash, cachedPrincipal{principal: p, session: h.session, until: until}, now)
 	if h.used == nil || h.used.Before(now.Add(-usedWithin)) {
-		// Nobody is kept out because it cannot be noted.
+		// A failure to record the use must not lock anybody out.
 		if err := a.noteUse(ctx, h); err != nil {
 			slog.WarnContext(ctx, "cannot note that a key is used", "tenant", h.tenant, "key", k.ID, "error", err)
 		}
@@ -127,15 +128,14 @@ func (a *Auth) keep(hash [sha256.Size]byte, k cachedPrincipal, now time.Time) {
 			}
 		}
 		if len(a.cache) >= maxCached {
-			clear(a.cache) // all are in use: the store answers again for each
+			clear(a.cache) // all are valid: the store has to look up each again
 		}
 	}
 	a.cache[hash] = k
 }
 
-// CreateKey makes a key of p's tenant and returns it this once. p needs the
-// admin scope, and the operator scope to give that on: that one and no other is
-// given on without the admin scope.
+// CreateKey creates a key of p's tenant and returns it, for the only time. p needs the admin scope,
+// or the operator scope to give the operator scope and no other.
 func (a *Auth) CreateKey(ctx context.Context, p schema.Principal, k schema.NewKey) (schema.Key, string, error) {
 	if err := mayGive(p, everyScope(k.Scopes, k.Collections)); err != nil {
 		return schema.Key{}, "", fmt.Errorf("create key: %w", err)
@@ -143,7 +143,7 @@ func (a *Auth) CreateKey(ctx context.Context, p schema.Principal, k schema.NewKe
 	return a.create(ctx, p, p.Tenant, k)
 }
 
-// everyScope is scopes of a tenant and those of collections.
+// everyScope returns the scopes of the tenant and those of collections.
 func everyScope(scopes []schema.Scope, collections []schema.CollectionScopes) []schema.Scope {
 	out := slices.Clone(scopes)
 	for _, c := range collections {
@@ -152,7 +152,7 @@ func everyScope(scopes []schema.Scope, collections []schema.CollectionScopes) []
 	return out
 }
 
-// mayGive tells whether p may make keys with scopes.
+// mayGive returns an error unless p may create keys with these scopes.
 func mayGive(p schema.Principal, scopes []schema.Scope) error {
 	if !p.Has(schema.ScopeAdmin) && !p.Has(schema.ScopeOperator) {
 		return fmt.Errorf("needs the admin scope: %w", schema.ErrForbidden)
@@ -183,8 +183,8 @@ func (a *Auth) create(ctx context.Context, p schema.Principal, tenant uuid.UUID,
 	return stored, key, nil
 }
 
-// RevokeKey ends a key of p's tenant for good: here at once, in other
-// processes within seconds.
+// RevokeKey revokes a key of p's tenant for good: at once in this process, within seconds in
+// others.
 func (a *Auth) RevokeKey(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	_, err := a.store.RevokeKey(ctx, p, id)
 	a.forget(id)
@@ -195,8 +195,7 @@ func (a *Auth) forget(id uuid.UUID) {
 	a.forgetWhere(func(k cachedPrincipal) bool { return k.principal.Key == id })
 }
 
-// ForgetTenant has the store asked again for keys of a tenant, which were changed
-// through another process.
+// ForgetTenant drops the cached keys of a tenant, because another process changed some.
 func (a *Auth) ForgetTenant(tenant uuid.UUID) {
 	a.forgetWhere(func(k cachedPrincipal) bool { return k.principal.Tenant == tenant })
 }
@@ -211,8 +210,8 @@ func (a *Auth) forgetWhere(gone func(cachedPrincipal) bool) {
 	}
 }
 
-// CreateTenant makes a tenant and its first key, an admin's, which is returned
-// this once. p needs the operator scope.
+// CreateTenant creates a tenant and its first key, an admin's, which it returns for the only time.
+// p needs the operator scope.
 func (a *Auth) CreateTenant(ctx context.Context, p schema.Principal, t schema.NewTenant) (schema.Tenant, string, error) {
 	if !p.Has(schema.ScopeOperator) {
 		return schema.Tenant{}, "", fmt.Errorf("create tenant: needs the operator scope: %w", schema.ErrForbidden)

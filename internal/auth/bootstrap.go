@@ -1,6 +1,6 @@
 package auth
 
-// This file gives a new installation its first key.
+// This file creates the first key of a new installation.
 
 import (
 	"context"
@@ -16,9 +16,9 @@ var bootstrapKey = schema.NewKey{
 	Scopes: []schema.Scope{schema.ScopeOperator, schema.ScopeAdmin, schema.ScopeIngest, schema.ScopeQuery, schema.ScopeImpersonate},
 }
 
-// EnsureBootstrap makes sure that tenant tenantName exists and that a working
-// key with all scopes does. When it made the key it returns it, this once, and
-// true; otherwise "" and false.
+// EnsureBootstrap makes sure that the tenant tenantName exists, and has a valid key with the
+// operator scope. If it had to create a key, which has all scopes, it returns it, for the only
+// time, and true; otherwise "" and false.
 func (a *Auth) EnsureBootstrap(ctx context.Context, tenantName string) (string, bool, error) {
 	system, key, err := a.bootstrapTenant(ctx, tenantName)
 	if err != nil || key != "" {
@@ -35,9 +35,8 @@ func (a *Auth) EnsureBootstrap(ctx context.Context, tenantName string) (string, 
 	return key, true, nil
 }
 
-// RenewBootstrap makes a new key with all scopes for tenant tenantName, in
-// place of the bootstrap keys before it, which it revokes: for when those are
-// lost. It makes the tenant when it is missing.
+// RenewBootstrap creates a new key with all scopes for the tenant tenantName, and revokes the
+// previous bootstrap keys: it is for when these are lost. It creates the tenant if it is missing.
 func (a *Auth) RenewBootstrap(ctx context.Context, tenantName string) (string, error) {
 	system, key, err := a.bootstrapTenant(ctx, tenantName)
 	if err != nil || key != "" {
@@ -62,8 +61,8 @@ func (a *Auth) RenewBootstrap(ctx context.Context, tenantName string) (string, e
 	return key, nil
 }
 
-// bootstrapTenant returns the system's own principal in a tenant, and the key
-// that was made with the tenant if it was missing.
+// bootstrapTenant returns the system's own principal in a tenant. If the tenant was missing, it
+// creates it and returns its first key, too.
 func (a *Auth) bootstrapTenant(ctx context.Context, name string) (schema.Principal, string, error) {
 	t, err := a.store.TenantNamed(ctx, name)
 	if errors.Is(err, schema.ErrNotFound) {
@@ -72,7 +71,7 @@ func (a *Auth) bootstrapTenant(ctx context.Context, name string) (schema.Princip
 		if err == nil {
 			return schema.Principal{Tenant: t.ID}, key, nil
 		}
-		if errors.Is(err, schema.ErrConflict) { // another process made it meanwhile
+		if errors.Is(err, schema.ErrConflict) { // another process created it meanwhile
 			t, err = a.store.TenantNamed(ctx, name)
 		}
 	}
@@ -82,8 +81,8 @@ func (a *Auth) bootstrapTenant(ctx context.Context, name string) (schema.Princip
 	return schema.Principal{Tenant: t.ID}, "", nil
 }
 
-// operatorKeys lists the working keys of p's tenant that hold the operator
-// scope. People who sign in are none of them: they may be gone with the provider.
+// operatorKeys lists the valid keys of p's tenant with the operator scope. People who sign in do
+// not count: the identity provider may be gone.
 func (a *Auth) operatorKeys(ctx context.Context, p schema.Principal) ([]schema.Key, error) {
 	var out []schema.Key
 	now := a.now()

@@ -1,6 +1,5 @@
-// Package auth makes API keys and tells who holds one. A key is random, shown
-// once and stored as a hash; looking it up by its hash compares nothing of the
-// key itself, so timing gives nothing away.
+// Package auth creates and authenticates API keys. A key is random, shown once and stored as a
+// hash. It is looked up by its hash, without comparing the key itself, so timing reveals nothing.
 package auth
 
 import (
@@ -15,9 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// A key is "slu_<prefix>_<secret>": the prefix is shown in lists, the secret is
-// 256 random bits. Both are written in letters and digits alone, so that a
-// double click selects the whole key.
+// A key is "slu_<prefix>_<secret>": the prefix is shown in lists, the secret is 256 random bits.
+// Both consist of letters and digits, so that a double click selects the whole key.
 const (
 	brand        = "slu_"
 	prefixLength = 8
@@ -32,7 +30,7 @@ const (
 	scopeNames = "operator, admin, curate, ingest, query, impersonate"
 )
 
-// seal makes the secret of k. The key is returned this once.
+// seal generates the secret of k. It returns the key, for the only time.
 func seal(k schema.NewKey) (string, schema.SealedKey, error) {
 	prefix, err := random(48, prefixLength)
 	if err != nil {
@@ -58,8 +56,7 @@ func random(bits uint, length int) (string, error) {
 	return strings.Repeat("0", max(length-len(text), 0)) + text, nil
 }
 
-// wellFormed reports whether key can be a key at all, to spare the store what
-// can't.
+// wellFormed reports whether key has the form of a key, to save lookups of other strings.
 func wellFormed(key string) bool {
 	if len(key) != len(brand)+prefixLength+1+secretLength || !strings.HasPrefix(key, brand) || key[len(brand)+prefixLength] != '_' {
 		return false
@@ -80,7 +77,7 @@ func tokenShaped(key string) bool {
 	return schema.LooksLikeToken(token)
 }
 
-// check validates a key to be.
+// check validates a key to be created.
 func check(k schema.NewKey, now time.Time) error {
 	if err := checkText("name", k.Name, maxName); err != nil {
 		return err

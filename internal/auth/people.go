@@ -1,7 +1,7 @@
 package auth
 
-// People who sign in at a provider: each has a row among the keys of a tenant, without a secret,
-// and sessions that lead to it.
+// This file authenticates people who sign in at an identity provider: each has a row among the keys
+// of a tenant, without a secret, and sessions that refer to it.
 
 import (
 	"context"
@@ -17,18 +17,20 @@ import (
 
 // People is the part of a Store that keeps people and their sessions.
 type People interface {
-	// SignIn makes a session of a person in a tenant, whose row gets the scopes, collections and
-	// groups that they have now; a row that was revoked is schema.ErrForbidden.
+	// SignIn creates a session of a person in a tenant, and updates the person's row with their
+	// current scopes, collections and groups. The error is schema.ErrForbidden if the row was
+	// revoked.
 	SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, s schema.SealedSession) (schema.Key, schema.PersonSession, error)
-	// SessionByHash returns a session, its tenant and its person's row, also when they are over.
+	// SessionByHash returns a session, its tenant and its person's row, even if they have ended.
 	SessionByHash(ctx context.Context, hash []byte) (uuid.UUID, schema.PersonSession, schema.Key, error)
-	// SessionUsed notes that a session is used now, unless that was noted within a time.
+	// SessionUsed records that a session is used now, unless that was recorded less than within
+	// ago.
 	SessionUsed(ctx context.Context, tenant, id, person uuid.UUID, within time.Duration) error
-	// Sessions and EndSession are about one person of p's tenant, or about all for uuid.Nil.
+	// Sessions and EndSession are for one person of p's tenant, or for all for uuid.Nil.
 	Sessions(ctx context.Context, p schema.Principal, of uuid.UUID, q schema.PageQuery) ([]schema.PersonSession, string, error)
 	EndSession(ctx context.Context, p schema.Principal, id, of uuid.UUID) error
-	// EndSessionsElsewhere ends a person's sessions in other tenants than some, and returns where
-	// there were any.
+	// EndSessionsElsewhere ends a person's sessions in all tenants except those in but, and returns
+	// the tenants where there were any.
 	EndSessionsElsewhere(ctx context.Context, subject string, but []uuid.UUID) ([]uuid.UUID, error)
 }
 
@@ -42,7 +44,7 @@ type resolvedSecret struct {
 	used    *time.Time
 }
 
-// String names it in errors, without its secret.
+// String describes it in errors, without its secret.
 func (h resolvedSecret) String() string {
 	if h.session != uuid.Nil {
 		return "the session of " + h.key.Name
@@ -50,12 +52,12 @@ func (h resolvedSecret) String() string {
 	return "the API key " + h.key.Prefix
 }
 
-// principal returns its owner, without scopes and groups.
+// principal returns the owner, without scopes and groups.
 func (h resolvedSecret) principal() schema.Principal {
 	return schema.Principal{Tenant: h.tenant, Key: h.key.ID, Name: h.key.Name}
 }
 
-// resolvedSecret looks up the API key, or the session, whose secret has a hash.
+// lookUp returns the API key or the session whose secret has a hash.
 func (a *Auth) lookUp(ctx context.Context, hash []byte) (resolvedSecret, error) {
 	tenant, k, err := a.store.KeyByHash(ctx, hash)
 	if err == nil {
@@ -78,8 +80,9 @@ func (a *Auth) noteUse(ctx context.Context, h resolvedSecret) error {
 	return a.store.KeyUsed(ctx, h.tenant, h.key.ID, usedWithin)
 }
 
-// SignIn makes a session of a person in a tenant, and returns its secret this once: it is used as
-// an API key is. What they may from now on holds for the sessions that they have there, too.
+// SignIn creates a session of a person in a tenant, and returns its secret for the only time: it is
+// used like an API key. The person's current rights also apply to their other sessions in the
+// tenant.
 func (a *Auth) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, n schema.NewSession) (schema.Principal, schema.PersonSession, string, error) {
 	secret, sealed, err := seal(schema.NewKey{})
 	if err != nil {
@@ -89,8 +92,8 @@ func (a *Auth) SignIn(ctx context.Context, tenant uuid.UUID, who schema.Person, 
 	return p, session, secret, err
 }
 
-// SignInBy makes a session whose secret is an access token that was verified. A token begins one
-// session: once more, also when that is over, it is schema.ErrConflict.
+// SignInBy creates a session whose secret is a verified access token. A token begins one session:
+// for another one, even after the first has ended, the error is schema.ErrConflict.
 func (a *Auth) SignInBy(ctx context.Context, token string, tenant uuid.UUID, who schema.Person, n schema.NewSession) error {
 	hash := sha256.Sum256([]byte(token))
 	_, _, err := a.signIn(ctx, tenant, who, schema.SealedSession{NewSession: n, Hash: hash[:]})
@@ -109,8 +112,8 @@ func (a *Auth) signIn(ctx context.Context, tenant uuid.UUID, who schema.Person, 
 	return schema.Principal{Tenant: tenant, Key: row.ID, Name: row.Name, Scopes: row.Scopes, Collections: row.Collections, Groups: row.Groups}, session, nil
 }
 
-// Session returns the session that a secret is of; schema.ErrNotFound when it is an API key, or
-// nothing.
+// Session returns the session that a secret belongs to. The error is schema.ErrNotFound when it is
+// an API key or unknown.
 func (a *Auth) Session(ctx context.Context, secret string) (uuid.UUID, error) {
 	if !wellFormed(secret) && !tokenShaped(secret) {
 		return uuid.Nil, schema.ErrNotFound
@@ -123,8 +126,8 @@ func (a *Auth) Session(ctx context.Context, secret string) (uuid.UUID, error) {
 	return h.session, err
 }
 
-// Sessions lists the sessions of p's tenant, newest first: all for an admin who asks for them, else
-// p's own.
+// Sessions lists sessions of p's tenant, newest first: all if an admin asks for all, otherwise p's
+// own.
 func (a *Auth) Sessions(ctx context.Context, p schema.Principal, all bool, q schema.PageQuery) ([]schema.PersonSession, string, error) {
 	of := p.Key
 	if all {
@@ -136,8 +139,8 @@ func (a *Auth) Sessions(ctx context.Context, p schema.Principal, all bool, q sch
 	return a.store.Sessions(ctx, p, of, q)
 }
 
-// EndSession ends a session of p's tenant: anybody's for an admin, else p's own. It ends here at
-// once, in other processes within seconds.
+// EndSession ends a session of p's tenant: anybody's for an admin, otherwise p's own. It ends at
+// once in this process, and within seconds in others.
 func (a *Auth) EndSession(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	of := p.Key
 	if p.Has(schema.ScopeAdmin) {
@@ -148,8 +151,8 @@ func (a *Auth) EndSession(ctx context.Context, p schema.Principal, id uuid.UUID)
 	return err
 }
 
-// SignOut ends the session that a secret is of, and returns its tenant; uuid.Nil when the secret is
-// no session's that lasts.
+// SignOut ends the session that a secret belongs to, and returns its tenant, or uuid.Nil if the
+// secret belongs to no session.
 func (a *Auth) SignOut(ctx context.Context, secret string) (uuid.UUID, error) {
 	if !wellFormed(secret) {
 		return uuid.Nil, nil
@@ -165,8 +168,8 @@ func (a *Auth) SignOut(ctx context.Context, secret string) (uuid.UUID, error) {
 	return h.tenant, a.EndSession(ctx, schema.Principal{Tenant: h.tenant, Key: h.key.ID}, h.session)
 }
 
-// EndSessionsElsewhere ends the sessions that a person has in other tenants than those that they
-// may enter now. It returns the tenants where there were any.
+// EndSessionsElsewhere ends the sessions that a person has in other tenants than those in but,
+// which the person may enter now. It returns the tenants where there were any.
 func (a *Auth) EndSessionsElsewhere(ctx context.Context, subject string, but []uuid.UUID) ([]uuid.UUID, error) {
 	ended, err := a.store.EndSessionsElsewhere(ctx, subject, but)
 	for _, tenant := range ended {

@@ -11,13 +11,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// maxOverlap is how long a key is good at most after another replaced it.
+// maxOverlap bounds how long a replaced key stays valid.
 const maxOverlap = 30 * 24 * time.Hour
 
-// RotateKey makes a key in place of another of p's tenant, with its name, scopes, collections,
-// groups and addresses, and returns it this once. Both are good for the overlap; the old one ends
-// with it. Who may make keys with those scopes may rotate a key, and the key itself may; a person
-// that it acts for may not.
+// RotateKey creates a key in place of another of p's tenant, with its name, scopes, collections,
+// groups and addresses, and returns it for the only time. Both are valid during the overlap; then
+// the old one ends. A principal that may create keys with those scopes may rotate a key, and so may
+// the key itself, but not while it acts for a person.
 func (a *Auth) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, overlap time.Duration) (schema.Key, string, error) {
 	if overlap < 0 || overlap > maxOverlap {
 		return schema.Key{}, "", schema.Invalid("overlap_seconds", "must be from 0 to %d (30 days)", int(maxOverlap.Seconds()))
@@ -30,17 +30,17 @@ func (a *Auth) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, 
 		if old.Subject != "" {
 			return fmt.Errorf("it is a person who signs in, and has no key: %w", schema.ErrConflict)
 		}
-		// A key that acts for somebody has not all of its scopes.
+		// A key that acts for somebody does not have all of its scopes.
 		if p.Key == old.ID && p.Person == "" && slices.Equal(p.Scopes, old.Scopes) {
 			return nil
 		}
 		return mayGive(p, everyScope(old.Scopes, old.Collections))
 	}
-	now := a.now().Truncate(time.Microsecond) // as exact as the store
+	now := a.now().Truncate(time.Microsecond) // the precision of the store
 	stored, err := a.store.RotateKey(ctx, p, id, sealed, now, now.Add(overlap), may)
 	if err != nil {
 		return schema.Key{}, "", err
 	}
-	a.forget(id) // so that its new end is seen
+	a.forget(id) // so that its new end applies
 	return stored, key, nil
 }

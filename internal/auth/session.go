@@ -15,29 +15,28 @@ import (
 )
 
 const (
-	// sessionTime is how long a session lasts: a working day, and a little.
+	// sessionTime is how long a session lasts: a little longer than a working day.
 	sessionTime = 12 * time.Hour
-	// leastSecret is how many bytes a secret has at least.
+	// leastSecret is the least length of a secret in bytes.
 	leastSecret = 32
 )
 
-// Sessions seals API keys into the cookies of browsers and opens them again.
-// Nothing is stored: a session ends with its key, with its time, or when the
-// browser drops the cookie. It is safe for concurrent use.
+// Sessions seals API keys in browser cookies and opens them again. Nothing is stored: a session
+// ends with its key, when it expires, or when the browser drops the cookie. It is safe for
+// concurrent use.
 type Sessions struct {
 	aead cipher.AEAD
 	now  func() time.Time
 }
 
-// NewSessions returns Sessions under a secret of at least 32 bytes; those of
-// several processes with one secret open each other's. Without a secret one is
-// made, and sessions end with the process.
+// NewSessions returns Sessions with a secret of at least 32 bytes; processes with the same secret
+// open each other's sessions. Without a secret it generates one, and sessions end with the process.
 func NewSessions(secret string) (*Sessions, error) {
 	return newSessions(secret, "sluice session cookies")
 }
 
-// NewSignIns returns Sessions for what a browser keeps while somebody signs in at a
-// provider. They open nothing that others sealed under the same secret.
+// NewSignIns returns Sessions for the data that a browser keeps while somebody signs in at a
+// provider. They do not open what other Sessions sealed with the same secret.
 func NewSignIns(secret string) (*Sessions, error) {
 	return newSessions(secret, "sluice sign-in cookies")
 }
@@ -68,21 +67,21 @@ func newSessions(secret, purpose string) (*Sessions, error) {
 	return &Sessions{aead: aead, now: time.Now}, nil
 }
 
-// Seal makes a session of an API key. What it returns may be a cookie's value.
+// Seal seals an API key in a session, whose text may be a cookie's value.
 func (s *Sessions) Seal(key string) (sealed string, ends time.Time) {
 	ends = s.now().Add(sessionTime).Truncate(time.Second)
 	return s.SealUntil(key, ends), ends
 }
 
-// SealUntil makes a session of a key, or what else a browser is to keep, that ends at a
-// time, to the second.
+// SealUntil seals a key, or other data for a browser, in a session that ends at ends, rounded down
+// to the second.
 func (s *Sessions) SealUntil(key string, ends time.Time) string {
 	plain := binary.BigEndian.AppendUint64(nil, uint64(ends.Unix()))
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, append(plain, key...), nil))
 }
 
-// Open returns the API key of a session; schema.ErrUnauthorized when this is
-// none, or its time is over. The key itself is still to be checked.
+// Open returns the API key of a session. The error is schema.ErrUnauthorized when sealed is not a
+// session, or has expired. The caller must still check the key.
 func (s *Sessions) Open(sealed string) (string, error) {
 	text, err := base64.RawURLEncoding.DecodeString(sealed)
 	if err != nil {

@@ -1,7 +1,7 @@
 package oidc
 
-// The rules of access: which group of the provider gives which role in which tenant, or in which of
-// its collections.
+// This file reads the access rules: which group of the provider gets which role in which tenant, or
+// in which of its collections.
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ const (
 	maxLabel  = 256 // bytes
 )
 
-// roles are what the rules may give, as scopes.
+// roles are the roles that rules may give, as scopes.
 var roles = map[string][]schema.Scope{
 	"reader":      {schema.ScopeQuery},
 	"contributor": {schema.ScopeQuery, schema.ScopeIngest},
@@ -34,20 +34,21 @@ var roles = map[string][]schema.Scope{
 	"operator":    {schema.ScopeOperator, schema.ScopeAdmin},
 }
 
-// The roles, in order of what they may, and those that may be given for single collections.
+// The names of the roles, in order of their rights, and of those that may be given for single
+// collections.
 const (
 	roleNames       = "reader, contributor, curator, admin, operator"
 	collectionRoles = "reader, contributor and curator"
 )
 
-// rule is one of the file.
+// rule is a rule of the file.
 type rule struct {
 	group, tenant, role string
 	labels              []string
-	collections         []string // where alone the role holds; none: in the whole tenant
+	collections         []string // where the role applies; none: in the whole tenant
 }
 
-// Grant is what somebody may in one tenant.
+// Grant is what rules allow somebody in one tenant.
 type Grant struct {
 	Tenant      string // its name
 	Scopes      []schema.Scope
@@ -55,15 +56,16 @@ type Grant struct {
 	Collections []CollectionGrant
 }
 
-// CollectionGrant is what somebody may, beside that, if there is a collection of that name.
+// CollectionGrant is what rules additionally allow in the collection with that name, if there is
+// one.
 type CollectionGrant struct {
 	Name   string
 	Scopes []schema.Scope
 	Groups []string
 }
 
-// accessFile is the file of rules. It is read for every sign-in, so that what is changed in it
-// holds at once; while it can't be read, the rules that were read last hold.
+// accessFile is the file of access rules. It is read for every sign-in, so that changes apply at
+// once; while it can't be read, the rules that were read last apply.
 type accessFile struct {
 	path string
 
@@ -91,8 +93,8 @@ func (f *accessFile) current(ctx context.Context) []rule {
 	return rules
 }
 
-// Grants is what groups of the provider give, by tenant and collection. Roles and labels of several
-// rules add up.
+// Grants returns what the rules give to groups of the provider, by tenant and collection. Roles and
+// labels of several rules add up.
 func (p *Provider) Grants(ctx context.Context, groups []string) []Grant {
 	type place struct{ tenant, collection string } // without a collection: the whole tenant
 	scopes, labels := map[place][]schema.Scope{}, map[place][]string{}
@@ -127,7 +129,7 @@ func (p *Provider) Grants(ctx context.Context, groups []string) []Grant {
 	return out
 }
 
-// once is a list in order, with each thing once.
+// once sorts a list and removes duplicates.
 func once[T cmp.Ordered](list []T) []T {
 	slices.Sort(list)
 	return slices.Compact(list)
@@ -164,14 +166,14 @@ func readRules(path string) ([]rule, error) {
 	return rules, nil
 }
 
-// rulesReader reads the file of rules, and says in which line something is wrong.
+// rulesReader parses the file of rules. Its errors name the line.
 type rulesReader struct{ path string }
 
 func (r rulesReader) wrong(n *yaml.Node, field, format string, args ...any) error {
 	return schema.Invalid(fmt.Sprintf("%s:%d: %s", r.path, n.Line, field), format, args...)
 }
 
-// fields hands the values of a mapping to those who take them.
+// fields passes the value of each field of a mapping to the function for it.
 func (r rulesReader) fields(n *yaml.Node, take map[string]func(*yaml.Node) error) error {
 	known := strings.Join(slices.Sorted(maps.Keys(take)), ", ")
 	if n.Kind != yaml.MappingNode {
@@ -232,7 +234,7 @@ func (r rulesReader) rule(n *yaml.Node) (rule, error) {
 			return one, r.wrong(n, "role", "%q holds in the whole tenant and cannot be given for collections; %s can", one.role, collectionRoles)
 		}
 	}
-	if labels == nil { // the group's own name
+	if labels == nil { // default: the group's own name
 		if err := checkLabel(one.group); err != "" {
 			return one, r.wrong(n, "group", "%q %s, so that it is no label: say which it has, as \"labels: []\"", one.group, err)
 		}
@@ -279,7 +281,7 @@ func (r rulesReader) collections(n *yaml.Node) ([]string, error) {
 	return out, nil
 }
 
-// checkLabel says why a text cannot be a label; empty: it can.
+// checkLabel returns why a text cannot be a label; empty: it can.
 func checkLabel(label string) string {
 	switch {
 	case len(label) > maxLabel:

@@ -1,6 +1,6 @@
 package oidc
 
-// What the provider says of somebody who signed in, and what of it is believed.
+// This file verifies and reads what the provider says of a person who signed in.
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const (
 	maxSubject = 1024 // bytes of issuer and id
 )
 
-// Identity is who signed in.
+// Identity is the person who signed in.
 type Identity struct {
 	Subject string // issuer, "|", and the person's id there
 	Name    string
@@ -37,8 +37,8 @@ type Identity struct {
 
 var errNotBegun = fmt.Errorf("no sign-in is under way in this browser, or it took longer than %s; sign in again: %w", SignInTime, schema.ErrUnauthorized)
 
-// Complete reads what the provider sent the browser back with, and returns who signed in. kept is
-// what Begin gave the browser.
+// Complete reads the parameters with which the provider sent the browser back, and returns who
+// signed in. kept is what Begin returned for the browser.
 func (p *Provider) Complete(ctx context.Context, kept string, answer url.Values) (Identity, error) {
 	text, err := p.o.Seals.Open(kept)
 	if err != nil {
@@ -82,13 +82,13 @@ func (p *Provider) Complete(ctx context.Context, kept string, answer url.Values)
 	return who, err
 }
 
-// claims are those of an ID token that was verified.
+// claims are the claims of a verified token.
 type claims struct {
 	issuer, subject string
 	all             map[string]json.RawMessage
 }
 
-// verified checks the ID token: its signature, issuer, audience, times and nonce.
+// verified verifies the ID token: its signature, issuer, audience, times and nonce.
 func (p *Provider) verified(ctx context.Context, provider *openid.Provider, token *oauth2.Token, nonce string) (claims, error) {
 	bad := func(err error) (claims, error) {
 		slog.WarnContext(ctx, "an ID token was refused", "issuer", p.o.Issuer, "error", err)
@@ -125,11 +125,10 @@ func (p *Provider) verified(ctx context.Context, provider *openid.Provider, toke
 	return c, nil
 }
 
-// late is the time that expiries are held against. Nothing else is, so that it runs behind.
+// late returns a time that lags behind by skew, for checking expiries only.
 func (p *Provider) late() time.Time { return p.o.Now().Add(-skew) }
 
-// claimsOf reads the claims of a token that was verified, and checks those that every token has to
-// have.
+// claimsOf reads the claims of a verified token, and checks those that every token must have.
 func (p *Provider) claimsOf(token *openid.IDToken) (claims, error) {
 	c := claims{issuer: token.Issuer, subject: token.Subject}
 	switch {
@@ -141,7 +140,8 @@ func (p *Provider) claimsOf(token *openid.IDToken) (claims, error) {
 	return c, token.Claims(&c.all)
 }
 
-// identity is who the claims are of. What the ID token lacks of name and groups is asked for.
+// identity returns the person of the claims. If the token has no name or groups, it requests the
+// provider's user info.
 func (p *Provider) identity(ctx context.Context, provider *openid.Provider, token *oauth2.Token, c claims) (Identity, error) {
 	who := Identity{Subject: c.issuer + "|" + c.subject}
 	if len(who.Subject) > maxSubject {
@@ -186,7 +186,7 @@ func (p *Provider) userInfo(ctx context.Context, provider *openid.Provider, toke
 	return all, nil
 }
 
-// nameOf is what people call the person; empty: they have told nobody.
+// nameOf returns the person's name from the claims; empty: there is none.
 func nameOf(all map[string]json.RawMessage) string {
 	for _, claim := range []string{"name", "preferred_username", "nickname", "given_name"} {
 		if name := printable(strings.TrimSpace(textClaim(all, claim)), maxName); name != "" {
@@ -196,14 +196,15 @@ func nameOf(all map[string]json.RawMessage) string {
 	return ""
 }
 
-// textClaim is a claim that is a text; empty: there is none, or it is something else.
+// textClaim returns a claim that is a string; empty: it is missing or not a string.
 func textClaim(all map[string]json.RawMessage, name string) string {
 	var text string
 	_ = json.Unmarshal(all[name], &text)
 	return text
 }
 
-// groupsOf reads a claim of groups, in their order, each once. No claim is no groups.
+// groupsOf parses a claim of groups, and returns them sorted, without duplicates. Without the claim
+// there are no groups.
 func groupsOf(claim json.RawMessage) ([]string, error) {
 	if len(claim) == 0 || string(claim) == "null" {
 		return nil, nil

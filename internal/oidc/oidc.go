@@ -1,6 +1,6 @@
-// Package oidc signs people in at a provider of OpenID Connect: by the authorization code flow with
-// PKCE, state and nonce. It says who they are and what the rules of access give them; sessions are
-// made elsewhere.
+// Package oidc signs people in at an OpenID Connect provider, by the authorization code flow with
+// PKCE, state and nonce. It returns who they are and what the access rules give them; package auth
+// makes their sessions.
 package oidc
 
 import (
@@ -27,22 +27,23 @@ import (
 )
 
 const (
-	// SignInTime is how long somebody may take at the provider.
+	// SignInTime is how long signing in at the provider may take.
 	SignInTime = 10 * time.Minute
 	// answerTime is how long the provider may take for one request.
 	answerTime = 10 * time.Second
-	// failedTime is how long a provider that did not answer is not asked again.
+	// failedTime is how long a provider that did not answer is not called again.
 	failedTime = 2 * time.Second
-	// skew is how far the provider's clock may be from this one.
+	// skew is the largest accepted difference between the provider's clock and this one.
 	skew = time.Minute
-	// maxReturn is the length of a path to return to, in bytes: it goes into a cookie.
+	// maxReturn bounds a path to return to, in bytes: it is stored in a cookie.
 	maxReturn = 1024
 )
 
-// Seals keeps what a browser holds from being read or altered.
+// Seals protects what a browser keeps from being read or changed.
 type Seals interface {
 	SealUntil(text string, ends time.Time) string
-	// Open returns the text; schema.ErrUnauthorized when it is none of ours, or over.
+	// Open returns the text. The error is schema.ErrUnauthorized when it was not sealed by us, or
+	// has expired.
 	Open(sealed string) (string, error)
 }
 
@@ -51,29 +52,29 @@ type Options struct {
 	Issuer       string
 	ClientID     string
 	ClientSecret string   // empty: a public client
-	Scopes       []string // asked for beside openid
+	Scopes       []string // requested in addition to openid
 	GroupsClaim  string   // the claim that lists a person's groups
 	Name         string   // of the provider, for people; empty: the issuer's host
 	AccessFile   string   // the rules of access
-	Audience     string   // of access tokens; empty: none are taken
+	Audience     string   // of access tokens; empty: none are accepted
 	Seals        Seals
 	Now          func() time.Time // nil: time.Now
 }
 
-// Provider is a provider of OpenID Connect. It is asked for its endpoints and keys when they are
-// first needed. It is safe for concurrent use.
+// Provider is an OpenID Connect provider. Its endpoints and keys are requested on first use. It is
+// safe for concurrent use.
 type Provider struct {
 	o      Options
 	client *http.Client
 	access *accessFile
 
-	mu         sync.Mutex // held while the provider is asked for its endpoints
+	mu         sync.Mutex // held while the endpoints are requested
 	discovered *openid.Provider
-	keys       openid.KeySet // of access tokens
-	failed     time.Time     // when it last did not answer
+	keys       openid.KeySet // for access tokens
+	failed     time.Time     // when it last failed to answer
 }
 
-// New checks the options, and the rules of access, and asks nobody anything.
+// New checks the options and the access rules, without calling the provider.
 func New(o Options) (*Provider, error) {
 	issuer, err := url.Parse(o.Issuer)
 	if err != nil || issuer.Host == "" || issuer.RawQuery != "" || issuer.Fragment != "" || issuer.User != nil {
@@ -101,7 +102,7 @@ func New(o Options) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Sign-ins are seldom: no connection is kept.
+	// Sign-ins are rare: no connection is kept open.
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, TLSHandshakeTimeout: answerTime, ForceAttemptHTTP2: true}
 	return &Provider{o: o, access: access, client: &http.Client{Timeout: answerTime, Transport: transport}}, nil
 }
@@ -111,10 +112,10 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Name is the provider's, for people.
+// Name returns the provider's name for display.
 func (p *Provider) Name() string { return p.o.Name }
 
-// underWay is what the browser keeps, sealed, while its owner is at the provider.
+// underWay is what the browser keeps, sealed, during a sign-in.
 type underWay struct {
 	State    string `json:"s"`
 	Nonce    string `json:"n"`
@@ -124,14 +125,14 @@ type underWay struct {
 	Tenant   string `json:"t"`
 }
 
-// Begin is how somebody signs in.
+// Begin describes a sign-in.
 type Begin struct {
-	Redirect string // where the provider sends the browser back to
-	ReturnTo string // a path of this server, to go to in the end; empty: "/"
-	Tenant   string // which they choose; empty: the only one
+	Redirect string // where the provider sends the browser afterwards
+	ReturnTo string // a path of this server for the end; empty: "/"
+	Tenant   string // which they chose; empty: the only one
 }
 
-// Begin returns the provider's page where a browser goes to sign in, and what it keeps meanwhile.
+// Begin returns the provider's page for the sign-in, and what the browser has to keep meanwhile.
 func (p *Provider) Begin(ctx context.Context, b Begin) (page, kept string, err error) {
 	if b.ReturnTo == "" {
 		b.ReturnTo = "/"
@@ -155,7 +156,7 @@ func (p *Provider) Begin(ctx context.Context, b Begin) (page, kept string, err e
 	return page, p.o.Seals.SealUntil(string(text), p.o.Now().Add(SignInTime)), nil
 }
 
-// ownPath reports whether a browser stays on this server when it is sent to path.
+// ownPath reports whether a browser that is sent to path stays on this server.
 func ownPath(path string) bool {
 	if len(path) > maxReturn || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || !utf8.ValidString(path) ||
 		strings.ContainsFunc(path, func(r rune) bool { return r == '\\' || unicode.IsControl(r) }) {
@@ -183,7 +184,7 @@ func (p *Provider) oauth(provider *openid.Provider, redirect string) *oauth2.Con
 	return &oauth2.Config{ClientID: p.o.ClientID, ClientSecret: p.o.ClientSecret, Endpoint: endpoint, RedirectURL: redirect, Scopes: scopes}
 }
 
-// discover asks the provider for its endpoints, until it has answered once.
+// discover requests the provider's endpoints, until it has answered once.
 func (p *Provider) discover(ctx context.Context) (*openid.Provider, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +194,7 @@ func (p *Provider) discover(ctx context.Context) (*openid.Provider, error) {
 	if since := p.o.Now().Sub(p.failed); since >= 0 && since < failedTime {
 		return nil, p.unavailable()
 	}
-	// Who asked may leave meanwhile; others wait for the answer, too.
+	// The caller may leave meanwhile, but others wait for the answer, too.
 	provider, err := openid.NewProvider(openid.ClientContext(context.WithoutCancel(ctx), p.client), p.o.Issuer)
 	if err != nil {
 		p.failed = p.o.Now()
@@ -204,12 +205,12 @@ func (p *Provider) discover(ctx context.Context) (*openid.Provider, error) {
 	return provider, nil
 }
 
-// unavailable is what people hear of a provider that does not answer; the log has more.
+// unavailable returns the error for users when the provider does not answer; the log has details.
 func (p *Provider) unavailable() error {
 	return fmt.Errorf("%s does not answer, so that nobody can sign in there now; try again, or use an API key: %w", p.o.Name, schema.ErrUnavailable)
 }
 
-// refused is what the provider said to a request, or that it did not answer.
+// refused translates an error of a request to the provider.
 func (p *Provider) refused(ctx context.Context, doing string, err error) error {
 	slog.WarnContext(ctx, "a sign-in failed at the provider", "issuer", p.o.Issuer, "doing", doing, "error", plain(err))
 	var said *oauth2.RetrieveError
@@ -224,7 +225,7 @@ func (p *Provider) refused(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s answers with status %d: %w", p.o.Name, said.Response.StatusCode, schema.ErrProvider)
 }
 
-// plain is an error without what the provider sent, in which tokens may be.
+// plain formats an error without the provider's reply, which may contain tokens.
 func plain(err error) string {
 	var said *oauth2.RetrieveError
 	if errors.As(err, &said) {
@@ -237,7 +238,7 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// printable is the first bytes of a text from elsewhere, without what is not to be printed.
+// printable returns up to n bytes of the printable characters of an external text.
 func printable(text string, n int) string {
 	text = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {

@@ -1,7 +1,7 @@
 package oidc
 
-// Access tokens of the provider, which programs send for the people who let them (OAuth 2.0; RFC
-// 9068).
+// This file verifies access tokens of the provider, which programs send for people who authorized
+// them (OAuth 2.0; RFC 9068).
 
 import (
 	"context"
@@ -19,19 +19,19 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// keysAgain is how often the provider is asked for its keys at most: anybody can send a token that
-// names a key which is not known yet.
+// keysAgain is the least time between two requests for the provider's keys: anybody can send a
+// token that names an unknown key.
 const keysAgain = 5 * time.Second
 
-// Issuer is the provider's, as the settings have it.
+// Issuer returns the provider's issuer, as configured.
 func (p *Provider) Issuer() string { return p.o.Issuer }
 
-// TakesTokens reports whether access tokens are taken.
+// TakesTokens reports whether access tokens are accepted.
 func (p *Provider) TakesTokens() bool { return p.o.Audience != "" }
 
-// Token returns whom an access token is of, and when it expires. It must be a JWT of this provider
-// for the audience of the settings. ID tokens are refused: they say who somebody is, and give no
-// program leave to act for them.
+// Token returns the person of an access token, and when it expires. It must be a JWT of this
+// provider for the configured audience. ID tokens are refused: they identify a person, and do not
+// authorize a program to act for them.
 func (p *Provider) Token(ctx context.Context, raw string) (Identity, time.Time, error) {
 	provider, err := p.discover(ctx)
 	if err != nil {
@@ -78,8 +78,8 @@ func (p *Provider) verifiedToken(ctx context.Context, provider *openid.Provider,
 	return c, token.Expiry, nil
 }
 
-// signed are the algorithms that sign with a key which the provider alone has; none is what
-// providers are to know.
+// signed returns the asymmetric ones of the algorithms, whose private key only the provider has, or
+// RS256 if there is none.
 func signed(algorithms []string) []string {
 	out := []string{}
 	for _, a := range algorithms {
@@ -93,7 +93,7 @@ func signed(algorithms []string) []string {
 	return out
 }
 
-// keysOf are the provider's keys, fetched when a token names one that is not known.
+// keysOf returns the provider's keys, which are fetched when a token names an unknown one.
 func (p *Provider) keysOf(provider *openid.Provider) (openid.KeySet, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -112,7 +112,7 @@ func (p *Provider) keysOf(provider *openid.Provider) (openid.KeySet, error) {
 	return p.keys, nil
 }
 
-// throttledTransport refuses a request that comes too soon after another.
+// throttledTransport refuses requests that come within keysAgain of another.
 type throttledTransport struct {
 	next http.RoundTripper
 	now  func() time.Time
