@@ -1,7 +1,7 @@
-// Package conversation makes questions that follow others whole, by rules of English: pronouns and
-// noun phrases that point back get what they stand for, fragments the question that they go on
-// with, and comparisons what is compared. A question that is whole by itself is left alone, as is
-// all that the rules do not know.
+// Package conversation rewrites follow-up questions as standalone ones, by rules for English: it
+// replaces pronouns and noun phrases that refer back by their antecedents, completes fragments with
+// the question that they continue, and adds to comparisons what is compared. A question that is
+// standalone already stays as it is, and so does one that no rule matches.
 package conversation
 
 import (
@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// turnsRead is how much of a history is read, from its end: what is pointed back at was said a
-	// moment ago.
+	// turnsRead is how many turns of a history are read, from its end: references go back to recent
+	// turns.
 	turnsRead = 12
-	// questionWords is how many words a question that points back has at most, and fragmentWords a
+	// questionWords bounds the words of a question that refers back, and fragmentWords those of a
 	// fragment.
 	questionWords, fragmentWords = 40, 6
-	// answerBytes is how much of an answer is read for a person.
+	// answerBytes is how much of an answer is searched for a person.
 	answerBytes = 2000
 )
 
-// Standalone returns question as it can be understood without what was said before, and whether
-// that is another text.
+// Standalone returns question in a form that can be understood without history, and whether that
+// differs from question.
 func Standalone(history []schema.Turn, question string) (whole string, changed bool) {
 	var c dialogue
 	for _, t := range history[max(0, len(history)-turnsRead):] {
@@ -41,9 +41,9 @@ func Standalone(history []schema.Turn, question string) (whole string, changed b
 	return whole, whole != question
 }
 
-// dialogue is what was said.
+// dialogue is the history of a conversation.
 type dialogue struct {
-	asked []string // questions made whole, oldest first
+	asked []string // standalone questions, oldest first
 	said  string   // the last answer
 }
 
@@ -53,7 +53,7 @@ func (c *dialogue) asks(question string) {
 	}
 }
 
-// before is the question before, its first sentence.
+// before returns the first sentence of the previous question.
 func (c *dialogue) before() string {
 	if len(c.asked) == 0 {
 		return ""
@@ -79,7 +79,7 @@ func (c *dialogue) whole(question string) string {
 	return question
 }
 
-// goesOn is the question before and this one: all that was asked is in it.
+// goesOn joins the previous question and this one.
 func (c *dialogue) goesOn(text string) string {
 	before := c.before()
 	if first := wordsOf(before)[0].lower; !strings.HasSuffix(before, "?") && !asking[first] && !auxiliary[first] {
@@ -88,7 +88,8 @@ func (c *dialogue) goesOn(text string) string {
 	return strings.TrimRight(before, "?. ") + "? " + upperFirst(text)
 }
 
-// fragment completes what is no sentence: "and in 2021?", "what about Germany?", "why?".
+// fragment completes a question that is not a sentence: "and in 2021?", "what about Germany?",
+// "why?".
 func (c *dialogue) fragment(text string, words []word) string {
 	lead := 0
 	for lead < len(words) && leading[words[lead].lower] {
@@ -121,8 +122,9 @@ func (c *dialogue) fragment(text string, words []word) string {
 	return ""
 }
 
-// replace asks the question before of something else of the same kind: another year, another name,
-// another noun in the same place. Where there is none, what is new is added.
+// replace returns the previous question with a part of it replaced by another of the same kind:
+// another year, another name, or another noun in the same role. If there is no such part, other is
+// appended.
 func (c *dialogue) replace(preposition string, words []word, other string) string {
 	before := c.before()
 	had := wordsOf(before)
@@ -150,8 +152,8 @@ func (c *dialogue) replace(preposition string, words []word, other string) strin
 	return strings.TrimRight(before, "?. ") + " " + preposition + " " + other + "?"
 }
 
-// likeName is the name of a question in whose place another one stands: the last of those that
-// begin alike, or of all.
+// likeName returns the name in a question that another name replaces: the last one that begins with
+// the same word, or else the last one of all.
 func likeName(had, words []word) (wordRange, bool) {
 	names := namesOf(had)
 	if len(names) == 0 {
@@ -166,8 +168,9 @@ func likeName(had, words []word) (wordRange, bool) {
 	return names[len(names)-1], true
 }
 
-// likeNoun is the noun in whose place another one stands: with the same last word; a subject with
-// an article as it is; or one bare word as it is, after a preposition at the end or as the subject.
+// likeNoun returns the noun that another one replaces: one with the same last word; or, for a noun
+// with an article, a subject with an article; or, for a bare word, a bare word after a preposition
+// at the end, or as the subject.
 func likeNoun(had, words []word) (wordRange, bool) {
 	head := words[len(words)-1].lower
 	for i := range had {
@@ -220,8 +223,8 @@ func (c *dialogue) comparison(text string, words []word) string {
 	return strings.TrimRight(text, "?. ") + ", " + all[1] + " or " + all[0] + "?"
 }
 
-// reference puts what is meant in the place of the first word that points back: "it", "their",
-// "this company".
+// reference replaces the first word that refers back by its antecedent: "it", "their", "this
+// company".
 func (c *dialogue) reference(text string, words []word) string {
 	for i := range words {
 		r, kind := pointsBack(text, words, i)
@@ -246,7 +249,7 @@ func (c *dialogue) reference(text string, words []word) string {
 	return ""
 }
 
-// meant is what words that point back stand for; empty: the rules do not know.
+// meant returns the antecedent of words that refer back; empty: no rule matches.
 func (c *dialogue) meant(words []word, r wordRange, kind pointing) string {
 	before := c.before()
 	had := wordsOf(before)
@@ -290,7 +293,7 @@ func (c *dialogue) meant(words []word, r wordRange, kind pointing) string {
 	return about
 }
 
-// personSaid is the one person whom the last answer names and its question does not.
+// personSaid returns the only person that the last answer names and its question does not.
 func (c *dialogue) personSaid(question string) string {
 	said := wordsOf(c.said)
 	found := ""

@@ -2,7 +2,7 @@ package conversation
 
 import "strings"
 
-// pointing is how a word points back.
+// pointing is the way in which a word refers back.
 type pointing int
 
 const (
@@ -18,11 +18,11 @@ var pronouns = map[string]pointing{
 	"he": person, "she": person, "him": person, "his": person | possessive, "her": person | possessive,
 }
 
-// companies are nouns by which a company is called again after its name.
+// companies are nouns that refer to a company by its kind.
 var companies = set("company firm organisation organization corporation manufacturer supplier")
 
-// pointsBack tells whether the word at i, with those that belong to it, points back; 0: it does
-// not.
+// pointsBack returns whether, and how, the word at i refers back, together with the words that
+// belong to it; 0: it does not.
 func pointsBack(text string, words []word, i int) (wordRange, pointing) {
 	w := words[i]
 	next := func(n int) string {
@@ -46,7 +46,7 @@ func pointsBack(text string, words []word, i int) (wordRange, pointing) {
 	case w.lower != "this" && w.lower != "that" && w.lower != "these" && w.lower != "those", periods[next(1)], clauses[next(1)]:
 		return one, 0
 	}
-	if w.lower == "that" || w.lower == "those" { // else it may begin a clause
+	if w.lower == "that" || w.lower == "those" { // otherwise it may begin a clause
 		first := i == 0 || leading[words[i-1].lower] || auxiliary[words[i-1].lower] || prepositions[words[i-1].lower]
 		if !first && next(1) != "" {
 			return one, 0
@@ -58,7 +58,7 @@ func pointsBack(text string, words []word, i int) (wordRange, pointing) {
 	return wordRange{i, i + 2}, noun
 }
 
-// expletive tells whether "it" stands for what follows: "is it allowed to", "it takes ... to".
+// expletive reports whether "it" refers to what follows: "is it allowed to", "it takes ... to".
 func expletive(words []word, i int) bool {
 	for j := i + 1; j < len(words) && j < i+4; j++ {
 		if l := words[j].lower; j > i+1 && (l == "to" || l == "that" || l == "if") {
@@ -72,14 +72,14 @@ func expletive(words []word, i int) bool {
 
 func hasName(words []word) bool { return len(namesOf(words)) > 0 }
 
-// antecedentInside tells whether a question itself says what a word in it points back to. An object
-// is no subject of its own clause ("can employees extend it?"), an owner may be ("did Acme sell its
-// plant?").
+// antecedentInside reports whether a question itself contains the antecedent of a word in it. An
+// object does not refer to the subject of its own clause ("can employees extend it?"), a possessive
+// may ("did Acme sell its plant?").
 func antecedentInside(text string, before []word, kind pointing) bool {
 	if kind&(noun|demonstrative) != 0 {
 		return false
 	}
-	began, named := false, false // after the words that ask; there is a noun
+	began, named := false, false // after the question words; there is a noun
 	for i, w := range before {
 		began = began || auxiliary[w.lower]
 		isNoun := !w.function() && (w.capital() || i > 0 && determiners[before[i-1].lower] || began && !verbs[w.lower] && !w.participle())
@@ -91,8 +91,8 @@ func antecedentInside(text string, before []word, kind pointing) bool {
 	return false
 }
 
-// namesOf are the names among words: words with a capital, and what joins them. The first word of a
-// text has a capital anyway, which the small words do not count by.
+// namesOf returns the names among words: capitalized words, and the words that join them. Function
+// words are not names, even if they are capitalized as the first word.
 func namesOf(words []word) []wordRange {
 	var out []wordRange
 	for i := 0; i < len(words); i++ {
@@ -109,7 +109,7 @@ func namesOf(words []word) []wordRange {
 			if !joins && !part {
 				break
 			}
-			if r.to = j + 1; words[j-1].end < words[j].start-1 && !joins { // 's was between
+			if r.to = j + 1; words[j-1].end < words[j].start-1 && !joins { // a 's was between
 				r.to = j
 				break
 			}
@@ -120,7 +120,7 @@ func namesOf(words []word) []wordRange {
 	return out
 }
 
-// topic is what a question is about, as a noun phrase; empty: the rules do not know.
+// topic returns what a question is about, as a noun phrase; empty: no rule matches.
 func topic(question string) string {
 	words := wordsOf(question)
 	r, _ := subject(words)
@@ -130,8 +130,8 @@ func topic(question string) string {
 	return r.of(question, words)
 }
 
-// subject is the subject of a question, or its object where it asks for the subject, and whether a
-// form of "be" joins it to what is asked for.
+// subject returns the subject of a question, or its object if the subject is what it asks for.
+// copular reports whether a form of "be" joins it to what is asked for.
 func subject(words []word) (r wordRange, copular bool) {
 	at := 0
 	for at < len(words) && !auxiliary[words[at].lower] {
@@ -151,7 +151,7 @@ func subject(words []word) (r wordRange, copular bool) {
 	return phrase(words, at+1), be[words[at].lower]
 }
 
-// phrase is the noun phrase that begins with a word, with what belongs to it, up to a verb.
+// phrase returns the noun phrase that begins with a word and extends up to a verb.
 func phrase(words []word, from int) wordRange {
 	to := from
 	for to < len(words) {
@@ -164,7 +164,7 @@ func phrase(words []word, from int) wordRange {
 			break
 		}
 	}
-	// A name alone is followed by what is said of it: "where is Initech based?"
+	// A bare name may be followed by its predicate: "where is Initech based?"
 	if names := namesOf(words[:to]); words[from].capital() {
 		for _, n := range names {
 			if n.from == from && n.to < to && !words[n.to].function() {

@@ -7,15 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// word is a word of a text: text[start:end], without the marks around it and without 's.
+// word is a word of a text: text[start:end], without surrounding punctuation and without 's.
 type word struct {
 	start, end int
 	text       string
 	lower      string
-	breaks     bool // a mark that ends a clause follows
+	breaks     bool // punctuation that ends a clause follows
 }
 
-// wordRange is words [from, to).
+// wordRange is the words [from, to).
 type wordRange struct{ from, to int }
 
 func (r wordRange) of(text string, words []word) string {
@@ -65,7 +65,7 @@ func (w word) isYear() bool {
 		strings.Trim(w.text, "0123456789") == ""
 }
 
-// function tells whether it is one of the small words, which name nothing.
+// function reports whether the word is a function word.
 func (w word) function() bool {
 	l := w.lower
 	return auxiliary[l] || asking[l] || prepositions[l] || determiners[l] || small[l] || leading[l] || pronouns[l] != 0
@@ -75,10 +75,11 @@ func (w word) comparative() bool {
 	return comparatives[w.lower] || len(w.lower) > 4 && (strings.HasSuffix(w.lower, "er") || strings.HasSuffix(w.lower, "est"))
 }
 
-// participle tells whether it looks like one.
+// participle reports whether the word looks like a participle.
 func (w word) participle() bool { return len(w.lower) > 4 && strings.HasSuffix(w.lower, "ed") }
 
-// splice puts another text in the place of words of a text. An article that both have is told once.
+// splice replaces words of a text by another text. If both have the same article there, it appears
+// once.
 func splice(text string, words []word, r wordRange, other string) string {
 	if first, rest, more := strings.Cut(other, " "); more && r.from > 0 && strings.EqualFold(words[r.from-1].lower, first) {
 		other = rest
@@ -91,7 +92,7 @@ func splice(text string, words []word, r wordRange, other string) string {
 	return text[:words[r.from].start] + other + after
 }
 
-// ofOwner is the genitive.
+// ofOwner returns the genitive of a noun.
 func ofOwner(s string) string {
 	if strings.HasSuffix(s, "s") {
 		return s + "'"
@@ -111,7 +112,7 @@ func lowerFirst(s string) string {
 
 var contraction = regexp.MustCompile(`(?i)\b(what|who|where|when|how|that|it|he|she|they)['’](s|re)\b`)
 
-// expand writes contractions of question words and pronouns out.
+// expand expands contractions of question words and pronouns.
 func expand(s string) string {
 	return contraction.ReplaceAllStringFunc(s, func(short string) string {
 		if strings.HasSuffix(short, "re") {
@@ -143,7 +144,7 @@ var (
 	quarters     = set("q1 q2 q3 q4 h1 h2")
 	periods      = set("year years month months week weeks day days quarter morning time moment today century decade")
 	titles       = set("mr mrs ms dr prof professor")
-	// verbs are those that end a subject in questions about documents.
+	// verbs are verbs that end a subject in questions about documents.
 	verbs = set(`accept add affect allow apply approve ask become begin belong build buy call carry change come consist contain continue cost cover
 create decide define deliver describe do end employ exist expire explain find follow get give go grow happen have help hold include increase keep
 know last lead leave live make manage mean measure meet need offer open operate order own pay prevent produce protect provide publish reach receive

@@ -1,7 +1,7 @@
 package documents
 
-// This file checks a document's labels and metadata. Every value has a text form;
-// whole numbers and times also have theirs, so that filters can compare ranges.
+// This file checks a document's labels and metadata. Every value has a text form; whole numbers and
+// times also have forms that filters compare by range.
 
 import (
 	"encoding/json"
@@ -23,14 +23,14 @@ const (
 	maxMetadataDepth = 16
 )
 
-// Attributes are a version's labels and metadata, checked.
+// Attributes are the checked labels and metadata of a version.
 type Attributes struct {
 	Labels   []string // sorted, each once
 	Metadata []byte   // JSON as uploaded; nil when empty
 	Values   []MetadataValue
 }
 
-// MetadataValue is one of the values of a key, by which documents are filtered.
+// MetadataValue is one of the values of a key, by which documents can be filtered.
 type MetadataValue struct {
 	Key     string
 	Ordinal int
@@ -39,7 +39,7 @@ type MetadataValue struct {
 	Time    *time.Time
 }
 
-// setLabels checks labels. reserved are allowed where a source's permissions give them.
+// setLabels checks and sets labels. reserved allows labels that stand for permissions of a source.
 func (a *Attributes) setLabels(field string, labels []string, reserved bool) error {
 	if len(labels) > schema.MaxLabels {
 		return schema.Invalid(field, "has %d labels; at most %d are allowed", len(labels), schema.MaxLabels)
@@ -96,7 +96,7 @@ func (a *Attributes) setMetadata(field string, m schema.Metadata) error {
 	return nil
 }
 
-// checkValue walks a value for what Postgres does not take.
+// checkValue checks a value for contents that Postgres does not accept.
 func checkValue(field string, value any, depth int) error {
 	if depth > maxMetadataDepth {
 		return schema.Invalid(field, "is nested more than %d deep", maxMetadataDepth)

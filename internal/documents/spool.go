@@ -1,8 +1,8 @@
 package documents
 
-// This file reads the content of uploads once, whatever its length: hashed on
-// the way, kept in memory while it is small and in a temporary file beyond, so
-// that the transaction that stores it waits for no client and can be repeated.
+// This file reads the content of uploads once, whatever its length. It hashes the content, and
+// keeps it in memory while it is small and in a temporary file beyond, so that the transaction that
+// stores it waits for no client and can be repeated.
 
 import (
 	"bytes"
@@ -15,28 +15,28 @@ import (
 )
 
 const (
-	// ChunkBytes are the most of a stored chunk.
+	// ChunkBytes is the size of all stored chunks but the last.
 	ChunkBytes    = 1 << 20
 	spoolInMemory = 8 << 20 // of all contents of one upload together
 )
 
-// spool holds the contents of one call of Upload. Close it at the end.
+// spool holds the contents of one call of Upload. It must be closed.
 type spool struct {
 	held int
 	file *os.File
 	size int64 // of the file
 }
 
-// Content is what one upload's reader gave.
+// Content is the content of one upload.
 type Content struct {
 	Bytes    int64
-	TooLarge bool // reading stopped over the limit; the bytes are not kept
+	TooLarge bool // reading stopped at the limit; the bytes are not kept
 	sha256   [sha256.Size]byte
 	memory   []byte
-	from     io.ReaderAt // when not in memory
+	from     io.ReaderAt // nil: in memory
 }
 
-// read takes in r up to limit bytes.
+// read reads r up to limit bytes.
 func (s *spool) read(r io.Reader, limit int64) (*Content, error) {
 	sum := sha256.New()
 	in := io.TeeReader(io.LimitReader(r, limit+1), sum)
@@ -47,7 +47,7 @@ func (s *spool) read(r io.Reader, limit int64) (*Content, error) {
 		return nil, fmt.Errorf("read content: %w", err)
 	}
 	c.Bytes = n
-	// Read on to learn whether that was all.
+	// Read on, to find out whether that was all.
 	next := make([]byte, 32<<10)
 	m, err := io.ReadFull(in, next)
 	switch {
@@ -68,7 +68,7 @@ func (s *spool) read(r io.Reader, limit int64) (*Content, error) {
 	return c, nil
 }
 
-// spill writes r to the end of the temporary file.
+// spill appends r to the temporary file.
 func (s *spool) spill(c *Content, r io.Reader) error {
 	if s.file == nil {
 		file, err := os.CreateTemp("", "sluice-upload-*")
@@ -76,8 +76,8 @@ func (s *spool) spill(c *Content, r io.Reader) error {
 			return fmt.Errorf("make a temporary file for an upload: %w", err)
 		}
 		s.file = file
-		// Where the system allows it the name goes at once, so that a killed
-		// process leaves nothing behind.
+		// Where the system allows it the name is removed at once, so that a killed process leaves
+		// no file behind.
 		_ = os.Remove(file.Name())
 	}
 	n, err := io.Copy(io.NewOffsetWriter(s.file, s.size), r)
@@ -100,7 +100,7 @@ func (s *spool) close() error {
 	return err
 }
 
-// Chunks is how many chunks the content is stored as; none when it is empty.
+// Chunks returns the number of chunks as which the content is stored, 0 if it is empty.
 func (c *Content) Chunks() int { return int((c.Bytes + ChunkBytes - 1) / ChunkBytes) }
 
 // Chunk returns chunk i.

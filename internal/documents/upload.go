@@ -1,5 +1,5 @@
-// Package documents decides what is taken in of documents: which names, labels, metadata
-// and sizes they may have. A store writes what was checked.
+// Package documents checks and reads uploads: which names, labels, metadata and sizes documents may
+// have. A store writes what was checked.
 package documents
 
 import (
@@ -19,11 +19,11 @@ import (
 
 // Store keeps documents.
 type Store interface {
-	// AddVersions makes each version, which are ordered by external id, the newest of
-	// its document, all or none; results are in their order. Errors: schema.ErrNotFound
-	// for the collection, schema.ErrQuota.
+	// AddVersions makes each version the newest of its document, either all or none. versions are
+	// ordered by external id, and results are in their order. The error is schema.ErrNotFound for
+	// an unknown collection, and schema.ErrQuota.
 	AddVersions(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []*NewVersion) ([]schema.Uploaded, error)
-	// ChangeAttributes sets those attributes of a document that c has.
+	// ChangeAttributes sets the attributes of a document that c has.
 	ChangeAttributes(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange, to Attributes) (schema.Document, error)
 }
 
@@ -34,28 +34,28 @@ type NewVersion struct {
 	Content                                *Content
 	SHA256                                 []byte
 	Fingerprint                            string
-	// Reason is why it fails at once; nil: it is queued.
+	// Reason is why the version fails at once; nil: it is queued.
 	Reason *schema.Reason
 
 	index int // in the caller's list
 }
 
-// Options are what uploads may take.
+// Options are limits for uploads.
 type Options struct {
-	// MaxBytes bounds one document; 100 MB by default. A longer one is noted as
-	// failed, its bytes are not kept.
+	// MaxBytes bounds one document; 100 MB by default. A larger one is recorded as failed, without
+	// its bytes.
 	MaxBytes int64
-	// Room says when a disk is too full for more; nil: nobody knows.
+	// Room returns an error when a disk is too full for more; nil: unknown.
 	Room func() error
 }
 
-// Uploads takes documents in.
+// Uploads stores uploaded documents.
 type Uploads struct {
 	store   Store
 	options Options
 }
 
-// New returns the uploads to a store.
+// New returns Uploads to a store.
 func New(s Store, o Options) *Uploads {
 	if o.MaxBytes <= 0 {
 		o.MaxBytes = 100 << 20
@@ -63,15 +63,14 @@ func New(s Store, o Options) *Uploads {
 	return &Uploads{s, o}
 }
 
-// Upload takes in documents, all or none: each becomes a new version of the
-// document with its external id, queued for processing. An upload with the
-// fingerprint of the document's current version changes nothing. One over the
-// size limit becomes a failed version, without its bytes. The contents are
-// read first, whole; results are in the order of uploads. Errors:
-// schema.FieldError, schema.ErrNotFound for the collection, schema.ErrQuota.
+// Upload stores documents, either all or none: each becomes a new version of the document with its
+// external id, queued for processing. An upload with the fingerprint of the document's current
+// version changes nothing. One that exceeds the size limit becomes a failed version, without its
+// bytes. All contents are read before anything is stored; results are in the order of uploads. The
+// error is a schema.FieldError, schema.ErrNotFound for an unknown collection, or schema.ErrQuota.
 func (u *Uploads) Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) (_ []schema.Uploaded, err error) {
 	if u.options.Room != nil {
-		// What is stored already is to have room to be worked on.
+		// Leaves room for processing what is already stored.
 		if err := u.options.Room(); err != nil {
 			return nil, err
 		}
@@ -91,7 +90,7 @@ func (u *Uploads) Upload(ctx context.Context, p schema.Principal, collection uui
 			return nil, err
 		}
 	}
-	// Documents are inserted and given ids in one order by everyone.
+	// All transactions insert documents, and so assign their ids, in one order.
 	slices.SortFunc(versions, func(a, b *NewVersion) int { return strings.Compare(a.ExternalID, b.ExternalID) })
 	for i := 1; i < len(versions); i++ {
 		if a, b := versions[i-1], versions[i]; a.ExternalID == b.ExternalID {
@@ -145,7 +144,7 @@ func take(spool *spool, limit int64, index int, u schema.Upload, reserved bool) 
 		}
 	}
 	if v.Content, err = spool.read(u.Content, limit); err != nil {
-		if errors.Is(err, syscall.ENOSPC) { // of the directory for temporary files
+		if errors.Is(err, syscall.ENOSPC) { // in the directory for temporary files
 			err = errors.Join(schema.ErrStorageFull, err)
 		}
 		return nil, fmt.Errorf("document %q: %w", u.ExternalID, err)
@@ -154,8 +153,8 @@ func take(spool *spool, limit int64, index int, u schema.Upload, reserved bool) 
 	switch {
 	case given == nil:
 	case v.Content.TooLarge:
-		// Only its beginning was read. The sender's word stands for the whole,
-		// so that it recognises this upload; no bytes are kept under it.
+		// Only the beginning was read. The hash from the sender is stored, so that the sender
+		// recognises this upload; no bytes are stored under it.
 		v.SHA256 = given
 	case !bytes.Equal(given, v.SHA256):
 		return nil, schema.Invalid(field("sha256"), "is %s, but that of the content is %x", u.SHA256, v.SHA256)
@@ -170,8 +169,8 @@ func take(spool *spool, limit int64, index int, u schema.Upload, reserved bool) 
 	return v, nil
 }
 
-// UpdateDocument changes the labels and metadata of a document's live and
-// newest version at once, without new processing.
+// UpdateDocument changes the labels and metadata of a document's live version and its newest
+// version at once, without processing them again.
 func (u *Uploads) UpdateDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error) {
 	var to Attributes
 	if c.Labels != nil {

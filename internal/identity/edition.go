@@ -1,6 +1,6 @@
 package identity
 
-// Which of two documents is newer, by what they say of themselves.
+// This file decides which of two documents is newer, by what they say of themselves.
 
 import (
 	"cmp"
@@ -14,16 +14,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Edition is what is known of how new a document is: the version number and the
-// date that its title, its external id and its metadata name, the first of each, and
-// when it was uploaded.
+// Edition is what is known of how new a document is: the first version number and the first date
+// that its title, its external id and its metadata each name, and when it was uploaded.
 type Edition struct {
 	versions [sources][]int // 2.3 is [2, 3]; nil where none is named
 	dates    [sources]Period
 	uploaded time.Time
 }
 
-// Where versions and dates are named.
+// Where versions and dates are named, in order of precedence.
 const (
 	inTitle = iota
 	inID
@@ -31,16 +30,16 @@ const (
 	sources
 )
 
-// Keys of metadata that name a document's version or its date; other dates, such as
-// when a contract ends, say nothing of which is newer.
+// Keys of metadata that name a document's version or its date. Other dates, such as when a contract
+// ends, do not show which document is newer.
 var (
 	versionKeys = []string{"version", "revision", "rev", "edition"}
 	dateKeys    = []string{"date", "effective_date", "effective", "valid_from", "issued", "published", "published_at", "modified", "modified_at",
 		"updated", "updated_at", "year"}
 )
 
-// EditionOf reads a document's edition. Of an external id that is a path the file
-// name counts first.
+// EditionOf returns a document's edition. If the external id is a path, its file name has
+// precedence.
 func EditionOf(title, externalID string, metadata schema.Metadata, uploaded time.Time) Edition {
 	e := Edition{uploaded: uploaded}
 	e.read(inTitle, title)
@@ -65,8 +64,7 @@ func EditionOf(title, externalID string, metadata schema.Metadata, uploaded time
 	return e
 }
 
-// read notes the first version and date of a text, unless the source named one
-// already.
+// read sets the first version and date of a text, unless the source already named one.
 func (e *Edition) read(source int, text string) {
 	text = withoutKeys(text)
 	for _, p := range Periods(text) {
@@ -79,7 +77,7 @@ func (e *Edition) read(source int, text string) {
 	}
 }
 
-// firstDate is the first date or period with a year that a text names.
+// firstDate returns the first date or period with a year that a text names.
 func firstDate(text string) Period {
 	for _, p := range Periods(text) {
 		if p.Year > 0 {
@@ -89,7 +87,7 @@ func firstDate(text string) Period {
 	return Period{}
 }
 
-// scalar is a value of metadata as text; empty for lists and the like.
+// scalar returns a value of metadata as text; empty for lists and the like.
 func scalar(value any) string {
 	switch v := value.(type) {
 	case string:
@@ -104,7 +102,7 @@ func scalar(value any) string {
 	return ""
 }
 
-// numbersOf are the numbers of a version such as 2.3.1; nil for anything else.
+// numbersOf returns the numbers of a version such as 2.3.1; nil for anything else.
 func numbersOf(version string) []int {
 	var out []int
 	for part := range strings.SplitSeq(version, ".") {
@@ -117,12 +115,12 @@ func numbersOf(version string) []int {
 	return out
 }
 
-// Compare says whether e is newer than f (1) or older (-1), and by which rule: the
-// version numbers decide where both documents name one and they differ, else the
-// dates, as far as both are given, else the time of upload. Numbers and dates of
-// titles are compared with those of titles first. 0: they were uploaded at once.
+// Compare returns whether e is newer than f (1) or older (-1), and by which rule. The version
+// numbers decide if both documents name one and these differ, otherwise the dates, as precisely as
+// both are given, and otherwise the time of upload; 0 means that they were uploaded at the same
+// time. Numbers and dates of titles are first compared with those of titles.
 //
-// The order of three documents may be a circle, where some name versions and others
+// The order is not transitive: three documents may form a cycle if some name versions and others
 // dates.
 func (e Edition) Compare(f Edition) (int, schema.NewerBy) {
 	if c := decide(e.versions, f.versions, func(v []int) bool { return v != nil }, compareVersions); c != 0 {
@@ -134,8 +132,8 @@ func (e Edition) Compare(f Edition) (int, schema.NewerBy) {
 	return e.uploaded.Compare(f.uploaded), schema.NewerByUpload
 }
 
-// decide compares what two documents name in the same place, and where that decides
-// nothing the first of each.
+// decide compares what two documents name in the same source; if that does not decide, it compares
+// the first of each.
 func decide[T any](a, b [sources]T, named func(T) bool, compare func(a, b T) int) int {
 	for i := range sources {
 		if named(a[i]) && named(b[i]) {
@@ -151,7 +149,7 @@ func decide[T any](a, b [sources]T, named func(T) bool, compare func(a, b T) int
 	return compare(a[i], b[j])
 }
 
-// compareVersions compares number by number; 2 is 2.0.
+// compareVersions compares number by number; 2 equals 2.0.
 func compareVersions(a, b []int) int {
 	at := func(v []int, i int) int {
 		if i < len(v) {
@@ -167,7 +165,7 @@ func compareVersions(a, b []int) int {
 	return 0
 }
 
-// compareDates compares as far as both are given: 2021 and May 2021 are the same.
+// compareDates compares as precisely as both are given: 2021 equals May 2021.
 func compareDates(a, b Period) int {
 	if c := cmp.Compare(a.Year, b.Year); c != 0 {
 		return c
@@ -184,7 +182,7 @@ func compareDates(a, b Period) int {
 	return 0
 }
 
-// quarter is that of the year, also of a month.
+// quarter returns the quarter of the year, also of a month.
 func (p Period) quarter() int {
 	if p.Month > 0 {
 		return (p.Month + 2) / 3
@@ -192,7 +190,7 @@ func (p Period) quarter() int {
 	return p.Quarter
 }
 
-// Values are the values of metadata that may name a document, as Naming has them.
+// Values returns the values of metadata that may name a document, for Naming.
 func Values(metadata schema.Metadata) []string {
 	var out []string
 	for key, value := range metadata {

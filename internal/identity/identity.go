@@ -1,11 +1,9 @@
-// Package identity makes terms of what a document is called, and of what a
-// question calls it: words of its title, its path and its first page, names that
-// are written as one word or two, and dates, periods, versions and codes in one
-// form however they are written. "FY2018", "fiscal year 2018" and
-// "ACME_2018_10K.pdf" share a term; "Q2 2023" and "2023Q2" do.
+// Package identity makes index terms of the names of a document, and of the names that a question
+// uses for it: words of its title, its path and its first page, names written as one word or two,
+// and dates, periods, versions and codes in a normal form. "FY2018", "fiscal year 2018" and
+// "ACME_2018_10K.pdf" share a term, and so do "Q2 2023" and "2023Q2".
 //
-// The terms are of a field of their own: they score documents, and are no part of
-// any text.
+// The terms form a field of their own: they score documents, and are not part of any text.
 package identity
 
 import (
@@ -14,35 +12,35 @@ import (
 	"unicode/utf8"
 )
 
-// Naming is what a document is known by.
+// Naming is the text by which a document may be named.
 type Naming struct {
 	Title    string
 	Names    []string // its external id, path or file name
 	Metadata []string // values that are words, such as a customer's name
-	// Head is the beginning of its text: the letterhead or the cover page. It is
-	// empty where the document is so short that the beginning is most of it.
+	// Head is the beginning of its text: the letterhead or the cover page. It is empty if the
+	// document is so short that the beginning is most of it.
 	Head string
 }
 
 const (
-	// HeadBytes is how much of the text is read as its head, and LeastBytes how
-	// long a text is that has one.
+	// HeadBytes is how much of the text is its head; LeastBytes is the least length of a text that
+	// has one.
 	HeadBytes, LeastBytes = 1500, 20000
 
 	// maxTerms bounds the terms of a document, and of a question.
 	maxTerms, maxAsked = 400, 100
-	// headPeriods are the dates and periods of the head that count: the first ones
-	// say what the document is of, later ones what it mentions.
+	// headPeriods is how many dates and periods of the head count: the first ones say what the
+	// document is about, later ones what it mentions.
 	headPeriods = 2
 	maxJoined   = 40 // letters of two words written as one
-	// Digits of a number that may name a document.
+	// Bounds of the digits of a number that may name a document.
 	leastNumber, maxNumber = 3, 20
 )
 
-// Words makes the terms of running text, as the index has them.
+// Words returns the terms of running text, as the index has them.
 type Words func(text string) []string
 
-// Terms are the document's terms, each once.
+// Terms returns the document's terms, each once.
 func (d Naming) Terms(words Words) []string {
 	c := collector{words: words, seen: map[string]bool{}, most: maxTerms}
 	for _, text := range append([]string{d.Title}, append(d.Names, d.Metadata...)...) {
@@ -61,9 +59,9 @@ func (d Naming) Terms(words Words) []string {
 	return c.terms
 }
 
-// Asked are the terms that a question may call a document by: each once, and
-// those of names, periods and codes once more, for they are meant to. A name is
-// what has a capital, but for the first word.
+// Asked returns the terms by which a question may name a document: each once, and those of names,
+// periods and codes a second time, because they are specific. A name is a capitalized word other
+// than the first.
 func Asked(question string, words Words) []string {
 	parts := split(question)
 	named := collector{words: words, seen: map[string]bool{}, most: maxAsked}
@@ -78,8 +76,8 @@ func Asked(question string, words Words) []string {
 	return append(named.terms, all.terms...)
 }
 
-// Named are the terms of a question's words that may name who or what it is about:
-// those with a capital, but for the first word, and numbers, as running text has them.
+// Named returns the terms, as of running text, of a question's words that may name what it is
+// about: numbers, and capitalized words other than the first.
 func Named(question string, words Words) []string {
 	c := collector{words: words, seen: map[string]bool{}, most: maxAsked}
 	parts := split(question)
@@ -108,7 +106,7 @@ func (c *collector) add(terms ...string) {
 	}
 }
 
-// names adds words, codes, and each two neighbours as one word.
+// names adds words, codes, and each two neighbouring words as one.
 func (c *collector) names(parts []part) {
 	for i, p := range parts {
 		if p.kind == letters {
@@ -123,7 +121,7 @@ func (c *collector) names(parts []part) {
 	}
 }
 
-// numbers adds those that may be a document's own: of an invoice, a contract.
+// numbers adds numbers that may be a document's own, such as those of invoices and contracts.
 func (c *collector) numbers(parts []part) {
 	for _, p := range parts {
 		if _, is := year(p.text); p.kind == digits && len(p.text) >= leastNumber && len(p.text) <= maxNumber && !is {
@@ -132,8 +130,8 @@ func (c *collector) numbers(parts []part) {
 	}
 }
 
-// capitalised are the runs of parts that begin with a capital or a digit: names,
-// and what stands in headings.
+// capitalised returns the runs of parts that begin with a capital or a digit: names, and words of
+// headings.
 func capitalised(parts []part) [][]part {
 	var out [][]part
 	var run []part
@@ -153,7 +151,7 @@ func capitalised(parts []part) [][]part {
 	return out
 }
 
-// cut is the beginning of a text, at most so many bytes of it.
+// cut returns the beginning of a text, at most most bytes of it, without cutting a rune.
 func cut(s string, most int) string {
 	if len(s) <= most {
 		return s

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// partKind is what a part is made of.
+// partKind says whether a part consists of letters or digits.
 type partKind int
 
 const (
@@ -14,18 +14,17 @@ const (
 	digits
 )
 
-// part is a run of letters or of digits. Names of files join what a sentence
-// writes apart, so a part ends where letters meet digits and where a capital
-// follows a small letter.
+// part is a run of letters or of digits. File names join what a sentence separates, so a part ends
+// where letters meet digits and where a capital follows a small letter.
 type part struct {
 	text string
 	kind partKind
-	// gap is what stands before it: nothing where the parts are written as one
-	// word, or the mark or space between them.
+	// gap is the text before the part: empty where parts are written as one word, otherwise the
+	// punctuation or space between them.
 	gap string
 }
 
-// split cuts a text into its parts.
+// split divides a text into its parts.
 func split(s string) []part {
 	var out []part
 	end := 0
@@ -61,7 +60,7 @@ func kindOf(r rune) (partKind, bool) {
 	return 0, false
 }
 
-// close reports whether nothing, or one mark that joins codes, is before p.
+// close reports whether p follows the part before it directly, or after one mark that joins codes.
 func (p part) close() bool {
 	return p.gap == "" || p.gap == "-" || p.gap == "_" || p.gap == "/" || p.gap == "."
 }
@@ -71,8 +70,8 @@ const (
 	maxCodeDigits  = 6
 )
 
-// codeAt is the code that begins at a part: letters and digits that are written
-// as one word or joined by a mark, such as 10-K, KD-40, ISO 9001 or A4.
+// codeAt returns the code that begins at a part: letters and digits that are written as one word or
+// joined by a mark, such as 10-K, KD-40, ISO 9001 or A4.
 func codeAt(parts []part, i int) (string, bool) {
 	if i+1 >= len(parts) {
 		return "", false
@@ -94,9 +93,9 @@ func codeAt(parts []part, i int) (string, bool) {
 	return strings.ToLower(a.text + b.text), true
 }
 
-// withoutKeys leaves out of a name what a program made: hashes and UUIDs, whose
-// digits would be taken for years and numbers. They are runs of hexadecimal digits
-// and letters of leastKey and more, and what stands beside them in such a run.
+// withoutKeys removes generated parts of a name, hashes and UUIDs, whose digits would be mistaken
+// for years and numbers. These are runs of at least leastKey hexadecimal digits with both digits
+// and letters, and further hexadecimal runs joined to them by dashes.
 func withoutKeys(s string) string {
 	var out strings.Builder
 	inKey := false
@@ -128,7 +127,7 @@ func hexadecimal(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }
 
-// mixed reports whether a run has letters and digits.
+// mixed reports whether a hexadecimal run has both letters and digits.
 func mixed(s string) bool {
 	return strings.ContainsAny(s, "0123456789") && strings.ContainsAny(s, "abcdefABCDEF")
 }

@@ -1,8 +1,8 @@
 package identity
 
-// Dates, periods and versions, in the terms "y 2018", "q 2", "q 2018-2", "m
-// 2018-05", "d 2018-05-20" and "v 2.3". A date is of its month and its year too, so
-// that a question for the year finds it.
+// This file finds dates, periods and versions, and makes the terms "y 2018", "q 2", "q 2018-2", "m
+// 2018-05", "d 2018-05-20" and "v 2.3" of them. A date also has the terms of its month and its
+// year, so that a question for the year finds it.
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// periods adds the periods in parts, the first most of them.
+// periods adds the terms of the first most periods in parts.
 func (c *collector) periods(parts []part, most int) {
 	for _, p := range periodsOf(parts) {
 		if most--; most < 0 {
@@ -20,8 +20,8 @@ func (c *collector) periods(parts []part, most int) {
 	}
 }
 
-// Period is a time that is named: a day, a month, a quarter or a year; or a
-// version. What is not named is 0, or empty.
+// Period is a day, a month, a quarter, a year or a version that is named in a text. Fields that are
+// not named are 0 or empty.
 type Period struct {
 	Year, Quarter, Month, Day int
 	Version                   string
@@ -54,10 +54,10 @@ func (p Period) terms() []string {
 	return out
 }
 
-// Periods are the periods that a text names, in its order.
+// Periods returns the periods that a text names, in their order.
 func Periods(text string) []Period { return periodsOf(split(text)) }
 
-// Years are the years that a text names.
+// Years returns the years that a text names.
 func Years(text string) map[int]bool {
 	out := map[int]bool{}
 	for _, p := range Periods(text) {
@@ -92,8 +92,8 @@ func periodsOf(parts []part) []Period {
 	return out
 }
 
-// periodAt is the period that begins with the first part, and how many parts it
-// has; 0: none does. The longest form that fits counts.
+// periodAt returns the period that begins with the first part, and the number of its parts; 0:
+// there is none. The first matching form decides.
 func periodAt(parts []part) (Period, int) {
 	for _, form := range []func([]part) (Period, int){isoDate, wordDate, quarter, fiscal, versionOf, plainYear} {
 		if p, used := form(parts); used > 0 {
@@ -103,7 +103,7 @@ func periodAt(parts []part) (Period, int) {
 	return Period{}, 0
 }
 
-// isoDate is 2023-05-05, 2023_05_05, 2023/05 or 20230505.
+// isoDate matches 2023-05-05, 2023_05_05, 2023/05 or 20230505.
 func isoDate(parts []part) (Period, int) {
 	first := parts[0]
 	if first.kind != digits {
@@ -135,7 +135,7 @@ func joinsDate(p part) bool {
 	return p.kind == digits && (p.gap == "-" || p.gap == "_" || p.gap == "/" || p.gap == ".")
 }
 
-// wordDate is May 5, 2023; 5 May 2023; May 2023; or 5. Mai 2023.
+// wordDate matches May 5, 2023; 5 May 2023; May 2023; or 5. Mai 2023.
 func wordDate(parts []part) (Period, int) {
 	day, at := 0, 0
 	if parts[0].kind == digits && len(parts[0].text) <= 2 {
@@ -171,8 +171,8 @@ func wordDate(parts []part) (Period, int) {
 	return Period{}, 0
 }
 
-// quarter is Q2 2023, 2023Q2, 2Q23, Q2 FY2023, Q2 of 2023, or second quarter of
-// fiscal 2023; without a year, Q2.
+// quarter matches Q2 2023, 2023Q2, 2Q23, Q2 FY2023, Q2 of 2023, or second quarter of fiscal 2023;
+// without a year, Q2.
 func quarter(parts []part) (Period, int) {
 	text := func(i int) string {
 		if i >= len(parts) {
@@ -223,7 +223,7 @@ func quarter(parts []part) (Period, int) {
 	return p, at
 }
 
-// fiscal is FY2018, FY18, FY 2018, fiscal 2018 or fiscal year 2018.
+// fiscal matches FY2018, FY18, FY 2018, fiscal 2018 or fiscal year 2018.
 func fiscal(parts []part) (Period, int) {
 	if parts[0].kind != letters {
 		return Period{}, 0
@@ -251,7 +251,7 @@ func fiscal(parts []part) (Period, int) {
 	return Period{}, 0
 }
 
-// versionOf is v2, v2.3, v2.3.1, version 2.3, rev 4 or release 2.1.
+// versionOf matches v2, v2.3, v2.3.1, version 2.3, rev 4 or release 2.1.
 func versionOf(parts []part) (Period, int) {
 	if len(parts) < 2 || parts[1].kind != digits || len(parts[1].text) > 3 {
 		return Period{}, 0
@@ -280,8 +280,7 @@ func plainYear(parts []part) (Period, int) {
 	return Period{}, 0
 }
 
-// Years that a document is likely to be of; other numbers of four digits are
-// numbers.
+// Bounds of years; other numbers of four digits are taken as plain numbers.
 const firstYear, lastYear = 1900, 2099
 
 func year(s string) (int, bool) {
@@ -292,7 +291,7 @@ func year(s string) (int, bool) {
 	return n, n >= firstYear && n <= lastYear
 }
 
-// shortYear is a year of this century by its last two digits.
+// shortYear returns a year of this century by its last two digits.
 func shortYear(p part) (int, bool) {
 	if p.kind != digits || len(p.text) != 2 {
 		return 0, false
@@ -304,7 +303,7 @@ func (p Period) valid() bool {
 	return p.Year >= firstYear && p.Year <= lastYear && p.Month >= 1 && p.Month <= 12 && p.Day >= 0 && p.Day <= 31
 }
 
-// number is a run of digits; 0 where it is none, or too long for a date.
+// number returns the value of a run of digits; 0 if it is not one, or too long for a date.
 func number(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || len(s) > 8 {
@@ -321,7 +320,7 @@ var (
 	months = monthNames()
 )
 
-// monthNames are those of English, German, French, Spanish, Italian, Portuguese
+// monthNames returns the names of months in English, German, French, Spanish, Italian, Portuguese
 // and Dutch, and English abbreviations.
 func monthNames() map[string]int {
 	out := map[string]int{}

@@ -1,6 +1,6 @@
 package preference
 
-// This file finds a head, and says how much better it tells than the pair model's own.
+// This file fits a head, and measures how it compares with the pair model's own.
 
 import (
 	"math/rand/v2"
@@ -10,22 +10,22 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// What a head is learnt from at least.
+// The least data to learn a head from.
 const (
 	LeastQuestions = 30
 	leastOfEach    = 10 // samples with the label llm_prefer, and without it
 )
 
-// Steps and rates of the descent; features are at deviation 1.
+// Parameters of the descent. Features have a standard deviation of 1.
 const (
 	steps        = 1000
 	learningRate = 0.05
 	weightRate   = 0.02
-	// patience is after how many steps without a better loss on D_v it ends.
+	// patience is the number of steps without a lower loss on D_v after which the descent ends.
 	patience = 100
 )
 
-// Learnt is a head and its figures.
+// Learnt is a head, and figures about it.
 type Learnt struct {
 	Head      Head
 	Questions int
@@ -33,19 +33,19 @@ type Learnt struct {
 	Preferred int     // texts with the label llm_prefer
 	Differing int     // texts whose labels differ
 	Weight    float64 // w in the end
-	// Area is the head's area under the ROC curve on the questions held out, of llm_prefer; OwnArea
-	// the pair model's own.
+	// Area is the head's area under the ROC curve of llm_prefer on the held-out questions, and
+	// OwnArea the pair model's own.
 	Area, OwnArea float64
 	HeldOut       int // questions held out
 }
 
-// Better reports whether the head told at least as well as the pair model's own.
+// Better reports whether the head is at least as good as the pair model's own.
 func (l Learnt) Better() bool { return l.Area >= l.OwnArea }
 
-// Fit learns a head of llm_prefer by Algorithm 2. A fifth of the questions are held out for the
-// figures, a fifth of the others are D_v, the rest D_t. The descent begins at the pair model's own
-// labels, and the step with the least plain loss on D_v is taken: few samples change little. A
-// schema.FieldError says what is missing.
+// Fit learns a head of llm_prefer by Algorithm 2. A fifth of the questions is held out for the
+// figures, a fifth of the others is D_v, and the rest is D_t. The descent starts with the pair
+// model's own heads, and the step with the least plain loss on D_v is returned, so few samples
+// change little. The error is a schema.FieldError when data is missing.
 func Fit(samples []Sample, seed uint64) (Learnt, error) {
 	var out Learnt
 	groups := map[int]bool{}
@@ -136,7 +136,7 @@ func bothLabels(samples []Sample) bool {
 	return with && slices.ContainsFunc(samples, func(s Sample) bool { return !s.Prefer })
 }
 
-// area is the area under the ROC curve of llm_prefer.
+// area returns the area under the ROC curve of llm_prefer.
 func area(samples []Sample, score func(Sample) float64) float64 {
 	scores, prefer := make([]float64, len(samples)), make([]bool, len(samples))
 	for i, s := range samples {

@@ -1,11 +1,11 @@
 package preference
 
-// Algorithm 2 of FIT-RAG: gradient descent on both labels' heads, and on w, how much samples
-// weigh whose labels agree.
+// This file is Algorithm 2 of FIT-RAG: gradient descent on the heads of both labels, and on w, the
+// weight of the samples whose labels agree.
 
 import "math"
 
-// heads are both labels' heads, theta: row 0 is has_answer's, row 1 llm_prefer's. The last
+// heads are the heads of both labels, theta: row 0 is has_answer's, row 1 llm_prefer's. The last
 // number of a row is its bias.
 type heads [2][]float64
 
@@ -26,7 +26,7 @@ func (h heads) loss(s Sample) float64 {
 	return crossEntropy(logits[0], labels[0]) + crossEntropy(logits[1], labels[1])
 }
 
-// gradient is that of the summed loss of samples over n.
+// gradient returns the gradient of the samples' summed loss, divided by n.
 func (h heads) gradient(samples []Sample, n int) heads {
 	out := heads{make([]float64, len(h[0])), make([]float64, len(h[1]))}
 	for _, s := range samples {
@@ -88,12 +88,12 @@ type descent struct {
 	alpha float64 // step size of w
 }
 
-// leastWeight bounds w away from 0 and 1, where half of the samples would count for nothing.
+// leastWeight keeps w away from 0 and 1, where one kind of samples would have no weight.
 const leastWeight = 0.01
 
-// step is one iteration: eq. 8 with all of D_t, then eq. 9 to 11. Eq. 9 and 10 lack the minus sign
-// of d theta_k / dw as they are printed; it is here. Losses count twice, so that w = 1/2 is the
-// plain loss. Without samples of one kind in D_v, that kind has no direction.
+// step is one iteration: eq. 8 with all of D_t, then eq. 9 to 11. As printed, eq. 9 and 10 lack the
+// minus sign of d theta_k / dw, which is added here. Losses are doubled, so that w = 1/2 is the
+// plain loss. A kind without samples in D_v does not contribute to the direction.
 func (d *descent) step(train, held divided) {
 	n := train.len()
 	mat, mis := d.theta.gradient(train.matched, n), d.theta.gradient(train.mismatched, n)

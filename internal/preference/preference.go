@@ -1,6 +1,7 @@
-// Package preference learns whose answers a text helps: the label llm_prefer of FIT-RAG's
-// bi-label scorer (section 4.2) for one language model. Head is a linear head on what the pair
-// model computes its own labels from; Fit finds one with the paper's data-imbalance-aware loss.
+// Package preference learns which texts help a language model answer: the label llm_prefer of
+// FIT-RAG's bi-label scorer (section 4.2) for one model. Head is a linear head on the features from
+// which the pair model computes its own labels; Fit learns one with the paper's
+// data-imbalance-aware loss.
 package preference
 
 import (
@@ -10,11 +11,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Beside is how many numbers of a text Vector adds to the pair model's features.
+// Beside is the number of values that Vector appends to the pair model's features.
 const Beside = 2
 
-// Vector is what a head reads of a question and a text: the pair model's features, then its own
-// logits of has_answer and llm_prefer.
+// Vector returns the input of a head for a question and a text: the pair model's features, and its
+// own logits of has_answer and llm_prefer.
 func Vector(features []float32, s wire.PairScore) []float64 {
 	out := make([]float64, 0, len(features)+Beside)
 	for _, x := range features {
@@ -23,14 +24,14 @@ func Vector(features []float32, s wire.PairScore) []float64 {
 	return append(out, float64(s.HasAnswer), float64(s.LLMPrefer))
 }
 
-// Head gives the logit of one label.
+// Head computes the logit of one label.
 type Head struct {
 	Weights []float64 `json:"weights"`
 	Bias    float64   `json:"bias"`
 }
 
-// Logit applies the head to a Vector. A vector of another length is an error: it is another
-// graph's.
+// Logit applies the head to a Vector. The error is about a vector of another length, which comes
+// from another graph.
 func (h Head) Logit(x []float64) (float64, error) {
 	if len(x) != len(h.Weights) {
 		return 0, fmt.Errorf("the head has weights for %d numbers, the text has %d", len(h.Weights), len(x))
@@ -51,8 +52,8 @@ type Sample struct {
 	X         []float64 // Vector
 	HasAnswer bool
 	Prefer    bool
-	// Group is the same for all samples of a question, which stay together where samples are
-	// divided.
+	// Group is the same for all samples of a question, which are kept together when samples are
+	// split.
 	Group int
 }
 
@@ -69,7 +70,7 @@ func number(yes bool) float64 {
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-// crossEntropy is that of a logit and a label, without overflow.
+// crossEntropy returns the cross-entropy of a logit and a label, without overflow.
 func crossEntropy(logit, label float64) float64 {
 	return math.Max(logit, 0) - logit*label + math.Log1p(math.Exp(-math.Abs(logit)))
 }

@@ -1,11 +1,11 @@
 package preference
 
-// This file brings features to one scale, on which the descent's steps are alike for all, and heads
-// back to the features' own.
+// This file standardizes features, so that steps of the descent have similar effects on all, and
+// converts heads back to the original features.
 
 import "math"
 
-// scaled has the mean and the deviation of each number of a Vector.
+// scaled has the mean and the standard deviation of each number of a Vector.
 type scaled struct{ mean, deviation []float64 }
 
 func scaling(samples []Sample) scaled {
@@ -23,7 +23,7 @@ func scaling(samples []Sample) scaled {
 	}
 	for i, v := range s.deviation {
 		if s.deviation[i] = math.Sqrt(v); s.deviation[i] < 1e-6 {
-			s.deviation[i] = math.Inf(1) // it says nothing
+			s.deviation[i] = math.Inf(1) // it is constant
 		}
 	}
 	return s
@@ -42,8 +42,7 @@ func (s scaled) all(samples []Sample) []Sample {
 	return out
 }
 
-// own are the heads that give the pair model's logits: each reads its own, the last two of a
-// Vector.
+// own returns the heads that reproduce the pair model's logits, the last two numbers of a Vector.
 func (s scaled) own() heads {
 	width := len(s.mean)
 	out := heads{make([]float64, width+1), make([]float64, width+1)}
@@ -57,7 +56,7 @@ func (s scaled) own() heads {
 	return out
 }
 
-// head is a row of heads for features as they are.
+// head converts a row of heads to a Head for features that are not standardized.
 func (s scaled) head(row []float64) Head {
 	h := Head{Weights: make([]float64, len(s.mean)), Bias: row[len(s.mean)]}
 	for i := range s.mean {

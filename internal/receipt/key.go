@@ -21,20 +21,20 @@ type Signer struct {
 	keys []ed25519.PrivateKey // the first one signs
 }
 
-// PublicKey is a key that receipts are checked by.
+// PublicKey is a key by which receipts are verified.
 type PublicKey struct{ key ed25519.PublicKey }
 
-// ID names a key: the SHA-256 of its 32 bytes, in hex.
+// ID identifies the key: the SHA-256 of its 32 bytes, in hex.
 func (k PublicKey) ID() string {
 	sum := sha256.Sum256(k.key)
 	return hex.EncodeToString(sum[:])
 }
 
-// String is the key as ParsePublic reads it.
+// String returns the key in the form that ParsePublic reads.
 func (k PublicKey) String() string { return base64.StdEncoding.EncodeToString(k.key) }
 
-// Public returns the keys by which the signer's receipts are checked: that which signs, and then
-// those before it.
+// Public returns the keys by which the signer's receipts are verified: first the one that signs,
+// then the earlier ones.
 func (s *Signer) Public() []PublicKey {
 	out := make([]PublicKey, len(s.keys))
 	for i, key := range s.keys {
@@ -61,7 +61,7 @@ func (s *Signer) Sign(r Receipt) ([]byte, error) {
 	return out, nil
 }
 
-// Open checks a receipt's form and that one of the keys signed it, and returns what it says.
+// Open checks the form of a receipt and that one of the keys signed it, and returns the receipt.
 func Open(data []byte, keys []PublicKey) (Receipt, error) {
 	d, err := decode(data)
 	if err != nil {
@@ -87,8 +87,7 @@ func Open(data []byte, keys []PublicKey) (Receipt, error) {
 	return Receipt{}, fmt.Errorf("it names the key %.64q, which is none of those that are trusted", d.Receipt.Key)
 }
 
-// ParsePublic reads a file of public keys: each on a line of its own, of 44 characters, and nothing
-// else.
+// ParsePublic parses a file of public keys: one per line, of 44 characters, and nothing else.
 func ParsePublic(text string) ([]PublicKey, error) {
 	var out []PublicKey
 	for line := range strings.Lines(text) {
@@ -105,8 +104,8 @@ func ParsePublic(text string) ([]PublicKey, error) {
 	return out, nil
 }
 
-// ParseSigner reads a file of private keys: 32 random bytes in base64 a line, of which the first
-// signs and the others have signed. # begins a comment.
+// ParseSigner parses a file of private keys: 32 random bytes in base64 per line. The first key
+// signs; the others signed earlier. # begins a comment.
 func ParseSigner(text string) (*Signer, error) {
 	s := &Signer{}
 	n := 0
@@ -128,7 +127,7 @@ func ParseSigner(text string) (*Signer, error) {
 	return s, nil
 }
 
-// ReadSigner reads the file that setting names; without a name there is no signer.
+// ReadSigner reads the file, which setting names in errors; without a file there is no signer.
 func ReadSigner(setting, file string) (*Signer, error) {
 	if file == "" {
 		return nil, nil
@@ -144,7 +143,7 @@ func ReadSigner(setting, file string) (*Signer, error) {
 	return s, nil
 }
 
-// MakeKey makes a file with a new private key, for its owner alone, unless there is one.
+// MakeKey creates a file with a new private key, readable for its owner only, unless it exists.
 func MakeKey(file string) error {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -153,7 +152,8 @@ func MakeKey(file string) error {
 	if _, err := rand.Read(seed); err != nil {
 		return fmt.Errorf("make a key: %w", err)
 	}
-	// Linked under its name once it is whole; one that another process made first stays.
+	// Linked to its name once it is complete, so that a file from another process is not
+	// overwritten.
 	temporary, err := os.CreateTemp(filepath.Dir(file), filepath.Base(file)+".new-") // 0600
 	if err != nil {
 		return fmt.Errorf("make a key: %w", err)

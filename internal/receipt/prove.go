@@ -14,29 +14,29 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Sources are what the citations of a receipt are proved from.
+// Sources provide what the citations of a receipt are verified against.
 type Sources struct {
-	// Bytes returns what is said to be the bytes of a citation's version. They are not trusted.
+	// Bytes returns the alleged bytes of a citation's version. They are not trusted.
 	Bytes func(ctx context.Context, c CitedQuote) ([]byte, error)
 	// Parse parses a file as ingestion does.
 	Parse func(ctx context.Context, f CitedFile, data []byte) (schema.Parsed, error)
 }
 
-// Proof is what was proved of a citation.
+// Proof says what was proved about a citation.
 type Proof struct {
 	CitedQuote
-	// File says that the bytes are those that the receipt names; Text that the quote stands in
-	// their text at the section and bytes that it names; Place that its page and boxes are the
-	// same.
+	// FileProved says that the bytes are the ones that the receipt names, TextProved that the quote
+	// is in their text at the section and bytes that it names, and PlaceProved that its page and
+	// boxes are the same.
 	FileProved, TextProved, PlaceProved bool
-	// Problem is why not all of it was proved.
+	// Problem says why something was not proved.
 	Problem string
 }
 
-// Proved reports whether all of it was.
+// Proved reports whether everything was proved.
 func (p Proof) Proved() bool { return p.FileProved && p.TextProved && p.PlaceProved }
 
-// Prove proves the citations of a receipt that Open gave, in their order. An error is ctx's.
+// Prove verifies the citations of a receipt from Open, in their order. The only error is ctx's.
 func (r Receipt) Prove(ctx context.Context, s Sources) ([]Proof, error) {
 	out := make([]Proof, 0, len(r.Citations))
 	cuts := map[uuid.UUID]cut{}
@@ -59,10 +59,10 @@ func (r Receipt) Prove(ctx context.Context, s Sources) ([]Proof, error) {
 	return out, nil
 }
 
-// cut is a file cut into sections.
+// cut is a file divided into sections.
 type cut struct {
 	file     CitedFile
-	proved   bool // the bytes are those
+	proved   bool // the bytes match the receipt
 	sections []schema.Section
 	problem  string
 }
@@ -89,7 +89,7 @@ func cutting(ctx context.Context, s Sources, c CitedQuote) cut {
 	return out
 }
 
-// prove proves where the citation stands.
+// prove verifies the location of the citation.
 func (c cut) prove(p *Proof) {
 	if p.Section >= len(c.sections) || p.End > len(c.sections[p.Section].Text) || c.sections[p.Section].Text[p.Start:p.End] != p.Quote {
 		p.Problem = "the quote is not in the file's text, as this program reads it; a program of the version that issued the receipt may read it otherwise"

@@ -1,9 +1,9 @@
-// Package receipt makes signed receipts of stored answers, and proves them again from the bytes of
+// Package receipt makes signed receipts of stored answers, and verifies them against the bytes of
 // the cited files, without the server.
 //
-// A receipt has one form, byte by byte: what is read is encoded again and must be the same. So no
-// change of white space, order or spelling passes, and the signature covers the bytes that are
-// served.
+// A receipt has exactly one encoding: when it is read it is encoded again, and must be the same
+// byte for byte. So changes of white space, order or spelling are detected, and the signature
+// covers the bytes that are served.
 package receipt
 
 import (
@@ -23,16 +23,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Format names the form of receipts and how they are proved.
+// Format names the encoding of receipts and how they are verified.
 const Format = "sluice-receipt-v1"
 
-// MaxBytes is the most that a receipt has.
+// MaxBytes bounds the size of a receipt.
 const MaxBytes = 64 << 20
 
-// Receipt says what was asked and answered, by what, and from which bytes. Its members, and those
-// of what is in it, are in the order of their names, which is the order in which they are encoded.
-// It does not say when it was issued: an answer has one receipt for each key and version of the
-// software.
+// Receipt says what was asked and answered, by what, and from which bytes. The members of all its
+// objects are ordered by name, in the order in which they are encoded. It does not say when it was
+// issued, so an answer has one receipt for each key and version of the software.
 type Receipt struct {
 	Answer     string        `json:"answer"`
 	AnsweredAt string        `json:"answered_at"` // RFC 3339, UTC, in whole seconds
@@ -48,44 +47,44 @@ type Receipt struct {
 	Uncited    bool          `json:"uncited"` // from the model's own knowledge
 }
 
-// AnsweringPack is the model pack that served when the answer was made; its members are empty where
-// that was not kept.
+// AnsweringPack is the model pack with which the answer was made; its members are empty if it was
+// not recorded.
 type AnsweringPack struct {
 	Name    string `json:"name"`
-	SHA256  string `json:"sha256"` // hex, of its manifest.yaml, which has those of all its files
+	SHA256  string `json:"sha256"` // hex, of its manifest.yaml, which has the hashes of all its files
 	Version string `json:"version"`
 }
 
 // AnsweringPlan is the retrieval plan that ran.
 type AnsweringPlan struct {
 	Name   string `json:"name"`
-	SHA256 string `json:"sha256"` // hex, of its YAML; empty where that was not kept
+	SHA256 string `json:"sha256"` // hex, of its YAML; empty if it was not recorded
 }
 
-// CitedQuote is a quote and where it stands.
+// CitedQuote is a quote and its location.
 type CitedQuote struct {
 	Boxes      []Box     `json:"boxes"`
 	Document   string    `json:"document"` // external id
 	DocumentID uuid.UUID `json:"document_id"`
 	End        int       `json:"end"` // the quote is bytes [Start, End) of the section
 	File       CitedFile `json:"file"`
-	Page       int       `json:"page"` // from 1; 0: the format has none
+	Page       int       `json:"page"` // from 1; 0: the format has no pages
 	Quote      string    `json:"quote"`
 	Section    int       `json:"section"` // ordinal in the version's text, from 0
 	Start      int       `json:"start"`
 	Version    uuid.UUID `json:"version"`
 }
 
-// CitedFile is the bytes of a version, and what they are parsed by.
+// CitedFile identifies the bytes of a version, and says how they are parsed.
 type CitedFile struct {
 	Bytes     int64  `json:"bytes"`
-	Language  string `json:"language"` // BCP 47, by which scanned pages are read
+	Language  string `json:"language"` // BCP 47, for text recognition of scanned pages
 	MediaType string `json:"media_type"`
 	Name      string `json:"name"`
 	SHA256    string `json:"sha256"` // hex
 }
 
-// Box is a schema.Box in whole units, of which Unit are a point.
+// Box is a schema.Box in whole units of 1/Unit point.
 type Box struct {
 	Bottom int `json:"bottom"`
 	Left   int `json:"left"`
@@ -94,10 +93,10 @@ type Box struct {
 	Top    int `json:"top"`
 }
 
-// Unit is how many units of a Box a point has, which is the precision in which layouts are stored.
+// Unit is the number of Box units per point, the precision in which layouts are stored.
 const Unit = 20
 
-// Boxes returns boxes in whole units.
+// Boxes converts boxes to whole units.
 func Boxes(in []schema.Box) []Box {
 	out := make([]Box, len(in))
 	for i, b := range in {
@@ -108,16 +107,17 @@ func Boxes(in []schema.Box) []Box {
 
 func units(points float64) int { return int(math.Round(points * Unit)) }
 
-// Time returns a time as receipts have it.
+// Time formats a time for receipts.
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// signedReceipt is a receipt as it is served: its signature is of the bytes of the member receipt.
+// signedReceipt is a receipt as it is served: the signature is over the bytes of the member
+// receipt.
 type signedReceipt struct {
 	Receipt   Receipt `json:"receipt"`
 	Signature string  `json:"signature"` // base64
 }
 
-// encode is the one form of v.
+// encode returns the only encoding of v.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -130,7 +130,7 @@ func encode(v any) ([]byte, error) {
 
 var errForm = errors.New("it is not in the form of a receipt, which allows no other spelling: it was changed, or is none")
 
-// decode reads a receipt and its signature in the one form that they have.
+// decode decodes a receipt and its signature, and checks that this is their only encoding.
 func decode(data []byte) (signedReceipt, error) {
 	if len(data) > MaxBytes {
 		return signedReceipt{}, fmt.Errorf("it has %d bytes, and a receipt at most %d", len(data), MaxBytes)
@@ -157,7 +157,7 @@ func decode(data []byte) (signedReceipt, error) {
 	return d, d.Receipt.validate()
 }
 
-// validate reports the first member that no receipt has so.
+// validate returns an error for the first member with an invalid value.
 func (r Receipt) validate() error {
 	if r.Format != Format {
 		return schema.Invalid("receipt.format", "is %.60q; this program knows %q alone", r.Format, Format)

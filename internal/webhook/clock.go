@@ -6,21 +6,22 @@ import (
 	"time"
 )
 
-// askedAgain is how long the store's clock is taken to go as fast as this process's.
+// askedAgain is how long this process's clock is used before the store's is read again.
 const askedAgain = 10 * time.Second
 
-// clock is the store's. Deliveries wait for times that one process writes and another compares: by
-// wall clocks, one that is set wrong for a moment would have them wait until its time comes.
+// clock follows the store's clock. One process writes the times that deliveries wait for, and
+// another compares them: with wall clocks, a clock that is wrong for a moment would delay
+// deliveries until the time that it had shown.
 type clock struct {
 	read func(context.Context) (time.Time, error)
-	set  func() time.Time // a test's time instead; nil: none
+	set  func() time.Time // replaces it in tests; nil: not set
 
 	mu sync.Mutex
 	at time.Time // the store's time
-	by time.Time // this process's at that moment, of which the monotonic clock is used
+	by time.Time // this process's time then, whose monotonic clock is used
 }
 
-// look returns the time, and asks the store for it now and then.
+// look returns the time, and reads the store's clock every askedAgain.
 func (c *clock) look(ctx context.Context) (time.Time, error) {
 	if c.set != nil {
 		return c.set(), nil
@@ -37,7 +38,7 @@ func (c *clock) look(ctx context.Context) (time.Time, error) {
 	return c.at.Add(time.Since(c.by)), nil
 }
 
-// now returns the time by the last look.
+// now returns the time without reading the store's clock.
 func (c *clock) now() time.Time {
 	if c.set != nil {
 		return c.set()

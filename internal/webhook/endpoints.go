@@ -1,9 +1,9 @@
 package webhook
 
-// How many attempts run at once, and to whom. Each endpoint has a share of its
-// own, so that one that hangs or refuses keeps no other waiting: the share grows
-// while it accepts, and is one attempt when it does not, or is not known yet.
-// Those with one attempt have half of the process's places at most.
+// This file limits how many attempts run at once. Each endpoint has a share of its own, so that one
+// that hangs or refuses does not delay others: the share grows while the endpoint accepts, and is
+// one attempt when it does not, or is unknown. Endpoints that did not accept share at most half of
+// the process's attempts.
 
 import (
 	"sync"
@@ -14,44 +14,44 @@ import (
 
 const (
 	atOnce      = 256 // attempts of one process
-	unproven    = 128 // of them to endpoints that did not accept the last one
+	unproven    = 128 // of these, to endpoints that did not accept the last one
 	perEndpoint = 16
 
-	keepEndpoint = time.Hour // that an endpoint is remembered without an attempt
+	keepEndpoint = time.Hour // how long an endpoint is remembered without an attempt
 )
 
-// endpoint is what this process knows of a webhook's receiver.
+// endpoint is what this process knows about a webhook's receiver.
 type endpoint struct {
 	inFlight int
 	share    int // attempts at once
 	proven   bool
-	more     bool // the last look took all it might: there may be more to take
+	more     bool // the last look claimed all that share allows: more may be due
 	used     time.Time
 }
 
-// endpoints are those of one process.
+// endpoints are the endpoints of one process.
 type endpoints struct {
-	// wake has something when there may be more to take.
+	// wake receives a value when more may be claimed.
 	wake chan struct{}
 
 	mu       sync.Mutex
 	of       map[uuid.UUID]*endpoint
 	inFlight int
-	full     bool // the last look took all that the process might
+	full     bool // the last look claimed all that the process may: more may be due
 }
 
 func newEndpoints() *endpoints {
 	return &endpoints{of: map[uuid.UUID]*endpoint{}, wake: make(chan struct{}, 1)}
 }
 
-// room is what may be claimed now.
+// room returns how many deliveries may be claimed now.
 func (e *endpoints) room(now time.Time) Room {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	r := Room{Limit: atOnce - e.inFlight, Unproven: unproven}
 	for id, p := range e.of {
 		if p.inFlight == 0 && (!p.proven || now.Sub(p.used) > keepEndpoint) {
-			delete(e.of, id) // as if it was not known
+			delete(e.of, id) // unknown again
 			continue
 		}
 		if !p.proven {
@@ -63,7 +63,7 @@ func (e *endpoints) room(now time.Time) Room {
 	return r
 }
 
-// begin takes note of what was claimed for a room.
+// begin records what was claimed for a room.
 func (e *endpoints) begin(claimed []Claimed, r Room, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -77,9 +77,9 @@ func (e *endpoints) begin(claimed []Claimed, r Room, now time.Time) {
 		}
 		p.inFlight++
 		p.used = now
-		p.more = true // it was not known, or see below
+		p.more = true // it was unknown, or is set below
 	}
-	// Of what it had room for at the look: attempts have ended since.
+	// Compared with the room at the look: attempts have ended since.
 	for i, id := range r.Webhooks {
 		if p := e.of[id]; p != nil {
 			p.more = took[id] == r.Each[i]
@@ -89,8 +89,8 @@ func (e *endpoints) begin(claimed []Claimed, r Room, now time.Time) {
 	e.full = len(claimed) == r.Limit
 }
 
-// end takes note of how an attempt ended. One that failed is followed by the next
-// at the next look, not sooner.
+// end records the result of an attempt. After a failure the next look claims more, not an earlier
+// one.
 func (e *endpoints) end(webhook uuid.UUID, accepted bool) {
 	e.mu.Lock()
 	p := e.of[webhook]

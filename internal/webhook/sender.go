@@ -25,60 +25,59 @@ import (
 const (
 	connectTime = 5 * time.Second
 	sendTime    = 15 * time.Second // one attempt in all
-	claimTime   = time.Minute      // after it a claim is a dead process's
-	maxReply    = 64 << 10         // what is read of a reply, in bytes
-	keepAlive   = 10 * time.Second // of a connection without a delivery
+	claimTime   = time.Minute      // after it the claim's process counts as dead
+	maxReply    = 64 << 10         // bytes of a reply that are read
+	keepAlive   = 10 * time.Second // of an idle connection
 
-	// An attempt that fails is followed by another after 20 seconds, then after
-	// twice as long each time, give or take a quarter: 13 within a day.
+	// After a failed attempt the next one follows after 20 seconds, and then after twice as long
+	// each time, plus or minus a quarter: 13 attempts within a day.
 	maxAttempts = 13
 	firstPause  = 20 * time.Second
 	longest     = 24 * time.Hour
 
-	// reading is how many deliveries are read or noted at once: the connections to
-	// the database are for questions, too.
+	// reading bounds the deliveries that are read or recorded at once, because questions need
+	// connections to the database, too.
 	reading = 4
 
-	keepOver = 30 * 24 * time.Hour // deliveries that are over stay so long to be seen
-	looking  = time.Second         // between two looks for what is due
+	keepOver = 30 * 24 * time.Hour // how long finished deliveries are kept for display
+	looking  = time.Second         // between two looks for due deliveries
 )
 
 // Options of a Sender.
 type Options struct {
-	// Allow are ranges of addresses that may be sent to though they are not
-	// public.
+	// Allow are address ranges that may be sent to although they are not public.
 	Allow []netip.Prefix
 	// PublicURL is where tenants reach the API, for links; empty: links are paths.
 	PublicURL string
-	// Now is the time; nil: the store's.
+	// Now returns the time; nil: the store's clock is used.
 	Now func() time.Time
 }
 
-// Sender sends what is due. Any number of processes may have one.
+// Sender sends due deliveries. Any number of processes may have one.
 type Sender struct {
 	store   Store
 	options Options
 	client  *http.Client
 	reading chan struct{}
 	clock   clock
-	forgot  time.Time // when old deliveries were last forgotten
+	forgot  time.Time // when old deliveries were last deleted
 	*endpoints
 }
 
-// New makes a Sender.
+// New returns a Sender.
 func New(store Store, o Options) *Sender {
 	o.PublicURL = strings.TrimRight(o.PublicURL, "/")
 	return &Sender{store: store, options: o, clock: clock{read: store.Clock, set: o.Now}, reading: make(chan struct{}, reading), endpoints: newEndpoints(), client: &http.Client{
 		Timeout: sendTime,
-		// Neither a proxy nor a redirect: what is dialled is what was checked.
+		// No proxy and no redirects: the dialled address is the one that was checked.
 		Transport: &http.Transport{DialContext: dialer(o.Allow).DialContext, TLSHandshakeTimeout: connectTime, MaxResponseHeaderBytes: maxReply,
 			MaxIdleConns: atOnce, MaxIdleConnsPerHost: perEndpoint, IdleConnTimeout: keepAlive, ForceAttemptHTTP2: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// Run sends what becomes due until fetch ends, and finishes what it sends while
-// work lasts. It looks for more when attempts have ended, and every second.
+// Run sends due deliveries until fetch ends, and then finishes those in progress while work lasts.
+// It looks for more when attempts have ended, and every second.
 func (s *Sender) Run(fetch, work context.Context) error {
 	defer s.client.CloseIdleConnections()
 	var sending sync.WaitGroup
@@ -98,7 +97,7 @@ func (s *Sender) Run(fetch, work context.Context) error {
 	}
 }
 
-// Round sends what is due now and waits until it is sent.
+// Round sends all due deliveries and waits until they are sent.
 func (s *Sender) Round(ctx context.Context) error {
 	defer s.client.CloseIdleConnections()
 	for {
@@ -111,8 +110,7 @@ func (s *Sender) Round(ctx context.Context) error {
 	}
 }
 
-// look begins to send as much of what is due as there is room for, and returns
-// how many that are.
+// look starts sending as many due deliveries as there is room for, and returns their number.
 func (s *Sender) look(ctx context.Context, sending *sync.WaitGroup) (int, error) {
 	now, err := s.clock.look(ctx)
 	if err != nil {
@@ -143,7 +141,7 @@ func (s *Sender) look(ctx context.Context, sending *sync.WaitGroup) (int, error)
 	return len(due), nil
 }
 
-// limitReads runs fn while few others read or write.
+// limitReads runs fn when fewer than reading others read or write.
 func (s *Sender) limitReads(ctx context.Context, fn func() error) error {
 	select {
 	case s.reading <- struct{}{}:
@@ -154,9 +152,8 @@ func (s *Sender) limitReads(ctx context.Context, fn func() error) error {
 	return fn()
 }
 
-// deliver makes one attempt and notes what came of it. Without a note the claim
-// runs out, and the delivery is sent again. It reports whether the receiver
-// accepted.
+// deliver makes one attempt and records its outcome. If that fails the claim expires, and the
+// delivery is sent again. It reports whether the receiver accepted.
 func (s *Sender) deliver(ctx context.Context, c Claimed) bool {
 	out, err := s.attempt(ctx, c)
 	if err == nil {
@@ -172,8 +169,8 @@ func (s *Sender) deliver(ctx context.Context, c Claimed) bool {
 	return err == nil && out.State == schema.DeliveryDelivered
 }
 
-// attempt reads and sends a delivery. An error is of this side: nothing is known
-// of the attempt.
+// attempt reads and sends a delivery. An error is on this side: the outcome of the attempt is not
+// known.
 func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
 	now := s.clock.now()
 	var d Delivery
@@ -192,7 +189,7 @@ func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
 		return Outcome{}, err
 	}
 	status, err := s.send(ctx, d, c.ID.String(), now, body)
-	if ctx.Err() != nil { // this process stops
+	if ctx.Err() != nil { // this process is stopping
 		return Outcome{}, ctx.Err()
 	}
 	out := Outcome{State: schema.DeliveryDelivered, Status: status, At: s.clock.now()}
@@ -214,13 +211,13 @@ func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
 	return out, nil
 }
 
-// pauseAfter is how long the next attempt waits after this many.
+// pauseAfter returns the pause after this many attempts.
 func pauseAfter(attempts int) time.Duration {
 	pause := firstPause << min(attempts-1, maxAttempts)
 	return pause*3/4 + rand.N(pause/2)
 }
 
-// reasonOf is what a tenant is told of an attempt that got no reply.
+// reasonOf returns what a tenant is shown for an attempt without a reply.
 func reasonOf(err error) string {
 	var timeout interface{ Timeout() bool }
 	switch {
@@ -238,7 +235,7 @@ func reasonOf(err error) string {
 	return text[:min(len(text), 300)]
 }
 
-// body is the payload. A link is to the API, which asks for a key.
+// body returns the payload. Its link leads to the API, which requires a key.
 func (s *Sender) body(tenant uuid.UUID, d Delivery) ([]byte, error) {
 	type head struct {
 		Tenant uuid.UUID `json:"tenant_id"`
@@ -281,7 +278,7 @@ func (s *Sender) send(ctx context.Context, d Delivery, id string, at time.Time, 
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("User-Agent", "Sluice-Webhooks")
-	r.Header["Idempotency-Key"] = nil // not sent: one that met a connection's end goes on another
+	r.Header["Idempotency-Key"] = nil // not sent; allows a retry on another connection when one was closed
 	r.Header.Set("Webhook-Id", id)
 	r.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	r.Header.Set("Webhook-Signature", sign(d.Secrets, id, at, body))
@@ -290,6 +287,6 @@ func (s *Sender) send(ctx context.Context, d Delivery, id string, at time.Time, 
 		return 0, err
 	}
 	defer func() { _ = reply.Body.Close() }()
-	_, _ = io.CopyN(io.Discard, reply.Body, maxReply) // what it says is nobody's business
+	_, _ = io.CopyN(io.Discard, reply.Body, maxReply) // the contents are ignored
 	return reply.StatusCode, nil
 }

@@ -16,8 +16,8 @@ const (
 	secretBytes  = 32
 )
 
-// NewSecret makes a secret, and its form for people. It panics only when the
-// operating system's randomness fails.
+// NewSecret returns a new secret, and its form for display. It panics only if the operating
+// system's randomness fails.
 func NewSecret() (secret []byte, shown string) {
 	secret = make([]byte, secretBytes)
 	if _, err := rand.Read(secret); err != nil {
@@ -26,7 +26,7 @@ func NewSecret() (secret []byte, shown string) {
 	return secret, secretPrefix + base64.StdEncoding.EncodeToString(secret)
 }
 
-// sign is the header webhook-signature: one signature by each secret.
+// sign returns the header webhook-signature: one signature for each secret.
 func sign(secrets [][]byte, id string, at time.Time, body []byte) string {
 	signed := make([]string, len(secrets))
 	for i, secret := range secrets {

@@ -1,13 +1,12 @@
-// Package webhook tells tenants' own servers of events, by the Standard
-// Webhooks scheme (https://www.standardwebhooks.com, specification 1.0.0): each
-// delivery has an id that stays, the time, and a signature of both and the body.
+// Package webhook notifies tenants' own servers of events, by the Standard Webhooks scheme
+// (https://www.standardwebhooks.com, specification 1.0.0): each delivery has a permanent id, the
+// time, and a signature over both and the body.
 //
-// A delivery is a row that the event's own transaction writes; this package
-// takes rows that are due, sends them, and notes what came of it. A process that
-// dies in between leaves the row to the next, under the same id, so a receiver
-// may get one twice and can tell.
+// A delivery is a row that the event's own transaction writes; this package claims due rows, sends
+// them, and records the outcome. If a process dies in between, another one sends the row again
+// under the same id, so a receiver may get it twice and can tell.
 //
-// Which events there are, and how rows are kept, is not this package's.
+// Other packages decide which events there are and how rows are stored.
 package webhook
 
 import (
@@ -19,23 +18,21 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Claimed is a delivery that this process alone may send until its claim ends.
+// Claimed is a delivery that only this process may send until its claim ends.
 type Claimed struct {
 	Tenant  uuid.UUID
 	Webhook uuid.UUID
 	ID      uuid.UUID
 	Attempt int       // from 1
-	Since   time.Time // it is tried
+	Since   time.Time // since when it is tried
 }
 
 // Room is how many deliveries may be claimed.
 type Room struct {
 	Limit int // in all
-	// Unproven is how many of them may be of webhooks that are not among those that
-	// follow, or not proven.
+	// Unproven bounds those of webhooks that are not in Webhooks, or not proven.
 	Unproven int
-	// Webhooks, how many Each may have, and whether it is Proven; any other may have
-	// one.
+	// Webhooks have Each as their bound, and are Proven or not; any other may have one.
 	Webhooks []uuid.UUID
 	Each     []int
 	Proven   []bool
@@ -44,7 +41,7 @@ type Room struct {
 // Delivery is what is sent, and where. One of Job, Version and Better is set.
 type Delivery struct {
 	Webhook schema.Webhook
-	// Secrets sign it, the newest first.
+	// Secrets sign it, newest first.
 	Secrets [][]byte
 	Kind    string
 	At      time.Time // of the event
@@ -53,7 +50,7 @@ type Delivery struct {
 	Better  *BetterPlan
 }
 
-// Job is what a delivery says of an asynchronous question.
+// Job is the payload about an asynchronous question.
 type Job struct {
 	ID         uuid.UUID       `json:"job_id"`
 	Collection uuid.UUID       `json:"collection_id"`
@@ -62,7 +59,7 @@ type Job struct {
 	Result     *schema.Answer  `json:"result,omitempty"`
 }
 
-// Version is what a delivery says of a version of a document.
+// Version is the payload about a version of a document.
 type Version struct {
 	ID         uuid.UUID      `json:"version_id"`
 	Document   uuid.UUID      `json:"document_id"`
@@ -71,7 +68,7 @@ type Version struct {
 	Reason     *schema.Reason `json:"reason,omitempty"`
 }
 
-// BetterPlan is what a delivery says of a plan that became better than a collection's own.
+// BetterPlan is the payload about a plan that became better than a collection's own.
 type BetterPlan struct {
 	Choice     uuid.UUID `json:"choice_id"`
 	Collection uuid.UUID `json:"collection_id"`
@@ -79,29 +76,29 @@ type BetterPlan struct {
 	Current    string    `json:"current_plan"`
 }
 
-// Outcome is what came of an attempt.
+// Outcome is the result of an attempt.
 type Outcome struct {
 	State   schema.DeliveryState
-	Status  int       // of the reply; 0: there was none
+	Status  int       // of the reply; 0: there was no reply
 	Problem string    // empty when it was delivered
-	Next    time.Time // of one that waits
+	Next    time.Time // of the next attempt, if it waits
 	At      time.Time
 }
 
 // Store keeps deliveries.
 type Store interface {
-	// Clock is the time that the times of deliveries are compared with.
+	// Clock returns the time with which the times of deliveries are compared.
 	Clock(ctx context.Context) (time.Time, error)
-	// ClaimDeliveries takes deliveries that are due at now, as many as there is
-	// room for, until a time. Of one webhook ends of jobs come before versions, and
-	// the two are not mixed; tenants, and webhooks of a tenant, take turns.
+	// ClaimDeliveries claims deliveries that are due at now, within the room, until a time. For one
+	// webhook, ended jobs come before versions, and the two are not mixed; tenants, and the
+	// webhooks of a tenant, are served in turn.
 	ClaimDeliveries(ctx context.Context, now, until time.Time, r Room) ([]Claimed, error)
-	// Delivery reads what to send; schema.ErrNotFound when the webhook, or what
-	// the delivery tells of, is gone.
+	// Delivery reads what to send. The error is schema.ErrNotFound when the webhook, or the subject
+	// of the delivery, no longer exists.
 	Delivery(ctx context.Context, c Claimed, now time.Time) (Delivery, error)
-	// SettleDelivery notes what came of a claimed attempt. One that another
-	// process has claimed since, or that was replayed, stays as it is.
+	// SettleDelivery records the outcome of a claimed attempt. A delivery that another process has
+	// claimed since, or that was replayed, is not changed.
 	SettleDelivery(ctx context.Context, c Claimed, o Outcome) error
-	// ForgetDeliveries removes up to limit that were over before a time.
+	// ForgetDeliveries removes up to limit deliveries that were finished before a time.
 	ForgetDeliveries(ctx context.Context, before time.Time, limit int) (int, error)
 }
