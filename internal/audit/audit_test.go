@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// chain is a chain of n reads.
+// chain returns a chain of n reads.
 func chain(n int) []ChainLink {
 	var out []ChainLink
 	var previous []byte
@@ -85,14 +85,14 @@ func TestEveryTamperingIsFound(t *testing.T) {
 	}
 }
 
-// What one field has cannot be moved to the next one.
+// The end of one field cannot be moved to the beginning of the next.
 func TestFieldsAreApart(t *testing.T) {
 	if slices.Equal(Hash(nil, []string{"ab", "c"}), Hash(nil, []string{"a", "bc"})) {
 		t.Error("two entries have one hash")
 	}
 }
 
-// Every field of a read counts.
+// Each field of a read changes the hash.
 func TestEveryFieldIsHashed(t *testing.T) {
 	key := uuid.New()
 	whole := schema.AuditRead{ID: uuid.New(), At: time.UnixMicro(1), Action: "a", Status: 200, Via: "mcp", Key: &key, KeyName: "k", Person: "p", Address: "1", Agent: "g",

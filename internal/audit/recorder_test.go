@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// chains keeps what is appended, in memory: the real writer is tested in internal/store.
+// chains keeps appended reads in memory: internal/store tests the real writer.
 type chains struct {
 	reads map[uuid.UUID][]schema.AuditRead
 	err   error

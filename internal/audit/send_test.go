@@ -22,8 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// log keeps entries and how far they were sent in memory: the real store is tested in
-// internal/store.
+// log keeps in memory the entries and how far they were sent: internal/store tests the real store.
 type log struct {
 	entries map[uuid.UUID]int64
 	sent    map[uuid.UUID]int64
@@ -50,7 +49,7 @@ func (l *log) AuditSent(_ context.Context, tenant uuid.UUID, _ schema.AuditChain
 	return nil
 }
 
-// syslogServer reads messages as a syslog server does. A broken one resets its connections.
+// syslogServer reads messages like a syslog server. A broken one resets its connections.
 type syslogServer struct {
 	net.Listener
 	running sync.WaitGroup

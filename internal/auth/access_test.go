@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// scriptedAccess stands for the store of permissions.
+// scriptedAccess stands in for the store of permissions.
 type scriptedAccess struct {
 	revision int64
 	labels   map[string][]string // by person
@@ -57,7 +57,7 @@ func TestPermissionsAreThoseOfNow(t *testing.T) {
 		t.Errorf("another person's groups %q", got)
 	}
 
-	s.revision, s.labels = 2, nil // revoked, through another process
+	s.revision, s.labels = 2, nil // revoked by another process
 	now = now.Add(believeRevision)
 	if got := groups(ann); !slices.Equal(got, []string{"staff"}) {
 		t.Errorf("half a second after: %q", got)

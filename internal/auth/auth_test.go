@@ -22,8 +22,7 @@ func TestMain(m *testing.M) {
 	localtest.Main(m, localtest.Need{Postgres: true, Migrate: store.Migrate})
 }
 
-// setUp returns an Auth with a clock that stands until it is moved, its store,
-// and an admin of a tenant.
+// setUp returns an Auth with a clock that the test sets, its store, and an admin of a tenant.
 func setUp(t *testing.T) (a *Auth, s stores.All, admin schema.Principal, clock *time.Time) {
 	t.Helper()
 	db, err := store.Open(t.Context(), localtest.Database(t), store.Options{})
@@ -105,7 +104,7 @@ func TestRevocationActs(t *testing.T) {
 	if _, err := a.Authenticate(t.Context(), key); !errors.Is(err, schema.ErrUnauthorized) || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("where it was revoked: %v", err)
 	}
-	told := New(s) // a third one, which is told
+	told := New(s) // a third one, which is notified
 	told.now = a.now
 	told.keep(sha256.Sum256([]byte(key)), cachedPrincipal{principal: schema.Principal{Tenant: admin.Tenant}, until: clock.Add(cacheTTL)}, *clock)
 	told.ForgetTenant(uuid.New())
@@ -143,7 +142,7 @@ func TestExpiryActs(t *testing.T) {
 	if _, err := a.Authenticate(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
-	*clock = clock.Add(time.Second) // less than what is kept is kept for
+	*clock = clock.Add(time.Second) // less than cacheTTL
 	if _, err := a.Authenticate(t.Context(), key); !errors.Is(err, schema.ErrUnauthorized) || !strings.Contains(err.Error(), "expired") {
 		t.Error(err)
 	}
@@ -197,7 +196,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 
 func TestBootstrap(t *testing.T) {
 	_, s, _, _ := setUp(t)
-	// Several processes of a new installation at once: one key comes out.
+	// Several processes of a new installation at once create only one key.
 	var wg sync.WaitGroup
 	keys := make([]string, 6)
 	for i := range keys {
@@ -234,7 +233,7 @@ func TestBootstrap(t *testing.T) {
 	if _, err := a.Authenticate(t.Context(), key); !errors.Is(err, schema.ErrUnauthorized) {
 		t.Errorf("the lost key still works: %v", err)
 	}
-	// Without any working key there is a new one.
+	// Without a valid key a new one is created.
 	p, _ = a.Authenticate(t.Context(), renewed)
 	if err := a.RevokeKey(t.Context(), p, p.Key); err != nil {
 		t.Fatal(err)

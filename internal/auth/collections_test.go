@@ -31,8 +31,8 @@ func TestScopesOfCollectionsAreOfTheLowerOnes(t *testing.T) {
 	}
 }
 
-// TestKeysOfCollectionsAreUnknownToProgramsOfBefore: these look a key up by its hash, and would
-// take one without scopes for one that may read.
+// TestKeysOfCollectionsAreUnknownToProgramsOfBefore: programs of older versions look a key up by
+// its hash, and would grant read access to one without scopes.
 func TestKeysOfCollectionsAreUnknownToProgramsOfBefore(t *testing.T) {
 	db, err := store.Open(t.Context(), localtest.Database(t), store.Options{})
 	if err != nil {
@@ -68,8 +68,8 @@ func TestKeysOfCollectionsAreUnknownToProgramsOfBefore(t *testing.T) {
 	if err != nil || known {
 		t.Errorf("its hash is there: %t, %v", known, err)
 	}
-	// An operator without the admin scope gives none of these on, and the key itself may be rotated
-	// by whom it is.
+	// An operator without the admin scope cannot give any of these scopes, and the key may rotate
+	// itself.
 	if _, _, err := a.CreateKey(t.Context(), schema.Principal{Tenant: admin.Tenant, Scopes: []schema.Scope{schema.ScopeOperator}}, schema.NewKey{Name: "k", Collections: made.Collections}); !errors.Is(err, schema.ErrForbidden) {
 		t.Errorf("an operator gives a collection's scopes: %v", err)
 	}

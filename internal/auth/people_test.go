@@ -13,7 +13,7 @@ import (
 
 var ann = schema.Person{Subject: "https://login.example|u-1", Name: "Ann Example", Scopes: []schema.Scope{schema.ScopeQuery}, Groups: []string{"staff"}}
 
-// session is a session to be, of an hour.
+// session returns a new session that lasts an hour.
 func session(clock *time.Time) schema.NewSession {
 	return schema.NewSession{ExpiresAt: clock.Add(time.Hour).Truncate(time.Microsecond), Address: "192.0.2.1", Agent: "a browser"}
 }
@@ -36,7 +36,7 @@ func TestPeopleKeepTheirRowAcrossSessions(t *testing.T) {
 	if id, err := a.Session(t.Context(), secret); err != nil || id != made.ID {
 		t.Errorf("the secret is of session %v, %v", id, err)
 	}
-	// What they may has changed by the second sign-in, and holds for both sessions.
+	// The person's rights have changed by the second sign-in, which applies to both sessions.
 	later := ann
 	later.Name, later.Scopes, later.Groups = "Ann Married", []schema.Scope{schema.ScopeQuery, schema.ScopeIngest}, []string{"legal"}
 	second, _, _, err := a.SignIn(t.Context(), admin.Tenant, later, session(clock))
@@ -61,7 +61,7 @@ func TestPeopleKeepTheirRowAcrossSessions(t *testing.T) {
 	if _, _, err := a.Sessions(t.Context(), first, true, schema.PageQuery{}); !errors.Is(err, schema.ErrForbidden) {
 		t.Errorf("a reader sees all sessions: %v", err)
 	}
-	// Revoking the row ends them all, and keeps the person out.
+	// Revoking the row ends all sessions, and keeps the person from signing in.
 	if _, err := elsewhere.Authenticate(t.Context(), secret); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,8 @@ func TestRotatedKeysOverlap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Twice, as who lost the first reply does: neither is cut short by the first.
+	// Rotates twice, like a client that lost the first reply: both new keys have their full
+	// lifetime.
 	var keys []string
 	for range 2 {
 		next, key, err := a.RotateKey(t.Context(), self, old.ID, time.Hour)
@@ -38,7 +39,7 @@ func TestRotatedKeysOverlap(t *testing.T) {
 			t.Errorf("during the overlap: %v", err)
 		}
 	}
-	if _, _, err := a.RotateKey(t.Context(), admin, old.ID, 24*time.Hour); err != nil { // does not lengthen it
+	if _, _, err := a.RotateKey(t.Context(), admin, old.ID, 24*time.Hour); err != nil { // does not extend it
 		t.Fatal(err)
 	}
 	*clock = clock.Add(time.Hour)
@@ -83,7 +84,7 @@ func TestWhoMayRotate(t *testing.T) {
 	}
 	person, grouped := as(query), as(query)
 	person.Person = "ann"
-	grouped.Scopes = []schema.Scope{schema.ScopeQuery} // as with groups passed
+	grouped.Scopes = []schema.Scope{schema.ScopeQuery} // as when groups are passed
 	for name, c := range map[string]struct {
 		p    schema.Principal
 		id   uuid.UUID

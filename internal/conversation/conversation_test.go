@@ -9,11 +9,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// dialogueCase is a question at the end of a dialogue.
+// dialogueCase is the last question of a dialogue.
 type dialogueCase struct {
 	history  []schema.Turn
 	question string
-	whole    []string // any of these; none: it is left alone
+	whole    []string // any of these; none: it stays as it is
 }
 
 func readDialogues(t *testing.T, file string) []dialogueCase {
@@ -45,8 +45,9 @@ func readDialogues(t *testing.T, file string) []dialogueCase {
 	return out
 }
 
-// TestDialogues counts, of dialogues that the rules were made with and of those that were held out,
-// how many questions they make whole rightly and how many that are whole they leave alone.
+// TestDialogues counts how many dependent questions the rules make standalone correctly, and how
+// many standalone ones they leave alone, in dialogues that the rules were written with and in
+// held-out ones.
 func TestDialogues(t *testing.T) {
 	for _, c := range []struct {
 		file         string

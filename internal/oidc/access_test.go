@@ -46,7 +46,7 @@ rules:
 			t.Errorf("%q give %s, not %s", groups, got, want)
 		}
 	}
-	// What is changed holds at once, and what can't be read changes nothing.
+	// Changes apply at once, and a file that can't be read changes nothing.
 	for _, text := range []string{"rules: [{group: staff, tenant: other, role: reader}]", "rules: [{group: staff, tenant: other, role: king}]"} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

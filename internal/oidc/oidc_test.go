@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 var ann = localtest.OIDCUser{ID: "u-1", Username: "ann", Password: password, Name: "Ann Example", Groups: []string{"staff", "legal"}}
 
-// world is a provider with its users, and who signs in there.
+// world is a provider with its users, and the client under test.
 type world struct {
 	t     *testing.T
 	there *localtest.OIDC
@@ -87,7 +87,7 @@ func (w world) signIn() (oidc.Identity, error) {
 	return w.p.Complete(w.t.Context(), kept, w.answer(page))
 }
 
-// refused demands an error of a kind, with words, and without what is secret.
+// refused checks that an error is of a kind, contains words, and contains no secret.
 func refused(t *testing.T, what string, err, kind error, words ...string) {
 	t.Helper()
 	if !errors.Is(err, kind) {
@@ -173,7 +173,7 @@ func TestForgedAnswersAreRefused(t *testing.T) {
 	asked.RawQuery = q.Encode()
 	refused(t, "another nonce", complete(kept, w.answer(asked.String())), schema.ErrUnauthorized, "nonce")
 
-	page, _ = w.begin() // whose verifier is another one
+	page, _ = w.begin() // its verifier is another one
 	stolen := w.answer(page)
 	page, kept = w.begin()
 	mine := w.answer(page)
@@ -198,7 +198,7 @@ func TestTokensOfOthersAndOldOnesAreRefused(t *testing.T) {
 		t.Errorf("half a minute after its expiry: %v", err)
 	}
 	*w.now = began.Add(time.Hour + 2*time.Minute)
-	// What the browser keeps is held against its own clock, so the token's age shows.
+	// The seal of what the browser keeps uses its own clock, so the token's age is what matters.
 	_, err = w.signIn()
 	refused(t, "an expired token", err, schema.ErrUnauthorized, "expired", "clocks")
 	*w.now = began.Add(-10 * time.Minute)
@@ -221,7 +221,7 @@ func TestProviderMayComeAndGo(t *testing.T) {
 	}
 	refused(t, "a provider that is away", begin(), schema.ErrUnavailable, "does not answer", "API key")
 	there.Start()
-	*w.now = w.now.Add(3 * time.Second) // it is asked again
+	*w.now = w.now.Add(3 * time.Second) // the provider is called again
 	refused(t, "a provider that calls itself something else", begin(), schema.ErrUnavailable, "does not answer")
 	there.Stop()
 	there.Claim("")

@@ -52,7 +52,8 @@ func TestAccessTokensSayWhoLetTheProgramAct(t *testing.T) {
 	refused(t, "another server's token", err, schema.ErrUnauthorized, "audience")
 }
 
-// TestUnknownKeysAreAskedForSeldom: anybody can send tokens of keys that the provider has not.
+// TestUnknownKeysAreAskedForSeldom: anybody can send tokens with keys that the provider does not
+// have.
 func TestUnknownKeysAreAskedForSeldom(t *testing.T) {
 	var asked atomic.Int32
 	var server *httptest.Server

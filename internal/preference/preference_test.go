@@ -22,7 +22,7 @@ func sample(hasAnswer, prefer bool, x ...float64) Sample {
 	return Sample{X: x, HasAnswer: hasAnswer, Prefer: prefer}
 }
 
-// TestStepsAreAlgorithm2 holds five steps to what NumPy computes of eq. 5 to 11.
+// TestStepsAreAlgorithm2 compares five steps with the results of NumPy for eq. 5 to 11.
 func TestStepsAreAlgorithm2(t *testing.T) {
 	train := divide([]Sample{sample(true, true, .5, -1, .2), sample(false, false, 1.5, .3, -.7), sample(true, false, -.4, .8, 1.1),
 		sample(false, true, .1, -.2, .9), sample(false, false, -1.2, .6, -.3), sample(true, true, .7, 1.4, .5)})
@@ -42,7 +42,7 @@ func TestStepsAreAlgorithm2(t *testing.T) {
 	near(t, "loss", d.theta.mean(check), 1.408346340585312)
 }
 
-// TestWeightKeepsAway: w stays between its bounds, whatever the step.
+// TestWeightKeepsAway: w stays within its bounds, whatever the step size.
 func TestWeightKeepsAway(t *testing.T) {
 	for _, alpha := range []float64{1e9, -1e9} {
 		d := descent{theta: heads{{.2, 0}, {-.3, 0}}, w: .5, eta: .3, alpha: alpha}
@@ -53,7 +53,7 @@ func TestWeightKeepsAway(t *testing.T) {
 	}
 }
 
-// TestGradientIsThatOfTheLoss compares it with differences.
+// TestGradientIsThatOfTheLoss compares the gradient with finite differences.
 func TestGradientIsThatOfTheLoss(t *testing.T) {
 	samples := []Sample{sample(true, false, .5, -1), sample(false, false, 1.5, .3), sample(true, true, 30, -40)}
 	h := heads{{.2, -.1, .4}, {-.3, .5, .1}}
@@ -71,8 +71,9 @@ func TestGradientIsThatOfTheLoss(t *testing.T) {
 	}
 }
 
-// drawn are questions with texts of three features and the pair model's logits: the model is better
-// off with a text that has the answer and a low first feature, which the pair model does not know.
+// drawn returns samples of random questions, with texts of three features and the pair model's
+// logits. A text is preferred if it has the answer and a low first feature, which the pair model
+// does not know.
 func drawn(questions int, seed uint64) []Sample {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var out []Sample
@@ -107,7 +108,7 @@ func TestFitLearnsWhatTheReaderDoesNotKnow(t *testing.T) {
 	}
 }
 
-// TestFitBeginsAtTheReader: where the pair model is right, nothing tells better than it.
+// TestFitBeginsAtTheReader: if the pair model is right, no head is better than its own.
 func TestFitBeginsAtTheReader(t *testing.T) {
 	samples := drawn(60, 2)
 	for i, s := range samples {

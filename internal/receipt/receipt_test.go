@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// cited are files and what is quoted of them.
+// cited are the files that receipts quote.
 var cited = []string{"manuals/kt-90-quick-guide.pdf", "it/runbook-erp-restore.md", "tables/price-list-2025-07.csv"}
 
 func signerOf(t *testing.T, seeds ...byte) *receipt.Signer {
@@ -44,8 +44,8 @@ func parseFile(ctx context.Context, f receipt.CitedFile, data []byte) (schema.Pa
 	return parse.Parse(ctx, f.Name, f.MediaType, data, parse.Limits{})
 }
 
-// answered is a receipt of an answer that quotes a PDF, a Markdown and a CSV file, and their bytes
-// by version.
+// answered returns a receipt of an answer that quotes a PDF, a Markdown and a CSV file, and the
+// files' bytes by version.
 func answered(t *testing.T) (receipt.Receipt, map[uuid.UUID][]byte) {
 	t.Helper()
 	out := receipt.Receipt{Question: "What is \"said\" <here> & there?", Answer: "All of it.\nÄ\u2028", Supported: true, QuestionID: uuid.New(), Software: "test",
@@ -149,7 +149,7 @@ func TestNoChangeOfAReceiptPasses(t *testing.T) {
 			t.Fatalf("mutation %d is accepted: %s", i, changed)
 		}
 	}
-	// What reads the same and is spelled otherwise.
+	// Changes that a JSON parser ignores.
 	for name, change := range map[string]func(string) string{
 		"white space":     func(s string) string { return strings.Replace(s, `":`, `": `, 1) },
 		"no line's end":   func(s string) string { return strings.TrimSuffix(s, "\n") },
@@ -223,7 +223,7 @@ func TestNoChangeOfAFilePasses(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotSoIsNotProved: a signature does not make true what the bytes do not say.
+// TestWhatIsNotSoIsNotProved: a signature does not prove what the bytes do not say.
 func TestWhatIsNotSoIsNotProved(t *testing.T) {
 	said, files := answered(t)
 	for name, of := range map[string]struct {
@@ -285,8 +285,8 @@ func TestWhatNoReceiptSaysIsNotSigned(t *testing.T) {
 	}
 }
 
-// TestKeysAreRotated: receipts of the key before are checked by the keys after it, and those of a
-// key that nobody trusts are refused.
+// TestKeysAreRotated: receipts of an earlier key are verified by later signers, and those of an
+// unknown key are refused.
 func TestKeysAreRotated(t *testing.T) {
 	said, _ := answered(t)
 	before, after, other := signerOf(t, 'a'), signerOf(t, 'b', 'a'), signerOf(t, 'c')
@@ -338,7 +338,7 @@ func TestKeyFiles(t *testing.T) {
 	}
 }
 
-// TestMembersAreInOrder: those who make receipts' bytes in another language sort the members.
+// TestMembersAreInOrder: implementations in other languages sort the members.
 func TestMembersAreInOrder(t *testing.T) {
 	for _, v := range []any{receipt.Receipt{}, receipt.AnsweringPack{}, receipt.AnsweringPlan{}, receipt.CitedQuote{}, receipt.CitedFile{}, receipt.Box{}} {
 		var names []string

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// documentOf gives an item of a followed source a document that is live.
+// documentOf gives an item of a followed source a live document.
 func (f *fixture) documentOf(t *testing.T, of uuid.UUID, item string) uuid.UUID {
 	t.Helper()
 	up := f.upload(t, f.a, f.collection, text(item, "Of "+item+"."))
@@ -27,7 +27,7 @@ func (f *fixture) documentOf(t *testing.T, of uuid.UUID, item string) uuid.UUID 
 	return up.Document
 }
 
-// relabel gives documents of a source the labels that they should have, as workers do.
+// relabel sets the labels that the documents of a source should have, as workers do.
 func (f *fixture) relabel(t *testing.T, of uuid.UUID) {
 	t.Helper()
 	stale, err := f.StaleItems(t.Context(), f.a.Tenant, of, 1000)
@@ -39,7 +39,7 @@ func (f *fixture) relabel(t *testing.T, of uuid.UUID) {
 	}
 }
 
-// give gives the document of an item a label.
+// give sets the label of an item's document.
 func (f *fixture) give(t *testing.T, of uuid.UUID, item string, document uuid.UUID, label string) {
 	t.Helper()
 	p := schema.Principal{Tenant: f.a.Tenant, Writes: &schema.SourceWrite{Source: of, Item: item}}
@@ -48,7 +48,7 @@ func (f *fixture) give(t *testing.T, of uuid.UUID, item string, document uuid.UU
 	}
 }
 
-// TestExplanationsSayWhatHolds compares each explanation with what its subject reads.
+// TestExplanationsSayWhatHolds compares each explanation with what its subject can read.
 func TestExplanationsSayWhatHolds(t *testing.T) {
 	f := setUp(t, store.Options{})
 	of := f.followedSource(t, 7)
@@ -127,7 +127,7 @@ func TestExplanationsSayWhatHolds(t *testing.T) {
 		}
 		return e
 	}
-	// The documents have their old labels still, with a list that lets nobody in.
+	// The documents still have their old labels, whose list allows nobody.
 	if e := explain(ann, "i0", "until it has its new label"); e.Allowed || e.Decided == nil || e.Decided.Principal != "u1" {
 		t.Errorf("before it has its label: %+v", e)
 	}
@@ -169,8 +169,8 @@ func TestExplanationsSayWhatHolds(t *testing.T) {
 		t.Errorf("its entries are %+v", e.Entries)
 	}
 
-	// A group, somebody whom a key asks for, a person who never signed in, and a key that is
-	// revoked.
+	// A group, a person on whose behalf a key asks, a person who never signed in, and a revoked
+	// key.
 	for _, who := range []schema.AccessSubject{{Kind: schema.AccessGroup, Value: "staff"}, {Kind: schema.AccessAsker, Value: "carla"}, {Kind: schema.AccessPerson, Value: "https://id.example|7"}} {
 		for _, mapped := range []bool{false, true} {
 			if mapped {

@@ -1,7 +1,7 @@
 package store_test
 
-// A random model of permissions: what the store says of every person and document is compared,
-// after every step, with what follows from a description of the place that shares no code with it.
+// This file tests permissions with a random model: after every step, what the store allows each
+// person for each document is compared with a reference implementation that shares no code with it.
 
 import (
 	"context"
@@ -23,9 +23,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// place is the reference: a place as it is, and who people are there.
+// place is the reference: the remote system's contents, and the mapping of people to its
+// principals.
 type place struct {
-	groups  map[string]map[string]bool // members of groups, by the ids of these
+	groups  map[string]map[string]bool // members of groups, by group id
 	users   map[string]bool
 	names   map[string]string
 	folders map[string]*thing
@@ -47,8 +48,7 @@ type rule struct {
 	rank int
 }
 
-// is reports whether somebody is a principal: by a mapping, or by a member of a group that they
-// are.
+// is reports whether somebody is a principal: by a mapping of it, or of a member of it.
 func (p *place) is(who []schema.AccessSubject, principal string, passed map[string]bool) bool {
 	members, group := p.groups[principal]
 	if passed[principal] || !group && !p.users[principal] {
@@ -77,7 +77,7 @@ func (p *place) somebody(who []schema.AccessSubject) bool {
 	return false
 }
 
-// sees tells whether somebody may see an item.
+// sees reports whether somebody may see an item.
 func (p *place) sees(who []schema.AccessSubject, item string) bool {
 	if !p.somebody(who) {
 		return false
@@ -110,7 +110,7 @@ func (p *place) sees(who []schema.AccessSubject, item string) bool {
 	return let
 }
 
-// says looks through rules for the lowest rank that has one for somebody.
+// says returns what the lowest rank of rules with a rule for somebody decides.
 func (p *place) says(who []schema.AccessSubject, rules []rule) (decided, let bool) {
 	for rank := range 4 {
 		for _, r := range rules {
@@ -132,7 +132,7 @@ func (p *place) says(who []schema.AccessSubject, rules []rule) (decided, let boo
 	return false, false
 }
 
-// accessModel makes steps, on the place and on the store.
+// accessModel applies steps to the reference and to the store.
 type accessModel struct {
 	*fixture
 	t       *testing.T
@@ -141,13 +141,13 @@ type accessModel struct {
 	place   *place
 	made    int
 	people  []schema.Principal
-	who     [][]schema.AccessSubject // who the people are
+	who     [][]schema.AccessSubject // the subjects of the people
 	applied []string                 // the last steps
 }
 
 func (m *accessModel) pick(from []string) string { return from[m.random.IntN(len(from))] }
 
-// principal is the id of one that there is, or, seldom, of one that there isn't.
+// principal returns the id of an existing principal, or, rarely, of a missing one.
 func (m *accessModel) principal() string {
 	all := m.principals()
 	if len(all) == 0 || m.random.IntN(20) == 0 {
@@ -230,7 +230,7 @@ func (m *accessModel) push(push schema.AccessPush) {
 	}
 }
 
-// step changes something, in the place and in the store.
+// step makes a change in the reference and in the store.
 func (m *accessModel) step() string {
 	all, groups, folders := m.principals(), m.groups(), m.folders()
 	change := func(what string) string {
@@ -281,7 +281,7 @@ func (m *accessModel) step() string {
 		return change("move")
 	case 7:
 		return change("require")
-	case 8: // a new user, or group; names come again, ids don't
+	case 8: // a new user or group; names are used again, ids are not
 		m.made++
 		id := fmt.Sprintf("p%d", m.made)
 		if m.place.names[id] = m.pick([]string{"Ann", "Staff", "Legal"}); m.random.IntN(2) == 0 {
@@ -340,7 +340,7 @@ func (m *accessModel) step() string {
 	case 16:
 		m.made++
 		id := fmt.Sprintf("f%d", m.made)
-		if len(folders) > 6 { // the oldest goes
+		if len(folders) > 6 { // remove one
 			gone := m.pick(folders)
 			delete(m.place.folders, gone)
 			m.in(func(ctx context.Context, tx pgx.Tx) error {
@@ -355,7 +355,7 @@ func (m *accessModel) step() string {
 	return m.list()
 }
 
-// list lists everything, as a synchronisation does.
+// list lists everything, as a synchronization does.
 func (m *accessModel) list() string {
 	var principals []source.Principal
 	for _, id := range m.principals() {
@@ -412,8 +412,8 @@ func (m *accessModel) in(do func(ctx context.Context, tx pgx.Tx) error) {
 	}
 }
 
-// compare holds what everybody sees against the place. While documents wait for their labels nobody
-// may see too much; when they have them, nobody sees too little.
+// compare compares what everybody sees with the reference. While documents wait for their labels
+// nobody may see too much; once settled, nobody may see too little either.
 func (m *accessModel) compare(settled bool) {
 	m.t.Helper()
 	given := map[string]string{}
@@ -446,8 +446,8 @@ func (m *accessModel) compare(settled bool) {
 	}
 }
 
-// settle gives documents the labels that they should have, as workers do, after a look at what is
-// seen until then.
+// settle sets the labels that documents should have, as workers do, after comparing what is visible
+// until then.
 func (m *accessModel) settle() {
 	m.t.Helper()
 	stale, err := m.StaleItems(m.t.Context(), m.a.Tenant, m.of, 1000)
@@ -469,7 +469,7 @@ func (m *accessModel) settle() {
 	})
 }
 
-// followedSource makes a source whose permissions are followed, with so many items that have
+// followedSource creates a source whose permissions are followed, with a number of items that have
 // documents.
 func (f *fixture) followedSource(t *testing.T, items int) uuid.UUID {
 	t.Helper()
@@ -504,7 +504,7 @@ func (f *fixture) followedSource(t *testing.T, items int) uuid.UUID {
 	return id
 }
 
-// TestPermissionsAgainstAReference takes PERMISSION_STEPS steps, 1,500 unless that is set.
+// TestPermissionsAgainstAReference takes PERMISSION_STEPS steps, by default 1,500.
 func TestPermissionsAgainstAReference(t *testing.T) {
 	steps := 1_500
 	if text := os.Getenv("PERMISSION_STEPS"); text != "" {

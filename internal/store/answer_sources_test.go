@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestStoredAnswersFollowLabels: an answer is read by those who may see all that it
-// was made from, now.
+// TestStoredAnswersFollowLabels: an answer may be read by those who may currently see everything
+// that it was made from.
 func TestStoredAnswersFollowLabels(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for _, quoted := range []bool{true, false} {
@@ -61,9 +61,9 @@ func TestStoredAnswersFollowLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		shown(asker, false)
-		shown(f.a, false) // labels hold whatever the scopes
+		shown(f.a, false) // labels apply whatever the scopes
 		shown(legal, true)
-		// Also when the version is gone: its labels are not.
+		// The same when the version was purged: its labels are kept.
 		f.write(t, f.a, f.collection, &written{name: w.name, body: "open"})
 		execAs(t, f, f.a, `UPDATE versions SET retired_at = now() - interval '1 year' WHERE id = $1`, w.version)
 		f.purgeAll(t)
@@ -75,11 +75,12 @@ func TestStoredAnswersFollowLabels(t *testing.T) {
 		if err := f.DeleteDocument(t.Context(), f.a, w.id); err != nil {
 			t.Fatal(err)
 		}
-		shown(legal, false) // before purge comes
+		shown(legal, false) // before the purge
 	}
 }
 
-// TestQuestionsOfPeopleAreApart: a key that asks for people reads as the one it names.
+// TestQuestionsOfPeopleAreApart: a key that asks on behalf of people reads as the person that it
+// names.
 func TestQuestionsOfPeopleAreApart(t *testing.T) {
 	f := setUp(t, store.Options{})
 	app := f.reader()
@@ -131,7 +132,7 @@ func TestQuestionsOfPeopleAreApart(t *testing.T) {
 	}
 }
 
-// TestWebhooksGetAnswersByTheirGroups: a webhook reads as the key that made it.
+// TestWebhooksGetAnswersByTheirGroups: a webhook reads with the rights of the key that created it.
 func TestWebhooksGetAnswersByTheirGroups(t *testing.T) {
 	f := setUp(t, store.Options{})
 	legal := f.a

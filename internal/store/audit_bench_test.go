@@ -11,9 +11,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// BenchmarkRecordReads records searches that show ten documents each, and writes them in batches as
-// of a second with 300 of them: all that the audit of reads does for a search, Postgres' part
-// included.
+// BenchmarkRecordReads records searches that show ten documents each, and writes them in batches
+// like those of a second with 300 searches. It includes all work for the audit of a search, also
+// that of Postgres.
 func BenchmarkRecordReads(b *testing.B) {
 	f := setUp(b, store.Options{})
 	r := audit.NewRecorder(f.AuditStore)

@@ -1,7 +1,7 @@
 package store_test
 
-// This file tampers with the chains of the audit log, as the owner of the tables, who can
-// lift triggers and row-level security.
+// This file tampers with the chains of the audit log, as the owner of the tables, who can disable
+// triggers and row-level security.
 
 import (
 	"context"
@@ -20,10 +20,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// auditTables are all that the log is kept in.
+// auditTables are all tables of the log.
 var auditTables = []string{"audit", "audit_links", "audit_chains", "audit_reads", "audit_read_chains"}
 
-// readsOf are n reads to append.
+// readsOf returns n reads to append.
 func readsOf(from string, n int) []schema.AuditRead {
 	out := make([]schema.AuditRead, n)
 	for i := range out {
@@ -50,7 +50,7 @@ func (f *fixture) verify(t testing.TB, p schema.Principal, chain schema.AuditCha
 	return v
 }
 
-// lifted is a connection of the owner, who has lifted what protects the log.
+// lifted returns a connection of the owner with the log's protection disabled.
 func lifted(t *testing.T, f *fixture) *pgx.Conn {
 	t.Helper()
 	conn := connect(t, f.owner)
@@ -75,14 +75,14 @@ func lifted(t *testing.T, f *fixture) *pgx.Conn {
 	return conn
 }
 
-// tampering is what the owner does with a tenant's chain, and where it is found.
+// tampering is what the owner does to a tenant's chain, and the number at which it is detected.
 type tampering struct {
 	sql    string
 	number int64
 }
 
-// expectFound does each thing with a chain of its own, which write makes, and verifies it
-// before and after.
+// expectFound tampers in each way with a chain of its own, which write makes, and verifies the
+// chain before and after.
 func expectFound(t *testing.T, chain schema.AuditChain, cases map[string]tampering, write func(f *fixture, p schema.Principal)) {
 	f := setUp(t, store.Options{})
 	of := map[string]schema.Principal{}
@@ -157,7 +157,7 @@ func TestTamperingWithChangesIsFound(t *testing.T) {
 	})
 }
 
-// Nobody changes a chain: not the tenant, not the system, not the owner's own statements.
+// Nobody can change a chain: neither the tenant, nor the system, nor the owner's statements.
 func TestChainsCannotBeChanged(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.appendReads(t, f.a, readsOf("one", 2))
@@ -194,7 +194,7 @@ func TestChainsCannotBeChanged(t *testing.T) {
 	}
 }
 
-// Several processes write for one tenant at a time, changes and reads: one chain of each.
+// Several processes write for one tenant at once, changes and reads: each kind has one chain.
 func TestConcurrentWritersKeepOneChain(t *testing.T) {
 	f := setUp(t, store.Options{})
 	others := []*fixture{f, {All: open(t, f.url, store.Options{})}}
@@ -225,7 +225,7 @@ func TestConcurrentWritersKeepOneChain(t *testing.T) {
 	}
 }
 
-// A change that another transaction of its tenant has not committed keeps nobody waiting.
+// A transaction with an uncommitted change does not block other transactions of its tenant.
 func TestChangesWaitForEachOtherAtTheirCommitAlone(t *testing.T) {
 	f := setUp(t, store.Options{})
 	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -244,7 +244,7 @@ func TestChangesWaitForEachOtherAtTheirCommitAlone(t *testing.T) {
 	}
 }
 
-// What retention leaves is verified, and what it removed is not missed.
+// The entries that retention keeps are verified, and those that it removed do not count as missing.
 func TestRetentionKeepsTheRestVerifiable(t *testing.T) {
 	f := setUp(t, store.Options{})
 	execAs(t, f, f.a, `INSERT INTO audit (tenant_id, id, at, actor, action, target)
@@ -260,7 +260,7 @@ func TestRetentionKeepsTheRestVerifiable(t *testing.T) {
 		t.Errorf("after a part went: %+v, %+v", v, v.Break)
 	}
 
-	// A month of reads goes as a whole, when all of it is old enough.
+	// A month of reads is dropped as a whole, once all of it is old enough.
 	f.appendReads(t, f.a, readsOf("old", 3))
 	conn := lifted(t, f)
 	month := time.Now().UTC()
@@ -276,7 +276,7 @@ func TestRetentionKeepsTheRestVerifiable(t *testing.T) {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
-	f.appendReads(t, f.a, readsOf("new", 4)) // makes this month's partition
+	f.appendReads(t, f.a, readsOf("new", 4)) // creates this month's partition
 	if got, err := f.ForgetReads(t.Context(), 100); got != "" || err != nil {
 		t.Errorf("what is not old enough went: %q, %v", got, err)
 	}
@@ -377,7 +377,7 @@ func TestHowFarTheLogWasSentIsKept(t *testing.T) {
 	}
 	sent(schema.AuditChanges, 1000)
 	sent(schema.AuditReads, 2)
-	sent(schema.AuditReads, 1) // by a process that leads no more
+	sent(schema.AuditReads, 1) // by a process that is no longer the leader
 	if got := fmt.Sprint(backlog()); got != fmt.Sprint([]schema.AuditBacklog{{Tenant: f.a.Tenant, Chain: schema.AuditReads, Sent: 2}}) {
 		t.Errorf("when two reads are sent: %s", got)
 	}

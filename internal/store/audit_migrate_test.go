@@ -7,8 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestEntriesFromBeforeTheChainsAreChained migrates a database that has an audit log without
-// chains.
+// TestEntriesFromBeforeTheChainsAreChained migrates a database with an audit log without chains.
 func TestEntriesFromBeforeTheChainsAreChained(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.upload(t, f.a, f.collection, text("1", "one"))

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Old entries of the audit log go, of all tenants, so many at a time; younger ones stay,
-// and nobody removes those of less than 30 days.
+// Old entries of the audit log of all tenants are removed, a limited number at a time. Younger ones
+// stay, and nobody can remove entries younger than 30 days.
 func TestOldEntriesOfTheAuditLogGo(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for _, p := range []schema.Principal{f.a, f.b} {
@@ -46,7 +46,7 @@ func TestOldEntriesOfTheAuditLogGo(t *testing.T) {
 			t.Errorf("entries of %s days are left", left)
 		}
 	}
-	// The system role itself sees no younger ones.
+	// The system role does not see younger ones.
 	err := f.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM audit`)
 		return err

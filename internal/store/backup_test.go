@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// findTools looks for tools in a directory; empty: everywhere.
+// findTools finds tools in a directory; empty: anywhere.
 func findTools(dir string) backups.FindTools {
 	return func(ctx context.Context, least int) (backups.Tools, error) {
 		found, err := local.FindPostgresTools(ctx, dir, least)
@@ -31,7 +31,7 @@ func findTools(dir string) backups.FindTools {
 	}
 }
 
-// adminURL connects to a test's database past row-level security.
+// adminURL returns the URL of a login to a test's database that row-level security does not bind.
 func adminURL(t testing.TB, url string) string {
 	t.Helper()
 	conn := connect(t, url)
@@ -53,7 +53,7 @@ func (f inS3) backUp(t *testing.T, dir string) backup.Manifest {
 	return create(t, dir, f.source(t))
 }
 
-// create writes what a source has into a directory, and closes the source.
+// create writes a backup of a source to a directory, and closes the source.
 func create(t *testing.T, dir string, from *backups.Snapshot) backup.Manifest {
 	t.Helper()
 	m, err := backup.Create(t.Context(), dir, "test", from, func(string) {})
@@ -63,8 +63,8 @@ func create(t *testing.T, dir string, from *backups.Snapshot) backup.Manifest {
 	return m
 }
 
-// restore restores into a new database of an owner with another name, and returns the
-// address of its programs.
+// restore restores into a new database whose owner has another name, and returns the URL for
+// programs.
 func restore(t *testing.T, dir string, o store.Options) (string, backup.Restored) {
 	t.Helper()
 	owner := emptyDatabase(t)
@@ -151,12 +151,12 @@ func TestBackupsAreRestored(t *testing.T) {
 			if err != nil || recall(hits, exact(large, v, 10, nil)) < 10 {
 				t.Errorf("nearest after the restore: %d hits, %v", len(hits), err)
 			}
-			// Partitions are those of who builds indexes, who builds more of them.
+			// Partitions belong to the role that builds indexes, which can build more of them.
 			back.plant(t, f.a, f.collection, large[:40])
 			if back.tend(t, f.a, f.collection) == 0 {
 				t.Error("no index is built of what came after the restore")
 			}
-			// What is deleted there is there in the installation that was backed up.
+			// What is deleted in the restored installation stays in the backed-up one.
 			if err := back.DeleteCollection(t.Context(), f.a, f.collection); err != nil {
 				t.Fatal(err)
 			}

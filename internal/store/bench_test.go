@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// BenchmarkUpload uploads 64 documents at a time, as sluice ingest does, and
-// tells documents per second; with unchanged ones, what a second run costs.
+// BenchmarkUpload uploads 64 documents at a time, as sluice ingest does, and reports documents per
+// second. With unchanged documents it measures the cost of a second run.
 func BenchmarkUpload(b *testing.B) {
 	for _, kb := range []int{2, 16, 256} {
 		for _, unchanged := range []bool{false, true} {

@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// still compares what is stored with what was uploaded.
+// still checks that what is stored is what was uploaded.
 func (f inS3) still(t *testing.T, p schema.Principal, contents []string) {
 	t.Helper()
 	for i, c := range contents {
@@ -76,7 +76,7 @@ func TestBlobsMoveThereAndBack(t *testing.T) {
 	if p := f.move(t, true); p.Blobs != 0 || p.AllBlobs != 0 {
 		t.Errorf("moved again: %+v", p)
 	}
-	// A program without settings of S3 says so.
+	// A program without S3 settings reports that.
 	sum := sha256.Sum256([]byte("x"))
 	if _, err := before.OpenBlob(t.Context(), f.a.Tenant, sum[:]); !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), "SLUICE_S3_ENDPOINT") {
 		t.Errorf("without settings: %v", err)
@@ -97,7 +97,7 @@ func TestBlobsMoveThereAndBack(t *testing.T) {
 	}
 }
 
-// stopping ends a move after so many objects were written.
+// stopping ends a move after a number of objects were written.
 type stopping struct {
 	store.Objects
 	mu   sync.Mutex
@@ -151,7 +151,7 @@ func TestAnInterruptedMoveGoesOn(t *testing.T) {
 	}
 }
 
-// Uploads, reads and deletions go on during moves, and see nothing of them.
+// Uploads, reads and deletions continue during moves, and are not affected.
 func TestMovesDuringUploadsAndReads(t *testing.T) {
 	f := setUpS3(t, store.Options{KeepSuperseded: -1})
 	plain := open(t, f.url, store.Options{})
@@ -222,7 +222,7 @@ func TestMovesDuringUploadsAndReads(t *testing.T) {
 	}
 }
 
-// damaging changes what is written, as a bad disk does.
+// damaging changes the bytes of reads, like a bad disk.
 type damaging struct{ store.Objects }
 
 func (d damaging) Open(ctx context.Context, o store.Object, from int64) (io.ReadCloser, error) {
@@ -245,7 +245,7 @@ func TestWhatIsDamagedIsNotMoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What is read again after writing is not what was written: it stays in Postgres.
+	// If the bytes that are read after writing differ, the blob stays in Postgres.
 	bad := open(t, f.url, store.Options{Objects: damaging{f.bucket}})
 	p, err := bad.Move(t.Context(), true, &blobs.Run{})
 	if err != nil || p.Damaged != 2 || p.Blobs != 0 {
@@ -258,7 +258,7 @@ func TestWhatIsDamagedIsNotMoved(t *testing.T) {
 
 	f.move(t, true)
 	f.purgeAll(t)
-	for _, path := range f.files(t) { // one byte of each
+	for _, path := range f.files(t) { // change one byte of each
 		data, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -313,7 +313,7 @@ func TestSettingsOfS3ThatAreWrong(t *testing.T) {
 	}
 }
 
-// The service is told the hash, and takes no other bytes.
+// The service gets the hash, and refuses other bytes.
 func TestS3RefusesOtherBytesThanTheirHash(t *testing.T) {
 	f := setUpS3(t, store.Options{})
 	sum := sha256.Sum256([]byte("right"))

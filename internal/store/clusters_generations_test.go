@@ -27,7 +27,7 @@ SELECT string_agg(s, '; ' ORDER BY s) FROM (
 	}
 	const epochsSQL = `SELECT count(DISTINCT epoch) FROM cluster_members WHERE collection_id = $1`
 	var before string
-	for range 2 { // the same from the same
+	for range 2 { // equal input gives equal clusters
 		n, err := f.RebuildClusters(t.Context(), f.a.Tenant, f.collection, 1)
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +64,7 @@ func TestGenerationsAreClusteredApart(t *testing.T) {
 	if _, err := f.RebuildClusters(t.Context(), f.a.Tenant, f.collection, 2); err != nil {
 		t.Fatal(err)
 	}
-	f.life(t, r, living, 3) // after the rebuild read it
+	f.life(t, r, living, 3) // changes after the rebuild has read its input
 	f.curateAll(t, f.a, f.collection)
 	f.checkClusters(t, f.a, f.collection, 1)
 	f.checkClusters(t, f.a, f.collection, 2)
@@ -90,8 +90,8 @@ func TestGenerationsAreClusteredApart(t *testing.T) {
 	}
 }
 
-// TestConcurrentFlipLeavesNoSectionBehind: a generation that becomes live after curation
-// has read which one is, and before it locks their clusters.
+// TestConcurrentFlipLeavesNoSectionBehind: a generation becomes live after curation has read the
+// number of the live one, and before curation locks its clusters.
 func TestConcurrentFlipLeavesNoSectionBehind(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(11, 11))
@@ -114,7 +114,7 @@ func TestConcurrentFlipLeavesNoSectionBehind(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		f.awaitLock(t, "curates") // for who opens the first generation's clusters
+		f.awaitLock(t, "curates") // it wants to lock the first generation's clusters
 		b := &pgx.Batch{}
 		b.Queue(`UPDATE generations SET state = 'live' WHERE collection_id = $1 AND number = 2`, f.collection)
 		b.Queue(`UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
@@ -171,7 +171,7 @@ func TestWhatDriftedIsClusteredAnew(t *testing.T) {
 	if at := add(80, 92); at != first {
 		t.Error("12 of 92 sections made all be clustered anew")
 	}
-	// A collection that grows by a fifth is not left as it grew (docs/clusters.md).
+	// A collection that has grown by a fifth is rebuilt (docs/clusters.md).
 	if at := add(92, 100); at == first {
 		t.Error("20 of 100 sections did not make all be clustered anew")
 	}

@@ -19,21 +19,20 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// page is a document with sections of some tokens each; its first section has
-// the links.
+// page is a document with sections of the given numbers of tokens; its first section has the links.
 type page struct {
 	name   string
 	tokens []int
 	links  []string
 	given  []any // links in its metadata
-	near   int   // pages with the same have the same vectors; 0: one of its own
+	near   int   // pages with the same value have the same vectors; 0: a vector of its own
 
 	id, version uuid.UUID
 }
 
 var pageSerial int
 
-// pages makes pages live, in batches as ingestion does.
+// pages ingests pages in batches, and makes them live.
 func (f *fixture) pages(t *testing.T, p schema.Principal, collection uuid.UUID, list ...*page) {
 	t.Helper()
 	docs := make([]batch.Document, len(list))
@@ -132,7 +131,7 @@ SELECT count(*) FROM cluster_members m JOIN clusterings c ON c.collection_id = m
 WHERE m.collection_id = $1 AND m.epoch > c.epoch`
 )
 
-// checkClusters checks all that holds of a collection when nothing is left to do.
+// checkClusters checks all invariants of a collection for which nothing is left to do.
 func (f *fixture) checkClusters(t *testing.T, p schema.Principal, collection uuid.UUID, generation int) {
 	t.Helper()
 	for _, c := range []struct {
@@ -174,7 +173,7 @@ func TestLinksAreStoredAndPurged(t *testing.T) {
 	if err := f.DeleteDocument(t.Context(), f.a, a.id); err != nil {
 		t.Fatal(err)
 	}
-	f.purgeAll(t) // before curation knows
+	f.purgeAll(t) // before curation has run
 	if got := f.links(t, f.a, a.version); got != "" {
 		t.Errorf("links %q are left", got)
 	}
@@ -187,7 +186,7 @@ func TestLinksAreStoredAndPurged(t *testing.T) {
 
 func TestLinkedPagesShareACluster(t *testing.T) {
 	f := setUp(t, store.Options{})
-	// Pages in folders of their own; the links go both ways in time.
+	// Pages in different folders, with links to earlier and to later pages.
 	early := &page{name: "x/early.md", tokens: []int{900}, links: []string{"../y/late.md#part", "https://elsewhere.org/z/other"}}
 	other := &page{name: "z/other.md", tokens: []int{900}}
 	far := &page{name: "w/far.md", tokens: []int{3900}}
@@ -207,7 +206,7 @@ func TestLinkedPagesShareACluster(t *testing.T) {
 	f.together(t, f.a, false, far, early)
 	f.checkClusters(t, f.a, f.collection, 1)
 
-	// A new version without the link, of another size, and one that is gone.
+	// A new version without the link and of another size, and a deleted page.
 	old := f.clusterOf(t, f.a, late, 0)
 	f.pages(t, f.a, f.collection, &page{name: "y/late.md", tokens: []int{1000, 1000, 1000, 1000, 1000}})
 	if err := f.DeleteDocument(t.Context(), f.a, linking.id); err != nil {
@@ -221,7 +220,7 @@ func TestLinkedPagesShareACluster(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM versions WHERE NOT curated AND state IN ('ready', 'superseded')`); n != 0 {
 		t.Errorf("%d versions are left uncurated", n)
 	}
-	// Nothing to do changes nothing.
+	// Without changes, clustering does nothing.
 	before := one[int](t, f, f.a, `SELECT epoch FROM clusterings WHERE collection_id = $1`, f.collection)
 	if done, more, err := f.ClusterChanged(t.Context(), f.a.Tenant, f.collection); done != 0 || more || err != nil {
 		t.Errorf("did %d, more %t: %v", done, more, err)
@@ -233,7 +232,7 @@ func TestLinkedPagesShareACluster(t *testing.T) {
 
 func TestPagesWithoutLinksFindCompany(t *testing.T) {
 	f := setUp(t, store.Options{})
-	// Each in a folder of its own: only vectors relate them.
+	// Each page is in a folder of its own, so only vectors relate them.
 	var list []*page
 	for i := range 12 {
 		list = append(list, &page{name: fmt.Sprintf("f%d/p%d", i, i), tokens: []int{1900}, near: 1 + i%6})
@@ -242,7 +241,7 @@ func TestPagesWithoutLinksFindCompany(t *testing.T) {
 	f.curateAll(t, f.a, f.collection)
 	f.pages(t, f.a, f.collection, list[6:]...)
 	f.curateAll(t, f.a, f.collection)
-	// Those of the first batch were each other's only company; a rebuild sees all.
+	// Pages of the first batch could only join each other; a rebuild sees all.
 	f.checkClusters(t, f.a, f.collection, 1)
 	if _, err := f.RebuildClusters(t.Context(), f.a.Tenant, f.collection, 1); err != nil {
 		t.Fatal(err)
@@ -251,7 +250,7 @@ func TestPagesWithoutLinksFindCompany(t *testing.T) {
 	for i := range 6 {
 		f.together(t, f.a, true, list[i], list[i+6])
 	}
-	// One more of a kind, with room for it.
+	// One more page of a kind, whose cluster has room for it.
 	small := &page{name: "s/small", tokens: []int{150}, near: 3}
 	f.pages(t, f.a, f.collection, small)
 	f.curateAll(t, f.a, f.collection)
@@ -263,7 +262,7 @@ func TestPagesOfAFolderShareClusters(t *testing.T) {
 	var list []*page
 	for _, folder := range []string{"b/", "a/", "a/deep/", "c/"} {
 		for i := range 4 {
-			// Longer than a cluster has room for: vectors are not asked.
+			// Longer than a cluster may be: vectors are not compared.
 			list = append(list, &page{name: fmt.Sprintf("%sp%d", folder, i), tokens: []int{500, 1000, 1000, 1000, 1000}})
 		}
 	}
@@ -300,7 +299,7 @@ func TestPagesOfAFolderShareClusters(t *testing.T) {
 	}
 }
 
-// life changes a collection at random.
+// life makes random changes to a collection.
 func (f *fixture) life(t *testing.T, r *rand.Rand, living map[string]*page, steps int) {
 	t.Helper()
 	for range steps {
@@ -359,8 +358,8 @@ func TestClustersThroughUpdatesAndDeletes(t *testing.T) {
 	}
 }
 
-// Two curators, a rebuild and purge beside a collection that changes: no cluster
-// is ever over the limit, and all is well in the end.
+// Two curators, a rebuild and purges run while a collection changes: no cluster is ever over the
+// limit, and all invariants hold in the end.
 func TestConcurrentCurators(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	ctx, stop := context.WithCancel(t.Context())

@@ -1,6 +1,6 @@
 package store_test
 
-// This file loses the replies to commits.
+// This file tests commits whose replies are lost.
 
 import (
 	"bytes"
@@ -16,14 +16,14 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// lossy is a way to a server that, while it is armed, lets a commit through and closes the
-// connection in place of the reply.
+// lossy is a proxy to a server. While it is armed it forwards a commit and closes the connection in
+// place of the reply.
 type lossy struct {
 	armed atomic.Bool
 	lost  atomic.Int32
 }
 
-// newLossy returns a lossy way to the server of a database, and the database's URL by it.
+// newLossy returns a lossy proxy to the server of a database, and the database's URL through it.
 func newLossy(t *testing.T, database string) (*lossy, string) {
 	t.Helper()
 	l := &lossy{}
@@ -46,8 +46,8 @@ func (l *lossy) filters() (sent, received filter) {
 		}
 }
 
-// Whoever doesn't hear whether a commit was done hears that the database is unavailable: the
-// transaction is not run again, since it may have been committed.
+// When the reply to a commit is lost the error is that the database is unavailable. The transaction
+// is not repeated, because it may have been committed.
 func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 	f := setUp(t, store.Options{})
 	way, through := newLossy(t, f.url)
@@ -81,7 +81,7 @@ func TestACommitWhoseReplyIsLostIsNotRepeated(t *testing.T) {
 		t.Errorf("ran %d times: %v", runs, err)
 	}
 
-	// Under an idempotency key the caller repeats the request, and gets the reply that was kept.
+	// With an idempotency key the caller repeats the request, and gets the stored reply.
 	made := &schema.Reply{Status: 202, ContentType: "application/json", Body: []byte("{}")}
 	act := func(ctx context.Context) *schema.Reply {
 		if _, err := s.CreateQuestion(ctx, f.a, q); err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// unhurried is the lane of statements that fill tables, on a machine that is busy.
+// unhurried is the lane of statements that fill tables on a busy machine.
 const unhurried = store.Lane(time.Hour)
 
-// backlog fills a collection with so many live versions that no clusters have; the
-// first of them have sections. All have entries in the lexical index.
+// backlog fills a collection with live versions that are in no cluster; the first of them have
+// sections. All have entries in the lexical index.
 func (f *fixture) backlog(t *testing.T, collection uuid.UUID, versions int) {
 	t.Helper()
 	const withSections = 600
@@ -49,8 +49,7 @@ const buffersSQL = `
 SELECT (SELECT sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0)
                + coalesce(toast_blks_read + toast_blks_hit, 0) + coalesce(tidx_blks_read + tidx_blks_hit, 0)) FROM pg_statio_user_tables)::bigint`
 
-// buffers counts the pages of tables and indexes that a function reads with a
-// store of its own.
+// buffers counts the pages of tables and indexes that fn reads through a store of its own.
 func (f *fixture) buffers(t *testing.T, fn func(s stores.All)) int64 {
 	t.Helper()
 	conn := connect(t, f.url)
@@ -64,7 +63,7 @@ func (f *fixture) buffers(t *testing.T, fn func(s stores.All)) int64 {
 	before := read()
 	s := open(t, f.url, store.Options{MaxConns: 1, Name: "counted", Lane: unhurried})
 	fn(s)
-	s.Close() // a backend reports its counts when it ends
+	s.Close() // a backend reports its counts when it exits
 	for running := true; running; {
 		if err := conn.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = 'counted')`).Scan(&running); err != nil {
 			t.Fatal(err)
@@ -73,15 +72,15 @@ func (f *fixture) buffers(t *testing.T, fn func(s stores.All)) int64 {
 	return read() - before
 }
 
-// TestCurationReadsNoMoreAsItsBacklogGrows: what one chunk of clustering reads, a call
-// that finds nothing to do, and a look for gaps of the index where there are none, is
-// the same with ten times as many versions.
+// TestCurationReadsNoMoreAsItsBacklogGrows: one chunk of clustering, a call that finds nothing to
+// do, and a search for missing index entries that finds none read no more pages with ten times as
+// many versions.
 func TestCurationReadsNoMoreAsItsBacklogGrows(t *testing.T) {
 	f := setUp(t, store.Options{})
 	filling := &fixture{All: stores.Of(f.In(unhurried))}
 	admin := adminOf(t, f.url)
 	for _, table := range []string{"versions", "documents", "lexical_entries", "sections", "cluster_members"} {
-		execute(t, admin, `ALTER TABLE `+table+` SET (autovacuum_enabled = false)`) // which reads, too
+		execute(t, admin, `ALTER TABLE `+table+` SET (autovacuum_enabled = false)`) // autovacuum reads, too
 	}
 	sizes := []int{10_000, 50_000, 100_000}
 	collections := map[int]uuid.UUID{}
@@ -101,7 +100,7 @@ func TestCurationReadsNoMoreAsItsBacklogGrows(t *testing.T) {
 			t.Logf("%s, %d versions: %d pages", what, size, n)
 			if i == 0 {
 				first = n
-			} else if n > first+first/4+20 { // the indexes are of all, and so of one height
+			} else if n > first+first/4+20 { // the indexes contain all sizes, so they have one height
 				t.Errorf("%s reads %d pages with %d versions, and %d with %d", what, n, size, first, sizes[0])
 			}
 		}
@@ -120,7 +119,7 @@ func TestCurationReadsNoMoreAsItsBacklogGrows(t *testing.T) {
 	flat("the first chunk", chunk)
 	flat("the second chunk", chunk)
 	for _, size := range sizes {
-		backfill(filling.All, size, collections[size]) // sees that all have entries
+		backfill(filling.All, size, collections[size]) // finds that all have entries
 	}
 	flat("a look for gaps", backfill)
 	execute(t, admin, `ANALYZE`)

@@ -16,8 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// waiting tells whether the reconciler would begin a curation of the collection
-// now.
+// waiting reports whether the reconciler would now start a curation of the collection.
 func (f *fixture) waiting(t *testing.T) bool {
 	t.Helper()
 	list, err := f.Uncurated(t.Context(), uuid.Nil, -time.Minute, time.Hour, 10)
@@ -32,7 +31,7 @@ func (f *fixture) waiting(t *testing.T) bool {
 	return false
 }
 
-// expectWaiting checks that of one state.
+// expectWaiting checks the result of waiting.
 func (f *fixture) expectWaiting(t *testing.T, want bool, when string) {
 	t.Helper()
 	if got := f.waiting(t); got != want {
@@ -103,7 +102,7 @@ func TestOtherLinksOfMetadataMoveSections(t *testing.T) {
 	f.expectWaiting(t, false, "after the same links were given again")
 }
 
-// What a workflow leaves that was lost behind the step that marks versions.
+// What remains when a workflow is lost after the step that marks versions.
 func TestReconcilerFindsWhatClusteringHides(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 10})
 	for i := range 8 {
@@ -160,8 +159,8 @@ func TestReclusteringIsAskedForAndSurvives(t *testing.T) {
 	f.checkClusters(t, f.a, f.collection, 1)
 }
 
-// TestClustersHaveTheSizeThatTheCollectionSays: those made anew, and those that later sections come
-// to.
+// TestClustersHaveTheSizeThatTheCollectionSays: both rebuilt clusters and those to which sections
+// are added later.
 func TestClustersHaveTheSizeThatTheCollectionSays(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var list []*page
@@ -222,7 +221,7 @@ func TestBackfillWritesGivenLinks(t *testing.T) {
 
 func TestDeletedNeighboursOfAFolderAreSkipped(t *testing.T) {
 	f := setUp(t, store.Options{})
-	// Links keep vectors out of it: only the folder relates first and last.
+	// The test excludes relations by vectors and links: only the folder relates first and last.
 	first := &page{name: "f/00", tokens: []int{3000, 900}}
 	var gone []*page
 	for i := range 20 {
@@ -236,14 +235,14 @@ func TestDeletedNeighboursOfAFolderAreSkipped(t *testing.T) {
 	}
 	f.curateAll(t, f.a, f.collection)
 	last := &page{name: "f/99", tokens: []int{50}, given: []any{"nowhere"}}
-	// Nearer by vector than the one of its folder.
+	// Others would be nearer by vector than the page of its folder.
 	f.pages(t, f.a, f.collection, last)
 	execAs(t, f, f.a, `DELETE FROM vectors_256`)
 	f.curateAll(t, f.a, f.collection)
 	f.together(t, f.a, true, first, last)
 }
 
-// A version that leaves while a rebuild has computed its clusters is in none.
+// A version that is superseded while a rebuild computes its clusters ends up in none.
 func TestVersionLeavesDuringARebuild(t *testing.T) {
 	f := setUp(t, store.Options{})
 	a := &page{name: "a.md", tokens: []int{900}, links: []string{"b.md"}}
@@ -277,7 +276,7 @@ func TestVersionLeavesDuringARebuild(t *testing.T) {
 	}
 }
 
-// A process whose login may not change tables purges all the same.
+// A process whose login may not change tables can still purge.
 func TestPurgeWithoutTheRightToDropShards(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 10, KeepSuperseded: -1})
 	r := rand.New(rand.NewPCG(53, 54))

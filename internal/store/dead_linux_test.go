@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/tcp"
 )
 
-// TestDeadConnectionsAreNoticed reads what the kernel was told of a connection of the pool.
+// TestDeadConnectionsAreNoticed reads the kernel's settings for a connection of the pool.
 func TestDeadConnectionsAreNoticed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestAListReadsItsPage: a page of a list costs the same in a small collection and in a large one
-// of a tenant, while they are filled and statistics are of when there was little.
+// TestAListReadsItsPage: a page of a list costs the same in a small collection and in a large one,
+// while they are filled and statistics are old.
 func TestAListReadsItsPage(t *testing.T) {
 	f := setUp(t, store.Options{})
 	admin := adminOf(t, f.url)

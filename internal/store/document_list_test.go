@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// listed walks through all pages of a list.
+// listed reads all pages of a list.
 func (f *fixture) listed(t *testing.T, p schema.Principal, q schema.DocumentQuery) (out []schema.Document) {
 	t.Helper()
 	for pages := 0; ; pages++ {
@@ -30,8 +30,8 @@ func (f *fixture) listed(t *testing.T, p schema.Principal, q schema.DocumentQuer
 	}
 }
 
-// TestDocumentsAreListedInEveryOrder: whatever the page's size, every document is listed once,
-// where it belongs.
+// TestDocumentsAreListedInEveryOrder: with any page size every document is listed once, in its
+// position.
 func TestDocumentsAreListedInEveryOrder(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for i, n := range []int{3, 1, 4, 1, 5, 9, 2, 6} {
@@ -44,7 +44,7 @@ func TestDocumentsAreListedInEveryOrder(t *testing.T) {
 			f.fail(t, f.a, up.Version)
 		}
 	}
-	f.upload(t, f.a, f.collection, text("w/Name 3", "longer than before")) // its first version is none of the list's
+	f.upload(t, f.a, f.collection, text("w/Name 3", "longer than before")) // its first version is not listed
 	gone := f.upload(t, f.a, f.collection, text("w/gone", "x"))
 	if err := f.DeleteDocument(t.Context(), f.a, gone.Document); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestDocumentsAreListedInEveryOrder(t *testing.T) {
 			}
 		}
 	}
-	// A reader finds what is open to it, in every order.
+	// A reader finds the documents that it may see, in every order.
 	reader := f.a
 	reader.Scopes = []schema.Scope{schema.ScopeQuery}
 	for sort, want := range map[schema.DocumentSort]string{schema.SortNewest: "754321", schema.SortName: "372154"} {
@@ -111,7 +111,7 @@ func TestDocumentsAreListedInEveryOrder(t *testing.T) {
 	}
 }
 
-// counted is what versions say of a collection's counts, one by one.
+// counted returns a collection's counts, from its versions.
 func (f *fixture) counted(t *testing.T, p schema.Principal) (counts map[schema.State]int64, bytes, passages, uncurated int64) {
 	t.Helper()
 	counts = map[schema.State]int64{}
@@ -132,8 +132,8 @@ func (f *fixture) counted(t *testing.T, p schema.Principal) (counts map[schema.S
 	return counts, bytes, passages, uncurated
 }
 
-// TestCountsAreThoseOfTheDocuments: however documents come, change and go, and whenever what
-// changed is added up.
+// TestCountsAreThoseOfTheDocuments: the counts are right however documents are added, changed and
+// deleted, and whenever changes are added up.
 func TestCountsAreThoseOfTheDocuments(t *testing.T) {
 	f := setUp(t, store.Options{})
 	check := func(when string) {
@@ -196,7 +196,7 @@ func TestCountsAreThoseOfTheDocuments(t *testing.T) {
 	}
 }
 
-// TestMigrationCountsWhatIsThere: collections that were there before counts were kept have theirs.
+// TestMigrationCountsWhatIsThere: collections that are older than the counts get theirs.
 func TestMigrationCountsWhatIsThere(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.upload(t, f.a, f.collection, text("1", "one"))

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Every operation on a document or collection, with another tenant's ids.
+// Tries every operation on a document or collection with another tenant's ids.
 func TestForeignIDsAreNotFound(t *testing.T) {
 	f := setUp(t, store.Options{})
 	up := f.upload(t, f.b, f.foreign, text("b.txt", "of b"))
@@ -197,15 +197,15 @@ func TestDeleteHidesAtOnceAndUploadBringsBack(t *testing.T) {
 	if err != nil || doc.State != schema.StateQueued || doc.Version != 3 || doc.Live {
 		t.Errorf("%+v, %v", doc, err)
 	}
-	// The old content under the undeleted document still equals nothing.
+	// An upload equals no content from before the deletion.
 	f.fail(t, f.a, back.Version)
 	if f.upload(t, f.a, f.collection, text("a", "one")).Unchanged {
 		t.Error("an upload equalled a version from before the deletion")
 	}
 }
 
-// TestDeletingIsAnEventOfEachVersion: the live one is superseded, what is not
-// done is cancelled.
+// TestDeletingIsAnEventOfEachVersion: the live version is superseded, and unfinished ones are
+// cancelled.
 func TestDeletingIsAnEventOfEachVersion(t *testing.T) {
 	f := setUp(t, store.Options{})
 	live := f.upload(t, f.a, f.collection, text("a", "one"))
@@ -280,7 +280,7 @@ func TestUpdateDocument(t *testing.T) {
 	if err != nil || !slices.Equal(doc.Labels, []string{"new"}) || doc.Metadata["year"] != 2024.0 {
 		t.Fatalf("%+v, %v", doc, err)
 	}
-	// The live version answers questions and follows too.
+	// The live version, which answers questions, changes too.
 	for _, v := range []uuid.UUID{v1.Version, v2.Version} {
 		got := one[string](t, f, f.a, `SELECT (SELECT string_agg(label, ',') FROM version_labels WHERE version_id = $1) || ' ' ||
 			(SELECT string_agg(key || '=' || text_value, ',' ORDER BY key, ordinal) FROM version_metadata WHERE version_id = $1)`, v)
@@ -288,7 +288,7 @@ func TestUpdateDocument(t *testing.T) {
 			t.Errorf("version %s: %s", v, got)
 		}
 	}
-	// The same as the changed document is unchanged; the old attributes are not.
+	// An upload equal to the changed document is unchanged; one with the old attributes is not.
 	same := text("a", "two")
 	same.Labels, same.Metadata = []string{"new"}, metadata
 	if !f.upload(t, f.a, f.collection, same).Unchanged {
@@ -339,8 +339,8 @@ func TestVersionsAndContent(t *testing.T) {
 	}
 }
 
-// TestContentOfAVersion: a version is one of its document's, is closed by its own
-// labels and by the live one's, and is gone when it is purged.
+// TestContentOfAVersion: a version must be its document's, is protected by its own labels and by
+// the live one's, and is gone once it is purged.
 func TestContentOfAVersion(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	labelled := func(content string, labels ...string) schema.Uploaded {
@@ -369,7 +369,7 @@ func TestContentOfAVersion(t *testing.T) {
 	check("another tenant's", f.a, theirs.Version, schema.ErrNotFound)
 	check("nobody's", f.a, uuid.New(), schema.ErrNotFound)
 
-	// The same bytes stay stored as the next document's.
+	// The same bytes stay stored for the next document.
 	f.upload(t, f.a, f.collection, text("c", "secret"))
 	f.purgeAll(t)
 	check("a purged one", f.reader("board"), secret.Version, schema.ErrNotFound)
@@ -402,7 +402,7 @@ func TestCollections(t *testing.T) {
 	if err != nil || c.Name != "laws" || c.Language != "de" || c.Segmentation.By != schema.BySegmenter || c.Generation != 1 || len(c.Counts) != 0 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	// A collection may be named like another one's id.
+	// A collection's name may be another one's id.
 	if _, err := f.CreateCollection(ctx, f.a, schema.NewCollection{Name: c.ID.String()}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestDeletingACollectionHidesItsDocumentsAtOnce: and touches none of them; they retire some
-// at a time, whoever goes on with it.
+// TestDeletingACollectionHidesItsDocumentsAtOnce: it does so without changing them; they retire
+// some at a time, by any process.
 func TestDeletingACollectionHidesItsDocumentsAtOnce(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	const documents = 7
@@ -83,7 +83,7 @@ func TestDeletingACollectionHidesItsDocumentsAtOnce(t *testing.T) {
 		if n := retired(); n > want {
 			t.Errorf("%d documents retired after %d steps", n, want)
 		}
-		// Each step by another process: nothing but what is in the database tells where to go on.
+		// Another process does each step: the state is in the database only.
 		if n, err := open(t, f.url, store.Options{}).EmptyCollections(t.Context(), 1); err != nil || n != 1 {
 			t.Fatalf("took %d steps, %v", n, err)
 		}

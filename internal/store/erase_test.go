@@ -1,7 +1,7 @@
 package store_test
 
-// This file proves that nothing of an erased tenant is left, in any table that has a
-// tenant column, and in S3.
+// This file checks that nothing of an erased tenant remains, in any table with a tenant column or
+// in S3.
 
 import (
 	"context"
@@ -19,8 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// rowsOf counts a tenant's rows in all tables that have a tenant column, past
-// row-level security.
+// rowsOf counts a tenant's rows in all tables with a tenant column, without row-level security.
 func (f *fixture) rowsOf(t *testing.T, p schema.Principal) map[string]int {
 	t.Helper()
 	conn := connect(t, adminURL(t, f.url))
@@ -53,7 +52,7 @@ func TestErasedTenantsAreGone(t *testing.T) {
 			}
 		}
 	}
-	// A file of an upload that broke off is written no more.
+	// Files of an interrupted upload are not written any more.
 	execAs(t, f.fixture, f.a, `UPDATE loose_objects SET due_at = now() - interval '1 hour'`)
 	before := f.rowsOf(t, f.a)
 	for table, n := range before {
@@ -79,7 +78,7 @@ func TestErasedTenantsAreGone(t *testing.T) {
 		t.Errorf("refused, and yet %v is %v", before, now)
 	}
 
-	// Interrupted, it goes on; backups wait for it.
+	// After an interruption it continues; backups are refused until then.
 	f.s3.Stop()
 	if _, err := erase(o, "tenant-a"); !errors.Is(err, schema.ErrUnavailable) {
 		t.Fatalf("without S3: %v", err)

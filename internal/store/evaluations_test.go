@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// report is a report of two plans.
+// report returns a report of two plans.
 func report(dataset string) schema.EvaluationReport {
 	plan := func(name string, ndcg float64) schema.EvaluatedPlan {
 		return schema.EvaluatedPlan{Plan: name, Metrics: map[string]float64{"ndcg@10": ndcg}, Intervals: map[string]schema.Interval{"ndcg@10": {Low: ndcg - 0.1, High: ndcg + 0.1}},
@@ -25,7 +25,7 @@ func report(dataset string) schema.EvaluationReport {
 		Differences: []schema.EvaluationDifference{{Metric: "ndcg@10", Plan: "sluice", Against: "naive", Difference: 0.1, Interval: schema.Interval{Low: 0.02, High: 0.18}, P: 0.01}}}
 }
 
-// figures are what each question of a report gave.
+// figures returns the results for each question of a report.
 func figures() schema.EvaluationFigures {
 	one := 1.0
 	return schema.EvaluationFigures{Queries: []string{"q1", "q2"}, Plans: []schema.PlanFigures{
@@ -75,7 +75,7 @@ func TestEvaluations(t *testing.T) {
 		t.Errorf("of a dataset are %+v, %v", list, err)
 	}
 
-	// Another tenant's do not exist.
+	// Another tenant's evaluations do not exist.
 	if list, _, err := f.Evaluations(t.Context(), f.b, schema.EvaluationQuery{}); err != nil || len(list) != 0 {
 		t.Errorf("another tenant lists %+v, %v", list, err)
 	}

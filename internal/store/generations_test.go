@@ -14,8 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// A rebuild that is cancelled while its flip waits for the collection does not
-// go live.
+// A rebuild that is cancelled while its flip waits for the collection does not go live.
 func TestGenerationCancelledDuringItsFlip(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r, err := f.StartRebuild(t.Context(), f.a, f.collection, schema.NewRebuild{})
@@ -54,7 +53,7 @@ func TestGenerationCancelledDuringItsFlip(t *testing.T) {
 	}
 }
 
-// awaitLock waits until a connection of that name waits for a lock.
+// awaitLock waits until a connection with that application name waits for a lock.
 func (f *fixture) awaitLock(t *testing.T, name string) {
 	t.Helper()
 	conn := connect(t, f.url)

@@ -1,7 +1,7 @@
 package store_test
 
-// This file repeats requests under idempotency keys, and undoes what is within
-// their transactions.
+// This file repeats requests under idempotency keys, and rolls back what is within their
+// transactions.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// once sends a request, and tells whether it acted.
+// once sends a request, and reports whether it acted.
 func (f *fixture) once(p schema.Principal, key, route, hash string, reply *schema.Reply) (kept *schema.Reply, acted bool, err error) {
 	kept, err = f.Store.Once(context.Background(), p, key, route, []byte(hash), func(context.Context) *schema.Reply {
 		acted = true
@@ -41,7 +41,7 @@ func TestRepeatedRequests(t *testing.T) {
 			t.Errorf("another request: %v, %v", acted, err)
 		}
 	}
-	// Without a reply to keep, it may be sent again.
+	// Without a reply that is stored, the request may be sent again.
 	for range 2 {
 		if kept, acted, err := f.once(f.a, "k2", "POST /x", "hash", nil); kept != nil || !acted || err != nil {
 			t.Errorf("undone: %v, %v, %v", kept, acted, err)
@@ -58,8 +58,8 @@ func TestRepeatedRequests(t *testing.T) {
 	}
 }
 
-// TestAClaimOfAnOlderBuildIsLeftAlone: it has no reply while its request runs,
-// and never when that was killed.
+// TestAClaimOfAnOlderBuildIsLeftAlone: such a claim has no reply while its request runs, and never
+// gets one when that is killed.
 func TestAClaimOfAnOlderBuildIsLeftAlone(t *testing.T) {
 	f := setUp(t, store.Options{})
 	execAs(t, f, f.a, `INSERT INTO idempotency (tenant_id, key, route, request_hash) VALUES ($1, 'k', 'POST /x', 'hash')`, f.a.Tenant)
@@ -85,7 +85,7 @@ func TestOfManyEqualRequestsOneActs(t *testing.T) {
 		wg.Go(func() {
 			_, err := f.Store.Once(context.Background(), f.a, "race", "POST /x", []byte("hash"), func(context.Context) *schema.Reply {
 				acts[i] = true
-				others.Wait() // all of them come while this one runs, and none waits for it
+				others.Wait() // all of them start while this one runs, and none waits for it
 				return &schema.Reply{Status: 201}
 			})
 			if !acts[i] {
@@ -99,10 +99,10 @@ func TestOfManyEqualRequestsOneActs(t *testing.T) {
 	wg.Wait()
 }
 
-// TestWhatIsWithinARequestIsOneTransaction: each door is entered with its own
-// rights and undone alone; what is left is there with the reply, or not at all.
+// TestWhatIsWithinARequestIsOneTransaction: each nested transaction has its own rights and is
+// rolled back alone; the rest is committed with the reply, or not at all.
 func TestWhatIsWithinARequestIsOneTransaction(t *testing.T) {
-	f := setUp(t, store.Options{MaxConns: 1}) // there is no other connection to go to
+	f := setUp(t, store.Options{MaxConns: 1}) // there is no other connection to use
 	no := errors.New("no")
 	act := func(ctx context.Context) {
 		if _, err := f.CreateCollection(ctx, f.a, schema.NewCollection{Name: "mine"}); err != nil {

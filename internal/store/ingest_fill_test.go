@@ -13,10 +13,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// What is stored is what was given, also when it takes several statements.
+// The stored text equals the given one, even if several statements write it.
 func TestWrittenText(t *testing.T) {
 	f := setUp(t, store.Options{})
-	long := strings.TrimSuffix(strings.Repeat("heron ", 800_000), " ") // half of what is sent together
+	long := strings.TrimSuffix(strings.Repeat("heron ", 800_000), " ") // half of the size of a batch
 	w := &written{name: "a", title: "birds", body: "first/second|" + long + "|" + long + "/third"}
 	docs := f.prepare(t, f.a, f.collection, w)
 	d := &docs[0]
@@ -65,7 +65,7 @@ func TestWrittenText(t *testing.T) {
 	}
 }
 
-// Many versions without postings become several segments at the same time.
+// Many versions without postings are written as several segments in parallel.
 func TestBackfillOfMany(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var list []*written

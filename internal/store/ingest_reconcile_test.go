@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// vanish claims a version and ends its lease, as a worker does that is killed.
+// vanish claims a version and ends its lease, as when its worker is killed.
 func vanish(t *testing.T, f *fixture, version uuid.UUID) {
 	t.Helper()
 	attempt := one[int](t, f, f.a, `SELECT attempt FROM versions WHERE id = $1`, version)
@@ -34,8 +34,8 @@ func reconcile(t *testing.T, f *fixture, queued, failed int) {
 	}
 }
 
-// TestAVersionThatKillsItsWorkersFails: with its reason and its event, and a
-// retry begins anew. Messages that were lost do not count.
+// TestAVersionThatKillsItsWorkersFails: it fails with a reason and an event, and a retry starts
+// over. Lost messages do not count as losses.
 func TestAVersionThatKillsItsWorkersFails(t *testing.T) {
 	f := setUp(t, store.Options{})
 	up := f.upload(t, f.a, f.collection, text("poison.txt", "hello"))
@@ -90,8 +90,7 @@ func TestOutboxDepthCountsWhatWaits(t *testing.T) {
 	}
 }
 
-// TestSuspectsGoOneAtATime: what kills a worker does not take those that were
-// with it to the limit.
+// TestSuspectsGoOneAtATime: a version that kills its workers does not drive others to the limit.
 func TestSuspectsGoOneAtATime(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var versions []uuid.UUID
@@ -102,7 +101,7 @@ func TestSuspectsGoOneAtATime(t *testing.T) {
 	for _, v := range versions {
 		vanish(t, f, v)
 	}
-	reconcile(t, f, 3, 0) // suspects from now on
+	reconcile(t, f, 3, 0) // suspects from here on
 	for _, v := range versions {
 		vanish(t, f, v)
 	}
@@ -118,5 +117,5 @@ func TestSuspectsGoOneAtATime(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT losses FROM versions WHERE id = $1`, versions[1]); n != 6 {
 		t.Errorf("the second lost %d workers", n)
 	}
-	reconcile(t, f, 0, 0) // the third waits for it
+	reconcile(t, f, 0, 0) // the third waits for the second
 }

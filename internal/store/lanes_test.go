@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// doors are the ways into the database that callers have.
+// doors are the functions through which callers access the database.
 var doors = map[string]func(context.Context, *fixture, *store.Store, func(context.Context, pgx.Tx) error) error{
 	"AsTenant": func(ctx context.Context, f *fixture, s *store.Store, fn func(context.Context, pgx.Tx) error) error {
 		return s.AsTenant(ctx, f.a.Tenant, fn)
@@ -34,8 +34,8 @@ func sleep(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// TestStatementsEndWithTheirLane: through every door a statement that never ends
-// is stopped when its lane says, as a part that is unavailable.
+// TestStatementsEndWithTheirLane: through each function a statement that never ends is stopped when
+// its lane ends, with schema.ErrUnavailable.
 func TestStatementsEndWithTheirLane(t *testing.T) {
 	f := setUp(t, store.Options{})
 	quick := f.In(store.Lane(100 * time.Millisecond))
@@ -59,14 +59,14 @@ func TestStatementsEndWithTheirLane(t *testing.T) {
 	if err := quick.AskTenant(t.Context(), f.a.Tenant, `SELECT pg_sleep(3600)`, nil, noRows); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("a statement that is a transaction of its own: %v, want unavailable", err)
 	}
-	// What runs outside the doors has the limit of the store.
+	// Statements outside of these functions have the limit of the store.
 	outside := open(t, f.url, store.Options{Lane: store.Lane(100 * time.Millisecond)})
 	if err := outside.Outside(t.Context(), `SELECT pg_sleep(3600)`); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("a statement outside the doors: %v, want unavailable", err)
 	}
 }
 
-// TestWaitsForLocksEndWithTheirLane: waiting for another transaction counts.
+// TestWaitsForLocksEndWithTheirLane: the lane includes waiting for another transaction.
 func TestWaitsForLocksEndWithTheirLane(t *testing.T) {
 	f := setUp(t, store.Options{})
 	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -85,8 +85,8 @@ func TestWaitsForLocksEndWithTheirLane(t *testing.T) {
 	}
 }
 
-// TestClusteringEndsWithItsLane: which is curation's in a store for work in the
-// background, and the store's own where that is shorter.
+// TestClusteringEndsWithItsLane: the lane is Curation in a store for background work, and the
+// store's own where that is shorter.
 func TestClusteringEndsWithItsLane(t *testing.T) {
 	f := setUp(t, store.Options{})
 	if got := f.In(store.Batch).Curating().Lane(); got != store.Curation {
@@ -107,8 +107,8 @@ func TestClusteringEndsWithItsLane(t *testing.T) {
 	}
 }
 
-// TestCallersThatLeaveAreNotAFault: who cancels gets that back, not the word
-// that the database is unavailable.
+// TestCallersThatLeaveAreNotAFault: a caller that cancels gets context.Canceled, not
+// schema.ErrUnavailable.
 func TestCallersThatLeaveAreNotAFault(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for name, door := range doors {

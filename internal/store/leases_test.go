@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestAFreshLeaseIsNotWrittenAgain: it is its holder's all the same. One that is older is extended,
+// TestAFreshLeaseIsNotWrittenAgain: its holder keeps it nevertheless. An older lease is extended,
 // another holder takes it over, and an older attempt gets nothing.
 func TestAFreshLeaseIsNotWrittenAgain(t *testing.T) {
 	f := setUp(t, store.Options{})

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// BenchmarkLexicalSearch searches a collection of 64 batches through a warm
-// index, unmerged and merged: most of it is the statement that every search asks.
+// BenchmarkLexicalSearch searches a collection of 64 batches through a warm index, before and after
+// merging. Most of the time is the statement that every search sends.
 func BenchmarkLexicalSearch(b *testing.B) {
 	f := setUp(b, store.Options{})
 	r := rand.New(rand.NewPCG(1, 2))

@@ -16,15 +16,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// counted counts what a storage gives, and can hold its answers back.
+// counted counts the calls and results of a storage, and can hold its results back.
 type counted struct {
 	search.Storage
 	loads, checks, headers, pages, entries, changes atomic.Int64
-	matches, all, versions                          atomic.Int64 // conditions that were asked of, of all and of how many versions
+	matches, all, versions                          atomic.Int64 // conditions, those for all versions, versions
 	hold                                            atomic.Pointer[gate]
 }
 
-// gate holds answers back until it is opened.
+// gate holds results back until it is opened.
 type gate struct{ reached, opened chan struct{} }
 
 func (c *counted) LoadLexical(ctx context.Context, l search.Load) (search.Loaded, error) {
@@ -59,8 +59,8 @@ func (c *counted) MatchLexical(ctx context.Context, tenant, collection uuid.UUID
 
 func (c *counted) parts() int64 { return c.headers.Load() + c.pages.Load() }
 
-// What one query has loaded, none loads again; of those that want the same at
-// the same time, one loads it.
+// What one query has loaded no other loads again; of several queries that need the same at the same
+// time, one loads it.
 func TestLexicalLoadsOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var list []*written
@@ -105,7 +105,7 @@ func TestLexicalLoadsOnce(t *testing.T) {
 	for range 15 {
 		wg.Go(search)
 	}
-	// One that waits gives up with its caller.
+	// A waiting search gives up when its caller does.
 	ctx, cancel := context.WithCancel(t.Context())
 	gaveUp := make(chan error)
 	go func() {
@@ -124,7 +124,7 @@ func TestLexicalLoadsOnce(t *testing.T) {
 	}
 }
 
-// A query that has begun keeps what it works on.
+// A view that a query has opened stays usable, whatever happens meanwhile.
 func TestLexicalViewOutlivesEverything(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var list []*written
@@ -153,7 +153,7 @@ func TestLexicalViewOutlivesEverything(t *testing.T) {
 	}
 }
 
-// Clusters are read when they are asked for, once, and then what is newer.
+// Clusters are read when they are first needed, and later only newer ones.
 func TestLexicalReadsNewClusters(t *testing.T) {
 	f := setUp(t, store.Options{})
 	a, b, c := &written{name: "a", body: "heron one|heron two"}, &written{name: "b", body: "heron three"}, &written{name: "c", body: "egret"}
@@ -206,7 +206,7 @@ func TestLexicalReadsNewClusters(t *testing.T) {
 	if got := s.changes.Load() - read; got != 0 {
 		t.Errorf("%d assignments read again", got)
 	}
-	// Another generation's are others.
+	// Another generation has other clusters.
 	execAs(t, f, f.a, `UPDATE collections SET generation = 2 WHERE id = $1`, f.collection)
 	if got := clusters("heron"); len(got) != 0 {
 		t.Errorf("a generation without an index gave %v", got)

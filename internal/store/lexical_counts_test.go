@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// counts are those of terms as p sees them.
+// counts returns the counts of terms as p sees them.
 func counts(t *testing.T, x *search.Index, f *fixture, p schema.Principal, most int, terms ...string) map[string]int {
 	t.Helper()
 	q := lexical.TermQuery{Unit: schema.UnitSection, Terms: terms, Settings: lexical.Defaults, Groups: p.Groups}
@@ -36,8 +36,8 @@ func counts(t *testing.T, x *search.Index, f *fixture, p schema.Principal, most 
 	return out
 }
 
-// TestCountsAreOfWhatTheAskerSees: against a count of the texts themselves, with
-// several segments, deleted documents and those of any labels.
+// TestCountsAreOfWhatTheAskerSees compares them with a count over the texts, with several segments,
+// deleted documents and documents with any labels.
 func TestCountsAreOfWhatTheAskerSees(t *testing.T) {
 	f := setUp(t, store.Options{})
 	x := newIndex(f)
@@ -97,8 +97,8 @@ func TestCountsAreOfWhatTheAskerSees(t *testing.T) {
 	}
 }
 
-// TestSpellingTellsNothingOfHiddenText: what a key is told of its words is the same
-// whether documents that it may not see have them or not.
+// TestSpellingTellsNothingOfHiddenText: the output for a key's words is the same whether or not
+// documents that it may not see contain them.
 func TestSpellingTellsNothingOfHiddenText(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.write(t, f.a, f.collection, &written{name: "open", body: "heron"},
@@ -121,9 +121,10 @@ func TestSpellingTellsNothingOfHiddenText(t *testing.T) {
 		for _, stage := range r.Trace {
 			said += fmt.Sprintln(stage.Stage, stage.Unit, stage.In, stage.Out, stage.Why, stage.Statistics, len(stage.Kept), len(stage.Dropped))
 		}
-		return score.ReplaceAllString(said, "score") // those may come from all text
+		return score.ReplaceAllString(said, "score") // scores may depend on all text
 	}
-	// A word, and a slip of it, that only a hidden document has, and ones that none has.
+	// A word, and a misspelling of it, that only a hidden document has, and ones that no document
+	// has.
 	for _, pair := range [][2]string{{"garrison", "bollards"}, {"garrsion", "bolalrds"}, {"heron garrison", "heron bollards"}} {
 		hidden, missing := told(f.reader(), pair[0]), told(f.reader(), pair[1])
 		if hidden != missing {

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// TestLexicalSendsNewDeathsAlone: who knows the dead entries of a collection is sent those
-// that died since, and all of them where some that it knows are gone, or one was committed
+// TestLexicalSendsNewDeathsAlone: a process that knows the dead entries of a collection gets only
+// those that died since, and all of them when some that it knows were removed, or one was committed
 // late.
 func TestLexicalSendsNewDeathsAlone(t *testing.T) {
 	f := setUp(t, store.Options{})

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// shelve writes n documents straight into the tables, in one segment; the metadata of the
-// document with number i is number = i.
+// shelve writes n documents directly into the tables, in one segment; the document with number i
+// has the metadata number = i.
 func (f *fixture) shelve(b *testing.B, n int) {
 	b.Helper()
 	r := rand.New(rand.NewPCG(71, 72))
@@ -50,7 +50,7 @@ func (f *fixture) shelve(b *testing.B, n int) {
 		batch.Queue(`INSERT INTO lexical_segments (tenant_id, id, collection_id, generation, header, documents, passages, bytes)
 			VALUES ($1, $2, $3, 1, $4, $5, $6, $7)`, f.a.Tenant, built.ID, f.collection, built.Header, built.Documents, built.Passages, built.Bytes)
 		for i, p := range built.Pages {
-			var first, last []byte // null: of the directory
+			var first, last []byte // null: the page belongs to the directory
 			if p.First != "" || p.Last != "" {
 				first, last = []byte(p.First), []byte(p.Last)
 			}
@@ -65,9 +65,9 @@ func (f *fixture) shelve(b *testing.B, n int) {
 	execute(b, f.owner, `ANALYZE`)
 }
 
-// BenchmarkFilteredSearch searches a collection of 100,000 documents with a filter that
-// leaves one in a hundred, and half: with what is kept of it, and with the versions read
-// for each search.
+// BenchmarkFilteredSearch searches a collection of 100,000 documents with a filter that matches one
+// in a hundred, and one that matches half: with cached matches, and with the versions read for each
+// search.
 func BenchmarkFilteredSearch(b *testing.B) {
 	const documents = 100_000
 	f := setUp(b, store.Options{})
@@ -122,7 +122,7 @@ WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.l
 	})
 }
 
-// explain is what a statement of the tenant's costs.
+// explain returns the plan and cost of a statement that the tenant runs.
 func explain(b *testing.B, f *fixture, sql string, args ...any) string {
 	b.Helper()
 	var lines []string

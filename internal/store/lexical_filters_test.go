@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// left names the documents with a heron that a filter leaves.
+// left returns the documents with a heron that a filter matches.
 func left(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUID, f schema.Filter) map[uuid.UUID]bool {
 	t.Helper()
 	r, err := x.Search(t.Context(), p.Tenant, collection, lexical.TermQuery{Unit: schema.UnitDocument, Terms: []string{"heron"}, K: 1000,
@@ -35,7 +35,7 @@ func left(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUI
 	return out
 }
 
-// leaves checks what a filter leaves.
+// leaves checks which documents a filter matches.
 func leaves(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUID, f schema.Filter, want ...*written) {
 	t.Helper()
 	versions := map[uuid.UUID]bool{}
@@ -51,7 +51,8 @@ func where(key string, op schema.Op, values ...string) schema.Condition {
 	return schema.Condition{Key: key, Op: op, Values: values}
 }
 
-// answerOf asks plain SQL, row by row, which versions live, are visible and satisfy a filter.
+// answerOf selects in plain SQL, row by row, the versions that are live and visible and satisfy a
+// filter.
 func answerOf(t testing.TB, f *fixture, p schema.Principal, filter schema.Filter) map[uuid.UUID]bool {
 	t.Helper()
 	var sql strings.Builder
@@ -96,12 +97,12 @@ func answerOf(t testing.TB, f *fixture, p schema.Principal, filter schema.Filter
 	return out
 }
 
-// Whatever happens to a collection, the next search leaves what SQL leaves, however
-// much of it is kept in memory.
+// Whatever happens to a collection, the next search returns what plain SQL returns, however much of
+// it is cached.
 func TestLexicalFiltersLeaveWhatSQLDoes(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(61, 62))
-	indexes := []*search.Index{newIndex(f), search.NewIndex(f.SearchStore, 20<<10)} // the other keeps next to nothing
+	indexes := []*search.Index{newIndex(f), search.NewIndex(f.SearchStore, 20<<10)} // the other caches almost nothing
 	labels := [][]string{nil, nil, {"legal"}, {"hr", "legal"}}
 	groups := [][]string{nil, {"legal"}, {"hr"}}
 	values := []any{2020, 2023, "2024-05-01", "red", "Red", "2023", true, "ünlike", "-4"}
@@ -185,8 +186,8 @@ func TestLexicalFiltersLeaveWhatSQLDoes(t *testing.T) {
 	}
 }
 
-// What is kept for one asker shows nothing to another, and a change of labels holds
-// from the next search on.
+// What is cached for one principal is not shown to another, and a change of labels applies from the
+// next search on.
 func TestLexicalFiltersShowNobodyElses(t *testing.T) {
 	f := setUp(t, store.Options{})
 	s := &counted{Storage: f.SearchStore}
@@ -236,7 +237,7 @@ func TestLexicalFiltersShowNobodyElses(t *testing.T) {
 	leaves(t, x, as("hr"), f.collection, year, open, legal, hr, old)
 }
 
-// A search asks about what has come since, and about nothing else.
+// A search evaluates conditions for new entries only.
 func TestLexicalFiltersAskOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	s := &counted{Storage: f.SearchStore}
@@ -306,8 +307,7 @@ func TestLexicalFiltersAskOnce(t *testing.T) {
 	}
 }
 
-// Links may change without a new entry of the index: what satisfies a condition on them
-// is read for each search.
+// Links may change without a new index entry: conditions on them are evaluated for each search.
 func TestLexicalFiltersOnLinks(t *testing.T) {
 	f := setUp(t, store.Options{})
 	x := newIndex(f)
@@ -328,14 +328,14 @@ func TestLexicalFiltersOnLinks(t *testing.T) {
 	leaves(t, x, f.a, f.collection, filter, w)
 }
 
-// Searches that lack the same at the same time have one of them load it.
+// Of searches that need the same at the same time, one loads it.
 func TestLexicalFiltersLoadOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	s := &counted{Storage: f.SearchStore}
 	x := search.NewIndex(s, 64<<20)
 	w := &written{name: "a", body: "heron", metadata: schema.Metadata{"year": 2024}}
 	f.write(t, f.a, f.collection, w)
-	expect(t, x, f.a, f.collection, "heron", w) // the index itself is there
+	expect(t, x, f.a, f.collection, "heron", w) // the index itself is loaded
 	var searches sync.WaitGroup
 	for range 8 {
 		searches.Go(func() { leaves(t, x, f.a, f.collection, schema.Filter{where("year", schema.OpEq, "2024")}, w) })
@@ -346,8 +346,8 @@ func TestLexicalFiltersLoadOnce(t *testing.T) {
 	}
 }
 
-// An entry that is dead when its segment is asked about may be live again in a database
-// that was put back to an older state.
+// An entry that is dead when its segment is evaluated may be live again in a database that was
+// restored to an older state.
 func TestLexicalFiltersAfterARestore(t *testing.T) {
 	f := setUp(t, store.Options{})
 	x := newIndex(f)

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// mergeAll merges until nothing is due, and returns how many merges that were.
+// mergeAll merges until nothing is due, and returns the number of merges.
 func mergeAll(t testing.TB, f *fixture) int {
 	t.Helper()
 	for merges := 0; ; merges++ {
@@ -35,7 +35,8 @@ func mergeAll(t testing.TB, f *fixture) int {
 	}
 }
 
-// answers are the hits of some questions at every unit, with what they rest on.
+// answers returns the hits of some questions at every unit, with the statistics that they are based
+// on.
 func answers(t testing.TB, x *search.Index, f *fixture) string {
 	t.Helper()
 	var b strings.Builder
@@ -112,8 +113,7 @@ func TestLexicalMergeChangesNoAnswer(t *testing.T) {
 	}
 }
 
-// A segment with many dead entries is written again without them; one without
-// a living entry goes.
+// A segment with many dead entries is rewritten without them; one without live entries is removed.
 func TestLexicalMergeDropsTheDead(t *testing.T) {
 	f := setUp(t, store.Options{})
 	x := newIndex(f)
@@ -156,8 +156,8 @@ func TestLexicalMergeDropsTheDead(t *testing.T) {
 	expect(t, x, f.a, f.collection, "heron")
 }
 
-// What dies while a merge is under way stays dead, and so does what was written
-// under other labels.
+// Entries that die during a merge stay dead, and so do those that were written again under other
+// labels.
 func TestLexicalMergeResurrectsNothing(t *testing.T) {
 	f := setUp(t, store.Options{})
 	x := newIndex(f)
@@ -190,8 +190,7 @@ func TestLexicalMergeResurrectsNothing(t *testing.T) {
 	mergeAll(t, f)
 	check()
 
-	// A merge that another forestalled changes nothing, nor does one of a
-	// collection that was deleted.
+	// A merge that comes after another one changes nothing, nor does one of a deleted collection.
 	for range 8 {
 		f.write(t, f.a, f.collection, &written{name: uuid.NewString(), body: "more"})
 	}
@@ -218,8 +217,8 @@ func TestLexicalMergeResurrectsNothing(t *testing.T) {
 	}
 }
 
-// Writers, deleters, merges and searches at once: every search finds what was
-// committed before it began and nothing that was gone by then.
+// Writers, deletions, merges and searches run at once: every search finds what was committed before
+// it began, and nothing that was deleted by then.
 func TestLexicalUnderConcurrency(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 12})
 	x := search.NewIndex(f.SearchStore, 300_000) // some eviction, too
@@ -330,8 +329,7 @@ func TestLexicalUnderConcurrency(t *testing.T) {
 	}
 }
 
-// Versions that an older build wrote have no entry; backfilling makes them
-// found, some at a time.
+// Versions from an older build have no entry; backfilling makes them searchable, some at a time.
 func TestLexicalBackfill(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var list []*written
@@ -348,7 +346,7 @@ func TestLexicalBackfill(t *testing.T) {
 	execAs(t, f, f.a, `DELETE FROM lexical_segments`)
 	expect(t, x, as, f.collection, "heron")
 	if _, err := f.UpdateDocument(t.Context(), f.a, list[0].id, schema.DocumentChange{Labels: &[]string{}}); err != nil {
-		t.Fatal(err) // it needs no postings to be labelled
+		t.Fatal(err) // relabelling needs no postings
 	}
 	if err := f.DeleteDocument(t.Context(), f.a, list[6].id); err != nil {
 		t.Fatal(err)
@@ -391,7 +389,7 @@ func TestLexicalBackfill(t *testing.T) {
 		}
 	}
 	execAs(t, f, f.a, goLiveSQL, f.collection, 1, language)
-	expect(t, x, as, f.collection, "heron", list...) // still of the live one alone
+	expect(t, x, as, f.collection, "heron", list...) // still of the live one only
 	labels := []string{"board"}
 	if _, err := f.UpdateDocument(t.Context(), f.a, list[1].id, schema.DocumentChange{Labels: &labels}); err != nil {
 		t.Fatal(err)
@@ -416,7 +414,7 @@ func byTitle(t testing.TB, x *search.Index, p schema.Principal, collection uuid.
 	return len(found(t, x, p, collection, schema.UnitDocument, "birds"))
 }
 
-// prepareMerge does all of a merge but its last transaction, which is what it returns.
+// prepareMerge does all of a merge except its last transaction, which the returned function runs.
 func prepareMerge(t *testing.T, f *fixture) func() (int, error) {
 	t.Helper()
 	commit, err := f.PrepareMerge(t.Context(), f.a.Tenant, f.collection)

@@ -27,8 +27,7 @@ func revision(t testing.TB, f *fixture, tenant, collection uuid.UUID) int64 {
 	return n
 }
 
-// Whatever changes what a search may find changes the revision, and nothing else
-// does.
+// Every change of what a search may find changes the revision, and nothing else does.
 func TestLexicalRevisionChanges(t *testing.T) {
 	f := setUp(t, store.Options{})
 	last := revision(t, f, f.a.Tenant, f.collection)
@@ -96,8 +95,7 @@ func TestLexicalRevisionChanges(t *testing.T) {
 	}
 }
 
-// Writers do not wait for each other, and a reader misses neither, in whatever
-// order they end.
+// Writers do not wait for each other, and a reader misses no change, in whatever order they commit.
 func TestLexicalRevisionOfConcurrentCommits(t *testing.T) {
 	f := setUp(t, store.Options{})
 	seen := map[int64]string{revision(t, f, f.a.Tenant, f.collection): "nothing"}
@@ -145,7 +143,7 @@ func TestLexicalRevisionOfConcurrentCommits(t *testing.T) {
 	}
 }
 
-// The statement shows a tenant nothing of another, and leaves nothing behind.
+// The statement shows a tenant nothing of another, and leaves no state behind.
 func TestLexicalRevisionOfTenants(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 1})
 	f.write(t, f.a, f.collection, &written{name: "a", body: "heron"})
@@ -178,8 +176,8 @@ func TestLexicalRevisionOfTenants(t *testing.T) {
 	}
 }
 
-// The one statement that does not go through loads stands for them only: where
-// it fails, or is given up, a search is as right as ever.
+// The statement that reads the revision only saves loads: when it fails or is cancelled, searches
+// are still right.
 func TestLexicalRevisionFails(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 1})
 	s := &unanswered{Storage: f.SearchStore}
@@ -198,7 +196,7 @@ func TestLexicalRevisionFails(t *testing.T) {
 	cancel()
 	y := newIndex(f)
 	expect(t, y, f.a, f.collection, "heron", list...)
-	for range 3 { // of one connection: none is lost
+	for range 3 { // of a single connection: none is leaked
 		if _, err := y.SearchText(ctx, f.a.Tenant, f.collection, "heron", lexical.TermQuery{Unit: schema.UnitPassage, K: 5}); !errors.Is(err, context.Canceled) {
 			t.Errorf("a cancelled search: %v", err)
 		}
@@ -206,7 +204,7 @@ func TestLexicalRevisionFails(t *testing.T) {
 	}
 }
 
-// Searches that run while they ask leave connections to others.
+// Searches that wait for a revision leave connections to others.
 func TestLexicalRevisionLeavesConnections(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 4})
 	f.write(t, f.a, f.collection, &written{name: "a", body: "heron"})
@@ -226,7 +224,7 @@ func TestLexicalRevisionLeavesConnections(t *testing.T) {
 	}
 }
 
-// unanswered is a storage whose revision is not to be had.
+// unanswered is a storage that cannot read the revision.
 type unanswered struct {
 	search.Storage
 	asked int
@@ -237,8 +235,8 @@ func (u *unanswered) LexicalRevision(context.Context, uuid.UUID, uuid.UUID) func
 	return func() (int64, error) { return 0, errors.New("no answer") }
 }
 
-// What was committed is found by the next query, and what was deleted by none,
-// whoever else writes and searches meanwhile through the same index.
+// The next query finds what was committed, and none finds what was deleted, whatever else is
+// written and searched through the same index.
 func TestLexicalFreshAmongWriters(t *testing.T) {
 	f := setUp(t, store.Options{})
 	x := newIndex(f)

@@ -22,8 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// written is a document as ingestion hands it over. Sections are parted by "|",
-// passages by "/".
+// written is a document as ingestion writes it. "|" separates sections, "/" passages.
 type written struct {
 	name, title, body string
 	labels            []string
@@ -33,8 +32,7 @@ type written struct {
 	attempt     int
 }
 
-// write uploads documents and writes them as one batch; in the end all are
-// ready.
+// write uploads documents and writes them as one batch, after which all are ready.
 func (f *fixture) write(t testing.TB, p schema.Principal, collection uuid.UUID, list ...*written) {
 	t.Helper()
 	outcomes, err := f.WriteVersions(t.Context(), p.Tenant, collection, f.prepare(t, p, collection, list...))
@@ -43,7 +41,7 @@ func (f *fixture) write(t testing.TB, p schema.Principal, collection uuid.UUID, 
 	}
 }
 
-// prepare uploads documents and does all up to the last step.
+// prepare uploads documents and does everything except the last step.
 func (f *fixture) prepare(t testing.TB, p schema.Principal, collection uuid.UUID, list ...*written) []batch.Document {
 	t.Helper()
 	var docs []batch.Document
@@ -79,8 +77,8 @@ var units = []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDoc
 
 func newIndex(f *fixture) *search.Index { return search.NewIndex(f.SearchStore, 64<<20) }
 
-// found names the versions whose units share a word with text; of clusters,
-// which are all of one section here, how many there are.
+// found returns the versions with units that share a word with text, and for clusters, which have
+// one section each here, their number.
 func found(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUID, unit schema.Unit, text string) map[uuid.UUID]int {
 	t.Helper()
 	r, err := x.SearchText(t.Context(), p.Tenant, collection, text, lexical.TermQuery{Unit: unit, K: 1000, Settings: lexical.Defaults, Groups: p.Groups})
@@ -94,7 +92,7 @@ func found(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UU
 	return out
 }
 
-// expect checks at every unit that a search finds the documents and no other.
+// expect checks at every unit that a search finds exactly the given documents.
 func expect(t testing.TB, x *search.Index, p schema.Principal, collection uuid.UUID, text string, want ...*written) {
 	t.Helper()
 	versions := map[uuid.UUID]bool{}
@@ -138,7 +136,7 @@ func TestLexicalFindsWhatWasCommitted(t *testing.T) {
 		expect(t, x, f.a, f.collection, "Heron", all...) // English: stemmed
 		expect(t, x, f.a, f.collection, fmt.Sprintf("number%d", i), a)
 	}
-	// The title counts toward the whole document alone.
+	// The title counts for whole documents only.
 	if got := found(t, x, f.a, f.collection, schema.UnitDocument, "title"); len(got) != 12 {
 		t.Errorf("%d documents by title, want 12", len(got))
 	}
@@ -177,7 +175,7 @@ func TestLexicalForgetsAtOnce(t *testing.T) {
 	expect(t, x, f.a, f.collection, "heron", stays)
 	expect(t, x, f.a, f.collection, "egret", next)
 	expect(t, newIndex(f), f.a, f.collection, "heron", stays)
-	// Living text counts, no other.
+	// Only live text is counted.
 	r, err := x.SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.TermQuery{Unit: schema.UnitDocument, K: 5, Settings: lexical.Defaults})
 	if err != nil || r.Statistics.Units != 2 || r.Statistics.DF["heron"] != 1 {
 		t.Errorf("statistics %+v, %v", r.Statistics, err)
@@ -233,7 +231,7 @@ func TestLexicalLabels(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM lexical_entries WHERE NOT dead`); n != 3 {
 		t.Errorf("%d living entries, want one for each document", n)
 	}
-	// Deleted after that, it's gone with whatever it was written under.
+	// Deleted after that, it is not found under any of its labels.
 	if err := f.DeleteDocument(t.Context(), f.a, legal.id); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +254,7 @@ func TestLexicalTenantsAreApart(t *testing.T) {
 			}
 		}
 	}
-	// Even one who names another's segments and pages gets none of them.
+	// Even a request that names another tenant's segments and pages gets none of them.
 	id := one[uuid.UUID](t, f, f.b, `SELECT id FROM lexical_segments`)
 	got, err := f.LoadLexical(t.Context(), search.Load{Tenant: f.a.Tenant, Collection: f.collection, Terms: []string{"heron", "secret", segment.OpenTerm},
 		Wanted: []uuid.UUID{id}, Known: []uuid.UUID{id}, Eager: 1 << 40, Pages: []search.PageKey{{Segment: id, Page: 0}, {Segment: id, Page: 1}}})
@@ -285,7 +283,7 @@ func TestLexicalCorruptPage(t *testing.T) {
 		{"page", `DELETE FROM lexical_pages WHERE first_term IS NOT NULL`},
 		{"header", `UPDATE lexical_segments SET header = set_byte(header, 6, get_byte(header, 6) # 255)`},
 	} {
-		// Nobody may change pages but who owns the server.
+		// Only the owner of the tables may change pages.
 		asOwner(t, f, c.sql)
 		_, err := newIndex(f).SearchText(t.Context(), f.a.Tenant, f.collection, "heron", lexical.TermQuery{Unit: schema.UnitPassage, K: 5, Settings: lexical.Defaults})
 		if !errors.Is(err, segment.ErrCorrupt) || !strings.Contains(err.Error(), id.String()) || !strings.Contains(err.Error(), c.what) {
@@ -294,7 +292,7 @@ func TestLexicalCorruptPage(t *testing.T) {
 	}
 }
 
-// asOwner runs SQL on all tenants' rows.
+// asOwner runs SQL on the rows of all tenants.
 func asOwner(t testing.TB, f *fixture, sql string) {
 	t.Helper()
 	conn := connect(t, f.owner)
@@ -307,7 +305,7 @@ func asOwner(t testing.TB, f *fixture, sql string) {
 	}
 }
 
-// The cache holds what it may, whatever is asked, and answers stay the same.
+// The cache stays within its bound, whatever is searched, and results stay the same.
 func TestLexicalCacheIsBounded(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(1, 2))
@@ -345,7 +343,7 @@ func TestLexicalCacheIsBounded(t *testing.T) {
 	}
 }
 
-// What a document is called stays with it, under other labels and other metadata too.
+// A document keeps its names when its labels and metadata change.
 func TestLexicalIdentity(t *testing.T) {
 	f := setUp(t, store.Options{})
 	x := newIndex(f)

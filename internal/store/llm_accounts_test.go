@@ -39,9 +39,9 @@ func (f *fixture) usage(t testing.TB, p schema.Principal) schema.LLMUsage {
 	return u
 }
 
-// Calls that may cost 100 and cost 60 come 80 at once, through three gateways' pools,
-// to a budget of 3,000: 49 of them fit, for 49 cost 2,940 and leave no room for
-// another 100. Fewer would be one refused that fits, more would be overspent.
+// 80 calls that may cost 100 and do cost 60 come at once, through three gateways' pools, with a
+// budget of 3,000: 49 of them fit, because 49 cost 2,940, which leaves no room for another 100.
+// Fewer would mean that one was refused that fits, more that the budget is overspent.
 func TestBudgetsHoldForManyAtOnce(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 6})
 	gateways := []stores.All{f.All, open(t, f.url, store.Options{MaxConns: 6}), open(t, f.url, store.Options{MaxConns: 6})}
@@ -106,13 +106,13 @@ func TestBudgetsSayWhatIsUsed(t *testing.T) {
 	if _, err := accounts.Reserve(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	// It fits when the first one costs less than it may.
+	// It fits once the first one has cost less than reserved.
 	second := reservation(f.a, 500, 1000)
 	again, err := accounts.Reserve(t.Context(), second)
 	if again <= 0 || !errors.Is(err, schema.ErrQuota) {
 		t.Errorf("got %s, %v", again, err)
 	}
-	// more for a call in progress is not held up, and adds up.
+	// A further reservation for a call in progress adds to the first one.
 	more := first
 	more.More, more.Tokens = true, 500
 	if again, err := accounts.Reserve(t.Context(), more); again <= 0 || !errors.Is(err, schema.ErrQuota) {
@@ -142,7 +142,7 @@ func TestBudgetsSayWhatIsUsed(t *testing.T) {
 	}
 }
 
-// What a call left behind that nobody settled counts until its time is over.
+// A reservation that nobody settles counts until it expires.
 func TestReservationsExpire(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.limit(t, f.a, schema.LLMLimits{TokensPerDay: new(int64(1000)), CallsAtOnce: new(1)})
@@ -196,7 +196,7 @@ func TestCallsArePacedManyAtOnce(t *testing.T) {
 	if more := begin(); len(more) != 2 {
 		t.Errorf("%d more calls in the minute", len(more))
 	}
-	// A minute later the minute is over.
+	// A minute later further calls may begin.
 	execAs(t, f, f.a, `UPDATE llm_reservations SET began_at = began_at - interval '1 minute', until = now() - interval '1 second'`)
 	if more := begin(); len(more) != 5 {
 		t.Errorf("%d calls in the next minute", len(more))
@@ -209,7 +209,7 @@ func TestCallsArePacedManyAtOnce(t *testing.T) {
 	}
 }
 
-// A reply, what it cost and the end of its reservation are one commit.
+// A reply, its cost and the end of its reservation are committed together.
 func TestTheLedgerSettlesOnce(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 2})
 	r := reservation(f.a, 100, 100)
@@ -220,8 +220,8 @@ func TestTheLedgerSettlesOnce(t *testing.T) {
 		}
 		return wire.LLMReply{Text: "five", Usage: schema.Usage{Provider: "p", Model: "m", InputTokens: 40, OutputTokens: 2, Cost: 0.00000005}}, nil
 	}
-	// As many at once as there are connections and more, each of which needs a
-	// second one on its way.
+	// As many calls at once as there are connections, and more, each of which needs a second
+	// connection in between.
 	var all sync.WaitGroup
 	for range 6 {
 		all.Go(func() {

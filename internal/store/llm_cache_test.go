@@ -50,7 +50,7 @@ func TestCachedRepliesAreTheTenants(t *testing.T) {
 	if a, b := f.cached(t, c, f.a, "k"), f.cached(t, c, f.b, "k"); a != "of a, later" || b != "of b" {
 		t.Errorf("a has %q, b %q", a, b)
 	}
-	// A version of another tenant is none.
+	// Another tenant's version does not count.
 	foreign := f.upload(t, f.b, f.foreign, text("b.txt", "of b"))
 	save(f.a, "foreign", "x", foreign.Version)
 	if got := f.cached(t, c, f.a, "foreign"); got != "" {
@@ -83,8 +83,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 
 func keyBytes(s string) []byte { k := key(s); return k[:] }
 
-// With the text of a version goes what was made from it, also what is made while it
-// goes.
+// Purging a version's text also removes what was made from it, including what is made meanwhile.
 func TestPurgeRemovesCachedReplies(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	c := ledger.NewReplyCache(f.Store, time.Hour, 10)
@@ -111,7 +110,7 @@ func TestPurgeRemovesCachedReplies(t *testing.T) {
 			t.Errorf("%s: got %q", k, got)
 		}
 	}
-	// A call that took longer than the version lived.
+	// A call that took longer than the version existed.
 	if err := c.Save(t.Context(), f.a.Tenant, key("late"), []uuid.UUID{gone.Version}, wire.LLMReply{Text: "late"}); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +122,7 @@ func TestPurgeRemovesCachedReplies(t *testing.T) {
 	}
 }
 
-// A reply that is being kept while its version goes is gone, or was never kept.
+// A reply that is cached while its version is purged is removed, or never stored.
 func TestPurgeDuringCaching(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	c := ledger.NewReplyCache(f.Store, time.Hour, 10)
@@ -132,7 +131,7 @@ func TestPurgeDuringCaching(t *testing.T) {
 	if err := f.DeleteDocument(t.Context(), f.a, u.Document); err != nil {
 		t.Fatal(err)
 	}
-	// The version is locked as caching locks it, when purge comes.
+	// The version is locked as by caching when the purge comes.
 	purged := make(chan error, 1)
 	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT id FROM versions WHERE id = $1 FOR KEY SHARE`, u.Version); err != nil {
@@ -153,7 +152,7 @@ func TestPurgeDuringCaching(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.purgeAll(t) // it waits for nobody, and comes again
+	f.purgeAll(t) // it skipped the locked version, and finds it now
 	if got := f.cached(t, c, f.a, "k"); got != "" {
 		t.Errorf("got %q", got)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestACancelledCallIsInTheLedger: without a reply, so that the step may be asked for again; the
-// row then is the reply's, with what was used in all.
+// TestACancelledCallIsInTheLedger: it has no reply, so the step may be requested again; the row
+// then becomes the reply's, with the sum of what was used.
 func TestACancelledCallIsInTheLedger(t *testing.T) {
 	f := setUp(t, store.Options{})
 	step := wire.Step{Question: uuid.New(), Round: 1, Step: "answer"}
@@ -54,7 +54,7 @@ func TestACancelledCallIsInTheLedger(t *testing.T) {
 	if got := row(); got != "answered anthropic 97 8 0 70 five" || asked != 1 {
 		t.Errorf("asked %d times, the ledger has %q", asked, got)
 	}
-	// One that was cancelled beside the reply adds what it used, and takes nothing away.
+	// A call that was cancelled beside the reply adds what it used.
 	cancelled(1)
 	if got := row(); got != "answered anthropic 98 11 0 80 five" {
 		t.Errorf("the ledger has %q", got)

@@ -1,6 +1,6 @@
 package store_test
 
-// Calls of language models hold leases, not connections.
+// This file tests that calls of language models hold leases, not connections.
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestManyCallsHoldNoConnection: many more are with their providers at once than there are
+// TestManyCallsHoldNoConnection: many more calls are with their providers at once than there are
 // connections.
 func TestManyCallsHoldNoConnection(t *testing.T) {
 	const calls = 200
@@ -45,7 +45,7 @@ func TestManyCallsHoldNoConnection(t *testing.T) {
 	}
 }
 
-// TestALeaseIsRenewedWhileItsCallRuns: a slow provider's call stays its holder's.
+// TestALeaseIsRenewedWhileItsCallRuns: during a slow call its holder keeps the lease.
 func TestALeaseIsRenewedWhileItsCallRuns(t *testing.T) {
 	f := setUp(t, store.Options{})
 	_, in := f.question(t, f.a, true)
@@ -63,14 +63,14 @@ func TestALeaseIsRenewedWhileItsCallRuns(t *testing.T) {
 	}
 }
 
-// TestTheFirstReplyCounts: when a lease expired though its process lives, another
-// process calls for the step, too. Both get what was committed first.
+// TestTheFirstReplyCounts: when a lease expires although its process lives, another process calls
+// for the step, too. Both get the reply that was committed first.
 func TestTheFirstReplyCounts(t *testing.T) {
 	f := setUp(t, store.Options{})
 	_, in := f.question(t, f.a, true)
 	other := ledger.New(f.Store)
 	first, err := f.LedgerStore.Once(t.Context(), call(f, in), func(ctx context.Context) (wire.LLMReply, error) {
-		// Renewals come after this one, and find the lease the other's.
+		// Later renewals find that another holder has the lease.
 		execute(t, localAdmin(t, f), `UPDATE llm_leases SET holder = gen_random_uuid(), expires_at = clock_timestamp()`)
 		c := call(f, in)
 		second, err := other.Once(ctx, c, func(context.Context) (wire.LLMReply, error) { return wire.LLMReply{Text: "second"}, nil })

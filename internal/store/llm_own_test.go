@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// What Sluice's own models count is kept, and no budget's; their calls have limits of
-// their own, of the same number.
+// The use of Sluice's own models is recorded, and counts for no budget; their calls have limits of
+// their own, with the same values.
 func TestOwnModelsCountApart(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.limit(t, f.a, schema.LLMLimits{TokensPerDay: new(int64(100)), DollarsPerMonth: new(0.0000001), CallsAtOnce: new(1), CallsPerMinute: new(4)})
@@ -42,7 +42,7 @@ func TestOwnModelsCountApart(t *testing.T) {
 	for step, u := range map[string]schema.Usage{
 		"judge":  {Provider: "extractive", InputTokens: 5000, OutputTokens: 9, Millis: 2, Cost: 0.5, Own: schema.OwnUsage{InputTokens: 5000, OutputTokens: 9, Cost: 0.5}},
 		"answer": {Provider: "openai", InputTokens: 40, OutputTokens: 10, Millis: 3, Cost: 0.00000005},
-		// One that another provider was paid for before.
+		// One for which another provider was paid, too.
 		"feedback": {Provider: "extractive", InputTokens: 307, OutputTokens: 1, Cost: 0.25000001, Own: schema.OwnUsage{InputTokens: 300, OutputTokens: 1, Cost: 0.25}},
 	} {
 		id := map[string]uuid.UUID{"judge": mine.ID, "answer": paid.ID}[step]
@@ -67,7 +67,8 @@ func TestOwnModelsCountApart(t *testing.T) {
 	if err != nil || spent != want {
 		t.Errorf("the question cost %+v, %v; want %+v", spent, err, want)
 	}
-	// No budget is left, and own models go on; four calls a minute are the limit of each.
+	// No budget is left, but own models continue; the limit of four calls a minute applies to each
+	// kind.
 	if _, err := accounts.Reserve(t.Context(), reservation(f.a, 60, 0)); !errors.Is(err, schema.ErrQuota) {
 		t.Errorf("sixty tokens of forty-three: %v", err)
 	}

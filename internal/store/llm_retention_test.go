@@ -18,8 +18,8 @@ import (
 
 var keep = ledger.Retention{Calls: 90, SearchCalls: 30, Days: 62}
 
-// called makes a call of a question and one of a search that many days ago, and the
-// day's sums.
+// called makes a call of a question and one of a search that are days old, and the sums of that
+// day.
 func (f *fixture) called(t *testing.T, p schema.Principal, question uuid.UUID, days int) {
 	t.Helper()
 	for _, sql := range []string{
@@ -39,8 +39,8 @@ const agesSQL = `SELECT concat_ws(' / ',
 	(SELECT string_agg((now()::date - created_at::date)::text, ' ' ORDER BY created_at DESC) FROM llm_search_calls),
 	(SELECT string_agg(((now() AT TIME ZONE 'UTC')::date - day)::text, ' ' ORDER BY day DESC) FROM llm_days))`
 
-// Old calls go, of every tenant, some at a time, and by several at once; what
-// budgets count stays.
+// Old calls of all tenants are deleted, some at a time, and by several processes at once; what
+// budgets count is kept.
 func TestOldCallsAreForgottenByManyAtOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	before := map[uuid.UUID]schema.LLMUsage{}
@@ -57,7 +57,7 @@ func TestOldCallsAreForgottenByManyAtOnce(t *testing.T) {
 		t.Fatalf("today's input tokens are %d", n)
 	}
 
-	// Of a question that runs, calls are needed when a step is repeated.
+	// Calls of a running question are needed when a step is repeated.
 	up := f.upload(t, f.a, f.collection, text("a", "text"))
 	running := f.ask(t, f.a, f.collection, up.Version, false)
 	execAs(t, f, f.a, `UPDATE questions SET state = 'running' WHERE id = $1`, running)
@@ -90,7 +90,7 @@ func TestOldCallsAreForgottenByManyAtOnce(t *testing.T) {
 			t.Errorf("used %+v, before %+v", got, before[p.Tenant])
 		}
 	}
-	// A budget of today's tokens and four more still holds.
+	// A budget of today's tokens and four more still applies.
 	f.limit(t, f.a, schema.LLMLimits{TokensPerDay: new(int64(19)), TokensPerMonth: new(before[f.a.Tenant].Month.InputTokens + before[f.a.Tenant].Month.OutputTokens + 100)})
 	if _, err := f.Reserve(t.Context(), reservation(f.a, 5, 0)); !errors.Is(err, schema.ErrQuota) {
 		t.Errorf("five tokens of four: %v", err)
@@ -99,7 +99,7 @@ func TestOldCallsAreForgottenByManyAtOnce(t *testing.T) {
 		t.Errorf("four tokens of four: %v", err)
 	}
 
-	// Ended, the question's old call goes, too; and 0 keeps for ever.
+	// Once the question has ended, its old call is deleted, too; 0 keeps for ever.
 	execAs(t, f, f.a, `UPDATE questions SET state = 'answered' WHERE id = $1`, running)
 	if n, err := f.ForgetCalls(t.Context(), ledger.Retention{}, 100); n != 0 || err != nil {
 		t.Errorf("kept for ever: forgot %d, %v", n, err)
@@ -122,8 +122,8 @@ func TestRetentionIsChecked(t *testing.T) {
 	}
 }
 
-// A document's deletion blanks replies that are still kept and finds nothing wrong
-// where they were forgotten.
+// Deleting a document blanks the replies that are still stored, and works where they were deleted
+// already.
 func TestPurgeFindsForgottenCallsGone(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	up := f.upload(t, f.a, f.collection, text("gone", "secret"))
@@ -152,8 +152,8 @@ func TestPurgeFindsForgottenCallsGone(t *testing.T) {
 	}
 }
 
-// A question is sampled just before its answer is stored. Whoever looked between the two would find
-// nothing to learn from and come back only after a while.
+// A question is sampled just before its answer is stored. A process that looked in between would
+// find nothing to learn from, and come back only after a while.
 func TestAQuestionIsTakenToLearnFromOnceItHasEnded(t *testing.T) {
 	f := setUp(t, store.Options{})
 	up := f.upload(t, f.a, f.collection, text("a", "of a"))
@@ -185,8 +185,8 @@ func TestAQuestionIsTakenToLearnFromOnceItHasEnded(t *testing.T) {
 	}
 }
 
-// What was learnt of questions goes with what it was learnt from: the collection,
-// or the document. Another tenant's stays.
+// What was learnt from questions is deleted with its source: the collection, or the document.
+// Another tenant's is kept.
 func TestKnownQuestionsGoWithTheirCollection(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	other, err := f.CreateCollection(t.Context(), f.a, schema.NewCollection{Name: "other"})
@@ -220,7 +220,7 @@ func TestKnownQuestionsGoWithTheirCollection(t *testing.T) {
 	sample(f.a, of, true)
 	sample(f.a, f.ask(t, f.a, f.collection, up.Version, false), false)
 	sample(f.a, f.ask(t, f.a, other.ID, elsewhere.Version, true), true)
-	sample(f.a, f.ask(t, f.a, other.ID, up.Version, false), true) // of no document of its collection
+	sample(f.a, f.ask(t, f.a, other.ID, up.Version, false), true) // not from a document of its collection
 	sample(f.b, f.ask(t, f.b, f.foreign, theirs.Version, true), true)
 	count(f.a, 4, "at first")
 

@@ -25,8 +25,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestLoginsOfProgramsOwnNothing: with what a program knows of the database, one
-// can't lift what holds tenants apart, nor touch the audit log.
+// TestLoginsOfProgramsOwnNothing: with a program's credentials one cannot circumvent the separation
+// of tenants, nor change the audit log.
 func TestLoginsOfProgramsOwnNothing(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.upload(t, f.a, f.collection, text("a.txt", "of a"))
@@ -58,7 +58,7 @@ func TestLoginsOfProgramsOwnNothing(t *testing.T) {
 			} {
 				_, err := conn.Exec(t.Context(), sql)
 				if role == "sluice_system" && sql == `DELETE FROM audit` && err == nil {
-					continue // it removes old entries, and sees no others
+					continue // it may delete old entries, and sees no others
 				}
 				var pg *pgconn.PgError
 				if !errors.As(err, &pg) || pg.Code != "42501" {
@@ -70,7 +70,7 @@ func TestLoginsOfProgramsOwnNothing(t *testing.T) {
 			}
 		}
 	}
-	// The builder of indexes sees no table but partitions, and of these no row.
+	// The builder of indexes sees only partitions, and no rows of these.
 	conn := connect(t, localtest.VectorURL(t, f.url))
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	for _, sql := range []string{`SELECT FROM documents`, `SELECT FROM api_keys`, `SELECT FROM vectors_256`, `SET ROLE sluice_app`, `SELECT sluice_analyze_grown()`} {
@@ -81,7 +81,7 @@ func TestLoginsOfProgramsOwnNothing(t *testing.T) {
 			t.Errorf("the builder of indexes may %s", sql)
 		}
 	}
-	// Functions of the owner check what they are asked for.
+	// Functions that run as the owner check their arguments.
 	for _, sql := range []string{`SELECT sluice_attach_vectors(gen_random_uuid())`, `SELECT sluice_drop_vectors(gen_random_uuid())`} {
 		var pg *pgconn.PgError
 		if _, err := conn.Exec(t.Context(), sql); !errors.As(err, &pg) || pg.Code != "P0002" {
@@ -90,8 +90,8 @@ func TestLoginsOfProgramsOwnNothing(t *testing.T) {
 	}
 }
 
-// TestOpenRefusesLoginsWithPowers: a program does not run as the owner, nor as a
-// superuser, and says what to do.
+// TestOpenRefusesLoginsWithPowers: a program does not run as the owner or as a superuser, and the
+// error says what to do.
 func TestOpenRefusesLoginsWithPowers(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for _, at := range []string{f.owner, adminOf(t, f.url)} {
@@ -108,7 +108,7 @@ func TestOpenRefusesLoginsWithPowers(t *testing.T) {
 	}
 }
 
-// as is a database's URL with another login.
+// as returns a database's URL with another login.
 func as(t testing.TB, at, login, password string) string {
 	t.Helper()
 	u, err := url.Parse(at)
@@ -119,9 +119,8 @@ func as(t testing.TB, at, login, password string) string {
 	return u.String()
 }
 
-// TestInstallationsOfOneLoginAreCarriedOver: a database that was made, and used,
-// by one login that owned everything works with logins of programs after
-// a migration as that login.
+// TestInstallationsOfOneLoginAreCarriedOver: a database that a single login created, owned and used
+// works with separate logins of programs after a migration as that login.
 func TestInstallationsOfOneLoginAreCarriedOver(t *testing.T) {
 	program, builder := fmt.Sprintf("carried_%x", schema.NewID()), fmt.Sprintf("builder_%x", schema.NewID())
 	pg := localtest.Postgres(t)
@@ -168,7 +167,7 @@ func TestInstallationsOfOneLoginAreCarriedOver(t *testing.T) {
 		ALTER TABLE vectors_256 ATTACH PARTITION `+partition+` FOR VALUES IN ('`+shard.String()+`');
 		CREATE INDEX `+partition+`_hnsw ON `+partition+` USING hnsw (embedding halfvec_ip_ops)`)
 
-	for _, password := range []string{"one", "another 'password'"} { // who changes the URL changes the password
+	for _, password := range []string{"one", "another 'password'"} { // changing the URL changes the password
 		programURL, vectorURL := as(t, owner, program, password), as(t, owner, builder, password)
 		if err := store.Migrate(t.Context(), owner, programURL, vectorURL); err != nil {
 			t.Fatal(err)
@@ -194,7 +193,8 @@ func TestInstallationsOfOneLoginAreCarriedOver(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM documents`); n != 2 {
 		t.Errorf("%d documents, want the old and the new one", n)
 	}
-	// The old partition gets more than it had, is indexed anew, and is dropped.
+	// The old partition gets more vectors than it had, is replaced by one with a new index, and is
+	// dropped.
 	r := rand.New(rand.NewPCG(61, 62))
 	d := &planted{}
 	for range 60 {
@@ -223,8 +223,8 @@ func TestInstallationsOfOneLoginAreCarriedOver(t *testing.T) {
 	}
 }
 
-// TestTablesAreLookedAtWhenRowsCame: who asks again and again whether tables grew asks each how
-// large it is only after rows were inserted.
+// TestTablesAreLookedAtWhenRowsCame: periodic calls check the sizes of tables only after rows were
+// inserted.
 func TestTablesAreLookedAtWhenRowsCame(t *testing.T) {
 	f := setUp(t, store.Options{})
 	admin := adminOf(t, f.url)
@@ -253,7 +253,7 @@ func TestTablesAreLookedAtWhenRowsCame(t *testing.T) {
 	if n := looks(); n == 0 {
 		t.Error("the first call looks at no table")
 	}
-	// Connections tell late of what they inserted.
+	// Connections report late what they inserted.
 	waittest.Until(t, func() string {
 		if n := looks(); n > 0 {
 			return fmt.Sprintf("%d of %d calls look at the tables though no row came", n, calls)
@@ -269,8 +269,8 @@ func TestTablesAreLookedAtWhenRowsCame(t *testing.T) {
 	})
 }
 
-// TestBulkWritesAreAnalysed: without autovacuum, a table that was filled has
-// statistics soon, and none is analysed again before it has doubled.
+// TestBulkWritesAreAnalysed: without autovacuum, a filled table soon has statistics, and no table
+// is analysed again before it has doubled.
 func TestBulkWritesAreAnalysed(t *testing.T) {
 	f := setUp(t, store.Options{})
 	execute(t, adminOf(t, f.url), `ALTER TABLE documents SET (autovacuum_enabled = false)`)

@@ -82,8 +82,7 @@ func (l longLease) Resign(ctx context.Context, loop, holder string) error {
 	return l.Elector.Resign(ctx, loop, holder)
 }
 
-// process is a process that has a loop. It counts its rounds, and the elections that it did not
-// win.
+// process runs a loop. It counts its rounds, and the elections that it lost.
 type process struct {
 	rounds, rests atomic.Int64
 	*lifecycle.Loop

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	localtest.Main(m, localtest.Need{Postgres: true, Migrate: store.Migrate})
 }
 
-// fixture is a migrated database with two tenants, who each have a collection.
+// fixture is a migrated database with two tenants, each with a collection.
 type fixture struct {
 	stores.All
 	url        string // as programs log in
@@ -43,7 +43,7 @@ func setUp(t testing.TB, o store.Options) *fixture {
 	return f
 }
 
-// uploads decides on uploads as programs do.
+// uploads returns the uploads as programs use them.
 func (f *fixture) uploads() *documents.Uploads {
 	return documents.New(f.All, documents.Options{MaxBytes: f.maxBytes})
 }
@@ -56,7 +56,7 @@ func (f *fixture) UpdateDocument(ctx context.Context, p schema.Principal, id uui
 	return f.uploads().UpdateDocument(ctx, p, id, c)
 }
 
-// DeleteCollection deletes a collection, and does what follows in the background.
+// DeleteCollection deletes a collection, and does the background work that follows.
 func (f *fixture) DeleteCollection(ctx context.Context, p schema.Principal, id uuid.UUID) error {
 	if err := f.All.DeleteCollection(ctx, p, id); err != nil {
 		return err
@@ -73,8 +73,7 @@ func (f *fixture) empty(ctx context.Context) error {
 	}
 }
 
-// tenant makes a tenant with a collection, and a principal of it with all
-// rights of a tenant.
+// tenant creates a tenant with a collection, and returns a principal with all rights in it.
 func (f *fixture) tenant(t testing.TB, name string) (schema.Principal, uuid.UUID) {
 	t.Helper()
 	created, err := f.CreateTenant(t.Context(), schema.Principal{}, schema.NewTenant{Name: name}, sealed("admin"))
@@ -91,8 +90,8 @@ func (f *fixture) tenant(t testing.TB, name string) (schema.Principal, uuid.UUID
 
 var serial atomic.Int64
 
-// throughPooler is how many connections the PgBouncer has that stores are opened
-// through; 0: they are opened without. See TestThroughPgBouncer.
+// throughPooler is the number of connections of the PgBouncer through which stores are opened; 0:
+// none. See TestThroughPgBouncer.
 var throughPooler int
 
 func sealed(name string) schema.SealedKey {
@@ -109,7 +108,7 @@ func open(t testing.TB, url string, o store.Options) stores.All {
 	return openPlain(t, url, o)
 }
 
-// openPlain opens a store that may not build indexes of vectors.
+// openPlain opens a store without the right to build vector indexes.
 func openPlain(t testing.TB, url string, o store.Options) stores.All {
 	t.Helper()
 	if throughPooler > 0 {
@@ -153,7 +152,7 @@ func connect(t testing.TB, url string) *pgx.Conn {
 	return conn
 }
 
-// one scans the single row of a query that p's tenant asks.
+// one scans the single row of a query that runs as p's tenant.
 func one[T any](t testing.TB, f *fixture, p schema.Principal, sql string, args ...any) T {
 	t.Helper()
 	var out T
@@ -183,7 +182,7 @@ func text(id, content string) schema.Upload {
 	return schema.Upload{ExternalID: id, MediaType: "text/plain", FileName: id, Content: strings.NewReader(content)}
 }
 
-// upload uploads one document and returns what became of it.
+// upload uploads one document and returns the result.
 func (f *fixture) upload(t testing.TB, p schema.Principal, collection uuid.UUID, u schema.Upload) schema.Uploaded {
 	t.Helper()
 	out, err := f.Upload(t.Context(), p, collection, []schema.Upload{u})
@@ -193,8 +192,8 @@ func (f *fixture) upload(t testing.TB, p schema.Principal, collection uuid.UUID,
 	return out[0]
 }
 
-// goLive does what ingestion does at its end: text for the version, and the
-// version in place of the one before.
+// goLive does the last step of ingestion: it writes text for the version, and makes the version
+// live in place of the previous one.
 func (f *fixture) goLive(t testing.TB, p schema.Principal, document, version uuid.UUID) {
 	t.Helper()
 	err := f.AsTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {

@@ -1,6 +1,6 @@
 package store
 
-// This file migrates databases that others work with.
+// This file migrates databases while others use them.
 
 import (
 	"context"
@@ -78,7 +78,7 @@ func migratedWith(t *testing.T, more map[string]string) *migrated {
 	return m
 }
 
-// hold executes SQL in a transaction, which the returned function ends.
+// hold executes SQL in a transaction, which the returned function commits.
 func (m *migrated) hold(t *testing.T, sql string) (end func()) {
 	t.Helper()
 	tx, err := m.db.BeginTx(t.Context(), nil)
@@ -104,8 +104,8 @@ func (m *migrated) count(t *testing.T, sql string) (n int) {
 	return n
 }
 
-// untouched demands that nothing of the later migration is done, that nobody
-// waits, and that programs may work with the database.
+// untouched checks that nothing of the later migration is done, that nobody waits, and that
+// programs may use the database.
 func (m *migrated) untouched(t *testing.T) {
 	t.Helper()
 	if n := m.count(t, `SELECT count(*) FROM pg_class WHERE relname = 'half_done'`); n != 0 {
@@ -130,7 +130,7 @@ func (m *migrated) untouched(t *testing.T) {
 
 func TestAMigrationWithoutItsLockComesBackInARetry(t *testing.T) {
 	m := migratedWith(t, map[string]string{"90001_later.sql": later})
-	end := m.hold(t, `LOCK TABLE documents IN ACCESS SHARE MODE`) // as who reads
+	end := m.hold(t, `LOCK TABLE documents IN ACCESS SHARE MODE`) // like a reader
 	m.pauses = []time.Duration{time.Hour, 2 * time.Hour, 3 * time.Hour}
 	var pauses []time.Duration
 	m.pause = func(_ context.Context, d time.Duration) error {
@@ -179,11 +179,11 @@ func TestPausesOfMigrationsEndWithTheirContext(t *testing.T) {
 	}
 }
 
-// What waits outside of a transaction holds up nobody, and would begin anew.
+// What waits outside of a transaction blocks nobody, and a retry would start over.
 func TestIndexesWaitForOldTransactionsDuringTheirBuild(t *testing.T) {
 	m := migratedWith(t, map[string]string{"90001_index.sql": laterIndex})
 	m.locks = time.Millisecond
-	end := m.hold(t, `LOCK TABLE documents IN ROW EXCLUSIVE MODE`) // as who writes
+	end := m.hold(t, `LOCK TABLE documents IN ROW EXCLUSIVE MODE`) // like a writer
 	done := make(chan error, 1)
 	go func() { done <- m.up(waittest.Context(t), m.db) }()
 	waittest.Until(t, func() string {
@@ -265,11 +265,11 @@ func TestBackfillsCommitChunksDuringOthersTransactions(t *testing.T) {
 		go func() { done <- m.up(ctx, m.db) }()
 		return done
 	}
-	// As a backfill leaves it that is interrupted: making it takes the whole table for a moment.
+	// As an interrupted backfill leaves it: creating the policy locks the whole table for a moment.
 	if _, err := m.db.ExecContext(t.Context(), `CREATE POLICY backfill ON filled TO CURRENT_USER USING (true)`); err != nil {
 		t.Fatal(err)
 	}
-	// Somebody has a row, and what was filled before is there for others meanwhile.
+	// Somebody holds a row, and the rows that were filled before are visible to others meanwhile.
 	if _, err := holder.Exec(t.Context(), `BEGIN; SELECT FROM filled WHERE n = 2500 FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}

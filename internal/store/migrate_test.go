@@ -21,7 +21,7 @@ import (
 func TestMigrateBySeveralProcessesAtOnce(t *testing.T) {
 	ctx := t.Context()
 	url := emptyDatabase(t)
-	other := emptyDatabase(t) // roles are the server's: another database's migration runs into them
+	other := emptyDatabase(t) // roles belong to the server: another database's migration finds them
 	if _, err := store.Open(ctx, localtest.ProgramURL(t, url), store.Options{}); !errors.Is(err, schema.ErrUnavailable) || !strings.Contains(err.Error(), "sluice migrate") {
 		t.Fatalf("open before migration: %v", err)
 	}
@@ -52,7 +52,7 @@ func TestCheckSchemaSaysWhatToDo(t *testing.T) {
 	for _, c := range []struct{ change, says string }{
 		{`UPDATE goose_db_version SET is_applied = false WHERE version_id = 4`, "run sluice migrate"},
 		{`UPDATE goose_db_version SET is_applied = true`, ""},
-		{`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99998, true)`, ""}, // of a newer version, which lets this one go on
+		{`INSERT INTO goose_db_version (version_id, is_applied) VALUES (99998, true)`, ""}, // a newer, compatible one
 		{`SELECT sluice_least_compatible(200)`, ""},
 		{`SELECT sluice_least_compatible(99998)`, "upgrade this program"},
 		{`DELETE FROM schema_compatibility WHERE migration = 99998`, ""},
@@ -71,7 +71,7 @@ func TestCheckSchemaSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// downTo takes a database back to a migration.
+// downTo migrates a database down to a migration.
 func downTo(t *testing.T, owner string, version int64) {
 	t.Helper()
 	config, err := pgx.ParseConfig(owner)
@@ -101,8 +101,8 @@ func TestMigrationsGoDownAndUpAgain(t *testing.T) {
 	}
 }
 
-// TestAProgramWaitsDuringAMigration: while the database has no schema, knows no login, or lacks a
-// migration.
+// TestAProgramWaitsDuringAMigration: it waits while the database has no schema, knows no such
+// login, or misses a migration.
 func TestAProgramWaitsDuringAMigration(t *testing.T) {
 	url := emptyDatabase(t)
 	program := localtest.ProgramURL(t, url)

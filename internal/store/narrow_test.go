@@ -12,13 +12,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// reader is another key of the first tenant, which may ask and has some groups.
+// reader returns another key of the first tenant, which may query and has some groups.
 func (f *fixture) reader(groups ...string) schema.Principal {
 	return schema.Principal{Tenant: f.a.Tenant, Key: schema.NewID(), Scopes: []schema.Scope{schema.ScopeQuery}, Groups: groups}
 }
 
-// reads checks all ways to a document's text: the index, the vectors, the version's
-// sections, and, where the newest version is one that p may see, its metadata.
+// reads checks all ways to read a document's text: the index, the vectors, the version's sections,
+// and, if p may see the newest version, its metadata.
 func (f *fixture) reads(t *testing.T, x *search.Index, p schema.Principal, w *written, word string, want bool) {
 	t.Helper()
 	if got := found(t, x, p, f.collection, schema.UnitPassage, word)[w.version] > 0; got != want {
@@ -74,7 +74,7 @@ func TestNarrowedLabelsHoldAtOnceThoughTheContentFails(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM lexical_entries WHERE NOT dead`); n != 2 {
 		t.Errorf("%d living entries, want one for each document", n)
 	}
-	// The old content without the label is a change again, which counts when it is live.
+	// The old content without the label is a change again, which takes effect when it is live.
 	again := &written{name: "plan", title: "Herons", body: "heron"}
 	docs := f.prepare(t, f.a, f.collection, again)
 	f.reads(t, x, f.reader(), old, "heron", false)
@@ -103,10 +103,10 @@ func TestWidenedLabelsHoldWhenTheirVersionIsLive(t *testing.T) {
 		t.Fatal(outcomes, err)
 	}
 	f.reads(t, x, f.reader("hr"), wider, "heron", true)
-	f.readsVersion(t, f.reader("hr"), old, "heron", false) // what was secret then is
+	f.readsVersion(t, f.reader("hr"), old, "heron", false) // what was secret then stays secret
 	f.readsVersion(t, f.reader("legal"), old, "heron", true)
 
-	// Other labels take from those who had the old ones, and give when they are live.
+	// Other labels exclude those with the old ones at once, and admit others when they are live.
 	moved := &written{name: "plan", body: "heron", labels: []string{"board"}}
 	docs = f.prepare(t, f.a, f.collection, moved)
 	for _, group := range []string{"legal", "hr", "board"} {
@@ -127,7 +127,7 @@ func TestLabelsThatTheLiveVersionHasCountForEveryVersion(t *testing.T) {
 	f.write(t, f.a, f.collection, &written{name: "plan", body: "crane", labels: []string{"legal"}})
 	f.readsVersion(t, f.reader(), first, "heron", false)
 	f.readsVersion(t, f.reader("legal"), first, "heron", true)
-	// As an older build left it: the version before without labels of its own.
+	// As an older build left it: the previous version without labels of its own.
 	execAs(t, f, f.a, `DELETE FROM version_labels WHERE version_id = $1`, first.version)
 	f.readsVersion(t, f.reader(), first, "heron", false)
 	f.readsVersion(t, f.reader("legal"), first, "heron", true)
@@ -157,8 +157,8 @@ func TestPatchNarrowsVersionsOnTheirWay(t *testing.T) {
 	f.reads(t, x, f.reader("legal"), second, "crane", true)
 }
 
-// TestManyNarrowedAtOnce: what is too much to index anew at once is hidden all the
-// same, and comes back with curation.
+// TestManyNarrowedAtOnce: versions that are too many to reindex at once are hidden as well, and
+// curation adds them again.
 func TestManyNarrowedAtOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	x := newIndex(f)

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// contract is a text of a contract with a fee, in two sections.
+// contract returns the text of a contract with a fee, in two sections.
 func contract(fee string) string {
 	var clauses []string
 	for i := range 30 {
@@ -98,7 +98,7 @@ func TestNearDuplicatesAreFound(t *testing.T) {
 	f.write(t, f.b, f.foreign, foreign)
 	expectNear(t, f.near(t, f.b, foreign))
 
-	// What replaces a document takes its place; what is deleted is gone.
+	// A new version replaces the document's old one; a deleted document is gone.
 	v2.body = strings.ReplaceAll(contract("1"), "a", "yy")
 	f.write(t, f.a, f.collection, v2)
 	expectNear(t, f.near(t, reader, first), "contract v3 final.txt upload newer")
@@ -112,7 +112,7 @@ func TestNearDuplicatesAreFound(t *testing.T) {
 		}
 	}
 
-	// An older build left none.
+	// A version from an older build has no signature.
 	execAs(t, f, f.a, `DELETE FROM document_signatures WHERE version_id = $1`, first.version)
 	if d := f.near(t, f.a, first); d.NearDuplicates != nil || !strings.Contains(d.NotCompared, "ingested by a build") {
 		t.Errorf("without a signature: %v, %q", d.NearDuplicates, d.NotCompared)
@@ -243,7 +243,7 @@ func TestTheNewestVersionGoesFirst(t *testing.T) {
 		ranked, chosen, first := search(question)
 		got := strings.Join(ranked, " ") + "; " + strings.Join(chosen, " ")
 		switch {
-		case want == "": // both are asked for: none of the two hides the other
+		case want == "": // both are asked for: neither hides the other
 			if !slices.Contains(chosen, v1.name) || !slices.Contains(chosen, v3.name) {
 				t.Errorf("%q: %s", question, got)
 			}
@@ -264,7 +264,8 @@ func TestTheNewestVersionGoesFirst(t *testing.T) {
 	}
 }
 
-// TestPairedAreThoseThatShareAKey: with a version of their batch, or of one before. Others are not.
+// TestPairedAreThoseThatShareAKey: versions are paired with others of their batch, or of an earlier
+// one, that share a key.
 func TestPairedAreThoseThatShareAKey(t *testing.T) {
 	for name, batches := range map[string]int{"in one batch": 1, "one after the other": 2} {
 		t.Run(name, func(t *testing.T) {

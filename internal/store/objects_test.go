@@ -1,6 +1,6 @@
 package store_test
 
-// This file keeps bytes of documents in a real S3 server.
+// This file stores bytes of documents in a real S3 server.
 
 import (
 	"context"
@@ -59,7 +59,7 @@ func bucketOf(t *testing.T, s3 *localtest.S3, o objects.Options) *objects.Bucket
 	return b
 }
 
-// files are the objects of the bucket, by their names below the prefix.
+// files returns the objects of the bucket, by their names below the prefix.
 func (f inS3) files(t *testing.T) map[string]string {
 	t.Helper()
 	root := filepath.Join(f.s3.Bucket(bucketName), "sluice")
@@ -83,8 +83,8 @@ func (f inS3) files(t *testing.T) map[string]string {
 const placesSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM blobs WHERE object IS NULL), (SELECT count(*) FROM blobs WHERE object IS NOT NULL),
 	(SELECT count(DISTINCT sha256) FROM blob_chunks), (SELECT count(*) FROM loose_objects))`
 
-// places are how many blobs of a tenant are in Postgres, and are objects, how many
-// have chunks, and how many objects are loose.
+// places counts a tenant's blobs in Postgres and in objects, those with chunks, and the loose
+// objects.
 func (f inS3) places(t *testing.T, p schema.Principal) string {
 	t.Helper()
 	return one[string](t, f.fixture, p, placesSQL)
@@ -148,15 +148,14 @@ func TestUploadsBecomeObjects(t *testing.T) {
 		t.Error(err)
 	}
 
-	// The same bytes of another document are not written again; those of another
-	// tenant are that tenant's own.
+	// The same bytes of another document are not written again; another tenant stores its own.
 	f.upload(t, f.a, f.collection, text("again.txt", "profits rose"))
 	f.upload(t, f.b, f.foreign, text("theirs.txt", "profits rose"))
 	if n := len(f.files(t)); n != 5 {
 		t.Errorf("%d objects, want 5", n)
 	}
 
-	// An object goes with the last version that has its bytes, after its row.
+	// An object is deleted with the last version that has its bytes, after its row.
 	for _, up := range []schema.Uploaded{done[1], done[3]} {
 		if err := f.DeleteDocument(t.Context(), f.a, up.Document); err != nil {
 			t.Fatal(err)
@@ -199,7 +198,7 @@ func TestUploadsOfOneContentAtOnce(t *testing.T) {
 	}
 }
 
-// An upload with an idempotency key is a transaction in another one.
+// An upload with an idempotency key is a nested transaction.
 func TestObjectsOfARequestThatIsUndoneArePurged(t *testing.T) {
 	f := setUpS3(t, store.Options{})
 	once := func(key string, reply *schema.Reply) {
@@ -207,7 +206,7 @@ func TestObjectsOfARequestThatIsUndoneArePurged(t *testing.T) {
 			if _, err := f.Upload(ctx, f.a, f.collection, []schema.Upload{text(key, key)}); err != nil {
 				t.Error(err)
 			}
-			if reply == nil { // the object is on the list for as long as its row is not committed
+			if reply == nil { // the object is listed as loose until its row is committed
 				if n := len(f.files(t)); n != 2 {
 					t.Errorf("%d objects", n)
 				}
@@ -248,11 +247,11 @@ func TestUploadsWhileS3IsAway(t *testing.T) {
 	if n := one[int](t, f.fixture, f.a, `SELECT count(*) FROM documents`); n != 1 {
 		t.Errorf("%d documents", n)
 	}
-	// Deleting needs no S3; the object waits for it.
+	// Deleting a document needs no S3; its object is deleted later.
 	if err := f.DeleteDocument(t.Context(), f.a, kept.Document); err != nil {
 		t.Fatal(err)
 	}
-	for { // one look at the list is enough to see that it fails
+	for { // one look at the list shows that it fails
 		if _, err := f.PurgeOnce(t.Context(), 10); errors.Is(err, schema.ErrUnavailable) {
 			break
 		} else if err != nil {
@@ -274,7 +273,7 @@ func TestUploadsWhileS3IsAway(t *testing.T) {
 	f.upload(t, f.a, f.collection, text("b.txt", "new"))
 }
 
-// cutOff fails after an object was written, as when the process dies.
+// cutOff fails after an object was written, as if the process died.
 type cutOff struct{ store.Objects }
 
 var errCutOff = errors.New("cut off")
@@ -300,7 +299,7 @@ func TestAnObjectWithoutARowIsPurged(t *testing.T) {
 	f.upload(t, f.a, f.collection, text("a.txt", "lost"))
 }
 
-// late has purge run between the writing of an object and its row.
+// late runs a purge between the writing of an object and its row.
 type late struct {
 	store.Objects
 	once sync.Once

@@ -12,8 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestActivityIsOfOneTenantOrOfAll: each counts its own, the system counts
-// both.
+// TestActivityIsOfOneTenantOrOfAll: each tenant counts its own, the system counts both.
 func TestActivityIsOfOneTenantOrOfAll(t *testing.T) {
 	f := setUp(t, store.Options{})
 	ready := f.upload(t, f.a, f.collection, text("ready.txt", "twelve bytes"))
@@ -107,7 +106,7 @@ func TestSlowQueriesAreTheTenantsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, least := range []time.Duration{time.Hour, 0, 0} { // again is no other one
+	for _, least := range []time.Duration{time.Hour, 0, 0} { // repeating adds no other one
 		if err := f.KeepSlowQuestion(t.Context(), in.Tenant, in.Question, least); err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,6 @@
 package store_test
 
-// This file takes the database away while every door to it is used.
+// This file takes the database down while every function that accesses it is used.
 
 import (
 	"context"
@@ -28,9 +28,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// What a database that restarts, fails over, is cut off or is full of
-// connections says means "unavailable" behind every door; what a statement or
-// its data are to blame for does not.
+// The errors of a database that restarts, fails over, is cut off or has no free connection mean
+// schema.ErrUnavailable for all functions; errors caused by a statement or its data do not.
 func TestErrorsOfAnOutage(t *testing.T) {
 	f := setUp(t, store.Options{})
 	code := func(code string) error {
@@ -83,7 +82,7 @@ func TestErrorsOfAnOutage(t *testing.T) {
 	}
 }
 
-// outage is a server of the test's own, and loops that use every door to it.
+// outage is a server of the test's own, and loops that call every access function.
 type outage struct {
 	*fixture
 	server *local.Postgres
@@ -91,8 +90,8 @@ type outage struct {
 
 	mu       sync.Mutex
 	change   *sync.Cond
-	works    map[string]int // how often each door worked
-	refuses  map[string]int // how often it said "unavailable"
+	works    map[string]int // how often each function succeeded
+	refuses  map[string]int // how often it returned ErrUnavailable
 	uploaded []string
 }
 
@@ -118,7 +117,7 @@ func ownServerWith(t *testing.T, dir string, settings map[string]string) *local.
 	return pg
 }
 
-// use uses a door until ctx ends.
+// use calls a function until ctx ends.
 func (o *outage) use(ctx context.Context, t *testing.T, name string, door func(ctx context.Context) error) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -145,7 +144,7 @@ func (o *outage) use(ctx context.Context, t *testing.T, name string, door func(c
 	}
 }
 
-// await waits until all of the doors did what counts says so often since now.
+// await waits until counts of each of the functions has risen by times.
 func (o *outage) await(counts map[string]int, times int, doors ...string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -236,11 +235,11 @@ func (o *outage) doors(t *testing.T) map[string]func(ctx context.Context) error 
 	}
 }
 
-// writers are the doors that a read-only database closes; "ping" says so.
+// writers are the functions that a read-only database refuses; "ping" reports that.
 var writers = []string{"upload", "write", "outbox", "ping"}
 
-// Backends that are terminated, crashes, immediate restarts and a read-only
-// minute: each call is answered or says "unavailable", and all go on after.
+// Backends are terminated, and the server crashes, restarts and is read-only for a while: each call
+// succeeds or returns ErrUnavailable, and all succeed afterwards.
 func TestManyOutagesWhileEveryDoorIsUsed(t *testing.T) {
 	o := &outage{works: map[string]int{}, refuses: map[string]int{}, dir: localtest.Dir(t)}
 	o.change = sync.NewCond(&o.mu)
@@ -254,7 +253,7 @@ func TestManyOutagesWhileEveryDoorIsUsed(t *testing.T) {
 	defer loops.Wait()
 	defer cancel()
 	doors := o.doors(t)
-	var calls, readers []string // calls end by themselves
+	var calls, readers []string // those that end by themselves
 	for name, door := range doors {
 		if name != "session" {
 			calls = append(calls, name)
@@ -268,7 +267,7 @@ func TestManyOutagesWhileEveryDoorIsUsed(t *testing.T) {
 	}
 	administer := func(sql string) { execute(t, o.server.AdminURL("postgres"), sql) }
 	o.await(o.works, 2, calls...)
-	// after waits until all go on, and sessions are open again.
+	// after waits until all succeed, and sessions are open again.
 	after := func(fault func()) {
 		o.mu.Lock()
 		open := o.works["session"]
@@ -312,7 +311,7 @@ func TestManyOutagesWhileEveryDoorIsUsed(t *testing.T) {
 	cancel()
 	loops.Wait()
 
-	// What was acknowledged is there, once.
+	// What was acknowledged exists.
 	for _, name := range o.uploaded {
 		n := one[int](t, o.fixture, o.a, `SELECT count(*) FROM versions v JOIN documents d ON d.id = v.document_id WHERE d.external_id = $1`, name)
 		if n == 0 {
@@ -338,9 +337,8 @@ func signalServer(t *testing.T, dir string, sig syscall.Signal) {
 	}
 }
 
-// A failover: the server that the pool is connected to becomes read-only, and
-// the next one of the URL takes writes. The pool leaves by itself, and so does
-// who listens.
+// A failover: the server to which the pool is connected becomes read-only, and the next one in the
+// URL accepts writes. The pool leaves the first one by itself, and so do sessions.
 func TestManyConnectionsLeaveAReadOnlyServer(t *testing.T) {
 	dir, copied := localtest.Dir(t), localtest.Dir(t)
 	first := ownServer(t, dir)
@@ -400,7 +398,7 @@ func TestManyConnectionsLeaveAReadOnlyServer(t *testing.T) {
 	if err := session.Hold(t.Context()); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("the session on the first server said %v", err)
 	}
-	// One write notices; from then on nobody does.
+	// One write notices the failover; later calls do not.
 	f.upload(t, f.a, f.collection, text("after", "the failover"))
 	for range 20 {
 		if got := port(); got != int(b.Port) {

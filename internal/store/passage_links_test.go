@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// chained links every passage to the one before it, and the first to the last.
+// chained links every passage, in a ring, to the previous one, and with half the weight to the
+// next.
 func chained(passages int) batch.Links {
 	out := make(batch.Links, passages)
 	for i := range out {
@@ -70,7 +71,7 @@ func TestLinksOfPassagesAreShownToWhoMaySeeThem(t *testing.T) {
 		t.Error("links of a generation that is not live are shown")
 	}
 
-	// A new version takes the old one's place, and purging takes its rows.
+	// A new version replaces the old one, whose rows are purged.
 	before := open.version
 	again := f.prepare(t, f.a, f.collection, open)
 	again[0].Links = chained(5)

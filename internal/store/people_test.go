@@ -1,6 +1,6 @@
 package store_test
 
-// People who sign in with scopes of single collections.
+// This file tests people who sign in with scopes in single collections.
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// sealedSession is a session to be, of an hour, whose secret is text.
+// sealedSession returns a new session of an hour whose secret is text.
 func sealedSession(text string) schema.SealedSession {
 	hash := sha256.Sum256([]byte(text))
 	return schema.SealedSession{NewSession: schema.NewSession{ExpiresAt: time.Now().Add(time.Hour), Address: "192.0.2.1"}, Hash: hash[:]}
@@ -72,7 +72,7 @@ func TestPeopleHaveScopesOfCollections(t *testing.T) {
 		}
 		return k
 	}
-	// known reports whether a program of before finds the session of a secret.
+	// known reports whether an older program finds the session of a secret.
 	known := func(secret string) (found bool) {
 		t.Helper()
 		err := f.AsAuth(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -105,7 +105,7 @@ func TestPeopleHaveScopesOfCollections(t *testing.T) {
 	if err != nil || len(list) == 0 || list[0].Action != "session.begin" || list[0].Target != began.ID.String() || list[0].Detail["collections"] == nil {
 		t.Errorf("the log says %+v, %v", list, err)
 	}
-	// A secret is of one session, whatever its person may.
+	// A secret belongs to one session, whatever its person's rights.
 	for _, scopes := range [][]schema.Scope{query, nil} {
 		who := ann
 		who.Scopes, who.Collections = scopes, inOne
@@ -113,12 +113,12 @@ func TestPeopleHaveScopesOfCollections(t *testing.T) {
 			t.Errorf("with scopes %v the secret begins a second session: %v", scopes, err)
 		}
 	}
-	// What they may no more goes at the next sign-in.
+	// Rights that were lost end at the next sign-in.
 	signIn("third", query, nil)
 	if k := person("second"); !slices.Equal(k.Scopes, query) || len(k.Collections) != 0 {
 		t.Errorf("after the third sign-in: %+v", k)
 	}
-	// A program of before, which knows no collections, gives scopes by rules of its own.
+	// An older program, which knows no collections, sets scopes by its own rules.
 	signIn("fourth", nil, inOne)
 	if err := f.AsTenant(ctx, f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE api_keys SET name = 'Ann', scopes = '{query,ingest}', groups = '{}' WHERE subject = $1`, ann.Subject)

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// TestPingIsAnsweredDuringWork: a program whose connections are all in use is ready, and answers
-// when it is asked whether it is.
+// TestPingIsAnsweredDuringWork: a program whose connections are all in use is ready, and its ping
+// succeeds.
 func TestPingIsAnsweredDuringWork(t *testing.T) {
 	f := setUp(t, store.Options{MaxConns: 2})
 	done, all := make(chan struct{}), make(chan struct{}, 2)

@@ -63,7 +63,7 @@ func TestPlansAreKeptByTenant(t *testing.T) {
 	}
 }
 
-// A question keeps the text of its plan, whatever becomes of it.
+// A question keeps the text of its plan, whatever happens to the plan.
 func TestAQuestionKeepsItsPlan(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for _, text := range []string{"", "name: mine\nstages: [dense]"} {

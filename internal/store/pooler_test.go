@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestThroughPgBouncer runs tests of the hot path with a PgBouncer between, which lends
-// four connections to the sixteen of each store, each for one transaction.
+// TestThroughPgBouncer runs tests of the hot path through a PgBouncer, which assigns four
+// connections to the sixteen of each store, each for one transaction.
 func TestThroughPgBouncer(t *testing.T) {
 	throughPooler = 4
 	defer func() { throughPooler = 0 }()
@@ -33,7 +33,7 @@ func TestThroughPgBouncer(t *testing.T) {
 		// Writing, curation and purge.
 		"curators": TestConcurrentCurators,
 		"purgers":  TestPurgersShareWhatThereIs, "index of vectors": TestLargeCollectionsGetAnIndex,
-		// Outbox, leads and leases.
+		// Outbox, leadership and leases.
 		"relays": TestRelaysShareTheOutbox, "election": TestOneOfManyProcessesIsElected, "leader loop": TestOnlyTheLeaderRunsRounds,
 		"ledger": TestTheLedgerSettlesOnce, "first reply": TestTheFirstReplyCounts, "pace": TestCallsArePacedManyAtOnce, "lease": TestALeaseIsRenewedWhileItsCallRuns,
 		"many calls": TestManyCallsHoldNoConnection,
@@ -42,8 +42,8 @@ func TestThroughPgBouncer(t *testing.T) {
 	}
 }
 
-// Each of many clients of few connections sees its own tenant's rows, with the settings
-// of its transaction, and outside of the doors nobody's.
+// Each of many clients that share few connections sees its own tenant's rows, with the settings of
+// its transaction, and nobody's outside of transactions.
 func TestManyClientsOfAPoolerKeepApart(t *testing.T) {
 	throughPooler = 3
 	defer func() { throughPooler = 0 }()
@@ -89,8 +89,8 @@ func TestManyClientsOfAPoolerKeepApart(t *testing.T) {
 	if err := f.CheckPooler(t.Context()); err != nil {
 		t.Error(err)
 	}
-	// The lock of a holder of leases is held by a connection of its own, though all of the
-	// pooler's are used in between.
+	// The lock of a holder of leases is on a connection of its own, while all of the pooler's are
+	// used.
 	session, err := f.OpenSession(t.Context(), "somebody")
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestManyClientsOfAPoolerKeepApart(t *testing.T) {
 	})
 }
 
-// What does not fit a pooler is refused with what to do.
+// Setups that do not work with a pooler are refused, and the error says what to do.
 func TestPoolerIsNamed(t *testing.T) {
 	f := setUp(t, store.Options{})
 	strict := localtest.Pooler(t, f.url, 2)
@@ -147,7 +147,7 @@ func TestPoolerIsNamed(t *testing.T) {
 		return s.CheckPooler(t.Context())
 	}
 	refused("a pooler that drops settings", checked(lax, store.Options{}), "SLUICE_DATABASE_URL", "SLUICE_DATABASE_POOLED=true")
-	// The first one left its statements there.
+	// The first client left its statements there.
 	_, err = store.Open(t.Context(), lax, store.Options{})
 	refused("another client's statements", err, "SLUICE_DATABASE_URL", "SLUICE_DATABASE_POOLED=true")
 	refused("no direct address", checked(strict, store.Options{Pooled: true}), "SLUICE_DATABASE_DIRECT_URL")
@@ -157,7 +157,7 @@ func TestPoolerIsNamed(t *testing.T) {
 	if err := checked(f.url, store.Options{}); err != nil {
 		t.Errorf("without a pooler: %v", err)
 	}
-	// An ingest-worker would hold its lock nowhere.
+	// An ingest-worker would have no connection for its lock.
 	s, err := store.Open(t.Context(), strict, store.Options{Pooled: true})
 	if err != nil {
 		t.Fatal(err)

@@ -124,7 +124,7 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM blob_chunks`); n != 1 {
 		t.Errorf("%d chunks", n)
 	}
-	// The name is free for a document that starts anew.
+	// The name is free for a new document.
 	if up := f.upload(t, f.a, f.collection, text("gone", "secret")); up.Document == gone.Document {
 		t.Error("the purged document came back")
 	}
@@ -134,7 +134,7 @@ func TestPurgeRemovesWhatADeletedDocumentHeld(t *testing.T) {
 }
 
 func TestPurgeKeepsWhatOthersNeed(t *testing.T) {
-	f := setUp(t, store.Options{}) // superseded text stays 10 minutes
+	f := setUp(t, store.Options{}) // superseded text is kept for 10 minutes
 	v1 := f.upload(t, f.a, f.collection, text("a", "shared"))
 	f.goLive(t, f.a, v1.Document, v1.Version)
 	said := f.ask(t, f.a, f.collection, v1.Version, true)
@@ -201,8 +201,8 @@ func TestPurgeOldReplies(t *testing.T) {
 	}
 }
 
-// Purging everywhere at once while the same bytes are uploaded again and again:
-// no version that may still be processed is without its bytes.
+// Purges run while the same bytes are uploaded again and again: no version that may still be
+// processed loses its bytes.
 func TestPurgeDuringUploads(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	ctx := context.Background()
@@ -255,7 +255,7 @@ func TestPurgeDuringUploads(t *testing.T) {
 	}
 }
 
-// TestPurgersShareWhatThereIs: what one holds is left to it, and nobody waits for it.
+// TestPurgersShareWhatThereIs: purgers skip what another one has locked, and do not wait.
 func TestPurgersShareWhatThereIs(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	var documents, versions []uuid.UUID
@@ -268,7 +268,8 @@ func TestPurgersShareWhatThereIs(t *testing.T) {
 		documents, versions = append(documents, up.Document), append(versions, up.Version)
 	}
 	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		// As another purger has them: the oldest; and a document that somebody else works on.
+		// Locked as by another purger: the oldest; and a document that another transaction has
+		// locked.
 		for _, lock := range []struct {
 			sql string
 			ids []uuid.UUID

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestWhatWasAskedIsThereLater: for its asker and for admins, whether the answer was waited for or
-// not.
+// TestWhatWasAskedIsThereLater: askers and admins can read a question later, whether or not it was
+// asked synchronously.
 func TestWhatWasAskedIsThereLater(t *testing.T) {
 	f := setUp(t, store.Options{})
 	ctx := t.Context()

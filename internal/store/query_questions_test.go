@@ -36,7 +36,7 @@ func (f *fixture) question(t *testing.T, p schema.Principal, async bool) (schema
 	return j, wire.QuestionInput{Tenant: p.Tenant, Question: j.ID, Attempt: 1}
 }
 
-// messages are the outbox's rows of a subject, oldest first.
+// messages returns the outbox's messages for a subject, oldest first.
 func messages[M any](t *testing.T, f *fixture, subject string) []M {
 	t.Helper()
 	var out []M
@@ -334,8 +334,8 @@ func TestAbandonedQuestionsEndWithAReason(t *testing.T) {
 	}
 }
 
-// TestQuestionsEndWithTheirAskersTime: whoever was to answer them is gone, and whoever
-// waited, too.
+// TestQuestionsEndWithTheirAskersTime: neither the process that should answer them nor the asker
+// exists any more.
 func TestQuestionsEndWithTheirAskersTime(t *testing.T) {
 	f := setUp(t, store.Options{})
 	now, until := questions.NewQuestion{Query: schema.Query{Collection: f.collection, Text: "q", Plan: "p"}}, map[string]time.Time{"over": time.Now(), "not over": time.Now().Add(time.Hour)}
@@ -364,7 +364,7 @@ func TestQuestionsEndWithTheirAskersTime(t *testing.T) {
 	}
 }
 
-// TestBeginningAQuestionIsAnEventOnce: also when its worker begins it again.
+// TestBeginningAQuestionIsAnEventOnce: also if its worker begins it again.
 func TestBeginningAQuestionIsAnEventOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	_, in := f.question(t, f.a, true)
@@ -382,7 +382,7 @@ func call(f *fixture, in wire.QuestionInput) llm.Call {
 	return llm.Call{ID: schema.NewID(), Tenant: f.a.Tenant, Step: wire.Step{Question: in.Question, Round: 1, Step: "answer"}, Task: wire.TaskAnswer, RequestHash: [32]byte{1}}
 }
 
-// localAdmin is the administrator's URL of the fixture's database.
+// localAdmin returns the administrator's URL of the fixture's database.
 func localAdmin(t *testing.T, f *fixture) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(f.url)
@@ -444,8 +444,8 @@ func TestAFailedCallLeavesNothingAndMayBeRepeated(t *testing.T) {
 	}
 }
 
-// TestAPaidReplyIsStoredThoughItsCallerLeft: what was paid for is not lost with
-// the caller, nor with the connection.
+// TestAPaidReplyIsStoredThoughItsCallerLeft: a paid reply is stored although its caller left or the
+// connection broke.
 func TestAPaidReplyIsStoredThoughItsCallerLeft(t *testing.T) {
 	f := setUp(t, store.Options{})
 	_, in := f.question(t, f.a, true)

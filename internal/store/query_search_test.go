@@ -30,8 +30,8 @@ const (
 	dimension = 256
 )
 
-// planted is a document written straight into the tables: one section and as
-// many passages as it has vectors.
+// planted is a document that is written directly into the tables: one section with a passage per
+// vector.
 type planted struct {
 	labels   []string
 	metadata map[string][]string
@@ -43,7 +43,7 @@ type planted struct {
 	passages             []uuid.UUID
 }
 
-// plant writes documents into a collection, whose space becomes the test's.
+// plant writes documents into a collection, and sets its space to the test's.
 func (f *fixture) plant(t *testing.T, p schema.Principal, collection uuid.UUID, documents []*planted) {
 	t.Helper()
 	err := f.AsTenant(t.Context(), p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -231,7 +231,7 @@ func TestNearestSeesWhatThePrincipalMaySee(t *testing.T) {
 			ids = append(ids, d.section)
 		}
 		sections, err := f.Sections(t.Context(), p, ids)
-		// A version that is live no more is still text that may be cited.
+		// A version that is not live any more is still text that may be cited.
 		if err != nil || len(sections) != len(c.want)+1 {
 			t.Errorf("groups %v may cite %d sections, want %d, %v", c.groups, len(sections), len(c.want)+1, err)
 		}
@@ -268,7 +268,7 @@ func TestNearestRefusesAnotherSpace(t *testing.T) {
 
 var values = []string{"red", "green", "Zoë", "a b", "2023", "2024", "-7", "9", "10", "2024-03-01", "2024-03-01T00:00:00Z", "2023-12-31T23:59:59Z", "true", "3.5", "'; DROP TABLE documents; --", ""}
 
-// matches is what filterSQL should do, written plainly.
+// matches does what filterSQL should do, in plain code.
 func matches(d *planted, f schema.Filter) bool {
 	for _, c := range f {
 		if !slices.ContainsFunc(d.metadata[c.Key], func(have string) bool { return satisfies(have, c) }) {

@@ -19,8 +19,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestReaderShowsWhatIsLiveAndVisible: whatever a plan names, of whatever unit,
-// what is dead, deleted, labelled otherwise or another tenant's is not there.
+// TestReaderShowsWhatIsLiveAndVisible: whatever a plan names, of whatever unit, text that is dead,
+// deleted, labelled otherwise or another tenant's is not returned.
 func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(11, 12))
@@ -108,8 +108,8 @@ func TestReaderShowsWhatIsLiveAndVisible(t *testing.T) {
 	}
 }
 
-// TestReaderTellsOfAnotherGeneration: a place of a generation that is no longer
-// live is not looked up in the one that is.
+// TestReaderTellsOfAnotherGeneration: a reference of a generation that is not live any more is not
+// looked up in the live one.
 func TestReaderTellsOfAnotherGeneration(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(13, 14))

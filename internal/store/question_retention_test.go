@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// forgetAll forgets by many at once until nothing is left to forget.
+// forgetAll deletes by several callers at once until nothing is left to delete.
 func (f *fixture) forgetAll(t *testing.T, r questions.QuestionRetention) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -38,7 +38,7 @@ func (f *fixture) forgetAll(t *testing.T, r questions.QuestionRetention) {
 	all.Wait()
 }
 
-// old makes a question, and what belongs to it, that many days old.
+// old sets the age of a question, and of what belongs to it, in days.
 func (f *fixture) old(t *testing.T, p schema.Principal, question uuid.UUID, days int) {
 	t.Helper()
 	execAs(t, f, p, `UPDATE questions SET created_at = now() - make_interval(days => $2) WHERE id = $1`, question, days)
@@ -49,8 +49,8 @@ const leftOfQuestionSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM questions
 	(SELECT count(*) FROM citations WHERE question_id = $1), (SELECT count(*) FROM retrievals WHERE question_id = $1),
 	(SELECT count(*) FROM retrieval_versions WHERE question_id = $1), (SELECT count(*) FROM known_questions WHERE question_id = $1))`
 
-// Old questions go with all that belongs to them, of every tenant, some at a time and
-// by several at once; what anything needs stays.
+// Old questions of all tenants are deleted with everything that belongs to them, some at a time and
+// by several callers at once; what anything needs is kept.
 func TestOldQuestionsAreForgottenByManyAtOnce(t *testing.T) {
 	f := setUp(t, store.Options{})
 	up := f.upload(t, f.a, f.collection, text("a", "text"))
@@ -120,7 +120,7 @@ func TestOldQuestionsAreForgottenByManyAtOnce(t *testing.T) {
 			t.Errorf("%s: of question, answer, citations, retrieval and versions are left %s, want %s", q.name, got, want)
 		}
 	}
-	// What it was needed for is over.
+	// Nothing needs them any more.
 	execAs(t, f, f.a, `DELETE FROM ratings`)
 	for _, table := range []string{"leases", "llm_calls", "webhook_deliveries"} {
 		byOwner(`DELETE FROM ` + table)
@@ -133,8 +133,8 @@ func TestOldQuestionsAreForgottenByManyAtOnce(t *testing.T) {
 	}
 }
 
-// TestRatingsDuringTheSweepAreKept: who rates an answer while old questions are forgotten either
-// finds none, or keeps it.
+// TestRatingsDuringTheSweepAreKept: a rating during the deletion of old questions either finds no
+// answer, or keeps the question.
 func TestRatingsDuringTheSweepAreKept(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var asked []uuid.UUID
@@ -168,8 +168,8 @@ func TestRatingsDuringTheSweepAreKept(t *testing.T) {
 	}
 }
 
-// What was found is emptied before its question goes, and an answer that was made of
-// it still goes with its document.
+// Search results are emptied before their question is deleted, and an answer made from them is
+// still removed with its document.
 func TestOldRetrievalsAreEmptied(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	up := f.upload(t, f.a, f.collection, text("gone", "secret"))
@@ -221,7 +221,7 @@ func TestQuestionRetentionIsChecked(t *testing.T) {
 	}
 }
 
-// Tenants who ask nothing any more do not bound their cache themselves.
+// Tenants that ask no more questions do not bound their cache themselves.
 func TestOldCachedRepliesAreForgotten(t *testing.T) {
 	f := setUp(t, store.Options{})
 	c := ledger.NewReplyCache(f.Store, time.Hour, 10)
@@ -249,7 +249,7 @@ func TestOldCachedRepliesAreForgotten(t *testing.T) {
 			t.Errorf("%d are left, %d were forgotten", n, total)
 		}
 	}
-	// Without a cache nothing is kept of it.
+	// Without a cache, an age of 0, nothing is kept.
 	if n, err := f.ForgetCached(t.Context(), 0, 100); n != 6 || err != nil {
 		t.Errorf("forgot %d, %v", n, err)
 	}

@@ -11,12 +11,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// rater is another key of p's tenant, which may ask.
+// rater returns another key of p's tenant, which may query.
 func rater(p schema.Principal) schema.Principal {
 	return schema.Principal{Tenant: p.Tenant, Key: schema.NewID(), Name: "asker", Scopes: []schema.Scope{schema.ScopeQuery}}
 }
 
-// answered is a question of p's with an answer that cites a document.
+// answered returns a question of p with an answer that cites a document.
 func (f *fixture) answered(t *testing.T, p schema.Principal) uuid.UUID {
 	t.Helper()
 	_, in := f.question(t, p, false)
@@ -37,7 +37,7 @@ func TestRatings(t *testing.T) {
 	if err != nil || rated.Question != q || rated.Key != one.Key || rated.Rating != schema.ThumbsUp || rated.Comment != "right" {
 		t.Fatalf("rated %+v, %v", rated, err)
 	}
-	// Again changes nothing; otherwise the rating changes, and is the same one.
+	// Repeating a rating changes nothing; a different one changes the same rating.
 	if again, err := f.Rate(t.Context(), one, q, schema.ThumbsUp, "right"); err != nil || again != rated {
 		t.Errorf("rated again %+v, %v", again, err)
 	}
@@ -45,7 +45,7 @@ func TestRatings(t *testing.T) {
 	if err != nil || changed.ID != rated.ID || changed.Rating != schema.ThumbsDown || changed.Comment != "" || !changed.UpdatedAt.After(rated.UpdatedAt) || !changed.CreatedAt.Equal(rated.CreatedAt) {
 		t.Errorf("changed %+v to %+v, %v", rated, changed, err)
 	}
-	// An admin sees and rates what others asked; another key has no such question.
+	// An admin sees and rates what others asked; for another key the question does not exist.
 	byAdmin, err := f.Rate(t.Context(), f.a, q, schema.ThumbsUp, "as admin")
 	if err != nil || byAdmin.ID == rated.ID {
 		t.Errorf("the admin rated %+v, %v", byAdmin, err)
@@ -141,7 +141,7 @@ func TestWhatCannotBeRated(t *testing.T) {
 	}
 }
 
-// A comment may say what the document said: it goes with the answer.
+// A comment may repeat what the document said: it is removed with the answer.
 func TestRatingsGoWithTheDocument(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	var questions, documents []uuid.UUID

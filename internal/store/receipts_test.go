@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// quoted stores an answer of a reader's that quotes a document's first section.
+// quoted stores an answer for a reader that quotes a document's second section.
 func (f *fixture) quoted(t *testing.T, p schema.Principal, w *written, quote string) wire.QuestionInput {
 	t.Helper()
 	_, in := f.question(t, p, true)
@@ -65,14 +65,15 @@ func TestReceiptsSayWhatIsStored(t *testing.T) {
 	}
 	check("a purged version")
 
-	// An answer from before places were kept, as this is stored, has none when the version is gone.
+	// An answer from before sections were recorded, as stored here, has no receipt once the version
+	// is purged.
 	old := f.ask(t, asker, f.collection, w.version, true)
 	if _, err := f.Receipt(t.Context(), asker, old); !errors.Is(err, schema.ErrConflict) || !strings.Contains(err.Error(), w.version.String()) {
 		t.Errorf("an old answer from a purged version: %v", err)
 	}
 }
 
-// TestReceiptsAreForReaders: who may not read an answer gets no receipt of it.
+// TestReceiptsAreForReaders: a principal that may not read an answer gets no receipt of it.
 func TestReceiptsAreForReaders(t *testing.T) {
 	f := setUp(t, store.Options{})
 	w := &written{name: "a", body: "first|second"}

@@ -15,12 +15,12 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// round is a relay's, of as many rows as in production.
+// round returns a relay's round with the limits of production.
 func round(holder string) batch.Round {
 	return batch.Round{Lease: batch.Lease{Holder: holder, TTL: time.Minute}, PerSubject: 100, Limit: 1000, Subjects: 500}
 }
 
-// published are the ids of messages.
+// published returns the ids of messages.
 func published(messages []batch.Message) []int64 {
 	ids := make([]int64, len(messages))
 	for i, m := range messages {
@@ -29,7 +29,7 @@ func published(messages []batch.Message) []int64 {
 	return ids
 }
 
-// relay takes what there is, and settles it as if it was published.
+// relay claims what there is, and settles it as published.
 func (f *fixture) relay(ctx context.Context, holder string) ([]batch.Message, error) {
 	taken, err := f.RelayOutbox(ctx, batch.Relayed{}, round(holder))
 	if err != nil {
@@ -39,8 +39,8 @@ func (f *fixture) relay(ctx context.Context, holder string) ([]batch.Message, er
 	return taken.Messages, err
 }
 
-// TestRelaysShareTheOutbox: while one has taken rows and publishes, others take the rest, no
-// row is two relays', and those of a subject stay in order.
+// TestRelaysShareTheOutbox: while one relay publishes the rows that it claimed, others claim the
+// rest; no row is claimed twice, and those of a subject stay in order.
 func TestRelaysShareTheOutbox(t *testing.T) {
 	for _, c := range []struct{ subjects, each int }{{2000, 1}, {40, 50}, {500, 4}} {
 		t.Run(fmt.Sprintf("%d subjects", c.subjects), func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestRelaysShareTheOutbox(t *testing.T) {
 			done := map[string]batch.Relayed{}
 			for active := true; active; {
 				active = false
-				for _, holder := range []string{"first", "second"} { // each publishes while the other takes
+				for _, holder := range []string{"first", "second"} { // each publishes while the other claims
 					r := round(holder)
 					r.After = taken[holder].After
 					next, err := f.RelayOutbox(t.Context(), done[holder], r)
@@ -87,7 +87,7 @@ func TestRelaysShareTheOutbox(t *testing.T) {
 	}
 }
 
-// TestSubjectsOfADeadRelayAreTaken: when its lease is over, and not before.
+// TestSubjectsOfADeadRelayAreTaken: once its lease has expired, and not before.
 func TestSubjectsOfADeadRelayAreTaken(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.upload(t, f.a, f.collection, text("a", "x"))
@@ -103,7 +103,7 @@ func TestSubjectsOfADeadRelayAreTaken(t *testing.T) {
 	if err != nil || !slices.EqualFunc(got, dead.Messages, func(a, b batch.Message) bool { return a.ID == b.ID }) {
 		t.Errorf("took %+v, %v", got, err)
 	}
-	// What the first one says later harms nobody.
+	// Late calls of the first relay have no effect.
 	f.upload(t, f.a, f.collection, text("b", "y"))
 	more, err := f.RelayOutbox(t.Context(), batch.Relayed{}, round("next"))
 	if err != nil || len(more.Messages) == 0 {
@@ -117,8 +117,8 @@ func TestSubjectsOfADeadRelayAreTaken(t *testing.T) {
 	}
 }
 
-// TestConcurrentWritersOfTheOutboxDoNotWait: while one's commit waits for a standby that
-// does not answer, others commit. NOTIFY has a lock on all databases until then.
+// TestConcurrentWritersOfTheOutboxDoNotWait: while one commit waits for a standby that does not
+// answer, others commit. NOTIFY would hold a lock on all databases until then.
 func TestConcurrentWritersOfTheOutboxDoNotWait(t *testing.T) {
 	f := &fixture{}
 	server := ownServerWith(t, localtest.Dir(t), map[string]string{"synchronous_commit": "on", "wal_level": "replica", "max_wal_senders": "1"})
@@ -151,7 +151,7 @@ func TestConcurrentWritersOfTheOutboxDoNotWait(t *testing.T) {
 	}
 	standby(`ALTER SYSTEM SET synchronous_standby_names = 'nobody'`)
 	stalled, enough := make(chan error, 1), make(chan struct{})
-	go func() { // the first commits may come before the server heard of its standby
+	go func() { // the first commits may come before the server knows its standby
 		for {
 			if err := write("on"); err != nil {
 				stalled <- err
@@ -180,7 +180,7 @@ func TestConcurrentWritersOfTheOutboxDoNotWait(t *testing.T) {
 	if n := count(`SELECT count(*) FROM pg_locks WHERE locktype = 'object' AND database = 0`); n != 0 {
 		t.Errorf("%d locks are held on what is no database's", n)
 	}
-	// Nor does anybody wait for a relay that publishes: it holds no transaction.
+	// Nor does anybody wait for a publishing relay: it holds no transaction.
 	if taken, err := f.RelayOutbox(t.Context(), batch.Relayed{}, round("a relay")); err != nil || len(taken.Messages) < 3 {
 		t.Errorf("took %+v, %v", taken, err)
 	}

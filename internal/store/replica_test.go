@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// replicated is a fixture whose searches have a hot standby to read from.
+// replicated is a fixture whose searches can read from a hot standby.
 type replicated struct {
 	*fixture
 	primary, standby *local.Postgres
@@ -31,7 +31,7 @@ type replicated struct {
 	index            *search.Index
 }
 
-// setUpReplica makes one, with a replica that may be so far behind.
+// setUpReplica returns one whose replica may lag by most.
 func setUpReplica(t *testing.T, most time.Duration) *replicated {
 	t.Helper()
 	settings := map[string]string{"wal_level": "replica", "max_wal_senders": "4", "synchronous_commit": "on",
@@ -78,7 +78,7 @@ func (f *replicated) awaitUsed(t *testing.T, want bool) {
 	})
 }
 
-// searches counts the scans that a server made of tables that only searches read there.
+// searches counts a server's scans of tables that only searches read.
 func searches(t *testing.T, server *local.Postgres) (n int) {
 	t.Helper()
 	conn := connect(t, server.AdminURL(local.Database))
@@ -89,8 +89,8 @@ func searches(t *testing.T, server *local.Postgres) (n int) {
 	return n
 }
 
-// awaitSearches searches with a new index, which has nothing in memory, until the replica
-// has answered.
+// awaitSearches searches with a new index, which has nothing cached, until the replica has
+// answered.
 func (f *replicated) awaitSearches(t *testing.T, text string, want ...*written) {
 	t.Helper()
 	before := searches(t, f.standby)
@@ -103,7 +103,7 @@ func (f *replicated) awaitSearches(t *testing.T, text string, want ...*written) 
 	})
 }
 
-// texts are the external ids of what Texts shows of documents.
+// texts returns the external ids of the documents that Texts returns.
 func (f *replicated) texts(t *testing.T, docs ...*written) []string {
 	t.Helper()
 	place, err := f.CollectionState(t.Context(), f.a, f.collection)
@@ -127,9 +127,9 @@ func (f *replicated) texts(t *testing.T, docs ...*written) []string {
 	return out
 }
 
-// Searches read from the replica. What was committed is found by the next one, and what
-// was deleted is not, also while the replica stands still; one that is too far behind, or
-// gone, is not asked, and is asked again when it is back.
+// Searches read from the replica. The next search finds what was committed, and not what was
+// deleted, even while replay is paused; a replica that lags too far or is gone is not used, and is
+// used again when it is back.
 func TestManySearchesReadFromAReplica(t *testing.T) {
 	f := setUpReplica(t, 3*time.Second)
 	first := &written{name: "first", body: "heron one/otter"}
@@ -157,7 +157,7 @@ func TestManySearchesReadFromAReplica(t *testing.T) {
 	f.awaitUsed(t, true)
 	f.awaitSearches(t, "heron", second)
 
-	// It is stopped while it is read, and started again.
+	// It is stopped during reads, and started again.
 	ctx, cancel := context.WithCancel(t.Context())
 	var readers sync.WaitGroup
 	defer readers.Wait()
@@ -199,7 +199,7 @@ func TestManySearchesReadFromAReplica(t *testing.T) {
 	f.awaitSearches(t, "heron", second)
 }
 
-// While its replica has what the database has, the database reads no index for searches.
+// While its replica is up to date, the database reads no index for searches.
 func TestTheDatabaseIsAskedForRevisionsAlone(t *testing.T) {
 	f := setUpReplica(t, time.Hour)
 	doc := &written{name: "a", body: "heron"}
@@ -215,7 +215,7 @@ func TestTheDatabaseIsAskedForRevisionsAlone(t *testing.T) {
 		}
 		return ""
 	})
-	// The writers' connections are closed, so what they did is counted.
+	// The writers' connections are closed, so their scans are counted.
 	reopened := openPlain(t, f.url, store.Options{})
 	f.Close()
 	atPrimary, atReplica := searches(t, f.primary), searches(t, f.standby)
@@ -253,8 +253,8 @@ func TestTheDatabaseIsAskedForRevisionsAlone(t *testing.T) {
 	}
 }
 
-// readTwice reads in a way that the replica never ends by itself, and says with which
-// error it did and that the database answered.
+// readTwice reads in a way that the replica never finishes by itself. It returns the error of that
+// read, and checks that the database then answered.
 func (f *replicated) readTwice(t *testing.T, begun chan<- struct{}) error {
 	t.Helper()
 	var cut error
@@ -273,7 +273,7 @@ func (f *replicated) readTwice(t *testing.T, begun chan<- struct{}) error {
 	return cut
 }
 
-// What recovery cancels at the replica the database answers.
+// The database answers reads that recovery cancels on the replica.
 func TestRepeatOfAReadThatRecoveryCancels(t *testing.T) {
 	f := setUpReplica(t, time.Hour)
 	f.awaitUsed(t, true)
@@ -297,7 +297,7 @@ func TestRepeatOfAReadThatRecoveryCancels(t *testing.T) {
 	f.awaitUsed(t, true)
 }
 
-// A read in hand is given up when the replica is seen to be too far behind.
+// A read in progress is cancelled when the replica is found to lag too far.
 func TestRepeatOfAReadOfAReplicaThatFallsBehind(t *testing.T) {
 	f := setUpReplica(t, time.Second)
 	f.awaitUsed(t, true)
@@ -312,8 +312,7 @@ func TestRepeatOfAReadOfAReplicaThatFallsBehind(t *testing.T) {
 	f.awaitUsed(t, false)
 }
 
-// A document's new metadata are what the next search filters by, though the replica has
-// the old ones.
+// The next search filters by a document's new metadata, although the replica still has the old.
 func TestReadsOfAReplicaSeeNewMetadata(t *testing.T) {
 	f := setUpReplica(t, time.Hour)
 	doc := &written{name: "a", body: "heron"}

@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// TestSectionsGoWithTheirVersion: with that one alone, and only for who may
-// remove it.
+// TestSectionsGoWithTheirVersion: sections are deleted with their version only, and only by a role
+// that may delete it.
 func TestSectionsGoWithTheirVersion(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(1, 84))

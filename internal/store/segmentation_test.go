@@ -44,7 +44,7 @@ func TestSegmentationIsPartOfTheRecipe(t *testing.T) {
 	if want := (schema.Segmentation{By: schema.BySentences, Sentences: 2, MaxTokens: 400}); err != nil || r.Generation != 2 || r.Segmentation != want {
 		t.Fatalf("rebuild: %+v, %v", r, err)
 	}
-	// The usual settings are the same recipe whether they are named or not.
+	// Default settings are the same recipe whether they are given or not.
 	if again, err := f.StartRebuild(ctx, f.a, c.ID, schema.NewRebuild{Segmentation: r.Segmentation}); err != nil || again.Generation != 2 {
 		t.Errorf("asked again: %+v, %v", again, err)
 	}

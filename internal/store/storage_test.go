@@ -16,7 +16,7 @@ import (
 
 const storedSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM documents WHERE deleted_at IS NULL), (SELECT coalesce(sum(bytes), 0) FROM blobs))`
 
-// stored is what is said to be stored, by itself and by going through it; whether both were ever
+// stored returns what the counts say, what counting all rows says, and whether the tenant was ever
 // counted in full.
 func (f *fixture) stored(t *testing.T, p schema.Principal) (said, real string, counted bool) {
 	t.Helper()
@@ -34,8 +34,8 @@ func (f *fixture) stored(t *testing.T, p schema.Principal) (said, real string, c
 	return said, real, counted
 }
 
-// TestConcurrentChangesOfWhatIsStoredAreCounted: at any time, while many change it and others add
-// up and count anew.
+// TestConcurrentChangesOfWhatIsStoredAreCounted: the counts are right at any time, while many
+// transactions change what is stored and others add up and recount.
 func TestConcurrentChangesOfWhatIsStoredAreCounted(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	var changing, adding sync.WaitGroup
@@ -95,8 +95,8 @@ func TestConcurrentChangesOfWhatIsStoredAreCounted(t *testing.T) {
 	}
 }
 
-// TestWrongCountsArePutRight: and a tenant that was there before there were counts is counted when
-// it is first asked for.
+// TestWrongCountsArePutRight: wrong counts are corrected, and a tenant that is older than the
+// counts is counted when they are first needed.
 func TestWrongCountsArePutRight(t *testing.T) {
 	f := setUp(t, store.Options{})
 	for i := range 3 {

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestArraysAreWrittenAsTheDriverWritesThem: byte by byte; and what is no array
-// that is known here is left to the driver.
+// TestArraysAreWrittenAsTheDriverWritesThem: they are equal byte by byte, and unsupported lists are
+// left to the driver.
 func TestArraysAreWrittenAsTheDriverWritesThem(t *testing.T) {
 	ids := []uuid.UUID{schema.NewID(), uuid.Nil, schema.NewID()}
 	types := pgtype.NewMap()
@@ -48,7 +48,7 @@ func TestArraysAreWrittenAsTheDriverWritesThem(t *testing.T) {
 			t.Errorf("%s: %x, the driver writes %x", what, got, want)
 		}
 	}
-	// An empty array has no dimension: so Postgres sends it.
+	// An empty array has no dimension, as Postgres sends it.
 	for oid, list := range map[uint32]any{pgtype.UUIDArrayOID: []uuid.UUID{}, pgtype.TextArrayOID: []string{}, pgtype.Int4ArrayOID: []int{}} {
 		if got := appendArray(nil, oid, list); !bytes.Equal(got[:8], make([]byte, 8)) || len(got) != 12 {
 			t.Errorf("an empty array of type %d: %x", oid, got)
@@ -84,8 +84,8 @@ func TestStreamedStatementsRunInOrder(t *testing.T) {
 	}
 }
 
-// TestStreamTellsOfTheFirstError: however much is sent behind what Postgres
-// refuses, and the connection is as good as before.
+// TestStreamTellsOfTheFirstError: however much is sent after a statement that Postgres refuses; the
+// connection stays usable.
 func TestStreamTellsOfTheFirstError(t *testing.T) {
 	s, tenant := streamStore(t)
 	for range 2 {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// taught teaches a tenant one question and labels one text of a version.
+// taught records one question as taught for a tenant, and labels one text of a version.
 func (f *fixture) taught(t *testing.T, p schema.Principal, collection, version uuid.UUID, model string, known bool) learn.Of {
 	t.Helper()
 	of := learn.Of{Tenant: p.Tenant, Collection: collection, Question: sha256.Sum256([]byte("why?")), Model: model}
@@ -33,8 +33,8 @@ func (f *fixture) taught(t *testing.T, p schema.Principal, collection, version u
 
 var someHead = preference.Learnt{Head: preference.Head{Weights: []float64{1, 2, 3}, Bias: 4}, Questions: 40, Texts: 90, Area: .9, OwnArea: .8}
 
-// TestWhatIsTaughtIsOfItsTenantAndModel: another tenant sees none of it, and another model's
-// history is none.
+// TestWhatIsTaughtIsOfItsTenantAndModel: another tenant sees none of it, and it does not count for
+// another model.
 func TestWhatIsTaughtIsOfItsTenantAndModel(t *testing.T) {
 	f := setUp(t, store.Options{})
 	up := f.upload(t, f.a, f.collection, text("a", "text"))
@@ -54,7 +54,7 @@ func TestWhatIsTaughtIsOfItsTenantAndModel(t *testing.T) {
 	if known, err := f.Taught(t.Context(), of); err != nil || known == nil || !*known {
 		t.Errorf("taught %v, %v", known, err)
 	}
-	// A question that two models are asked is kept once.
+	// A question that two models are asked is stored once.
 	if got, err := f.ImportedQuestions(t.Context(), f.a, f.collection, f.collection, 10); err != nil || len(got) != 1 || got[0].Question != "why?" || !slices.Equal(got[0].Answers, []string{"of openai/x"}) {
 		t.Errorf("imported %+v, %v", got, err)
 	}
@@ -85,8 +85,8 @@ func TestWhatIsTaughtIsOfItsTenantAndModel(t *testing.T) {
 	}
 }
 
-// TestHeadsAreUsedWhereTheyTellBetter: the last one learnt counts, unless the pack's own reader
-// told better.
+// TestHeadsAreUsedWhereTheyTellBetter: the last learnt head is used, unless the pack's own reader
+// was better.
 func TestHeadsAreUsedWhereTheyTellBetter(t *testing.T) {
 	f := setUp(t, store.Options{})
 	kept, err := f.KeepPreference(t.Context(), f.a, f.collection, "openai/x", "graph", someHead)
@@ -125,8 +125,8 @@ func TestHeadsAreUsedWhereTheyTellBetter(t *testing.T) {
 const taughtSQL = `SELECT concat_ws(' ', (SELECT count(*) FROM taught_questions WHERE tenant_id = $1), (SELECT count(*) FROM imported_questions WHERE tenant_id = $1),
 	(SELECT count(*) FROM preference_labels WHERE tenant_id = $1), (SELECT count(*) FROM preferences WHERE tenant_id = $1))`
 
-// TestWhatIsTaughtGoesWithWhatItWasLearntFrom: a text's label with its version, all of it with the
-// collection, and nothing comes after either.
+// TestWhatIsTaughtGoesWithWhatItWasLearntFrom: a text's label is deleted with its version, and
+// everything with the collection; nothing is added after either.
 func TestWhatIsTaughtGoesWithWhatItWasLearntFrom(t *testing.T) {
 	f := setUp(t, store.Options{KeepSuperseded: -1})
 	up := f.upload(t, f.a, f.collection, text("gone", "text"))

@@ -54,7 +54,7 @@ func TestTenants(t *testing.T) {
 	if list, next, err = f.Tenants(ctx, schema.PageQuery{Limit: 2, Cursor: next}); err != nil || len(list) != 1 || next != "" || list[0].ID != made.ID {
 		t.Fatal(list, next, err)
 	}
-	// What the operator did is in the log of the tenant it was done to.
+	// The operator's actions are in the audit log of the tenant that they changed.
 	entries, _, err := f.Audit(ctx, schema.Principal{Tenant: made.ID}, schema.AuditQuery{})
 	if err != nil || len(entries) != 3 || entries[0].Action != "tenant.quotas" || entries[0].Actor != "key:"+f.a.Key.String() {
 		t.Errorf("%+v, %v", entries, err)
@@ -98,7 +98,7 @@ func TestTransactionsRepeatAfterDeadlock(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Each locks one row, waits until the other has too, and wants the other's.
+	// Each locks one row, waits until the other has done so too, and then locks the other's.
 	var wg, both sync.WaitGroup
 	both.Add(2)
 	var tries [2]int
@@ -210,8 +210,7 @@ func TestWritersOfTheOutboxTellWhenTheyHaveCommitted(t *testing.T) {
 	}
 }
 
-// After a restart of the server the pool is full of dead connections; callers
-// notice nothing.
+// After a restart of the server all connections of the pool are dead; callers do not notice.
 func TestDeadConnectionsAreReplaced(t *testing.T) {
 	f := setUp(t, store.Options{})
 	database, err := pgx.ParseConfig(f.url)

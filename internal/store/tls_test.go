@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// TestPostgresIsVerified: with sslmode=verify-full in the address, only a server is talked to whose
-// certificate is of the authority named, for the host named.
+// TestPostgresIsVerified: with sslmode=verify-full in the URL, only a server with a certificate of
+// the given authority for the given host is accepted.
 func TestPostgresIsVerified(t *testing.T) {
 	dir := localtest.Dir(t)
 	ours, others := certtest.New(t, dir), certtest.New(t, t.TempDir())
@@ -72,8 +72,8 @@ func TestPostgresIsVerified(t *testing.T) {
 	}
 }
 
-// ownedByTheServer gives a key to the user whom Postgres runs as when this is root: it refuses
-// others'.
+// ownedByTheServer gives a key file to the user as which Postgres runs when the test runs as root:
+// Postgres refuses files of others.
 func ownedByTheServer(t *testing.T, file string) {
 	t.Helper()
 	if os.Geteuid() != 0 {

@@ -23,13 +23,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// staysBehind are tables of which nothing is exported.
+// staysBehind are the tables that are not exported.
 var staysBehind = []string{
 	"outbox", "leases", "artifacts", "idempotency", "llm_cache", "llm_cache_versions", "llm_reservations", "llm_leases", "loose_objects",
 	"sessions", "webhook_deliveries", "vector_shards", "audit_read_chains", "audit_reads", "audit_sent",
 }
 
-// digests are the hashes of a tenant's rows by table, without the columns that an import sets.
+// digests returns hashes of a tenant's rows by table, without the columns that an import sets.
 func (f *fixture) digests(t *testing.T, p schema.Principal) map[string]string {
 	t.Helper()
 	conn := connect(t, adminURL(t, f.url))
@@ -45,7 +45,7 @@ func (f *fixture) digests(t *testing.T, p schema.Principal) map[string]string {
 		if set == "" {
 			set = "{space_id,shard}"
 		}
-		if name == "blob_chunks" { // those of files in S3 come
+		if name == "blob_chunks" { // chunks of files in S3 are added
 			continue
 		}
 		var text string
@@ -69,7 +69,7 @@ func (f inS3) export(t *testing.T, tenant, dir string) backup.Manifest {
 	return create(t, dir, from)
 }
 
-// importInto adds the tenant in dir to the installation of f.
+// importInto imports the tenant in dir into the installation of f.
 func (f *fixture) importInto(t *testing.T, dir, name string) (backup.Imported, error) {
 	t.Helper()
 	return backup.Import(t.Context(), dir, backups.NewImporter(backups.ImportOptions{URL: adminURL(t, f.url), Name: name}), func(string) {})
@@ -95,7 +95,7 @@ func TestTenantsMove(t *testing.T) {
 			t.Fatalf("cannot make a row of %s: %v", tb.name, err)
 		}
 	}
-	// Files of made rows have no hash that is theirs. One key is an operator's.
+	// Files of generated rows do not match their hash. One key is an operator's.
 	execute(t, adminURL(t, f.url), `SET session_replication_role = replica; DELETE FROM blob_chunks WHERE data = '\x01';
 		DELETE FROM blobs WHERE bytes = 1; UPDATE api_keys SET scopes = '{operator,query}' WHERE tenant_id = '`+f.a.Tenant.String()+`' AND name = 'x'`)
 	dir := filepath.Join(t.TempDir(), "export")
@@ -113,7 +113,8 @@ func TestTenantsMove(t *testing.T) {
 		t.Errorf("where it came from: %v", err)
 	}
 
-	// Another installation: its tenants have the same names, and its first space is another.
+	// Another installation: its tenants have the same names, and its first space is a different
+	// one.
 	to := setUp(t, store.Options{})
 	execAs(t, to, to.a, `INSERT INTO spaces (name, dimension) VALUES ('other', 384)`)
 	others := to.digests(t, to.b)
@@ -159,11 +160,11 @@ func TestTenantsMove(t *testing.T) {
 	if _, err := to.importInto(t, dir, "again"); !errors.Is(err, schema.ErrConflict) {
 		t.Errorf("a second time: %v", err)
 	}
-	// It works on: what comes now is numbered after what came.
+	// It can be used: new rows are numbered after the imported ones.
 	to.upload(t, f.a, f.collection, text("new", "after the move"))
 }
 
-// An export is another installation's: what it says is not trusted.
+// An export comes from another installation: its contents are not trusted.
 func TestImportsAreOneTenants(t *testing.T) {
 	f := setUpS3(t, store.Options{})
 	f.upload(t, f.a, f.collection, text("a", "of a"))
@@ -215,7 +216,7 @@ func TestImportsAreOneTenants(t *testing.T) {
 	if _, err := owner.Import(t.Context(), m, filepath.Join(dirs["tenant-a"], "database"), open); !errors.Is(err, schema.ErrInvalid) || !strings.Contains(err.Error(), "superuser") {
 		t.Errorf("as the owner: %v", err)
 	}
-	// A backup of all is no export, and the other way about.
+	// A backup of the whole installation cannot be imported, and an export cannot be restored.
 	whole := filepath.Join(t.TempDir(), "whole")
 	f.backUp(t, whole)
 	if _, err := to.importInto(t, whole, ""); !errors.Is(err, schema.ErrInvalid) || !strings.Contains(err.Error(), "sluice restore") {

@@ -2,7 +2,7 @@ package store
 
 import "context"
 
-// Outside runs a statement on a connection of the pool, through no door.
+// Outside runs a statement on a connection of the pool, outside of the store's transactions.
 func (s *Store) Outside(ctx context.Context, sql string) error {
 	_, err := s.pool.Exec(ctx, sql)
 	return Translate(err)

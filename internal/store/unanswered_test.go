@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// mute is a way to a server. While it is on, the connections through it die: all that is sent is
-// acknowledged, and nothing is answered, also later.
+// mute is a proxy to a server. While it is on, connections through it die: everything that is sent
+// is acknowledged, and nothing is answered, even later.
 type mute struct{ on atomic.Bool }
 
 func (m *mute) filters() (sent, received filter) {
@@ -32,8 +32,8 @@ func (m *mute) filters() (sent, received filter) {
 	return f, f
 }
 
-// Whoever waits for a server that answers no more hears that it is unavailable, and the pool has
-// its connection again.
+// A caller that waits for a server that no longer answers gets ErrUnavailable, and the pool gets
+// its connection back.
 func TestConnectionsThatNobodyAnswersEnd(t *testing.T) {
 	f := setUp(t, store.Options{})
 	way := &mute{}

@@ -1,6 +1,6 @@
 package store_test
 
-// This file uploads, deletes and measures with much going on at once.
+// This file uploads, deletes and measures concurrently.
 
 import (
 	"context"
@@ -15,9 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Any mix of uploads, in parallel, of overlapping sets of documents: none is
-// lost, versions of a document are numbered from 1 without gaps, and its newest
-// is the one with the highest number.
+// With any mix of parallel uploads of overlapping sets of documents, none is lost, versions of a
+// document are numbered from 1 without gaps, and its newest is the one with the highest number.
 func TestConcurrentUploadsNumberVersions(t *testing.T) {
 	f := setUp(t, store.Options{})
 	var round int
@@ -86,7 +85,7 @@ func TestDeleteDuringUpload(t *testing.T) {
 		if collectionErr != nil || deleteErr != nil && !errors.Is(deleteErr, schema.ErrNotFound) || uploadErr != nil && !errors.Is(uploadErr, schema.ErrNotFound) {
 			t.Fatal(collectionErr, deleteErr, uploadErr)
 		}
-		// Whoever came last: a hidden document has no version that may go live.
+		// In whatever order they came, a hidden document has no version that may go live.
 		n := one[int](t, f, f.a, `SELECT count(*) FROM versions v JOIN documents d ON d.id = v.document_id
 			WHERE d.deleted_at IS NOT NULL AND v.state NOT IN ('superseded', 'cancelled')`)
 		if n != 0 {
@@ -100,8 +99,8 @@ func TestDeleteDuringUpload(t *testing.T) {
 	}
 }
 
-// What an upload reads must not grow with what the tenant has already: plans
-// made on empty tables would make foreign key checks read all of it.
+// The cost of an upload must not grow with what the tenant already has: with plans made on empty
+// tables, foreign key checks would scan all of it.
 func TestUploadsReadNoMoreAsTheTenantGrows(t *testing.T) {
 	f := setUp(t, store.Options{})
 	s := open(t, f.url, store.Options{MaxConns: 1, Name: "grower"})
@@ -117,7 +116,7 @@ func TestUploadsReadNoMoreAsTheTenantGrows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.Close() // a backend reports its counts when it ends
+	s.Close() // a backend reports its counts when it exits
 	conn := connect(t, f.url)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	for running := true; running; {

@@ -124,7 +124,7 @@ func TestUploadOfTheSameChangesNothing(t *testing.T) {
 	if after := rows(); after != before {
 		t.Errorf("wrote rows: %s, before %s", after, before)
 	}
-	// Attributes count, the file's name does not.
+	// Attributes count, the file name does not.
 	named := text("a.txt", "one")
 	named.FileName = "other.txt"
 	if !f.upload(t, f.a, f.collection, named).Unchanged {
@@ -135,14 +135,14 @@ func TestUploadOfTheSameChangesNothing(t *testing.T) {
 	if up := f.upload(t, f.a, f.collection, labelled); up.Unchanged || up.Version == first.Version {
 		t.Errorf("%+v", up)
 	}
-	// Back to the first content: not the newest version's any more.
+	// The first content again, which is not the newest version's any more.
 	if up := f.upload(t, f.a, f.collection, text("a.txt", "one")); up.Unchanged {
 		t.Error("an older version's content counted as unchanged")
 	}
 	if n := one[int](t, f, f.a, `SELECT count(*) FROM blobs`); n != 1 {
 		t.Errorf("%d blobs of one content", n)
 	}
-	// A failed version is none that an upload could equal.
+	// No upload equals a failed version.
 	failed := f.upload(t, f.a, f.collection, text("b.txt", "two"))
 	f.fail(t, f.a, failed.Version)
 	if f.upload(t, f.a, f.collection, text("b.txt", "two")).Unchanged {
@@ -157,7 +157,7 @@ func TestUploadOfLargeContent(t *testing.T) {
 		data := make([]byte, size)
 		_, _ = random.Read(data)
 		sum := sha256.Sum256(data)
-		// Readers that give a byte, or half of what is asked, at a time.
+		// Readers that return one byte, or half of what is requested, at a time.
 		var r io.Reader = iotest.HalfReader(bytes.NewReader(data))
 		if size < 2 {
 			r = iotest.OneByteReader(bytes.NewReader(data))
@@ -365,7 +365,7 @@ func TestQuotas(t *testing.T) {
 	if _, err := f.Upload(t.Context(), f.a, f.collection, []schema.Upload{text("1", "aaaa")}); !errors.Is(err, schema.ErrQuota) {
 		t.Errorf("a document came back over the quota: %v", err)
 	}
-	// At once they can't pass together either.
+	// Concurrent uploads cannot exceed it together either.
 	five := int64(5)
 	if _, err := f.SetQuotas(t.Context(), schema.Principal{}, f.a.Tenant, &five, nil); err != nil {
 		t.Fatal(err)

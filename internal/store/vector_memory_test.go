@@ -38,7 +38,7 @@ func (f *fixture) writeVectors(t *testing.T, r *rand.Rand, list ...*written) {
 	}
 }
 
-// bodies makes a document of some sections and passages.
+// bodies returns the text of a document with some sections and passages.
 func bodies(r *rand.Rand) string {
 	var sections []string
 	for range 1 + r.IntN(3) {
@@ -47,8 +47,8 @@ func bodies(r *rand.Rand) string {
 	return strings.Join(sections, "|")
 }
 
-// sameHits compares what memory and the store found: the same passages with the
-// same similarities, but that neighbours which differ by rounding may trade places.
+// sameHits compares the results of memory and store: the same passages with the same similarities,
+// except that neighbours whose similarities differ by rounding may be swapped.
 func sameHits(got, want []dense.Hit) error {
 	if len(got) != len(want) {
 		return fmt.Errorf("%d hits, want %d", len(got), len(want))
@@ -71,13 +71,13 @@ func sameHits(got, want []dense.Hit) error {
 	return nil
 }
 
-// TestMemoryFindsWhatTheStoreFinds: whatever happens to a collection, the next
-// search in memory gives what an exact search in the store gives.
+// TestMemoryFindsWhatTheStoreFinds: whatever happens to a collection, the next search in memory
+// returns what an exact search in the store returns.
 func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(31, 32))
 	memory := dense.NewMemoryVectors(f, newIndex(f), 64<<20)
-	small := dense.NewMemoryVectors(f, newIndex(f), 20<<10) // soon too small: the store is asked
+	small := dense.NewMemoryVectors(f, newIndex(f), 20<<10) // soon too small: the store is searched
 	var all []*written
 	groups := [][]string{nil, {"legal"}, {"hr", "legal"}, {"board"}}
 	labels := [][]string{nil, nil, {"legal"}, {"hr"}, {"legal", "board"}}
@@ -183,7 +183,7 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 		}
 	}
 	want(0, 0, nil)
-	// Ingested by a build without an index: curation has yet to come.
+	// Ingested by a build without an index: curation has not come yet.
 	f.plant(t, f.a, f.collection, []*planted{{vectors: [][]float32{unit(r), unit(r)}}})
 	execAs(t, f, f.a, `UPDATE versions SET passage_count = 2`)
 	fresh := dense.NewMemoryVectors(f, newIndex(f), 64<<20)
@@ -206,7 +206,7 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	if _, err := ask(f.b, nil); !errors.Is(err, schema.ErrNotFound) {
 		t.Errorf("another tenant got %v", err)
 	}
-	// Grown large, it is the store's.
+	// When it has grown large, the store searches it.
 	now := time.Now()
 	memory.Now = func() time.Time { return now }
 	long := &written{name: "long", body: strings.TrimSuffix(strings.Repeat("word/", 60), "/")}
@@ -241,8 +241,8 @@ func TestMemoryLeavesToTheStoreWhatItMust(t *testing.T) {
 	}
 }
 
-// TestMemoryIsFresh: many search while documents come and go; each search finds
-// what was committed before it and nothing that was deleted before it.
+// TestMemoryIsFresh: while documents are added and deleted, each of many searches finds what was
+// committed before it and nothing that was deleted before it.
 func TestMemoryIsFresh(t *testing.T) {
 	f := setUp(t, store.Options{})
 	r := rand.New(rand.NewPCG(35, 36))
@@ -299,7 +299,7 @@ func TestMemoryIsFresh(t *testing.T) {
 		live[w.version] = true
 		mu.Unlock()
 		if i%3 == 2 {
-			// From before the deletion on it may be missing, after it must be.
+			// From before the deletion on it may be missing; after the deletion it must be.
 			mu.Lock()
 			delete(live, w.version)
 			mu.Unlock()

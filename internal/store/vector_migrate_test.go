@@ -8,9 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// TestVectorsOutliveTheirMigration: what is in a collection's own partition and
-// in the shared one is found in an older schema's one table, and after the
-// upgrade again.
+// TestVectorsOutliveTheirMigration: vectors in a collection's own partition and in the shared one
+// are found in the single table of an older schema, and again after the upgrade.
 func TestVectorsOutliveTheirMigration(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 50})
 	r := rand.New(rand.NewPCG(41, 42))

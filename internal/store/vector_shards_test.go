@@ -20,8 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// clustered makes vectors as texts have them: around topics, of which there
-// are many, each point off its topic.
+// clustered returns a vector like those of texts: near one of many topics.
 func clustered(r *rand.Rand, topics [][]float32) []float32 {
 	topic := topics[r.IntN(len(topics))]
 	v := make([]float32, dimension)
@@ -44,7 +43,7 @@ func topics(r *rand.Rand, n int) [][]float32 {
 	return out
 }
 
-// tend lets curation do all it has to do with a collection's vectors.
+// tend does all of curation's work on a collection's vectors.
 func (f *fixture) tend(t *testing.T, p schema.Principal, collection uuid.UUID) (steps int) {
 	t.Helper()
 	for {
@@ -59,7 +58,7 @@ func (f *fixture) tend(t *testing.T, p schema.Principal, collection uuid.UUID) (
 	}
 }
 
-// exact ranks planted passages by hand.
+// exact ranks planted passages by exact similarity.
 func exact(documents []*planted, v []float32, k int, keep func(*planted) bool) []float64 {
 	var out []float64
 	for _, d := range documents {
@@ -78,8 +77,8 @@ func exact(documents []*planted, v []float32, k int, keep func(*planted) bool) [
 	return out[:min(k, len(out))]
 }
 
-// recall is the share of hits that are as good as the k best by hand; vectors
-// are stored in 16 bits.
+// recall returns how many hits are as good as the k best by exact ranking; vectors are stored in 16
+// bits.
 func recall(hits []dense.Hit, best []float64) (good int) {
 	for _, h := range hits {
 		if h.Similarity >= best[len(best)-1]-1e-3 {
@@ -184,7 +183,7 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 	}
 	check("with another shard")
 
-	// Row-level security holds on the partition as on all.
+	// Row-level security applies to the partition as to the whole table.
 	conn := connect(t, f.owner)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	var open int
@@ -218,8 +217,8 @@ func TestLargeCollectionsGetAnIndex(t *testing.T) {
 	}
 }
 
-// TestSearchesSeeEveryVectorOnce: searches while vectors are written, move and
-// are indexed give the number that was committed, neither more nor less.
+// TestSearchesSeeEveryVectorOnce: while vectors are written, moved and indexed, searches return
+// exactly the committed number.
 func TestSearchesSeeEveryVectorOnce(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 200})
 	r := rand.New(rand.NewPCG(13, 14))
@@ -310,7 +309,7 @@ func TestPurgeFindsWhatMoved(t *testing.T) {
 	}
 }
 
-// TestTendingContinuesAfterACrash: whatever a process left, the next goes on.
+// TestTendingContinuesAfterACrash: whatever state a process left, the next one continues.
 func TestTendingContinuesAfterACrash(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 100})
 	r := rand.New(rand.NewPCG(21, 22))
@@ -333,8 +332,7 @@ func TestTendingContinuesAfterACrash(t *testing.T) {
 	}
 	step() // the row
 	step() // its partition
-	// Half of the vectors moved, and the index was cut off: it is there and
-	// not valid.
+	// Half of the vectors moved, and building the index was interrupted: it exists and is invalid.
 	id := one[uuid.UUID](t, f, f.a, `SELECT id FROM vector_shards`)
 	execAs(t, f, f.a, `UPDATE vectors_256 SET shard = $1 WHERE passage_id IN (SELECT passage_id FROM vectors_256 LIMIT 60)`, id)
 	name := fmt.Sprintf("vectors_256_%x", id[:])
@@ -350,7 +348,7 @@ func TestTendingContinuesAfterACrash(t *testing.T) {
 	if err := conn.QueryRow(t.Context(), `SELECT indisvalid FROM pg_index WHERE indexrelid = $1::regclass`, partition+"_hnsw").Scan(&valid); err != nil || !valid {
 		t.Errorf("the index is valid: %t, %v", valid, err)
 	}
-	// Built, but not noted.
+	// Built, but not recorded.
 	execAs(t, f, f.a, `UPDATE vector_shards SET indexed = NULL`)
 	for step() {
 	}
@@ -409,7 +407,7 @@ func TestNearestWithinPlaces(t *testing.T) {
 	}
 }
 
-// adminOf is the superuser's URL of the database of an owner's URL.
+// adminOf returns the superuser's URL of the database in an owner's URL.
 func adminOf(t *testing.T, url string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)

@@ -27,7 +27,7 @@ SELECT coalesce(string_agg(n || CASE WHEN indexed IS NULL THEN ' bare' ELSE '' E
 SELECT count(*) FROM vectors_256 v JOIN vector_shards h ON h.id = v.shard WHERE h.retired_at IS NULL AND h.replaces <> '{}'`
 )
 
-// buildPlace takes a place for builds in the database until release is called.
+// buildPlace takes a slot for index builds until release is called.
 func (f *fixture) buildPlace(t *testing.T, place int) (release func()) {
 	t.Helper()
 	conn := connect(t, f.url)
@@ -36,7 +36,7 @@ func (f *fixture) buildPlace(t *testing.T, place int) (release func()) {
 	}
 	return func() {
 		t.Helper()
-		// Closing alone gives it back when the server's process has ended.
+		// Just closing would release it only when the server's process has ended.
 		if _, err := conn.Exec(context.Background(), `SELECT pg_advisory_unlock_all()`); err != nil {
 			t.Error(err)
 		}
@@ -64,7 +64,7 @@ func (f *fixture) grow(t *testing.T, r *rand.Rand, about [][]float32, n int) (do
 	return documents
 }
 
-// findsAll checks that a search for more than there is gives all, each once.
+// findsAll checks that a search with a large k returns all, each once.
 func (f *fixture) findsAll(t *testing.T, r *rand.Rand, when string, documents []*planted) {
 	t.Helper()
 	want := 0
@@ -88,8 +88,8 @@ func (f *fixture) findsAll(t *testing.T, r *rand.Rand, when string, documents []
 	}
 }
 
-// TestLargeCollectionsHaveSeveralIndexes: none has more vectors than the setting says,
-// and together they give what comparing all gives.
+// TestLargeCollectionsHaveSeveralIndexes: none has more vectors than the setting says, and together
+// they return what an exact search returns.
 func TestLargeCollectionsHaveSeveralIndexes(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 300, ShardVectors: 500})
 	r := rand.New(rand.NewPCG(61, 62))
@@ -144,8 +144,8 @@ func TestLargeCollectionsHaveSeveralIndexes(t *testing.T) {
 	}
 }
 
-// TestIndexesServeUntilOneReplacesThem: small shards become one, and are searched by
-// their indexes until it has its own.
+// TestIndexesServeUntilOneReplacesThem: small shards are merged, and searched by their indexes
+// until the new shard has its own.
 func TestIndexesServeUntilOneReplacesThem(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 100, ShardVectors: 3000, KeepSuperseded: -1})
 	r := rand.New(rand.NewPCG(63, 64))
@@ -176,8 +176,8 @@ func TestIndexesServeUntilOneReplacesThem(t *testing.T) {
 			if got, err := f.Recall(t.Context(), f.a.Tenant, f.collection, 20); err != nil || got.Indexed != 1800 {
 				t.Errorf("with copies: %+v, %v", got, err)
 			}
-			// What is purged meanwhile goes from the copies, too; and a row that came to
-			// them from what was deleted at the same moment.
+			// What is purged meanwhile is also removed from the copies, as is a row that was copied
+			// from a deleted one at the same moment.
 			documents[3].deleted = true
 			if err := f.DeleteDocument(t.Context(), f.a, documents[3].id); err != nil {
 				t.Fatal(err)
@@ -210,7 +210,7 @@ func TestIndexesServeUntilOneReplacesThem(t *testing.T) {
 	f.findsAll(t, r, "after all", documents)
 }
 
-// TestSparseIndexesAreReplaced: of an index of which most is gone.
+// TestSparseIndexesAreReplaced: an index most of whose vectors are gone is replaced.
 func TestSparseIndexesAreReplaced(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 100, KeepSuperseded: -1})
 	r := rand.New(rand.NewPCG(65, 66))
@@ -237,7 +237,7 @@ func TestSparseIndexesAreReplaced(t *testing.T) {
 	}
 }
 
-// TestDeletedCollectionEndsItsReplacement: a shard that is to replace others goes with them.
+// TestDeletedCollectionEndsItsReplacement: a shard that is to replace others is dropped with them.
 func TestDeletedCollectionEndsItsReplacement(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 10, KeepSuperseded: -1})
 	r := rand.New(rand.NewPCG(67, 68))
@@ -258,7 +258,7 @@ func TestDeletedCollectionEndsItsReplacement(t *testing.T) {
 	}
 }
 
-// TestAsManyIndexesAreBuiltAsMayBe: over all processes of the database.
+// TestAsManyIndexesAreBuiltAsMayBe: the limit is for all processes of the database.
 func TestAsManyIndexesAreBuiltAsMayBe(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 100})
 	r := rand.New(rand.NewPCG(69, 70))
@@ -292,7 +292,7 @@ func TestAsManyIndexesAreBuiltAsMayBe(t *testing.T) {
 	if got := one[string](t, f, f.a, shardSizesSQL, f.collection); got != "200" {
 		t.Errorf("shards of %s", got)
 	}
-	// The place was given back.
+	// The slot was released.
 	conn := connect(t, f.url)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	var held int
@@ -301,7 +301,8 @@ func TestAsManyIndexesAreBuiltAsMayBe(t *testing.T) {
 	}
 }
 
-// TestVectorsAreDueByCounts: a collection that is too small for an index is not read for that.
+// TestVectorsAreDueByCounts: a collection too small for an index is recognized without reading its
+// vectors.
 func TestVectorsAreDueByCounts(t *testing.T) {
 	f := setUp(t, store.Options{OwnVectorsAbove: 100})
 	r := rand.New(rand.NewPCG(71, 72))

@@ -7,19 +7,20 @@ import (
 	"testing"
 )
 
-// A filter says what becomes of bytes on their way.
+// A filter decides what happens to bytes that pass the proxy.
 type filter func([]byte) fate
 
 type fate int
 
 const (
 	pass fate = iota
-	drop      // they go nowhere; the connection stays
-	cut       // the connection ends in their place
+	drop      // they are discarded; the connection stays
+	cut       // the connection is closed in their place
 )
 
-// newWay makes a way to the server of a database, and returns the database's URL by it. filters
-// makes those of a connection, for what is sent to the server and what is received from it.
+// newWay starts a proxy to the server of a database, and returns the database's URL through it.
+// filters returns the filters of a connection, for what is sent to the server and what is received
+// from it.
 func newWay(t *testing.T, database string, filters func() (sent, received filter)) string {
 	t.Helper()
 	u, err := url.Parse(database)
@@ -53,7 +54,7 @@ func newWay(t *testing.T, database string, filters func() (sent, received filter
 	return u.String()
 }
 
-// forward copies what f lets through, and closes both when one has ended.
+// forward copies what f passes, and closes both when one has ended.
 func forward(to, from net.Conn, f filter) {
 	defer func() { _ = to.Close(); _ = from.Close() }()
 	buffer := make([]byte, 1<<16)

@@ -1,6 +1,6 @@
 package store_test
 
-// This file sends what waits in a database to servers of the test.
+// This file sends deliveries from a database to servers of the test.
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// hears makes a webhook of p that is told at url.
+// hears creates a webhook of p with a receiver at url.
 func (f *fixture) hears(t testing.TB, p schema.Principal, url string) schema.Webhook {
 	t.Helper()
 	w, err := f.CreateWebhook(t.Context(), p, schema.NewWebhook{URL: url, Kinds: schema.WebhookKinds}, []byte("s"))
@@ -48,7 +48,7 @@ func (f *fixture) told(t *testing.T, name string) schema.Principal {
 	return p
 }
 
-// send runs a number of senders until done says so.
+// send runs a number of senders until done is closed.
 func (f *fixture) send(t testing.TB, senders int, done <-chan struct{}) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -66,7 +66,8 @@ func (f *fixture) send(t testing.TB, senders int, done <-chan struct{}) {
 	running.Wait()
 }
 
-// ear is a server that notes what it is told, by name, and says when it is enough.
+// ear is a server that records the deliveries that it gets, by name, and closes done when they are
+// enough.
 type ear struct {
 	mu     sync.Mutex
 	heard  []string
@@ -74,7 +75,7 @@ type ear struct {
 	done   chan struct{}
 }
 
-// heardType is the header in which serve tells answer what it heard.
+// heardType is the header in which serve passes the delivery's type to the answer function.
 const heardType = "Heard-Type"
 
 func newEar(enough func(heard []string) bool) *ear {
@@ -89,7 +90,7 @@ func (e *ear) serve(t *testing.T, name string, answer func(w http.ResponseWriter
 			t.Error(err)
 		}
 		e.mu.Lock()
-		if !e.enough(e.heard) { // what comes while the sender stops is of no account: whoever hung has let go
+		if !e.enough(e.heard) { // deliveries while the sender stops do not count: receivers that hung were released
 			e.heard = append(e.heard, name+" "+payload.Type)
 			if e.enough(e.heard) {
 				close(e.done)
@@ -114,8 +115,8 @@ func count(list []string, what string) (n int) {
 	return n
 }
 
-// TestAnswersOvertakeDocumentsDuringTheirDelivery: those that come while many
-// documents wait are not behind them, but for what is on its way already.
+// TestAnswersOvertakeDocumentsDuringTheirDelivery: answers that come while many documents wait are
+// not queued behind them, except for those in progress.
 func TestAnswersOvertakeDocumentsDuringTheirDelivery(t *testing.T) {
 	f := setUp(t, store.Options{})
 	p := f.told(t, "busy")
@@ -123,7 +124,7 @@ func TestAnswersOvertakeDocumentsDuringTheirDelivery(t *testing.T) {
 	e := newEar(func(heard []string) bool { return len(heard) == documents+answers })
 	var w schema.Webhook
 	begun := sync.OnceFunc(func() { f.tell(t, p, w, schema.WebhookQuestionAnswered, answers) })
-	var before atomic.Int64 // documents that came while answers were not even taken
+	var before atomic.Int64 // documents that arrived while answers were not even claimed
 	w = f.hears(t, p, e.serve(t, "r", func(_ http.ResponseWriter, r *http.Request) {
 		begun() // while the first documents are sent
 		if r.Header.Get(heardType) == schema.WebhookVersionReady && one[int](t, f, p, `SELECT count(*) FROM webhook_deliveries
@@ -138,8 +139,8 @@ func TestAnswersOvertakeDocumentsDuringTheirDelivery(t *testing.T) {
 	}
 }
 
-// TestConcurrentTenantsAndWebhooksTakeTurns: one with many deliveries keeps
-// neither its tenant's other webhook nor another tenant waiting.
+// TestConcurrentTenantsAndWebhooksTakeTurns: a webhook with many deliveries delays neither its
+// tenant's other webhook nor another tenant.
 func TestConcurrentTenantsAndWebhooksTakeTurns(t *testing.T) {
 	f := setUp(t, store.Options{})
 	loud, quiet := f.told(t, "loud"), f.told(t, "quiet")
@@ -168,8 +169,8 @@ func TestConcurrentTenantsAndWebhooksTakeTurns(t *testing.T) {
 	}
 }
 
-// TestDeadReceiversDelayNoOtherDuringTheirHang: while every delivery to some
-// hangs, or is refused, all of another's arrive.
+// TestDeadReceiversDelayNoOtherDuringTheirHang: while every delivery to some receivers hangs or is
+// refused, all deliveries to another arrive.
 func TestDeadReceiversDelayNoOtherDuringTheirHang(t *testing.T) {
 	f := setUp(t, store.Options{})
 	p := f.told(t, "one")

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// hook makes a webhook of p's tenant.
+// hook creates a webhook of p's tenant.
 func (f *fixture) hook(t *testing.T, p schema.Principal, include []string, kinds ...string) schema.Webhook {
 	t.Helper()
 	w, err := f.CreateWebhook(t.Context(), p, schema.NewWebhook{URL: "https://receiver.example/", Kinds: kinds, Include: include}, []byte("first"))
@@ -35,7 +35,7 @@ func (f *fixture) deliveries(t *testing.T, p schema.Principal, webhook uuid.UUID
 	return out
 }
 
-// claim takes what is due: of each of some webhooks up to so many, of any other one.
+// claim claims due deliveries: up to each per given webhook, and one of any other.
 func (f *fixture) claim(t *testing.T, now time.Time, each int, hooks ...schema.Webhook) []webhook.Claimed {
 	t.Helper()
 	out, err := f.ClaimDeliveries(t.Context(), now, now.Add(time.Minute), roomFor(each, hooks...))
@@ -53,7 +53,7 @@ func roomFor(each int, hooks ...schema.Webhook) webhook.Room {
 	return r
 }
 
-// soon is after everything that was written has become due.
+// soon returns a time at which everything that was written is due.
 func soon() time.Time { return time.Now().Add(time.Second) }
 
 func TestEndsOfJobsAreDelivered(t *testing.T) {
@@ -75,14 +75,14 @@ func TestEndsOfJobsAreDelivered(t *testing.T) {
 	cancelled, _ := f.question(t, f.a, true)
 	_, err := f.CancelJob(t.Context(), f.a, cancelled.ID)
 	do(err)
-	// A job that is lost too often ends by the system's hand.
+	// A job that is lost too often is failed by the system.
 	_, lost := f.question(t, f.a, true)
 	execAs(t, f, f.a, `UPDATE questions SET attempt = 5 WHERE id = $1`, lost.Question)
 	lost.Attempt = 5
 	if moved, err := f.RequeueQuestion(t.Context(), lost); err != nil || !moved {
 		t.Fatal(moved, err)
 	}
-	// Questions that are waited for are nobody's job, however they end.
+	// Synchronous questions are not jobs, however they end.
 	_, now := f.question(t, f.a, false)
 	do(questions.SaveAnswer(t.Context(), now, schema.Answer{Answer: "a"}))
 	f.question(t, f.a, false)
@@ -120,7 +120,7 @@ func TestEndsOfJobsAreDelivered(t *testing.T) {
 			t.Errorf("a failure's reason is %+v", d.Job.Reason)
 		}
 	}
-	// Nothing of an answer's text is kept with its delivery.
+	// Deliveries contain no text of answers.
 	if kept := one[string](t, f, f.a, `SELECT coalesce(jsonb_agg(to_jsonb(d))::text, '') FROM webhook_deliveries d`); strings.Contains(kept, "secret words") {
 		t.Errorf("deliveries keep %s", kept)
 	}
@@ -141,7 +141,7 @@ func TestVersionsAreDelivered(t *testing.T) {
 	}
 }
 
-// failByWorker ends a version as failed, as a worker does.
+// failByWorker fails a version, as a worker does.
 func (f *fixture) failByWorker(t *testing.T, p schema.Principal, version uuid.UUID) {
 	t.Helper()
 	attempt := wire.Attempt{Version: version, Attempt: 1}
@@ -160,8 +160,8 @@ func (f *fixture) due(t testing.TB, p schema.Principal, w schema.Webhook, kind s
 		SELECT $1, $2, gen_random_uuid(), $3, gen_random_uuid() FROM generate_series(1, $4)`, p.Tenant, w.ID, kind, n)
 }
 
-// TestConcurrentSendersShareTheWork: no delivery twice, and what a dead process
-// held is free again.
+// TestConcurrentSendersShareTheWork: no delivery is sent twice, and those of a dead process are
+// free again.
 func TestConcurrentSendersShareTheWork(t *testing.T) {
 	f := setUp(t, store.Options{})
 	loud, quiet := f.hook(t, f.a, nil, schema.WebhookQuestionFailed), f.hook(t, f.b, nil, schema.WebhookQuestionFailed)
@@ -194,7 +194,7 @@ func TestConcurrentSendersShareTheWork(t *testing.T) {
 		}
 		note(c)
 	}
-	note(f.claim(t, now, 10, loud, quiet)) // what met a lock
+	note(f.claim(t, now, 10, loud, quiet)) // those that were locked
 	if len(seen) != 11 {
 		t.Errorf("%d of 11 are claimed", len(seen))
 	}
@@ -204,8 +204,8 @@ func TestConcurrentSendersShareTheWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// When claims run out the same are taken again, and their first holder's
-	// word does not count any more.
+	// When claims expire the same deliveries are claimed again, and reports of their first holder
+	// do not count any more.
 	later := now.Add(2 * time.Minute)
 	again := f.claim(t, later, 100, loud, quiet)
 	if len(again) != 11 || again[0].Attempt != 2 {
@@ -221,8 +221,8 @@ func TestConcurrentSendersShareTheWork(t *testing.T) {
 	}
 }
 
-// TestDeliveriesAreClaimedInTurns: ends of jobs before versions, and of tenants
-// and webhooks each as many as another.
+// TestDeliveriesAreClaimedInTurns: ended jobs come before versions, and tenants and webhooks get
+// equal shares.
 func TestDeliveriesAreClaimedInTurns(t *testing.T) {
 	f := setUp(t, store.Options{})
 	kinds := []string{schema.WebhookQuestionAnswered, schema.WebhookVersionReady}
@@ -257,12 +257,11 @@ func TestDeliveriesAreClaimedInTurns(t *testing.T) {
 	if !slices.Equal(got[first.ID], []string{schema.WebhookQuestionAnswered, schema.WebhookQuestionAnswered}) {
 		t.Errorf("before answers go %v", got[first.ID])
 	}
-	// The last answer goes alone, what comes after it is a version.
+	// The last answer is claimed alone; what comes after it is a version.
 	if got := claim(roomFor(8, first)); !slices.Equal(got[first.ID], []string{schema.WebhookQuestionAnswered}) || len(got[second.ID]) != 1 || len(got[other.ID]) != 1 {
 		t.Errorf("claimed %v", got)
 	}
-	// A webhook without room keeps none waiting, and those that are not proven have
-	// their own places.
+	// A webhook without room delays no other, and unproven ones have a limit of their own.
 	r = roomFor(0, first)
 	r.Webhooks, r.Each, r.Proven, r.Unproven = append(r.Webhooks, second.ID), append(r.Each, 5), append(r.Proven, true), 0
 	if got := claim(r); len(got[first.ID]) != 0 || len(got[second.ID]) != 5 || len(got[other.ID]) != 0 {

@@ -7,12 +7,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestMoreIsTakenThoughAttemptsEndedDuringTheLook: what a look took all of may have more, whatever
-// ended meanwhile.
+// TestMoreIsTakenThoughAttemptsEndedDuringTheLook: if a look claimed all that a share allowed, more
+// may be due, whatever ended meanwhile.
 func TestMoreIsTakenThoughAttemptsEndedDuringTheLook(t *testing.T) {
 	e, w, now := newEndpoints(), uuid.UUID{1}, time.Now()
 	look := func() Room {
-		select { // of the look before
+		select { // from the previous look
 		case <-e.wake:
 		default:
 		}

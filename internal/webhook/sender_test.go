@@ -31,9 +31,9 @@ type memory struct {
 	since    time.Time
 	next     time.Time
 	out      Outcome
-	lose     bool // what came of an attempt is lost, as when a process dies
+	lose     bool // the outcome of an attempt is lost, as when a process dies
 
-	ahead time.Duration // of the process's wall clock
+	ahead time.Duration // how far the store's clock is ahead of the process's
 	asked int           // how often the store's clock was read
 }
 
@@ -75,12 +75,12 @@ func (m *memory) SettleDelivery(_ context.Context, _ Claimed, o Outcome) error {
 
 func (m *memory) ForgetDeliveries(context.Context, time.Time, int) (int, error) { return 0, nil }
 
-// setClock is a time that a test sets.
+// setClock is a clock that a test sets.
 type setClock struct{ at time.Time }
 
 func (c *setClock) now() time.Time { return c.at }
 
-// receiver is a server that verifies what it gets and answers by a script.
+// receiver is a server that verifies deliveries and replies by a script.
 type receiver struct {
 	*httptest.Server
 	secrets [][]byte
@@ -129,8 +129,7 @@ func round(t *testing.T, s *Sender) {
 	}
 }
 
-// TestSignsAsTheStandardSays: the example of the Standard Webhooks' own
-// libraries.
+// TestSignsAsTheStandardSays uses the example of the Standard Webhooks' own libraries.
 func TestSignsAsTheStandardSays(t *testing.T) {
 	secret, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
@@ -181,8 +180,8 @@ func TestAReceiverThatFailsFirstGetsItAgain(t *testing.T) {
 	}
 }
 
-// TestACrashAfterSendingSendsAgain: under the same id, once the claim has run
-// out.
+// TestACrashAfterSendingSendsAgain: the delivery is sent again under the same id, once the claim
+// has expired.
 func TestACrashAfterSendingSendsAgain(t *testing.T) {
 	r := newReceiver(t, [][]byte{nil}, func(int, http.ResponseWriter, *http.Request) {})
 	c := &setClock{time.Unix(10_000, 0)}
@@ -225,8 +224,7 @@ func TestADeliveryIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestTimesAreTheStores: a process whose wall clock is three hours off has no delivery wait for
-// that.
+// TestTimesAreTheStores: a process whose wall clock is three hours off delays no delivery.
 func TestTimesAreTheStores(t *testing.T) {
 	for _, ahead := range []time.Duration{-3 * time.Hour, 3 * time.Hour} {
 		r := newReceiver(t, [][]byte{nil}, func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
@@ -290,7 +288,7 @@ func TestPublicAddresses(t *testing.T) {
 		"1.1.1.1": true, "2606:4700:4700::1111": true, "93.184.216.34": true, "::ffff:8.8.8.8": true,
 		"10.0.0.1": false, "172.16.5.4": false, "192.168.1.1": false, "127.0.0.1": false, "169.254.169.254": false, "100.64.0.1": false, "100.127.255.254": false,
 		"0.0.0.0": false, "255.255.255.255": false, "224.0.0.1": false, "198.18.0.1": false, "240.0.0.1": false, "::1": false, "::": false, "fe80::1": false, "fe80::1%eth0": false,
-		// Platforms' own: metadata, agents and private services of clouds.
+		// Clouds' own addresses: metadata, agents and private services.
 		"168.63.129.16": false, "168.63.129.17": true, "::ffff:168.63.129.16": false, "64:ff9b::a83f:8110": false, "100.100.100.200": false, "169.254.0.23": false,
 		"169.254.170.2": false, "fd00:ec2::254": false, "fd20:ce::254": false, "199.36.153.4": false, "199.36.153.11": false, "161.26.0.10": false, "166.9.0.1": false,
 		"fd00::1": false, "ff02::1": false, "::ffff:10.0.0.1": false, "64:ff9b::a00:1": false, "2002:a00:1::": false, "2001::1": false, "::10.0.0.1": false,

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
-// TestChangesAreFoundAmongManyCollections: what looks for collections that changed does not read
-// about those that did not.
+// TestChangesAreFoundAmongManyCollections: the search for changed collections reads nothing about
+// unchanged ones.
 func TestChangesAreFoundAmongManyCollections(t *testing.T) {
 	c := storetest.Filled(t)
 	as := func(lane store.Lane, sql string, args ...any) {
@@ -37,7 +37,7 @@ func TestChangesAreFoundAmongManyCollections(t *testing.T) {
 		t.Helper()
 		return storetest.Reads(t, c.Store.AsSystem, sql, args...)
 	}
-	// Indexes and the map of what all see are as after a vacuum, which autovacuum does in a while.
+	// Index and visibility map are as after a vacuum, which autovacuum does after a while.
 	for _, sql := range []string{`VACUUM lexical_segments`, `VACUUM versions`} {
 		if _, err := c.Owner.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
-// TestOneVersionIsFoundByIndexes: what purges one version, counts its passages, or locks
-// it to be written, reads no table from end to end.
+// TestOneVersionIsFoundByIndexes: the statements that purge one version, count its passages, or
+// lock it for writing scan no table.
 func TestOneVersionIsFoundByIndexes(t *testing.T) {
 	c := storetest.Filled(t)
 	versions := []uuid.UUID{c.Version}

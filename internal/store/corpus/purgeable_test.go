@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
-// TestFailedVersionsAreNotReadAgain: a look for what is to be purged reads what changed, however
-// many versions failed long ago, with statistics and without.
+// TestFailedVersionsAreNotReadAgain: the search for purgeable versions only reads what changed,
+// however many versions failed long ago, with and without statistics.
 func TestFailedVersionsAreNotReadAgain(t *testing.T) {
 	c := storetest.Filled(t)
 	in := func(sql string, args ...any) {
@@ -33,7 +33,7 @@ func TestFailedVersionsAreNotReadAgain(t *testing.T) {
 		    (tenant_id, id, document_id, collection_id, number, state, sha256, bytes, fingerprint, reason_code, finished_at)
 		SELECT tenant_id, gen_random_uuid(), id, collection_id, 1, 'failed', 'x', 1, 'x', 'internal', now() - interval '1 day'
 		FROM added`, c.Tenant, c.ID)
-	// Five documents have a next version that is ready now.
+	// Five documents have a newer version that is ready now.
 	in(`
 		WITH five AS (SELECT id, tenant_id, document_id, collection_id FROM versions WHERE tenant_id = $1 AND state = 'failed' LIMIT 5)
 		INSERT INTO versions (tenant_id, id, document_id, collection_id, number, state, sha256, bytes, fingerprint, finished_at)
@@ -65,7 +65,7 @@ func TestFailedVersionsAreNotReadAgain(t *testing.T) {
 			t.Errorf("analyzed %t: a look read %d buffers where 5 versions changed, %d where none did", analyzed, changed, quiet)
 		}
 	}
-	// The first look is at all, the ones after it at what changed.
+	// The first look checks all failed versions, later ones what changed.
 	s := New(c.Store)
 	if n, err := s.PurgeOnce(t.Context(), 200); err != nil || n != 5 {
 		t.Fatalf("purged %d, %v", n, err)
@@ -99,7 +99,7 @@ func TestLooksAtFailedVersions(t *testing.T) {
 		t.Errorf("the second look: whole %t, since %s", whole, since)
 	}
 	f.looked(second)
-	f.looked(first) // of a slower caller
+	f.looked(first) // from a slower caller
 	if _, since, whole = f.next(now.Add(2 * time.Minute)); whole || !since.Equal(now.Add(time.Minute-lateCommit)) {
 		t.Errorf("the third look: whole %t, since %s", whole, since)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
-// TestUnfinishedVersionsAreFoundAmongMany: what looks for them does not read those that are
-// ready, with statistics and without.
+// TestUnfinishedVersionsAreFoundAmongMany: the search for them reads no ready versions, with and
+// without statistics.
 func TestUnfinishedVersionsAreFoundAmongMany(t *testing.T) {
 	c := storetest.Filled(t)
 	s := New(c.Store)

@@ -16,9 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestOldQuestionsAreFoundByIndexes: what looks for old questions, retrievals and
-// cached replies, every half minute, goes through no table from end to end, be few of
-// them old or most.
+// TestOldQuestionsAreFoundByIndexes: the search for old questions, retrievals and cached replies,
+// every half minute, scans no table, whether few of them are old or most.
 func TestOldQuestionsAreFoundByIndexes(t *testing.T) {
 	s, owner := storetest.Open(t, store.Options{})
 	tenant, collection := schema.NewID(), schema.NewID()
