@@ -1,10 +1,10 @@
-// Package curate tends collections after their documents: it has the steps of
-// the workflow CurateCollection, and the reconciler that begins curations nobody
-// asked for.
+// Package curate tends collections after ingestion: it has the steps of the workflow
+// CurateCollection, and the reconciler that starts curations whose signal was lost or that no
+// signal asks for.
 //
-// Each step finds its work in the store and does some of it; none relies on what
-// a signal said. So it may run twice at once, be killed anywhere, and be begun by
-// anyone, as often as they like.
+// Each step finds its work in the store and does some of it; none relies on the contents of a
+// signal. So a step may run twice at once, be killed anywhere, and be started by any process any
+// number of times.
 package curate
 
 import (
@@ -32,54 +32,54 @@ const scope = "github.com/sluice-rag/sluice/internal/curate"
 
 var tracer = otel.Tracer(scope)
 
-// Store does the work. Every method concerns the live generation of a
-// collection, unless it says otherwise; schema.ErrNotFound says that the
-// collection was deleted.
+// Store does the work. Every method concerns the live generation of a collection, unless it says
+// otherwise, and returns schema.ErrNotFound if the collection was deleted.
 type Store interface {
-	// BackfillLexical indexes up to limit versions that lack their entry.
+	// BackfillLexical indexes up to limit versions that are missing from the lexical index.
 	BackfillLexical(ctx context.Context, tenant, collection uuid.UUID, limit int) (done, left int, err error)
-	// ClusterChanged takes some versions that came or went into account, and
-	// marks them as curated.
+	// ClusterChanged updates the clusters for some versions that were added or removed, and marks
+	// these as curated.
 	ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error)
-	// MergeSegments does one merge of index segments; 0: none was due.
+	// MergeSegments does one merge of index segments. It returns 0 if none was due.
 	MergeSegments(ctx context.Context, tenant, collection uuid.UUID) (merged int, err error)
-	// VectorsDue reports whether there is something for TendVectors to do, without much reading.
+	// VectorsDue reports whether there is something to do for TendVectors. It reads little.
 	VectorsDue(ctx context.Context, tenant, collection uuid.UUID) (bool, error)
-	// TendVectors does one step for the vectors of a large collection. It fails as
-	// due.ErrBuildsTaken when it would build an index and others build as many as may be.
+	// TendVectors does one step for the vectors of a large collection. It returns
+	// due.ErrBuildsTaken if it would have to build an index while the maximum number of builds is
+	// under way.
 	TendVectors(ctx context.Context, tenant, collection uuid.UUID) (more bool, err error)
 	// DropMerged removes segments that were merged more than age ago.
 	DropMerged(ctx context.Context, tenant, collection uuid.UUID, age time.Duration) (int, error)
-	// RemoveGenerations removes some of what generations hold that ended more
-	// than age ago: up to limit versions' passages and vectors at a time.
+	// RemoveGenerations removes part of what is left of generations that ended more than age ago:
+	// passages and vectors of up to limit versions at a time.
 	RemoveGenerations(ctx context.Context, tenant, collection uuid.UUID, age time.Duration, limit int) (removed int, more bool, err error)
-	// WorkDue tells what is due for collections of a tenant; one that is gone is not
-	// there. What was replaced is swept after keep.
+	// WorkDue returns what is due for collections of a tenant; collections without a row are left
+	// out. What was replaced is due to be swept after keep.
 	WorkDue(ctx context.Context, tenant uuid.UUID, collections []uuid.UUID, keep time.Duration) (map[uuid.UUID]due.Work, error)
-	// PurgeCollection removes up to limit rows of each kind that belong to a
-	// collection, if that was deleted.
+	// PurgeCollection removes up to limit rows of each kind that belong to a collection, if it was
+	// deleted.
 	PurgeCollection(ctx context.Context, tenant, collection uuid.UUID, limit int) (removed int, more bool, err error)
 }
 
-// Encoder encodes what was written before it was encoded.
+// Encoder encodes versions that were written before they were encoded.
 type Encoder interface {
 	// Encode encodes some versions of a collection, and reports whether there are more.
 	Encode(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error)
 }
 
-// Vectors begins the workflow that tends a collection's vectors, or tells it that something
-// changed. It does not wait for it.
+// Vectors starts the workflow that tends a collection's vectors, or signals it that something
+// changed. It does not wait for the workflow.
 type Vectors interface {
 	TendVectors(ctx context.Context, in wire.Curation) error
 }
 
 // Options are the settings of curation. Zero values take the defaults.
 type Options struct {
-	// Slice is how long one run of a step goes on while there is work: between
-	// them signals are heard and the other steps have their turn. Default 20 s.
+	// Slice is how long one run of a step continues while there is work. Between runs, signals are
+	// received and the other steps run. Default 20 s.
 	Slice time.Duration
-	// Keep is how long what a merge or another generation replaced stays for the
-	// queries that read it. Default 10 minutes; negative is none.
+	// Keep is how long data that a merge or another generation replaced stays for the queries that
+	// still read it. Default 10 minutes; negative means not at all.
 	Keep time.Duration
 }
 
@@ -93,7 +93,7 @@ func (o Options) defaults() Options {
 	return o
 }
 
-// How much one call of the store does.
+// How many versions or rows one call of the store handles at most.
 const (
 	backfillVersions = 256
 	removeVersions   = 200
@@ -108,13 +108,13 @@ type Activities struct {
 	options Options
 }
 
-// NewActivities makes the steps.
+// NewActivities returns the steps.
 func NewActivities(s Store, e Encoder, v Vectors, o Options) *Activities {
 	return &Activities{store: s, encoder: e, vectors: v, options: o.defaults()}
 }
 
-// Backfill indexes versions that lack their entry in the lexical index, and has those encoded that
-// lack their vectors.
+// Backfill indexes versions that are missing from the lexical index, and has versions without
+// vectors encoded.
 func (a *Activities) Backfill(ctx context.Context, in wire.Curation) (wire.Curated, error) {
 	return a.run(ctx, "backfill", in, func(ctx context.Context) (int, bool, error) {
 		done, left, err := a.store.BackfillLexical(ctx, in.Tenant, in.Collection, backfillVersions)
@@ -126,7 +126,7 @@ func (a *Activities) Backfill(ctx context.Context, in wire.Curation) (wire.Curat
 	})
 }
 
-// Cluster takes sections that came and went into account.
+// Cluster updates the clusters for sections that were added or removed.
 func (a *Activities) Cluster(ctx context.Context, in wire.Curation) (wire.Curated, error) {
 	return a.run(ctx, "cluster", in, func(ctx context.Context) (int, bool, error) {
 		done, more, err := a.store.ClusterChanged(ctx, in.Tenant, in.Collection)
@@ -142,7 +142,8 @@ func (a *Activities) Merge(ctx context.Context, in wire.Curation) (wire.Curated,
 	})
 }
 
-// Vectors has the vectors of a large collection tended, by a workflow of its own.
+// Vectors starts the workflow that tends the vectors of a large collection, if something is due for
+// them.
 func (a *Activities) Vectors(ctx context.Context, in wire.Curation) (wire.Curated, error) {
 	return a.run(ctx, "vectors", in, func(ctx context.Context) (int, bool, error) {
 		is, err := a.store.VectorsDue(ctx, in.Tenant, in.Collection)
@@ -167,13 +168,12 @@ func (a *Activities) TendVectors(ctx context.Context, in wire.Curation) (wire.Cu
 		return 0, false, err
 	})
 	if taken {
-		out = wire.Curated{More: true} // when others have built
+		out = wire.Curated{More: true} // to be done when other builds have ended
 	}
 	return out, err
 }
 
-// Sweep removes merged segments, generations that ended, and what is left of a
-// deleted collection.
+// Sweep removes merged segments, ended generations, and what is left of a deleted collection.
 func (a *Activities) Sweep(ctx context.Context, in wire.Curation) (wire.Curated, error) {
 	keep := max(a.options.Keep, 0)
 	return a.run(ctx, "sweep", in, func(ctx context.Context) (int, bool, error) {
@@ -193,11 +193,12 @@ func (a *Activities) Sweep(ctx context.Context, in wire.Curation) (wire.Curated,
 	})
 }
 
-// task does some work and reports how much, and whether there is more that can
-// be done now: what is left when none was done waits for something else.
+// task does some work, and reports how much and whether more can be done now. What remains when it
+// did nothing waits for something else.
 type task func(ctx context.Context) (did int, more bool, err error)
 
-// run does pieces of a step for a while, with heartbeats.
+// run calls do until nothing is left, the options' Slice has passed or ctx ends. It sends
+// heartbeats meanwhile.
 func (a *Activities) run(ctx context.Context, step string, in wire.Curation, do task) (out wire.Curated, err error) {
 	ctx, span := tracer.Start(ctx, "curate "+step, trace.WithAttributes(
 		attribute.String("sluice.tenant", in.Tenant.String()), attribute.String("sluice.collection", in.Collection.String())))
@@ -213,7 +214,7 @@ func (a *Activities) run(ctx context.Context, step string, in wire.Curation, do 
 		}
 	}
 	if errors.Is(err, schema.ErrNotFound) {
-		out.More, err = false, nil // deleted: what it left is swept
+		out.More, err = false, nil // the collection was deleted; Sweep removes what is left
 	}
 	meters.record(ctx, step, time.Since(begin), out.Did, err)
 	if err != nil {

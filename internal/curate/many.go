@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// manySlice is how long a step of one collection goes on among many.
+	// manySlice is how long a step continues for one collection of many.
 	manySlice = time.Second
 	// manyTended is how many of them are tended at a time.
 	manyTended = 2
 )
 
-// Many does what is due for collections, the first ones first, until its time is over:
-// it returns how many it has seen to, and which of them need a curation of their own.
+// Many does what is due for collections, in order, until its time is over. It returns how many it
+// dealt with, and which of them need a curation of their own.
 func (a *Activities) Many(ctx context.Context, in wire.Curations) (out wire.CuratedMany, err error) {
 	defer heartbeat.Start(ctx, heartbeat.Every)()
 	byTenant := map[uuid.UUID][]uuid.UUID{}
@@ -45,7 +45,7 @@ func (a *Activities) Many(ctx context.Context, in wire.Curations) (out wire.Cura
 	quick.options.Slice = min(a.options.Slice, manySlice)
 	begin := time.Now()
 	var mu sync.Mutex
-	// next is the collection that is next, while there is time.
+	// next returns the next collection while there is time.
 	next := func() (c wire.Curation, found bool) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -61,7 +61,7 @@ func (a *Activities) Many(ctx context.Context, in wire.Curations) (out wire.Cura
 			for c, found := next(); found; c, found = next() {
 				w, found := work[c]
 				if !found {
-					continue // it is gone
+					continue // it has been purged
 				}
 				if !w.Small || quick.tend(ctx, c, w) {
 					mu.Lock()

@@ -1,9 +1,9 @@
 package curate
 
-// The reconciler begins what nobody asked for: curations of collections whose signal got lost, that
-// an older build filled, or that have something to sweep by now; and rebuilds and runs that parse
-// documents again on which no workflow works. That, and no signal, is what guarantees that each
-// comes about.
+// The reconciler starts what no signal asks for: curations of collections whose signal was lost,
+// that an older build filled, or that have something to sweep by now; and rebuilds and reparse runs
+// that no workflow works on. The reconciler, not the signals, guarantees that all of these are
+// done.
 
 import (
 	"context"
@@ -19,29 +19,29 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Found is what the reconciler looks at, of all tenants.
+// Found is what the reconciler reads, across all tenants.
 type Found interface {
-	// Uncurated lists collections behind one, in the order of their ids: those
-	// with versions that were not taken note of for longer than age, or with
+	// Uncurated lists up to limit collections with ids above after, in the order of their ids, that
+	// need curation: those with changes that have not been dealt with for longer than age, or with
 	// something to sweep for longer than keep.
 	Uncurated(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error)
-	// UncuratedChanges lists those of them that are found without counting the segments of every
-	// collection.
+	// UncuratedChanges lists the same except collections with nothing but segments to merge, so
+	// that it need not count the segments of every collection.
 	UncuratedChanges(ctx context.Context, after uuid.UUID, age, keep time.Duration, limit int) ([]wire.Curation, error)
 	// Rebuilds lists generations that are being built.
 	Rebuilds(ctx context.Context, limit int) ([]wire.Rebuild, error)
-	// Reparses lists runs that parse documents again and are under way.
+	// Reparses lists runs in progress that parse documents again.
 	Reparses(ctx context.Context, limit int) ([]wire.Reparse, error)
 }
 
 // Second begins generations of the second encoder.
 type Second interface {
-	// Begin has a collection built anew with the second encoder, if a server of it answers and none
-	// is being built.
+	// Begin starts a rebuild of a collection with the second encoder, if a server of it answers and
+	// no such rebuild is under way.
 	Begin(ctx context.Context) error
 }
 
-// Workflows begins workflows. One that runs already goes on as it does.
+// Workflows starts workflows. Starting one that is already running has no effect on it.
 type Workflows interface {
 	Curate(ctx context.Context, in []wire.Curation) error
 	Rebuild(ctx context.Context, in wire.Rebuild) error
@@ -50,26 +50,27 @@ type Workflows interface {
 
 // ReconcilerOptions are the settings of the reconciler.
 type ReconcilerOptions struct {
-	Every time.Duration // between two looks
-	Age   time.Duration // for which the signal has time
+	Every time.Duration // interval of the rounds
+	Age   time.Duration // how old a change must be, so that its signal has had time to arrive
 	Keep  time.Duration // as in Options
 }
 
 const (
-	// atOnce bounds what one look begins, manyAtOnce the collections of it, which are
-	// curated together.
+	// atOnce bounds the rebuilds and the reparse runs that one round starts, manyAtOnce the
+	// collections that it starts curations of together.
 	atOnce     = 20
 	manyAtOnce = 200
-	// A collection whose curation is begun again and again, because something
-	// about it fails, waits longer each time.
+	// A collection whose curation is started again and again, because something about it fails,
+	// waits longer each time, from firstPause to mostPause.
 	firstPause = 10 * time.Second
 	mostPause  = 10 * time.Minute
-	// The first pass over the collections counts their segments, and then one in so many: only a
-	// workflow that was lost leaves any to merge, and they harm nobody for a minute.
+	// The first pass over the collections counts their segments, and after that one in
+	// countingPasses does: only a lost workflow leaves segments to merge, and these do no harm for
+	// a minute.
 	countingPasses = 12
 )
 
-// NewReconciler makes the reconciler. One of all leads.
+// NewReconciler returns the reconciler. It works in the process that elector makes the leader.
 func NewReconciler(f Found, second Second, w Workflows, elector lifecycle.Elector, o ReconcilerOptions) lifecycle.Service {
 	if o.Keep == 0 {
 		o.Keep = Options{}.defaults().Keep
@@ -85,12 +86,12 @@ type reconciler struct {
 	workflows Workflows
 	options   ReconcilerOptions
 	after     uuid.UUID
-	passes    int  // over the collections that began
+	passes    int  // started passes over the collections
 	counting  bool // this pass counts segments
 	begun     map[uuid.UUID]pause
 }
 
-// pause is until when a collection is left alone, and how long that is.
+// pause says until when a collection is left alone, and how long that pause is.
 type pause struct {
 	until time.Time
 	next  time.Duration

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// counted counts the looks at a real store.
+// counted counts the calls of a real store by kind.
 type counted struct {
 	*corpus.CorpusStore
 	everything, changes int
@@ -31,12 +31,12 @@ func (c *counted) UncuratedChanges(ctx context.Context, after uuid.UUID, age, ke
 	return c.CorpusStore.UncuratedChanges(ctx, after, age, keep, limit)
 }
 
-// noEncoder stands for a second encoder that nobody serves.
+// noEncoder stands for a second encoder without servers.
 type noEncoder struct{}
 
 func (noEncoder) Begin(context.Context) error { return nil }
 
-// begun records what was to be begun, in place of Temporal.
+// begun records the curations to be started, in place of Temporal.
 type begun []wire.Curation
 
 func (b *begun) Curate(_ context.Context, list []wire.Curation) error {
@@ -46,8 +46,8 @@ func (b *begun) Curate(_ context.Context, list []wire.Curation) error {
 func (b *begun) Rebuild(context.Context, wire.Rebuild) error { return fmt.Errorf("a rebuild begins") }
 func (b *begun) Reparse(context.Context, wire.Reparse) error { return fmt.Errorf("a run begins") }
 
-// TestSegmentsAreCountedNowAndThen: while nothing changes, one pass in many counts the segments of
-// all collections; what changed is found by any.
+// TestSegmentsAreCountedNowAndThen: while nothing changes, one pass in countingPasses counts the
+// segments of all collections; every pass finds what changed.
 func TestSegmentsAreCountedNowAndThen(t *testing.T) {
 	db, owner := storetest.Open(t, store.Options{})
 	c := storetest.Corpus{Store: db, Owner: owner, Tenant: uuid.New(), ID: uuid.New()}
@@ -84,7 +84,7 @@ func TestSegmentsAreCountedNowAndThen(t *testing.T) {
 		t.Errorf("in %d rounds segments were counted %d times, changes looked for %d times, %d curations begun",
 			2*countingPasses, found.everything, found.changes, len(workflows))
 	}
-	round() // the one that counts
+	round() // this pass counts segments
 	in(`INSERT INTO reclusterings (tenant_id, collection_id) VALUES ($1, $2)`, c.Tenant, c.ID)
 	round()
 	if found.everything != 3 || len(workflows) != 1 || workflows[0].Collection != c.ID {

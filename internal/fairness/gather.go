@@ -6,31 +6,33 @@ import (
 	"github.com/google/uuid"
 )
 
-// Gathering says what makes a batch of items that wait.
+// Gathering says how waiting items are grouped into a batch.
 type Gathering[T comparable] struct {
-	// Size is what an item counts for, such as its bytes.
+	// Size returns the size of an item, such as its bytes.
 	Size func(T) int64
-	// Items and Total are how many items and how much size a batch has at most. A larger item is a
+	// Items and Total are the maximum number and total size of a batch's items. A larger item is a
 	// batch by itself.
 	Items int
 	Total int64
-	// Share and ShareTotal are the same of the tenant that goes first, while others wait.
+	// Share and ShareTotal are the same for the items of the tenant that is served first, while
+	// others wait.
 	Share      int
 	ShareTotal int64
-	// Small is the most that an item counts for that shares a batch with other tenants' items.
+	// Small is the maximum size of an item that shares a batch with other tenants' items.
 	Small int64
 }
 
-// Batch is items that run together in one slot.
+// Batch is items that run together as one.
 type Batch[T comparable] struct {
 	Items   []T
 	tenants []uuid.UUID // of the items
 }
 
-// Gather takes out what is next as one batch and begins it, if it may run now. The tenant that goes
-// first gives its oldest items. When it has no more, tenants follow of which everything that waits
-// is small and fits: those have little, and would otherwise each be a batch. So nobody's many items
-// come into a batch before somebody's few. What an item counts for is charged to its tenant.
+// Gather removes the next items from the queue as one batch and begins it, if it may run now. It
+// starts with the oldest items of the tenant that is served first. If none of these is left, and
+// all that were taken are small, it adds all items of further tenants, as long as they are small
+// and fit: such tenants have little, and each would otherwise need its own batch. So a tenant with
+// many items never fills a batch before one with few. The size of an item is charged to its tenant.
 func (b *Background[T]) Gather(now time.Time, g Gathering[T]) (out Batch[T], found bool) {
 	if !b.free(now) {
 		return out, false
@@ -69,8 +71,8 @@ func (b *Background[T]) Gather(now time.Time, g Gathering[T]) (out Batch[T], fou
 	return out, true
 }
 
-// fits reports whether everything of a tenant that waits is small, and goes into what is left of a
-// batch.
+// fits reports whether all waiting items of a tenant are small and fit into the rest of a batch,
+// which is items items with the size total.
 func (g Gathering[T]) fits(t *tenant[T], items int, total int64) bool {
 	if len(t.waiting) > items {
 		return false
@@ -84,13 +86,13 @@ func (g Gathering[T]) fits(t *tenant[T], items int, total int64) bool {
 	return true
 }
 
-// gather takes out a tenant's oldest item and charges it.
+// gather moves a tenant's oldest item to a batch and charges it.
 func (b *Background[T]) gather(out *Batch[T], t *tenant[T], size int64) {
 	out.Items, out.tenants = append(out.Items, b.take(t)), append(out.tenants, t.id)
 	b.Charge(t.id, time.Duration(size))
 }
 
-// EndBatch tells that a batch has run.
+// EndBatch records that a batch has ended.
 func (b *Background[T]) EndBatch(of Batch[T], now time.Time) {
 	for _, id := range of.tenants {
 		b.Queue.End(id, now)
@@ -98,5 +100,5 @@ func (b *Background[T]) EndBatch(of Batch[T], now time.Time) {
 	b.running--
 }
 
-// Free reports whether more work may run.
+// Free reports whether another item or batch may run.
 func (b *Background[T]) Free(now time.Time) bool { return b.free(now) }

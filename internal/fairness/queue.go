@@ -1,6 +1,6 @@
-// Package fairness decides who is served next and who waits: between tenants, and between what
-// somebody waits for and work in the background. It does no input or output, and knows nothing of
-// what is served. docs/fairness.md says where each of its rules holds.
+// Package fairness decides who is served next and who waits: between tenants, and between
+// interactive and background work. It does no input or output, and knows nothing of what is served.
+// docs/fairness.md says where each of its rules applies.
 package fairness
 
 import (
@@ -13,44 +13,44 @@ import (
 )
 
 const (
-	// StarvationLimit is how long a request waits for others that go first, at most.
+	// StarvationLimit is the longest time that a request waits for others that are served first.
 	StarvationLimit = time.Second
-	// remembered is how long a tenant is known after its last request.
+	// remembered is how long a tenant is kept after its last request.
 	remembered = time.Minute
 )
 
-// Queue orders what waits. The tenant goes first that used least; of those that used as much, the
-// one that has the fewest items running; of those that have as many, the one that was served
-// longest ago; and of its own items the oldest.
+// Queue orders waiting items. It serves the tenant that used least first; among equals the one with
+// the fewest running items; among those the one that was served longest ago. Within a tenant it
+// serves the oldest item first.
 //
-// What an item used is charged when it is known, as start-time fair queueing does (Goyal, Vin and
+// The cost of an item is charged once it is known, as in start-time fair queueing (Goyal, Vin and
 // Cheng, 1996).
 //
 // A Queue is not safe for concurrent use.
 type Queue[T comparable] struct {
 	credit  time.Duration
 	tenants map[uuid.UUID]*tenant[T]
-	ring    []*tenant[T]  // those that have something waiting; who is served goes to the end
-	clock   time.Duration // the most that one had used when an item of it began
-	forget  time.Time     // when to look for tenants that are not remembered any more
+	ring    []*tenant[T]  // tenants with waiting items; a tenant that is served moves to the end
+	clock   time.Duration // virtual time: the maximum of used over tenants when an item of theirs began
+	forget  time.Time     // when to prune next
 }
 
-// tenant is what is known of one.
+// tenant is the state of a tenant.
 type tenant[T comparable] struct {
 	id      uuid.UUID
 	waiting []T
 	running int
 	used    time.Duration
-	seen    time.Time // when an item last came or ended
-	// Of a Scheduler:
-	saved   time.Duration // of the time that it earned, at counted; not below 0
+	seen    time.Time // when an item last arrived or ended
+	// The rest is used by Scheduler only.
+	saved   time.Duration // time that it earned and has not used, as of counted; at least 0
 	counted time.Time
-	since   time.Time // when an item last began or ended, or was the first that waits
-	giving  int       // of the items that run, those that give way now
+	since   time.Time // when an item last began or ended, or became the only waiting one
+	giving  int       // running items that give way now
 }
 
-// NewQueue makes a queue in which a tenant that comes back may use as much as credit before it
-// alternates with others.
+// NewQueue returns a queue in which a returning tenant may use up to credit before it alternates
+// with others.
 func NewQueue[T comparable](credit time.Duration) *Queue[T] {
 	return &Queue[T]{credit: credit, tenants: map[uuid.UUID]*tenant[T]{}}
 }
@@ -63,7 +63,7 @@ func (q *Queue[T]) Put(id uuid.UUID, item T, now time.Time) {
 	}
 }
 
-// open gives what is known of a tenant of which an item comes now.
+// open returns the state of a tenant for which an item arrives now.
 func (q *Queue[T]) open(id uuid.UUID, now time.Time) *tenant[T] {
 	q.prune(now)
 	t := q.tenants[id]
@@ -76,7 +76,7 @@ func (q *Queue[T]) open(id uuid.UUID, now time.Time) *tenant[T] {
 	return t
 }
 
-// prune forgets tenants that have been silent for long.
+// prune forgets tenants that have had no items for a while.
 func (q *Queue[T]) prune(now time.Time) {
 	if now.Before(q.forget) {
 		return
@@ -89,7 +89,7 @@ func (q *Queue[T]) prune(now time.Time) {
 	}
 }
 
-// Remove takes out an item of a tenant, and reports whether it was there.
+// Remove removes an item of a tenant, and reports whether it was in the queue.
 func (q *Queue[T]) Remove(id uuid.UUID, item T) bool {
 	t := q.tenants[id]
 	if t == nil {
@@ -106,7 +106,7 @@ func (q *Queue[T]) Remove(id uuid.UUID, item T) bool {
 	return true
 }
 
-// First returns the item that is next of those that may be; it stays in the queue.
+// First returns the next item for which may returns true; the item stays in the queue.
 func (q *Queue[T]) First(may func(T) bool) (item T, found bool) {
 	at := func(t *tenant[T]) int { return slices.IndexFunc(t.waiting, may) }
 	t := q.first(func(t *tenant[T]) bool { return at(t) >= 0 })
@@ -116,7 +116,7 @@ func (q *Queue[T]) First(may func(T) bool) (item T, found bool) {
 	return t.waiting[at(t)], true
 }
 
-// first returns the tenant that is next of those that may be; nil: there is none.
+// first returns the next tenant for which may returns true, or nil.
 func (q *Queue[T]) first(may func(*tenant[T]) bool) (next *tenant[T]) {
 	for _, t := range q.ring {
 		if (next == nil || cmp.Or(cmp.Compare(t.used, next.used), t.running-next.running) < 0) && may(t) {
@@ -126,7 +126,7 @@ func (q *Queue[T]) first(may func(*tenant[T]) bool) (next *tenant[T]) {
 	return next
 }
 
-// take takes out a tenant's oldest item and begins it.
+// take removes a tenant's oldest item and begins it.
 func (q *Queue[T]) take(t *tenant[T]) T {
 	item := t.waiting[0]
 	q.Remove(t.id, item)
@@ -134,7 +134,8 @@ func (q *Queue[T]) take(t *tenant[T]) T {
 	return item
 }
 
-// Begin tells that an item of a tenant begins to run, whether it was removed or stays for more.
+// Begin records that an item of a tenant begins to run. The item may have been removed or stay in
+// the queue to run again.
 func (q *Queue[T]) Begin(id uuid.UUID) {
 	t := q.tenants[id]
 	t.running++
@@ -144,14 +145,14 @@ func (q *Queue[T]) Begin(id uuid.UUID) {
 	}
 }
 
-// End tells that an item of a tenant has run.
+// End records that an item of a tenant has ended.
 func (q *Queue[T]) End(id uuid.UUID, now time.Time) {
 	t := q.tenants[id]
 	t.running--
 	t.seen = now
 }
 
-// Charge books what an item of a tenant used.
+// Charge adds what an item used to its tenant's account.
 func (q *Queue[T]) Charge(id uuid.UUID, used time.Duration) {
 	if t := q.tenants[id]; t != nil {
 		t.used += used
@@ -161,7 +162,7 @@ func (q *Queue[T]) Charge(id uuid.UUID, used time.Duration) {
 // Empty reports whether nothing waits.
 func (q *Queue[T]) Empty() bool { return len(q.ring) == 0 }
 
-// All yields what waits, by tenant.
+// All yields the waiting items, tenant by tenant.
 func (q *Queue[T]) All() iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for _, t := range q.ring {

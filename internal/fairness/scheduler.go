@@ -1,13 +1,14 @@
 package fairness
 
-// While others ask a tenant earns its share of the slots' time, and may save a little: while it has
-// some left it runs twice its share, so that whoever asks seldom does not wait for requests of its
-// own. One that has used up what it earned runs its share, less what those run who have some left:
-// they go first. All who have used up theirs run two shares together, one each as long as they are
-// two. After Patience a tenant's oldest request runs all the same.
+// While several tenants are active, each earns its share of the slots' time, and may save a little
+// of it. While a tenant has saved time left, it may run twice its share, so that a tenant that
+// seldom asks does not wait for its own requests. A tenant that has used up its time may run its
+// share, less the items of tenants that have time left, which are served first. All tenants that
+// have used up theirs run two shares together. A tenant without time left that has waited for
+// StarvationLimit may run one item in any case.
 //
-// A request that has begun gives way, too, where its handler lets it: between two steps it waits
-// while requests run that go first.
+// A running request also gives way if its handler calls GiveWay: between two steps it waits while
+// requests of tenants with time left run.
 
 import (
 	"context"
@@ -17,38 +18,38 @@ import (
 	"github.com/google/uuid"
 )
 
-// savingsTime is how much of a tenant's share of time it saves at most.
+// savingsTime is for how long a tenant can save up its whole share.
 const savingsTime = 4 * time.Second
 
-// Scheduler hands a bounded number of slots to items of many tenants. Workers, as many as there are
-// slots, call Next.
+// Scheduler gives a bounded number of slots to items of many tenants. As many workers as there are
+// slots call Next.
 type Scheduler[T comparable] struct {
-	slots int // items that run at once
-	share int // of one tenant, while others ask
-	alone int // of a tenant that shares with none; what is left lets a newcomer begin at once
-	bound int // items of one tenant that wait
+	slots int // maximum number of running items
+	share int // items of one tenant that may run while others are active
+	alone int // items of the only active tenant that may run; the rest lets a newcomer begin at once
+	bound int // maximum number of waiting items of one tenant
 	now   func() time.Time
 
 	mu      sync.Mutex
 	change  sync.Cond
 	queue   *Queue[T]
 	running int
-	busy    map[*tenant[T]]bool // those that run something
-	nudge   *time.Timer         // looks again when the patience of one that waits may be over
-	ended   chan struct{}       // closed when an item ends; nil when none gives way
+	busy    map[*tenant[T]]bool // tenants with running items
+	nudge   *time.Timer         // wakes the workers when a waiting tenant may have reached StarvationLimit
+	ended   chan struct{}       // closed when an item ends; nil if no item gives way
 	closed  bool
-	leaving sync.WaitGroup // items that were withdrawn and are not over
+	leaving sync.WaitGroup // calls of Withdraw whose then has not returned
 }
 
-// Slot is what an item has that runs. End gives it back.
+// Slot is what a running item holds. End releases it.
 type Slot[T comparable] struct {
 	of     *Scheduler[T]
 	tenant *tenant[T]
 	gave   time.Duration // how long it gave way
 }
 
-// NewScheduler makes a scheduler of so many slots, where so many items of each tenant may wait. A
-// share of 0 is all slots.
+// NewScheduler returns a scheduler with a number of slots, in which up to bound items of each
+// tenant may wait. A share of 0 means all slots.
 func NewScheduler[T comparable](slots, share, bound int, now func() time.Time) *Scheduler[T] {
 	s := &Scheduler[T]{slots: slots, share: share, alone: slots, bound: bound, now: now, queue: NewQueue[T](0), busy: map[*tenant[T]]bool{}}
 	if share <= 0 || share > slots {
@@ -63,8 +64,8 @@ func NewScheduler[T comparable](slots, share, bound int, now func() time.Time) *
 	return s
 }
 
-// Put queues an item. It is not taken when its tenant's own queue is full; closed tells that
-// nothing is taken any more.
+// Put queues an item. taken is false if the queue of its tenant is full or the scheduler is closed;
+// closed distinguishes the two.
 func (s *Scheduler[T]) Put(id uuid.UUID, item T) (taken, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +78,8 @@ func (s *Scheduler[T]) Put(id uuid.UUID, item T) (taken, closed bool) {
 		t.saved, t.counted = s.most(), now
 	}
 	s.count(t, now)
-	// What may run at once has not waited, though no worker may have fetched it yet.
+	// Items that may run at once don't count as waiting, though no worker may have fetched them
+	// yet.
 	if t.running+len(t.waiting) >= s.alone+s.bound {
 		return false, false
 	}
@@ -88,8 +90,8 @@ func (s *Scheduler[T]) Put(id uuid.UUID, item T) (taken, closed bool) {
 	return true, false
 }
 
-// Withdraw takes an item out if it still waits, and then calls then with how many items of its
-// tenant run. Wait waits until then has returned.
+// Withdraw removes an item if it still waits, and then calls then with the number of running items
+// of its tenant. Wait waits until then has returned.
 func (s *Scheduler[T]) Withdraw(id uuid.UUID, item T, then func(running int)) {
 	s.mu.Lock()
 	t := s.queue.tenants[id]
@@ -110,12 +112,12 @@ func (s *Scheduler[T]) Withdraw(id uuid.UUID, item T, then func(running int)) {
 	then(running)
 }
 
-// Wait returns when what was withdrawn is over. It is called when the queue is closed and no worker
-// waits any more.
+// Wait returns when the calls of Withdraw have ended. It must be called after Close, when no worker
+// waits in Next any more.
 func (s *Scheduler[T]) Wait() { s.leaving.Wait() }
 
-// Next waits for an item that may run. Its end must be told its slot; more is false when the queue
-// is closed and empty.
+// Next waits for an item that may run. The caller must call End of its slot. more is false when the
+// scheduler is closed and empty.
 func (s *Scheduler[T]) Next() (item T, slot *Slot[T], more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,12 +144,12 @@ func (s *Scheduler[T]) Next() (item T, slot *Slot[T], more bool) {
 	}
 }
 
-// most is what a tenant saves at most.
+// most returns the maximum of what a tenant saves.
 func (s *Scheduler[T]) most() time.Duration { return time.Duration(s.share) * savingsTime }
 
-// count brings what a tenant has left up to now, before what it runs or has waiting changes. What
-// waits counts as what runs does: one that asks for much more than its share has soon used up what
-// it saved.
+// count updates a tenant's saved time. It must be called before the tenant's running or waiting
+// items change. Waiting items count like running ones: a tenant that asks for much more than its
+// share soon uses up what it saved.
 func (s *Scheduler[T]) count(t *tenant[T], now time.Time) {
 	rate := s.share - (t.running - t.giving) - len(t.waiting)
 	t.saved += now.Sub(t.counted) * time.Duration(rate)
@@ -155,14 +157,14 @@ func (s *Scheduler[T]) count(t *tenant[T], now time.Time) {
 	t.counted = now
 }
 
-// next is the tenant that is next, nil when none may run more. The mutex is held.
+// next returns the tenant that is served next, or nil if none may run more. The mutex must be held.
 func (s *Scheduler[T]) next() *tenant[T] {
 	if s.queue.Empty() || s.running == s.slots {
 		return nil
 	}
 	now := s.now()
 	s.queue.prune(now)
-	saving, spent := 0, 0 // what runs of tenants that have time left, and of those that have none
+	saving, spent := 0, 0 // running items of tenants with time left, and of those without
 	for t := range s.busy {
 		if s.count(t, now); t.saved > 0 {
 			saving += t.running
@@ -176,8 +178,8 @@ func (s *Scheduler[T]) next() *tenant[T] {
 	})
 }
 
-// limit is how many items of a tenant may run now, where so many of tenants run that have time left
-// and of those that have none, its own among them.
+// limit returns how many items of a tenant may run now. saving and spent are the numbers of running
+// items of tenants with and without time left, including its own.
 func (s *Scheduler[T]) limit(t *tenant[T], now time.Time, saving, spent int) int {
 	switch {
 	case len(s.queue.tenants) == 1 || s.share == s.slots:
@@ -192,7 +194,7 @@ func (s *Scheduler[T]) limit(t *tenant[T], now time.Time, saving, spent int) int
 	return limit
 }
 
-// Load is how many items run and wait.
+// Load returns the numbers of running and waiting items.
 func (s *Scheduler[T]) Load() (running, waiting int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +204,7 @@ func (s *Scheduler[T]) Load() (running, waiting int) {
 	return s.running, waiting
 }
 
-// Close takes nothing more; what waits is still served.
+// Close makes Put refuse further items. Waiting items are still served.
 func (s *Scheduler[T]) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -210,7 +212,7 @@ func (s *Scheduler[T]) Close() {
 	s.change.Broadcast()
 }
 
-// End gives the slot back.
+// End releases the slot.
 func (l *Slot[T]) End() {
 	s, t := l.of, l.tenant
 	s.mu.Lock()
@@ -229,8 +231,9 @@ func (l *Slot[T]) End() {
 	s.change.Signal()
 }
 
-// GiveWay waits while items run that go before this one, until ctx ends, and for Patience in all.
-// Handlers call it between the steps of what takes long, holding nothing that others need.
+// GiveWay waits while items of tenants that are served before this one's run, until ctx ends, and
+// for StarvationLimit in all. Handlers call it between long steps, while they hold nothing that
+// others need.
 func (l *Slot[T]) GiveWay(ctx context.Context) {
 	if l == nil {
 		return
@@ -261,7 +264,9 @@ func (l *Slot[T]) GiveWay(ctx context.Context) {
 	}
 }
 
-// Yields reports whether others that asked lately go before this item's tenant.
+// Yields reports whether this item's tenant has used up its time while other tenants asked
+// recently, so that those are served first. It is false once the item has given way for
+// StarvationLimit.
 func (l *Slot[T]) Yields() bool {
 	if l == nil {
 		return false
@@ -273,7 +278,7 @@ func (l *Slot[T]) Yields() bool {
 	return len(s.queue.tenants) > 1 && s.share < s.slots && l.tenant.saved == 0 && l.gave < StarvationLimit
 }
 
-// behind reports whether items run that go before a tenant's. The mutex is held.
+// behind reports whether items of tenants that are served before t run. The mutex must be held.
 func (s *Scheduler[T]) behind(t *tenant[T]) bool {
 	now := s.now()
 	if s.count(t, now); s.share == s.slots || t.saved > 0 {

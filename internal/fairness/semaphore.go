@@ -6,26 +6,26 @@ import (
 	"github.com/google/uuid"
 )
 
-// Amount is what is held: so many things, of so many bytes.
+// Amount is a number of items and their bytes.
 type Amount struct{ Count, Bytes int }
 
 func (a Amount) plus(b Amount) Amount { return Amount{a.Count + b.Count, a.Bytes + b.Bytes} }
 
-// over reports whether n more are too many for a bound, of which 0 is none. What is larger than the
-// bound alone is let in when nothing else is held; and what is not asked for is not looked at.
+// over reports whether n more would exceed bound, in which 0 means no bound. Something larger than
+// the bound is admitted when nothing else is held. A component of n that is 0 is not checked.
 func (a Amount) over(n, bound Amount) bool {
 	over := func(held, n, bound int) bool { return bound > 0 && n > 0 && held > 0 && held+n > bound }
 	return over(a.Count, n.Count, bound.Count) || over(a.Bytes, n.Bytes, bound.Bytes)
 }
 
-// Full says why no more is let in.
+// Full says why Acquire refused.
 type Full struct {
-	OfTenant bool   // its own bound is reached
-	Held     Amount // by the tenant if it is, else in all
+	OfTenant bool   // the bound of the tenant is reached, not the one in all
+	Held     Amount // by the tenant if OfTenant, else in all
 }
 
-// Semaphore bounds what is held at once: by each tenant, and in all. Nobody waits for it: what is
-// too much is refused.
+// Semaphore bounds what is held at once, by each tenant and in all. It has no queue: it refuses
+// what exceeds a bound.
 type Semaphore struct {
 	each, all Amount
 
@@ -34,14 +34,14 @@ type Semaphore struct {
 	by   map[uuid.UUID]Amount
 }
 
-// NewSemaphore makes one with a bound for each tenant and one for all. What is 0 of them is not
-// bounded.
+// NewSemaphore returns a semaphore with a bound for each tenant and one for all together.
+// Components that are 0 are not bounded.
 func NewSemaphore(each, all Amount) *Semaphore {
 	return &Semaphore{each: each, all: all, by: map[uuid.UUID]Amount{}}
 }
 
-// Acquire lets n of a tenant in, to be released, or says why it does not. Work in the background
-// leaves a quarter of the bound of all to what somebody waits for.
+// Acquire admits n of a tenant, to be released, or returns why it does not. Background work leaves
+// a quarter of the bound in all to interactive requests.
 func (s *Semaphore) Acquire(id uuid.UUID, n Amount, background bool) *Full {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *Semaphore) Acquire(id uuid.UUID, n Amount, background bool) *Full {
 	return nil
 }
 
-// Release gives back n of a tenant.
+// Release releases n of a tenant.
 func (s *Semaphore) Release(id uuid.UUID, n Amount) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *Semaphore) add(id uuid.UUID, n Amount) {
 	}
 }
 
-// InUse is what all hold.
+// InUse returns what all tenants hold together.
 func (s *Semaphore) InUse() Amount {
 	s.mu.Lock()
 	defer s.mu.Unlock()

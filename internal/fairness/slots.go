@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Slots are waited for. What somebody waits for goes before work in the background, which for a
-// while after each such request leaves a slot to the next one.
+// Slots is a semaphore with a queue. Interactive requests are served before background work, which
+// leaves a slot free for a while after each such request.
 type Slots struct {
 	n          int
 	foreground *Foreground
 
 	mu      sync.Mutex
-	held    map[bool]int // by the foreground, and by the background
+	held    map[bool]int // key: whether by background work
 	waiting map[bool][]chan struct{}
 }
 
-// NewSlots makes n slots.
+// NewSlots returns n slots.
 func NewSlots(n int) *Slots {
 	return &Slots{n: n, foreground: NewForeground(Recent), held: map[bool]int{}, waiting: map[bool][]chan struct{}{}}
 }
 
-// free reports whether there is a slot now. The mutex is held.
+// free reports whether a slot is free. The mutex must be held.
 func (s *Slots) free(background bool) bool {
 	if background && s.held[true] >= s.foreground.Limit(time.Now(), s.n, max(1, s.n-1)) {
 		return false
@@ -31,7 +31,7 @@ func (s *Slots) free(background bool) bool {
 	return s.held[false]+s.held[true] < s.n
 }
 
-// Acquire waits for a slot; after a nil error it must be released.
+// Acquire waits for a slot. If it returns nil, the slot must be released.
 func (s *Slots) Acquire(ctx context.Context, background bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -57,21 +57,21 @@ func (s *Slots) Acquire(ctx context.Context, background bool) error {
 	defer s.mu.Unlock()
 	if at := slices.Index(s.waiting[background], mine); at >= 0 {
 		s.waiting[background] = slices.Delete(s.waiting[background], at, at+1)
-	} else { // it came in the same moment
+	} else { // the slot was given at the same moment
 		s.release(background)
 	}
 	return ctx.Err()
 }
 
-// Release gives a slot back.
+// Release releases a slot.
 func (s *Slots) Release(background bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.release(background)
 }
 
-// release hands a slot to who is next. Work in the background that leaves a slot waits for one of
-// its own to be released: there always is one.
+// release gives a slot to the next waiter. Background work that leaves a slot free waits until
+// another background slot is released: there always is one.
 func (s *Slots) release(background bool) {
 	s.held[background]--
 	for _, next := range []bool{false, true} {

@@ -1,7 +1,7 @@
 package ingest
 
-// This file holds what all stages share: their dependencies, the leases they
-// keep while they run, and what becomes of their errors.
+// This file holds what all stages share: their dependencies, the leases that they keep while they
+// run, and the handling of their errors.
 
 import (
 	"context"
@@ -34,35 +34,35 @@ type Store interface {
 	ExtendLeases(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, l batch.Lease) ([]uuid.UUID, error)
 	Sources(ctx context.Context, tenant uuid.UUID, items []wire.Attempt) ([]batch.Source, error)
 	Blobs(ctx context.Context, tenant uuid.UUID, hashes [][]byte) (map[string]batch.Blob, error)
-	// BeginParses notes that holder begins to parse versions and has done so with
-	// those that are over. It returns how often each of the first killed a parser, or
-	// the worker that had noted so before; one whose attempt is over is not there.
+	// BeginParses notes that holder begins to parse the versions of items and that it has parsed
+	// those of over. It returns how often each version of items killed a parser or the worker that
+	// was noted before. A version whose attempt is over is not in deaths.
 	BeginParses(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, holder string, over []wire.Attempt) (deaths map[uuid.UUID]int, err error)
 	// CountDeath counts a parser that died over a version.
 	CountDeath(ctx context.Context, tenant uuid.UUID, item wire.Attempt) error
-	// EndParses notes that holder parses versions no more, and lives.
+	// EndParses notes that holder no longer parses the versions, and that it is alive.
 	EndParses(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, holder string) error
 	SaveArtifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, artifacts []batch.Artifact) error
 	Artifacts(ctx context.Context, tenant uuid.UUID, stage batch.Stage, items []wire.Attempt) (map[uuid.UUID][]byte, error)
-	// WriteCut makes versions ready that were cut by a recipe; a *batch.StaleError says
-	// that nothing was written, because some were cut for a generation that is not live.
+	// WriteCut makes ready versions that were cut by recipe. If some were cut for a generation that
+	// is not live, it writes nothing and returns a *batch.StaleError.
 	WriteCut(ctx context.Context, tenant, collection uuid.UUID, recipe batch.Recipe, docs []batch.Document) ([]wire.Outcome, error)
-	// WriteCuts does so for several collections of a tenant, all or none.
+	// WriteCuts does the same for several collections of a tenant in one transaction.
 	WriteCuts(ctx context.Context, tenant uuid.UUID, cuts []batch.Cut) ([]wire.Outcome, error)
 	FailVersions(ctx context.Context, tenant uuid.UUID, failures []batch.Failure) error
-	// LiveRecipes are what collections' live generations are cut by; one that is gone
-	// is not there.
+	// LiveRecipes returns the recipes of the collections' live generations. Deleted collections are
+	// left out.
 	LiveRecipes(ctx context.Context, tenant uuid.UUID, collections []uuid.UUID) (map[uuid.UUID]batch.Recipe, error)
 }
 
-// Curation hears of collections that changed. It does not wait for anything.
+// Curation is notified of collections that changed. Changed does not block.
 type Curation interface {
 	Changed(tenant, collection uuid.UUID)
 }
 
 // Parser turns a file into blocks. name and mediaType are hints; the content decides. language is
-// the collection's, by which scanned pages are read. A *FileError is final, but for
-// schema.ReasonCrashed; any other error is of the surroundings.
+// the collection's; OCR of scanned pages uses it. A *FileError is final, except one with
+// schema.ReasonCrashed. Any other error is a failure of the environment, not of the file.
 type Parser interface {
 	Parse(ctx context.Context, name, mediaType, language string, data []byte) (schema.Parsed, error)
 }
@@ -80,18 +80,18 @@ func (e *FileError) Unwrap() error { return e.Err }
 
 // Models is the model server.
 type Models interface {
-	// Segment scores neighbouring sentences: a run of n gives n-1 scores, and
-	// below the threshold is a cut.
+	// Segment scores neighbouring sentences: a run of n sentences gets n-1 scores, and a score
+	// below the returned threshold is a cut.
 	Segment(ctx context.Context, lane wire.Lane, runs [][]string) ([][]float32, float64, error)
-	// Encode gives a vector per text, and the space they are of.
+	// Encode returns a vector per text, and the name of their space.
 	Encode(ctx context.Context, lane wire.Lane, texts []string) (wire.Vectors, string, error)
-	// Link gives, for each passage of each document, the strongest keep others
-	// of the document that it is related to. A document is its passages' vectors.
+	// Link returns, for each passage of each document, the keep other passages of the document that
+	// it is most strongly related to. A document is given by its passages' vectors.
 	Link(ctx context.Context, lane wire.Lane, space string, documents []wire.Vectors, keep int) (links [][][]wire.PassageLink, model string, err error)
-	// SegmentEncode does all three for documents, as by says. One that is nil in what it returns is
-	// to go through them one by one.
+	// SegmentEncode segments, encodes and links documents as by says. A nil result means that the
+	// document has to take the three steps one by one.
 	SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, keep int) ([]*wire.Made, error)
-	// Info says what the models can do.
+	// Info returns what the models can do.
 	Info(ctx context.Context) (wire.ModelInfo, error)
 }
 
@@ -113,14 +113,14 @@ func NewActivities(s Store, p Parser, m Models, c Curation, o Options) (*Activit
 	return &Activities{store: s, parser: p, models: m, curation: c, options: o}, nil
 }
 
-// work are versions of a batch that belong to one tenant, by collection.
+// work is the versions of a batch that belong to one tenant, by collection.
 type work struct {
 	tenant uuid.UUID
 	parts  []wire.IngestBatch
 }
 
-// byTenant divides a batch among its tenants. Those with the fewest versions come
-// first: they do not wait for the others.
+// byTenant divides a batch by tenant. The tenants with the fewest versions come first, so that they
+// do not wait for the others.
 func byTenant(in wire.IngestVersions) []work {
 	var out []work
 	at := map[uuid.UUID]int{}
@@ -145,7 +145,7 @@ func (w work) versions() int {
 	return n
 }
 
-// items are the versions of all collections.
+// items returns the versions of all collections.
 func (w work) items() []wire.Attempt {
 	if len(w.parts) == 1 {
 		return w.parts[0].Items
@@ -157,7 +157,7 @@ func (w work) items() []wire.Attempt {
 	return out
 }
 
-// only are the versions that keep says.
+// only returns the versions for which keep returns true.
 func (w work) only(keep func(wire.Attempt) bool) work {
 	out := work{tenant: w.tenant}
 	for _, p := range w.parts {
@@ -175,21 +175,22 @@ func (w work) only(keep func(wire.Attempt) bool) work {
 	return out
 }
 
-// failure is why nothing became of some versions. Others of the batch went on.
+// failure is the error that a stage ended with for some versions of a batch. Other versions may
+// have succeeded.
 type failure struct {
 	work
 	err error
 }
 
-// body is a stage's work on versions of one tenant that are still this batch's.
+// body does a stage's work on one tenant's versions, all of which this batch still owns.
 type body func(ctx context.Context, w work) ([]wire.Outcome, []failure)
 
 // tenantsAtOnce is how many tenants' versions a stage works on at a time.
 const tenantsAtOnce = 4
 
-// run does a stage, tenant by tenant: it takes over the leases, keeps them while
-// it works, and reports the versions that another attempt owns as lost. What fails
-// of one tenant, or of one collection, does not concern the others.
+// run does a stage, tenant by tenant. It takes over the leases, extends them while it works, and
+// reports the versions that another attempt owns as lost. A failure of one tenant or collection
+// does not affect the others.
 func (a *Activities) run(ctx context.Context, stage string, in wire.IngestVersions, do body) ([]wire.Outcome, error) {
 	all := byTenant(in)
 	of := []attribute.KeyValue{attribute.Int("sluice.versions", in.Versions()), attribute.Int("sluice.collections", len(in.Parts))}
@@ -218,7 +219,7 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestVersio
 			return nil
 		})
 	}
-	_ = group.Wait() // failures are kept apart
+	_ = group.Wait() // failures are in their own list
 	stop()
 	for _, o := range out {
 		if o.Reason != nil {
@@ -231,7 +232,7 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestVersio
 	return a.judge(ctx, stage, out, failures, faults, log)
 }
 
-// judge says what becomes of a stage that failed for some versions.
+// judge decides what a stage that failed for some versions returns.
 func (a *Activities) judge(ctx context.Context, stage string, out []wire.Outcome, failures []failure, faults int, log *slog.Logger) ([]wire.Outcome, error) {
 	var errs []error
 	var faulty []failure
@@ -270,8 +271,8 @@ func (a *Activities) judge(ctx context.Context, stage string, out []wire.Outcome
 	return out, nil
 }
 
-// tenant does a stage for one tenant. When it is this program that fails, each
-// collection is tried by itself.
+// tenant does a stage for one tenant. If that fails through a fault of this program, it tries each
+// collection by itself.
 func (a *Activities) tenant(ctx context.Context, w work, do body) (out []wire.Outcome, failures []failure) {
 	ctx = wire.ForTenant(ctx, w.tenant)
 	current, lost, err := a.take(ctx, w)
@@ -292,7 +293,7 @@ func (a *Activities) tenant(ctx context.Context, w work, do body) (out []wire.Ou
 	return append(lost, out...), failures
 }
 
-// guarded does a stage; a panic is a failure of its versions.
+// guarded does a stage, and turns a panic into a failure of its versions.
 func guarded(ctx context.Context, w work, do body) (out []wire.Outcome, failures []failure) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -302,7 +303,7 @@ func guarded(ctx context.Context, w work, do body) (out []wire.Outcome, failures
 	return do(ctx, w)
 }
 
-// take extends the leases of a tenant's versions and tells which are lost.
+// take extends the leases of a tenant's versions and reports which versions are lost.
 func (a *Activities) take(ctx context.Context, w work) (current work, lost []wire.Outcome, err error) {
 	items := w.items()
 	ids, err := a.store.ExtendLeases(ctx, w.tenant, items, a.options.lease())
@@ -321,11 +322,12 @@ func (a *Activities) take(ctx context.Context, w work) (current work, lost []wir
 	return w.only(func(item wire.Attempt) bool { return mine[item.Version] }), lost, nil
 }
 
-// keep shows Temporal that the stage lives and extends the leases until stop.
+// keep sends Temporal heartbeats of the stage and extends the leases until the returned function is
+// called.
 func (a *Activities) keep(ctx context.Context, all []work, faults int) (context.Context, func()) {
 	every := a.options.Lease / 4
-	// Not with the context below: a heartbeat under way may end, for cutting it would look like a
-	// fault.
+	// The heartbeats do not use the context below: cancelling a heartbeat under way would look like
+	// a fault.
 	quiet := heartbeat.Start(ctx, min(heartbeat.Every, every), faults)
 	ctx, cancel := context.WithCancel(ctx)
 	var extending sync.WaitGroup
@@ -377,22 +379,21 @@ func (e *missingError) Error() string {
 	return fmt.Sprintf("version %s has no %s artifact", e.version, e.stage)
 }
 
-// isMissing reports whether the stages must run again: what one of them left is
-// gone.
+// isMissing reports whether the stages must run again because an artifact of one of them is gone.
 func isMissing(err error) bool {
 	var m *missingError
 	return errors.As(err, &m)
 }
 
-// failed is the outcome of a version that fails.
+// failed returns the outcome of a version that fails.
 func failed(version uuid.UUID, code, format string, args ...any) wire.Outcome {
 	return wire.Outcome{Version: version, Reason: &schema.Reason{Code: code, Message: fmt.Sprintf(format, args...)}}
 }
 
-// maxReason is the most bytes of a reason that are kept.
+// maxReason is the maximum length of a stored reason, in bytes.
 const maxReason = 1000
 
-// clip cleans and shortens what people will read.
+// clip cleans a message that people read and shortens it to maxReason.
 func clip(message string) string {
 	message = text.Clean(message)
 	if len(message) <= maxReason {

@@ -1,7 +1,7 @@
 package ingest
 
-// Of the second stage: sections to passages with vectors and links in one request to the model
-// server, where it can do so.
+// Part of the second stage: sections become passages with vectors and links in one request to the
+// model server, where it can do so.
 
 import (
 	"context"
@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// makeAtOnce cuts and encodes the drafts that the model server takes as they are; not those of a
-// collection of the second encoder, which get their vectors later.
+// makeAtOnce cuts and encodes the drafts in one request, except those that the model server returns
+// undone and those of collections of the second encoder, which get their vectors later.
 func (a *Activities) makeAtOnce(ctx context.Context, drafts []*draft, by schema.Segmentation) error {
 	var ask []wire.Uncut
 	var of []*draft
@@ -38,13 +38,13 @@ func (a *Activities) makeAtOnce(ctx context.Context, drafts []*draft, by schema.
 	return nil
 }
 
-// uncut is the draft as the model server gets it.
+// uncut returns the draft as it is sent to the model server.
 func (d *draft) uncut() wire.Uncut {
 	out := wire.Uncut{Title: d.text.Title, Sections: make([]wire.UncutSection, len(d.text.Sections))}
 	for i, sec := range d.text.Sections {
 		s := wire.UncutSection{Text: sec.Text, Sentences: make([]int, len(d.sentences[i]))}
 		if n := len(sec.HeadingPath); n > 0 {
-			s.Heading = sec.HeadingPath[n-1] // text.InContext reads no other
+			s.Heading = sec.HeadingPath[n-1] // text.InContext uses only the last one
 		}
 		for j, r := range d.sentences[i] {
 			s.Sentences[j] = r.End - r.Start
@@ -54,7 +54,7 @@ func (d *draft) uncut() wire.Uncut {
 	return out
 }
 
-// take makes passages of what the model server made.
+// take fills in the passages that the model server made.
 func (d *draft) take(m *wire.Made) {
 	for i := range d.text.Sections {
 		sec := &d.text.Sections[i]
@@ -68,8 +68,8 @@ func (d *draft) take(m *wire.Made) {
 	d.made = m
 }
 
-// vectorsAndLinks are those of a draft that was made at once. A document of more passages than are
-// linked at once is linked here.
+// vectorsAndLinks returns the vectors and links of a draft that was made in one request. If the
+// document has too many passages to be linked in that request, it is linked here.
 func (a *Activities) vectorsAndLinks(ctx context.Context, d *draft) (batch.Vectors, batch.Links, error) {
 	m := d.made
 	vectors := batch.NewVectors(m.Space, m.Vectors.Dimension, m.Vectors.Data)

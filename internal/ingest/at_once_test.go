@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestADraftIsTakenAsItWouldBeCut: what the model server says of lengths becomes the passages that
-// this program would make.
+// TestADraftIsTakenAsItWouldBeCut: the lengths that the model server returns become the same
+// passages that this program would make.
 func TestADraftIsTakenAsItWouldBeCut(t *testing.T) {
 	by, err := schema.Segmentation{By: schema.BySentences, Sentences: 2}.Complete()
 	if err != nil {
@@ -60,7 +60,7 @@ func TestADraftIsTakenAsItWouldBeCut(t *testing.T) {
 	}
 }
 
-// passagesOf are a draft's passages without their ids, which must be there.
+// passagesOf returns a draft's passages that have ids, with the ids cleared.
 func passagesOf(d *draft) (out []schema.Passage) {
 	for _, sec := range d.text.Sections {
 		for _, p := range sec.Passages {

@@ -12,7 +12,7 @@ type backoff struct {
 	now         time.Duration
 }
 
-// next is about how long the next pause will be.
+// next returns the next pause before jitter.
 func (b *backoff) next() time.Duration { return min(max(b.now, b.first), b.most) }
 
 func (b *backoff) reset() { b.now = 0 }

@@ -1,8 +1,7 @@
 package ingest
 
-// The stages of IngestBatch, which builds before IngestVersions started: its
-// workflows run to their end on the stages that there are now. Cutting and encoding
-// happen where it writes.
+// The stages of IngestBatch, the workflow that builds started before there was IngestVersions. Such
+// workflows run to their end on today's stages. Cutting and encoding happen in WriteBatch.
 
 import (
 	"context"
@@ -16,7 +15,7 @@ func versionsOf(in wire.IngestBatch) wire.IngestVersions {
 	return wire.IngestVersions{Parts: []wire.IngestBatch{in}, Links: links}
 }
 
-// ParseBatch is Parse.
+// ParseBatch does what Parse does.
 func (a *Activities) ParseBatch(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error) {
 	return a.Parse(ctx, versionsOf(in))
 }
@@ -26,12 +25,12 @@ func (a *Activities) CutBatch(context.Context, wire.IngestBatch) ([]wire.Outcome
 	return nil, nil
 }
 
-// WriteBatch is Index.
+// WriteBatch does what Index does.
 func (a *Activities) WriteBatch(ctx context.Context, in wire.IngestBatch) ([]wire.Outcome, error) {
 	return a.Index(ctx, versionsOf(in))
 }
 
-// FailBatch is Fail.
+// FailBatch does what Fail does.
 func (a *Activities) FailBatch(ctx context.Context, in wire.IngestBatch, outcomes []wire.Outcome) error {
 	return a.Fail(ctx, versionsOf(in), outcomes)
 }

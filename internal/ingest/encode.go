@@ -1,6 +1,6 @@
 package ingest
 
-// Of the second stage: passages to vectors, and those to links.
+// Part of the second stage: passages to vectors, and vectors to links.
 
 import (
 	"context"
@@ -9,13 +9,13 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// encode makes the vectors of versions' passages, and the links between them: what
-// is written. Those of a collection of the second encoder have zero vectors, which
-// that encoder replaces once they are written.
+// encode returns the documents to write, with the vectors of their passages and the links between
+// them. Documents of a collection of the second encoder get zero vectors, which that encoder
+// replaces after they are written.
 func (a *Activities) encode(ctx context.Context, drafts []*draft) ([]batch.Document, error) {
 	docs := make([]batch.Document, len(drafts))
 	var inputs []string
-	var now []*batch.Document // that are encoded now
+	var now []*batch.Document // those that are encoded now
 	var counts []int
 	for i, d := range drafts {
 		docs[i] = batch.Document{Attempt: d.item, Text: d.text}
@@ -50,7 +50,7 @@ func (a *Activities) encode(ctx context.Context, drafts []*draft) ([]batch.Docum
 	return docs, nil
 }
 
-// Embedded is the text that is embedded for a passage.
+// Embedded returns the text that is embedded for a passage.
 func Embedded(title string, headings []string, passage string) string {
 	input, _ := text.InContext(title, headings, passage)
 	return input

@@ -1,7 +1,7 @@
 package ingest
 
-// The second stage: blocks to what searches find. Texts and vectors stay in memory
-// on their way through the models into the store.
+// The second stage: blocks become what searches find. Texts and vectors stay in memory on their way
+// through the models into the store.
 
 import (
 	"context"
@@ -19,13 +19,14 @@ import (
 )
 
 const (
-	// writesAtOnce is how many transactions of a tenant write at a time, and the others
-	// are what one of several collections writes at most.
+	// writesAtOnce is how many write transactions of a tenant run at a time. writtenCollections and
+	// writtenDocuments are the most collections and documents in a transaction that writes several
+	// collections.
 	writesAtOnce       = 2
 	writtenCollections = 16
 	writtenDocuments   = 64
-	// staleTries is how often versions are cut anew because their collection's
-	// generation changed.
+	// staleTries is how often versions are cut because their collection's generation changed
+	// meanwhile.
 	staleTries = 5
 )
 
@@ -72,12 +73,11 @@ func (a *Activities) index(ctx context.Context, w work) ([]wire.Outcome, []failu
 			return nil
 		})
 	}
-	_ = group.Wait() // failures are kept apart
+	_ = group.Wait() // failures are in their own list
 	return outcomes, failures
 }
 
-// together divides collections with documents into those that are written in one
-// transaction.
+// together groups collections that have documents into those that are written in one transaction.
 func together(parts []wire.IngestBatch, docs map[uuid.UUID]batch.Cut) [][]wire.IngestBatch {
 	var out [][]wire.IngestBatch
 	count := 0
@@ -97,8 +97,9 @@ func together(parts []wire.IngestBatch, docs map[uuid.UUID]batch.Cut) [][]wire.I
 	return out
 }
 
-// writeTogether writes several collections in one transaction. It reports false when
-// they are to be written one by one: there is one, or the transaction failed.
+// writeTogether writes several collections in one transaction. It reports false when they have to
+// be written one by one: there is only one, their vectors are of several spaces, or the transaction
+// failed.
 func (a *Activities) writeTogether(ctx context.Context, tenant uuid.UUID, parts []wire.IngestBatch, docs map[uuid.UUID]batch.Cut) (out []wire.Outcome, done bool) {
 	if len(parts) < 2 {
 		return nil, false
@@ -113,7 +114,7 @@ func (a *Activities) writeTogether(ctx context.Context, tenant uuid.UUID, parts 
 		}
 	}
 	defer func() {
-		if p := recover(); p != nil { // whose fault it is shows when each is written by itself
+		if p := recover(); p != nil { // writing each by itself shows which one failed
 			slog.ErrorContext(ctx, "writing collections together failed", "tenant", tenant, "panic", p)
 			out, done = nil, false
 		}
@@ -131,8 +132,8 @@ func (a *Activities) writeTogether(ctx context.Context, tenant uuid.UUID, parts 
 	return out, true
 }
 
-// finish writes the documents of one collection, and waits for the store while it is
-// away. When another generation went live since they were cut, they are cut anew.
+// finish writes the documents of one collection, and retries while the store is unavailable. If
+// another generation went live since they were cut, it cuts them again.
 func (a *Activities) finish(ctx context.Context, one work, of batch.Cut, parsed map[uuid.UUID]schema.Parsed) (outcomes []wire.Outcome, err error) {
 	collection := one.parts[0].Collection
 	for try := 1; ; try++ {
@@ -146,7 +147,7 @@ func (a *Activities) finish(ctx context.Context, one work, of batch.Cut, parsed 
 		if !errors.As(err, &stale) || try == staleTries {
 			return append(outcomes, out...), err
 		}
-		// Some may have been written: those of another space, or one by one.
+		// Some may have been written: each space is written in its own transaction.
 		var left []wire.Outcome
 		if one, left, err = a.take(ctx, one); err != nil || len(one.parts) == 0 {
 			return append(outcomes, left...), err
@@ -162,11 +163,11 @@ func (a *Activities) finish(ctx context.Context, one work, of batch.Cut, parsed 
 	}
 }
 
-// documents cuts and encodes versions, and divides them by collection. What the
-// model refuses of one concerns that one alone.
+// documents cuts and encodes versions, and divides them by collection. If the model refuses one
+// version, only that version fails.
 func (a *Activities) documents(ctx context.Context, w work, parsed map[uuid.UUID]schema.Parsed) (map[uuid.UUID]batch.Cut, []wire.Outcome, error) {
-	// Read before anything is cut: a generation that goes live meanwhile makes
-	// the writing refuse what is cut here.
+	// The recipes are read before anything is cut: if a generation goes live meanwhile, the write
+	// refuses what is cut here.
 	collections := make([]uuid.UUID, len(w.parts))
 	of := make(map[uuid.UUID]uuid.UUID, w.versions())
 	for i, part := range w.parts {
@@ -196,8 +197,8 @@ func (a *Activities) documents(ctx context.Context, w work, parsed map[uuid.UUID
 	return out, outcomes, nil
 }
 
-// made cuts and encodes versions: all at once or, when the model refuses that, each
-// alone. What it refuses alone fails.
+// made cuts and encodes versions all at once or, if the model server refuses that, one by one. A
+// version that it refuses by itself fails.
 func (a *Activities) made(ctx context.Context, w work, parsed map[uuid.UUID]schema.Parsed, recipes map[uuid.UUID]batch.Recipe) ([]batch.Document, []wire.Outcome, error) {
 	drafts, outcomes, err := a.segment(ctx, w, parsed, recipes)
 	var docs []batch.Document

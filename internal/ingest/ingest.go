@@ -1,12 +1,11 @@
-// Package ingest takes versions from the outbox to ready: the relay publishes
-// what is queued, the intake makes batches of it and starts their workflows, the
-// activities do the stages, and the reconciler queues again what got lost on
-// the way.
+// Package ingest takes versions from the outbox to ready: the relay publishes what is queued, the
+// intake forms batches and starts their workflows, the activities do the stages, and the reconciler
+// queues again what got lost on the way.
 //
-// Postgres alone knows what is to be done. NATS carries work to whoever is free
-// and Temporal carries it through its stages; either may be wiped at any time.
-// The fence is a version's attempt: it rises whenever the version is queued, and
-// nothing is written for an older one.
+// Postgres is the only source of truth about what has to be done. NATS carries work to whichever
+// worker is free, and Temporal carries it through its stages; either may be wiped at any time. A
+// version's attempt is the fencing token: it rises whenever the version is queued, and nothing is
+// written for an older attempt.
 package ingest
 
 import (
@@ -24,7 +23,7 @@ const scope = "github.com/sluice-rag/sluice/internal/ingest"
 
 var tracer = otel.Tracer(scope)
 
-// links makes span links of traceparents.
+// links returns the span links of traceparents.
 func links(traceparents []string) trace.SpanStartOption {
 	var out []trace.Link
 	for _, t := range traceparents {
@@ -36,12 +35,12 @@ func links(traceparents []string) trace.SpanStartOption {
 	return trace.WithLinks(out...)
 }
 
-// transient reports whether err is the fault of the surroundings, not of a
-// document or of this program, so that trying again is right however often.
+// transient reports whether err is a failure of the environment, not of a document or of this
+// program. Such an error is retried without limit.
 func transient(err error) bool {
 	for _, target := range []error{
 		schema.ErrUnavailable, schema.ErrOverloaded, schema.ErrConflict, context.Canceled, context.DeadlineExceeded,
-		schema.ErrProvider, // an encoder behind an API, or its settings, are to be mended for all documents
+		schema.ErrProvider, // of an encoder behind an API; it concerns all documents until the encoder or its settings are fixed
 	} {
 		if errors.Is(err, target) {
 			return true

@@ -1,7 +1,7 @@
 package ingest
 
-// The intake takes messages from JetStream, makes batches of them and starts
-// their workflows. It takes no more while it holds as many open batches as it may.
+// The intake takes messages from JetStream, forms batches and starts their workflows. It stops
+// taking messages while the maximum number of batches is open.
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Claims is where the intake takes versions under lease.
+// Claims claims versions under lease.
 type Claims interface {
 	ClaimVersions(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, l batch.Lease) ([]wire.Attempt, error)
 	ReleaseVersions(ctx context.Context, tenant uuid.UUID, items []wire.Attempt) error
@@ -31,8 +31,7 @@ type Claims interface {
 
 // Workflows starts batches and waits for their end.
 type Workflows interface {
-	// Start starts the workflow of a batch under an id. One that runs already is
-	// joined.
+	// Start starts the workflow of a batch under an id, or joins it if it is already running.
 	Start(ctx context.Context, id string, b wire.IngestVersions) error
 	// Wait returns when the workflow has ended, in whatever way, or is unknown.
 	Wait(ctx context.Context, id string) error
@@ -40,19 +39,19 @@ type Workflows interface {
 
 const (
 	deliveryWait    = 10 * time.Second // until JetStream delivers an unconfirmed message again
-	pullWait        = 5 * time.Second  // of one pull request
+	pullWait        = 5 * time.Second  // timeout of one pull request
 	unreadableDelay = time.Minute      // until a message that can't be read is tried again
 
-	// deepGrowth is how many times larger batches are at most while many versions wait.
+	// deepGrowth is how many times the usual size a batch may have while many versions wait.
 	deepGrowth = 4
-	// smallBytes is the most of a version that shares a batch with other tenants':
-	// parsing it takes no one's time.
+	// smallBytes is the maximum size of a version that shares a batch with other tenants' versions.
+	// Parsing one of that size takes hardly any time.
 	smallBytes = 64 << 10
-	// maxLinks is how many traces a batch links to, which is what a span takes.
+	// maxLinks is how many traces a batch links to: the limit of links of a span.
 	maxLinks = 128
 )
 
-// delivery is a message in hand.
+// delivery is a message that the intake holds.
 type delivery struct {
 	msg  jetstream.Msg
 	body wire.IngestMessage
@@ -65,11 +64,11 @@ type intake struct {
 	consumer  jetstream.Consumer
 	options   Options
 
-	waiting *fairness.Background[*delivery] // in hand, without a batch; of batches as many are open as may be
-	hand    int                             // how many wait
-	bytes   int64                           // of those
-	since   time.Time                       // when the oldest of them came, about
-	pending uint64                          // messages that the stream had behind the last one
+	waiting *fairness.Background[*delivery] // messages without a batch; it also bounds the open batches
+	hand    int                             // messages in waiting
+	bytes   int64                           // bytes of the versions in waiting
+	since   time.Time                       // about when the oldest of them arrived
+	pending uint64                          // messages in the stream after the last one that was taken
 	ended   chan fairness.Batch[*delivery]
 	runners sync.WaitGroup
 }
@@ -93,8 +92,8 @@ func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, strea
 	}), nil
 }
 
-// takeIn runs the intake until it can't go on. The batches it has begun are
-// then at Temporal, and the messages without a batch are handed back.
+// takeIn runs the intake until it can't continue. By its return, the batches that it began have
+// been passed to Temporal or handed back, and so have been the messages without a batch.
 func takeIn(fetch, work context.Context, claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, searches *fairness.Foreground, o Options, pause *backoff) error {
 	if err := streams(fetch); err != nil {
 		return err
@@ -174,8 +173,8 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 	}
 }
 
-// take takes a message in hand. One that this build can't read is kept for one that
-// can.
+// take adds a message to those that wait. A message that this build can't read is handed back for a
+// newer build.
 func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 	body, err := wire.Decode[wire.IngestMessage](msg.Data())
 	if err == nil && (body.Tenant == uuid.Nil || body.Collection == uuid.Nil || body.Version == uuid.Nil || body.Attempt < 1 ||
@@ -202,23 +201,25 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 	in.waiting.Put(body.Tenant, &delivery{msg, body}, now)
 }
 
-// most is how many versions the largest batch has, and how many wait in hand.
+// most returns the number of versions in the largest possible batch, which is also the number of
+// messages that may wait.
 func (in *intake) most() int { return in.options.BatchVersions * deepGrowth }
 
-// size is how many versions a batch may have now. While there are more than the open
-// batches of usual size take, batches are larger: each costs about the same,
-// however many versions it has.
+// size returns how many versions a batch may have now. If more versions wait than Batches batches
+// of the usual size can take, batches are larger: a batch costs about the same however many
+// versions it has.
 func (in *intake) size() int {
 	usual := in.options.BatchVersions
 	for d := range in.waiting.All() {
 		if d.body.Attempt > 1 {
-			return usual // what may have killed a worker has no more company than ever
+			return usual // one that may have killed a worker shares no larger batch than usual
 		}
 	}
 	return min(max(usual, (in.hand+int(in.pending))/in.options.Batches), in.most())
 }
 
-// due reports whether a batch may begin, and either is full or has waited long enough.
+// due reports whether a batch may begin now, because one is allowed to run and the messages that
+// wait fill it or have waited long enough.
 func (in *intake) due(now time.Time) bool {
 	if in.hand == 0 || !in.waiting.Free(now) {
 		return false
@@ -226,7 +227,7 @@ func (in *intake) due(now time.Time) bool {
 	return now.Sub(in.since) >= in.options.BatchWait || in.bytes >= in.options.BatchBytes*deepGrowth || in.hand >= in.size()
 }
 
-// untilDue is how long no batch is due.
+// untilDue returns the time until a batch may be due.
 func (in *intake) untilDue(now time.Time) time.Duration {
 	if in.hand == 0 || !in.waiting.Free(now) {
 		return time.Minute
@@ -234,7 +235,7 @@ func (in *intake) untilDue(now time.Time) time.Duration {
 	return max(in.options.BatchWait-now.Sub(in.since), 0)
 }
 
-// holdOn keeps JetStream from delivering what waits in hand to someone else.
+// holdOn keeps JetStream from delivering the messages that wait to another consumer.
 func (in *intake) holdOn(ctx context.Context) {
 	in.eachWaiting(func(h *delivery) {
 		if err := h.msg.InProgress(); err != nil {
@@ -243,7 +244,7 @@ func (in *intake) holdOn(ctx context.Context) {
 	})
 }
 
-// handBack lets others have what waits in hand.
+// handBack hands the messages that wait back to JetStream.
 func (in *intake) handBack(ctx context.Context) {
 	in.eachWaiting(func(h *delivery) { nak(ctx, h) })
 }
@@ -260,7 +261,7 @@ func nak(ctx context.Context, h *delivery) {
 	}
 }
 
-// begin makes a batch of what is next and runs it in a goroutine of its own.
+// begin forms a batch of what is next and runs it in its own goroutine.
 func (in *intake) begin(fetch, work context.Context) {
 	size := in.size()
 	growth := int64(size+in.options.BatchVersions-1) / int64(in.options.BatchVersions)
@@ -296,8 +297,8 @@ type starter struct {
 	messages  []*delivery
 }
 
-// run claims the versions, starts the workflow, confirms the messages and waits
-// for the workflow's end. When fetch ends, a workflow that runs is left to run.
+// run claims the versions, starts the workflow, confirms the messages and waits for the workflow to
+// end. If fetch ends first, the workflow goes on running.
 func (s *starter) run(fetch, work context.Context) {
 	in, id := s.batch()
 	ctx, span := tracer.Start(work, "ingest batch", trace.WithNewRoot(), links(in.Links), trace.WithAttributes(
@@ -318,7 +319,8 @@ func (s *starter) run(fetch, work context.Context) {
 	}
 	for _, h := range s.messages {
 		if err := h.msg.Ack(); err != nil {
-			// It comes again, finds its version claimed, and is confirmed then.
+			// The message is delivered again; its version is then claimed already, and the message
+			// is confirmed.
 			log.WarnContext(ctx, "cannot confirm a message", "tenant", h.body.Tenant, "version", h.body.Version, "error", err)
 		}
 	}
@@ -337,13 +339,13 @@ func (s *starter) run(fetch, work context.Context) {
 	}
 }
 
-// batch is the messages as a workflow's input, and its workflow's id.
+// batch returns the workflow's input for the messages, and the workflow's id.
 func (s *starter) batch() (wire.IngestVersions, string) {
 	var in wire.IngestVersions
 	var ids []string
 	seen := map[wire.Attempt]bool{}
 	traces := map[string]bool{}
-	at := map[[2]uuid.UUID]int{} // of a tenant's collection
+	at := map[[2]uuid.UUID]int{} // index in Parts by tenant and collection
 	for _, h := range s.messages {
 		item := wire.Attempt{Version: h.body.Version, Attempt: h.body.Attempt}
 		if seen[item] {
@@ -367,8 +369,7 @@ func (s *starter) batch() (wire.IngestVersions, string) {
 	return in, wire.BatchWorkflowID(ids)
 }
 
-// claim claims the versions, tenant by tenant, and returns those it got, also when it
-// could not claim all.
+// claim claims the versions, tenant by tenant. It returns the claimed ones, even with an error.
 func (s *starter) claim(fetch, ctx context.Context, in wire.IngestVersions) (claimed wire.IngestVersions, err error) {
 	claimed.Links = in.Links
 	for _, w := range byTenant(in) {
@@ -389,8 +390,8 @@ func (s *starter) claim(fetch, ctx context.Context, in wire.IngestVersions) (cla
 	return claimed, nil
 }
 
-// retry tries until it works or fetch ends, and keeps the messages and the leases
-// of what is claimed meanwhile.
+// retry calls try until it succeeds or fetch ends. Meanwhile it keeps the messages and the leases
+// of what is claimed.
 func (s *starter) retry(fetch, ctx context.Context, claimed wire.IngestVersions, what string, try func() error) error {
 	pause := backoff{first: backoffFirst, most: min(backoffMost, s.options.Lease/4)}
 	touched := time.Now()
@@ -410,7 +411,7 @@ func (s *starter) retry(fetch, ctx context.Context, claimed wire.IngestVersions,
 		touched = time.Now()
 		for _, h := range s.messages {
 			if err := h.msg.InProgress(); err != nil {
-				break // it comes again, and finds its version claimed
+				break // it is delivered again and finds its version claimed
 			}
 		}
 		for _, w := range byTenant(claimed) {
@@ -422,7 +423,7 @@ func (s *starter) retry(fetch, ctx context.Context, claimed wire.IngestVersions,
 	}
 }
 
-// giveBack undoes claims, so that the messages may be delivered again.
+// giveBack releases the claims and hands the messages back, so that they are delivered again.
 func (s *starter) giveBack(ctx context.Context, claimed wire.IngestVersions) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()

@@ -1,7 +1,7 @@
 package ingest
 
-// What follows the encoding of passages: which of them belong together in
-// their document (SAKI-RAG's SentenceAttnLinker).
+// The step after the encoding of passages: which passages of a document belong together (SAKI-RAG's
+// SentenceAttnLinker).
 
 import (
 	"context"
@@ -14,11 +14,12 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// LinksKept is how many links of a passage are kept.
+// LinksKept is the maximum number of links kept per passage.
 const LinksKept = 10
 
-// encodeAndLink makes the vectors of documents' passages, which follow each other, and their links:
-// counts says how many passages each has, stage for what.
+// encodeAndLink returns the vectors of documents' passages, and their links. inputs holds the
+// passages of one document after the other, counts the number of passages of each. stage names the
+// caller's stage in metrics.
 func encodeAndLink(ctx context.Context, m Models, inputs []string, counts []int, stage string) (vectors []wire.Vectors, links []batch.Links, space string, err error) {
 	done := timed(ctx, stage, "model")
 	all, space, err := m.Encode(ctx, wire.LaneBulk, inputs)
@@ -47,9 +48,9 @@ func documentsOf(all wire.Vectors, counts []int) []wire.Vectors {
 	return out
 }
 
-// linked finds the links of documents, whose passages' vectors follow each
-// other: counts says how many each has. A model pack without a graph for it
-// links nothing, and all are nil.
+// linked returns the links of documents. vectors holds the passages of one document after the
+// other, counts the number of passages of each. If the model pack has no graph for linking, all
+// links are nil.
 func linked(ctx context.Context, m Models, space string, vectors wire.Vectors, counts []int) ([]batch.Links, error) {
 	out := make([]batch.Links, len(counts))
 	info, err := m.Info(ctx)
@@ -61,7 +62,7 @@ func linked(ctx context.Context, m Models, space string, vectors wire.Vectors, c
 	}
 	found, _, err := m.Link(ctx, wire.LaneBulk, space, documentsOf(vectors, counts), LinksKept)
 	if errors.Is(err, schema.ErrInvalid) {
-		// No document is at fault: the server has other models than a moment ago.
+		// No document is at fault: the server's models have changed since Info.
 		err = fmt.Errorf("%w: %s", schema.ErrUnavailable, err)
 	}
 	if err != nil {
@@ -76,7 +77,7 @@ func linked(ctx context.Context, m Models, space string, vectors wire.Vectors, c
 	return out, nil
 }
 
-// linksOf are a document's links as they are stored.
+// linksOf converts a document's links to the form in which they are stored.
 func linksOf(found [][]wire.PassageLink) batch.Links {
 	out := make(batch.Links, len(found))
 	for p, of := range found {

@@ -9,10 +9,10 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// metrics are ingestion's instruments. Stage seconds are of a whole batch and of
-// its parts: "parse" and "index" hold "model" and "store" time, told apart by the
-// attribute part, so that the share of wall time spent in each can be read off.
-// Parts of several tenants may run at the same time.
+// metrics are ingestion's instruments. The stage histogram records the seconds of a whole batch and
+// of its parts: within "parse" and "index", the attribute part separates the time of the model, the
+// store and others, so that the share of each can be read off. Parts of several tenants may overlap
+// in time.
 type metrics struct {
 	relayed, requeued, versions, bytes, rebuilt, reparsed metric.Int64Counter
 	open                                                  metric.Int64UpDownCounter
@@ -74,7 +74,7 @@ func must(err error) {
 	}
 }
 
-// timed records how long part of a stage took.
+// timed returns a function that records the time since the call of timed as a part of a stage.
 func timed(ctx context.Context, stage, part string) func() {
 	begin := time.Now()
 	return func() {

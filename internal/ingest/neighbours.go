@@ -1,7 +1,7 @@
 package ingest
 
-// What sections are cut by: a score for each pair of neighbouring sentences, from
-// the segmentation model or from the sentences' vectors.
+// Sections are cut by a score for each pair of neighbouring sentences, from the segmentation model
+// or from the sentences' vectors.
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// scoresOf gives what g cuts runs of sentences by, and g as it is in the scale of
-// the model pack: the segmenter's threshold is the pack's unless g has its own. All
-// runs are asked about at once. A run of one sentence has no neighbours and needs
-// no model, and neither does one that is cut by counting.
+// scoresOf returns the scores by which g cuts runs of sentences, and g with the threshold filled
+// in: for a segmenter that is the model pack's unless g has its own. All runs are scored in one
+// request. A run of one sentence has no scores and needs no model, and neither does one that is cut
+// by counting.
 func scoresOf(ctx context.Context, models Models, runs [][]string, g schema.Segmentation) ([][]float64, schema.Segmentation, error) {
 	out := make([][]float64, len(runs))
 	var ask [][]string
@@ -57,8 +57,8 @@ func scoresOf(ctx context.Context, models Models, runs [][]string, g schema.Segm
 	return out, g, nil
 }
 
-// similarityThreshold is the one that the model pack has. A pack without one takes
-// no text of such a collection.
+// similarityThreshold returns the model pack's threshold. A collection that needs it takes no text
+// if the pack has none.
 func similarityThreshold(ctx context.Context, models Models) (float64, error) {
 	info, err := models.Info(ctx)
 	if err != nil {
@@ -71,8 +71,8 @@ func similarityThreshold(ctx context.Context, models Models) (float64, error) {
 	return threshold, nil
 }
 
-// similarities gives the cosine of each sentence's vector and the next one's. Each
-// sentence is encoded once, without its title and headings, which all share.
+// similarities returns the cosine of each sentence's vector and the next one's. Each sentence is
+// encoded once, without title and headings, which are the same for all.
 func similarities(ctx context.Context, models Models, runs [][]string) ([][]float32, error) {
 	var sentences []string
 	for _, r := range runs {

@@ -12,34 +12,34 @@ import (
 type Options struct {
 	// Holder names this process in leases. It must be unique to the process.
 	Holder string
-	// Batches is how many batches this worker holds open at most.
+	// Batches is the maximum number of batches that this worker holds open.
 	Batches int
-	// BatchesInSearches is how many it holds open at most while somebody searches;
-	// more than Batches counts as Batches.
+	// BatchesInSearches is the maximum number that it holds open while somebody searches. More than
+	// Batches counts as Batches.
 	BatchesInSearches int
-	// BatchVersions, BatchBytes and BatchWait bound one batch: its versions, its
-	// bytes, and how long it waits to fill. A larger document is a batch alone.
+	// BatchVersions, BatchBytes and BatchWait bound one batch: its versions, its bytes, and how
+	// long it waits to fill. A larger document is a batch by itself.
 	BatchVersions int
 	BatchBytes    int64
 	BatchWait     time.Duration
 	// Parallel is how many documents of a batch are parsed at a time.
 	Parallel int
-	// Tries is how often a stage is tried that fails for a reason that is neither
-	// a document's nor the surroundings': a fault of this program. Then its
-	// versions fail with it, so that none is stuck without a reason.
+	// Tries is how often a stage is tried that fails through a fault of this program, not through a
+	// document or the environment. After that its versions fail, so that none is stuck without a
+	// reason.
 	Tries int
-	// Lease is how long a version stays with a worker that gives no sign of life.
+	// Lease is how long a version stays with a worker that shows no sign of life.
 	Lease time.Duration
-	// Grace is how long it stays with a worker whose process is known to be dead.
-	// Longer than the time in which Temporal gives its activities to another
-	// worker, so that work in progress is continued and not begun again.
+	// Grace is how long it stays with a worker whose process is known to be dead. It is longer than
+	// Temporal takes to give the worker's activities to another one, so that work in progress is
+	// continued and not started again.
 	Grace time.Duration
 	// Requeue is how much older than the oldest message of its tenant a queued
 	// version must be for its message to count as lost.
 	Requeue time.Duration
-	// Reconcile is how often unfinished versions are looked at.
+	// Reconcile is the interval of the reconciler.
 	Reconcile time.Duration
-	// Poll is how often at least the outbox is looked at when nothing wakes the relay.
+	// Poll is the longest interval at which the relay polls the outbox when nothing wakes it.
 	Poll time.Duration
 }
 
@@ -87,5 +87,5 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// lease is this worker's lease.
+// lease returns this worker's lease.
 func (o Options) lease() batch.Lease { return batch.Lease{Holder: o.Holder, TTL: o.Lease} }

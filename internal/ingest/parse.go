@@ -19,17 +19,17 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// maxCrashes is how often a document may take its parser down before it fails.
+// maxCrashes is how often a document may crash its parser before it fails.
 const maxCrashes = 3
 
-// The versions whose parse is noted at a time, and their bytes but for a larger
-// one: a worker that dies takes no more of them to be parsed alone.
+// notedVersions and notedBytes bound the versions whose parse is noted in one transaction; a larger
+// version is noted by itself. If the worker dies, only these are parsed alone afterwards.
 const (
 	notedVersions = 16
 	notedBytes    = 1 << 20
 )
 
-// Parse parses the versions of a batch and leaves their blocks.
+// Parse parses the versions of a batch and stores their blocks.
 func (a *Activities) Parse(ctx context.Context, in wire.IngestVersions) ([]wire.Outcome, error) {
 	return a.run(ctx, "parse", in, a.parse)
 }
@@ -43,8 +43,8 @@ func (a *Activities) parse(ctx context.Context, w work) ([]wire.Outcome, []failu
 	done := timed(ctx, "parse", "parser")
 	err = p.all(ctx, sources)
 	done()
-	// What is parsed already is kept even when the stage has to run again, and
-	// waits for the store: what is not kept is parsed once more.
+	// The results so far are saved even if the stage has to run again, and the save waits for the
+	// store: what is not saved is parsed again.
 	defer timed(ctx, "parse", "store")()
 	saving := context.WithoutCancel(ctx)
 	if saveErr := retry(ctx, "save blocks", func() error {
@@ -62,7 +62,7 @@ func (a *Activities) parse(ctx context.Context, w work) ([]wire.Outcome, []failu
 	return p.outcomes, nil
 }
 
-// parsing is the parsing of a tenant's versions.
+// parsing is the state of parsing a tenant's versions.
 type parsing struct {
 	*Activities
 	tenant uuid.UUID
@@ -72,16 +72,16 @@ type parsing struct {
 	outcomes  []wire.Outcome
 	artifacts []batch.Artifact
 	bytes     int64
-	over      []wire.Attempt // parsed, and the store has not heard of it yet
+	over      []wire.Attempt // parsed, but not yet reported to the store
 	suspects  []batch.Source
 
-	noting  sync.Mutex     // held while some are noted
+	noting  sync.Mutex     // guards waiting and noted
 	waiting []batch.Source // not noted yet
 	noted   []batch.Source // to be parsed next
 }
 
-// all parses several files at a time, and then, one by one, those over which a
-// parser or a worker died before: it would take the others with it.
+// all parses several files at a time. Files over which a parser or a worker died before are parsed
+// after that, one by one, because a crash would kill the parses that run beside them.
 func (p *parsing) all(ctx context.Context, sources []batch.Source) error {
 	for _, src := range sources {
 		if src.Parsed {
@@ -123,8 +123,8 @@ func (p *parsing) all(ctx context.Context, sources []batch.Source) error {
 	return nil
 }
 
-// next is a version whose parse is noted. Several are noted at once: a transaction
-// for each would cost more than parsing.
+// next returns a version whose parse is noted. Several are noted in one transaction: one for each
+// would cost more than parsing.
 func (p *parsing) next(ctx context.Context) (src batch.Source, found bool, err error) {
 	p.noting.Lock()
 	defer p.noting.Unlock()
@@ -161,14 +161,14 @@ func (p *parsing) next(ctx context.Context) (src batch.Source, found bool, err e
 	return src, true, nil
 }
 
-// suspect leaves a version for when the others are parsed.
+// suspect puts a version off until the others are parsed.
 func (p *parsing) suspect(src batch.Source) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.suspects, p.over = append(p.suspects, src), append(p.over, src.Attempt)
 }
 
-// unreadable says why a file's bytes cannot be read; empty: they can.
+// unreadable says why a file's bytes cannot be read. It returns "" if they can.
 func unreadable(b batch.Blob, kept bool) string {
 	if !kept {
 		return "its bytes are no longer stored: upload it again"
@@ -182,7 +182,7 @@ func (p *parsing) leave(out wire.Outcome) {
 	p.outcomes = append(p.outcomes, out)
 }
 
-// sources reads what is to be parsed, and the bytes of all of it.
+// sources reads the versions to parse, and their bytes.
 func (a *Activities) sources(ctx context.Context, w work) ([]batch.Source, map[string]batch.Blob, error) {
 	defer timed(ctx, "parse", "store")()
 	sources, err := a.store.Sources(ctx, w.tenant, w.items())
@@ -205,12 +205,12 @@ func (a *Activities) sources(ctx context.Context, w work) ([]batch.Source, map[s
 	return sources, blobs, nil
 }
 
-// endLimit bounds the note that a worker lives which ends or gives up.
+// endLimit bounds the time for a note that a worker is alive when it ends or gives up.
 const endLimit = 5 * time.Second
 
-// endParses notes that this worker lives though it parses no more of a batch.
-// When that can't be noted, and the worker dies before it has begun another
-// parse of the version, that counts as the version's doing.
+// endParses notes that this worker is alive though it parses no more of a batch. If the note fails,
+// and the worker dies before it begins another parse of the version, the death counts against the
+// version.
 func (a *Activities) endParses(ctx context.Context, w work) {
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
@@ -219,8 +219,7 @@ func (a *Activities) endParses(ctx context.Context, w work) {
 	}
 }
 
-// retry tries until it works, ctx ends, or it fails for another reason than the
-// surroundings.
+// retry calls try until it succeeds, ctx ends, or it fails with an error that is not transient.
 func retry(ctx context.Context, what string, try func() error) error {
 	pause := backoff{first: backoffFirst, most: longestRetryPause}
 	for {
@@ -240,9 +239,9 @@ func retry(ctx context.Context, what string, try func() error) error {
 // longestRetryPause is the longest pause between two tries.
 const longestRetryPause = 5 * time.Second
 
-// one parses one file, whose parse is noted: a file that takes down the parser, or
-// this whole process, fails alone in the end. Only deaths count: that the store,
-// say, did not answer afterwards is no fault of the file.
+// one parses one file, whose parse is noted. A file that keeps crashing the parser or this whole
+// process fails alone in the end. Only crashes count: it is not the file's fault if, say, the store
+// does not answer afterwards.
 func (p *parsing) one(ctx context.Context, src batch.Source, alone bool, deaths int) error {
 	data := p.blobs[string(src.SHA256)].Data
 	for {
@@ -273,7 +272,7 @@ func (p *parsing) one(ctx context.Context, src batch.Source, alone bool, deaths 
 		}); err != nil {
 			return err
 		}
-		alone = true // its child alone died
+		alone = true // only the child process that parsed this file died
 		var found bool
 		if deaths, found, err = p.begin(ctx, src); err != nil || !found {
 			return err
@@ -281,7 +280,7 @@ func (p *parsing) one(ctx context.Context, src batch.Source, alone bool, deaths 
 	}
 }
 
-// begin notes that one parse begins. A version that is not found is lost.
+// begin notes that the parse of a version begins. A version that is not found is lost.
 func (p *parsing) begin(ctx context.Context, src batch.Source) (deaths int, found bool, err error) {
 	all, err := p.note(ctx, []batch.Source{src})
 	if err != nil {
@@ -294,7 +293,7 @@ func (p *parsing) begin(ctx context.Context, src batch.Source) (deaths int, foun
 	return deaths, found, nil
 }
 
-// note notes that parses begin, and that others have ended.
+// note notes that parses begin, and that others have ended. deaths is as in Store.BeginParses.
 func (p *parsing) note(ctx context.Context, sources []batch.Source) (deaths map[uuid.UUID]int, err error) {
 	items := make([]wire.Attempt, len(sources))
 	for i, src := range sources {
@@ -314,13 +313,13 @@ func (p *parsing) note(ctx context.Context, sources []batch.Source) (deaths map[
 	return deaths, nil
 }
 
-// keep keeps what a file was parsed to.
+// keep adds a parsed file to the artifacts.
 func (p *parsing) keep(src batch.Source, parsed schema.Parsed, size int) error {
 	if len(parsed.Blocks) == 0 {
 		p.leave(failed(src.Version, schema.ReasonEmpty, "there is no text in it"))
 		return nil
 	}
-	// The title that people see is the one that is embedded with the text.
+	// The title that people see is also the one that is embedded with the text.
 	parsed.Title = cmp.Or(src.Title, parsed.Title)
 	artifact, err := batch.Pack(parsed)
 	if err != nil {

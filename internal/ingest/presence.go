@@ -1,7 +1,7 @@
 package ingest
 
-// A worker says that it lives by a session of the store, so that its leases are
-// taken soon after its process ends, and not before.
+// A worker shows that it is alive by an open session of the store, so that its leases are taken
+// over soon after its process ends, and not before.
 
 import (
 	"context"
@@ -11,18 +11,18 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
-// Session is what others see of this process while it is open.
+// Session shows other processes that this one is alive while it is open.
 type Session interface {
-	// Hold returns when the session has broken, and why, or ctx has ended.
+	// Hold blocks until the session breaks or ctx ends, and returns why.
 	Hold(ctx context.Context) error
 	Close(ctx context.Context) error
 }
 
-// sessionMost is the longest pause between two tries to open a session: it must not be away for
-// long.
+// sessionMost is the longest pause between two tries to open a session. It is short because a
+// worker without a session counts as dead.
 const sessionMost = 2 * time.Second
 
-// NewPresence keeps a session open, a new one whenever it breaks.
+// NewPresence returns a service that keeps a session open, and opens another whenever it breaks.
 func NewPresence(open func(ctx context.Context) (Session, error)) lifecycle.Service {
 	return lifecycle.NewLoop("presence", nil, func(fetch, work context.Context) error {
 		pause := backoff{first: backoffFirst, most: sessionMost}

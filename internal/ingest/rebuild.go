@@ -1,8 +1,8 @@
 package ingest
 
-// The steps of RebuildCollection: stored sections to passages and vectors of
-// another generation. No file is parsed again: sections are shared by all
-// generations. Each step is safe to run again, and to run twice at once.
+// The steps of RebuildCollection: stored sections become passages and vectors of another
+// generation. No file is parsed again: all generations share the sections. Each step may run again,
+// and may run twice at once.
 
 import (
 	"context"
@@ -25,62 +25,62 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Generations is what a rebuild reads and writes. Every method that takes a
-// Rebuild gives batch.ErrOver when that generation is not being built.
+// Generations is what a rebuild reads and writes. Every method that takes a Rebuild returns
+// batch.ErrOver when that generation is not being built.
 type Generations interface {
-	// Lacking lists the live versions that the generation lacks, in the order of
-	// their ids.
+	// Lacking lists the live versions that the generation does not contain, in the order of their
+	// ids.
 	Lacking(ctx context.Context, in wire.Rebuild, limit int) ([]batch.Lacking, error)
-	// Segmentation is how the generation's sections become passages.
+	// Segmentation returns how the generation's sections are cut into passages.
 	Segmentation(ctx context.Context, in wire.Rebuild) (schema.Segmentation, error)
-	// StoredTexts reads the text of the versions that are live.
+	// StoredTexts reads the text of those versions that are live.
 	StoredTexts(ctx context.Context, in wire.Rebuild, versions []uuid.UUID) ([]batch.Stored, error)
-	// WriteGeneration adds versions to the generation, those that are still live
-	// and not in it. It returns how many; a *batch.RefusedError is final.
+	// WriteGeneration adds versions to the generation, except those that are no longer live or
+	// already in it. It returns how many it added. A *batch.RefusedError is final.
 	WriteGeneration(ctx context.Context, in wire.Rebuild, docs []batch.Recut) (int, error)
-	// RebuildClusters clusters the generation from the beginning.
+	// RebuildClusters clusters the whole generation from scratch.
 	RebuildClusters(ctx context.Context, tenant, collection uuid.UUID, generation int) (clusters int, err error)
-	// FlipGeneration makes the generation live if no live version lacks it. Else
-	// it returns the lacking ones, up to limit, and holds up ingestion of the
-	// collection for a while so that they can be caught up with.
+	// FlipGeneration makes the generation live if it contains all live versions. Otherwise it
+	// returns the missing ones, up to limit, and holds up ingestion of the collection for the
+	// duration of hold so that the rebuild can catch up.
 	FlipGeneration(ctx context.Context, in wire.Rebuild, hold time.Duration, limit int) (live bool, left []uuid.UUID, err error)
-	// RetryRefused queues again the documents that failed during the rebuild
-	// because the model server had another model than the generation before.
+	// RetryRefused queues again the documents that failed during the rebuild because the model
+	// server had another model than the previous generation.
 	RetryRefused(ctx context.Context, in wire.Rebuild) (int, error)
 	FailRebuild(ctx context.Context, in wire.Rebuild, reason string) error
 }
 
 const (
-	// lackingPage is how many versions one list holds: their ids go through
-	// Temporal, which takes 2 MB.
+	// lackingPage is the maximum number of versions in one list. Their ids go through Temporal,
+	// which takes 2 MB.
 	lackingPage = 4000
-	// partVersions and partTokens bound what is cut at once.
+	// partVersions and partTokens bound what is cut in one step.
 	partVersions = 64
 	partTokens   = 250_000
-	// flipTries is how often the flip catches up with versions by itself, and
-	// flipHold how long ingestion waits for it at most.
+	// flipTries is how often one Flip tries again after cutting the missing versions itself,
+	// flipParts how many missing versions it cuts itself at most, and flipHold how long ingestion
+	// waits for it at most.
 	flipTries = 10
 	flipHold  = 30 * time.Second
 	flipParts = 256
 )
 
-// Rebuilder has the steps of RebuildCollection.
+// Rebuilder implements the steps of RebuildCollection.
 type Rebuilder struct {
 	generations Generations
 	models      Models
-	second      Models // of the second encoder
+	second      Models // the second encoder's
 	curation    Curation
 }
 
-// NewRebuilder makes the steps. second asks the second encoder's servers;
-// curation hears of collections with a new generation, and what is left of the
-// old one.
+// NewRebuilder returns the steps. second calls the second encoder's servers. c is notified of
+// collections with a new generation, whose old one has to be swept.
 func NewRebuilder(g Generations, m, second Models, c Curation) *Rebuilder {
 	return &Rebuilder{generations: g, models: m, second: second, curation: c}
 }
 
-// step runs one step under a span, with heartbeats, and gives its errors the
-// types by which the workflow knows them.
+// step runs one step under a span, with heartbeats, and gives its errors the types that the
+// workflow distinguishes.
 func (r *Rebuilder) step(ctx context.Context, name string, in wire.Rebuild, do func(context.Context) error) error {
 	ctx, span := tracer.Start(ctx, "rebuild "+name, trace.WithAttributes(
 		attribute.String("sluice.tenant", in.Tenant.String()),
@@ -110,7 +110,7 @@ func (r *Rebuilder) step(ctx context.Context, name string, in wire.Rebuild, do f
 	return fmt.Errorf("rebuild %s: %w", name, err)
 }
 
-// List finds a page of what is lacking and divides it into parts.
+// List finds a page of the missing versions and divides it into parts.
 func (r *Rebuilder) List(ctx context.Context, in wire.Rebuild) (wire.RebuildParts, error) {
 	var out wire.RebuildParts
 	err := r.step(ctx, "list", in, func(ctx context.Context) error {
@@ -126,7 +126,7 @@ func (r *Rebuilder) List(ctx context.Context, in wire.Rebuild) (wire.RebuildPart
 	return out, err
 }
 
-// parts divides versions so that one part is cut at once.
+// parts divides versions into parts, each of which is cut in one step.
 func parts(lacking []batch.Lacking) [][]uuid.UUID {
 	var out [][]uuid.UUID
 	var tokens int64
@@ -168,7 +168,7 @@ func (r *Rebuilder) cut(ctx context.Context, in wire.Rebuild, versions []uuid.UU
 		if len(stored) == 1 {
 			return &batch.RefusedError{Reason: fmt.Sprintf("the model server cannot take document %q: %v", stored[0].ExternalID, err)}
 		}
-		for _, s := range stored { // one of them; the rest need not wait for it
+		for _, s := range stored { // one of them is refused; cut the others all the same
 			if err := r.cut(ctx, in, []uuid.UUID{s.Version}); err != nil {
 				return err
 			}
@@ -186,7 +186,7 @@ func (r *Rebuilder) cut(ctx context.Context, in wire.Rebuild, versions []uuid.UU
 	return nil
 }
 
-// recut cuts texts into passages, as g says, and has an encoder make their vectors.
+// recut cuts texts into passages as g says, and has encoder make their vectors.
 func (r *Rebuilder) recut(ctx context.Context, stored []batch.Stored, g schema.Segmentation, encoder Models) ([]batch.Recut, error) {
 	drafts := make([]*draft, len(stored))
 	var runs [][]string
@@ -228,7 +228,7 @@ func (r *Rebuilder) recut(ctx context.Context, stored []batch.Stored, g schema.S
 	return docs, nil
 }
 
-// Cluster clusters the sections of the generation from the beginning.
+// Cluster clusters the sections of the generation from scratch.
 func (r *Rebuilder) Cluster(ctx context.Context, in wire.Rebuild) error {
 	return r.step(ctx, "cluster", in, func(ctx context.Context) error {
 		if _, err := r.generations.RebuildClusters(ctx, in.Tenant, in.Collection, in.Generation); err != nil {
@@ -238,9 +238,8 @@ func (r *Rebuilder) Cluster(ctx context.Context, in wire.Rebuild) error {
 	})
 }
 
-// Flip makes the generation live. Versions that came meanwhile it catches up
-// with, while ingestion waits; when there are too many of them it reports
-// false, and they are cut as the others were.
+// Flip makes the generation live. It first cuts the versions that came meanwhile, while ingestion
+// waits. If there are too many of them it reports false, and they are cut as the others were.
 func (r *Rebuilder) Flip(ctx context.Context, in wire.Rebuild) (live bool, err error) {
 	err = r.step(ctx, "flip", in, func(ctx context.Context) error {
 		for range flipTries {
@@ -277,7 +276,7 @@ func (r *Rebuilder) Flip(ctx context.Context, in wire.Rebuild) (live bool, err e
 	return live, err
 }
 
-// Fail ends the rebuild with its reason.
+// Fail marks the rebuild as failed for a reason.
 func (r *Rebuilder) Fail(ctx context.Context, in wire.Rebuild, reason string) error {
 	return r.step(ctx, "fail", in, func(ctx context.Context) error {
 		if err := r.generations.FailRebuild(ctx, in, clip(reason)); err != nil {

@@ -1,7 +1,7 @@
 package ingest
 
-// The reconciler queues versions again whose lease has ended or whose message is
-// gone. It is what guarantees that each comes to an end.
+// The reconciler queues versions again whose lease has ended or whose message is lost. It
+// guarantees that each version reaches a final state.
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Unfinished is what the reconciler looks at.
+// Unfinished is the store as the reconciler sees it.
 type Unfinished interface {
 	// Ping reports whether the store takes writes.
 	Ping(ctx context.Context) error
@@ -28,23 +28,23 @@ type Unfinished interface {
 	RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error)
 	Backlogs(ctx context.Context, before time.Time) (tenants []batch.Backlog, oldest time.Time, err error)
 	OutboxDepth(ctx context.Context) (rows int64, oldest time.Time, err error)
-	// AnalyzeChanged tells the database's planner of what was uploaded.
+	// AnalyzeChanged refreshes the database planner's statistics after uploads.
 	AnalyzeChanged(ctx context.Context) error
 	SweepArtifacts(ctx context.Context, olderThan time.Duration, limit int) error
-	// AddUpStored adds up what changed in tenants.
+	// AddUpStored adds up the recorded changes of tenants' stored amounts.
 	AddUpStored(ctx context.Context) error
 }
 
 const (
-	requeueRows = 500 // of one round and query
+	requeueRows = 500 // the most rows of one query in a round
 	sweepEvery  = 10 * time.Minute
 	sweepAge    = time.Hour
-	// oddMessages is how many messages that can't be read may lie before a
+	// oddMessages is the maximum number of unreadable messages that are skipped in the search for a
 	// tenant's oldest readable one.
 	oddMessages = 64
 )
 
-// NewReconciler makes the reconciler. One of all leads.
+// NewReconciler returns the reconciler. It works in the process that elector makes the leader.
 func NewReconciler(u Unfinished, js jetstream.JetStream, elector lifecycle.Elector, o Options) (lifecycle.Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func NewReconciler(u Unfinished, js jetstream.JetStream, elector lifecycle.Elect
 	}), nil
 }
 
-// standby is what a process does that another one leads: it sees outages, too, and has nothing to
-// tell of.
+// standby runs in a process that does not lead: it notes outages, too, and reports zero for all
+// gauges.
 func (r *reconciler) standby(ctx context.Context, err error) {
 	if err != nil {
 		r.outage = true
@@ -82,12 +82,12 @@ type reconciler struct {
 	unfinished Unfinished
 	js         jetstream.JetStream
 	options    Options
-	outage     bool      // the store was away when it was last asked
-	since      time.Time // when it came back from an outage; zero: there was none
+	outage     bool      // the store was unavailable when it was last pinged
+	since      time.Time // when the store came back from an outage; zero if there was none
 }
 
-// settled reports whether leases that have ended mean that nobody works: after
-// an outage of the store those who live first extend theirs.
+// settled reports whether an ended lease means that its holder is gone. For a while after an outage
+// of the store it does not, because the holders could not extend their leases.
 func (r *reconciler) settled(ctx context.Context, now time.Time) (bool, error) {
 	if err := r.unfinished.Ping(ctx); err != nil {
 		r.outage = true
@@ -97,14 +97,14 @@ func (r *reconciler) settled(ctx context.Context, now time.Time) (bool, error) {
 	return r.since.IsZero() || now.Sub(r.since) >= r.options.Lease/4, nil
 }
 
-// settle notes that the store is there at a time.
+// settle notes that the store is available at now.
 func (r *reconciler) settle(now time.Time) {
 	if r.outage {
 		r.outage, r.since = false, now
 	}
 }
 
-// requeueExpired queues what nobody works on any more.
+// requeueExpired queues versions that no worker works on any more.
 func (r *reconciler) requeueExpired(ctx context.Context) error {
 	settled, err := r.settled(ctx, time.Now())
 	if err != nil || !settled {
@@ -144,15 +144,14 @@ func (r *reconciler) round(ctx context.Context) error {
 	meters.lag.Record(ctx, age(now, oldest))
 	stream, err := r.js.Stream(ctx, wire.StreamIngest)
 	if err != nil {
-		// The stream is made again by intake and relay; without it nothing can
-		// be told about messages.
+		// Intake and relay create the stream again; without it nothing is known about messages.
 		return fmt.Errorf("look at stream %s: %w", wire.StreamIngest, err)
 	}
 	meters.backlog.Record(ctx, int64(stream.CachedInfo().State.Msgs))
 	for _, t := range tenants {
-		// Messages of a tenant leave outbox and stream in the order in which
-		// they were queued. What was queued well before the oldest of them, and
-		// is not held by anyone, has no message any more.
+		// A tenant's messages leave outbox and stream in the order in which they were queued. So a
+		// version that was queued well before the oldest of them, and that nobody has claimed, has
+		// lost its message.
 		before, err := r.oldestMessage(ctx, stream, t.Tenant, now)
 		if err != nil {
 			return err
@@ -169,7 +168,7 @@ func (r *reconciler) round(ctx context.Context) error {
 	return nil
 }
 
-// age is how many seconds ago something was; 0 when there is nothing.
+// age returns the seconds from then to now; 0 if then is zero.
 func age(now, then time.Time) float64 {
 	if then.IsZero() {
 		return 0
@@ -177,8 +176,8 @@ func age(now, then time.Time) float64 {
 	return max(now.Sub(then).Seconds(), 0)
 }
 
-// oldestMessage is when the oldest message of a tenant that is in the stream was
-// queued, or otherwise when it has none.
+// oldestMessage returns when the oldest message of a tenant in the stream was queued, or otherwise
+// if there is none.
 func (r *reconciler) oldestMessage(ctx context.Context, stream jetstream.Stream, tenant uuid.UUID, otherwise time.Time) (time.Time, error) {
 	subject := wire.IngestSubject(tenant)
 	var seq uint64
@@ -195,7 +194,7 @@ func (r *reconciler) oldestMessage(ctx context.Context, stream jetstream.Stream,
 				return at, nil
 			}
 		}
-		seq = msg.Sequence // one that is kept for a newer worker
+		seq = msg.Sequence // a message that is kept for a newer worker
 	}
 	return otherwise, nil
 }

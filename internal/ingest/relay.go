@@ -1,8 +1,8 @@
 package ingest
 
-// The relay moves outbox rows to JetStream: at least once, with message ids that
-// JetStream recognises. Any number of relays may run; each claims subjects for a
-// short time, and holds no transaction while it publishes.
+// The relay moves outbox rows to JetStream: at least once, with message ids by which JetStream
+// drops duplicates. Any number of relays may run; each claims subjects for a short time, and has no
+// transaction open while it publishes.
 
 import (
 	"context"
@@ -25,25 +25,25 @@ import (
 
 // Outbox is where the relay takes its messages from.
 type Outbox interface {
-	// RelayOutbox settles what was published, and claims the next rows.
+	// RelayOutbox deletes the rows that done says were published, and claims the next ones.
 	RelayOutbox(ctx context.Context, done batch.Relayed, r batch.Round) (batch.Taken, error)
 }
 
-// HeaderQueued is the header that holds when a message was queued (RFC 3339
-// with nanoseconds). The stream's own time is when it was published.
+// HeaderQueued is the header with the time at which a message was queued (RFC 3339 with
+// nanoseconds). The stream's own timestamp is the time of publishing.
 const HeaderQueued = "Sluice-Queued"
 
 const (
 	relayRows       = 1000            // rows of one round, about
-	relayPerSubject = 100             // of one subject, so that none waits for another
+	relayPerSubject = 100             // rows of one subject in a round, so that none waits for another
 	relaySubjects   = 500             // subjects of one round
 	ackWait         = 5 * time.Second // for JetStream to confirm a round
-	relayLease      = 3 * ackWait     // of subjects; after it their relay counts as dead
+	relayLease      = 3 * ackWait     // lease of subjects; after it their relay counts as dead
 	fullFirst       = 200 * time.Millisecond
 	fullMost        = 5 * time.Second
 	backoffFirst    = 100 * time.Millisecond
 	backoffMost     = 15 * time.Second
-	// pollShare is the longest wait of an idle relay in terms of its first one.
+	// pollShare is the ratio of an idle relay's longest wait to its first one.
 	pollShare = 10
 )
 
@@ -56,32 +56,33 @@ type relay struct {
 	poll    backoff
 	full    map[string]fullSubject
 	after   string
-	done    batch.Relayed // of the round before, not settled yet
+	done    batch.Relayed // what the previous round published; not settled yet
 }
 
-// fullSubject is a subject that takes no more for now.
+// fullSubject is a subject that takes no more messages for now.
 type fullSubject struct {
 	until time.Time
 	pause time.Duration
 }
 
-// Streams creates the streams that are missing: after NATS was wiped, say.
+// Streams creates the streams that are missing, for example after NATS was wiped.
 type Streams func(ctx context.Context) error
 
-// NewRelay makes the relay. A message on wire.OutboxSubject wakes it, and it looks
-// by itself, ever less often while there is nothing, but at least every o.Poll.
+// NewRelay returns the relay. A message on wire.OutboxSubject wakes it. It also polls the outbox,
+// less and less often while there is nothing, but at least every o.Poll.
 func NewRelay(outbox Outbox, nc *nats.Conn, streams Streams, o Options) (lifecycle.Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	// A context of its own: what JetStream never confirms is forgotten in time.
+	// The relay has its own JetStream context, so that a message that JetStream never confirms is
+	// forgotten after ackWait.
 	js, err := jetstream.New(nc, jetstream.WithPublishAsyncTimeout(ackWait), jetstream.WithPublishAsyncMaxPending(4*relayRows))
 	if err != nil {
 		return nil, fmt.Errorf("make the relay: %w", err)
 	}
 	return lifecycle.NewLoop("outbox relay", nil, func(fetch, work context.Context) error {
 		wake := make(chan struct{}, 1)
-		// One relay of all is woken: it goes through the whole outbox.
+		// Only one of all relays is woken: it goes through the whole outbox.
 		heard, err := nc.QueueSubscribe(wire.OutboxSubject, wire.RelayGroup, func(*nats.Msg) {
 			select {
 			case wake <- struct{}{}:
@@ -91,7 +92,7 @@ func NewRelay(outbox Outbox, nc *nats.Conn, streams Streams, o Options) (lifecyc
 		if err != nil {
 			slog.WarnContext(work, "cannot hear of messages in the outbox; looking for them now and then", "subject", wire.OutboxSubject, "error", err)
 		} else {
-			defer func() { _ = heard.Unsubscribe() }() // a connection that closes ends it, too
+			defer func() { _ = heard.Unsubscribe() }() // closing the connection also ends it
 		}
 		r := relay{outbox: outbox, js: js, streams: streams, lease: batch.Lease{Holder: o.Holder, TTL: relayLease},
 			poll: backoff{first: max(o.Poll/pollShare, time.Millisecond), most: o.Poll}, full: map[string]fullSubject{}}
@@ -135,7 +136,7 @@ func (r *relay) run(fetch, work context.Context, wake <-chan struct{}) error {
 	return fetch.Err()
 }
 
-// wait is how long an idle relay waits: until a full subject may be tried again.
+// wait returns how long an idle relay waits, at most until a full subject may be tried again.
 func (r *relay) wait() time.Duration {
 	wait := r.poll.wait()
 	for _, f := range r.full {
@@ -144,7 +145,7 @@ func (r *relay) wait() time.Duration {
 	return wait
 }
 
-// settle deletes what the round before published, and gives its subjects back.
+// settle deletes the rows that the previous round published, and releases its subjects.
 func (r *relay) settle(ctx context.Context) error {
 	if len(r.done.Subjects) == 0 {
 		return nil
@@ -156,8 +157,8 @@ func (r *relay) settle(ctx context.Context) error {
 	return err
 }
 
-// round settles the round before, and takes and publishes the next rows. more says
-// that there may be others.
+// round settles the previous round, and claims and publishes the next rows. more reports whether
+// there may be further rows.
 func (r *relay) round(ctx context.Context) (more bool, published int, err error) {
 	if !r.js.Conn().IsConnected() {
 		return false, 0, errors.Join(errors.New("nats is not connected"), r.settle(ctx))
@@ -173,14 +174,14 @@ func (r *relay) round(ctx context.Context) (more bool, published int, err error)
 	r.after = taken.After
 	sent, failure := r.publish(ctx, taken.Messages)
 	r.done = batch.Relayed{Holder: r.lease.Holder, Sent: sent, Subjects: taken.Subjects}
-	if failure != nil { // others may do better, and this one pauses
+	if failure != nil { // release the subjects to other relays while this one pauses
 		failure = errors.Join(failure, r.settle(ctx))
 	}
 	return taken.After != "" || len(taken.Subjects) > 0, len(sent), failure
 }
 
-// publish sends messages and returns the ids of those that JetStream has. A
-// subject that JetStream refuses is left alone for a while; any other failure is returned.
+// publish sends messages and returns the ids of those that JetStream stored. It sets a subject that
+// JetStream refuses aside for a while; it returns any other failure.
 func (r *relay) publish(ctx context.Context, messages []batch.Message) (sent []int64, failure error) {
 	futures := make([]jetstream.PubAckFuture, len(messages))
 	for i, m := range messages {
@@ -239,13 +240,13 @@ func (r *relay) publish(ctx context.Context, messages []batch.Message) (sent []i
 // storeFailed is JetStream's code for a message that a stream did not store.
 const storeFailed jetstream.ErrorCode = 10077
 
-// subjectFull reports whether a stream holds as many messages of a subject as it may; a full disk
-// has the same code.
+// subjectFull reports whether a stream holds the maximum number of messages of a subject. A full
+// disk has the same code, so the description decides.
 func subjectFull(err *jetstream.APIError) bool {
 	return err.ErrorCode == storeFailed && err.Description == "maximum messages per subject exceeded"
 }
 
-// setAside passes over a subject that JetStream refused, for a while that grows.
+// setAside skips a subject that JetStream refused, for a pause that grows with each refusal.
 func (r *relay) setAside(ctx context.Context, subject string, why *jetstream.APIError) {
 	pause := min(max(2*r.full[subject].pause, fullFirst), fullMost)
 	switch {

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { localtest.Main(m, localtest.Need{}) }
 
-// TestAFullSubjectIsNotAFullStream: JetStream refuses both with the same code, and its words tell
-// them apart.
+// TestAFullSubjectIsNotAFullStream: JetStream refuses both with the same code; only the description
+// differs.
 func TestAFullSubjectIsNotAFullStream(t *testing.T) {
 	server, ctx := localtest.NATS(t), waittest.Context(t)
 	nc, err := nats.Connect(server.URL())

@@ -1,10 +1,9 @@
 package ingest
 
-// The steps of ReparseCollection. A live version's bytes are parsed once more; where
-// that gives something else than what is stored, a new version of the document is
-// queued with what was parsed, and goes the way that uploads go: the live version
-// answers until the new one is written whole. Each step is safe to run again, and
-// to run twice at once.
+// The steps of ReparseCollection. They parse the bytes of live versions again. If the result
+// differs from what is stored, they queue a new version of the document with it, which is processed
+// like an upload: the live version answers until all of the new one is written. Each step may run
+// again, and may run twice at once.
 
 import (
 	"bytes"
@@ -33,24 +32,25 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Reparses is what a run reads and writes. Every method that takes a Reparse gives
+// Reparses is what a run reads and writes. Every method that takes a Reparse returns
 // batch.ErrReparseOver when that run is over.
 type Reparses interface {
-	// ReparseLeft lists documents that the run has not dealt with, up to limit, in
-	// the order of their ids, and counts those that it queued and that are not
-	// written. Documents whose live version came after the run was asked for are
-	// left out, and so are those of which a newer version is on its way.
+	// ReparseLeft lists up to limit documents that the run has still to deal with, in the order of
+	// their ids. writing counts the documents that it queued and that are not yet written. left
+	// omits documents whose live version is newer than the run, and documents with a newer version
+	// in progress.
 	ReparseLeft(ctx context.Context, in wire.Reparse, limit int) (left []batch.Reparsable, writing int, err error)
-	// BeginReparse notes that a document's parse begins. found is false when there
-	// is nothing to do: it was dealt with, or has no live version any more.
+	// BeginReparse notes that a document's parse begins. found is false when there is nothing to
+	// do: the document was dealt with, or has no live version any more.
 	BeginReparse(ctx context.Context, in wire.Reparse, document uuid.UUID) (doc batch.Reparsed, found bool, err error)
-	// AbandonReparse takes back what BeginReparse noted: whoever began it lives.
+	// AbandonReparse takes back what BeginReparse noted, because the process that began the parse
+	// is alive.
 	AbandonReparse(ctx context.Context, in wire.Reparse, document uuid.UUID) error
-	// EndReparse notes that a document keeps its text: because it parses to the
-	// same, or for a reason.
+	// EndReparse notes that a document keeps its text: because it parses to the same text, or for
+	// reason if that is not nil.
 	EndReparse(ctx context.Context, in wire.Reparse, document uuid.UUID, reason *schema.Reason) error
-	// QueueReparse queues a new version of a document whose live one is version, with
-	// its bytes and attributes and with what they were parsed to.
+	// QueueReparse queues a new version of a document whose live version is version, with that
+	// one's bytes and attributes, and with the blocks that they were parsed to.
 	QueueReparse(ctx context.Context, in wire.Reparse, document, version uuid.UUID, parsed []byte) error
 	// StoredVersion reads a version's text.
 	StoredVersion(ctx context.Context, tenant, version uuid.UUID) (batch.StoredVersion, error)
@@ -60,22 +60,22 @@ type Reparses interface {
 }
 
 const (
-	// maxWriting is how many documents of a run are queued at a time: what they
-	// were parsed to waits in the store.
+	// maxWriting is the maximum number of documents of a run that are queued at a time. Their
+	// blocks wait in the store.
 	maxWriting = 256
 	// reparsePart and reparseBytes bound the documents of a part.
 	reparsePart  = 32
 	reparseBytes = 8 << 20
 )
 
-// Reparser has the steps of ReparseCollection.
+// Reparser implements the steps of ReparseCollection.
 type Reparser struct {
 	runs     Reparses
 	parser   Parser
 	parallel int
 }
 
-// NewReparser makes the steps. At most parallel documents are parsed at a time.
+// NewReparser returns the steps. At most parallel documents are parsed at a time.
 func NewReparser(r Reparses, p Parser, parallel int) *Reparser {
 	return &Reparser{runs: r, parser: p, parallel: max(1, parallel)}
 }
@@ -104,7 +104,7 @@ func (r *Reparser) step(ctx context.Context, name string, in wire.Reparse, do fu
 	return fmt.Errorf("reparse %s: %w", name, err)
 }
 
-// List finds documents that are to be parsed and divides them into parts.
+// List finds documents to parse again and divides them into parts.
 func (r *Reparser) List(ctx context.Context, in wire.Reparse) (out wire.ReparseParts, err error) {
 	err = r.step(ctx, "list", in, func(ctx context.Context) error {
 		left, writing, err := r.runs.ReparseLeft(ctx, in, maxWriting)
@@ -128,7 +128,7 @@ func (r *Reparser) List(ctx context.Context, in wire.Reparse) (out wire.ReparseP
 	return out, err
 }
 
-// Finish tells whether the run is done.
+// Finish reports whether the run is done.
 func (r *Reparser) Finish(ctx context.Context, in wire.Reparse) (done bool, err error) {
 	err = r.step(ctx, "finish", in, func(ctx context.Context) (err error) {
 		if done, err = r.runs.FinishReparse(ctx, in); err != nil {
@@ -142,8 +142,8 @@ func (r *Reparser) Finish(ctx context.Context, in wire.Reparse) (done bool, err 
 	return done, err
 }
 
-// Parse parses a part's documents again: several at a time, and then, one by one,
-// those over which a parser or a worker died before.
+// Parse parses a part's documents again: first several at a time, then, one by one, those over
+// which a parser or a worker died before.
 func (r *Reparser) Parse(ctx context.Context, in wire.ReparsePart) error {
 	return r.step(ctx, "parse", in.Reparse, func(ctx context.Context) error {
 		var mu sync.Mutex
@@ -173,8 +173,8 @@ func (r *Reparser) Parse(ctx context.Context, in wire.ReparsePart) error {
 	})
 }
 
-// one parses one document again. suspect: a parser or a worker died over it before,
-// and it is to be parsed alone.
+// one parses one document again. suspect means that a parser or a worker died over it before, and
+// that it has to be parsed alone.
 func (r *Reparser) one(ctx context.Context, in wire.Reparse, document uuid.UUID, alone bool) (suspect bool, err error) {
 	for {
 		doc, found, err := r.runs.BeginReparse(ctx, in, document)
@@ -198,7 +198,7 @@ func (r *Reparser) one(ctx context.Context, in wire.Reparse, document uuid.UUID,
 		}
 		if reason != nil && reason.Code == schema.ReasonCrashed && doc.Begun < maxCrashes {
 			slog.WarnContext(ctx, "the parser died", "tenant", in.Tenant, "document", doc.Name, "deaths", doc.Begun+1, "reason", reason.Message)
-			alone = true // its child alone died
+			alone = true // only the child process that parsed this file died
 			continue
 		}
 		if outcome != "changed" {
@@ -221,7 +221,7 @@ func wrap(err error, what string, args ...any) error {
 	return fmt.Errorf(what+": %w", append(args, err)...)
 }
 
-// abandon takes a note of a parse back, whatever ended it.
+// abandon takes the note of a parse back, even if ctx has ended.
 func (r *Reparser) abandon(ctx context.Context, in wire.Reparse, document uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endLimit)
 	defer cancel()
@@ -232,7 +232,7 @@ func (r *Reparser) abandon(ctx context.Context, in wire.Reparse, document uuid.U
 	return wrap(err, "take back the parse of document %s", document)
 }
 
-// again parses a document, compares and queues it.
+// again parses a document, compares the result with what is stored, and queues it if it differs.
 func (r *Reparser) again(ctx context.Context, in wire.Reparse, doc batch.Reparsed) (outcome string, reason *schema.Reason, err error) {
 	blobs, err := r.runs.Blobs(ctx, in.Tenant, [][]byte{doc.SHA256})
 	if err != nil {
@@ -276,7 +276,7 @@ func (r *Reparser) again(ctx context.Context, in wire.Reparse, doc batch.Reparse
 	return "changed", nil, nil
 }
 
-// parsedSections cuts what was parsed as ingestion does.
+// parsedSections cuts blocks into sections as ingestion does.
 func parsedSections(parsed schema.Parsed) (sections []schema.Section, reason *schema.Reason) {
 	defer caught(&reason)
 	if sections = text.Sections(parsed, text.SectionTokens); len(sections) == 0 {
@@ -292,8 +292,8 @@ func textBytes(sections []schema.Section) (n int) {
 	return n
 }
 
-// sameText tells whether a document that is parsed to sections under a title would be
-// stored as it is.
+// sameText reports whether a document that is parsed to sections under a title would be stored as
+// it is now.
 func sameText(stored batch.StoredVersion, title string, sections []schema.Section) bool {
 	if strings.TrimSpace(text.Clean(title)) != stored.Title || len(sections) != len(stored.Sections) {
 		return false
@@ -309,7 +309,7 @@ func sameText(stored batch.StoredVersion, title string, sections []schema.Sectio
 	return true
 }
 
-// linkTargets are links as they are stored: a set.
+// linkTargets returns links as they are stored: as a set.
 func linkTargets(links []string) []string {
 	var out []string
 	for _, l := range links {

@@ -1,7 +1,7 @@
 package ingest
 
 // The second encoder: passages of its collections are encoded after they were written, and
-// collections of the first are built anew with it in the background.
+// collections of the first encoder are rebuilt with it in the background.
 
 import (
 	"context"
@@ -20,38 +20,38 @@ import (
 // Unencoded is what the second encoder reads and writes.
 type Unencoded interface {
 	// Unencoded returns live versions of a collection of the second encoder that were written
-	// before they were encoded: as many as have so many passages together, and at least one. A
+	// before they were encoded: at least one, and further ones up to passages passages in all. A
 	// collection of the first encoder has none.
 	Unencoded(ctx context.Context, tenant, collection uuid.UUID, passages int) (generation int, docs []batch.Written, err error)
-	// WriteVectors gives versions their vectors and links, those that still lack them, and returns
+	// WriteVectors writes the vectors and links of those versions that have none yet, and returns
 	// how many. Vectors of another space than the collection's are a *batch.RefusedError.
 	WriteVectors(ctx context.Context, tenant, collection uuid.UUID, generation int, docs []batch.Recut) (int, error)
-	// BeginSecond asks for a generation of the second encoder for a collection that has none and
-	// may, if none is being built anywhere.
+	// BeginSecond starts a rebuild with the second encoder for a collection that allows it and has
+	// no such generation, unless one is being built anywhere.
 	BeginSecond(ctx context.Context) (tenant, collection uuid.UUID, began bool, err error)
 }
 
 const (
-	// laterPassages is how many passages are encoded before they are written.
+	// laterPassages is the number of passages that are encoded before they are written.
 	laterPassages = 256
-	// laterTime and laterEach are how long versions, and each of their passages, may take: curation
-	// has other steps.
+	// laterTime is how long the encoding of some versions may take, and laterEach how much longer
+	// for each of their passages. They are bounded because curation has other steps.
 	laterTime = 10 * time.Minute
 	laterEach = time.Second
-	// secondTime is how long the second encoder may take to say that it is there.
+	// secondTime is how long the second encoder may take to answer whether it is available.
 	secondTime = time.Second
 )
 
-// SecondEncoder encodes what waits for the second encoder.
+// SecondEncoder encodes the passages that wait for the second encoder.
 type SecondEncoder struct {
 	store  Unencoded
 	models Models
 }
 
-// NewSecondEncoder makes it of the client of the second encoder's servers.
+// NewSecondEncoder returns one that uses models, the client of the second encoder's servers.
 func NewSecondEncoder(s Unencoded, models Models) *SecondEncoder { return &SecondEncoder{s, models} }
 
-// there reports whether a server answers.
+// there reports whether a server of the second encoder answers.
 func (e *SecondEncoder) there(ctx context.Context) (bool, error) {
 	asking, cancel := context.WithTimeout(ctx, secondTime)
 	defer cancel()
@@ -65,8 +65,8 @@ func (e *SecondEncoder) there(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// Begin has a collection built anew with the second encoder, if a server of it answers and none is
-// being built.
+// Begin starts a rebuild of a collection with the second encoder, if a server of it answers and no
+// such rebuild is under way.
 func (e *SecondEncoder) Begin(ctx context.Context) error {
 	there, err := e.there(ctx)
 	if err != nil || !there {
@@ -83,8 +83,8 @@ func (e *SecondEncoder) Begin(ctx context.Context) error {
 }
 
 // Encode encodes some versions of a collection that were written before they were encoded. It
-// returns how many, and whether there are more. While no server answers, or none can encode them,
-// there is nothing to do: they stay marked, and curation comes back to them.
+// returns how many, and whether there are more. If no server answers, or none can encode them, it
+// returns 0 and false: the versions stay marked, and curation comes back to them.
 func (e *SecondEncoder) Encode(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error) {
 	generation, docs, err := e.store.Unencoded(ctx, tenant, collection, laterPassages)
 	if err != nil || len(docs) == 0 {
@@ -113,7 +113,7 @@ func (e *SecondEncoder) Encode(ctx context.Context, tenant, collection uuid.UUID
 	return done, true, nil
 }
 
-// encode makes the vectors and links of versions as they were cut.
+// encode makes the vectors and links of the stored passages of versions.
 func (e *SecondEncoder) encode(ctx context.Context, stored []batch.Written) ([]batch.Recut, error) {
 	docs := make([]batch.Recut, len(stored))
 	counts := make([]int, len(stored))

@@ -1,6 +1,6 @@
 package ingest
 
-// The second stage begins with blocks: they become sections and passages.
+// The beginning of the second stage: blocks become sections and passages.
 
 import (
 	"context"
@@ -21,12 +21,12 @@ type draft struct {
 	item      wire.Attempt
 	text      batch.Text
 	sentences [][]text.Range // by section
-	first     int            // its first run among those of its recipe
-	made      *wire.Made     // by the model server, at once; nil: it is segmented and encoded step by step
+	first     int            // index of its first run among those of its segmentation
+	made      *wire.Made     // from one request to the model server; nil if it is segmented and encoded step by step
 }
 
-// segment cuts versions into sections and passages, each as its collection's recipe
-// says. Those that fail have an outcome.
+// segment cuts versions into sections and passages, each by its collection's recipe. Versions that
+// fail are in outcomes.
 func (a *Activities) segment(ctx context.Context, w work, parsed map[uuid.UUID]schema.Parsed, recipes map[uuid.UUID]batch.Recipe) (drafts []*draft, outcomes []wire.Outcome, err error) {
 	var order []schema.Segmentation
 	bySegmentation := map[schema.Segmentation][]*draft{}
@@ -67,8 +67,8 @@ func (a *Activities) segment(ctx context.Context, w work, parsed map[uuid.UUID]s
 	return drafts, outcomes, nil
 }
 
-// segmentRest cuts the drafts that were not made at once. Those that fail have an outcome, and no
-// sections.
+// segmentRest cuts the drafts that were not made in one request. Drafts that fail are in outcomes,
+// and lose their sections.
 func (a *Activities) segmentRest(ctx context.Context, all []*draft, asked schema.Segmentation) (outcomes []wire.Outcome, err error) {
 	drafts := slices.DeleteFunc(slices.Clone(all), func(d *draft) bool { return d.made != nil })
 	if len(drafts) == 0 {
@@ -115,8 +115,8 @@ func (a *Activities) parsed(ctx context.Context, w work) (map[uuid.UUID]schema.P
 	return out, nil
 }
 
-// sections cuts a parsed version into sections and their sentences, as g has
-// them. A document that makes the cutting itself fail fails alone.
+// sections cuts a parsed version into sections and, by g, into the units that passages are made of.
+// If cutting panics, only this document fails.
 func sections(item wire.Attempt, parsed schema.Parsed, g schema.Segmentation) (d *draft, reason *schema.Reason) {
 	defer caught(&reason)
 	d = &draft{item: item, text: batch.Text{
@@ -132,13 +132,13 @@ func sections(item wire.Attempt, parsed schema.Parsed, g schema.Segmentation) (d
 	return d, nil
 }
 
-// add adds a section with its sentences, as g has them.
+// add adds a section with its units by g.
 func (d *draft) add(sec schema.Section, g schema.Segmentation) {
 	d.text.Sections = append(d.text.Sections, batch.Section{Section: sec, Layout: sec.Layout})
 	d.sentences = append(d.sentences, text.Units(sec.Text, g))
 }
 
-// runs appends the sentences of every section to those of the drafts before.
+// runs appends the sentences of each section, as one run, to those of the drafts before.
 func (d *draft) runs(before [][]string) [][]string {
 	d.first = len(before)
 	for i, sec := range d.text.Sections {
@@ -164,7 +164,7 @@ func (d *draft) cut(scores [][]float64, g schema.Segmentation) (reason *schema.R
 	return nil
 }
 
-// caught turns a panic over one document into that document's failure.
+// caught turns a panic over one document into the failure of that document.
 func caught(reason **schema.Reason) {
 	if p := recover(); p != nil {
 		*reason = &schema.Reason{Code: schema.ReasonCrashed, Message: fmt.Sprintf("cutting it into passages failed: %v", p)}

@@ -1,6 +1,7 @@
 package ingest
 
-// Of the second stage: everything of a version in one commit; and its failure.
+// Part of the second stage: everything of a version is written in one commit. Also the failure of
+// versions.
 
 import (
 	"context"
@@ -14,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// write makes the documents of one collection ready: one transaction holds vectors of
-// one space. The model server may change its pack between two requests.
+// write makes the documents of one collection ready, in one transaction per space: the model server
+// may change its pack between two requests.
 func (a *Activities) write(ctx context.Context, tenant uuid.UUID, c batch.Cut) ([]wire.Outcome, error) {
 	defer timed(ctx, "index", "transaction")()
 	bySpace := map[string][]batch.Document{}
@@ -34,8 +35,8 @@ func (a *Activities) write(ctx context.Context, tenant uuid.UUID, c batch.Cut) (
 	return outcomes, nil
 }
 
-// wrote counts what became of documents, and tells curation of them. Outcomes may be
-// those of other collections, too.
+// wrote counts the outcomes of documents, and notifies curation of them. outcomes may contain those
+// of other collections.
 func (a *Activities) wrote(ctx context.Context, tenant uuid.UUID, c batch.Cut, outcomes []wire.Outcome) {
 	by := make(map[uuid.UUID]wire.Outcome, len(outcomes))
 	for _, o := range outcomes {

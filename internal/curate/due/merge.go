@@ -1,10 +1,10 @@
-// Package due says what a collection's curation has to do: which segments of its lexical index are
-// merged, how much is clustered at once and when all of it anew.
+// Package due says what a collection's curation has to do: which segments of its lexical index to
+// merge, how much to cluster at once, and when to cluster it again from scratch.
 package due
 
-// This file says which segments of the lexical index are merged: those of about one
-// size, so that a query meets few and each entry is written again but a few times; and
-// one of which much is gone.
+// This file chooses which segments of the lexical index are merged: segments of about the same
+// size, so that a query reads few segments and each entry is rewritten only a few times; and a
+// segment much of which is dead.
 
 import (
 	"cmp"
@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// Segments are in tiers by size, each eight times the one below; eight of
-	// one tier make one of the next. What a merge reads is bounded, so that it
-	// takes seconds: the last merge is of fewer.
+	// Segments are in tiers by size, each eight times the one below; eight segments of one tier
+	// make one of the next. A merge reads a bounded number of bytes, so that it takes seconds: near
+	// the bound, lastFan segments are enough.
 
-	// MergeFan segments of one tier are due for certain.
+	// MergeFan is the number of segments of one tier that are always due to be merged.
 	MergeFan      = 8
 	lastFan       = 4
-	mergeFloor    = 128 << 10 // bytes; the lowest tier is of all below eight times this
+	mergeFloor    = 128 << 10 // bytes; the lowest tier has all segments below eight times this
 	maxMergeBytes = 128 << 20
 	maxMergeWidth = 64
-	// A segment of which more than a fifth is dead is written again.
+	// A segment of which more than this share is dead is rewritten.
 	maxDeadShare = 0.2
 )
 
@@ -41,17 +41,18 @@ type StoredSegment struct {
 	Directory *segment.Directory
 }
 
-// MergeCandidates returns the segments whose directories tell whether too much of them is dead,
-// where so many entries are dead in all: a segment with more entries can't be dead to that
-// extent, or has but few, long ones that are.
+// MergeCandidates returns the segments whose directories have to be read to see whether too much of
+// them is dead, when the collection has dead entries in all. Larger segments are left out: dead is
+// at most maxDeadShare of their entries. A few long entries may be a larger share of such a
+// segment's passages; that is ignored.
 func MergeCandidates(live []*StoredSegment, dead int) []*StoredSegment {
 	return slices.DeleteFunc(slices.Clone(live), func(g *StoredSegment) bool {
 		return dead == 0 || float64(g.Documents)*maxDeadShare > float64(dead)
 	})
 }
 
-// deadShare is the share of a segment's passages that are of dead entries; of
-// its entries, where they have no passages.
+// deadShare returns the share of a segment that is dead. Each entry counts as its number of
+// passages plus 1.
 func deadShare(d *segment.Directory, dead map[uuid.UUID]bool) float64 {
 	gone, all := 0, 0
 	for i := range d.Len() {
@@ -66,9 +67,10 @@ func deadShare(d *segment.Directory, dead map[uuid.UUID]bool) float64 {
 
 func tierOf(size int64) int { return max(bits.Len64(uint64(size/mergeFloor))-1, 0) / 3 }
 
-// Merge chooses from the live segments, of which those with directories are looked at
-// for dead entries: those of the lowest tier that has enough of them, smallest first; else
-// the one with the most dead.
+// Merge chooses the segments to merge from live: the smallest of the lowest tier that has enough of
+// them; otherwise the segment with the largest dead share, if that is above maxDeadShare. It checks
+// only segments with directories for dead entries. It returns nil if nothing is due, and sorts
+// live.
 func Merge(live []*StoredSegment, dead map[uuid.UUID]bool) []*StoredSegment {
 	slices.SortFunc(live, func(a, b *StoredSegment) int { return cmp.Compare(a.Bytes, b.Bytes) })
 	tiers := map[int][]*StoredSegment{}

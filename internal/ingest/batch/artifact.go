@@ -1,6 +1,6 @@
 package batch
 
-// Artifacts as bytes: JSON under S2. Vectors are no artifact: they stay in memory.
+// Artifacts are stored as JSON compressed with S2. Vectors are no artifact: they stay in memory.
 
 import (
 	"encoding/json"
@@ -10,7 +10,7 @@ import (
 	"github.com/x448/float16"
 )
 
-// Vectors are rows of one space. They are half precision, as they are stored.
+// Vectors are rows of one space, in half precision, as they are stored.
 type Vectors struct {
 	Space     string
 	Dimension int
@@ -25,7 +25,7 @@ func (v Vectors) Len() int {
 	return len(v.Half) / v.Dimension
 }
 
-// Bits returns row i as it is; it shares v's memory.
+// Bits returns row i as half-precision bits; it shares v's memory.
 func (v Vectors) Bits(i int) []uint16 { return v.Half[i*v.Dimension : (i+1)*v.Dimension] }
 
 // Row returns row i as float32.
@@ -46,11 +46,10 @@ func NewVectors(space string, dimension int, rows []float32) Vectors {
 	return Vectors{Space: space, Dimension: dimension, Half: half}
 }
 
-// maxArtifact bounds what one artifact may expand to, in bytes.
+// maxArtifact is the maximum size of an unpacked artifact, in bytes.
 const maxArtifact = 1 << 30
 
-// Pack encodes a value as JSON under S2: an artifact lives for seconds, and is
-// to cost little.
+// Pack encodes a value as JSON compressed with S2, which is fast: an artifact lives for seconds.
 func Pack(value any) ([]byte, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {

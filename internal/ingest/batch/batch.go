@@ -1,6 +1,5 @@
-// Package batch holds what ingestion and the store tell each other: leases,
-// sources, artifacts, and documents that are ready to be written. It has no
-// behaviour beyond encoding artifacts.
+// Package batch holds the types that ingestion and the store exchange: leases, sources, artifacts,
+// and documents that are ready to be written. It has no behaviour beyond encoding artifacts.
 package batch
 
 import (
@@ -16,12 +15,12 @@ import (
 const (
 	// MaxVersions is the most versions in a batch of the usual size.
 	MaxVersions = 64
-	// MaxBytes is about the most bytes in a batch of the usual size and of several
-	// versions. A larger document is a batch of its own.
+	// MaxBytes is about the most bytes in a batch of the usual size with several versions. A larger
+	// document is a batch by itself.
 	MaxBytes = 1 << 20
 )
 
-// MaxTarget is the longest target of a link that is kept, in bytes.
+// MaxTarget is the maximum length of a link's target, in bytes. Links with longer ones are dropped.
 const MaxTarget = 2048
 
 // Lease says who works on a version, and for how long unless it is extended.
@@ -30,21 +29,21 @@ type Lease struct {
 	TTL    time.Duration
 }
 
-// Source is a version that is to be parsed.
+// Source is a version to parse.
 type Source struct {
 	wire.Attempt
-	Name      string // of the file, else the document's external id
-	Title     string // as given by the uploader, may be empty
-	MediaType string // likewise
+	Name      string // the file's, else the document's external id
+	Title     string // as given by the uploader; may be empty
+	MediaType string // as given by the uploader; may be empty
 	Language  string // of its collection, a BCP 47 tag
 	SHA256    []byte
-	Parsed    bool // this attempt has its parsed artifact already
+	Parsed    bool // this attempt already has its parsed artifact
 }
 
 // Blob is a file's bytes.
 type Blob struct {
 	Data    []byte
-	Problem string // why they cannot be read, today or later; else empty
+	Problem string // why they cannot be read, now or later; empty if they can
 }
 
 // Stage names an artifact.
@@ -62,25 +61,25 @@ type Artifact struct {
 // Section is a section with the passages that tile it.
 type Section struct {
 	schema.Section
-	Layout   []byte           `json:"layout,omitempty"` // the section's
+	Layout   []byte           `json:"layout,omitempty"` // of the section
 	Passages []schema.Passage `json:"passages"`
 }
 
-// Recipe is by what a collection's text is cut.
+// Recipe is what a collection's text is cut by.
 type Recipe struct {
 	Generation   int
 	Segmentation schema.Segmentation
-	// Later is the space of a collection of the second encoder, which encodes what comes after it
-	// was written; nil: it is encoded before.
+	// Later is the space of a collection of the second encoder, which encodes documents after they
+	// are written; nil: they are encoded before.
 	Later *Space
-	// Language is the collection's, and Kept the space of its vectors, with its id; 0: it has none
-	// yet.
+	// Language is the collection's. Kept is the space of its vectors, and KeptID its id; 0 means
+	// that it has none yet.
 	Language string
 	Kept     Space
 	KeptID   int
 }
 
-// Space is where vectors are.
+// Space is the vector space of an encoder.
 type Space struct {
 	Name      string `json:"name"`
 	Dimension int    `json:"dimension"`
@@ -88,8 +87,8 @@ type Space struct {
 
 // Text is a version cut into sections and passages.
 type Text struct {
-	// Generation is the collection's when the text was cut; 0 is 1, from before
-	// there were others. A version is written under this one or not at all.
+	// Generation is the collection's live one when the text was cut; 0 means 1, from before there
+	// were several. A version is written under this generation or not at all.
 	Generation int       `json:"generation,omitempty"`
 	Later      *Space    `json:"later,omitempty"` // as in Recipe
 	MediaType  string    `json:"media_type"`
@@ -108,8 +107,8 @@ func (t Text) Passages() int {
 	return n
 }
 
-// Document is everything that is written for a version. Vectors holds one row
-// per passage, in the order of the sections and their passages.
+// Document is everything that is written for a version. Vectors has one row per passage, in the
+// order of the sections and their passages.
 type Document struct {
 	wire.Attempt
 	Text    Text
@@ -117,7 +116,7 @@ type Document struct {
 	Links   Links
 }
 
-// Cut are documents of a collection, and what they were cut by.
+// Cut is documents of a collection, and the recipe that they were cut by.
 type Cut struct {
 	Collection uuid.UUID
 	Recipe     Recipe
@@ -140,9 +139,10 @@ type Message struct {
 	Queued  time.Time
 }
 
-// Round asks for the next rows of the outbox: at most PerSubject of each subject
-// behind After, in order, without those in Skip and those that another relay has,
-// until about Limit rows or Subjects are reached. The subjects are Lease's alone.
+// Round asks for the next rows of the outbox: for the subjects after After, in order, at most
+// PerSubject rows each, until about Limit rows or Subjects subjects are reached. Subjects in Skip
+// and those that another relay has claimed are left out. The returned subjects belong to Lease's
+// holder alone.
 type Round struct {
 	Lease      Lease
 	After      string
@@ -152,15 +152,15 @@ type Round struct {
 	Subjects   int
 }
 
-// Relayed is what came of a round: the ids of the rows that were published, and
-// the subjects that are given back.
+// Relayed is the result of a round: the ids of the rows that were published, and the subjects to
+// release.
 type Relayed struct {
 	Holder   string
 	Sent     []int64
 	Subjects []string
 }
 
-// Taken are the rows of a round. After is its last subject, empty when the round
+// Taken is the rows that a round claimed. After is its last subject; it is empty when the round
 // reached the end.
 type Taken struct {
 	Messages []Message
@@ -171,7 +171,6 @@ type Taken struct {
 // Backlog is a tenant that has had unfinished versions for some time.
 type Backlog struct {
 	Tenant uuid.UUID
-	// Outbox is when its oldest message that is still in the outbox was queued;
-	// zero when none is.
+	// Outbox is when its oldest message in the outbox was queued; zero if there is none.
 	Outbox time.Time
 }

@@ -13,12 +13,11 @@ type Link struct {
 	Weight float32 // in [0, 1]
 }
 
-// Links are the strongest links of each passage of a version, in the order of
-// the sections and their passages, strongest first. Nil says that the model
-// pack links nothing.
+// Links are the strongest links of each passage of a version, in the order of the sections and
+// their passages, strongest first. Nil means that the model pack has no linker.
 type Links [][]Link
 
-// weightSteps is how finely a weight is kept.
+// weightSteps is the number of steps that a stored weight distinguishes.
 const weightSteps = math.MaxUint16
 
 // AppendWeight appends a weight as two bytes.
@@ -26,5 +25,5 @@ func AppendWeight(out []byte, weight float32) []byte {
 	return binary.LittleEndian.AppendUint16(out, uint16(math.Round(float64(min(1, max(0, weight)))*weightSteps)))
 }
 
-// Weight reads what AppendWeight wrote; data has two bytes.
+// Weight reads what AppendWeight wrote. data must have two bytes.
 func Weight(data []byte) float32 { return float32(binary.LittleEndian.Uint16(data)) / weightSteps }

@@ -1,6 +1,6 @@
 package batch
 
-// What a rebuild and the store tell each other.
+// Types that a rebuild and the store exchange.
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ type RefusedError struct{ Reason string }
 
 func (e *RefusedError) Error() string { return e.Reason }
 
-// Lacking is a live version that a generation lacks.
+// Lacking is a live version that a generation does not contain yet.
 type Lacking struct {
 	Version uuid.UUID
 	Tokens  int64 // of its text, about

@@ -1,6 +1,6 @@
 package batch
 
-// What a run that parses documents again and the store tell each other.
+// Types that a run that parses documents again and the store exchange.
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 // ErrReparseOver says that a run is done or was cancelled, or that its collection was deleted.
 var ErrReparseOver = errors.New("the documents are not being parsed again any more")
 
-// Reparsable is a document that is to be parsed again.
+// Reparsable is a document to parse again.
 type Reparsable struct {
 	Document uuid.UUID
 	Bytes    int64
@@ -23,12 +23,13 @@ type Reparsable struct {
 type Reparsed struct {
 	Source   // of the live version
 	Document uuid.UUID
-	Begun    int // times that a parse of it began before in this run and never ended
-	// Newer is why its newest version, which is not the live one, failed; nil: the newest is live.
+	Begun    int // how many parses of it this run began before that never ended
+	// Newer is why its newest version failed, if that is not the live one; nil if the newest is
+	// live.
 	Newer *schema.Reason
 }
 
-// StoredVersion is a version's text as it was written, with all that a parser finds.
+// StoredVersion is a version's text as it was written, with everything that a parser finds.
 type StoredVersion struct {
 	Title    string
 	Sections []schema.Section // without ids
