@@ -19,9 +19,10 @@ import (
 )
 
 var (
-	// errDeadline is the cause of the end of a request's context when its deadline passes.
+	// errDeadline is the cause with which a request's context ends when its deadline passes.
 	errDeadline = fmt.Errorf("the request's deadline has passed: %w", context.DeadlineExceeded)
-	// errQueueTimeout is why a request that has waited for ServeOptions.Wait is not run.
+	// errQueueTimeout is the reason for not running a request that has waited for
+	// ServeOptions.Wait.
 	errQueueTimeout = errors.New("the request waited too long for a slot")
 )
 

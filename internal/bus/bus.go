@@ -1,6 +1,5 @@
-// Package bus is how Sluice uses NATS: connections, streams, request/reply
-// services, and the trace context that travels in message headers. What is sent
-// where is schema/wire's.
+// Package bus is how Sluice uses NATS: connections, streams, request/reply services, and the trace
+// context that travels in message headers. Package schema/wire defines the subjects and messages.
 package bus
 
 import (
@@ -23,16 +22,17 @@ import (
 type Options struct {
 	URL  string
 	Name string // of the client, shown in NATS' monitoring
-	// Program says at which inbox replies come; empty: at one that no server restricted to programs
-	// allows.
+	// Program selects the inbox at which replies arrive. If it is empty, that is an inbox that
+	// servers with restricted users do not allow.
 	Program wire.Program
 	Files   Files
-	Seed    []byte // of an NKey, in place of Files.NATSCredentials
+	Seed    []byte // of an NKey; used instead of Files.NATSCredentials
 }
 
-// How soon a connection that died without a word is noticed: when the ping after pingsOut
-// unanswered ones is due, at most pingEvery * (pingsOut + 1) after the last reply. Servers of our
-// own ping as often, or they would send requests to workers that are gone.
+// pingEvery and pingsOut decide how soon a silently broken connection is noticed: when the ping
+// after pingsOut unanswered ones is due, at most pingEvery * (pingsOut + 1) after the last reply.
+// Servers that we configure ping as often; otherwise they would send requests to workers that are
+// gone.
 const (
 	pingEvery = 9 * time.Second
 	pingsOut  = 2
@@ -64,12 +64,12 @@ func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 	options = append(options,
 		nats.Name(o.Name),
 		nats.MaxReconnects(-1),
-		nats.SyncQueueLen(streamMessages), // each request makes a queue of so many
+		nats.SyncQueueLen(streamMessages), // each request allocates a queue of this length
 		nats.ReconnectWait(250*time.Millisecond),
 		nats.ReconnectJitter(100*time.Millisecond, 250*time.Millisecond),
 		nats.SetCustomDialer(dialer),
 		nats.Timeout(5*time.Second),
-		// A connection that carries nothing any more is given up at the third ping.
+		// A broken connection is closed when the third ping is due.
 		nats.PingInterval(pingEvery),
 		nats.MaxPingsOutstanding(pingsOut),
 		nats.FlusherTimeout(5*time.Second),
@@ -98,19 +98,18 @@ func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 // eventsAge is how long events are kept.
 const eventsAge = 24 * time.Hour
 
-// StreamLimits are those of the streams.
+// StreamLimits are the limits of the streams.
 type StreamLimits struct {
 	// PerTenant is how many versions, or questions, of one tenant may wait in
 	// JetStream; more wait in the outbox. 0: 2,000.
 	PerTenant int64
-	// Duplicates is how long a repeated message id is swallowed. 0: 2 minutes.
+	// Duplicates is how long JetStream drops messages with a repeated id. 0: 2 minutes.
 	Duplicates time.Duration
-	// Replicas of every stream. 0: 1.
+	// Replicas is the number of replicas of every stream. 0: 1.
 	Replicas int
 }
 
-// EnsureStreams creates or updates the streams. It is safe when several
-// processes do it at once.
+// EnsureStreams creates or updates the streams. Several processes may call it at once.
 func EnsureStreams(ctx context.Context, js jetstream.JetStream, l StreamLimits) error {
 	perTenant := positive(l.PerTenant, 2_000)
 	duplicates := positive(l.Duplicates, 2*time.Minute)
@@ -150,11 +149,11 @@ func EnsureStreams(ctx context.Context, js jetstream.JetStream, l StreamLimits) 
 	return nil
 }
 
-// answerWithin is how long JetStream may take to make a stream.
+// answerWithin is how long JetStream may take to create a stream.
 const answerWithin = 10 * time.Second
 
-// untilAnswered asks again until ctx ends when there was no answer in time: of several
-// that make one stream at once, a server may answer only some.
+// untilAnswered calls ask again, until ctx ends, as long as it gets no answer in time: when several
+// clients create the same stream at once, a server may answer only some of them.
 func untilAnswered(ctx context.Context, ask func(context.Context) error) error {
 	for {
 		attempt, cancel := context.WithTimeout(ctx, answerWithin)
@@ -184,8 +183,8 @@ func Extract(ctx context.Context, header nats.Header) context.Context {
 	return otel.GetTextMapPropagator().Extract(ctx, propagation.HeaderCarrier(header))
 }
 
-// Traceparent is the W3C trace context of ctx as text, empty without one. It is
-// kept with what is queued, so that later work links to its cause.
+// Traceparent returns the W3C trace context of ctx as text, or "" if it has none. It is stored with
+// queued work, so that later work links to its cause.
 func Traceparent(ctx context.Context) string {
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)

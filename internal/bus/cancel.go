@@ -1,7 +1,7 @@
 package bus
 
-// Cancellation of requests. A request ends only when its caller cancels it: one whose caller dies,
-// or loses its connection, goes on.
+// Cancellation of requests. Only its caller's cancellation ends a request early: a request whose
+// caller dies, or loses its connection, goes on.
 
 import (
 	"context"
@@ -18,19 +18,19 @@ import (
 )
 
 var (
-	// ErrCallerGone is the cause of the end of a handler's context when the caller has cancelled
+	// ErrCallerGone is the cause with which a handler's context ends when the caller has cancelled
 	// the request.
 	ErrCallerGone = errors.New("the caller cancelled the request")
-	// ErrStopping is the cause of the end of a handler's context when the service stops and its
+	// ErrStopping is the cause with which a handler's context ends when the service stops and its
 	// grace is over.
 	ErrStopping = errors.New("the service is stopping")
 )
 
 type cancelsKey struct{}
 
-// Cancels returns a context whose requests are cancelled at the service, too, when it ends for such
-// a cause. Those made with a handler's context always are when the handler's own caller has
-// cancelled.
+// Cancels returns a context whose requests are also cancelled at the service when it ends with a
+// cause for which cause returns true. Requests made with a handler's context are always cancelled
+// when the handler's own caller has cancelled.
 func Cancels(ctx context.Context, cause func(error) bool) context.Context {
 	return context.WithValue(ctx, cancelsKey{}, cause)
 }
@@ -48,7 +48,7 @@ func callerGone(ctx context.Context) bool {
 	return ok && counts(cause)
 }
 
-// cancel tells a service that a request is cancelled, if that is why its context ended.
+// cancel cancels a request at the service, if the context ended for a cause that cancels requests.
 func (x requester) cancel(ctx context.Context, msg *nats.Msg) {
 	subject := wire.CancelSubject(msg.Subject)
 	if subject == "" || !callerGone(ctx) {
@@ -56,7 +56,7 @@ func (x requester) cancel(ctx context.Context, msg *nats.Msg) {
 	}
 	data, err := wire.Encode(wire.Cancel{Envelope: wire.Header(), Request: msg.Header.Get(wire.HeaderRequest)})
 	if err == nil {
-		// An id of its own, by which a replay is recognised.
+		// The message has its own id, by which a replay is recognised.
 		c := &nats.Msg{Subject: subject, Data: data, Header: nats.Header{wire.HeaderRequest: []string{schema.NewID().String()}}}
 		x.sign(c)
 		err = x.nc.PublishMsg(c)
@@ -68,7 +68,7 @@ func (x requester) cancel(ctx context.Context, msg *nats.Msg) {
 
 const (
 	// earlyCancelTTL and maxEarlyCancels limit the cancellations that are remembered because their
-	// requests have not come. Nearly all of them are for requests of another process.
+	// requests have not arrived yet. Nearly all of them are for requests of another process.
 	earlyCancelTTL  = 10 * time.Second
 	maxEarlyCancels = 4096
 )
@@ -85,8 +85,8 @@ func newOpenRequests(checker *signature.Checker) *openRequests {
 	return &openRequests{checker: checker, cancels: map[string]context.CancelCauseFunc{}, early: map[string]time.Time{}}
 }
 
-// add returns a context for a request, which its cancellation ends. release is called when the
-// request is answered.
+// add returns a context for a request; a cancellation of the request ends it. release must be
+// called when the request is answered.
 func (o *openRequests) add(ctx context.Context, id string) (_ context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	if id == "" {
@@ -107,7 +107,7 @@ func (o *openRequests) add(ctx context.Context, id string) (_ context.Context, r
 	}
 }
 
-// cancel handles a cancellation. It may come before its request, since they come by different
+// cancel handles a cancellation. It may arrive before its request, since the two have different
 // subscriptions.
 func (o *openRequests) cancel(msg *nats.Msg) {
 	if err := o.checker.Check(statement(msg), msg.Header.Get(wire.HeaderSignature)); err != nil {
@@ -136,7 +136,7 @@ func (o *openRequests) cancel(msg *nats.Msg) {
 	}
 }
 
-// cancelledReply is the reply to a request that ended before it had a slot.
+// cancelledReply returns the reply to a request that ended before it had a slot.
 func cancelledReply(subject string, cause error) *schema.RemoteError {
 	code := schema.CodeUnavailable
 	if errors.Is(cause, context.DeadlineExceeded) {

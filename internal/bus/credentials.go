@@ -1,6 +1,6 @@
 package bus
 
-// What a program shows a NATS server, and what it asks of the server.
+// How a program authenticates to a NATS server, and how it verifies the server.
 
 import (
 	"bytes"
@@ -13,17 +13,17 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Files are what a connection is secured with; all may be empty.
+// Files are the files that secure a connection; all may be empty.
 type Files struct {
 	// NATSCredentials holds an NKey seed, alone (as `sluice nats-config` writes it) or with a
 	// user's JWT (a .creds file).
 	NATSCredentials string
-	NATSCA          string // authorities that the server's certificate is checked by, PEM; empty: the system's
-	NATSCert        string // of this client, PEM, with its key in NATSKey
+	NATSCA          string // CA certificates that verify the server's certificate, PEM; empty: the system's
+	NATSCert        string // certificate of this client, PEM; its key is in NATSKey
 	NATSKey         string
 }
 
-// options are those of the connection. Credentials are read again at every reconnect.
+// options returns the options of the connection. Credentials are read again at every reconnect.
 func (f Files) options() ([]nats.Option, error) {
 	var out []nats.Option
 	if f.NATSCredentials != "" {
@@ -59,7 +59,7 @@ func (f Files) options() ([]nats.Option, error) {
 	return out, nil
 }
 
-// seeded are the options of a seed in memory.
+// seeded returns the option that authenticates by a seed in memory.
 func seeded(seed []byte) (nats.Option, error) {
 	pair, err := nkeys.FromSeed(seed)
 	if err != nil {

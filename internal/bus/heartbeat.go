@@ -1,7 +1,7 @@
 package bus
 
-// Heartbeats tell callers that their requests are alive. A process without a connection to NATS
-// ends.
+// Heartbeats show callers that their requests are alive. A process that stays without a connection
+// to NATS ends.
 
 import (
 	"context"
@@ -72,11 +72,11 @@ func (h *heartbeats) run(ctx context.Context) {
 	}
 }
 
-// DisconnectLimit is after how long without NATS a worker ends. Its supervisor starts it again, and
-// it waits for NATS before it takes work from elsewhere, which it could not finish.
+// DisconnectLimit is how long a worker stays without NATS before it ends. Its supervisor starts it
+// again, and it then waits for NATS before it takes work from elsewhere, which it could not finish.
 const DisconnectLimit = 3 * time.Minute
 
-// WatchConnection makes a service that fails when the connection has been lost for as long as
+// WatchConnection returns a service that fails when the connection has been lost for as long as
 // limit.
 func WatchConnection(nc *nats.Conn, limit time.Duration) lifecycle.Service {
 	return lifecycle.NewLoop("watch over NATS", nil, func(fetch, _ context.Context) error {

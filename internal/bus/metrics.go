@@ -1,6 +1,6 @@
 package bus
 
-// Metrics of services: how many requests, how long they take, how many run at once.
+// Metrics of services: how many requests there are, how long they take, and how many run at once.
 
 import (
 	"context"
@@ -11,7 +11,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// meters are the instruments of all services, told apart by subject.
+// meters are the instruments of one service. All services share their names; the attribute subject
+// distinguishes them.
 type meters struct {
 	duration, waited  metric.Float64Histogram
 	refused           metric.Int64Counter
@@ -19,8 +20,8 @@ type meters struct {
 	of                metric.MeasurementOption // the subject
 }
 
-// newMeters makes the instruments for a subject. The names are correct, so that
-// making them does not fail.
+// newMeters returns the instruments for a subject. It ignores errors, which only invalid names
+// would cause.
 func newMeters(subject string) meters {
 	meter := otel.Meter("github.com/sluice-rag/sluice/internal/bus")
 	m := meters{of: metric.WithAttributeSet(attribute.NewSet(attribute.String("subject", subject)))}

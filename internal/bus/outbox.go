@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// WakeRelay wakes a relay, for store.Store.OnOutbox. It waits for nothing: what is
-// lost is found by a relay that looks.
+// WakeRelay returns a function that wakes a relay, for store.Store.OnOutbox. It does not block. If
+// its message is lost, a relay finds the rows when it polls.
 func WakeRelay(nc *nats.Conn) func() {
 	return func() { _ = nc.Publish(wire.OutboxSubject, nil) }
 }

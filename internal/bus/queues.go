@@ -1,6 +1,6 @@
 package bus
 
-// What waits in JetStream, and how far those are who take it.
+// The state of the JetStream streams and of their consumers.
 
 import (
 	"context"
@@ -16,13 +16,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// streams are all that EnsureStreams makes.
+// streams are the names of all streams that EnsureStreams creates.
 var streams = []string{wire.StreamIngest, wire.StreamQuestions, wire.StreamEvents}
 
-// consumersShown bounds the consumers of one stream: some are made for a while only.
+// consumersShown bounds the consumers that are listed per stream, since there may be many
+// short-lived ones.
 const consumersShown = 50
 
-// Queues returns how the streams and their consumers are. A stream that does not exist is left out.
+// Queues returns the state of the streams and their consumers. A stream that does not exist is left
+// out.
 func Queues(ctx context.Context, nc *nats.Conn) ([]schema.QueueState, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -76,7 +78,7 @@ func utc(at *time.Time) *time.Time {
 	return &t
 }
 
-// TenantQueues returns how much of a tenant's waits in the streams of work.
+// TenantQueues returns how many messages of a tenant wait in the work streams.
 func TenantQueues(ctx context.Context, nc *nats.Conn, tenant uuid.UUID) ([]schema.TenantQueue, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 var tracer = otel.Tracer("github.com/sluice-rag/sluice/internal/bus")
 
 // Request sends a request to a service and waits for its reply until ctx ends. It returns
-// schema.ErrUnavailable when no worker listens, or the worker's heartbeats stop. Errors inside the
-// reply are the caller's to check. When ctx ends for a cause of Cancels, the request is cancelled
+// schema.ErrUnavailable when no worker listens, or the worker's heartbeats stop. The caller has to
+// check for errors inside the reply. When ctx ends for a cause of Cancels, the request is cancelled
 // at the service.
 func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, request any, options ...RequestOption) (Reply, error) {
 	return RequestStream[Reply](ctx, nc, subject, func(string) any { return request }, func(string, []byte) {}, options...)
@@ -33,7 +33,7 @@ func Request[Reply any](ctx context.Context, nc *nats.Conn, subject string, requ
 // RequestOption changes how a request is sent.
 type RequestOption func(*requester)
 
-// SignedBy signs the request; a nil signer does not.
+// SignedBy signs the request with s, or not at all if s is nil.
 func SignedBy(s *signature.Signer) RequestOption { return func(x *requester) { x.signer = s } }
 
 // requester sends one request.
@@ -49,21 +49,21 @@ func (x requester) sign(msg *nats.Msg) {
 	}
 }
 
-// statement is what is signed of a message.
+// statement returns the parts of a message that are signed.
 func statement(msg *nats.Msg) signature.Statement {
 	return signature.Statement{Subject: msg.Subject, Reply: msg.Reply, Request: msg.Header.Get(wire.HeaderRequest), Data: msg.Data}
 }
 
-// Limits of the messages of one stream that wait for the process. The reader does not block, so
-// they are reached only when the process hardly runs.
+// streamMessages and streamBytes limit the messages of one stream that wait to be received. The
+// reader does not block, so they are reached only when the process hardly runs.
 const (
 	streamMessages = 4 << 10
 	streamBytes    = 16 << 20
 )
 
-// RequestStream is Request for a service that streams. The request names a stream; until the reply
-// comes, receive gets what is sent to the parts of the stream (wire.StreamSubject), in order. It
-// must not block.
+// RequestStream is Request for a service that streams. request makes the request from the name of a
+// stream. Until the reply arrives, receive gets the messages to the parts of the stream
+// (wire.StreamSubject), in order. It must not block.
 func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string, request func(stream string) any, receive func(part string, data []byte), options ...RequestOption) (reply Reply, err error) {
 	x := requester{nc: nc}
 	for _, h := range options {
@@ -88,7 +88,7 @@ func RequestStream[Reply any](ctx context.Context, nc *nats.Conn, subject string
 func (x requester) exchange(ctx context.Context, subject string, request func(stream string) any, receive func(part string, data []byte)) ([]byte, error) {
 	nc := x.nc
 	stream := nc.NewInbox()
-	// One subscription for all parts: a subscription keeps the order.
+	// There is one subscription for all parts, because a subscription keeps the order.
 	sub, err := nc.SubscribeSync(wire.StreamSubject(stream, "*"))
 	if err != nil {
 		return nil, fmt.Errorf("listen for the reply: %w", translate(err))
@@ -117,8 +117,7 @@ func (x requester) exchange(ctx context.Context, subject string, request func(st
 		case errors.Is(err, nats.ErrSlowConsumer):
 			continue
 		case err != nil && ctx.Err() == nil && errors.Is(cause, errHeartbeatTimeout):
-			// The request is not cancelled: if the worker lives, its result is there for the next
-			// try.
+			// The request is not cancelled: if the worker is alive, the next try finds its result.
 			return nil, errHeartbeatTimeout
 		case err != nil:
 			x.cancel(ctx, msg)
@@ -157,7 +156,7 @@ func translate(err error) error {
 	return err
 }
 
-// newRequest makes the message of a request.
+// newRequest returns the message of a request.
 func newRequest(ctx context.Context, subject string, request any) (*nats.Msg, error) {
 	data, err := wire.Encode(request)
 	if err != nil {

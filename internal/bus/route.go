@@ -1,7 +1,7 @@
 package bus
 
-// Requests about the same collection go to the same worker, which has it in its cache. Each worker
-// of a service announces a subject of its own. Callers choose one by rendezvous hashing, so that
+// Requests about the same collection are sent to the same worker, which has it in its cache. Each
+// worker of a service announces its own subject. Callers choose one by rendezvous hashing, so that
 // all of them choose the same.
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// workerTimeout is after how long without an announcement a worker counts as gone.
+// workerTimeout is how long after its last announcement a worker counts as gone.
 const workerTimeout = 3 * heartbeatInterval
 
 // Workers are the workers that have announced themselves. It is safe for concurrent use.
@@ -45,7 +45,7 @@ type workerState struct {
 	open     int // requests of this process that it has not answered
 }
 
-// NewWorkers knows no workers until Listen is called.
+// NewWorkers returns Workers that know none until Listen is called.
 func NewWorkers(nc *nats.Conn) *Workers {
 	routed, _ := otel.Meter("github.com/sluice-rag/sluice/internal/bus").Int64Counter("sluice.service.routed", metric.WithUnit("{request}"),
 		metric.WithDescription("Requests by the worker that they went to."))
@@ -93,10 +93,10 @@ func (w *Workers) Known(service string) int {
 	return len(w.services[service])
 }
 
-// Route sends a request about key to the worker that rendezvous hashing ranks first, or to the
-// first one with a free slot as far as this process knows. send gets the subject. Where no worker
-// has a free slot, or fewer than two are known, or the chosen one is gone, the subject is that of
-// the service, and any worker may answer.
+// Route sends a request about key to the first worker, in the order of rendezvous hashing, that has
+// a free slot as far as this process knows. send gets the subject. If no worker has a free slot,
+// fewer than two are known, or the chosen one is gone, the subject is the service's, and any worker
+// may answer.
 func Route[Reply any](w *Workers, service string, key uuid.UUID, send func(subject string) (Reply, error)) (Reply, error) {
 	worker := w.choose(service, key)
 	if worker == nil {
@@ -111,7 +111,8 @@ func Route[Reply any](w *Workers, service string, key uuid.UUID, send func(subje
 	return reply, err
 }
 
-// choose takes a slot of the worker for a key, until release; nil: any worker may answer.
+// choose takes a slot of the worker for a key, until release. It returns nil if any worker may
+// answer.
 func (w *Workers) choose(service string, key uuid.UUID) *workerState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,14 +159,14 @@ func (w *Workers) release(service string, worker *workerState, gone bool) {
 	}
 }
 
-// ranked is a worker with its rank for a key, the hash of both: when a worker comes or goes, only
-// its own keys move.
+// ranked is a worker with its rank for a key, which is the hash of both: when a worker appears or
+// disappears, only its own keys move.
 type ranked struct {
 	*workerState
 	rank [sha256.Size]byte
 }
 
-// announce announces the worker of a service until ctx ends, and then that it stops.
+// announce announces the worker of a service until ctx ends, and then announces that it stops.
 func (r *serviceRun) announce(ctx context.Context) {
 	publish := func(slots int) {
 		data, err := wire.Encode(wire.Here{Envelope: wire.Header(), Service: r.options.Subject, Worker: r.options.At, Slots: slots})

@@ -25,30 +25,31 @@ import (
 type ServeOptions struct {
 	Subject string
 	Group   string
-	// At is the worker's id. With one the service also answers at a subject of its own,
+	// At is the worker's id. If it is set, the service also answers at the worker's own subject,
 	// wire.AtWorker, and announces it, so that Route finds it.
 	At uuid.UUID
-	// Concurrency is how many requests run at once. 0: 16. Tenants take turns. Requests that are no
-	// wire.OfTenant share one queue; when that is full they are answered with schema.ErrOverloaded.
+	// Concurrency is how many requests run at once. 0: 16. Tenants take turns. Requests that do not
+	// implement wire.OfTenant share one queue; when that is full they are answered with
+	// schema.ErrOverloaded.
 	Concurrency int
-	// Queue is how many requests of each tenant may wait; more of that tenant are
-	// answered with schema.ErrTenantOverloaded. 0: Concurrency.
+	// Queue is how many requests of each tenant may wait; further ones are answered with
+	// schema.ErrTenantOverloaded. 0: Concurrency.
 	Queue int
-	// Wait is how long a request may wait for a slot. Then it is answered with
-	// schema.ErrTenantOverloaded if others of its tenant run, else with schema.ErrOverloaded. 0: as
-	// long as its deadline allows.
+	// Wait is how long a request may wait for a slot. After that it is answered with
+	// schema.ErrTenantOverloaded if others of its tenant run, otherwise with schema.ErrOverloaded.
+	// 0: as long as its deadline allows.
 	Wait time.Duration
 	// Timeout is the longest time of a request since it was received. A deadline in the request may
-	// be earlier. 0: there is none.
+	// be earlier. 0: no limit.
 	Timeout time.Duration
 	// Share is how many requests of one tenant run at once, on average over a few seconds, while
-	// other tenants have sent requests within the last minute; tenants below their share go first.
-	// A tenant that is alone may use three quarters of Concurrency, so that the next one can begin
-	// at once. 0: no limit.
+	// other tenants have sent requests within the last minute; tenants below their share are served
+	// first. The only active tenant may use three quarters of Concurrency, so that the next
+	// tenant's request can begin at once. 0: no limit.
 	Share int
-	// StopShare is the part of Stop's time in which running requests may finish. Then their
-	// contexts end with the cause ErrStopping, and Stop succeeds. 0: all of it; when that is over
-	// Stop fails.
+	// StopShare is the part of Stop's time in which running requests may finish. After that their
+	// contexts end with the cause ErrStopping, and Stop succeeds. 0: they have all of the time,
+	// after which Stop fails.
 	StopShare float64
 	// Trusted are the keys of the programs that may sign for tenants (wire.Signers of the subject).
 	// Requests and cancellations that none of them signed are refused. nil: signatures are not
@@ -56,7 +57,7 @@ type ServeOptions struct {
 	Trusted *signature.Trusted
 }
 
-// Service answers requests on a subject, as one of a queue group.
+// Service answers requests on a subject, as a member of a queue group.
 type Service struct {
 	*lifecycle.Func
 
@@ -71,8 +72,8 @@ type Service struct {
 // other tenants.
 type Slot = *fairness.Slot[*queuedRequest]
 
-// Serve makes a service. handle runs once per request; failure makes the reply
-// that carries an error (a malformed request, an overload).
+// Serve returns a service. handle runs once per request; failure makes the reply that carries an
+// error (a malformed request, an overload).
 func Serve[Req, Reply any, P interface {
 	*Req
 	wire.Message
@@ -80,7 +81,7 @@ func Serve[Req, Reply any, P interface {
 	return ServeSlots[Req, Reply, P](nc, o, func(ctx context.Context, _ Slot, request Req) Reply { return handle(ctx, request) }, failure)
 }
 
-// ServeSlots is Serve with a handler that gets its Slot.
+// ServeSlots is Serve with a handler that also gets its Slot.
 func ServeSlots[Req, Reply any, P interface {
 	*Req
 	wire.Message
@@ -110,7 +111,7 @@ type serviceRun struct {
 	*Service
 	id         uuid.UUID
 	since      time.Time
-	work       context.Context // of all requests
+	work       context.Context // parent of all requests' contexts
 	queue      *fairness.Scheduler[*queuedRequest]
 	workers    sync.WaitGroup
 	open       *openRequests
@@ -208,8 +209,8 @@ func (r *serviceRun) serve(q *queuedRequest, slot Slot) {
 	r.counts.record(began)
 }
 
-// subscribe listens for requests, cancellations and questions about the service's status. What it
-// subscribed to before an error is in r.
+// subscribe subscribes to requests, cancellations and status requests. After an error, r holds the
+// subscriptions made so far.
 func (r *serviceRun) subscribe() error {
 	o := r.options
 	stopStatus, err := ServeStatus(r.nc, r.state)
@@ -239,7 +240,7 @@ func (r *serviceRun) subscribe() error {
 // unsubscribe ends a subscription; nil is allowed.
 func unsubscribe(sub *nats.Subscription) {
 	if sub != nil {
-		_ = sub.Unsubscribe() // the connection's end ends it too
+		_ = sub.Unsubscribe() // closing the connection also ends it
 	}
 }
 
@@ -251,8 +252,8 @@ func signers(subject string) (out []string) {
 	return out
 }
 
-// stop takes no new requests and waits for those that wait or run. It cancels them when StopShare
-// of the time is over.
+// stop refuses new requests and waits for those that wait or run. It cancels them when StopShare of
+// the time is over.
 func (r *serviceRun) stop(ctx context.Context, cancel context.CancelCauseFunc) error {
 	grace, cancelGrace := lifecycle.Share(ctx, r.options.StopShare)
 	defer cancelGrace()

@@ -1,7 +1,7 @@
 package bus
 
-// The configuration of a NATS server that lets each program do what it has to, and the credentials
-// that go with it.
+// The configuration of a NATS server that allows each program exactly what it needs, and the
+// matching credentials.
 
 import (
 	"bytes"
@@ -23,28 +23,27 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ServerConfig is what differs from one server to another.
+// ServerConfig holds the settings that differ between servers.
 type ServerConfig struct {
 	Store     string // where JetStream keeps its files
-	MaxMemory string // of JetStream, such as 256MB
+	MaxMemory string // limit of JetStream's memory, such as 256MB
 	MaxFile   string
-	// Cert, Key and CA have clients use TLS and show a certificate that CA signed; all empty:
-	// neither. They are paths where the server runs.
+	// Cert, Key and CA make the server require TLS and client certificates that CA signed; all
+	// empty: neither. They are paths on the server's machine.
 	Cert, Key, CA string
-	// Monitor is where /healthz, /varz and /jsz are; 127.0.0.1:8222 when empty.
+	// Monitor is the host:port of /healthz, /varz and /jsz; 127.0.0.1:8222 when empty.
 	Monitor string
-	// Routes are the servers of a cluster, as host:port, this one among them; none: a server alone.
-	// Each server finds its name, which no other may have, in its environment (ServerNameVariable).
-	// Servers know each other by a password that Write makes once, and by certificates that CA
-	// signed where there are some.
+	// Routes are the servers of a cluster, as host:port, including this one; none: a single server.
+	// Each server reads its name, which must be unique, from its environment (ServerNameVariable).
+	// Servers authenticate each other by a password that Write makes once, and by certificates that
+	// CA signed if there are any.
 	Routes []string
 }
 
-// ServerNameVariable is the variable of a server of a cluster that holds its name.
+// ServerNameVariable is the environment variable with the name of a server of a cluster.
 const ServerNameVariable = "NATS_SERVER_NAME"
 
-// Names of the files that Write makes beside the credentials, which are called after their
-// programs.
+// Names of the files that Write makes. Files of credentials are named after their programs.
 const (
 	ServerConfigFile = "nats.conf"
 	seedSuffix       = ".nk"
@@ -53,12 +52,12 @@ const (
 
 const routeUser = "route"
 
-// CredentialsFile is the file of a program's credentials.
+// CredentialsFile returns the name of the file with a program's credentials.
 func CredentialsFile(p wire.Program) string { return string(p) + seedSuffix }
 
-// Write writes the configuration and a file of credentials for each program into dir, which others
-// cannot enter. Credentials that are there stay, so that a new configuration needs no change of
-// programs.
+// Write writes the configuration and a file of credentials for each program into dir, which it
+// creates closed to other users. Existing credentials are kept, so that a new configuration needs
+// no change of programs.
 func (c ServerConfig) Write(dir string) error {
 	if (c.Cert == "") != (c.Key == "") || (c.CA == "") != (c.Cert == "") {
 		return schema.Invalid("tls", "needs certificate, key and authority, all three")
@@ -97,8 +96,9 @@ func (c ServerConfig) Write(dir string) error {
 	return nil
 }
 
-// keep returns the public key of the seed in a file, and makes the file if it is not there. The
-// folder keeps others out: a container that gets the file alone may run as another user.
+// keep returns the public key of the seed in a file, and makes the file if it does not exist. The
+// file is readable for all, because a container that gets the file alone may run as another user;
+// the folder keeps others out.
 func keep(file string) (public string, err error) {
 	seed, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -116,7 +116,7 @@ func keep(file string) (public string, err error) {
 	return pair.PublicKey()
 }
 
-// keepPassword returns the password in a file, and makes the file if it is not there.
+// keepPassword returns the password in a file, and makes the file if it does not exist.
 func keepPassword(file string) (string, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -133,7 +133,7 @@ func keepPassword(file string) (string, error) {
 	return password, nil
 }
 
-// NewSeed makes the seed of a new NKey of a user.
+// NewSeed returns the seed of a new user NKey.
 func NewSeed() ([]byte, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ServeStatus answers requests for the status of services with that of one, until stop is called.
-// The fields that say which process it is are set here.
+// ServeStatus answers status requests with the state of one service, until stop is called. It sets
+// the fields that identify the process.
 func ServeStatus(nc *nats.Conn, state func() schema.ServiceState) (stop func(), err error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -74,7 +74,7 @@ func Services(ctx context.Context, nc *nats.Conn) ([]schema.ServiceState, error)
 			return fail(err)
 		}
 		reply, err := wire.Decode[wire.StatusReply](msg.Data)
-		if err != nil { // of a newer build: the others count all the same
+		if err != nil { // from a newer build; the other replies still count
 			slog.WarnContext(ctx, "could not read the status of a service", "error", err)
 			continue
 		}
@@ -93,7 +93,7 @@ func (c *counts) record(began time.Time) {
 	c.nanos.Add(int64(time.Since(began)))
 }
 
-// state is the status of a run of a service.
+// state returns the status of a run of a service.
 func (r *serviceRun) state() schema.ServiceState {
 	running, waiting := r.queue.Load()
 	return schema.ServiceState{ID: r.id, Service: r.options.Subject, Since: r.since, Places: r.options.Concurrency, Running: running, Waiting: waiting,

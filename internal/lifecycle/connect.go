@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	// Connecting is how long a program waits at its start for the servers that it needs. Whoever
-	// starts an ended program again waits longer each time, so programs wait themselves; the
-	// chart's startup probes wait 5 minutes for them.
+	// Connecting is how long a program waits at its start for the servers that it needs.
+	// Supervisors pause longer before each restart, so programs wait themselves; the chart's
+	// startup probes wait 5 minutes for them.
 	Connecting = 4 * time.Minute
 
 	connectAgain = 250 * time.Millisecond
 	connectWarn  = 10 * time.Second
 )
 
-// Connect dials until it succeeds or ctx ends, and then returns the last error. Every 10 seconds it
-// logs what it waits for, with the error.
+// Connect dials until it succeeds or ctx ends, in which case it returns the last error. Every 10
+// seconds it logs the server that it waits for, with the error.
 func Connect[T any](ctx context.Context, server string, dial func(context.Context) (T, error)) (T, error) {
 	warned := time.Now()
 	for {

@@ -1,5 +1,5 @@
-// This file holds the bookkeeping of the contract, once for all services: the order of Start and
-// Stop calls, the state between them, and what Done and Err say.
+// This file implements the contract once for all services: the order of Start and Stop calls, the
+// state between them, and what Done and Err return.
 
 package lifecycle
 
@@ -13,14 +13,16 @@ import (
 type Run struct {
 	// Done is closed when the run is over, for whatever reason.
 	Done <-chan struct{}
-	// Err says why it is over; it is called after Done is closed only. Nil means: never an error.
+	// Err returns why it is over; it is called only after Done is closed. A nil Err means that
+	// there is never an error.
 	Err func() error
 	// Stop ends the run as Service.Stop says. It is called at most once, and Done is closed when it
-	// returns. What it returns beside ctx's error is kept as the run's error.
+	// returns. Its error is kept as the run's, unless Err returns one.
 	Stop func(ctx context.Context) error
 }
 
-// Func is a Service made of a function that starts a run. The zero value isn't usable; see NewFunc.
+// Func is a Service made of a function that starts a run. The zero value is not usable; see
+// NewFunc.
 type Func struct {
 	name  string
 	start func(ctx context.Context) (Run, error)
@@ -35,16 +37,16 @@ type Func struct {
 	done <-chan struct{}
 }
 
-// NewFunc makes a Service of a function that returns when a run is ready. The name appears in
-// errors. When start fails it must have undone what it did.
+// NewFunc returns a Service made of a function that returns when a run is ready. The name appears
+// in errors. When start fails it must have undone what it did.
 func NewFunc(name string, start func(ctx context.Context) (Run, error)) *Func {
 	closed := make(chan struct{})
 	close(closed)
 	return &Func{name: name, start: start, turn: make(chan struct{}, 1), done: closed}
 }
 
-// NewResource makes a Service of something that is opened and closed and has no life of its own,
-// such as a pool of connections. Either function may be nil.
+// NewResource returns a Service for something that is opened and closed but runs nothing, such as a
+// connection pool. Either function may be nil.
 func NewResource(name string, open, shut func(ctx context.Context) error) *Func {
 	return NewFunc(name, func(ctx context.Context) (Run, error) {
 		if open != nil {
@@ -95,8 +97,8 @@ func (f *Func) Start(ctx context.Context) error {
 
 // Stop implements Service.
 func (f *Func) Stop(ctx context.Context) error {
-	// Not bounded by ctx: whoever holds the turn is itself bounded, and Stop must not return before
-	// the end.
+	// This wait is not bounded by ctx: the call that holds the turn is bounded itself, and Stop
+	// must not return before the service has ended.
 	f.turn <- struct{}{}
 	defer func() { <-f.turn }()
 
@@ -119,7 +121,8 @@ func (f *Func) Stop(ctx context.Context) error {
 	return nil
 }
 
-// current returns the run in progress, or nil. A run that ended by itself is put away first.
+// current returns the run in progress, or nil. It first records the end of a run that ended by
+// itself.
 func (f *Func) current() *Run {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -1,5 +1,4 @@
-// This file makes one service of several: started in order, stopped in reverse, and failing
-// together.
+// This file makes one service of several, which start in order, stop in reverse, and fail together.
 
 package lifecycle
 
@@ -16,8 +15,9 @@ import (
 // names that member's error.
 type Group struct{ *Func }
 
-// NewGroup makes a Group. The services start in the order given, each after the one before it is
-// ready, and stop in reverse. grace is the time the others get to finish their work when one fails.
+// NewGroup returns a Group. The services start in the order given, each after the one before it is
+// ready, and stop in reverse. grace is the time that the others get to finish their work when one
+// fails.
 func NewGroup(name string, grace time.Duration, services ...Service) *Group {
 	return &Group{NewFunc(name, func(ctx context.Context) (Run, error) {
 		for i, s := range services {
@@ -29,8 +29,8 @@ func NewGroup(name string, grace time.Duration, services ...Service) *Group {
 	})}
 }
 
-// watch waits in a goroutine for Stop or for a member's end, whichever is first, and then stops
-// all.
+// watch waits in a goroutine for Stop or for the end of a member, whichever is first, and then
+// stops all members.
 func watch(ctx context.Context, grace time.Duration, services []Service) Run {
 	ctx = context.WithoutCancel(ctx)
 	asked := make(chan context.Context)

@@ -16,27 +16,27 @@ import (
 // renew it.
 type Elector interface {
 	// Elect makes holder the leader for ttl, or renews its lease, and reports whether it leads. It
-	// does not while another holder's lease lasts.
+	// reports false while another holder's lease lasts.
 	Elect(ctx context.Context, loop, holder string, ttl time.Duration) (elected bool, err error)
 	// Resign ends holder's lease, if it has one.
 	Resign(ctx context.Context, loop, holder string) error
 }
 
 // LeaderLoop describes a loop that only its leader runs. When the leader dies, another process is
-// elected within three elections.
+// elected within three intervals of the election.
 type LeaderLoop struct {
 	Name    string // of the loop, the same in all processes
 	Elector Elector
-	Every   time.Duration // between two rounds
+	Every   time.Duration // interval of the rounds
 	// Round does the work once. Its contexts are those of a LoopFunc; both also end when leadership
-	// is lost. A round that has lost it may overlap with a round of the next leader.
+	// is lost. A round that has lost leadership may overlap with a round of the next leader.
 	Round func(fetch, work context.Context) error
-	// Standby, if any, is called at every election that this process does not win; err says why the
-	// election failed.
+	// Standby, if not nil, is called at every election that this process does not win. err is the
+	// error of a failed election.
 	Standby func(ctx context.Context, err error)
 }
 
-// errLostLeadership is the cause of the end of a round's contexts.
+// errLostLeadership is the cause with which a round's contexts end when leadership is lost.
 var errLostLeadership = errors.New("another process leads this loop")
 
 const (
@@ -46,7 +46,7 @@ const (
 	resignTimeout = time.Second
 )
 
-// NewLeaderLoop makes the loop. A round that fails is logged, and followed by the next.
+// NewLeaderLoop returns the loop. A round that fails is logged, and followed by the next.
 func NewLeaderLoop(o LeaderLoop) *Loop {
 	return NewLoop(o.Name, nil, func(fetch, work context.Context) error {
 		interval := min(o.Every, electEvery)

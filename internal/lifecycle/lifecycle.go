@@ -1,7 +1,7 @@
 // Package lifecycle is the one contract for everything in Sluice that runs: how it starts, how it
-// stops, and how one learns that it ended by itself. It holds the ready-made pieces for meeting the
-// contract (Func, Loop, Group) and for running a whole program (Main); package lifecycletest holds
-// the conformance test.
+// stops, and how others learn that it ended by itself. It has ready-made implementations of the
+// contract (Func, Loop, Group) and runs whole programs (Main); package lifecycletest has the
+// conformance test.
 package lifecycle
 
 import (
@@ -12,8 +12,7 @@ import (
 // ErrStarted is returned by Start when the service is running already.
 var ErrStarted = errors.New("already started")
 
-// ErrEnded is what Group reports when a member came to its end without an error and without having
-// been asked.
+// ErrEnded is what Group reports when a member ended without an error and without being stopped.
 var ErrEnded = errors.New("ended by itself")
 
 // Service is something that runs.

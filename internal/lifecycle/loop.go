@@ -1,4 +1,4 @@
-// This file is the owner of a goroutine.
+// This file has the service that owns a goroutine.
 
 package lifecycle
 
@@ -9,19 +9,19 @@ import (
 	"runtime/debug"
 )
 
-// Loop is a Service that owns one goroutine. It is made to be embedded or returned by constructors.
+// Loop is a Service that owns one goroutine. It can be embedded or returned by constructors.
 type Loop struct{ *Func }
 
 // LoopFunc is the body of a Loop.
 //
-// fetch ends when the loop should take no new work; it is what to wait on, poll with and pull with.
-// work stays alive until the deadline of Stop is over; it is what to finish with: commits,
-// acknowledgements, replies. Returning nil after fetch has ended is a clean stop; so is returning
-// an error that comes from the end of fetch. Returning earlier ends the service, with that error.
+// fetch ends when the loop should take no new work; use it for waiting, polling and pulling. work
+// stays alive until the deadline of Stop is over; use it for finishing: commits, acknowledgements,
+// replies. Returning nil after fetch has ended is a clean stop; so is returning an error that comes
+// from the end of fetch. Returning earlier ends the service, with that error.
 type LoopFunc func(fetch, work context.Context) error
 
-// NewLoop makes a Loop. prepare, if not nil, runs inside Start: what it needs must be there before
-// the loop counts as ready, and its failure is Start's.
+// NewLoop returns a Loop. prepare, if not nil, runs inside Start: the loop counts as ready only
+// when it succeeds, and its error is Start's.
 func NewLoop(name string, prepare func(ctx context.Context) error, body LoopFunc) *Loop {
 	return &Loop{NewFunc(name, func(ctx context.Context) (Run, error) {
 		if prepare != nil {
@@ -33,7 +33,7 @@ func NewLoop(name string, prepare func(ctx context.Context) error, body LoopFunc
 	})}
 }
 
-// begin runs body in a goroutine of its own.
+// begin runs body in its own goroutine.
 func begin(ctx context.Context, body LoopFunc) Run {
 	work, cancelWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	fetch, cancelFetch := context.WithCancel(work)
@@ -44,7 +44,7 @@ func begin(ctx context.Context, body LoopFunc) Run {
 		defer cancelWork(nil)
 		defer cancelFetch()
 		err := protect(fetch, work, body)
-		// Asked to stop, and nothing but that went wrong.
+		// An error that only comes from the end of fetch is a clean stop.
 		if err != nil && (fetch.Err() == nil || !isCause(err, fetch)) {
 			failure = err
 		}
@@ -73,7 +73,7 @@ func begin(ctx context.Context, body LoopFunc) Run {
 }
 
 // protect turns a panic into an error, so that one loop's bug is reported with its stack and ends
-// the program through the front door, with everything else stopped cleanly.
+// the program in the regular way, with everything else stopped cleanly.
 func protect(fetch, work context.Context, body LoopFunc) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -83,7 +83,7 @@ func protect(fetch, work context.Context, body LoopFunc) (err error) {
 	return body(fetch, work)
 }
 
-// isCause reports whether err is nothing but the end of ctx.
+// isCause reports whether err only says that ctx ended.
 func isCause(err error, ctx context.Context) bool {
 	return errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))
 }

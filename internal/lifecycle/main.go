@@ -1,4 +1,4 @@
-// This file runs a whole program: from its start to a signal, and out again in two phases.
+// This file runs a whole program: it starts it, waits for a signal, and stops it in two phases.
 
 package lifecycle
 

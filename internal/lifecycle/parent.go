@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// WithParent returns a context that ends when standard input does, which a parent holds open for as
-// long as it lives. What the process works on is for nobody then, and its servers may be gone with
-// the parent: it ends a quarter of grace later, whatever still runs.
+// WithParent returns a context that ends when standard input does, which the parent process holds
+// open as long as it lives. Nobody needs the process's work after that, and its servers may be gone
+// with the parent, so the process exits a quarter of grace later, whatever still runs.
 func WithParent(ctx context.Context, grace time.Duration) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() { // until the process ends

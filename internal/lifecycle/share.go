@@ -1,4 +1,4 @@
-// This file divides the time that a Stop has among what is stopped one after the other.
+// This file divides the time of a Stop among steps that follow each other.
 
 package lifecycle
 
@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Share returns a context that ends with ctx or when this part, over 0 and under 1, of the time
-// that is left to ctx is over. Any other part, and a ctx without a deadline, is all of it.
+// Share returns a context that ends with ctx, or earlier when part of the time that is left to ctx
+// has passed. part must be over 0 and under 1; with any other part, or a ctx without a deadline,
+// only the end of ctx ends it.
 func Share(ctx context.Context, part float64) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok || !(part > 0 && part < 1) {

@@ -15,13 +15,14 @@ import (
 )
 
 // Stress checks that the services made by factory keep the contract of lifecycle.Service. Each call
-// of factory must give a new service that isn't started; what it needs must outlive the test. The
-// calling test must not be parallel, or others' goroutines look like this service's.
+// of factory must return a new service that isn't started; what it needs must outlive the test. The
+// calling test must not be parallel, or other tests' goroutines look like this service's.
 func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 	t.Helper()
 	check := func(name string, f func(t *testing.T, s lifecycle.Service)) {
 		t.Run(name, func(t *testing.T) {
-			// What runs already, such as a client that factory shares, isn't this service's.
+			// Goroutines that already run, such as those of a client that factory shares, are not
+			// this service's.
 			before := goleak.IgnoreCurrent()
 			f(t, factory(t))
 			waittest.Until(t, func() string {
@@ -113,10 +114,9 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 	})
 }
 
-// idleConnection ignores what may stay with an idle connection of a pool that factory shares: where
-// a statement took over 15 ms to be written, pgx reads in the background until the server's next
-// message. A pool of the service's own that isn't closed is found all the same, by its health
-// check.
+// idleConnection ignores a goroutine that may remain with an idle connection of a pool that factory
+// shares: if writing a statement took over 15 ms, pgx reads in the background until the server's
+// next message. A pool of the service's own that isn't closed is still found, by its health check.
 var idleConnection = goleak.IgnoreAnyFunction("github.com/jackc/pgx/v5/pgconn/internal/bgreader.(*BGReader).bgRead")
 
 func start(t *testing.T, s lifecycle.Service) {

@@ -1,4 +1,4 @@
-// Package machine tells processes that share a machine from those that do not.
+// Package machine tells whether processes share a machine.
 package machine
 
 import (
@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// bootFile names the boot of the kernel, which containers share.
+// bootFile has the id of the kernel's boot, which is the same in all containers.
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
-// ID is the same for all processes of a machine, in whichever containers they run, until
-// it is started anew. Where the system does not tell, it is the host's name; empty where
+// ID returns a text that is the same for all processes of a machine, in whichever containers they
+// run, until the machine is rebooted. On systems without a boot id it is the host's name, or "" if
 // that is unknown, too.
 var ID = sync.OnceValue(func() string {
 	if data, err := os.ReadFile(bootFile); err == nil {
