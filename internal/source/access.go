@@ -1,7 +1,7 @@
 package source
 
-// Who may see what in a place. Principals are named by ids that the place gives for good, never by
-// names.
+// Permissions of a source: who may see what. Principals are identified by the source's permanent
+// ids, never by names.
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// PermissionsSetting is the field by which a driver says that its connectors are Permissions. They
-// are asked for by FollowPermissions; IgnorePermissions, and nothing, leave them alone. Other
+// PermissionsSetting is the field of drivers whose connectors implement Permissions. With the value
+// FollowPermissions, permissions are asked for; with IgnorePermissions or none they are not. Other
 // drivers have no field of this name.
 const (
 	PermissionsSetting = "permissions"
@@ -26,71 +26,72 @@ const (
 	IgnorePermissions  = "ignore"
 )
 
-// Everyone is the principal that stands for all users of a place.
+// Everyone is the principal that stands for all users of a source.
 const Everyone = "*"
 
-// Permissions is a Connector that tells who may see what. When Settings ask for it, listings have
-// Folders, and items have Access and Folder.
+// Permissions is a Connector that also reports who may see what. When Settings ask for permissions,
+// listings have Folders, and items have Access and Folder.
 type Permissions interface {
 	Connector
-	// Principals returns a page of the place's users and groups; the empty cursor begins. A listing
-	// is complete or an error.
+	// Principals returns a page of the source's users and groups; the empty cursor begins. It fails
+	// rather than list them incompletely.
 	Principals(ctx context.Context, cursor string) (PrincipalPage, error)
 }
 
-// PrincipalPage is one page of the users and groups of a place.
+// PrincipalPage is one page of the users and groups of a source.
 type PrincipalPage struct {
 	Principals []Principal
 	Next       string // the cursor of the next page; empty: this is the last
 }
 
-// Principal is a user or a group of a place.
+// Principal is a user or a group of a source.
 type Principal struct {
-	// ID stays the same for as long as the principal is there, and is no other's. At most 512
+	// ID stays the same as long as the principal exists, and never belongs to another. At most 512
 	// bytes.
 	ID    string
 	Group bool
-	// Name and Email are shown to people. Nothing is decided by them.
+	// Name and Email are only shown to people. They decide nothing.
 	Name, Email string
-	// Members of a group are users and groups, by their ids.
+	// Members are the ids of a group's users and groups.
 	Members []string
 }
 
-// AccessFolder is what items inherit access from.
+// AccessFolder is a folder from which items and folders inherit access.
 type AccessFolder struct {
-	ID     string // of a folder, as Item.ID is of an item
-	Folder string // that it is in; empty: in none
+	ID     string // identifies the folder, as Item.ID does an item
+	Folder string // id of its parent folder; empty: none
 	Access Access
 }
 
-// Access is who may see an item, or, of a folder, what is below.
+// Access says who may see an item or, for a folder, the items below.
 type Access struct {
 	Entries []AccessEntry
-	// Inherits has the folder decide where no entry does. Without a folder nobody is let in there.
+	// Inherits means that the folder decides where no entry does. Without a folder nobody is
+	// admitted then.
 	Inherits bool
-	// Requires are lists each of which has to let somebody in, too.
+	// Requires are further lists. Each of them must admit a principal, too.
 	Requires [][]AccessEntry
 }
 
-// AccessEntry lets a principal in, or keeps it out.
+// AccessEntry admits a principal, or denies it.
 type AccessEntry struct {
 	Principal string `json:"p"`
 	Deny      bool   `json:"d,omitempty"`
-	// Rank orders entries of one list: the lowest that has one for somebody decides. Within a rank,
-	// denial goes first.
+	// Rank orders the entries of one list: the lowest rank that has an entry for a principal
+	// decides. Within a rank, denial wins.
 	Rank int `json:"r,omitempty"`
 }
 
-// AccessList is who may see something with all that it inherits. Each of the lists lets somebody
-// in, or nobody sees it. A list has levels: the first with an entry for somebody decides, and
-// denial before admission. Who has none is kept out.
+// AccessList says who may see something, with everything that it inherits. A principal must be
+// admitted by each of the lists. Within a list, the first level with an entry for the principal
+// decides, and a denial in it wins over an admission. A principal without an entry is denied.
 type AccessList [][]AccessLevel
 
-// AccessLevel are entries that decide together.
+// AccessLevel is entries that decide together.
 type AccessLevel []AccessEntry
 
-// Effective is the list of what has an access, in folders, the nearest first. Where what would be
-// inherited is not known, nobody is let in by it.
+// Effective returns the access list of an item with its own access in folders, the nearest first.
+// If an access to inherit is missing, nothing is admitted by it.
 func Effective(own Access, folders []Access) AccessList {
 	main := levels(own.Entries)
 	list := AccessList{}
@@ -113,7 +114,7 @@ func Effective(own Access, folders []Access) AccessList {
 	return slices.CompactFunc(list, func(a, b []AccessLevel) bool { return encode(a) == encode(b) })
 }
 
-// levels puts entries into the order in which they decide.
+// levels groups entries into levels, in the order in which they decide.
 func levels(entries []AccessEntry) []AccessLevel {
 	sorted := slices.Clone(entries)
 	slices.SortFunc(sorted, func(a, b AccessEntry) int {
@@ -146,13 +147,13 @@ func encode(v any) string {
 	return string(text)
 }
 
-// Label names a list of a source. Equal lists have one name.
+// Label returns the label of the list in a source. Equal lists have the same label.
 func (l AccessList) Label(of uuid.UUID) string {
 	sum := sha256.Sum256([]byte(of.String() + " " + encode(l)))
 	return schema.AccessLabel + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:16])[:26])
 }
 
-// Principals are those that the list lets in or keeps out, each once.
+// Principals returns the principals that the list names, each once.
 func (l AccessList) Principals() []string {
 	var out []string
 	for _, list := range l {
@@ -166,21 +167,21 @@ func (l AccessList) Principals() []string {
 	return slices.Compact(out)
 }
 
-// AccessVerdict is what a list decides, and by which of its entries.
+// AccessVerdict is the decision of a list, and the entry that made it.
 type AccessVerdict struct {
 	Allowed bool
-	// Entry is the one that decided; nil: there is none for them.
+	// Entry is the entry that decided; nil: no entry applied.
 	Entry *AccessEntry
-	// List is which of the lists kept somebody out, from 0; of who is let in, the last one.
+	// List is the index of the list that denied; if access is allowed, the index of the last list.
 	List int
-	// Unknown is true where an entry keeps out a principal that is not known, so that nobody knows
-	// who that is.
+	// Unknown is true if the deciding entry denies a principal that the source does not list, so
+	// that it is unknown who that is.
 	Unknown bool
 }
 
-// Decide tells whether a list lets somebody in who holds some principals; known are all that the
-// place has. What keeps out a principal that is not known keeps everybody out whom no level before
-// let in.
+// Decide reports whether the list admits somebody who holds the principals for which holds returns
+// true. known reports whether the source lists a principal. An entry that denies an unknown
+// principal denies everybody whom no earlier level admitted.
 func (l AccessList) Decide(holds, known func(principal string) bool) AccessVerdict {
 	var v AccessVerdict
 	for i, list := range l {
@@ -195,7 +196,7 @@ func (l AccessList) Decide(holds, known func(principal string) bool) AccessVerdi
 
 func decide(list []AccessLevel, holds, known func(string) bool) AccessVerdict {
 	for _, level := range list {
-		for _, e := range level { // denial first
+		for _, e := range level { // denials are first
 			switch {
 			case holds(e.Principal):
 				return AccessVerdict{Allowed: !e.Deny, Entry: &e}

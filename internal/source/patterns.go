@@ -9,8 +9,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// CheckPatterns reports the first pattern that is none. `*` stands for a part of a name, `**` for
-// folders; a pattern without a slash is for names in any folder.
+// CheckPatterns reports the first invalid pattern. `*` matches a part of a name, `**` matches
+// folders; a pattern without a slash matches names in any folder.
 func CheckPatterns(patterns []string) error {
 	for _, p := range patterns {
 		if p == "" || !doublestar.ValidatePattern(p) {
@@ -20,7 +20,7 @@ func CheckPatterns(patterns []string) error {
 	return nil
 }
 
-// Matches reports whether a path matches a pattern that CheckPatterns took.
+// Matches reports whether a path matches a pattern that CheckPatterns accepts.
 func Matches(pattern, at string) bool {
 	if !strings.Contains(pattern, "/") {
 		at = path.Base(at)
@@ -28,8 +28,8 @@ func Matches(pattern, at string) bool {
 	return doublestar.MatchUnvalidated(pattern, at)
 }
 
-// Lets reports whether an item at this path is followed: it matches one of include, unless there
-// are none, and none of exclude.
+// Lets reports whether an item at this path is followed: it matches a pattern of include, or
+// include is empty, and it matches none of exclude.
 func Lets(include, exclude []string, at string) bool {
 	match := func(p string) bool { return Matches(p, at) }
 	return (len(include) == 0 || slices.ContainsFunc(include, match)) && !slices.ContainsFunc(exclude, match)

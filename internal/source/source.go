@@ -1,7 +1,8 @@
-// Package source says what a place must offer that a collection is kept in step with: a share of
-// files, a web site, a mailbox, a repository. A Connector lists what is there and fetches it;
-// everything else (what is new, what is gone, when to come again) is the synchronisation's, and the
-// same for all places.
+// Package source defines what is needed to keep a collection in step with an external source: a
+// file share, a web site, a mailbox, a repository. A Connector lists the items of a source and
+// fetches them. Everything else (what is new, what was deleted, when to list again) is done by the
+// synchronisation, in the same way for all sources. Error messages call the external system "the
+// place".
 package source
 
 import (
@@ -13,45 +14,45 @@ import (
 	"time"
 )
 
-// Item is one file, page or message of a place, as a listing shows it.
+// Item is one file, page or message of a source, as a listing shows it.
 type Item struct {
-	// ID names the item in its place for as long as it is there, and no other item, ever. It is a
-	// stable id where the place has one, else the path. At most 1,024 bytes.
+	// ID identifies the item in its source as long as it exists, and never any other item. It is a
+	// stable id where the source has one, otherwise the path. At most 1,024 bytes.
 	ID string
-	// Path is where a person finds it, with slashes and without one at the start. Patterns are
+	// Path is where a person finds the item, with slashes but none at the start. Patterns are
 	// matched against it, and its last element is the document's file name.
 	Path string
 	// Version changes whenever the content may have changed: a hash or an entity tag where the
-	// place has one, else size and time. Empty where only fetching can tell.
+	// source has one, otherwise size and time. It is empty if only fetching can tell.
 	Version string
-	// Size in bytes; -1 where the place doesn't say.
+	// Size is in bytes; -1 if the source doesn't say.
 	Size int64
-	// Modified is zero where the place doesn't say.
+	// Modified is zero if the source doesn't say.
 	Modified time.Time
 	// URL opens the item for a person; may be empty.
 	URL string
-	// Folder is the id of the folder that it is in, where permissions are asked for; empty: it is
-	// in none.
+	// Folder is the id of the item's folder, if permissions are asked for; empty: it is in none.
 	Folder string
-	// Access is who may see it, where that is asked for; nil: nobody knows, and nobody sees it.
+	// Access says who may see the item, if permissions are asked for; nil: that is unknown, and
+	// nobody sees it.
 	Access *Access
 }
 
-// Listing is one page of what a place has.
+// Listing is one page of the items of a source.
 type Listing struct {
 	Items []Item
-	// Folders are those whose access items inherit, where permissions are asked for.
+	// Folders are the folders from which items inherit access, if permissions are asked for.
 	Folders []AccessFolder
-	// Deleted are the ids of items, and of folders, that are known to be gone. Only places that
-	// list changes fill it.
+	// Deleted are the ids of items and folders that are known to be deleted. Only sources that list
+	// changes fill it.
 	Deleted []string
-	// Skipped are things that are there and can't be items, and items that nobody sees because
-	// nobody knows who may, with reasons.
+	// Skipped are things that can't be items, and items that nobody may see because it is unknown
+	// who may, with reasons.
 	Skipped []Skipped
-	// Next is the cursor of the page that follows; empty where this page is the last.
+	// Next is the cursor of the next page; empty if this page is the last.
 	Next string
-	// Changes is where a later listing may begin that shows only what changed after this one; empty
-	// where the place lists everything every time. It counts on the last page alone.
+	// Changes is the cursor of a later listing that shows only what changed after this one; empty
+	// if the source always lists everything. Only that of the last page counts.
 	Changes string
 }
 
@@ -64,38 +65,39 @@ type Skipped struct {
 // Download is what Fetch found. The caller closes Body.
 type Download struct {
 	Body io.ReadCloser
-	// MediaType as the place says it, or empty.
+	// MediaType is the one that the source states, or empty.
 	MediaType string
-	// Version of what is in Body, where it is known better than from the listing.
+	// Version is that of the content in Body, if it is known better than from the listing.
 	Version string
-	// NotModified is true where the place said that its content is still the one of the item's
-	// Version; Body is nil then.
+	// NotModified is true if the source said that the content is still that of the item's Version;
+	// Body is nil then.
 	NotModified bool
 }
 
-// Connector is an open connection to one place. It may be used by several goroutines. Every method
-// ends when its context does.
+// Connector is an open connection to one source. It is safe for concurrent use. Every method ends
+// when its context does.
 type Connector interface {
 	// List returns the page at cursor. The empty cursor begins a listing of everything;
-	// Listing.Next goes on with a listing, in another process if need be; Listing.Changes begins
-	// one of what changed. An item may come twice in one listing, when it was moved meanwhile. A
-	// cursor that the place no longer knows is ErrCursorExpired, and the listing begins anew.
+	// Listing.Next continues a listing, also in another process; Listing.Changes begins a listing
+	// of what changed. An item may occur twice in one listing if it was moved meanwhile. If the
+	// source no longer knows the cursor, the error is ErrCursorExpired, and the listing has to
+	// begin again.
 	List(ctx context.Context, cursor string) (Listing, error)
-	// Fetch opens an item's content. One that is gone is ErrGone.
+	// Fetch opens an item's content. If the item no longer exists, the error is ErrGone.
 	Fetch(ctx context.Context, item Item) (Download, error)
 	Close() error
 }
 
-// Driver opens connectors to one kind of place.
+// Driver opens connectors to one kind of source.
 type Driver struct {
-	// Name is what settings call the kind of place: "webdav", "web", "git".
+	// Name is the name of the kind of source in settings: "webdav", "web", "git".
 	Name string
-	// Summary is one sentence for whoever chooses.
+	// Summary is one sentence for people who choose a driver.
 	Summary string
-	// Fields are the settings that it takes, in the order in which they are asked for.
+	// Fields are the driver's settings, in the order in which they are asked for.
 	Fields []Field
-	// Open connects to a place, and fails where the settings are wrong or the place refuses them.
-	// An error about one setting is a *FieldError.
+	// Open connects to a source. It fails if the settings are wrong or the source refuses them. An
+	// error about one setting is a *FieldError.
 	Open func(ctx context.Context, settings Settings) (Connector, error)
 }
 
@@ -104,9 +106,9 @@ type Field struct {
 	Name     string
 	Summary  string
 	Required bool
-	// Secret values are encrypted where they are kept and are never shown again.
+	// Secret values are stored encrypted and are never shown again.
 	Secret bool
-	// Values are those allowed, where not every text is.
+	// Values are the allowed values; nil: any text is allowed.
 	Values []string
 }
 
@@ -114,32 +116,32 @@ type Field struct {
 // operator allows.
 type Settings struct {
 	Values map[string]string
-	// Include and Exclude are patterns of paths, for connectors that can save themselves requests.
-	// What they let through is matched again.
+	// Include and Exclude are patterns of paths, which connectors may use to save requests. The
+	// synchronisation matches listed items again.
 	Include, Exclude []string
-	// MaxItemBytes is how large an item may be; larger ones are skipped without being fetched.
+	// MaxItemBytes is the maximum size of an item; larger ones are skipped without being fetched.
 	MaxItemBytes int64
-	// AllowPrivate lets connections go to loopback, link-local and private addresses.
+	// AllowPrivate allows connections to loopback, link-local and private addresses.
 	AllowPrivate bool
-	// Roots are the folders of the machine that may be read.
+	// Roots are the folders of the machine that connectors may read.
 	Roots []string
-	// Permissions asks for who may see what.
+	// Permissions asks for permissions: who may see what.
 	Permissions bool
 }
 
-// ErrGone is the error of fetching an item that is not there any more.
+// ErrGone is the error of fetching an item that no longer exists.
 var ErrGone = errors.New("it is not there any more")
 
-// ErrCursorExpired is the error of listing from a cursor that the place has forgotten.
+// ErrCursorExpired is the error of listing from a cursor that the source no longer knows.
 var ErrCursorExpired = errors.New("the place no longer knows where the listing was")
 
-// ErrRefused is the error of a place that refuses who asks: a password that is wrong, a token that
-// expired, a right that is missing. Trying again doesn't help; somebody has to change the settings.
+// ErrRefused is the error of a source that refuses the credentials: a wrong password, an expired
+// token, a missing right. Trying again doesn't help; somebody has to change the settings.
 var ErrRefused = errors.New("the place refuses the credentials")
 
-// RateLimitError is the error of a place that wants to be asked more slowly.
+// RateLimitError is the error of a source that asks for fewer requests.
 type RateLimitError struct {
-	// After is how long to wait; zero where the place doesn't say.
+	// After is how long to wait; zero if the source doesn't say.
 	After time.Duration
 }
 
@@ -150,7 +152,7 @@ func (e *RateLimitError) Error() string {
 	return fmt.Sprintf("the place asks to wait for %s", e.After)
 }
 
-// ItemError is the error of one item that can't be fetched, now or later; others can.
+// ItemError is the error of one item that can't be fetched, now or later. Other items can be.
 type ItemError struct{ Reason string }
 
 func (e *ItemError) Error() string { return e.Reason }
@@ -163,7 +165,7 @@ type FieldError struct {
 
 func (e *FieldError) Error() string { return e.Field + ": " + e.Reason }
 
-// Cursor writes v as a cursor.
+// Cursor encodes v as a cursor.
 func Cursor(v any) (string, error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -172,7 +174,8 @@ func Cursor(v any) (string, error) {
 	return string(data), nil
 }
 
-// ReadCursor reads what Cursor wrote into v; a cursor of another form is ErrCursorExpired.
+// ReadCursor decodes into v a cursor that Cursor made. A cursor of another form is
+// ErrCursorExpired.
 func ReadCursor(cursor string, v any) error {
 	if err := json.Unmarshal([]byte(cursor), v); err != nil {
 		return fmt.Errorf("read the cursor of a listing: %w", ErrCursorExpired)

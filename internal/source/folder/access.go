@@ -1,8 +1,8 @@
 package folder
 
-// Who may see what: the owner, the group and the mode of files, as POSIX has them, and who may pass
-// the folders above. An owner is asked by the owner's bits alone, who is in the group by the
-// group's, and everybody else by the others'.
+// Permissions by the owner, the group and the mode of files, as in POSIX, and by the right to
+// traverse the folders above. For the owner only the owner's bits count, for members of the group
+// the group's, and for everybody else the others'.
 
 import (
 	"context"
@@ -17,16 +17,16 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// The settings by which permissions are followed.
+// Settings of followed permissions.
 const (
 	usersField  = "users"
 	groupsField = "groups"
 )
 
-// top is the id of the folder that is followed. No path below it is ".".
+// top is the id of the source's own folder. No path below it is ".".
 const top = "."
 
-// Bits of the others' class; the group's and the owner's are 3 and 6 further left.
+// Bits of the others' class; those of the group and of the owner are 3 and 6 bits further left.
 const (
 	mayRead fs.FileMode = 0o4
 	mayPass fs.FileMode = 0o1
@@ -35,14 +35,15 @@ const (
 func uid(n uint32) string { return "uid:" + strconv.FormatUint(uint64(n), 10) }
 func gid(n uint32) string { return "gid:" + strconv.FormatUint(uint64(n), 10) }
 
-// owned is what decides on a file or a folder.
+// owned is the owner, group and mode of a file or a folder.
 type owned struct {
 	uid, gid uint32
 	mode     fs.FileMode
 }
 
-// entries let in whom a bit lets. What is open to all is so whoever owns it, so that there are
-// fewer lists. A denial that nothing follows is left out: who has no entry is kept out, too.
+// entries returns entries that admit those to whom the mode grants bit. If it is granted to all,
+// the owner and the group are not named, so that there are fewer distinct lists. Denials at the end
+// are left out, because a principal without an entry is denied anyway.
 func (o owned) entries(bit fs.FileMode) []source.AccessEntry {
 	if all := bit<<6 | bit<<3 | bit; o.mode&all == all {
 		return []source.AccessEntry{{Principal: source.Everyone}}
@@ -58,8 +59,8 @@ func (o owned) entries(bit fs.FileMode) []source.AccessEntry {
 	return all
 }
 
-// ask looks at an open file or folder. What has more than a mode, an access control list, is
-// errMore: its bits don't say who is let in.
+// ask returns the owner, group and mode of an open file or folder. If it also has an access control
+// list, the error is errMore, because its mode doesn't say who has access.
 func ask(f *os.File) (owned, error) {
 	info, err := f.Stat()
 	if err != nil {
@@ -70,7 +71,7 @@ func ask(f *os.File) (owned, error) {
 
 var errMore = errors.New("it has an access control list")
 
-// file returns who may read a file. nil: nobody knows.
+// file returns who may read a file, or nil if that is unknown.
 func (c *connector) file(name string) *source.Access {
 	f, err := c.open(path.Join(c.at, name))
 	if err != nil {
@@ -84,7 +85,8 @@ func (c *connector) file(name string) *source.Access {
 	return &source.Access{Entries: o.entries(mayRead), Inherits: true}
 }
 
-// unchanged is an ItemError for a file that is another than was listed, which others may see.
+// unchanged returns an ItemError if a file is not the one that was listed, because others may be
+// allowed to see it.
 func unchanged(f *os.File, item source.Item) error {
 	info, err := f.Stat()
 	if err == nil && (!info.Mode().IsRegular() || version(info) != item.Version) {
@@ -93,7 +95,7 @@ func unchanged(f *os.File, item source.Item) error {
 	return err
 }
 
-// passing returns who may pass a folder: whoever sees what is below has to.
+// passing returns who may traverse a folder, which is required for seeing what is below.
 func (c *connector) passing(folder string, f *os.File) (source.AccessFolder, error) {
 	out := source.AccessFolder{ID: folder, Access: source.Access{Inherits: true}}
 	list, err := pass(f)
@@ -106,7 +108,7 @@ func (c *connector) passing(folder string, f *os.File) (source.AccessFolder, err
 		return out, nil
 	}
 	out.ID = top
-	// And those between it and what the operator allows.
+	// Add the folders between it and the root that the operator allows.
 	for at := c.at; at != "."; {
 		at = path.Dir(at)
 		above, err := c.open(at)
@@ -122,7 +124,7 @@ func (c *connector) passing(folder string, f *os.File) (source.AccessFolder, err
 	return out, nil
 }
 
-// pass are the entries of those who may pass a folder; nobody may where that is not known.
+// pass returns entries for those who may traverse a folder. If that is unknown, nobody may.
 func pass(f *os.File) ([]source.AccessEntry, error) {
 	o, err := ask(f)
 	if errors.Is(err, errMore) {
@@ -131,8 +133,8 @@ func pass(f *os.File) ([]source.AccessEntry, error) {
 	return o.entries(mayPass), err
 }
 
-// open opens something below root. Where permissions are asked for, it leads through no link: only
-// the folders that its name says are looked at.
+// open opens a file or folder below root. If permissions are asked for, it follows no links, so
+// that access is decided by exactly the folders in the name.
 func (c *connector) open(name string) (*os.File, error) {
 	if c.permissions {
 		return openPlain(c.root, name)
@@ -140,10 +142,10 @@ func (c *connector) open(name string) (*os.File, error) {
 	return c.root.Open(name)
 }
 
-// in is the id of the folder that something is in.
+// in returns the id of the folder of an item or folder.
 func in(name string) string { return path.Dir(name) }
 
-// follow has the connector tell who may see what.
+// follow makes the connector report permissions.
 func (c *connector) follow(s source.Settings) error {
 	if !canAsk {
 		return &source.FieldError{Field: source.PermissionsSetting, Reason: "can be followed on Linux alone"}
@@ -172,10 +174,10 @@ func (c *connector) follow(s source.Settings) error {
 	return nil
 }
 
-// forms are the files in whose form the settings' are.
+// forms are the files in /etc whose formats the files of the settings have.
 var forms = map[string]string{usersField: "passwd", groupsField: "group"}
 
-// openFile opens the file of a setting, below the roots.
+// openFile opens the file of a setting, which must be below the roots.
 func (c *connector) openFile(field, file string) (*os.File, error) {
 	root, at, err := below(c.roots, field, file)
 	if err != nil {
@@ -200,13 +202,13 @@ func (c *connector) openFile(field, file string) (*os.File, error) {
 	return f, nil
 }
 
-// Principals implements source.Permissions: all on one page.
+// Principals implements source.Permissions. It returns all principals in one page.
 func (c *connector) Principals(_ context.Context, _ string) (source.PrincipalPage, error) {
 	users, err := readTable(c, usersField, c.users, parseUser)
 	if err != nil {
 		return source.PrincipalPage{}, err
 	}
-	if len(users) == 0 { // it is being written, or another file: mappings go with users that are gone
+	if len(users) == 0 { // it is being written, or the wrong file; without this error the mappings of all users would be deleted
 		return source.PrincipalPage{}, fmt.Errorf("the file of the setting %s has no users", usersField)
 	}
 	groups, err := readTable(c, groupsField, c.groups, parseGroup)

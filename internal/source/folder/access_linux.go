@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// canAsk says that the system tells who owns a file.
+// canAsk says that the system reports the owner of a file.
 const canAsk = true
 
-// openPlain opens a file or a folder below root, through no link at all: the folders above it are
-// those that its name says.
+// openPlain opens a file or a folder below root without following any link, so that the folders
+// above it are exactly those in its name.
 func openPlain(root *os.Root, name string) (*os.File, error) {
 	if !fs.ValidPath(name) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
@@ -36,13 +36,13 @@ func openPlain(root *os.Root, name string) (*os.File, error) {
 		if err != nil {
 			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 		}
-		at = os.NewFile(uintptr(fd), filepath.Join(root.Name(), name)) // what its entries are looked up by
+		at = os.NewFile(uintptr(fd), filepath.Join(root.Name(), name)) // the name by which its entries are looked up
 	}
 	return at, nil
 }
 
-// aclName is the attribute of files that have an access control list. Their group's bits are its
-// mask, and not the group's.
+// aclName is the extended attribute of files with an access control list. The group bits of their
+// mode are the list's mask, not the group's rights.
 const aclName = "system.posix_acl_access"
 
 func ownedBy(f *os.File, info fs.FileInfo) (owned, error) {

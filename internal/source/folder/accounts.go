@@ -26,8 +26,7 @@ type group struct {
 	members []string // names of users
 }
 
-// readTable reads the lines of a setting's file. Errors name the line, and nothing of what is in
-// it.
+// readTable reads the lines of a setting's file. Errors name the line, but nothing of its content.
 func readTable[T any](c *connector, field, file string, parse func(columns []string) (T, string)) ([]T, error) {
 	f, err := c.openFile(field, file)
 	if err != nil {
@@ -101,9 +100,9 @@ func number(text string) (uint32, bool) {
 	return uint32(n), err == nil
 }
 
-// principals are users and groups, each once. A user is in the group that is their own, whether or
-// not that has a line. Of several names for one number the first is shown, and the memberships of
-// all count.
+// principals returns users and groups, each once. A user is a member of their primary group,
+// whether or not that has a line. If several names share a number, the first name is shown, and the
+// memberships of all of them count.
 func principals(users []user, groups []group) []source.Principal {
 	var out []source.Principal
 	called, at := map[string]string{}, map[string]int{}
@@ -144,7 +143,7 @@ func principals(users []user, groups []group) []source.Principal {
 	return out
 }
 
-// shown is what a user is called: their login, and their name.
+// shown returns the display name of a user: the login and the full name.
 func shown(u user) string {
 	if u.full == "" || u.full == u.name {
 		return u.name

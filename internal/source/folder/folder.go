@@ -1,4 +1,4 @@
-// Package folder follows a folder of the worker's machine.
+// Package folder is the driver for folders of the worker's machine.
 package folder
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// pageItems is how many items a page has at most, folders that were looked into included.
+// pageItems is the maximum number of items in a page; folders that are read count, too.
 const pageItems = 500
 
 // Driver opens folders below the roots that the operator allows.
@@ -36,18 +36,18 @@ func Driver() source.Driver {
 	}
 }
 
-// connector reads below root alone: links that lead out of it are refused by the system.
+// connector reads only below root: the system refuses links that lead out of it.
 type connector struct {
 	root *os.Root
 	at   string   // the folder, below root
-	skip []string // patterns of folders that are not looked into
+	skip []string // patterns of folders that are not read
 
-	permissions   bool // are asked for
+	permissions   bool // whether permissions are asked for
 	roots         []string
 	users, groups string // files
 
 	mu      sync.Mutex
-	begun   string // the folder of which the page before had a part
+	begun   string // the folder that the previous page listed in part
 	entries []fs.DirEntry
 }
 
@@ -81,7 +81,8 @@ func open(_ context.Context, s source.Settings) (source.Connector, error) {
 	return c, nil
 }
 
-// below opens the first root that the path of a setting is below; at is where, with slashes.
+// below opens the first root that contains the path of a setting. at is the path relative to it,
+// with slashes.
 func below(roots []string, field, wanted string) (root *os.Root, at string, err error) {
 	wanted = filepath.Clean(wanted)
 	if !filepath.IsAbs(wanted) {
@@ -101,8 +102,8 @@ func below(roots []string, field, wanted string) (root *os.Root, at string, err 
 	return nil, "", &source.FieldError{Field: field, Reason: "is not below a folder that may be read; the operator allows folders with SLUICE_SOURCE_ROOTS"}
 }
 
-// leadsOut reports whether links on the way to a folder lead out of what is allowed. It is for the
-// error alone: root refuses them by itself.
+// leadsOut reports whether links on the way to a folder lead out of what is allowed. It only serves
+// the error message: root itself refuses such links.
 func leadsOut(allowed, wanted string) bool {
 	led, err := filepath.EvalSymlinks(wanted)
 	if err != nil {
@@ -118,14 +119,15 @@ func leadsOut(allowed, wanted string) bool {
 // Close implements source.Connector.
 func (c *connector) Close() error { return c.root.Close() }
 
-// cursor says which folders are still to be listed, the next one last, and which of that one's
-// entries were.
+// cursor has the folders that have still to be listed, the next one last, and the last listed entry
+// of that one.
 type cursor struct {
 	Folders []string `json:"folders"`
 	After   string   `json:"after,omitempty"`
 }
 
-// List implements source.Connector. Links are skipped, for what they lead to may be listed itself.
+// List implements source.Connector. Links are skipped, because their targets may be listed
+// themselves.
 func (c *connector) List(ctx context.Context, text string) (source.Listing, error) {
 	at := cursor{Folders: []string{""}}
 	if text != "" {
@@ -185,7 +187,7 @@ func (c *connector) List(ctx context.Context, text string) (source.Listing, erro
 	return out, err
 }
 
-// keep keeps the entries of a folder of which a page has a part, so that a large one is not read
+// keep keeps the entries of a folder that a page lists in part, so that a large folder is not read
 // again for every page.
 func (c *connector) keep(folder string, entries []fs.DirEntry) {
 	c.mu.Lock()
@@ -193,7 +195,8 @@ func (c *connector) keep(folder string, entries []fs.DirEntry) {
 	c.begun, c.entries = folder, entries
 }
 
-// takeEntries returns the entries that keep was given of a folder, once; nil: of another.
+// takeEntries returns the kept entries and forgets them. It returns nil if they are of another
+// folder.
 func (c *connector) takeEntries(folder string) (entries []fs.DirEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,8 +207,8 @@ func (c *connector) takeEntries(folder string) (entries []fs.DirEntry) {
 	return entries
 }
 
-// read returns a folder's entries, by name, and adds the folder to the listing where permissions
-// are asked for; goOn says that the page before had a part of them.
+// read returns a folder's entries, sorted by name, and adds the folder to the listing if
+// permissions are asked for. goOn says that the previous page listed a part of them.
 func (c *connector) read(out *source.Listing, folder string, goOn bool) ([]fs.DirEntry, error) {
 	if kept := c.takeEntries(folder); goOn && kept != nil {
 		return kept, nil
@@ -251,7 +254,7 @@ func (c *connector) add(out *source.Listing, name string, e fs.DirEntry) {
 	out.Items = append(out.Items, item)
 }
 
-// version is another one when a file's size or time is.
+// version returns a text that changes with a file's size or modification time.
 func version(info fs.FileInfo) string {
 	return strconv.FormatInt(info.Size(), 10) + "-" + strconv.FormatInt(info.ModTime().UnixNano(), 10)
 }
@@ -286,7 +289,8 @@ func (c *connector) Fetch(_ context.Context, item source.Item) (source.Download,
 	return source.Download{Body: f}, nil
 }
 
-// failure tells what the system says of a path. A folder that may not be read must not look empty.
+// failure wraps the system's error about a path. A missing permission becomes source.ErrRefused,
+// because a folder that may not be read must not look empty.
 func (c *connector) failure(doing, name string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%s %q: source-worker may not read it: %w", doing, name, source.ErrRefused)

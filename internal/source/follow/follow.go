@@ -1,7 +1,7 @@
-// Package follow keeps collections in step with places. What there is to do, and what was done, is
-// in a store: a step does some of it, and may be lost and repeated at any time. What a step writes
-// is guarded by its attempt, and counted where it is written, so that counts are those of one run
-// without disturbance.
+// Package follow keeps collections in step with sources. The work to do and the work done are in a
+// store: each step does some of it, and may be lost and repeated at any time. The writes of a step
+// are fenced by its attempt, and counted where they are written, so that the counts of a run are
+// the same with and without failures.
 package follow
 
 import (
@@ -16,57 +16,57 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Store keeps sources and what is known of their items. Every method that takes a SourceSync is
-// schema.ErrLostLease when somebody else works on the source now, or nobody is to.
+// Store stores sources and the state of their items. Every method that takes a SourceSync returns
+// schema.ErrLostLease when another worker holds the source now, or nobody should.
 type Store interface {
-	// TakeSource takes a source over for a time, and begins a run where none is under way.
+	// TakeSource takes the lease of a source, and begins a run if none is under way.
 	TakeSource(ctx context.Context, tenant, source uuid.UUID, lease time.Duration) (SourceJob, error)
-	// HoldSource reads the source, and keeps it for a time.
+	// HoldSource reads the source, and renews its lease.
 	HoldSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (SourceJob, error)
-	// SetPrincipals replaces the users and groups of the place by those that were listed after
-	// pushed was read. When something was pushed since it is schema.ErrConflict.
+	// SetPrincipals replaces the users and groups of the source by those that were listed after
+	// pushed was read. If permissions were pushed since then, it returns schema.ErrConflict.
 	SetPrincipals(ctx context.Context, in wire.SourceSync, pushed int64, principals []source.Principal) error
-	// ItemLabel is the label that permissions give an item's document.
+	// ItemLabel returns the label that permissions give an item's document.
 	ItemLabel(ctx context.Context, tenant, source uuid.UUID, item string) (string, error)
-	// StaleItems are items whose documents have another label than permissions give them, some at a
-	// time.
+	// StaleItems returns up to limit items whose documents have another label than permissions give
+	// them.
 	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]RelabelledItem, error)
-	// LabelGone notes that the document of an item with another label than it should have is gone.
+	// LabelGone records that the document of such an item no longer exists.
 	LabelGone(ctx context.Context, tenant, source uuid.UUID, item string) error
-	// NoteListing writes a page whose cursor was at. One that was noted already is
-	// schema.ErrLostLease; when permissions were pushed since it was listed it is
-	// schema.ErrConflict.
+	// NoteListing stores a page, whose cursor was at. It returns schema.ErrLostLease if the page
+	// was stored already, and schema.ErrConflict if permissions were pushed since it was listed.
 	NoteListing(ctx context.Context, in wire.SourceSync, at string, p ListedPage) error
-	// RestartListing has everything listed from the beginning.
+	// RestartListing makes the run list everything from the beginning.
 	RestartListing(ctx context.Context, in wire.SourceSync) error
-	// PendingItems are items that something is to be done about, those that failed least first.
+	// PendingItems returns items that need something done, those that failed least often first.
 	PendingItems(ctx context.Context, in wire.SourceSync, limit int) ([]Item, error)
-	// SettleItem notes what became of an item, once.
+	// SettleItem records the outcome of an item, once.
 	SettleItem(ctx context.Context, in wire.SourceSync, o ItemOutcome) error
-	// PostponeItems notes that items failed, and will be tried after others.
+	// PostponeItems records that items failed, so that they are tried after others.
 	PostponeItems(ctx context.Context, in wire.SourceSync, items []string) error
-	// EndListing follows what is gone after a listing that is complete, and tells the next step:
-	// ActivitySourceDelete, or empty, where the run is over or somebody is to be asked.
+	// EndListing handles the items that a complete listing no longer has, and returns the next
+	// step: ActivitySourceDelete, or "" if the run is over or somebody has to confirm the
+	// deletions.
 	EndListing(ctx context.Context, in wire.SourceSync) (next string, err error)
 	// FinishRun ends a run that has nothing left to do.
 	FinishRun(ctx context.Context, in wire.SourceSync) error
-	// WaitSource has the source taken up again after a time.
+	// WaitSource pauses the source; it is taken up again after a time.
 	WaitSource(ctx context.Context, in wire.SourceSync, state schema.SourceState, problem string, after time.Duration) error
-	// StopSource ends the run, and leaves the source until somebody has changed something.
+	// StopSource ends the run. The source stays stopped until somebody has changed something.
 	StopSource(ctx context.Context, in wire.SourceSync, state schema.SourceState, problem string) error
-	// HeldItems are documents of a source that is removed, some at a time.
+	// HeldItems returns up to limit items, with documents, of a source that is being removed.
 	HeldItems(ctx context.Context, in wire.SourceSync, limit int) ([]Item, error)
-	// ForgetItems removes items of a source that is removed.
+	// ForgetItems removes items of a source that is being removed.
 	ForgetItems(ctx context.Context, in wire.SourceSync, items []string) error
-	// DropSource removes a source that has no documents any more, or keeps them.
+	// DropSource removes a source that has no documents any more, or whose documents are kept.
 	DropSource(ctx context.Context, in wire.SourceSync) error
 	// SourceJob reads a source for a preview.
 	SourceJob(ctx context.Context, tenant, source uuid.UUID) (SourceJob, error)
-	// KnownItems are, of items by their ids, the versions that were fetched.
+	// KnownItems returns the fetched versions of items, by item id.
 	KnownItems(ctx context.Context, tenant, source uuid.UUID, ids []string) (map[string]string, error)
 }
 
-// Documents takes documents in.
+// Documents uploads and updates documents.
 type Documents interface {
 	Upload(ctx context.Context, p schema.Principal, collection uuid.UUID, uploads []schema.Upload) ([]schema.Uploaded, error)
 	UpdateDocument(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.DocumentChange) (schema.Document, error)
@@ -81,10 +81,10 @@ type Deleter interface {
 const (
 	PhaseList   = "list"   // there are more pages
 	PhaseFetch  = "fetch"  // the last page was listed
-	PhaseDelete = "delete" // what is gone is deleted
+	PhaseDelete = "delete" // documents of deleted items are deleted
 )
 
-// SourceJob is a source with the run that is under way.
+// SourceJob is a source with its current run.
 type SourceJob struct {
 	Tenant, ID, Collection   uuid.UUID
 	Name, Driver             string
@@ -98,22 +98,22 @@ type SourceJob struct {
 	Run                      uuid.UUID
 	Attempt                  int
 	Phase, Cursor            string
-	Permissions              bool  // are followed
-	PrincipalsListed         bool  // in this run
-	Pushed                   int64 // changes of permissions, until now
+	Permissions              bool  // whether permissions are followed
+	PrincipalsListed         bool  // whether the principals were listed in this run
+	Pushed                   int64 // counts the changes of permissions that were pushed
 }
 
-// What is to be done about an item.
+// What an item needs.
 const (
 	DoFetch    = "fetch"
-	DoDescribe = "describe" // the document is to get the item's path, or the source's labels
+	DoDescribe = "describe" // the document's path or labels have to be updated
 	DoDelete   = "delete"
 )
 
-// Item is one that something is to be done about.
+// Item is an item that needs something done.
 type Item struct {
 	source.Item
-	Fetched  string // the version that its document has; empty: none that is known
+	Fetched  string // version of its document's content; empty: unknown
 	Do       string
 	Document *uuid.UUID
 	Moved    bool
@@ -126,33 +126,33 @@ type RelabelledItem struct {
 	Document    uuid.UUID
 }
 
-// ListedPage is what is noted of a listing.
+// ListedPage is the part of a listing that is stored.
 type ListedPage struct {
 	Items   []Listed
 	Folders []source.AccessFolder
 	Deleted []string
-	Skipped []source.Skipped // that are no items
+	Skipped []source.Skipped // entries that are no items
 	Next    string
 	Changes string
 	Pushed  int64 // SourceJob.Pushed, from before the page was listed
 }
 
-// Listed is an item that was listed.
+// Listed is an item of a listing.
 type Listed struct {
 	source.Item
-	Reason string // why it is not fetched; empty: it is
+	Reason string // why it is not fetched; empty: it is fetched
 }
 
-// What became of an item.
+// Outcomes of an item.
 const (
 	Fetched   = "fetched"
-	Kept      = "kept" // the place says that it has not changed
+	Kept      = "kept" // the source says that it has not changed
 	Skipped   = "skipped"
 	Described = "described"
 	Deleted   = "deleted"
 )
 
-// ItemOutcome is what became of an item.
+// ItemOutcome is the outcome of an item.
 type ItemOutcome struct {
 	Item     string
 	What     string
@@ -160,8 +160,8 @@ type ItemOutcome struct {
 	Document uuid.UUID
 	SHA256   []byte
 	Bytes    int64
-	// Reason of one that was skipped. It is tried again when its version changes, or, with Again,
-	// in the next run.
+	// Reason is why the item was skipped. It is tried again when its version changes or, with
+	// Again, in the next run.
 	Reason string
 	Again  bool
 }
@@ -173,11 +173,11 @@ type Options struct {
 	Roots        []string
 	AllowPrivate bool
 	MaxBytes     int64         // of an item
-	Fetches      int           // at once, of one source
+	Fetches      int           // simultaneous fetches of one source
 	Lease        time.Duration // how long a source stays with a worker that has gone silent
 }
 
-// Follower does the steps of synchronisations.
+// Follower implements the steps of synchronisations.
 type Follower struct {
 	store     Store
 	documents Documents
@@ -185,7 +185,7 @@ type Follower struct {
 	options   Options
 }
 
-// New makes a follower.
+// New returns a Follower.
 func New(s Store, d Documents, deleter Deleter, o Options) *Follower {
 	return &Follower{store: s, documents: d, deleter: deleter, options: o}
 }

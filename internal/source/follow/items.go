@@ -1,6 +1,6 @@
 package follow
 
-// What is done about items: fetched, described, deleted.
+// What is done with items: they are fetched, described or deleted.
 
 import (
 	"context"
@@ -23,15 +23,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// maxTries is how often an item may fail while the rest of its place answers. It is tried again in
-// the next run.
+// maxTries is how often an item may fail while others of its source succeed. After that it is
+// skipped until the next run.
 const maxTries = 5
 
 // maxItemID bounds an item's id, in bytes.
 const maxItemID = 1024
 
-// settle does what is to be done about items. One that fails for a reason of its own is skipped;
-// where all fail, the place does.
+// settle does what items need. An item that fails for a reason of its own is skipped; if all items
+// fail, the source counts as failed.
 func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector, items []Item) error {
 	var mu sync.Mutex
 	var failed []string
@@ -80,7 +80,8 @@ func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob
 		}
 		return first
 	}
-	// Only these fail, or perhaps the place has failed since: whoever lists again can tell.
+	// Either only these items fail, or the source has failed meanwhile: another listing shows
+	// which.
 	if len(worst) > 0 {
 		if _, err := c.List(ctx, ""); err != nil {
 			return &connectorError{err}
@@ -95,7 +96,8 @@ func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob
 	return f.store.PostponeItems(ctx, in, failed)
 }
 
-// passing reports whether err, of one item, may pass, and is none that stops the whole place.
+// passing reports whether err is an item's and may be temporary, and does not stop the whole
+// source.
 func passing(err error) bool {
 	var place *connectorError
 	var limit *source.RateLimitError
@@ -103,7 +105,7 @@ func passing(err error) bool {
 	return errors.As(err, &place) && !errors.As(err, &limit) && !errors.As(err, &field) && !errors.Is(err, source.ErrRefused)
 }
 
-// one does what is to be done about an item.
+// one does what an item needs.
 func (f *Follower) one(ctx context.Context, job SourceJob, c source.Connector, item Item) (ItemOutcome, error) {
 	switch item.Do {
 	case DoDelete:
@@ -111,7 +113,7 @@ func (f *Follower) one(ctx context.Context, job SourceJob, c source.Connector, i
 	case DoDescribe:
 		return ItemOutcome{Item: item.ID, What: Described}, f.describe(ctx, job, item)
 	}
-	if item.Moved { // so that the same content at another path is no new version
+	if item.Moved { // first, so that the same content at another path makes no new version
 		if err := f.describe(ctx, job, item); err != nil {
 			return ItemOutcome{}, err
 		}
@@ -119,7 +121,7 @@ func (f *Follower) one(ctx context.Context, job SourceJob, c source.Connector, i
 	return f.fetch(ctx, job, c, item)
 }
 
-// delete deletes the document of an item, if it is there still.
+// delete deletes the document of an item, if it still exists.
 func (f *Follower) delete(ctx context.Context, job SourceJob, item Item) error {
 	if item.Document == nil {
 		return nil
@@ -130,7 +132,7 @@ func (f *Follower) delete(ctx context.Context, job SourceJob, item Item) error {
 	return nil
 }
 
-// describe gives the document of an item what is said of it now.
+// describe updates the metadata and the labels of an item's document.
 func (f *Follower) describe(ctx context.Context, job SourceJob, item Item) error {
 	if item.Document == nil {
 		return nil
@@ -147,14 +149,14 @@ func (f *Follower) describe(ctx context.Context, job SourceJob, item Item) error
 	return nil
 }
 
-// fetch takes the content of an item in.
+// fetch fetches the content of an item and uploads it.
 func (f *Follower) fetch(ctx context.Context, job SourceJob, c source.Connector, item Item) (ItemOutcome, error) {
 	listed := item.Version
 	skip := func(reason string) (ItemOutcome, error) {
 		return ItemOutcome{Item: item.ID, What: Skipped, Version: listed, Reason: text(reason)}, nil
 	}
 	download, err := c.Fetch(ctx, item.Item)
-	if err == nil && download.NotModified && item.Version != item.Fetched { // than what was listed, which is not here yet
+	if err == nil && download.NotModified && item.Version != item.Fetched { // compared with the listed version, which was never fetched
 		item.Version = ""
 		download, err = c.Fetch(ctx, item.Item)
 	}
@@ -195,7 +197,7 @@ func (f *Follower) fetch(ctx context.Context, job SourceJob, c source.Connector,
 	case body.err != nil:
 		return ItemOutcome{}, &connectorError{body.err}
 	case errors.Is(err, schema.ErrQuota), errors.Is(err, schema.ErrStorageFull):
-		return ItemOutcome{}, &connectorError{err} // it is waited for, as a place is
+		return ItemOutcome{}, &connectorError{err} // the run waits for it as for a source that fails
 	case errors.Is(err, schema.ErrNotFound):
 		return ItemOutcome{}, &connectorError{&source.FieldError{Field: "collection", Reason: "is gone"}}
 	case errors.Is(err, schema.ErrInvalid):
@@ -207,7 +209,8 @@ func (f *Follower) fetch(ctx context.Context, job SourceJob, c source.Connector,
 	return out, nil
 }
 
-// content is what a place sends of an item: counted, hashed, and ended where it is too much.
+// content reads an item's content from the source: it counts and hashes the bytes, and fails when
+// they exceed the limit.
 type content struct {
 	from io.Reader
 	left int64
@@ -233,13 +236,12 @@ func (c *content) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// principal is who a source acts as in its tenant.
+// principal returns the principal that a source acts as in its tenant.
 func principal(job SourceJob) schema.Principal {
 	return schema.Principal{Tenant: job.Tenant, Name: "source " + job.Name, Scopes: []schema.Scope{schema.ScopeIngest}}
 }
 
-// externalID is what a document of an item is called: no other source, and nobody else, has such
-// ids.
+// externalID returns the external id of an item's document. Only this source uses such ids.
 func externalID(of uuid.UUID, item string) string {
 	id := schema.SourceDocument + of.String() + "/" + item
 	if len(id) > schema.MaxExternalID {
@@ -249,7 +251,7 @@ func externalID(of uuid.UUID, item string) string {
 	return id
 }
 
-// metadataOf is what is said of an item's document.
+// metadataOf returns the metadata of an item's document.
 func metadataOf(job SourceJob, item source.Item) schema.Metadata {
 	m := schema.Metadata{"source": job.Name, "path": item.Path}
 	if item.URL != "" {
@@ -258,10 +260,10 @@ func metadataOf(job SourceJob, item source.Item) schema.Metadata {
 	return m
 }
 
-// fileName is what the parser gets as a hint.
+// fileName returns the file name, which is a hint for the parser.
 func fileName(at string) string {
 	name := path.Base(at)
-	if len(name) > schema.MaxFileName { // the end, for what is behind the dot
+	if len(name) > schema.MaxFileName { // keep the end, which has the extension
 		name = strings.ToValidUTF8(name[len(name)-schema.MaxFileName:], "")
 	}
 	return name
@@ -274,7 +276,7 @@ func mediaType(of string) string {
 	return of
 }
 
-// unusable says why an item can't be one.
+// unusable says why an item can't be used, or returns "".
 func unusable(item source.Item) string {
 	switch {
 	case item.ID == "" || item.Path == "":
@@ -291,7 +293,7 @@ func tooLarge(limit int64) string {
 	return fmt.Sprintf("larger than %s, the limit for an item", schema.FormatBytes(limit))
 }
 
-// text is s as Postgres takes it, and no longer than anybody reads.
+// text returns s in a form that Postgres accepts, shortened to a readable length.
 func text(s string) string {
 	s = strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 	if len(s) > 4*maxItemID {

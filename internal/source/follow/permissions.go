@@ -1,7 +1,7 @@
 package follow
 
-// Who may see what in a place whose permissions are followed: its users and groups, once in a run,
-// and the label that each document gets.
+// Permissions of sources that follow them: the source's users and groups, which are listed once in
+// a run, and the label of each document.
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// maxPrincipals bounds the users and groups of a place, which are in memory while they are
+	// maxPrincipals bounds the users and groups of a source, which are in memory while they are
 	// listed.
 	maxPrincipals = 500_000
 	// maxPrincipalID bounds a principal's id, in bytes.
 	maxPrincipalID = 512
 )
 
-// listPrincipals lists the users and groups of a place, all of them.
+// listPrincipals lists all users and groups of a source and stores them.
 func (f *Follower) listPrincipals(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector) error {
 	place, tells := c.(source.Permissions)
 	if !tells {
@@ -52,7 +52,8 @@ func (f *Follower) listPrincipals(ctx context.Context, in wire.SourceSync, job S
 	}
 }
 
-// overtaken has what was listed before permissions were pushed listed once more, by the next turn.
+// overtaken drops the error that says that permissions were pushed after something was listed. The
+// next iteration then lists it again.
 func overtaken(ctx context.Context, job SourceJob, err error) error {
 	if !errors.Is(err, schema.ErrConflict) {
 		return err
@@ -61,8 +62,8 @@ func overtaken(ctx context.Context, job SourceJob, err error) error {
 	return nil
 }
 
-// relabel gives documents the labels that permissions give them by now, some of them, and tells
-// whether there were any.
+// relabel updates the labels of some documents to what permissions say now, and reports whether
+// there were any to update.
 func (f *Follower) relabel(ctx context.Context, job SourceJob) (bool, error) {
 	if !job.Permissions {
 		return false, nil
@@ -71,14 +72,14 @@ func (f *Follower) relabel(ctx context.Context, job SourceJob) (bool, error) {
 	return looked > 0, err
 }
 
-// Labels knows which labels documents of sources should have.
+// Labels finds documents whose labels differ from what permissions say.
 type Labels interface {
 	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]RelabelledItem, error)
 	LabelGone(ctx context.Context, tenant, source uuid.UUID, item string) error
 }
 
-// Relabel has p give documents of a source the labels that permissions give them by now, limit at
-// most. It tells at how many it looked, and how many it changed.
+// Relabel makes p update the labels of up to limit documents of a source to what permissions say
+// now. It returns how many it looked at, and how many it changed.
 func Relabel(ctx context.Context, l Labels, d Documents, p schema.Principal, of uuid.UUID, limit int) (looked, changed int, err error) {
 	stale, err := l.StaleItems(ctx, p.Tenant, of, limit)
 	if err != nil {
@@ -93,7 +94,7 @@ func Relabel(ctx context.Context, l Labels, d Documents, p schema.Principal, of 
 			changed++
 		case errors.Is(err, schema.ErrNotFound):
 			err = l.LabelGone(ctx, p.Tenant, of, s.Item)
-		case errors.Is(err, schema.ErrConflict): // it gets yet another one
+		case errors.Is(err, schema.ErrConflict): // its label changes again
 			err = nil
 		}
 		if err != nil {
@@ -103,7 +104,8 @@ func Relabel(ctx context.Context, l Labels, d Documents, p schema.Principal, of 
 	return len(stale), changed, nil
 }
 
-// labelled returns who a source acts as for an item, and the labels that its document gets.
+// labelled returns the principal that a source acts as for an item, and the labels of the item's
+// document.
 func (f *Follower) labelled(ctx context.Context, job SourceJob, item string) (schema.Principal, []string, error) {
 	p := principal(job)
 	if !job.Permissions {

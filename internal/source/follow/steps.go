@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// slice is for how long a step goes on before its workflow hears of it.
+	// slice is how long a step continues before it returns to its workflow.
 	slice = time.Minute
-	// batch is how many items are settled between two looks at the store.
+	// batch is how many items are read from the store and settled at a time.
 	batch = 64
 )
 
@@ -37,7 +37,7 @@ func (f *Follower) Register(w worker.Worker) {
 	}
 }
 
-// Begin takes a source over, and tells what is to be done.
+// Begin takes the lease of a source, and returns the next step.
 func (f *Follower) Begin(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
 	job, err := f.store.TakeSource(ctx, in.Tenant, in.Source, f.options.Lease)
 	switch {
@@ -56,8 +56,8 @@ func (f *Follower) Begin(ctx context.Context, in wire.SourceSync) (wire.SourceSt
 	return step, nil
 }
 
-// step runs one with a heartbeat, and keeps the source meanwhile. What somebody else does now, or
-// nobody is to, ends the workflow.
+// step runs one step, with a heartbeat and under the source's lease. If another worker holds the
+// source now, or nobody should, it returns no next step, which ends the workflow.
 func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx context.Context, job SourceJob) (next string, err error)) (wire.SourceStep, error) {
 	job, err := f.store.HoldSource(ctx, in, f.options.Lease)
 	if err == nil {
@@ -77,7 +77,7 @@ func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx con
 	return wire.SourceStep{}, fmt.Errorf("follow source %s of tenant %s: %w", in.Source, in.Tenant, err)
 }
 
-// heartbeating runs do, and keeps the source meanwhile. A source that is lost ends do.
+// heartbeating runs do, and renews the source's lease meanwhile. Losing the lease cancels do.
 func (f *Follower) heartbeating(ctx context.Context, in wire.SourceSync, do func(context.Context) error) error {
 	ctx, lose := context.WithCancelCause(ctx)
 	defer lose(nil)
@@ -114,7 +114,7 @@ func (f *Follower) heartbeating(ctx context.Context, in wire.SourceSync, do func
 	return err
 }
 
-// Follow lists pages, and settles what they show.
+// Follow lists pages, and settles the items that they show.
 func (f *Follower) Follow(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
 	return f.step(ctx, in, func(ctx context.Context, job SourceJob) (string, error) {
 		connector, err := f.open(ctx, job)
@@ -154,7 +154,7 @@ func (f *Follower) Follow(ctx context.Context, in wire.SourceSync) (wire.SourceS
 	})
 }
 
-// Delete deletes the documents of what is gone, and ends the run.
+// Delete deletes the documents of deleted items, and ends the run.
 func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
 	return f.step(ctx, in, func(ctx context.Context, job SourceJob) (string, error) {
 		for began := time.Now(); time.Since(began) < slice; {
@@ -171,7 +171,7 @@ func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceS
 			if len(pending) == 0 {
 				return "", f.store.FinishRun(ctx, in)
 			}
-			if slices.ContainsFunc(pending, func(i Item) bool { return i.Do != DoDelete }) { // that needs the place
+			if slices.ContainsFunc(pending, func(i Item) bool { return i.Do != DoDelete }) { // fetching needs the source
 				return wire.ActivitySourceFollow, nil
 			}
 			if err := f.settle(ctx, in, job, nil, pending); err != nil {
@@ -211,7 +211,7 @@ func (f *Follower) Remove(ctx context.Context, in wire.SourceSync) (wire.SourceS
 	})
 }
 
-// open connects to the place of a source.
+// open connects to a source.
 func (f *Follower) open(ctx context.Context, job SourceJob) (source.Connector, error) {
 	driver, ok := f.options.Drivers[job.Driver]
 	if !ok {
@@ -240,7 +240,7 @@ func (f *Follower) open(ctx context.Context, job SourceJob) (source.Connector, e
 	return connector, nil
 }
 
-// maxBytes is how large an item of a source may be.
+// maxBytes returns the maximum size of an item of a source.
 func (f *Follower) maxBytes(job SourceJob) int64 {
 	if job.MaxBytes > 0 {
 		return min(job.MaxBytes, f.options.MaxBytes)
@@ -254,14 +254,14 @@ func closing(ctx context.Context, c source.Connector) {
 	}
 }
 
-// list notes the next page of a listing.
+// list lists the next page and stores it.
 func (f *Follower) list(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector) error {
 	listing, err := c.List(ctx, job.Cursor)
 	if errors.Is(err, source.ErrCursorExpired) && job.Cursor != "" {
 		if err := f.store.RestartListing(ctx, in); err != nil {
 			return err
 		}
-		if job.Tries == 0 { // else the place is given time, too
+		if job.Tries == 0 { // otherwise the source has just failed; wait before asking again
 			job.Cursor = ""
 			listing, err = c.List(ctx, "")
 		}
@@ -274,7 +274,7 @@ func (f *Follower) list(ctx context.Context, in wire.SourceSync, job SourceJob, 
 	return overtaken(ctx, job, f.store.NoteListing(ctx, in, job.Cursor, page))
 }
 
-// sort tells items of a listing, each once, from what is left out.
+// sort divides a listing into its usable items, each once, and what is left out.
 func (f *Follower) sort(job SourceJob, l source.Listing) (items []Listed, skipped []source.Skipped) {
 	skipped = append(skipped, l.Skipped...)
 	at := map[string]int{}

@@ -1,6 +1,6 @@
 package follow
 
-// What becomes of a source when its place fails.
+// What happens to a synchronisation when its source fails.
 
 import (
 	"context"
@@ -14,22 +14,22 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// connectorError is what a place says, apart from errors of what is ours.
+// connectorError is an error of the source, as opposed to one of Sluice itself.
 type connectorError struct{ error }
 
 func (e *connectorError) Unwrap() error { return e.error }
 
 const (
 	firstPause = 2 * time.Second
-	// longestPause is between two tries of a place that fails: for as long as it takes, but not
-	// more often.
+	// longestPause is the longest pause between two tries of a source that fails. Tries go on for
+	// as long as it takes.
 	longestPause = 15 * time.Minute
-	// longestLimit is as long as a place may have us wait.
+	// longestLimit is the longest pause that a source can impose by its rate limit.
 	longestLimit = 24 * time.Hour
 )
 
-// trouble notes that a place failed, and how it goes on. Errors of what is ours are returned, and
-// the step is tried again.
+// trouble records that a source failed, and when or whether it is tried again. It returns errors of
+// Sluice itself, for which the step is tried again.
 func (f *Follower) trouble(ctx context.Context, in wire.SourceSync, job SourceJob, err error) error {
 	var place *connectorError
 	if ctx.Err() != nil || !errors.As(err, &place) {
@@ -54,10 +54,10 @@ func (f *Follower) trouble(ctx context.Context, in wire.SourceSync, job SourceJo
 	return f.store.WaitSource(ctx, in, schema.SourceRetrying, problem, pause(job.Tries))
 }
 
-// pause is how long a place is left alone that failed so often before.
+// pause returns how long a source that failed tries times before is left alone.
 func pause(tries int) time.Duration { return min(firstPause<<min(tries, 20), longestPause) }
 
-// Preview tells what a run would find now, up to limit items.
+// Preview returns what a run would find now, up to limit items.
 func (f *Follower) Preview(ctx context.Context, r wire.SourcePreviewRequest) (schema.SourcePreview, error) {
 	out := schema.SourcePreview{Items: []schema.PreviewItem{}, Skipped: []schema.SourceSkipped{}}
 	job, err := f.store.SourceJob(ctx, r.Principal.Tenant, r.Source)
@@ -115,7 +115,7 @@ func previewOf(item Listed, known map[string]string) schema.PreviewItem {
 	return p
 }
 
-// previewError is what a person hears who asked for a preview.
+// previewError converts an error for a person who asked for a preview.
 func previewError(err error) error {
 	var place *connectorError
 	if !errors.As(err, &place) {

@@ -1,5 +1,5 @@
-// Package seal encrypts the secrets of sources where they are kept: AES-256-GCM, bound to the
-// tenant and the source, so that a row that is moved to another one can't be opened.
+// Package seal encrypts the stored secrets of sources with AES-256-GCM. The ciphertext is bound to
+// the tenant and the source, so that it can't be opened in another source's row.
 package seal
 
 import (
@@ -20,23 +20,23 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// KeyFile and KeyVariable are the settings that errors name.
+// KeyFile and KeyVariable are the names of the settings, for errors.
 const (
 	KeyFile     = "SLUICE_SOURCES_KEY_FILE"
 	KeyVariable = "SLUICE_SOURCES_KEY"
 )
 
 const (
-	form     = 1 // of what is sealed: form, key's name, nonce, encrypted values
+	form     = 1 // version of the format: form, key's name, nonce, encrypted values
 	keyBytes = 32
 	nameSize = 8
 )
 
-// ErrNoKey is the error of secrets without a key.
+// ErrNoKey is the error of sealing or opening secrets without a key.
 var ErrNoKey = fmt.Errorf("there is no key to encrypt secrets of sources with: set %s to a file with 32 random bytes in base64 "+
 	"(head -c 32 /dev/urandom | base64), the same for `sluice serve` and source-worker: %w", KeyFile, schema.ErrConflict)
 
-// Keys seal and open. The zero value has none.
+// Keys encrypt and decrypt secrets. The zero value has no keys.
 type Keys struct{ keys []key }
 
 type key struct {
@@ -44,8 +44,8 @@ type key struct {
 	aead cipher.AEAD
 }
 
-// Read reads keys from a file, one on each line, or from a list with commas. The first seals, all
-// open. Neither gives no keys.
+// Read reads keys from a file, one per line, or from a comma-separated list. The first key
+// encrypts; all of them decrypt. If both are empty, it returns no keys.
 func Read(file, list string) (Keys, error) {
 	switch {
 	case file != "" && list != "":
@@ -86,7 +86,7 @@ func parse(setting string, lines []string) (Keys, error) {
 	return out, nil
 }
 
-// NewKey returns a key as Read takes it.
+// NewKey returns a new key in the form that Read takes.
 func NewKey() string {
 	raw := make([]byte, keyBytes)
 	_, _ = rand.Read(raw) // it never fails
@@ -96,7 +96,7 @@ func NewKey() string {
 // Any reports whether there is a key.
 func (k Keys) Any() bool { return len(k.keys) > 0 }
 
-// Seal encrypts the secrets of a source; none become nil.
+// Seal encrypts the secrets of a source. It returns nil if there are none.
 func (k Keys) Seal(tenant, source uuid.UUID, secrets map[string]string) ([]byte, error) {
 	if len(secrets) == 0 {
 		return nil, nil
@@ -148,5 +148,5 @@ func (k Keys) Open(tenant, source uuid.UUID, sealed []byte) (map[string]string, 
 	return nil, fmt.Errorf("the secrets of the source were encrypted with a key that is not in %s; add it there, or set them again: %w", KeyFile, schema.ErrConflict)
 }
 
-// bound is what a sealed text belongs to.
+// bound returns the additional data that binds a ciphertext to its source.
 func bound(tenant, source uuid.UUID) []byte { return append(tenant[:], source[:]...) }

@@ -11,26 +11,26 @@ import (
 	"testing"
 )
 
-// Fault is what an HTTP server does wrong.
+// Fault is a fault of an HTTP server.
 type Fault struct {
-	// Match says which requests it befalls; all where it is nil.
+	// Match selects the affected requests; nil means all.
 	Match func(*http.Request) bool
-	// After is how many of them pass before it begins, and Times how many it befalls then; all
-	// where it is zero.
+	// After is how many of these requests pass before the fault begins, and Times how many it then
+	// affects; 0 means all.
 	After, Times int
 
-	// Status is answered in place of the server's, with a Retry-After of as many seconds where that
-	// isn't zero.
+	// Status replaces the server's status. If RetryAfter isn't zero, the reply has a Retry-After of
+	// that many seconds.
 	Status, RetryAfter int
-	// Hold answers when the request ends, not before.
+	// Hold holds a request back until the client ends it.
 	Hold bool
-	// Break ends the connection after as many bytes of the body.
+	// Break breaks the connection after this many bytes of the body.
 	Break int
-	// Truncate ends the body after as many bytes, as if that were all.
+	// Truncate ends the body after this many bytes, as if that were all.
 	Truncate int
 }
 
-// Faults is a proxy before an HTTP server, which does wrong what it is told.
+// Faults is a proxy in front of an HTTP server that injects faults.
 type Faults struct {
 	server *httptest.Server
 	ending chan struct{}
@@ -42,7 +42,7 @@ type Faults struct {
 	held     chan struct{}
 }
 
-// NewFaults starts a proxy before the server at an address. It ends with the test.
+// NewFaults starts a proxy in front of the server at an address. It ends with the test.
 func NewFaults(t testing.TB, server string) *Faults {
 	t.Helper()
 	target, err := url.Parse(server)
@@ -53,7 +53,7 @@ func NewFaults(t testing.TB, server string) *Faults {
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
-			r.Out.Host = r.In.Host // signatures are of it
+			r.Out.Host = r.In.Host // signatures cover it
 			r.Out.Header.Set("Accept-Encoding", r.In.Header.Get("Accept-Encoding"))
 		},
 		FlushInterval: -1,
@@ -68,11 +68,10 @@ func NewFaults(t testing.TB, server string) *Faults {
 	return f
 }
 
-// URL is the proxy's address.
+// URL returns the proxy's address.
 func (f *Faults) URL() string { return f.server.URL }
 
-// Set has the proxy do wrong what a fault says from now on, in place of what it did before; nothing
-// where it is nil.
+// Set makes the proxy inject a fault from now on instead of the previous one; nil: none.
 func (f *Faults) Set(fault *Fault) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,17 +82,17 @@ func (f *Faults) Set(fault *Fault) {
 	}
 }
 
-// Blocked receives when a request is held.
+// Blocked returns a channel that receives when a request is held.
 func (f *Faults) Blocked() <-chan struct{} { return f.held }
 
-// Requests is how many requests have come.
+// Requests returns how many requests have arrived.
 func (f *Faults) Requests() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.requests
 }
 
-// next counts a request, and returns the fault that befalls it.
+// next counts a request, and returns the fault that affects it, or nil.
 func (f *Faults) next(r *http.Request) *Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,7 +117,7 @@ func (f *Faults) serve(w http.ResponseWriter, r *http.Request, forward http.Hand
 		case f.held <- struct{}{}:
 		default:
 		}
-		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client is gone
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client is gone
 		select {
 		case <-r.Context().Done():
 		case <-f.ending:
@@ -134,7 +133,7 @@ func (f *Faults) serve(w http.ResponseWriter, r *http.Request, forward http.Hand
 	}
 }
 
-// cutter passes the beginning of a body on.
+// cutter forwards the beginning of a body.
 type cutter struct {
 	http.ResponseWriter
 	left   int

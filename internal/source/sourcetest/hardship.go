@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// asked is what a place that is too busy asks callers to wait for.
+// asked is the number of seconds for which the source asks callers to wait.
 const asked = 7
 
 func endsWithItsContext(t *testing.T, p Fixture) {
@@ -50,7 +50,7 @@ func endsWithItsContext(t *testing.T, p Fixture) {
 	}
 }
 
-// matching are the requests of a call.
+// matching returns the matcher for the requests of a call.
 func (p Fixture) matching(what string) func(*http.Request) bool {
 	if what == "listing" {
 		return p.Listing
@@ -77,7 +77,7 @@ func checksSettings(t *testing.T, p Fixture) {
 	}
 }
 
-// attempt opens the place with other values, and lists it where that goes well.
+// attempt opens the source with other values and, if that succeeds, lists it.
 func (p Fixture) attempt(t testing.TB, values map[string]string) error {
 	t.Helper()
 	settings := p.Settings
@@ -181,7 +181,7 @@ func survivesOutages(t *testing.T, p Fixture) {
 	}
 }
 
-// checkPassing checks that an error is none that says that the place, or the item, is over with.
+// checkPassing checks that an error is not one that gives up the source or the item for good.
 func checkPassing(t testing.TB, what string, err error) {
 	t.Helper()
 	var item *source.ItemError
@@ -191,7 +191,7 @@ func checkPassing(t testing.TB, what string, err error) {
 	}
 }
 
-// longText is a megabyte that is hardly shorter when it is compressed.
+// longText returns a megabyte that hardly compresses.
 func longText() []byte {
 	var out bytes.Buffer
 	for i, x := 0, uint64(1); out.Len() < 1_000_000; i++ {

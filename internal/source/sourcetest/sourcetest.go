@@ -1,5 +1,5 @@
-// Package sourcetest is what every connector of package source passes, against a real server of its
-// kind.
+// Package sourcetest is the conformance test of the connectors of package source, run against a
+// real server of each kind.
 package sourcetest
 
 import (
@@ -18,38 +18,36 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// Fixture is a place that a driver opens, empty at first, and how a test changes what is in it.
+// Fixture is a source that a driver opens, at first empty, and the means to change its content.
 type Fixture struct {
 	Driver   source.Driver
 	Settings source.Settings
 	// Put writes a file, and Remove removes one.
 	Put    func(t testing.TB, path string, content []byte)
 	Remove func(t testing.TB, path string)
-	// Name is the path that an item was put at, where it isn't the item's own.
+	// Name returns the path at which an item was put, if it isn't the item's own.
 	Name func(source.Item) string
-	// Same reports whether what was fetched is what was put, where that is more than that the bytes
-	// are the same.
+	// Same reports whether fetched content is what was put, if that isn't a comparison of bytes.
 	Same func(put, fetched []byte) bool
 
-	// Wrong changes settings to credentials that the place refuses; nil where it takes everybody.
+	// Wrong changes settings to credentials that the source refuses; nil if it accepts everybody.
 	Wrong func(values map[string]string)
-	// Faults is the proxy that the settings lead through; nil where the place has none.
+	// Faults is the proxy in front of the source that the settings use; nil if there is none.
 	Faults *Faults
-	// Wire is the same for a place that isn't reached by HTTP.
+	// Wire is the same for a source that isn't reached by HTTP.
 	Wire *Wire
-	// Listing and Content are the requests that list and fetch, for faults; all where they are nil.
+	// Listing and Content match the requests that list and fetch, for faults; nil matches all.
 	Listing, Content func(*http.Request) bool
-	// NoRetryAfter says that the library in between keeps to itself how long the place asks to
-	// wait.
+	// NoRetryAfter says that the client library does not report how long the source asks to wait.
 	NoRetryAfter bool
-	// Snapshot says that a connector fetches what its listing brought, so that only a new one asks
-	// the place.
+	// Snapshot says that a connector fetches from what its listing loaded, so that only a new
+	// connector sends requests to the source.
 	Snapshot bool
-	// OnePage says that the place lists everything in one page, however much it is.
+	// OnePage says that the source always lists everything in one page.
 	OnePage bool
 }
 
-// name is the path that an item was put at.
+// name returns the path at which an item was put.
 func (p Fixture) name(item source.Item) string {
 	if p.Name != nil {
 		return p.Name(item)
@@ -64,13 +62,13 @@ func (p Fixture) same(put, fetched []byte) bool {
 	return bytes.Equal(put, fetched)
 }
 
-// faulty is a proxy before a server, which does wrong what it is told.
+// faulty is a proxy in front of a server that injects faults.
 type faulty interface {
 	Set(*Fault)
 	Blocked() <-chan struct{}
 }
 
-// faults is the proxy of the place; nil where it has none.
+// faults returns the proxy of the source, or nil if it has none.
 func (p Fixture) faults() faulty {
 	switch {
 	case p.Faults != nil:
@@ -81,7 +79,7 @@ func (p Fixture) faults() faulty {
 	return nil
 }
 
-// open opens the place, or fails the test.
+// open opens the source, or fails the test.
 func (p Fixture) open(t testing.TB) source.Connector {
 	t.Helper()
 	c, err := p.Driver.Open(t.Context(), p.Settings)
@@ -96,8 +94,8 @@ func (p Fixture) open(t testing.TB) source.Connector {
 	return c
 }
 
-// files are what most tests put: more than a page, in folders, with names that are hard on paths
-// and addresses.
+// fill puts the files of most tests and returns them: more than a page, in folders, with names that
+// are difficult in paths and URLs.
 func (p Fixture) fill(t testing.TB) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -114,7 +112,7 @@ func (p Fixture) fill(t testing.TB) map[string][]byte {
 	return files
 }
 
-// page is a page that was listed, and the cursor that led to it.
+// page is a listed page, and the cursor that led to it.
 type page struct {
 	cursor string
 	source.Listing
@@ -139,7 +137,7 @@ func list(t testing.TB, c source.Connector, cursor string) []page {
 	}
 }
 
-// byName takes the items of pages, and fails the test where one comes twice.
+// byName returns the items of pages by name, and fails the test if one occurs twice.
 func (p Fixture) byName(t testing.TB, pages []page) map[string]source.Item {
 	t.Helper()
 	out, ids := map[string]source.Item{}, map[string]bool{}
@@ -158,7 +156,7 @@ func (p Fixture) byName(t testing.TB, pages []page) map[string]source.Item {
 	return out
 }
 
-// listFirst lists a first page in a way that asks the place.
+// listFirst lists a first page with a connector that has to ask the source.
 func (p Fixture) listFirst(ctx context.Context, c source.Connector) error {
 	c, done, err := p.reopened(ctx, c)
 	if err != nil {
@@ -169,7 +167,7 @@ func (p Fixture) listFirst(ctx context.Context, c source.Connector) error {
 	return err
 }
 
-// fetch reads an item in a way that asks the place.
+// fetch reads an item with a connector that has to ask the source.
 func (p Fixture) fetch(ctx context.Context, c source.Connector, item source.Item) ([]byte, source.Download, error) {
 	c, done, err := p.reopened(ctx, c)
 	if err != nil {
@@ -179,8 +177,7 @@ func (p Fixture) fetch(ctx context.Context, c source.Connector, item source.Item
 	return fetch(ctx, c, item)
 }
 
-// reopened is a connector that has to ask the place: a new one, where others know what their
-// listing brought.
+// reopened returns a connector that has to ask the source: a new one if p.Snapshot, otherwise c.
 func (p Fixture) reopened(ctx context.Context, c source.Connector) (source.Connector, func(), error) {
 	if !p.Snapshot {
 		return c, func() {}, nil
@@ -206,7 +203,7 @@ func fetch(ctx context.Context, c source.Connector, item source.Item) ([]byte, s
 	return content, down, err
 }
 
-// Run runs the suite. Each part has a place of its own from make.
+// Run runs the suite. Each part gets its own source from make.
 func Run(t *testing.T, make func(t *testing.T) Fixture) {
 	for _, part := range []struct {
 		name string
@@ -294,7 +291,7 @@ func refusesForeignCursors(t *testing.T, p Fixture) {
 	}
 }
 
-// versionOf is an item's version, which for some places only fetching tells.
+// versionOf returns an item's version, which for some sources only fetching tells.
 func versionOf(t testing.TB, c source.Connector, item source.Item) string {
 	t.Helper()
 	if item.Version != "" {

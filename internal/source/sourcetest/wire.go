@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Wire is a proxy before any server that is reached by TCP. It does wrong what a Fault says of
-// connections: Hold holds back what the server says, Break and Truncate end connections after as
-// many bytes of it, and with any Status the server is away.
+// Wire is a proxy in front of any TCP server. It injects the connection faults of a Fault: Hold
+// delays what the server sends, Break and Truncate end connections after that many bytes of it, and
+// any Status makes the server unreachable.
 type Wire struct {
 	listener net.Listener
 	server   string
@@ -17,13 +17,13 @@ type Wire struct {
 
 	mu      sync.Mutex
 	fault   *Fault
-	passed  int           // bytes of the server since the fault was set
-	changed chan struct{} // closed when the fault is another
+	passed  int           // bytes from the server since the fault was set
+	changed chan struct{} // closed when another fault is set
 	open    map[net.Conn]bool
 	ending  bool
 }
 
-// NewWire starts a proxy before the server at an address. It ends with the test.
+// NewWire starts a proxy in front of the server at an address. It ends with the test.
 func NewWire(t testing.TB, server string) *Wire {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -43,13 +43,13 @@ func NewWire(t testing.TB, server string) *Wire {
 	return w
 }
 
-// Address is the proxy's.
+// Address returns the proxy's address.
 func (w *Wire) Address() (host, port string) {
 	host, port, _ = net.SplitHostPort(w.listener.Addr().String())
 	return host, port
 }
 
-// Set has the proxy do wrong what a fault says from now on; nothing where it is nil.
+// Set makes the proxy inject a fault from now on; nil: none.
 func (w *Wire) Set(fault *Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,20 +65,20 @@ func (w *Wire) Set(fault *Fault) {
 	}
 }
 
-// Blocked receives when something is held back.
+// Blocked returns a channel that receives when something is held back.
 func (w *Wire) Blocked() <-chan struct{} { return w.held }
 
-// failing reports whether the server is to be away. The caller holds mu.
+// failing reports whether the server has to be unreachable. The caller holds mu.
 func (w *Wire) failing() bool { return w.fault != nil && w.fault.Status != 0 }
 
-// cut ends all connections. The caller holds mu.
+// cut closes all connections. The caller holds mu.
 func (w *Wire) cut() {
 	for c := range w.open {
 		_ = c.Close()
 	}
 }
 
-// keep notes a connection, unless it must end at once.
+// keep registers a connection, unless it has to be closed at once.
 func (w *Wire) keep(c net.Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -132,7 +132,7 @@ func (w *Wire) serve(near net.Conn) {
 	w.answers(near, far, gone)
 }
 
-// answers hands on what the server says, until one of both ends, or a fault ends them.
+// answers forwards what the server sends, until one of the two connections or a fault ends it.
 func (w *Wire) answers(near, far net.Conn, gone <-chan struct{}) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -144,8 +144,8 @@ func (w *Wire) answers(near, far net.Conn, gone <-chan struct{}) {
 	}
 }
 
-// pass waits until n bytes may pass, and returns how many may. Where those are fewer, the
-// connection ends behind them.
+// pass waits until n bytes from the server may be forwarded, and returns how many of them may be.
+// If that is fewer than n, the connection ends after them.
 func (w *Wire) pass(n int, gone <-chan struct{}) int {
 	for {
 		w.mu.Lock()
