@@ -50,8 +50,8 @@ type Store interface {
 	// WriteCuts does the same for several collections of a tenant in one transaction.
 	WriteCuts(ctx context.Context, tenant uuid.UUID, cuts []batch.Cut) ([]wire.Outcome, error)
 	FailVersions(ctx context.Context, tenant uuid.UUID, failures []batch.Failure) error
-	// LiveRecipes returns the recipes of the collections' live generations. Deleted collections are
-	// left out.
+	// LiveRecipes returns the recipes of the collections' live generations. Collections without a
+	// row are left out.
 	LiveRecipes(ctx context.Context, tenant uuid.UUID, collections []uuid.UUID) (map[uuid.UUID]batch.Recipe, error)
 }
 

@@ -1,8 +1,8 @@
 package question
 
-// The intake of asynchronous questions: messages of the work queue become
-// workflows. A message is acknowledged when its workflow runs; from then on the
-// question's lease says who looks after it.
+// The intake of asynchronous questions: it starts workflows for messages of the work queue. It
+// acknowledges a message when its workflow runs; from then on the question's lease says which
+// worker is responsible for it.
 
 import (
 	"context"
@@ -34,9 +34,9 @@ const scope = "github.com/sluice-rag/sluice/internal/question"
 var tracer = otel.Tracer(scope)
 
 const (
-	// openWorkflows bounds how many questions of one worker's intake run.
+	// openWorkflows is the maximum number of running questions that one worker's intake started.
 	openWorkflows = 32
-	// longestQuestion bounds a workflow, retries and waiting included.
+	// longestQuestion bounds a workflow, including retries and waiting.
 	longestQuestion = time.Hour
 	// idle bounds one wait for messages.
 	idle = 5 * time.Second
@@ -71,8 +71,7 @@ func (j *Jobs) intake() lifecycle.Service {
 	})
 }
 
-// consumer makes streams and consumer as they should be: NATS may have lost
-// them.
+// consumer creates or updates the streams and the consumer, because NATS may have lost them.
 func (j *Jobs) consumer(ctx context.Context, js jetstream.JetStream) (jetstream.Consumer, error) {
 	if err := j.Streams(ctx, js); err != nil {
 		return nil, err
@@ -86,7 +85,7 @@ func (j *Jobs) consumer(ctx context.Context, js jetstream.JetStream) (jetstream.
 	return consumer, nil
 }
 
-// take starts workflows until something goes wrong with NATS.
+// take starts workflows until NATS fails or fetch ends.
 func (j *Jobs) take(fetch, work context.Context, js jetstream.JetStream, slots chan struct{}, running *sync.WaitGroup, open metric.Int64UpDownCounter) error {
 	consumer, err := j.consumer(fetch, js)
 	if err != nil {
@@ -98,7 +97,7 @@ func (j *Jobs) take(fetch, work context.Context, js jetstream.JetStream, slots c
 		case <-fetch.Done():
 			return nil
 		}
-		<-slots // there is room
+		<-slots // a slot is free
 		wait, cancel := context.WithTimeout(fetch, idle)
 		batch, err := consumer.Fetch(openWorkflows-len(slots), jetstream.FetchContext(wait))
 		if err != nil {
@@ -121,8 +120,8 @@ func (j *Jobs) take(fetch, work context.Context, js jetstream.JetStream, slots c
 	}
 }
 
-// begin starts a message's workflow and waits for its end, or for the worker's
-// stop: the workflow goes on without this worker.
+// begin starts a message's workflow and waits until it ends or the worker stops; then the workflow
+// goes on without this worker.
 func (j *Jobs) begin(fetch, work context.Context, msg jetstream.Msg) {
 	m, err := wire.Decode[wire.QuestionMessage](msg.Data())
 	switch {
@@ -145,7 +144,7 @@ func (j *Jobs) begin(fetch, work context.Context, msg jetstream.Msg) {
 		_ = msg.NakWithDelay(2 * time.Second)
 		return
 	}
-	if err := msg.Ack(); err != nil { // it comes again and meets its workflow
+	if err := msg.Ack(); err != nil { // it is delivered again and finds its workflow running
 		slog.WarnContext(ctx, "could not acknowledge a question", "question", m.Question, "error", err)
 	}
 	if run != nil {
@@ -179,9 +178,8 @@ func (j *Jobs) startWorkflow(ctx context.Context, in wire.QuestionInput) (client
 	return run, nil
 }
 
-// canceller cancels the workflows of questions that were cancelled in the
-// store. A notice that is lost costs no more than the step in hand: every step
-// looks at the store first.
+// canceller cancels the workflows of questions that were cancelled in the store. If a notification
+// is lost, only the current step runs on: every step checks the store first.
 func (j *Jobs) canceller() lifecycle.Service {
 	var sub *nats.Subscription
 	prepare := func(context.Context) (err error) {
@@ -223,12 +221,12 @@ func (j *Jobs) cancelWorkflow(ctx context.Context, question uuid.UUID, attempt i
 	}
 }
 
-// extract continues the trace that a message began in.
+// extract returns ctx with the trace context of a message.
 func extract(ctx context.Context, header nats.Header) context.Context {
 	return otel.GetTextMapPropagator().Extract(ctx, propagation.HeaderCarrier(header))
 }
 
-// pause waits, but not beyond the end of ctx.
+// pause waits for d or until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -1,6 +1,6 @@
 package question
 
-// What waits: the queue of asynchronous questions, as the reconciler sees it.
+// Metrics of the queue of asynchronous questions, as the reconciler sees it.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// queueMeters tell of the questions that wait in JetStream.
+// queueMeters are the metrics of the questions that wait in JetStream.
 type queueMeters struct {
 	messages metric.Int64Gauge
 	age      metric.Float64Gauge
@@ -36,7 +36,7 @@ func newQueueMeters() (m queueMeters, err error) {
 	return m, nil
 }
 
-// record measures the queue; one that does not exist is empty.
+// record measures the queue. A stream that does not exist counts as empty.
 func (m queueMeters) record(ctx context.Context, js jetstream.JetStream) error {
 	stream, err := js.Stream(ctx, wire.StreamQuestions)
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {

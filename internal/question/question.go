@@ -1,7 +1,7 @@
-// Package question answers questions that run as jobs: it takes them from their queue and starts
-// their workflows (intake.go), runs the steps (steps.go), finds those that were lost
-// (reconcile.go), and learns afterwards what the language model knew by itself (shadow.go). It also
-// keeps what was slow (slow.go). How a question is answered is package answer.
+// Package question runs questions as jobs: it takes them from their queue and starts their
+// workflows (intake.go), runs the steps (steps.go), recovers lost ones (reconcile.go), and learns
+// afterwards what the language model knew without retrieval (shadow.go). It also stores slow
+// searches and questions (slow.go). Package answer answers the questions.
 package question
 
 import (
@@ -19,31 +19,36 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Longest is how long a question that somebody waits for may take, whatever its deadline is.
+// Longest is the maximum time of a synchronous question, whatever its deadline is.
 const Longest = time.Hour
 
-// Grace is how long after its asker's time the worker of such a question may still be ending it.
+// Grace is how long after the asker's deadline the worker of a synchronous question may still be
+// ending it.
 const Grace = 15 * time.Second
 
-// Store keeps the questions of all tenants.
+// Store stores the questions of all tenants.
 type Store interface {
 	Question(ctx context.Context, in wire.QuestionInput) (answer.Question, error)
 	Cancel(ctx context.Context, in wire.QuestionInput) error
 
-	// ClaimQuestion takes a question, or keeps it; false: it needs no work, or is another's.
+	// ClaimQuestion claims a question or renews its lease. It returns false if the question needs
+	// no work or belongs to another holder.
 	ClaimQuestion(ctx context.Context, in wire.QuestionInput, holder string, lease time.Duration) (bool, error)
-	// ExpiredQuestions are some whose lease is over.
+	// ExpiredQuestions returns questions whose lease is over.
 	ExpiredQuestions(ctx context.Context, most int) ([]wire.QuestionInput, error)
 	// RequeueQuestion queues a question under its next attempt, unless it has ended or is at
-	// another one.
+	// another attempt.
 	RequeueQuestion(ctx context.Context, in wire.QuestionInput) (bool, error)
-	// WaitingTenants have questions that were published before then and that nobody has claimed.
+	// WaitingTenants returns the tenants with questions that were published before a time and that
+	// nobody has claimed.
 	WaitingTenants(ctx context.Context, before time.Time) ([]uuid.UUID, error)
 	StrandedQuestions(ctx context.Context, tenant uuid.UUID, before time.Time, most int) ([]wire.QuestionInput, error)
-	// FailAbandoned ends questions that somebody waited for and nobody works on.
+	// FailAbandoned ends unfinished synchronous questions whose asker's deadline passed more than
+	// grace ago, or that are older than after.
 	FailAbandoned(ctx context.Context, grace, after time.Duration) (int64, error)
 
-	// ClaimSampled takes some of the questions that are to be asked without retrieval, for a while.
+	// ClaimSampled claims some of the questions that have to be asked without retrieval, for the
+	// duration of a lease.
 	ClaimSampled(ctx context.Context, most int, lease time.Duration) ([]wire.QuestionInput, error)
 	Learn(ctx context.Context, in wire.QuestionInput, space string, vector []float32, right bool) error
 	Forget(ctx context.Context, in wire.QuestionInput) error
@@ -53,7 +58,7 @@ type Store interface {
 	DropSlowQueries(ctx context.Context) error
 }
 
-// Encoder makes vectors of questions, and of passages with them.
+// Encoder encodes questions, and passages together with them.
 type Encoder interface {
 	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
 }
@@ -63,31 +68,32 @@ type Jobs struct {
 	Store    Store
 	Temporal client.Client
 	NATS     *nats.Conn
-	// Streams makes the streams of work as they should be: NATS may have lost them.
+	// Streams creates or updates the work streams, because NATS may have lost them.
 	Streams func(ctx context.Context, js jetstream.JetStream) error
-	// Cancels returns a context whose requests are given up at their services, too, when it ends
-	// for such a cause.
+	// Cancels returns a context whose requests are also cancelled at their services when it ends
+	// with a cause for which cause returns true.
 	Cancels func(ctx context.Context, cause func(error) bool) context.Context
-	// Answerer makes what runs a step. job, unless it is nil, is whose answer's text is told while
-	// it is made.
+	// Answerer returns what runs a step. If job is not nil, the text of its answer is streamed
+	// while it is generated.
 	Answerer func(job *wire.QuestionInput) *answer.Answerer
 	Models   Encoder
-	Elector  lifecycle.Elector // of what one process of all does
+	Elector  lifecycle.Elector // for loops that only one of all processes runs
 	Slow     *Slow
 
-	Holder string        // of leases
+	Holder string        // this process's name in leases
 	Lease  time.Duration // of a question
-	Every  time.Duration // how often it looks for lost questions
-	// Grace is how long after its asker's time the worker of a question may still be ending it.
+	Every  time.Duration // interval at which lost questions are looked for
+	// Grace is how long after the asker's deadline the worker of a synchronous question may still
+	// be ending it.
 	Grace time.Duration
 }
 
-// Services are what runs beside the steps, in the order in which they start.
+// Services returns the services that run beside the steps, in the order in which they start.
 func (j *Jobs) Services() []lifecycle.Service {
 	return []lifecycle.Service{j.canceller(), j.reconciler(), j.shadows(), j.forgetSlow(), j.intake()}
 }
 
-// Remote gives an error the code that its caller acts on.
+// Remote converts an error to one with the code that its caller acts on.
 func Remote(err error) *schema.RemoteError {
 	e, reason := schema.ToRemote(err), answer.ReasonOf(err)
 	e.Code, e.Message = schema.Code(reason.Code), reason.Message

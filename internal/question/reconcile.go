@@ -1,10 +1,9 @@
 package question
 
-// The reconciler looks for unfinished questions that no one works on. A lease
-// is the time until which nobody looks: when it is over and the question's
-// workflow still runs, it is extended; when the workflow is gone (Temporal was
-// wiped), or the message never arrived (NATS was wiped), the question is queued
-// again under its next attempt.
+// The reconciler looks for unfinished questions that no worker works on. It checks a question once
+// its lease is over. If the question's workflow still runs, it extends the lease. If the workflow
+// is gone (Temporal was wiped), or the message never arrived (NATS was wiped), it queues the
+// question again under its next attempt.
 
 import (
 	"context"
@@ -25,10 +24,10 @@ import (
 )
 
 const (
-	// abandonedAfter is when a synchronous question has no one who works on it
-	// any more: none runs for longer than Longest.
+	// abandonedAfter is the age at which a synchronous question counts as abandoned in any case:
+	// none runs for longer than Longest.
 	abandonedAfter = Longest + 5*time.Minute
-	// atOnce bounds what one look moves.
+	// atOnce is the maximum number of questions per query of a round.
 	atOnce = 100
 )
 
@@ -43,7 +42,8 @@ func (j *Jobs) reconciler() lifecycle.Service {
 			}
 			return errors.Join(err, failure)
 		},
-		// Who leads measures the queue; the others' figures must not stay as they were.
+		// The leader measures the queue; the gauges of the other processes must not keep their last
+		// values.
 		Standby: func(ctx context.Context, _ error) {
 			if queue, err := meters(); err == nil {
 				queue.messages.Record(ctx, 0)
@@ -106,8 +106,8 @@ func (j *Jobs) requeue(ctx context.Context, q wire.QuestionInput) error {
 	return err
 }
 
-// requeueStranded queues questions again that were published and never claimed,
-// unless the message may still wait in the stream.
+// requeueStranded queues questions again that were published but never claimed, unless their
+// message may still wait in the stream.
 func (j *Jobs) requeueStranded(ctx context.Context) error {
 	before := time.Now().Add(-2 * j.Lease)
 	tenants, err := j.Store.WaitingTenants(ctx, before)
@@ -136,7 +136,7 @@ func (j *Jobs) requeueStranded(ctx context.Context) error {
 	return nil
 }
 
-// oldest is when a tenant's oldest waiting message was published; now when none
+// oldest returns when a tenant's oldest waiting message was published, or the current time if none
 // waits.
 func oldest(ctx context.Context, js jetstream.JetStream, tenant uuid.UUID) (time.Time, error) {
 	stream, err := js.Stream(ctx, wire.StreamQuestions)

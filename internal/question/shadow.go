@@ -1,8 +1,8 @@
 package question
 
-// The questions that are asked without retrieval, too, so that plans that may skip it
-// learn what the language model knows (FIT-RAG). They are asked some time after their
-// answer, when nobody waits.
+// Questions that are also asked without retrieval, so that plans that may skip retrieval learn what
+// the language model knows (FIT-RAG). They are asked some time after they were answered, when
+// nobody waits.
 
 import (
 	"context"
@@ -17,14 +17,14 @@ import (
 )
 
 const (
-	// shadowsAtOnce bounds how many questions one look takes, shadowTime how long
-	// each takes at most.
+	// shadowsAtOnce is the maximum number of questions that one round claims, and shadowTime the
+	// longest time for each.
 	shadowsAtOnce = 4
 	shadowTime    = 3 * time.Minute
 )
 
-// shadows looks for such questions. A worker that asks nothing looks, too: what was
-// sampled before its setting changed is learnt still.
+// shadows asks such questions. Workers whose settings sample no questions do so, too: questions
+// that were sampled before the setting changed are still asked.
 func (j *Jobs) shadows() lifecycle.Service {
 	return lifecycle.NewLoop("shadow answers", nil, func(fetch, work context.Context) error {
 		ticker := time.NewTicker(j.Every)
@@ -48,7 +48,7 @@ func (j *Jobs) shadow(fetch, work context.Context) error {
 		return err
 	}
 	for _, in := range due {
-		if fetch.Err() != nil { // the others are due again some time
+		if fetch.Err() != nil { // the others become due again
 			return nil
 		}
 		err := j.learn(work, in)
@@ -62,7 +62,7 @@ func (j *Jobs) shadow(fetch, work context.Context) error {
 	return nil
 }
 
-// learn asks one question without retrieval and notes whether that was right.
+// learn asks one question without retrieval and stores whether the answer was right.
 func (j *Jobs) learn(ctx context.Context, in wire.QuestionInput) error {
 	ctx, cancel := context.WithTimeout(ctx, shadowTime)
 	defer cancel()

@@ -1,7 +1,7 @@
 package question
 
-// This file keeps which searches and questions took long. It is for people to look at: where there
-// is no time for it, one more is not kept.
+// This file stores slow searches and questions, for people to look at. When there is no time to
+// store one, it is dropped.
 
 import (
 	"context"
@@ -17,26 +17,27 @@ import (
 )
 
 const (
-	// keepSlowWithin is how long a search that took long may take longer to be kept as one.
+	// keepSlowWithin is the longest time that storing a slow search may add to it.
 	keepSlowWithin = 500 * time.Millisecond
-	// forgetSlowEvery is how often those that are too old are forgotten.
+	// forgetSlowEvery is the interval at which old ones are deleted.
 	forgetSlowEvery = time.Hour
 )
 
-// Slow keeps what took long.
+// Slow stores slow searches and questions.
 type Slow struct {
 	store            Store
-	search, question time.Duration // from which on a search or a question is kept; 0: none is
-	keeping          chan struct{} // a place for each that is being kept
+	search, question time.Duration // durations from which a search or a question is stored; 0: none is
+	keeping          chan struct{} // a semaphore for those that are being stored
 }
 
-// NewSlow makes a Slow that keeps searches and questions from these times on; 0: none.
+// NewSlow returns a Slow that stores searches and questions that took at least these times; 0:
+// none.
 func NewSlow(store Store, search, question time.Duration) *Slow {
 	return &Slow{store: store, search: search, question: question, keeping: make(chan struct{}, 2)}
 }
 
-// KeepSearch keeps a search that took long. When the store is slow, too, so that two are being
-// kept, it is not.
+// KeepSearch stores a search if it took long. It drops the search if the store is so slow that two
+// others are still being stored.
 func (s *Slow) KeepSearch(ctx context.Context, q wire.SearchQuery, found schema.SearchResult, took time.Duration, failure error) {
 	if s.search <= 0 || took < s.search {
 		return
@@ -51,7 +52,7 @@ func (s *Slow) KeepSearch(ctx context.Context, q wire.SearchQuery, found schema.
 	s.keep(ctx, func(ctx context.Context) error { return s.store.KeepSlowSearch(ctx, slow) })
 }
 
-// KeepQuestion keeps a question that has ended if it took long.
+// KeepQuestion stores a question that has ended, if it took long.
 func (s *Slow) KeepQuestion(ctx context.Context, q wire.QuestionInput) {
 	if s.question <= 0 {
 		return
@@ -75,7 +76,7 @@ func (s *Slow) keep(ctx context.Context, keep func(context.Context) error) {
 	}
 }
 
-// forgetSlow forgets those that are too old.
+// forgetSlow deletes stored ones that are too old.
 func (j *Jobs) forgetSlow() lifecycle.Service {
 	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "slow queries", Elector: j.Elector, Every: forgetSlowEvery,
 		Round: func(fetch, _ context.Context) error { return j.Store.DropSlowQueries(fetch) }})

@@ -1,6 +1,6 @@
 package question
 
-// The activities of the workflow AnswerQuestion, which run answer's steps.
+// The activities of the workflow AnswerQuestion, which run the steps of package answer.
 
 import (
 	"context"
@@ -62,7 +62,7 @@ func (j *Jobs) Register(r worker.ActivityRegistry) {
 	}, activity.RegisterOptions{Name: wire.ActivityQuestionFail})
 }
 
-// unlessEnded forgives that a question has ended when it was to be ended.
+// unlessEnded drops the error that says that a question has ended already, for steps that end it.
 func unlessEnded(err error) error {
 	if errors.Is(err, schema.ErrLostLease) {
 		return nil
@@ -70,13 +70,12 @@ func unlessEnded(err error) error {
 	return err
 }
 
-// step runs one step, heartbeating, and gives its error the form by which the
-// workflow decides.
+// step runs one step with heartbeats, and gives its error the type by which the workflow decides.
 func (j *Jobs) step(ctx context.Context, name string, in wire.QuestionInput, run func(context.Context, wire.QuestionInput) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// What it asked for is given up with a question that was cancelled, and goes on
-	// when the step is to be repeated. Temporal does not tell the two apart.
+	// If the question was cancelled, the requests that the step made are cancelled with it. If the
+	// step only has to be repeated, they go on. Temporal does not distinguish the two.
 	ctx = j.Cancels(ctx, func(error) bool { return j.cancelled(ctx, in) })
 	faults := heartbeat.Faults(ctx)
 	defer heartbeat.Start(ctx, heartbeat.Every, faults)()
@@ -104,13 +103,13 @@ func (j *Jobs) step(ctx context.Context, name string, in wire.QuestionInput, run
 	return temporal.NewApplicationError(reason.Message, reason.Code)
 }
 
-// maxFaults is how often a step may fail for another reason than that a part of
-// the system is away.
+// maxFaults is how often a step may fail for another reason than that a part of the system is
+// unavailable.
 const maxFaults = 10
 
-// waits reports whether err says that a part of the system is away, which is
-// waited for, or that this try was cut short. Of what the gateway says about a
-// language model a few times are enough.
+// waits reports whether err says that a part of the system is unavailable, for which the step
+// waits, or that this try was cut short. Errors that the gateway returns about a language model are
+// only retried a few times.
 func waits(err error, step string) bool {
 	var said *schema.RemoteError
 	if errors.As(err, &said) && (step == wire.ActivityQuestionGenerate || step == wire.ActivityQuestionJudge) {
@@ -124,7 +123,7 @@ func waits(err error, step string) bool {
 	return false
 }
 
-// cancelled reports whether a question was.
+// cancelled reports whether a question was cancelled.
 func (j *Jobs) cancelled(ctx context.Context, in wire.QuestionInput) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -132,9 +131,8 @@ func (j *Jobs) cancelled(ctx context.Context, in wire.QuestionInput) bool {
 	return err == nil && q.State == schema.JobCancelled
 }
 
-// final reports whether trying again cannot help: the question itself is at
-// fault, or another part said that it is broken in a way that a person must
-// mend.
+// final reports whether trying again cannot help: the question itself is at fault, or another
+// service reported an internal error that a person must fix.
 func final(err error, reason schema.Reason) bool {
 	switch schema.Code(reason.Code) {
 	case schema.CodeInvalid, schema.CodeNotFound, schema.CodeConflict, schema.CodeTooLarge, schema.CodeQuota:

@@ -1,12 +1,10 @@
 // Package answer turns a question into an answer with citations, in steps that each leave their
-// result in the store: understand, retrieve, generate, judge, finish, of which generate and judge
-// may repeat (rounds.go). Asking synchronously runs them one after another; an asynchronous
-// question runs the same steps as activities of a workflow, and a step that is repeated does
-// nothing twice.
+// result in the store: understand, retrieve, generate, judge, finish. Generate and judge may repeat
+// (rounds.go). A synchronous question runs them one after another; an asynchronous question runs
+// the same steps as activities of a workflow. A repeated step does nothing twice.
 //
-// How passages are found is not this package's (retrieval), nor how text is
-// generated (the gateway). What it answers for is that every citation is a
-// verbatim span of stored text (cite.go).
+// Other packages find the passages (retrieval) and generate text (the gateway). This package
+// guarantees that every citation is a verbatim span of stored text (cite.go).
 package answer
 
 import (
@@ -48,73 +46,69 @@ type Question struct {
 type Retrieval struct {
 	Candidates []schema.Candidate
 	Trace      []schema.StageReport
-	// Skipped says that the question is answered from what the language model
-	// knows: the plan found that it knows enough.
+	// Skipped says that the question is answered from what the language model knows, because the
+	// plan found that it knows enough.
 	Skipped bool
-	MinK    int    // of the selection, where answers are judged
-	Pool    []byte // JSON, of the first round: what Select selects from
+	MinK    int    // min_k of the selection, if answers are judged
+	Pool    []byte // JSON; what Select selects from; only in the first round
 	Verdict *Verdict
 }
 
-// generates reports whether an answer is generated of it.
+// generates reports whether an answer is generated from the retrieval.
 func (r Retrieval) generates() bool { return r.Skipped || len(r.Candidates) > 0 }
 
-// PlanTraits is what answering needs to know of a query's plan.
+// PlanTraits is what answering needs to know about a query's plan.
 type PlanTraits struct {
 	Name string
 	// Feedback says how answers are judged; nil: not at all.
 	Feedback *FeedbackRule
 	// Prompt is LLMRequest.Prompt of its answers.
 	Prompt string
-	// Sampled is the share of questions that are asked without retrieval, too, so
-	// that the plan learns what the language model knows.
+	// Sampled is the share of questions that are also asked without retrieval, so that the plan
+	// learns what the language model knows.
 	Sampled float64
 }
 
 // Retriever runs a plan.
 type Retriever interface {
-	// Check returns the query's plan and reports what is wrong with the query as
-	// a FieldError.
+	// Check returns the traits of the query's plan. If the query is invalid, it returns a
+	// FieldError.
 	Check(q wire.SearchQuery) (PlanTraits, error)
-	// Origin says which plan and which model pack answer a query. It costs no answer: what cannot
-	// be known is empty.
+	// Origin returns which plan and which model pack answer a query. It never fails: what is
+	// unknown is empty.
 	Origin(ctx context.Context, q wire.SearchQuery) schema.Origin
 	Retrieve(ctx context.Context, q wire.SearchQuery) (Retrieval, error)
-	// Select makes the plan's selection anew, of a Retrieval's Pool and with
-	// another min_k.
+	// Select repeats the plan's selection from a Retrieval's Pool with another min_k.
 	Select(ctx context.Context, q wire.SearchQuery, pool []byte, minK int) (Retrieval, error)
 }
 
-// Generator is the language model gateway. An error inside a reply comes out
-// as an error.
+// Generator is the language model gateway. An error inside a reply is returned as an error.
 type Generator interface {
 	Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error)
 }
 
-// Store keeps questions and what their steps leave. Whatever writes is guarded:
-// when the question has ended or another attempt owns it, nothing is written and
-// the error is schema.ErrLostLease.
+// Store stores questions and the results of their steps. All writes are fenced: if the question has
+// ended or another attempt owns it, nothing is written and the error is schema.ErrLostLease.
 type Store interface {
-	// Begin makes an unfinished question running and returns it.
+	// Begin sets an unfinished question to running and returns it.
 	Begin(ctx context.Context, q wire.QuestionInput) (Question, error)
-	// Question returns a question in whatever state.
+	// Question returns a question in any state.
 	Question(ctx context.Context, q wire.QuestionInput) (Question, error)
 	SetStage(ctx context.Context, q wire.QuestionInput, stage string) error
-	// SaveRetrieval keeps the first result of a round and returns what is kept.
+	// SaveRetrieval stores the first result of a round and returns the stored one.
 	SaveRetrieval(ctx context.Context, q wire.QuestionInput, round int, r Retrieval) (Retrieval, error)
 	// Retrieval returns schema.ErrNotFound for a round without a result.
 	Retrieval(ctx context.Context, q wire.QuestionInput, round int) (Retrieval, error)
-	// SaveVerdict keeps the first verdict on a round's answer and returns what is
-	// kept.
+	// SaveVerdict stores the first verdict on a round's answer and returns the stored one.
 	SaveVerdict(ctx context.Context, q wire.QuestionInput, round int, v Verdict) (Verdict, error)
-	// Sample has the question asked without retrieval, too, some time later.
+	// Sample marks the question to be asked without retrieval, too, some time later.
 	Sample(ctx context.Context, q wire.QuestionInput) error
 	// Reply returns a step's reply from the ledger, or schema.ErrNotFound.
 	Reply(ctx context.Context, tenant uuid.UUID, s wire.Step) (wire.LLMReply, error)
-	// Spent adds up what all calls to models cost that were made for the question.
+	// Spent returns the total usage of all model calls that were made for the question.
 	Spent(ctx context.Context, q wire.QuestionInput) (schema.Usage, error)
-	// Sections returns, of these sections, those that the principal may see
-	// and whose document is not deleted.
+	// Sections returns those of the sections that the principal may see and whose document is not
+	// deleted.
 	Sections(ctx context.Context, p schema.Principal, ids []uuid.UUID) (map[uuid.UUID]schema.Section, error)
 	// SaveAnswer stores answer and citations and ends the question, in one
 	// transaction.
@@ -133,18 +127,17 @@ type Answerer struct {
 	tracer    trace.Tracer
 }
 
-// New makes an Answerer of its parts.
+// New returns an Answerer.
 func New(s Store, r Retriever, g Generator) *Answerer {
 	return &Answerer{store: s, retriever: r, generator: g, tracer: otel.Tracer("github.com/sluice-rag/sluice/internal/question/answer")}
 }
 
-// maxPassageTokens bounds what is sent to a language model, in the tokens of
-// internal/text; candidates beyond it are left out, worst first.
+// maxPassageTokens bounds the passages that are sent to a language model, in the tokens of
+// internal/text. Candidates beyond it are left out, worst first.
 const maxPassageTokens = 12_000
 
-// Ask runs all steps and returns the answer. A question that is answered
-// already gives its stored answer. When a step fails the question fails with
-// the reason, unless the caller is who gave up.
+// Ask runs all steps and returns the answer. For a question that is already answered it returns the
+// stored answer. If a step fails, the question fails with that reason.
 func (a *Answerer) Ask(ctx context.Context, in wire.QuestionInput) (schema.Answer, error) {
 	q, err := a.store.Question(ctx, in)
 	if err != nil {
@@ -163,7 +156,7 @@ func (a *Answerer) Ask(ctx context.Context, in wire.QuestionInput) (schema.Answe
 		return schema.Answer{}, err
 	}
 	if err != nil {
-		// Also when the caller's time is over: the question must not stay open.
+		// The question must not stay open, even if the caller's time is over.
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		if failing := a.Fail(end, in, ReasonOf(err)); failing != nil && !errors.Is(failing, schema.ErrLostLease) {
@@ -193,8 +186,8 @@ func (a *Answerer) ask(ctx context.Context, in wire.QuestionInput) (schema.Answe
 	return a.finish(ctx, in, q, rounds)
 }
 
-// Understand is the first step: it takes the question on and checks that it can
-// be run. rounds are how often an answer is generated at most.
+// Understand is the first step: it begins the question and checks that it can be run. rounds is the
+// maximum number of times that an answer is generated.
 func (a *Answerer) Understand(ctx context.Context, in wire.QuestionInput) (rounds int, err error) {
 	q, err := a.understand(ctx, in)
 	if err != nil {
@@ -207,7 +200,7 @@ func (a *Answerer) Understand(ctx context.Context, in wire.QuestionInput) (round
 	return plan.Feedback.Rounds, nil
 }
 
-// Retrieve is the second step: it runs the plan and keeps what it finds.
+// Retrieve is the second step: it runs the plan and stores the result.
 func (a *Answerer) Retrieve(ctx context.Context, in wire.QuestionInput) error {
 	q, err := a.store.Question(ctx, in)
 	if err != nil {
@@ -217,8 +210,8 @@ func (a *Answerer) Retrieve(ctx context.Context, in wire.QuestionInput) error {
 	return err
 }
 
-// Generate is the third step: it has a round's answer generated. The reply is kept
-// by the gateway, under the question, the round and the step, so it is paid for once.
+// Generate is the third step: it has a round's answer generated. The gateway stores the reply under
+// the question, the round and the step, so that it is paid for once.
 func (a *Answerer) Generate(ctx context.Context, in wire.QuestionRound) error {
 	q, err := a.store.Question(ctx, in.QuestionInput)
 	if err != nil {
@@ -250,8 +243,8 @@ func (a *Answerer) loadRetrieval(ctx context.Context, in wire.QuestionInput, rou
 	return found, nil
 }
 
-// Finish is the last step: it proves the quotes, stores answer and citations
-// and ends the question.
+// Finish is the last step: it verifies the quotes, stores answer and citations and ends the
+// question.
 func (a *Answerer) Finish(ctx context.Context, in wire.QuestionInput) error {
 	q, err := a.store.Question(ctx, in)
 	if err != nil {
@@ -270,7 +263,7 @@ func (a *Answerer) Fail(ctx context.Context, in wire.QuestionInput, r schema.Rea
 	return a.store.Fail(ctx, in, r)
 }
 
-// ReasonOf is the reason that a failed question carries.
+// ReasonOf returns the reason to store for a question that failed with err.
 func ReasonOf(err error) schema.Reason {
 	e := schema.ToRemote(err)
 	switch {
@@ -283,7 +276,7 @@ func ReasonOf(err error) schema.Reason {
 	return schema.Reason{Code: string(e.Code), Message: e.Message}
 }
 
-// step names the call that makes a round's answer.
+// step identifies the call that generates a round's answer.
 func step(in wire.QuestionInput, round int, found Retrieval) wire.Step {
 	task := wire.TaskAnswer
 	if found.Skipped {
@@ -311,7 +304,7 @@ func (a *Answerer) retrieve(ctx context.Context, in wire.QuestionInput, q Questi
 	if found, err = a.store.Retrieval(ctx, in, 1); err == nil || !errors.Is(err, schema.ErrNotFound) {
 		return found, err
 	}
-	q.Query.Question = in.Question // what models are asked for on the way is kept under it
+	q.Query.Question = in.Question // model calls of the plan are recorded under the question
 	if found, err = a.retriever.Retrieve(ctx, q.Query); err != nil {
 		return Retrieval{}, err
 	}
@@ -349,7 +342,7 @@ func passagesOf(candidates []schema.Candidate) []wire.LLMPassage {
 	return out
 }
 
-// sent are the candidates that fit a language model's request.
+// sent returns the candidates that fit into a language model's request.
 func sent(candidates []schema.Candidate) []schema.Candidate {
 	tokens := 0
 	for i, c := range candidates {
@@ -404,7 +397,7 @@ func (a *Answerer) finish(ctx context.Context, in wire.QuestionInput, q Question
 	return out, a.store.SaveAnswer(ctx, in, out)
 }
 
-// span wraps a step.
+// span starts the span of a step.
 func (a *Answerer) span(ctx context.Context, in wire.QuestionInput, name string) (context.Context, func(error)) {
 	ctx, span := a.tracer.Start(ctx, "question "+name, trace.WithAttributes(
 		attribute.String("sluice.tenant", in.Tenant.String()), attribute.String("sluice.question", in.Question.String())))

@@ -1,10 +1,9 @@
 package answer
 
-// This file makes citations of a reply's quotes. A quote points at bytes of a
-// passage as it was sent; a citation points at bytes of stored text. Each is
-// looked up in the store as it is now and compared byte by byte, so a citation
-// is verbatim whatever happened on the way, and one of a document that was
-// deleted or closed to the asker meanwhile is left out.
+// This file makes citations from a reply's quotes. A quote refers to bytes of a passage as it was
+// sent; a citation refers to bytes of stored text. Each quote is looked up in the store as it is
+// now and compared byte by byte, so that a citation is always verbatim. Quotes of documents that
+// were deleted, or that the asker may no longer see, are left out.
 
 import (
 	"context"
@@ -20,8 +19,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// cite makes citations of quotes. at says, for each quote, which citation it
-// became; -1: none. differing is what other versions of the cited documents say there.
+// cite makes citations from quotes. at holds, for each quote, the index of its citation, or -1.
+// differing has notes on what other versions of the cited documents say instead.
 func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candidate, quotes []wire.Quote) (citations []schema.Citation, at []int, differing []string, err error) {
 	citations = []schema.Citation{}
 	if len(quotes) == 0 {
@@ -71,8 +70,8 @@ func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candi
 	return citations, at, slices.Compact(differing), nil
 }
 
-// boxes are where bytes of a section's text stand on pages. A layout that cannot be
-// read costs the boxes, not the answer.
+// boxes returns where bytes of a section's text are on its pages. If the layout cannot be read,
+// there are no boxes, but the answer stays.
 func boxes(ctx context.Context, s schema.Section, start, end int) []schema.Box {
 	out, err := text.Boxes(s.Layout, s.Text, start, end)
 	if err != nil {
@@ -81,7 +80,7 @@ func boxes(ctx context.Context, s schema.Section, start, end int) []schema.Box {
 	return out
 }
 
-// short is the answer inside a quote of text; none when it lies outside.
+// short returns the short answer inside a quote of text, or none if it lies outside.
 func short(q wire.Quote, text string) schema.ShortAnswer {
 	a := q.Answer
 	if a.Start == 0 && a.End == 0 {
@@ -93,8 +92,8 @@ func short(q wire.Quote, text string) schema.ShortAnswer {
 	return schema.ShortAnswer{Text: text[a.Start:a.End], Start: a.Start - q.Start, End: a.End - q.Start, Confidence: a.Confidence}
 }
 
-// locate finds quote, which begins at byte offset of the candidate's text, in
-// the stored text of the candidate's spans.
+// locate finds quote, which begins at byte offset of the candidate's text, in the stored text of
+// the candidate's spans.
 func locate(c schema.Candidate, offset int, quote string, sections map[uuid.UUID]schema.Section) (schema.Span, bool) {
 	for _, s := range c.Spans {
 		section, ok := sections[s.Section]
@@ -103,7 +102,7 @@ func locate(c schema.Candidate, offset int, quote string, sections map[uuid.UUID
 		}
 		stored := section.Text[s.Start:s.End]
 		at := strings.Index(stored, quote)
-		// The same words may stand twice: the span's own offset wins.
+		// The same words may occur twice; the offset in the span decides.
 		if len(c.Spans) == 1 && offset+len(quote) <= len(stored) && stored[offset:offset+len(quote)] == quote {
 			at = offset
 		}

@@ -1,6 +1,6 @@
 package answer
 
-// Where another version of a cited document says something else, a note says so.
+// Notes on other versions of a cited document that say something else.
 
 import (
 	"fmt"
@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	maxDiffering = 4   // notes of an answer
-	maxSaid      = 200 // characters of a sentence in a note
+	maxDiffering = 4   // maximum number of notes of an answer
+	maxSaid      = 200 // maximum number of characters of a sentence in a note
 )
 
-// otherVersions says which sentences that a candidate's quote [start, end) is of
-// stand otherwise in the same passage of other versions. What the asker may not see,
-// or what is gone, is not among the sections.
+// otherVersions returns notes on the sentences of a candidate's quote [start, end) that differ in
+// the same passage of other versions. sections contains only those that the asker may see and that
+// still exist.
 func otherVersions(c schema.Candidate, start, end int, sections map[uuid.UUID]schema.Section) []string {
 	var out []string
 	for _, n := range c.NearDuplicates {
@@ -42,7 +42,7 @@ func otherVersions(c schema.Candidate, start, end int, sections map[uuid.UUID]sc
 	return out
 }
 
-// differ names both documents and says which is newer.
+// differ returns a note that names both documents and says which is newer.
 func differ(document, said string, n schema.NearPassage, other string) string {
 	by := fmt.Sprintf(" (newer, by %s)", n.By)
 	own, theirs := by, ""
@@ -52,7 +52,7 @@ func differ(document, said string, n schema.NearPassage, other string) string {
 	return fmt.Sprintf("Versions differ: %s%s says “%s”; %s%s says “%s”.", document, own, clip(said), n.Document, theirs, clip(other))
 }
 
-// clip is a sentence on one line, as long as a note has room for.
+// clip returns a sentence on one line, shortened to maxSaid characters.
 func clip(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if utf8.RuneCountInString(s) <= maxSaid {

@@ -1,7 +1,7 @@
 package answer
 
-// This file explains an answer: what the plan's stages say, and behind them what
-// was generated of it and how that was judged.
+// This file explains an answer: the reports of the plan's stages, followed by what was generated
+// and how it was judged.
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// traceOf explains all rounds.
+// traceOf returns the trace of all rounds.
 func traceOf(rounds []made, kept made, citations int) []schema.StageReport {
 	out := []schema.StageReport{}
 	for i, m := range rounds {

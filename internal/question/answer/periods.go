@@ -1,7 +1,7 @@
 package answer
 
-// What a question asks for and a cited document does not fit is said: asked for 2018,
-// and the document is of 2022.
+// Notes on cited documents of another period than the question asks for: it asks about 2018, and
+// the document is about 2022.
 
 import (
 	"fmt"
@@ -14,14 +14,14 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// otherPeriods says of which cited documents the name gives other years than the
-// question, where no quote of them names one that is asked for.
+// otherPeriods returns notes on cited documents whose name contains other years than the question,
+// unless one of their quotes contains a year that the question asks for.
 func otherPeriods(question string, citations []schema.Citation) []string {
 	asked := identity.Years(question)
 	if len(asked) == 0 {
 		return nil
 	}
-	said := map[string]map[int]bool{} // by document: what its quotes name
+	said := map[string]map[int]bool{} // the years in the quotes, by document
 	for _, c := range citations {
 		if said[c.Document] == nil {
 			said[c.Document] = map[int]bool{}
@@ -32,7 +32,7 @@ func otherPeriods(question string, citations []schema.Citation) []string {
 	for _, c := range citations {
 		quoted, ok := said[c.Document]
 		if !ok {
-			continue // said already
+			continue // already noted
 		}
 		delete(said, c.Document)
 		named := identity.Years(c.Document + "\n" + c.Title)

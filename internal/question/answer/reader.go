@@ -22,7 +22,7 @@ type ReaderSpan struct {
 type ReaderVerdict int
 
 // NoVerdict: the sentence adds nothing to the question, the reader found nothing, or the sentence's
-// answer scores nearly as high as the best. SameAnswer: the sentence gives the best span.
+// answer scores nearly as high as the best. SameAnswer: the sentence contains the best span.
 // OtherAnswer: another part of the quote is the answer.
 const (
 	NoVerdict ReaderVerdict = iota
@@ -33,11 +33,11 @@ const (
 // Thresholds on the sum of the logits of a span's first and last token, for the shipped pack's
 // reranker; see docs/questions.md.
 const (
-	// minLead is by how much another span must exceed the sentence's.
+	// minLead is by how much the score of another span must exceed that of the sentence's span.
 	minLead = 4.0
 	// minReaderLogit is the score below which a span is no answer.
 	minReaderLogit = -2.0
-	// minSameLogit is the least score of the best span for SameAnswer.
+	// minSameLogit is the minimum score of the best span for SameAnswer.
 	minSameLogit = 0.0
 )
 
@@ -66,8 +66,8 @@ func CompareWithReader(sentence, question string, read []ReaderSpan) ReaderVerdi
 	return NoVerdict
 }
 
-// viewOfAll is the view of all that a sentence cites: SameAnswer where one has it, OtherAnswer
-// where all do. A sentence that stands in a quote as it is is no other answer.
+// viewOfAll combines the verdicts of all citations of a sentence: SameAnswer if one has it,
+// OtherAnswer if all have it. A sentence that a quote contains verbatim is no other answer.
 func viewOfAll(sentence, question string, cited []int, proofs map[int]Evidence) ReaderVerdict {
 	others := 0
 	for _, i := range cited {
@@ -84,23 +84,23 @@ func viewOfAll(sentence, question string, cited []int, proofs map[int]Evidence) 
 	return NoVerdict
 }
 
-// longAnswer is how many content words a sentence may add and still be the short answer that a
-// reader finds.
+// longAnswer is the maximum number of content words that a sentence adds and still counts as the
+// short answer that a reader finds.
 const longAnswer = 12
 
-// answers reports whether a sentence is meant as the answer, not as a detail that follows it: it is
-// alone, or says the question again.
+// answers reports whether a sentence is the answer, not a detail that follows it: it is the only
+// sentence, or it repeats the question.
 func answers(sentence, question string, alone bool) bool {
 	adds := text.Adds(sentence, question)
 	return adds.Words() <= longAnswer && (alone || adds.Repeats >= 0.5)
 }
 
-// stepRead names the call that has the quotes read.
+// stepRead is the step of the call to the reader.
 const stepRead = "read"
 
 // read asks the model pack's reader, through the gateway's provider that has it, for the parts of
-// the citations' quotes that answer. Where there is none, or it does not answer, nothing was read,
-// and the rules decide.
+// the citations' quotes that answer the question. If there is no reader, or it fails, proofs stay
+// as they are, and the rules decide.
 func (a *Answerer) read(ctx context.Context, in wire.QuestionInput, q Question, m made, proofs map[int]Evidence) {
 	provider := m.reply.Usage.Provider
 	if provider == "" || provider == extractive || m.found.Skipped || len(proofs) == 0 || len(q.Query.Choices) > 0 {

@@ -1,9 +1,9 @@
 package answer
 
-// This file is the loop of judged answers (SAGE, section VI): an answer that is not
-// good enough is made anew from another selection of what was found. A verdict is
-// kept with its round, so that a step that is repeated judges nothing twice. Judging
-// can only add: when it fails, the answers that there are remain.
+// This file is the loop of judged answers (SAGE, section VI): an answer that is not good enough is
+// generated again from another selection of what was found. A verdict is stored with its round, so
+// that a repeated step judges nothing twice. Judging can only improve the result: when it fails,
+// the existing answers remain.
 
 import (
 	"context"
@@ -16,33 +16,33 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// stageFeedback is what a trace calls a verdict: judge is a stage of plans.
+// stageFeedback is the name of a verdict in traces; "judge" is a stage of plans.
 const stageFeedback = "feedback"
 
 // FeedbackRule says how a plan's answers are judged.
 type FeedbackRule struct {
-	Least  int // the score from which an answer is good enough
-	Rounds int // at most
+	Least  int // score from which an answer is good enough
+	Rounds int // maximum number of rounds
 }
 
-// Verdict is what the judgement of a round's answer came to.
+// Verdict is the judgement of a round's answer.
 type Verdict struct {
 	Score  int          `json:"score"` // from 1 to 10; 0: the answer was not judged
 	Adjust int          `json:"adjust"`
-	Again  bool         `json:"again"` // there is another round
+	Again  bool         `json:"again"` // another round follows
 	Why    string       `json:"why"`
 	Usage  schema.Usage `json:"usage"` // of the judgement
 }
 
-// made is a round: what was selected, and what was made of it.
+// made is a round: what was selected, and the reply that was generated from it.
 type made struct {
 	round int
 	found Retrieval
 	reply wire.LLMReply
 }
 
-// Judge is the step after an answer was generated: it has it judged and, unless it
-// is good enough, selects anew. again says that another round is to be generated.
+// Judge is the step after an answer was generated: it has the answer judged and, unless it is good
+// enough, makes another selection. again says that another round has to be generated.
 func (a *Answerer) Judge(ctx context.Context, in wire.QuestionRound) (again bool, err error) {
 	q, err := a.store.Question(ctx, in.QuestionInput)
 	if err != nil {
@@ -56,8 +56,7 @@ func (a *Answerer) Judge(ctx context.Context, in wire.QuestionRound) (again bool
 	return verdict.Again, err
 }
 
-// rounds loads what the rounds up to the last one left; those that were not
-// generated are left out.
+// rounds loads the rounds up to the last one; those without a generated answer are left out.
 func (a *Answerer) rounds(ctx context.Context, in wire.QuestionInput, last int) ([]made, error) {
 	var out []made
 	for round := 1; round <= last; round++ {
@@ -86,10 +85,9 @@ func (a *Answerer) rounds(ctx context.Context, in wire.QuestionInput, last int) 
 	return out, nil
 }
 
-// improve judges answers and makes others until one is good enough, and returns
-// all rounds. It is what the steps of a workflow do, one after another; whatever
-// goes wrong in it leaves the rounds that there are, but for a question that was
-// lost or a caller that gave up.
+// improve judges answers and generates others until one is good enough, and returns all rounds. It
+// does what the steps of a workflow do. Errors end it with the rounds so far, except that it
+// returns an error if the question was lost or the caller gave up.
 func (a *Answerer) improve(ctx context.Context, in wire.QuestionInput, q Question, first made) ([]made, error) {
 	rounds := []made{first}
 	within, cancel := leavingTime(ctx)
@@ -108,7 +106,7 @@ func (a *Answerer) improve(ctx context.Context, in wire.QuestionInput, q Questio
 		switch {
 		case errors.Is(err, schema.ErrLostLease) || ctx.Err() != nil && err != nil:
 			return nil, err
-		case err != nil: // another round is only ever better
+		case err != nil: // another round is optional
 			if last := &rounds[len(rounds)-1].found; last.Verdict == nil {
 				last.Verdict = &Verdict{Why: "not judged: " + schema.ToRemote(err).Message}
 			}
@@ -118,7 +116,7 @@ func (a *Answerer) improve(ctx context.Context, in wire.QuestionInput, q Questio
 	}
 }
 
-// leavingTime bounds rounds so that what is there can still be finished in time.
+// leavingTime shortens the deadline of ctx so that enough time is left to finish.
 func leavingTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -127,8 +125,8 @@ func leavingTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, deadline.Add(-min(5*time.Second, time.Until(deadline)/10)))
 }
 
-// judge has the last round's answer judged, and keeps the verdict. With another
-// round to come it returns that one's selection, kept too.
+// judge has the last round's answer judged, and stores the verdict. If another round follows, it
+// stores and returns that round's selection, too.
 func (a *Answerer) judge(ctx context.Context, in wire.QuestionInput, q Question, rounds []made) (out Verdict, next Retrieval, err error) {
 	ctx, end := a.span(ctx, in, StepJudge)
 	defer func() { end(err) }()
@@ -168,9 +166,9 @@ func (a *Answerer) judge(ctx context.Context, in wire.QuestionInput, q Question,
 	return out, next, err
 }
 
-// verdict asks what the answer is worth. Again says that it is not good enough and
-// that there may be another round: not where the model that read the answer judged it,
-// for it reads the same out of more passages.
+// verdict has the answer judged. Again says that it is not good enough and that another round may
+// follow. None follows if the model that read the answer judged it by itself, because it reads the
+// same answer from more passages.
 func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Question, m made, f FeedbackRule) Verdict {
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskFeedback, Question: q.Query.Text,
 		Step:     wire.Step{Question: in.Question, Round: m.round, Step: string(wire.TaskFeedback)},
@@ -198,8 +196,8 @@ func (a *Answerer) verdict(ctx context.Context, in wire.QuestionInput, q Questio
 	return v
 }
 
-// confidence is how sure the model that read an answer out of passages is of it: not at
-// all where it refused one. A language model says nothing of that.
+// confidence returns how sure the extractive provider is of its own answer; 0 if it refused to
+// answer. It returns nil for language models, which report no confidence.
 func confidence(reply wire.LLMReply) *float64 {
 	if reply.Usage.Provider != knowsNothing {
 		return nil
@@ -214,8 +212,8 @@ func confidence(reply wire.LLMReply) *float64 {
 	return &sure
 }
 
-// again selects for another round. It ends the loop where nothing new is selected:
-// what was read before gives the same answer.
+// again selects for another round. It ends the loop if an earlier round had the same selection,
+// because the same passages give the same answer.
 func (a *Answerer) again(ctx context.Context, in wire.QuestionInput, q Question, rounds []made, v Verdict) (Verdict, Retrieval) {
 	last := rounds[len(rounds)-1]
 	minK := max(1, last.found.MinK+v.Adjust)
@@ -236,13 +234,13 @@ func (a *Answerer) again(ctx context.Context, in wire.QuestionInput, q Question,
 	return v, next
 }
 
-// selects reports whether another retrieval gives the same text in the same order.
+// selects reports whether another retrieval selects the same text in the same order.
 func (r Retrieval) selects(other Retrieval) bool {
 	return slices.EqualFunc(sent(r.Candidates), sent(other.Candidates), func(a, b schema.Candidate) bool { return slices.Equal(a.Spans, b.Spans) })
 }
 
-// best is the round whose answer was judged best: of equal ones one that the
-// documents support, then the first.
+// best returns the round whose answer was judged best; among equals one that the documents support,
+// then the first.
 func best(rounds []made) made {
 	out := rounds[0]
 	score := func(m made) int {
@@ -263,11 +261,10 @@ func best(rounds []made) made {
 	return out
 }
 
-// spent is what all that was asked of models for the question cost: by the plan's
-// stages, of all rounds, and by the check of the answer. The provider is the one that
-// made the kept answer. Where a language model was paid, what Sluice's own models did
-// beside it is left out: it costs nobody anything. Where none was, theirs is all there
-// is, and the cost is nominal.
+// spent returns the usage of all model calls for the question: by the plan's stages, in all rounds,
+// and by the check of the answer. The provider is that of the kept answer. If a paid language model
+// was used, the usage of Sluice's own models is left out, because it costs nothing. Otherwise that
+// is the only usage, and the cost is nominal.
 func (a *Answerer) spent(ctx context.Context, in wire.QuestionInput, kept made) (schema.Usage, error) {
 	out, err := a.store.Spent(ctx, in)
 	if err != nil {

@@ -1,8 +1,8 @@
 package answer
 
-// This file says of each sentence of an answer what proves it. The provider may
-// claim which quote is for which sentence; a claim is checked like anything else,
-// only more kindly, and a sentence without one is compared with all that is cited.
+// This file finds, for each sentence of an answer, the citations that support it. The provider may
+// claim which quote supports which sentence. A claim is checked, too, but with lower thresholds; a
+// sentence without a claim is compared with all citations.
 
 import (
 	"context"
@@ -17,12 +17,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// StageSupport is what a trace calls this.
+// StageSupport is the name of this check in traces.
 const StageSupport = "support"
 
-// prove completes an answer that was made of reply: its choice, its sentences, and
-// whether one of them is supported at all. at says which of out's citations each
-// of the reply's quotes became; -1: none.
+// prove completes an answer that was made of m: its choice, its sentences, and whether any of them
+// is supported. at holds, for each of the reply's quotes, the index of its citation in out, or -1.
 func (a *Answerer) prove(ctx context.Context, out *schema.Answer, in wire.QuestionInput, q Question, m made, at []int) {
 	reply, second := m.reply, a.askPairModel(ctx, in, q, m)
 	if reply.Choice >= 1 && reply.Choice <= len(q.Query.Choices) {
@@ -50,7 +49,7 @@ func (a *Answerer) prove(ctx context.Context, out *schema.Answer, in wire.Questi
 	}
 }
 
-// proofsOf is what sentences are compared with, of each citation.
+// proofsOf returns, for each citation, the evidence that sentences are compared with.
 func proofsOf(passages []schema.Candidate, reply wire.LLMReply, at []int) map[int]Evidence {
 	proofs := map[int]Evidence{}
 	for i, quote := range reply.Quotes {
@@ -62,7 +61,7 @@ func proofsOf(passages []schema.Candidate, reply wire.LLMReply, at []int) map[in
 }
 
 // sentencesOf compares the sentences of a reply with its citations. others counts those that would
-// be supported, but for what was read in the quotes as the answer.
+// be supported if the reader had not found another answer in the quotes.
 func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evidence, second pairVerdict) (out []schema.Sentence, others int) {
 	claims := reply.Sentences
 	if len(claims) == 0 {
@@ -71,7 +70,7 @@ func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evide
 		}
 	}
 	out = make([]schema.Sentence, 0, len(claims))
-	var refused []int // sentences, as long as no other gives the answer that was read
+	var refused []int // sentences with another answer than the reader's; refused unless some sentence has the reader's
 	read := false
 	for _, c := range claims {
 		s := schema.Sentence{Start: c.Start, End: c.End, Citations: []int{}}
@@ -104,8 +103,8 @@ func sentencesOf(q Question, reply wire.LLMReply, at []int, proofs map[int]Evide
 	return out, len(refused)
 }
 
-// supporting are the citations that support a sentence: those claimed for it that
-// do, alone or together; without one, any.
+// supporting returns the citations that support a sentence: the claimed ones that do, alone or
+// together; if there are none, any that do.
 func supporting(sentence, question string, proofs map[int]Evidence, claimed []int, second pairVerdict) []int {
 	trust := Claimed
 	if second == against {
@@ -139,12 +138,12 @@ func supporting(sentence, question string, proofs map[int]Evidence, claimed []in
 	return out
 }
 
-// widest is how many bytes a quote is widened by on either side: a sentence has no
-// end where there is no stop.
+// widest is the maximum number of bytes by which a quote is widened on either side: text without
+// full stops has sentences of any length.
 const widest = 400
 
-// evidenceOf widens a quote to the sentences that it stands in, so that what was
-// cut off it ("it is not true that") counts.
+// evidenceOf widens a quote to whole sentences, so that words that were cut off ("it is not true
+// that") count.
 func evidenceOf(c schema.Candidate, quote wire.Quote) Evidence {
 	start, end := quote.Start, quote.End
 	for _, r := range text.Sentences(c.Text) {
@@ -159,7 +158,7 @@ func evidenceOf(c schema.Candidate, quote wire.Quote) Evidence {
 	return Evidence{Quote: c.Text[start:end], Context: strings.Join(append([]string{c.Title, c.Location}, c.HeadingPath...), "\n"), Passage: c.Text}
 }
 
-// unproved are the sentences of a text that nothing is cited for.
+// unproved returns the sentences of a text without citations.
 func unproved(body string) []schema.Sentence {
 	var out []schema.Sentence
 	for _, r := range text.Sentences(body) {
@@ -168,7 +167,7 @@ func unproved(body string) []schema.Sentence {
 	return out
 }
 
-// explain says what came of an answer's sentences.
+// explain describes the result of the check.
 func explain(r schema.StageReport, reply wire.LLMReply, second pairVerdict, others int) string {
 	var said []string
 	switch {
@@ -194,7 +193,8 @@ func explain(r schema.StageReport, reply wire.LLMReply, second pairVerdict, othe
 	return strings.Join(said, "; ")
 }
 
-// pairVerdict is whether the pair model agrees with an answer, or with there being none.
+// pairVerdict says whether the pair model agrees with an answer, or with the reply that there is
+// none.
 type pairVerdict int
 
 const (
@@ -203,14 +203,14 @@ const (
 	against
 )
 
-// extractive is the provider whose answers are the pair model's own.
+// extractive is the provider whose answers come from the pair model itself.
 const extractive = "extractive"
 
-// stepAnswerable names the call that asks whether the passages answer.
+// stepAnswerable is the step of the call that asks whether the passages answer the question.
 const stepAnswerable = "answerable"
 
 // askPairModel asks the pair model, through the gateway's provider that has it, whether a passage
-// has the answer. Without such a model, or when it fails, the verdict is unasked, and the quotes
+// has the answer. If there is no such model, or it fails, the verdict is unasked, and the quotes
 // decide.
 func (a *Answerer) askPairModel(ctx context.Context, in wire.QuestionInput, q Question, m made) pairVerdict {
 	provider := m.reply.Usage.Provider
@@ -233,9 +233,9 @@ func (a *Answerer) askPairModel(ctx context.Context, in wire.QuestionInput, q Qu
 	return against
 }
 
-// withoutComputed is a sentence without the number that was computed of figures that
-// the rest of it says: what remains has to be in the quotes. A number that the figures
-// do not give stays, and proves itself like any other.
+// withoutComputed returns a sentence without the computed number at its start, if that follows from
+// the figures that the rest of the sentence names: the rest has to be in the quotes. A number that
+// does not follow from the figures stays, and needs support like any other.
 func withoutComputed(sentence string, c *wire.Computed) string {
 	if c == nil {
 		return sentence

@@ -1,8 +1,7 @@
 package answer
 
-// This file asks questions that were answered from documents once more, without
-// them, and has the two answers compared: so a plan learns what the language model
-// knows (FIT-RAG, section 4.3).
+// This file asks questions that were answered from documents once more without them, and has the
+// two answers compared, so that a plan learns what the language model knows (FIT-RAG, section 4.3).
 
 import (
 	"context"
@@ -20,12 +19,12 @@ import (
 // knowsNothing is the provider without a language model.
 const knowsNothing = "extractive"
 
-// rightFrom is the score from which an answer without retrieval is right: SAGE's, from
-// which a judge calls an answer highly accurate.
+// rightFrom is the score from which an answer without retrieval counts as right: the score from
+// which SAGE's judge calls an answer highly accurate.
 const rightFrom = 9
 
-// sample reports whether a question is among those that are asked without retrieval,
-// which hangs on its id alone.
+// sample reports whether a question is among those that are asked without retrieval. That depends
+// only on its id.
 func (p PlanTraits) sample(question uuid.UUID, provider string) bool {
 	if p.Sampled <= 0 || provider == knowsNothing {
 		return false
@@ -34,14 +33,13 @@ func (p PlanTraits) sample(question uuid.UUID, provider string) bool {
 	return float64(binary.BigEndian.Uint64(sum[:8]))/(1<<64) < p.Sampled
 }
 
-// ErrNothingLearnt says that a question tells nothing of what the language model
-// knows, now or later.
+// ErrNothingLearnt says that nothing can be learnt from a question, now or later.
 var ErrNothingLearnt = errors.New("nothing is learnt from the question")
 
-// Shadow asks an answered question without retrieval and has that answer judged
-// against the cited one. It returns the question and whether the language model was
-// right, or an error that is ErrNothingLearnt where another try cannot help. Both
-// calls are kept under the question, so that neither is paid twice.
+// Shadow asks an answered question without retrieval and has that answer judged against the cited
+// one. It returns the question and whether the language model was right. The error is
+// ErrNothingLearnt if another try cannot help. The replies of both calls are stored under the
+// question, so that neither is paid for twice.
 func (a *Answerer) Shadow(ctx context.Context, in wire.QuestionInput) (question string, right bool, err error) {
 	ctx, end := a.span(ctx, in, "shadow")
 	defer func() { end(err) }()
@@ -58,7 +56,7 @@ func (a *Answerer) Shadow(ctx context.Context, in wire.QuestionInput) (question 
 	if err != nil {
 		return "", false, err
 	}
-	if !cited.Supported || len(cited.Citations) == 0 { // also one whose documents were deleted since
+	if !cited.Supported || len(cited.Citations) == 0 { // or its documents were deleted since
 		return "", false, fmt.Errorf("it has no cited answer: %w", ErrNothingLearnt)
 	}
 	request := wire.LLMRequest{Envelope: wire.Header(), Tenant: in.Tenant, Task: wire.TaskBackground, Question: q.Query.Text,
@@ -83,7 +81,7 @@ func (a *Answerer) Shadow(ctx context.Context, in wire.QuestionInput) (question 
 	switch {
 	case err != nil:
 		return "", false, fmt.Errorf("judge the answer without retrieval: %w", err)
-	case verdict.Feedback == nil || verdict.Usage.Provider == knowsNothing: // which compares no answers
+	case verdict.Feedback == nil || verdict.Usage.Provider == knowsNothing: // that provider compares no answers
 		return "", false, fmt.Errorf("no language model judged the answer without retrieval: %w", schema.ErrUnavailable)
 	}
 	return q.Query.Text, verdict.Feedback.Score >= rightFrom, nil

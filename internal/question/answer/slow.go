@@ -10,9 +10,9 @@ import (
 // SlowSearch is a search that took long.
 type SlowSearch struct {
 	Query  wire.SearchQuery
-	Plan   string // the one that ran, when that is known
+	Plan   string // the plan that ran, if known
 	Took   time.Duration
 	Stages []schema.StageReport
-	Code   string // of its error
+	Code   string // code of its error
 	Trace  string // id
 }

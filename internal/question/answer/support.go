@@ -1,7 +1,7 @@
 package answer
 
-// This file decides whether a quote supports a sentence of an answer: by the rules
-// of text.Supported, and thresholds that depend on who says that it does.
+// This file decides whether a quote supports a sentence of an answer, by the rules of
+// text.Supported and by thresholds that depend on whether the quote was claimed for the sentence.
 
 import (
 	"strings"
@@ -9,39 +9,39 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// Trust is what speaks for a sentence before its words are looked at.
+// Trust is the prior trust in a quote's support of a sentence.
 type Trust int
 
-// From least to most.
+// Levels of trust, from least to most.
 const (
-	// Unclaimed: nobody said what proves the sentence, or what was said is doubted.
+	// Unclaimed: no quote was claimed for the sentence, or the claim is doubted.
 	Unclaimed Trust = iota
-	// Claimed: the model that wrote the sentence quotes this for it.
+	// Claimed: the model that wrote the sentence named this quote for it.
 	Claimed
 )
 
-// The shares of a sentence's content that a quote must hold, by trust; see
-// text.Support. docs/benchmarks.md has what they were measured to do (`bench
-// support`): between 0.67 and 1 the first hardly matters, and each tenth of the
-// second costs two to four points of the sentences that are supported.
+// leastAdded and leastWhole are the minimum shares of a sentence's content that a quote must
+// contain, by trust; see text.Support. docs/benchmarks.md has measurements of their effect (`bench
+// support`): between 0.67 and 1 leastAdded hardly matters, and each tenth of leastWhole costs two
+// to four percentage points of the supported sentences.
 var (
 	leastAdded = map[Trust]float64{Unclaimed: 0.8, Claimed: 0.67}
 	leastWhole = map[Trust]float64{Unclaimed: 0.5, Claimed: 0.3}
 )
 
-// Evidence is a quote as sentences are compared with it.
+// Evidence is a quote in the form in which sentences are compared with it.
 type Evidence struct {
-	Quote   string // with the rest of the sentences that it was cut out of
-	Context string // the title and the headings above it
-	Passage string // that it is quoted from: numbers of the question may come from there, too
-	// Read is what a model reads in the quote as answers to the question; empty where nobody read.
+	Quote   string // widened to whole sentences
+	Context string // its title, location and headings
+	Passage string // the passage that is quoted; numbers of the question may also come from there
+	// Read is the answers to the question that a model reads in the quote; empty if none was asked.
 	Read []ReaderSpan
 }
 
-// Supports reports whether a quote supports a sentence of an answer to question. A sentence that
-// stands in the quote is supported; one without content ("Yes.") is where it is claimed. One that
-// gives the answer that was read in the quote is as good as claimed; whether it gives another is
-// CompareWithReader's to say.
+// Supports reports whether a quote supports a sentence of an answer to question. A quote supports
+// every sentence that it contains, and a sentence without content ("Yes.") if it is claimed for it.
+// A sentence with the answer that the reader found in the quote is treated as claimed.
+// CompareWithReader decides whether it has another answer.
 func Supports(sentence, question string, e Evidence, trust Trust) bool {
 	s := strings.TrimSpace(sentence)
 	if s == "" {
@@ -66,8 +66,8 @@ func Supports(sentence, question string, e Evidence, trust Trust) bool {
 	return x.Added >= leastAdded[trust] && x.Whole >= leastWhole[trust]
 }
 
-// cutsDenial reports whether bytes [start, end) of a quote leave out a denial in
-// the sentence that they are part of.
+// cutsDenial reports whether bytes [start, end) of a quote leave out a negation in the sentence
+// that they are part of.
 func cutsDenial(quote string, start, end int) bool {
 	from, to := start, end
 	for _, r := range text.Sentences(quote) {
@@ -79,7 +79,7 @@ func cutsDenial(quote string, start, end int) bool {
 	return len(part) < len(whole) && text.Supported(part, "", whole, "").Negation
 }
 
-// endsWord reports whether no word goes on over byte at of s.
+// endsWord reports whether byte at of s is not inside a word.
 func endsWord(s string, at int) bool {
 	inWord := func(b byte) bool {
 		return b >= 0x80 || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'

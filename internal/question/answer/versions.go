@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// versionsOf are the versions that the text of candidates is of, each once.
+// versionsOf returns the versions that the candidates' text comes from, each once.
 func versionsOf(candidates []schema.Candidate) []uuid.UUID {
 	var out []uuid.UUID
 	for _, c := range candidates {

@@ -1,7 +1,7 @@
-// Package learn asks the language model that answers questions whose answers are known: without
-// retrieval, which teaches FIT-RAG's recogniser what the model knows (section 4.3), and with one
-// text at a time, which labels texts for its scorer (section 4.2.1). Every reply is kept as soon as
-// it is there, so that whoever goes on later pays for nothing twice.
+// Package learn asks the language model questions whose answers are known: without retrieval, which
+// trains FIT-RAG's recogniser of what the model knows (section 4.3), and with one text at a time,
+// which labels texts for FIT-RAG's scorer (section 4.2.1). Every reply is stored as soon as it
+// arrives, so that a later run pays for nothing twice.
 package learn
 
 import (
@@ -19,10 +19,11 @@ import (
 // knowsNothing is the provider without a language model.
 const knowsNothing = "extractive"
 
-// promptTokens is about what a call sends beside the question and the text.
+// promptTokens is about how many tokens a call sends in addition to the question and the text.
 const promptTokens = 400
 
-// Asker asks the language model behind the gateway. An error inside a reply comes out as an error.
+// Asker calls the language model through the gateway. An error inside a reply is returned as an
+// error.
 type Asker interface {
 	Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error)
 }
@@ -32,44 +33,45 @@ type Finder interface {
 	Find(ctx context.Context, p schema.Principal, collection uuid.UUID, question string, k int) ([]schema.Candidate, error)
 }
 
-// Models are the model server's.
+// Models is the model server.
 type Models interface {
 	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
 	ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error)
 }
 
-// Answers are the right answers of a question.
+// Answers is the right answers of a question.
 type Answers interface {
-	None() bool               // no answer has a word in it
-	In(text string) bool      // one of them stands in a text
-	Accepts(text string) bool // a model's reply is right
+	None() bool               // whether no answer has a word in it
+	In(text string) bool      // whether a text contains one of them
+	Accepts(text string) bool // whether a model's reply is right
 }
 
-// Of names what is learnt: of a question, by a collection's tenant, of a model.
+// Of identifies what is learnt: about a question, in a tenant's collection, with a model.
 type Of struct {
 	Tenant, Collection uuid.UUID
 	Question           [sha256.Size]byte
 	Model              string
 }
 
-// Label is what a text is to a question.
+// Label says how useful a text is for a question.
 type Label struct {
 	Passage   [sha256.Size]byte // hash of the text as the pair model reads it
 	Version   uuid.UUID
 	HasAnswer bool
 	Preferred bool
 	Graph     string
-	Features  []float32 // the graph's, and behind them its logits of has_answer and llm_prefer
+	Features  []float32 // the graph's features, followed by its logits of has_answer and llm_prefer
 }
 
-// Store keeps what is learnt.
+// Store stores what is learnt.
 type Store interface {
-	// Taught says whether the model was right without retrieval; nil: it was not asked.
+	// Taught returns whether the model was right without retrieval; nil: it was not asked.
 	Taught(ctx context.Context, of Of) (*bool, error)
 	Teach(ctx context.Context, of Of, space string, vector []float32, known bool) error
-	// KeepQuestion keeps a question with its answers, for choices of the collection's plan.
+	// KeepQuestion stores a question with its answers, which the choice of the collection's plan
+	// uses.
 	KeepQuestion(ctx context.Context, of Of, q schema.LabelledQuestion) error
-	// Labels are those of a question's texts, by Passage.
+	// Labels returns the labels of a question's texts, by Passage.
 	Labels(ctx context.Context, of Of) (map[[sha256.Size]byte]Label, error)
 	KeepLabel(ctx context.Context, of Of, l Label) error
 }
@@ -93,9 +95,9 @@ type run struct {
 	out       schema.Labelled
 }
 
-// Label labels a question as far as its calls and its cost allow. What was done before an error is
-// returned with it. Errors of the gateway are as it gives them; a schema.FieldError says what is
-// wrong with the question.
+// Label labels a question as far as its limits of calls and cost allow. With an error, it returns
+// what was done before. Errors of the gateway are returned unchanged; a schema.FieldError says what
+// is wrong with the question.
 func (t *Teacher) Label(ctx context.Context, p schema.Principal, collection uuid.UUID, l schema.Labelling) (schema.Labelled, error) {
 	if err := l.Check(); err != nil {
 		return schema.Labelled{}, err
@@ -123,8 +125,8 @@ func (t *Teacher) Label(ctx context.Context, p schema.Principal, collection uuid
 	return r.out, r.texts(ctx, known)
 }
 
-// plain finds out whether the model is right without retrieval; nil: there is no call left to ask
-// it.
+// plain finds out whether the model is right without retrieval. It returns nil if no call is left
+// to ask it.
 func (r *run) plain(ctx context.Context) (*bool, error) {
 	known, err := r.Store.Taught(ctx, r.of)
 	if err != nil {
@@ -149,13 +151,13 @@ func (r *run) plain(ctx context.Context) (*bool, error) {
 		}
 	}
 	r.out.Known = known
-	if r.labelling.Texts > 0 { // it is a question to train with, and was not imported
+	if r.labelling.Texts > 0 { // it is a training question, which was not imported
 		return known, nil
 	}
 	return known, r.Store.KeepQuestion(context.WithoutCancel(ctx), r.of, r.labelling.LabelledQuestion)
 }
 
-// ask makes a call unless there is none left, which it notes.
+// ask makes a call unless the limits are reached, in which case it counts the call as left.
 func (r *run) ask(ctx context.Context, q wire.LLMRequest, tokens int) (reply wire.LLMReply, asked bool, err error) {
 	l := r.labelling
 	if r.out.Calls >= l.Calls || l.Cost > 0 && r.out.Usage.Cost >= l.Cost {
@@ -178,14 +180,14 @@ func (r *run) ask(ctx context.Context, q wire.LLMRequest, tokens int) (reply wir
 	return reply, true, nil
 }
 
-// found is a text as the pair model and the language model read it.
+// found is a text in the form in which the pair model and the language model read it.
 type found struct {
 	schema.Candidate
 	input string
 	hash  [sha256.Size]byte
 }
 
-// texts labels the texts that are found for the question.
+// texts finds and labels texts for the question.
 func (r *run) texts(ctx context.Context, known *bool) error {
 	all, err := r.find(ctx)
 	if err != nil || len(all) == 0 {
@@ -216,7 +218,7 @@ func (r *run) texts(ctx context.Context, known *bool) error {
 		if !labelled {
 			continue
 		}
-		if l.Graph != read.Of { // a label stays when the pair model is another; what it is learnt on does not
+		if l.Graph != read.Of { // when the pair model changes, labels stay valid, but their features don't
 			l.Graph, l.Features = read.Of, append(append([]float32(nil), read.Features.Row(i)...), read.Scores[i].HasAnswer, read.Scores[i].LLMPrefer)
 			if err := r.Store.KeepLabel(context.WithoutCancel(ctx), r.of, l); err != nil {
 				return err
@@ -256,8 +258,8 @@ func (r *run) find(ctx context.Context) ([]found, error) {
 	return out, nil
 }
 
-// label finds out what a text is to the question. Where the model is right without it, no text
-// makes it better, and nobody is asked.
+// label returns the label of a text for the question. If the model is right without retrieval, no
+// text can improve on that, and the model is not asked.
 func (r *run) label(ctx context.Context, f found, known *bool) (Label, bool, error) {
 	l := Label{Passage: f.hash, Version: f.Spans[0].Version, HasAnswer: r.answers.In(f.Text)}
 	if known != nil && *known {
