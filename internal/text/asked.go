@@ -1,9 +1,9 @@
 package text
 
-// What sort of thing a question asks for, and whether a piece of text is of that sort: by rules,
-// for a short answer that a model read out of a text without looking at its sort. The rules are of
-// the questions of English, German, French, Spanish, Italian, Portuguese and Dutch; any other
-// question asks for anything.
+// What kind of thing a question asks for, and whether a piece of text is of that kind. The rules
+// check a short answer that a model found in a text without regard to its kind. They cover
+// questions in English, German, French, Spanish, Italian, Portuguese and Dutch; any other question
+// asks for anything.
 
 import (
 	"regexp"
@@ -13,21 +13,20 @@ import (
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// Asked is what sort of thing a question asks for.
+// Asked is the kind of thing that a question asks for.
 type Asked int
 
 const (
 	AskedAnything Asked = iota
 	AskedExtent         // how long: a time, or a length
 	AskedTime           // when: a date, an hour, an event
-	AskedAmount         // how much, how many, how high: a number or what stands for one
+	AskedAmount         // how much, how many, how high: a number or a word that stands for one
 	AskedPerson         // who
 	AskedPlace          // where
 	AskedYesNo          // is it, does it
 )
 
-// askedBy are the words that ask, with what they ask for; a phrase stands before the phrases that
-// begin it.
+// askedBy maps question words and phrases to what they ask for.
 var askedBy = func() map[string]Asked {
 	out := map[string]Asked{}
 	for kind, phrases := range map[Asked]string{
@@ -49,29 +48,29 @@ var askedBy = func() map[string]Asked {
 	return out
 }()
 
-// Words that ask when a question begins with them, and mean something else inside it.
+// Words that ask only at the beginning of a question, and mean something else inside it.
 var (
 	askedAtFirst = map[string]Asked{"chi": AskedPerson, "wie is": AskedPerson, "wie was": AskedPerson, "wie heeft": AskedPerson,
 		"qui": AskedPerson, "quien": AskedPerson, "cuando": AskedTime, "donde": AskedPlace, "cuanto": AskedAmount, "cuantos": AskedAmount,
 		"cuanta": AskedAmount, "cuantas": AskedAmount, "ou": AskedPlace, "est ce que": AskedYesNo}
-	// otherQuestions ask for anything, whatever word follows in the question.
+	// otherQuestions ask for anything, whatever words follow in the question.
 	otherQuestions = set(`what which why how was welche welcher welches welchen warum wieso weshalb quel quelle quels quelles que pourquoi comment
 		qué cuál cuáles cómo che quale quali perché come qual quais porque como wat welk welke waarom hoe`)
 	// auxiliaries begin questions that are answered by yes or no.
 	auxiliaries = set(`is are am was were do does did can could may might must shall should will would has have had isn't aren't doesn't don't didn't can't
 		ist sind war waren hat haben hatte darf dürfen kann können muss müssen soll sollen wird werden gibt`)
-	// subjects follow "was" in English, and not in German.
+	// subjects follow the English "was", but not the German one.
 	subjects = set(`the a an it he she they this that these those there his her their its our your my any all some one`)
-	// alternatives make a choice of what began like a question for yes or no.
+	// alternatives turn a question that begins like one for yes or no into a choice.
 	alternatives = set(`or oder`)
 )
 
-// AskedFor is what a question asks for.
+// AskedFor returns what a question asks for.
 func AskedFor(question string) Asked {
 	all := askedWords(question)
 	for at := range all {
 		if at > 0 && otherQuestions[all[at-1]] && at == 1 {
-			// "What was ... when ..." asks for anything, "what year" has been seen.
+			// "What was ... when ..." asks for anything; "what year" was matched before.
 			return AskedAnything
 		}
 		for n := min(4, len(all)-at); n > 0; n-- {
@@ -90,12 +89,11 @@ func AskedFor(question string) Asked {
 	return AskedAnything
 }
 
-// asksInside reports whether a single word asks although words stand before it: one or two of them,
-// a preposition with or without a noun ("By when", "In the handbook, who"), and none that could be
-// what the clause is about.
+// asksInside reports whether a single question word that is not the first word asks. Words that
+// also begin clauses ask only after one other word ("By when").
 func asksInside(word string, at int) bool {
 	switch word {
-	case "when", "where", "who", "whose", "whom", "wo", "qui", "dove", "quando", "onde": // they begin clauses, too
+	case "when", "where", "who", "whose", "whom", "wo", "qui", "dove", "quando", "onde": // they also begin clauses
 		return at == 1
 	}
 	return true
@@ -110,7 +108,7 @@ func asksYesNo(all []string) bool {
 	return len(all) > 2 && (all[0] != "was" || subjects[all[1]])
 }
 
-// askedWords are the words of a question in lower case.
+// askedWords returns the words of a question in lower case.
 func askedWords(question string) []string {
 	var out []string
 	for it := words.FromString(strings.ReplaceAll(question, "’", "'")); it.Next(); {
@@ -121,8 +119,8 @@ func askedWords(question string) []string {
 	return out
 }
 
-// Fits reports whether the part r of s is of the sort that a question asks for. What stands around
-// it in s counts where it tells a number's unit, or that a number is a clause's.
+// Fits reports whether the part r of s is of the kind that a question asks for. The text around it
+// counts where it has the unit of a number, or shows that the number is that of a clause.
 func (a Asked) Fits(s string, r Range) bool {
 	if a == AskedAnything {
 		return true
@@ -146,7 +144,7 @@ func (a Asked) Fits(s string, r Range) bool {
 	return true
 }
 
-// parts are what a short answer is made of.
+// parts describes what a short answer consists of.
 type parts struct {
 	number     bool // in digits or words
 	quantifier bool // half, none, several
@@ -156,11 +154,11 @@ type parts struct {
 	calendar   bool // a month or a weekday by its name
 	period     bool // until, since, for ever
 	money      bool
-	word       bool // that is none of these
-	yesNo      bool // it begins so
+	word       bool // any other word
+	yesNo      bool // it begins with yes or no
 }
 
-// date reports whether it is a date with its year, and no more.
+// date reports whether the parts are a date with its year and nothing else.
 func (p *parts) date() bool { return p.calendar && p.year && !p.unit && !p.money && !p.word }
 
 func partsOf(s string) parts {
@@ -200,7 +198,7 @@ func (p *parts) add(w string) {
 	case quantifiers[w]:
 		p.quantifier = true
 	case measures[w], particles[w], stopWords[w]:
-	case unicode.IsDigit(rune(w[0])): // a measure that is written together
+	case unicode.IsDigit(rune(w[0])): // a number with its measure as one word
 		p.number = true
 	default:
 		p.word = true
@@ -215,7 +213,7 @@ func year(w string) bool {
 	return strings.Trim(w, "0123456789") == ""
 }
 
-// ordinalDay is "1st", "20th": of a month, a century.
+// ordinalDay reports whether w is like "1st" or "20th", as of a day or a century.
 func ordinalDay(w string) bool {
 	for _, ending := range []string{"st", "nd", "rd", "th"} {
 		if n, ok := strings.CutSuffix(w, ending); ok && n != "" && strings.Trim(n, "0123456789") == "" {
@@ -227,10 +225,10 @@ func ordinalDay(w string) bool {
 
 var thousands = regexp.MustCompile(`^[0-9]{1,3}([.,][0-9]{3})+$`)
 
-// clock is an hour or a date in digits alone: "10:30", "7h30", "12.03.2024".
+// clock matches a time or a date written in digits: "10:30", "7h30", "12.03.2024".
 var clock = regexp.MustCompile(`\b[0-9]{1,2}([:h][0-9]{2}|\.[0-9]{1,2}\.([0-9]{2}){0,2})`)
 
-// unitFollows reports whether the next words of s have the unit of the number before them.
+// unitFollows reports whether one of the next words of s is the unit of the number before them.
 func unitFollows(s string) bool {
 	s, _, _ = strings.Cut(s, "\n")
 	n := 0
@@ -250,7 +248,7 @@ func unitFollows(s string) bool {
 	return false
 }
 
-// unitPrecedes reports whether a table's cell or a label before a number has its unit: "Duration
+// unitPrecedes reports whether a table cell or a label before a number contains its unit: "Duration
 // (days): 30".
 func unitPrecedes(s string) bool {
 	line := s[strings.LastIndexByte(s, '\n')+1:]
@@ -262,8 +260,8 @@ func unitPrecedes(s string) bool {
 	return closed && extents[strings.ToLower(strings.TrimSpace(unit))]
 }
 
-// reference reports whether a part of s is the number of a clause, a figure, a page: in front of a
-// line, or behind the word that says what it numbers.
+// reference reports whether a part of s is the number of a clause, a figure or a page: at the
+// beginning of a line, or after the word for what it numbers.
 func reference(s string, r Range) bool {
 	part := strings.Trim(r.Of(s), " ().:§#")
 	if part == "" || strings.Trim(part, "0123456789.") != "" && len(part) > 1 || len(part) > 12 {
@@ -277,7 +275,7 @@ func reference(s string, r Range) bool {
 	if numbered[strings.TrimSuffix(last, ".")] {
 		return true
 	}
-	// "7.1 Notice", "3. Fees": the number of what the line says.
+	// "7.1 Notice", "3. Fees": the number of the text on this line.
 	atFront := before == "" || strings.HasSuffix(before, "\n")
 	after := s[r.End:]
 	rest := strings.TrimLeft(after, ".): \t")
@@ -290,8 +288,7 @@ func reference(s string, r Range) bool {
 	return dotted && (unicode.IsUpper(head) || !unicode.IsLetter(head) && !unicode.IsDigit(head))
 }
 
-// referenceWords reports whether all of a short answer is such a number with its word: "Section
-// 7.1".
+// referenceWords reports whether a short answer is only such a number with its word: "Section 7.1".
 func referenceWords(s string) bool {
 	all := askedWords(s)
 	if len(all) != 2 || !numbered[all[0]] {

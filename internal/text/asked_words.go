@@ -1,10 +1,10 @@
 package text
 
-// The words by which the sort of a short answer is told, of the languages that AskedFor knows.
+// Words by which the kind of a short answer is recognised, in the languages that AskedFor supports.
 
 var (
 	yesNo = set(`yes no ja nein oui non sí si não nao sim nee`)
-	// spelled are the numbers that numberOf does not know.
+	// spelled are spelled-out numbers that numberOf does not know.
 	spelled = set(`ein eine einen einem einer eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn zwanzig
 		dreißig vierzig fünfzig sechzig siebzig achtzig neunzig hundert tausend million millionen milliarde milliarden dutzend
 		un une deux trois quatre cinq sept huit neuf dix onze douze treize quatorze quinze seize vingt trente quarante cinquante soixante cent cents mille millions milliard milliards
@@ -32,7 +32,7 @@ var (
 		seconden minuut minuten uur uren dag dagen week weken maand maanden jaar jaren eeuw eeuwen nachten werkdagen
 		mm cm m km metre metres meter meters centimetre centimetres centimeter centimeters millimetre millimetres millimeter millimeters kilometre kilometres kilometer kilometers
 		mètre mètres metro metros metri mile miles foot feet ft inch inches yard yards page pages seiten seite word words wörter characters zeichen zeilen lines light league leagues nm`)
-	// periods say how long without a number.
+	// periods express a duration without a number.
 	periods = set(`until till through throughout since forever indefinitely indefinite permanently permanent lifelong overnight annual annually daily weekly monthly yearly ongoing
 		always never briefly long temporary temporarily life bis seit dauerhaft unbefristet lebenslang ewig immer jusqu jusque jusqu'à depuis toujours indéfiniment indéterminée
 		hasta desde siempre indefinidamente indefinido fino sempre finché até desde sempre tot sinds altijd onbepaalde`)
@@ -45,12 +45,12 @@ var (
 		gennaio febbraio aprile maggio giugno luglio settembre ottobre dicembre lunedì martedì mercoledì giovedì venerdì sabato domenica estate autunno inverno
 		janeiro fevereiro março maio junho julho setembro outubro novembro dezembro segunda terça quarta quinta sexta
 		januari februari maart april mei augustus maandag dinsdag woensdag donderdag vrijdag zaterdag zondag lente zomer herfst`)
-	// measures follow numbers, and are nobody and nowhere.
+	// measures follow numbers, and name neither a person nor a place.
 	measures = set(`kg g mg t lb lbs oz l ml litre litres liter liters kw mw w v a hz mhz ghz kb mb gb tb bar psi nm rpm mph kmh c f k °c °f degrees degree grad percent pct
 		million billion thousand hundred bn o'clock pm am`)
 	particles = set(`of the and or to from between about around approximately nearly almost over under up at least most than der die das den dem des und oder von bis zu etwa rund mindestens
 		höchstens le la les l de du des et ou à environ au el los las del y o a unos il lo gli i e di da circa os as dos das het of en van ongeveer`)
-	// numbered are what numbers belong to that answer nothing.
+	// numbered are words before a reference number, which answers nothing.
 	numbered = set(`section sections sec clause clauses article articles art paragraph para chapter ch page pages p pp figure fig table tab no nr number item step part appendix annex
 		schedule version abschnitt absatz artikel paragraf kapitel seite abbildung abb tabelle ziffer nummer anhang punkt klausel alinéa chapitre tableau annexe numéro point
 		sección cláusula artículo capítulo página figura tabla apartado número sezione clausola articolo capitolo pagina figura tabella punto secção cláusula artigo capítulo

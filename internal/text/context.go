@@ -2,14 +2,13 @@ package text
 
 import "strings"
 
-// InContext is what a model reads of a passage: what its document and its
-// section are about, each on a line, and then itself. A passage seldom repeats
-// the name of what it speaks of; its title and nearest heading do. The models of
-// the pack are trained on this form, so every text that is encoded, scored or
-// fused has it.
+// InContext returns the text of a passage that models read: the title of its document and its
+// nearest heading, each on a line, and then the passage itself. A passage seldom repeats the name
+// of its subject; its title and heading do. The models of the pack are trained on this form, so
+// every text that is encoded, scored or fused has it.
 //
-// start is where the passage begins in input, without the white space around it:
-// byte i of input is byte i-start of strings.TrimSpace(passage).
+// start is the offset in input of the passage, without the white space around it: byte i of input
+// is byte i-start of strings.TrimSpace(passage).
 func InContext(title string, headings []string, passage string) (input string, start int) {
 	var b strings.Builder
 	last, nearest := "", ""

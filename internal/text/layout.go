@@ -1,8 +1,7 @@
 package text
 
-// Layout: where on its pages a text stands. It is kept beside the text as bytes, a
-// few for each word, and counts characters without white space, so that it stays
-// true when white space is laid out anew.
+// Layout: where a text is on its pages. It is stored next to the text as a few bytes per word, and
+// counts characters without white space, so that it stays valid when white space changes.
 
 import (
 	"encoding/binary"
@@ -14,24 +13,24 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Inked is a run of a text's characters and the box that they fill, which is empty
-// for characters that stand on no page, such as the bar between two cells.
+// Inked is a run of a text's characters and the box that they fill. The box is empty for characters
+// that are on no page, such as the bar between two cells.
 type Inked struct {
-	Chars int // without white space
+	Chars int // number of characters, without white space
 	Box   schema.Box
 }
 
-// Bits of a run's first number, below its count of characters.
+// Flags in a run's first number, below the number of characters.
 const (
 	inkBoxed = 1 << iota // it has a box
-	inkMoved             // on another line than the run before
+	inkMoved             // it is on another line than the previous run
 	inkBits  = iota
 )
 
-// inkUnit is the precision of boxes: so many units are a point.
+// inkUnit is the precision of boxes: the number of units in a point.
 const inkUnit = 20
 
-// EncodeLayout returns the runs as bytes. Runs without characters are left out.
+// EncodeLayout encodes the runs. Runs without characters are left out.
 func EncodeLayout(runs []Inked) []byte {
 	var out []byte
 	var at inkState
@@ -44,7 +43,7 @@ func EncodeLayout(runs []Inked) []byte {
 	return out
 }
 
-// inkState is what the next run is written relative to.
+// inkState is the position relative to which the next run is encoded.
 type inkState struct{ page, bottom, height, right int }
 
 func units(points float64) int {
@@ -75,8 +74,8 @@ func (s *inkState) append(out []byte, r Inked) []byte {
 	return out
 }
 
-// JoinLayouts returns the layout of a text that is two others, one after the other.
-// Of a damaged one nothing stays.
+// JoinLayouts returns the layout of two texts, one after the other. It returns nil if one of the
+// layouts is damaged.
 func JoinLayouts(a, b []byte) []byte {
 	head, err := DecodeLayout(a)
 	if err != nil {
@@ -138,9 +137,8 @@ func DecodeLayout(data []byte) ([]Inked, error) {
 	return out, nil
 }
 
-// Boxes returns the boxes of the bytes [start, end) of a text with this layout, in
-// reading order: one for each stretch of a line. Words that the range holds in part
-// count whole.
+// Boxes returns the boxes of the bytes [start, end) of a text with this layout, in reading order:
+// one for each stretch of a line. Words that are partly in the range count whole.
 func Boxes(layout []byte, s string, start, end int) ([]schema.Box, error) {
 	if len(layout) == 0 || start >= end {
 		return nil, nil
@@ -176,7 +174,7 @@ func Boxes(layout []byte, s string, start, end int) ([]schema.Box, error) {
 	return out, nil
 }
 
-// follows reports whether b goes on with the line of a.
+// follows reports whether b continues the line of a.
 func follows(a, b schema.Box) bool {
 	height := max(a.Top-a.Bottom, b.Top-b.Bottom)
 	return a.Page == b.Page && min(a.Top, b.Top)-max(a.Bottom, b.Bottom) > height/2 &&
@@ -194,8 +192,8 @@ func CountInk(s string) int {
 	return n
 }
 
-// takeInk cuts the runs behind so many characters. A run that the cut falls into
-// is in both parts, with its box.
+// takeInk cuts the runs after chars characters. A run that spans the cut is in both parts, with its
+// box.
 func takeInk(runs []Inked, chars int) (head, tail []Inked) {
 	for i, r := range runs {
 		if chars < r.Chars {
@@ -210,19 +208,18 @@ func takeInk(runs []Inked, chars int) (head, tail []Inked) {
 	return runs, nil
 }
 
-// Ink is a text's character on a page.
+// Ink is a character of a text and its box on a page.
 type Ink struct {
 	Rune rune
 	Box  schema.Box
 }
 
-// inkAhead is how many characters of a page may be missing from its text in a row,
-// as hyphens at the ends of lines are.
+// inkAhead is how many consecutive characters of a page may be missing from its text, such as
+// hyphens at the ends of lines.
 const inkAhead = 4
 
-// LayoutOf returns the layout of a text that was made of a page's characters, in
-// this order, by leaving some out and putting some in between: a run for each
-// word.
+// LayoutOf returns the layout, with a run for each word, of a text that was made from a page's
+// characters in this order, with some left out and some inserted.
 func LayoutOf(s string, inks []Ink) []byte {
 	var runs []Inked
 	fresh := true // the next character begins a word

@@ -1,6 +1,6 @@
 package text
 
-// Numbers as texts write them, in digits and in English words, by their value.
+// Numbers in texts, in digits and in English words, by their value.
 
 import (
 	"strconv"
@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// numberWords are the values of English words; of those from a hundred on a number
-// before them is a multiple.
+// numberWords are the values of English words. A number before a word from hundred on multiplies
+// it.
 var numberWords = map[string]float64{
 	"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
 	"eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17, "eighteen": 18, "nineteen": 19,
@@ -20,17 +20,19 @@ var numberWords = map[string]float64{
 	"nineteenth": 19, "twentieth": 20, "once": 1, "twice": 2, "half": 0.5,
 }
 
-// looseNumbers are as often no number.
+// looseNumbers are words that just as often are no numbers.
 var looseNumbers = set("one first second once half third zero")
 
-// numberSuffixes follow digits without a space; each is what it says, or nothing.
+// numberSuffixes are suffixes of digits without a space between, with the unit or multiple that
+// they stand for; "" for none.
 var numberSuffixes = map[string]string{
 	"st": "", "nd": "", "rd": "", "th": "", "s": "", "am": "am", "pm": "pm", "km": "km", "kg": "kg", "cm": "cm", "mm": "mm", "m": "m", "g": "g",
 	"k": "thousand", "bn": "billion", "mb": "mb", "gb": "gb", "hz": "hz", "mhz": "mhz", "ghz": "ghz", "nm": "nm", "kw": "kw", "v": "v", "h": "h", "ft": "ft", "mph": "mph",
 }
 
-// numberOf is the value of a word in lower case, in the shortest digits, and a unit that is
-// written together with it; "" for what is no number.
+// numberOf returns the value of a word in lower case, in the shortest digits, and a unit that is
+// part of the word. value is "" if the word is no number. loose says that the word just as often is
+// no number.
 func numberOf(w string) (value, unit string, loose bool) {
 	if v, ok := numberWords[w]; ok {
 		return format(v), "", looseNumbers[w]
@@ -69,8 +71,8 @@ func numberOf(w string) (value, unit string, loose bool) {
 	return format(v), suffix, false
 }
 
-// decimal writes a number with a full stop for its fraction alone. A comma before
-// just three digits is of thousands.
+// decimal writes a number with a full stop as the decimal point and without separators of
+// thousands. A comma before exactly three digits separates thousands.
 func decimal(s string) string {
 	comma := strings.LastIndexByte(s, ',')
 	switch {
@@ -89,8 +91,7 @@ func decimal(s string) string {
 
 func format(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// joinNumbers makes one number of two that follow each other: "5 million", "two hundred",
-// "twenty-five".
+// joinNumbers combines two adjacent numbers into one: "5 million", "two hundred", "twenty-five".
 func joinNumbers(a, b string) (string, bool) {
 	x, errX := strconv.ParseFloat(a, 64)
 	y, errY := strconv.ParseFloat(b, 64)

@@ -1,7 +1,7 @@
 package text
 
-// How far two texts say the same in the same words, but for their figures: passages
-// and sentences of versions of one document are found in each other by it.
+// The overlap of two texts in word pairs, in which all numbers are equal. It finds corresponding
+// passages and sentences in versions of a document.
 
 import (
 	"strings"
@@ -10,11 +10,11 @@ import (
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// Pairs are the words of a text, two that follow each other at a time, in lower case.
-// All numbers count as one word: a figure is what versions differ in.
+// Pairs is the set of pairs of adjacent words of a text, in lower case. All numbers count as the
+// same word, because versions differ in figures.
 type Pairs map[[2]string]struct{}
 
-// PairsOf reads a text. One of a single word has that alone.
+// PairsOf returns the pairs of a text. For a text of one word it is that word alone.
 func PairsOf(s string) Pairs {
 	out := Pairs{}
 	last, n := "", 0
@@ -37,14 +37,14 @@ func PairsOf(s string) Pairs {
 	return out
 }
 
-// Within is the share of the shorter text's pairs that the other has: 1 where it
-// stands in it.
+// Within returns the share of the smaller set's pairs that the other also has: 1 if one text
+// contains the other.
 func (p Pairs) Within(q Pairs) float64 {
 	return p.share(q, min(len(p), len(q)))
 }
 
-// Alike is the share of the longer text's pairs that the other has: 1 where both are
-// the same.
+// Alike returns the share of the larger set's pairs that the other also has: 1 if both are the
+// same.
 func (p Pairs) Alike(q Pairs) float64 {
 	return p.share(q, max(len(p), len(q)))
 }
@@ -62,12 +62,12 @@ func (p Pairs) share(q Pairs, of int) float64 {
 	return float64(both) / float64(of)
 }
 
-// leastAlike is how far sentences must be alike to be one in two versions.
+// leastAlike is the minimum of Alike for two sentences to count as versions of the same one.
 const leastAlike = 0.5
 
-// Counterpart is the sentence of a text that is most like another sentence, and
-// whether it says the same: words and figures in the same order, whatever their
-// case, punctuation and numbering. Empty: there is none that is like it.
+// Counterpart returns the sentence of in that is most like sentence, and whether it says the same:
+// the same words and figures in the same order, apart from case, punctuation and numbering. found
+// is empty if no sentence is similar enough.
 func Counterpart(sentence, in string) (found string, same bool) {
 	wanted, plain := PairsOf(sentence), plainWords(sentence)
 	best := leastAlike
@@ -83,7 +83,7 @@ func Counterpart(sentence, in string) (found string, same bool) {
 	return found, false
 }
 
-// plainWords are the words and figures of a sentence, without the numbers before it.
+// plainWords returns the words and figures of a sentence, without leading numbers.
 func plainWords(s string) string {
 	var out []string
 	for it := words.FromString(s); it.Next(); {

@@ -1,7 +1,7 @@
 package text
 
-// This file cuts as recursive text splitters do: at the coarsest places that make passages short
-// enough.
+// This file cuts as recursive text splitters do: at the coarsest boundaries that make passages
+// short enough.
 
 import (
 	"strings"
@@ -10,17 +10,18 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// The places of a text, coarsest first: between paragraphs, between lines, between sentences.
+// places are the kinds of boundaries, coarsest first: between paragraphs, between lines, between
+// sentences.
 var places = []func(s string) bool{
 	endsParagraph,
 	func(s string) bool { return strings.Contains(s[len(strings.TrimRight(s, " \t\r\n")):], "\n") },
 	func(string) bool { return true },
 }
 
-// recursive makes passages that stay within g.MaxCharacters and g.MaxTokens: paragraphs, as many
-// together as fit; a paragraph that is too long alone is cut into lines likewise, a line into
-// sentences. What is cut is not put together with what is beside it. Sentences that are too long
-// have been cut already.
+// recursive makes passages within g.MaxCharacters and g.MaxTokens. A passage is as many paragraphs
+// as fit. A paragraph that is itself too long is cut into lines in the same way, and a line into
+// sentences. Parts of a cut paragraph or line are not joined with its neighbours. Sentences that
+// are too long have been cut before.
 func recursive(text string, sentences []Range, g schema.Segmentation) []Range {
 	fits := func(p Range) bool {
 		body := strings.TrimSpace(span(sentences, p).Of(text))

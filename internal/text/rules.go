@@ -1,9 +1,9 @@
 package text
 
-// Ways of cutting sections into passages that need no segmentation model:
-// ChunkRAG's, by the similarity of neighbouring sentences, and SAKI-RAG's, by
-// their number. The papers know no headings; here a heading goes with what
-// follows it, because a passage of a heading alone says nothing.
+// Methods that cut sections into passages without a segmentation model: ChunkRAG's, by the
+// similarity of neighbouring sentences, and SAKI-RAG's, by their number. The papers have no
+// headings; here a heading stays with the text after it, because a passage of only a heading says
+// nothing.
 
 import (
 	"strings"
@@ -14,12 +14,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// similar is ChunkRAG's chunk formation (section 3.1): a sentence goes on with the
-// passage while its cosine to the sentence before is at least g.Threshold and
-// the passage stays under g.MaxCharacters, and within g.MaxTokens.
+// similar is ChunkRAG's chunk formation (section 3.1): a sentence joins the passage while its
+// cosine to the previous sentence is at least g.Threshold, and the passage stays under
+// g.MaxCharacters and within g.MaxTokens.
 func similar(text string, sentences []Range, cosines []float64, g schema.Segmentation) []Range {
 	return grow(text, sentences, func(p Range) bool {
-		last := p.End - 2 // the sentence before the one that would come in
+		last := p.End - 2 // the sentence before the one to be added
 		if cosines[last] < g.Threshold && !isHeading(text, sentences, last) {
 			return false
 		}
@@ -28,9 +28,8 @@ func similar(text string, sentences []Range, cosines []float64, g schema.Segment
 	})
 }
 
-// counted makes a passage of every g.Sentences sentences (SAKI-RAG section 4.1:
-// two), as far as they are within g.MaxTokens. A heading begins a passage and is
-// not counted.
+// counted makes a passage of every g.Sentences sentences (SAKI-RAG section 4.1: two), or fewer to
+// stay within g.MaxTokens. A heading begins a passage and is not counted.
 func counted(text string, sentences []Range, g schema.Segmentation) []Range {
 	return grow(text, sentences, func(p Range) bool {
 		n := 0
@@ -45,8 +44,8 @@ func counted(text string, sentences []Range, g schema.Segmentation) []Range {
 	})
 }
 
-// grow makes passages from the beginning on, ranges of sentence numbers: each
-// takes in sentences while fits says that it may be so long.
+// grow makes passages greedily from the beginning, as ranges of sentence numbers: each takes in
+// sentences while fits returns true for the longer passage.
 func grow(text string, sentences []Range, fits func(p Range) bool) []Range {
 	var out []Range
 	p := Range{0, 1}
@@ -61,23 +60,22 @@ func grow(text string, sentences []Range, fits func(p Range) bool) []Range {
 	return append(out, p)
 }
 
-// isHeading reports whether sentence i is a paragraph of its own that does not
-// end as a sentence does.
+// isHeading reports whether sentence i is a separate paragraph without the punctuation that ends a
+// sentence.
 func isHeading(text string, sentences []Range, i int) bool {
 	body := strings.TrimSpace(sentences[i].Of(text))
 	return !endsSentence(body) && ownParagraph(text, sentences, Range{i, i + 1})
 }
 
-// ownParagraph reports whether the sentences [p.Start, p.End) are a paragraph of their
-// own, with another behind it.
+// ownParagraph reports whether the sentences [p.Start, p.End) are a separate paragraph that is
+// followed by another.
 func ownParagraph(text string, sentences []Range, p Range) bool {
 	before := p.Start == 0 || endsParagraph(sentences[p.Start-1].Of(text))
 	return before && endsParagraph(sentences[p.End-1].Of(text))
 }
 
-// splitCharacters returns units with every one of more than limit characters cut
-// into ranges of at most limit, white space around them aside, between words
-// where it has any.
+// splitCharacters returns units, in which each unit of more than limit characters, not counting
+// white space around it, is cut into ranges of at most limit characters, between words if possible.
 func splitCharacters(text string, units []Range, limit int) []Range {
 	out := units[:0:0]
 	for _, u := range units {
@@ -88,7 +86,7 @@ func splitCharacters(text string, units []Range, limit int) []Range {
 			}
 			lead := strings.Index(u.Of(text), body)
 			n := lead + takeCharacters(body, limit)
-			for n < u.End-u.Start { // white space belongs to what is before it
+			for n < u.End-u.Start { // white space belongs to the part before it
 				r, size := utf8.DecodeRuneInString(text[u.Start+n : u.End])
 				if !isSpace(string(r)) {
 					break
@@ -103,9 +101,8 @@ func splitCharacters(text string, units []Range, limit int) []Range {
 	return out
 }
 
-// takeCharacters returns the length in bytes of the longest beginning of s that
-// has at most limit characters and ends between words; inside a word only where
-// the word alone is longer.
+// takeCharacters returns the length in bytes of the longest prefix of s that has at most limit
+// characters and ends between words. It cuts a word only if the first word alone is longer.
 func takeCharacters(s string, limit int) int {
 	n, end := 0, 0
 	for it := words.FromString(s); it.Next(); {

@@ -2,9 +2,9 @@ package text
 
 import "unicode"
 
-// InScripts is the share of a text's letters that are of some scripts, which
-// have Unicode's names: 1 for a text without letters, and where no script is
-// named. Letters that scripts have in common are not counted.
+// InScripts returns the share of a text's letters that belong to one of the scripts in names, which
+// are Unicode's. It is 1 for a text without letters, and if names is empty. Letters that several
+// scripts share are not counted.
 func InScripts(s string, names []string) float64 {
 	if len(names) == 0 {
 		return 1

@@ -11,27 +11,25 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// SectionTokens is the most tokens a section has by default.
+// SectionTokens is the default maximum number of tokens in a section.
 const SectionTokens = 1000
 
-// pathRunes is the most characters of one heading in a heading path.
+// pathRunes is the maximum number of characters of one heading in a heading path.
 const pathRunes = 200
 
-// Sections cuts a parsed document into sections of at most limit tokens (0 means
-// SectionTokens). Ids stay zero.
+// Sections cuts a parsed document into sections of at most limit tokens (0 means SectionTokens).
+// Ids stay zero.
 //
-// A heading begins a section, with two exceptions: a heading with nothing under
-// it stands at the top of the section that its first subheading begins, and
-// sections of less than a tenth of limit are joined while they share a parent
-// heading, so that a page of one-line headings is not a hundred sections. A
-// section's heading path is the path that everything in it shares. Text under one
-// heading that is over the limit is cut into parts of about equal size: between
-// blocks; in a block that is too long alone between lines, then sentences, then
-// words.
+// A heading begins a section, with two exceptions. A heading directly followed by a subheading is
+// at the top of the subheading's section. Sections of less than a tenth of limit are joined while
+// they share a parent heading, so that a page of one-line headings does not become a hundred
+// sections. A section's heading path is the path that everything in it shares. Text under one
+// heading that is over the limit is cut into parts of about equal size: between blocks; inside a
+// block that is itself too long, between lines, then sentences, then words.
 //
-// A section's text is its blocks with an empty line between them, headings
-// included; nothing but white space is lost or added. The links of a block that
-// is cut go with its first part; its layout is cut with it.
+// A section's text is its blocks with an empty line between them, headings included; nothing but
+// white space is lost or added. The links of a block that is cut stay with its first part; its
+// layout is cut with it.
 func Sections(parsed schema.Parsed, limit int) []schema.Section {
 	if limit <= 0 {
 		limit = SectionTokens
@@ -45,7 +43,7 @@ func Sections(parsed schema.Parsed, limit int) []schema.Section {
 	return p.out
 }
 
-// headedBlocks is a heading with the blocks up to the next heading.
+// headedBlocks is a heading with the blocks before the next heading.
 type headedBlocks struct {
 	path    []string
 	blocks  []schema.Block
@@ -94,20 +92,20 @@ func pathEntry(s string) string {
 	return s
 }
 
-// packer gathers runs into sections.
+// packer packs headed blocks into sections.
 type packer struct {
 	limit, tiny int
 	laid        bool // some block has a layout
 	out         []schema.Section
 
-	path    []string // what the open section's runs share
-	anchor  []string // the path of its first run
+	path    []string // the path that all of the open section shares
+	anchor  []string // the path of its first headed blocks
 	content bool
 	tokens  int
 	blocks  []schema.Block
 }
 
-// add takes the next run.
+// add adds the next headed blocks.
 func (p *packer) add(r headedBlocks) {
 	switch {
 	case len(p.blocks) == 0:
@@ -129,8 +127,7 @@ func (p *packer) add(r headedBlocks) {
 	p.content = p.content || r.content
 }
 
-// joins reports whether path lies under the parent of the open section's first
-// heading.
+// joins reports whether path is below the parent of the open section's first heading.
 func (p *packer) joins(path []string) bool {
 	parent := p.anchor
 	if len(parent) > 0 {
@@ -139,7 +136,7 @@ func (p *packer) joins(path []string) bool {
 	return hasPrefix(path, parent)
 }
 
-// flush closes the open section; one over the limit becomes several.
+// flush closes the open section, and cuts one that is over the limit.
 func (p *packer) flush() {
 	if len(p.blocks) == 0 {
 		return
@@ -148,7 +145,7 @@ func (p *packer) flush() {
 	target := (p.tokens + parts - 1) / parts
 	var b builder
 	for i, block := range p.blocks {
-		inks, _ := DecodeLayout(block.Layout) // one that is damaged has no boxes
+		inks, _ := DecodeLayout(block.Layout) // a damaged layout has no boxes
 		for j, piece := range splitBlock(block, p.limit) {
 			t := piece.tokens
 			if b.tokens > 0 && (b.tokens+t > p.limit || b.tokens >= target && !(i > 0 && p.blocks[i-1].Kind == schema.BlockHeading && j == 0)) {
@@ -188,7 +185,7 @@ func (p *packer) emit(b *builder) {
 	*b = builder{}
 }
 
-// builder is one section's text in the making.
+// builder builds one section's text.
 type builder struct {
 	text   strings.Builder
 	tokens int
@@ -198,8 +195,7 @@ type builder struct {
 	boxed  bool
 }
 
-// ink adds where the text stands that was added last, which has so many
-// characters.
+// ink adds the layout of the text that was added last, which has chars characters.
 func (b *builder) ink(runs []Inked, chars int) {
 	for _, r := range runs {
 		chars -= r.Chars
@@ -211,7 +207,7 @@ func (b *builder) ink(runs []Inked, chars int) {
 	}
 }
 
-// layout encodes where the section stands, nothing where that is not known.
+// layout encodes the section's layout. It returns nil if no box is known.
 func (b *builder) layout() []byte {
 	if !b.boxed {
 		return nil
@@ -241,17 +237,17 @@ func (b *builder) add(p fragment, page int) {
 	b.tokens += p.tokens
 }
 
-// fragment is a block's text or a part of it, and what separates it from the piece
-// before it when both are in one section.
+// fragment is a block's text or a part of it, and the separator from the previous fragment when
+// both are in one section.
 type fragment struct {
 	text   string
 	sep    string
 	tokens int
 }
 
-// splitBlock returns the block's text whole if it is within limit, else cut between
-// lines; a line over the limit between sentences; a sentence of more than a
-// quarter of the limit between words.
+// splitBlock returns the block's text whole if it is within limit, and otherwise cut between lines.
+// A line over the limit is cut between sentences, and a sentence of more than a quarter of the
+// limit between words.
 func splitBlock(b schema.Block, limit int) []fragment {
 	if n := CountTokens(b.Text); n <= limit {
 		return []fragment{{b.Text, "\n\n", n}}
@@ -286,7 +282,7 @@ func hasPrefix(path, prefix []string) bool {
 	return len(path) >= len(prefix) && len(shared(path, prefix)) == len(prefix)
 }
 
-// shared returns the longest common beginning of two paths.
+// shared returns the longest common prefix of two paths.
 func shared(a, b []string) []string {
 	n := 0
 	for n < len(a) && n < len(b) && a[n] == b[n] {

@@ -1,8 +1,7 @@
 package text
 
-// Sections to passages, and SAGE's way of it: corpus segmentation, section IV-E of
-// the paper, without its model: coarse chunks of whole sentences -> passages.
-// rules.go has the other ways.
+// Sections to passages. SAGE's corpus segmentation (section IV-E of the paper), apart from its
+// model: it cuts coarse chunks of whole sentences into passages. rules.go has the other methods.
 
 import (
 	"fmt"
@@ -12,9 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Split returns sentences with every one of more than limit tokens cut into
-// ranges of at most limit, between words where it has any. They tile text as
-// sentences do.
+// Split returns sentences, in which each sentence of more than limit tokens is cut into ranges of
+// at most limit tokens, between words if possible. They tile text as sentences do.
 func Split(text string, sentences []Range, limit int) []Range {
 	out := sentences[:0:0]
 	for _, s := range sentences {
@@ -24,7 +22,7 @@ func Split(text string, sentences []Range, limit int) []Range {
 		}
 		for s.Start < s.End {
 			n := takeTokens(s.Of(text), limit)
-			for CountTokens(text[s.Start:s.Start+n]) > limit { // a word that was cut can be several
+			for CountTokens(text[s.Start:s.Start+n]) > limit { // a cut word can be several tokens
 				_, last := utf8.DecodeLastRuneInString(text[s.Start : s.Start+n])
 				if last == n {
 					break
@@ -42,7 +40,7 @@ func Split(text string, sentences []Range, limit int) []Range {
 	return out
 }
 
-// counts counts the tokens of each sentence.
+// counts returns the number of tokens of each sentence.
 func counts(text string, sentences []Range) []int {
 	out := make([]int, len(sentences))
 	for i, s := range sentences {
@@ -51,10 +49,10 @@ func counts(text string, sentences []Range) []int {
 	return out
 }
 
-// coarseChunks groups the sentences of a section into coarse chunks: ranges
-// [Start, End) of sentence numbers that tile the list. Paragraphs (separated by
-// an empty line) fill a chunk while it stays within l tokens; a longer paragraph
-// is cut between sentences. tokens are the sentences'.
+// coarseChunks groups the sentences of a section into coarse chunks: ranges [Start, End) of
+// sentence numbers that tile the list. Paragraphs (separated by an empty line) are added to a chunk
+// while it stays within l tokens; a longer paragraph is cut between sentences. tokens holds the
+// number of tokens of each sentence.
 func coarseChunks(text string, sentences []Range, tokens []int, l int) []Range {
 	var (
 		out   []Range
@@ -87,7 +85,7 @@ func coarseChunks(text string, sentences []Range, tokens []int, l int) []Range {
 	return out
 }
 
-// paragraphs groups sentence numbers by the empty lines behind sentences.
+// paragraphs groups sentence numbers by paragraph; a paragraph ends with an empty line.
 func paragraphs(text string, sentences []Range) []Range {
 	var out []Range
 	start := 0
@@ -100,7 +98,7 @@ func paragraphs(text string, sentences []Range) []Range {
 	return out
 }
 
-// endsParagraph reports whether the white space that ends s has an empty line.
+// endsParagraph reports whether the white space at the end of s contains an empty line.
 func endsParagraph(s string) bool {
 	breaks := 0
 	for i := len(s) - 1; i >= 0; i-- {
@@ -117,8 +115,8 @@ func endsParagraph(s string) bool {
 	return false
 }
 
-// withTables joins the rows of each table, up to so many tokens: the first say what
-// the figures of the others are.
+// withTables joins the rows of each table, up to limit tokens, because the first rows say what the
+// figures of the others mean.
 func withTables(text string, units []Range, limit int) []Range {
 	out := units[:0:0]
 	tokens := 0
@@ -135,9 +133,9 @@ func withTables(text string, units []Range, limit int) []Range {
 	return out
 }
 
-// Units returns the pieces of a section's text between which g cuts: its
-// sentences, those that are over g's limits cut, and, where a model says where to
-// cut, its tables. They tile the text.
+// Units returns the pieces of a section's text between which g can cut. They are its sentences;
+// those that exceed g's limits are cut. If the segmentation model decides the cuts, the rows of
+// tables are joined. The units tile the text.
 func Units(text string, g schema.Segmentation) []Range {
 	units := Sentences(text)
 	if g.By == schema.BySegmenter {
@@ -152,16 +150,15 @@ func Units(text string, g schema.Segmentation) []Range {
 	return Split(text, units, g.MaxTokens)
 }
 
-// Passages cuts a section's text into passages, which tile it. sentences must
-// tile the text, as Units do. scores[i] is about sentences i and i+1, so there is
-// one less than there are sentences: the segmentation model's score that they
-// belong together (SAGE section IV-D), or the cosine of their vectors; nobody
-// asks for it where g needs none (schema.Segmentation.Scored). Ids stay zero.
+// Passages cuts a section's text into passages, which tile it. sentences must tile the text, as
+// Units do. scores[i] is the score of sentences i and i+1, so there is one score less than there
+// are sentences: the segmentation model's score that they belong together (SAGE section IV-D), or
+// the cosine of their vectors. scores is not used if g needs none (schema.Segmentation.Scored). Ids
+// stay zero.
 //
-// BySegmenter, there is a cut inside a coarse chunk where the score is below g.Threshold and none
-// lower is nearer than g.Apart; between chunks there is one always; then g.MaxTokens and
-// g.MinTokens hold: a run of sentences that scores so well that it is over MaxTokens is cut where
-// its score is lowest.
+// With BySegmenter, there is always a cut between coarse chunks, and one inside a chunk where the
+// score is below g.Threshold and no score nearer than g.Apart is lower. After that g.MaxTokens and
+// g.MinTokens are applied: a run of sentences that is over MaxTokens is cut at its lowest scores.
 func Passages(text string, sentences []Range, scores []float64, g schema.Segmentation) ([]schema.Passage, error) {
 	if err := g.Check(); err != nil {
 		return nil, err
@@ -194,7 +191,7 @@ func Passages(text string, sentences []Range, scores []float64, g schema.Segment
 	return out, nil
 }
 
-// tiled reports where sentences do not tile text.
+// tiled returns an error that says where sentences do not tile text, or nil.
 func tiled(text string, sentences []Range) error {
 	at := 0
 	for i, s := range sentences {
@@ -209,7 +206,7 @@ func tiled(text string, sentences []Range) error {
 	return nil
 }
 
-// span is the bytes that sentences [p.Start, p.End) cover.
+// span returns the bytes that sentences [p.Start, p.End) cover.
 func span(sentences []Range, p Range) Range {
 	return Range{sentences[p.Start].Start, sentences[p.End-1].End}
 }
@@ -230,8 +227,8 @@ func scored(text string, sentences []Range, scores []float64, g schema.Segmentat
 	return c.join(parts)
 }
 
-// lowest reports whether no score nearer than Apart is lower; of equal ones, the
-// last is the lowest.
+// lowest reports whether no score nearer to i than Apart is lower; among equal scores, the last is
+// the lowest.
 func (c *cutter) lowest(i int) bool {
 	for j := max(0, i-c.g.Apart+1); j < min(len(c.scores), i+c.g.Apart); j++ {
 		if c.scores[j] < c.scores[i] || j > i && c.scores[j] == c.scores[i] {
@@ -241,7 +238,7 @@ func (c *cutter) lowest(i int) bool {
 	return true
 }
 
-// cutter holds one section while it is cut; its ranges are of sentence numbers.
+// cutter is the state of cutting one section; its ranges are of sentence numbers.
 type cutter struct {
 	g         schema.Segmentation
 	text      string
@@ -258,8 +255,7 @@ func (c *cutter) tokens(p Range) int {
 	return n
 }
 
-// bound appends p to parts, cut at its lowest scores until each is within
-// MaxTokens.
+// bound appends p to parts, cut at its lowest scores until each part is within MaxTokens.
 func (c *cutter) bound(parts []Range, p Range) []Range {
 	if p.End-p.Start == 1 || c.tokens(p) <= c.g.MaxTokens {
 		return append(parts, p)
@@ -273,8 +269,8 @@ func (c *cutter) bound(parts []Range, p Range) []Range {
 	return c.bound(c.bound(parts, Range{p.Start, weakest + 1}), Range{weakest + 1, p.End})
 }
 
-// join joins each part below MinTokens to a neighbour: to the one with the
-// higher score, but a paragraph of its own (a heading) to what follows.
+// join joins each part below MinTokens to a neighbour: to the one with the higher score, but a
+// separate paragraph (a heading) to what follows.
 func (c *cutter) join(parts []Range) []Range {
 	out := make([]Range, 0, len(parts))
 	for i := 0; i < len(parts); i++ {
@@ -301,5 +297,5 @@ func (c *cutter) join(parts []Range) []Range {
 	return out
 }
 
-// heading reports whether p is a paragraph of its own.
+// heading reports whether p is a separate paragraph.
 func (c *cutter) heading(p Range) bool { return ownParagraph(c.text, c.sentences, p) }

@@ -1,8 +1,7 @@
 package text
 
-// Sentence boundaries: Unicode Standard Annex 29 proposes them, and the rules
-// here take back those that stand after an abbreviation, an initial, a list
-// number or inside a reference mark, and those a hard line wrap made.
+// Sentence boundaries. Unicode Standard Annex 29 proposes them. The rules here drop those after an
+// abbreviation, an initial or a list number, inside a reference mark, and at a hard line wrap.
 
 import (
 	"strings"
@@ -12,22 +11,21 @@ import (
 	"github.com/clipperhouse/uax29/v2/sentences"
 )
 
-// maxSentence is the length in bytes from which every boundary that the annex
-// proposes is taken. It keeps hostile text ("Dr. A Dr. A Dr. A") linear.
+// maxSentence is the length in bytes from which every boundary that the annex proposes is accepted.
+// It keeps the time for hostile text ("Dr. A Dr. A Dr. A") linear.
 const maxSentence = 4096
 
-// Sentences returns the sentences of s. They tile s: white space behind a
-// sentence belongs to it, white space at the beginning to the first one. A line
-// break ends a sentence unless the line was wrapped in its middle; a heading, a
-// list item and a table row are sentences. An s without text has no sentences
-// unless it has characters: then it is one.
+// Sentences returns the sentences of s. They tile s: white space after a sentence belongs to it,
+// white space at the beginning to the first one. A line break ends a sentence unless the line was
+// wrapped in the middle of a sentence. A heading, a list item and a table row are sentences. An
+// empty s has no sentences; an s of white space only is one.
 func Sentences(s string) []Range {
 	if s == "" {
 		return nil
 	}
 	out := make([]Range, 0, len(s)/80+1)
 	start, end := 0, 0
-	content := false // the open sentence has more than white space
+	content := false // the current sentence has more than white space
 	for it := sentences.FromString(s); it.Next(); {
 		seg := it.Value()
 		if !isSpace(seg) {
@@ -42,8 +40,8 @@ func Sentences(s string) []Range {
 	return append(out, refine(s, start, len(s))...)
 }
 
-// refine adds the boundaries that the annex lacks inside one of its sentences:
-// behind reference marks ("... in 1990.[5] The next") that hide the full stop.
+// refine adds the boundaries that the annex misses inside one of its sentences: after reference
+// marks ("... in 1990.[5] The next") that hide the full stop.
 func refine(s string, start, end int) []Range {
 	var out []Range
 	part := s[start:end]
@@ -63,8 +61,8 @@ func refine(s string, start, end int) []Range {
 	return append(out, Range{start, end})
 }
 
-// boundary says whether a sentence ends at byte end of s, where the annex sees
-// a boundary and the sentence began at start.
+// boundary reports whether a sentence that began at byte start of s ends at byte end, where the
+// annex has a boundary.
 func boundary(s string, start, end int) bool {
 	before := s[start:end]
 	after := s[end:]
@@ -77,8 +75,8 @@ func boundary(s string, start, end int) bool {
 		return lineBreakEnds(body, gap, after)
 	}
 	if gap == "" {
-		// Between two letters without a space only scripts that do without
-		// spaces have sentences; elsewhere it is a name, an address, "[5]".
+		// Without a space between them, only scripts that use no spaces have sentences; in others
+		// it is a name, an address, "[5]".
 		r, _ := utf8.DecodeLastRuneInString(body)
 		return r > 0x2E7F
 	}
@@ -89,7 +87,7 @@ func boundary(s string, start, end int) bool {
 	return !abbreviated(line, after)
 }
 
-// lineBreakEnds says whether a sentence ends at the line break in gap.
+// lineBreakEnds reports whether a sentence ends at the line break in gap.
 func lineBreakEnds(body, gap, after string) bool {
 	if strings.Count(gap, "\n") > 1 {
 		return true
@@ -106,8 +104,8 @@ func lineBreakEnds(body, gap, after string) bool {
 	return !unicode.IsLetter(last) && !unicode.IsDigit(last) && last != ',' && last != '-' && last != '\''
 }
 
-// abbreviated says whether the full stop at the end of line is an
-// abbreviation's and the sentence goes on in after.
+// abbreviated reports whether the full stop at the end of line belongs to an abbreviation and the
+// sentence continues in after.
 func abbreviated(line, after string) bool {
 	if !strings.HasSuffix(line, ".") || strings.HasSuffix(line, "..") {
 		return false
@@ -191,7 +189,7 @@ func isRoman(s string) bool {
 	return strings.Trim(s, "ivxlc") == "" || strings.Trim(s, "IVXLC") == ""
 }
 
-// stripReferences takes marks like "[5]" or "[12][13]" off the end of s, a few.
+// stripReferences removes up to eight marks like "[5]" or "[12][13]" from the end of s.
 func stripReferences(s string) string {
 	for range 8 {
 		tail := s[max(len(s)-8, 0):]
@@ -219,8 +217,8 @@ func startsUpper(s string) bool {
 	return unicode.IsUpper(r) || unicode.IsDigit(r)
 }
 
-// firstWord returns the letters and digits that s begins with, behind an
-// opening quote or bracket.
+// firstWord returns the letters and digits at the beginning of s, after an opening quote or
+// bracket.
 func firstWord(s string) string {
 	s = strings.TrimLeft(s, "\"'(“‘[« ")
 	end := strings.IndexFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
@@ -243,11 +241,11 @@ var (
 	titles = set(`mr mrs ms mx dr prof rev hon sr fr st ste mt ft gen col maj capt cpt lt cmdr sgt cpl pvt adm gov sen rep pres
 		supt messrs mme mlle insp det herr hr frau dipl e.g i.e viz cf vs v al ca approx resp incl excl esp
 		z.b d.h u.a bzw p.ex`)
-	// beforeNumber go on when a number follows.
+	// beforeNumber do not end a sentence when a number follows.
 	beforeNumber = set(`no nos nr art sec sect secs fig figs eq eqs eqn ch chap pp p vol vols ed eds tab para paras pt cl app ex exh
 		art arts reg regs par ln ver op bd abs`)
 	months = set(`jan feb mar apr jun jul aug sep sept oct nov dec may`)
-	// abbreviations may end a sentence; they do when a usual first word follows.
+	// abbreviations end a sentence only when a usual first word follows.
 	abbreviations = set(`inc ltd co corp llc plc gmbh bros dept univ assn etc est jr esq ph.d m.d b.a m.a d.c u.s.a
 		ave blvd rd sq hwy jan feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat
 		hrs lb lbs oz yd gal kg km cm mm a.m p.m b.c a.d b.c.e c.e intl govt mfg natl`)

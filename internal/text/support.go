@@ -1,10 +1,9 @@
 package text
 
-// This file says how far a quote supports a sentence, by rules and without a
-// model: what the sentence says must be in the quote, its numbers and names above
-// all, and neither may deny what the other states. It knows words, not meaning:
-// a sentence in quite other words is not found to be supported, and one that
-// turns the same words round is.
+// This file measures how far a quote supports a sentence, by rules and without a model. The quote
+// must contain what the sentence says, above all its numbers and names, and neither may deny what
+// the other states. The rules know words, not meaning: they do not recognise support in quite
+// different words, and they accept a sentence that arranges the same words differently.
 
 import (
 	"slices"
@@ -17,30 +16,28 @@ import (
 
 // Support is how far a quote supports a sentence.
 type Support struct {
-	// Added is the share, in [0, 1], of the sentence's content that was not in the
-	// question and stands in the quote; 1 when there is none. Content are the words
-	// that are no stop words, numbers and names.
+	// Added is the share, in [0, 1], of the sentence's content that was not in the question and is
+	// in the quote; 1 if there is none. Content is words that are no stop words, numbers and names.
 	Added float64
-	// Whole is the same of all its content, where what was in the question weighs
+	// Whole is the same for all of the sentence's content, in which words of the question weigh
 	// less.
 	Whole float64
-	// Words is how much content the sentence has.
+	// Words is the number of content words in the sentence.
 	Words int
-	// Number, Name, Negation and Opposite say what contradicts or is made up: a
-	// number or a name that the quote and its context do not have, a denial on one
-	// side alone, a word where the quote has its opposite.
+	// Number, Name, Negation and Opposite say what contradicts the quote or is made up: a number or
+	// a name that the quote and its context do not have, a negation on one side only, a word whose
+	// opposite is in the quote.
 	Number, Name, Negation, Opposite bool
 }
 
-// Contradicts reports whether something in the sentence is against the quote.
+// Contradicts reports whether something in the sentence contradicts the quote.
 func (s Support) Contradicts() bool { return s.Number || s.Name || s.Negation || s.Opposite }
 
-// givenWeight is what a word of the question weighs in Support.Whole.
+// givenWeight is the weight of a word of the question in Support.Whole.
 const givenWeight = 0.35
 
-// Supported compares a sentence of an answer to question with a quote. Context is
-// what is known of where the quote stands, its title and headings: names and
-// numbers may come from there.
+// Supported compares a sentence of an answer to question with a quote. context is the title and the
+// headings of the quote; names and numbers may come from there.
 func Supported(sentence, question, quote, context string) Support {
 	said, has := read(sentence), read(quote)
 	asked, around := read(question), read(context)
@@ -82,7 +79,7 @@ func Supported(sentence, question, quote, context string) Support {
 		}
 	}
 	if added > 0 {
-		out.Added = min(addedIn, 2*quoted) / added // what is above the quote proves nothing alone
+		out.Added = min(addedIn, 2*quoted) / added // the context proves nothing alone
 	}
 	if whole > 0 {
 		out.Whole = wholeIn / whole
@@ -96,10 +93,10 @@ func Supported(sentence, question, quote, context string) Support {
 // word is one content word of a text.
 type word struct {
 	stem   string
-	number string // its value, where it is one
-	loose  bool   // a number that is as often something else: one, first, second
-	name   bool   // it begins with a capital inside of a sentence
-	at     int    // its place among all words
+	number string // its value, if it is a number
+	loose  bool   // a number word that just as often is something else: one, first, second
+	name   bool   // it is capitalised inside a sentence
+	at     int    // its position among all words
 	clause int
 }
 
@@ -107,23 +104,23 @@ func (w word) year() bool {
 	return len(w.number) == 4 && (w.number[0] == '1' || w.number[0] == '2')
 }
 
-// comparedText is a text as it is compared.
+// comparedText is a text in the form in which it is compared.
 type comparedText struct {
 	content []word
-	byStem  map[string]int // in content
+	byStem  map[string]int // index in content
 	numbers map[string]int
-	// negations are the places of words that deny, soft those of words that may.
+	// negations are the words that negate; soft are those that may.
 	negations, soft []word
 	capitals, inner int
 }
 
-// cased reports whether capitals tell names from other words: not in headings,
-// and not in German.
+// cased reports whether capitals distinguish names from other words. They do not in headings and in
+// German.
 func (r *comparedText) cased() bool {
 	return r.inner > 0 && float64(r.capitals) <= 0.6*float64(r.inner)
 }
 
-// read takes a text apart.
+// read analyses a text for comparison.
 func read(s string) *comparedText {
 	r := &comparedText{byStem: map[string]int{}, numbers: map[string]int{}}
 	at, clause, initial := 0, 0, true
@@ -148,7 +145,7 @@ func read(s string) *comparedText {
 			clause++
 		}
 		if last := len(r.negations) - 1; notOnly[lower] && last >= 0 && r.negations[last].at == at-1 {
-			r.negations = r.negations[:last] // it says more, and denies nothing
+			r.negations = r.negations[:last] // "not only" negates nothing
 			continue
 		}
 		w := word{stem: lower, at: at, clause: clause}
@@ -183,7 +180,7 @@ func read(s string) *comparedText {
 	return r
 }
 
-// add takes a word in; a number joins the number before it ("5 million").
+// add adds a word; a number is combined with the number before it ("5 million").
 func (r *comparedText) add(w word) {
 	if w.number != "" && len(r.content) > 0 {
 		if last := &r.content[len(r.content)-1]; last.number != "" && last.at == w.at-1 && last.clause == w.clause {
@@ -203,8 +200,8 @@ func (r *comparedText) add(w word) {
 	r.content = append(r.content, w)
 }
 
-// holds finds a word in a text: as the same number, by its stem, or by a stem that
-// begins alike ("invent", "invention").
+// holds finds a word in a text: by the same number, by its stem, or by a stem with a common
+// beginning ("invent", "invention"). It returns nil if there is none.
 func (r *comparedText) holds(w word) *word {
 	if w.number != "" {
 		if i, ok := r.numbers[w.number]; ok {
@@ -228,7 +225,7 @@ func (r *comparedText) holds(w word) *word {
 	return nil
 }
 
-// alikeAt is the least number of bytes that stems of words of one family share.
+// alikeAt is the minimum number of bytes that stems of related words share.
 const alikeAt = 4
 
 func alike(a, b string) bool {
@@ -239,8 +236,8 @@ func alike(a, b string) bool {
 	return n >= alikeAt && 3*n >= 2*max(len(a), len(b))
 }
 
-// otherCount reports whether other has, beside a word that stands beside number i of
-// r, a number that r does not have: "6 teams" where r says "5 teams".
+// otherCount reports whether other has a number that r does not have next to a word that r has next
+// to its number i: "6 teams" where r says "5 teams".
 func (r *comparedText) otherCount(i int, other *comparedText) bool {
 	beside := func(r *comparedText, i int) []word {
 		out := r.content[max(i-1, 0):min(i+2, len(r.content))]
@@ -260,7 +257,7 @@ func (r *comparedText) otherCount(i int, other *comparedText) bool {
 	return false
 }
 
-// opposite reports whether a text has the opposite of a word.
+// opposite reports whether a text contains the opposite of a word.
 func (r *comparedText) opposite(w word) bool {
 	for _, o := range opposites[w.stem] {
 		if _, ok := r.byStem[o]; ok {
@@ -270,12 +267,11 @@ func (r *comparedText) opposite(w word) bool {
 	return false
 }
 
-// reach is how many words behind a negation it denies, at most.
+// reach is the maximum number of words after a negation that it negates.
 const reach = 5
 
-// denies reports whether r denies something that other states: the first content
-// words behind one of its negations, in the same clause, stand in other, and other
-// has no negation near them.
+// denies reports whether r negates something that other states: one of the first content words
+// after one of r's negations, in the same clause, is in other without a negation near it.
 func (r *comparedText) denies(other *comparedText) bool {
 	for _, n := range r.negations {
 		found := 0
@@ -300,8 +296,8 @@ func (r *comparedText) denies(other *comparedText) bool {
 	return false
 }
 
-// mostlyDenied reports whether most of what r and a quote share stands in one
-// clause of the quote that has a negation, behind it.
+// mostlyDenied reports whether most of what r and quote share is in one clause of quote, after a
+// negation.
 func (r *comparedText) mostlyDenied(quote *comparedText) bool {
 	for _, n := range quote.negations {
 		shared, behind := 0, 0
@@ -321,7 +317,7 @@ func (r *comparedText) mostlyDenied(quote *comparedText) bool {
 	return false
 }
 
-// negated reports whether a negation, or what may be one, stands near a word.
+// negated reports whether a negation, or a word that may be one, is near a word.
 func (r *comparedText) negated(w *word) bool {
 	for _, list := range [][]word{r.negations, r.soft} {
 		for _, n := range list {
@@ -334,10 +330,10 @@ func (r *comparedText) negated(w *word) bool {
 }
 
 var (
-	// negations deny what follows.
+	// negations negate what follows.
 	negations = set(`not no never none nobody nothing nowhere neither nor cannot without
 		nicht kein keine keinen keinem keiner nie niemals ohne ne pas jamais aucun aucune sans nunca ninguna ninguno`)
-	// denials deny in some places.
+	// denials negate in some contexts.
 	denials = set(`lack lacks lacked lacking fail fails failed unable refuse refuses refused deny denies denied except
 		prevent prevented prohibit prohibits prohibited forbid forbids forbidden ban banned impossible absent absence free
 		hardly rarely seldom scarcely barely few little instead rather unlike stop stopped avoid avoided only until unless exclude excluded excluding

@@ -1,17 +1,17 @@
 package text
 
-// This file says when numbers and words of a question do not fit a quote. What a
-// question says need not be in the quote, which often does not repeat it; where the
-// quote has another one of the same shape in its place, it speaks of something else.
+// This file decides when numbers and words of the question conflict with a quote. A quote need not
+// contain what the question says, since it often does not repeat it. But if it has another number
+// or word of the same shape instead, it is about something else.
 
 import (
 	"slices"
 	"strings"
 )
 
-// otherAlike reports whether r has, in the place of number w of a sentence, another
-// of the same shape that the sentence does not have: a year for a year, a number
-// of as many digits beside another ("90 and 120" for "95 and 120").
+// otherAlike reports whether r has, instead of number w of a sentence, another number of the same
+// shape that the sentence does not have: a year for a year, or a number that differs in one digit
+// ("96" for "95").
 func (r *comparedText) otherAlike(w word, said *comparedText) bool {
 	for value, i := range r.numbers {
 		if _, both := said.numbers[value]; both || r.content[i].loose {
@@ -24,8 +24,8 @@ func (r *comparedText) otherAlike(w word, said *comparedText) bool {
 	return false
 }
 
-// digitsAlike reports whether two numbers of two digits and more are as long and
-// differ in one digit, as where one was mistyped or misremembered.
+// digitsAlike reports whether two numbers of at least two digits have the same length and differ in
+// one digit, as a mistyped or misremembered number does.
 func digitsAlike(a, b string) bool {
 	if len(a) != len(b) || len(a) < 2 {
 		return false
@@ -39,8 +39,8 @@ func digitsAlike(a, b string) bool {
 	return differ == 1
 }
 
-// otherModel reports whether r has, in the place of word w, one of the same letters
-// and other digits that the sentence does not have: "MP3" for "MP5".
+// otherModel reports whether r has, instead of word w, a word with the same letters and other
+// digits that the sentence does not have: "MP3" for "MP5".
 func (r *comparedText) otherModel(w word, said *comparedText) bool {
 	letters := withoutDigits(w.stem)
 	if w.number != "" || letters == w.stem || letters == "" {
@@ -63,8 +63,8 @@ func withoutDigits(s string) string {
 	}, s)
 }
 
-// clauseDenied reports whether a quote denies, by a "not" in it, the clause that has
-// what a sentence adds to its question, or half of what the two share.
+// clauseDenied reports whether quote has a "not" in a clause that contains, after it, something
+// that r adds to its question, or at least half of the words that r and quote share.
 func (r *comparedText) clauseDenied(asked, quote *comparedText) bool {
 	for _, n := range quote.negations {
 		if !denies(n.stem) {
@@ -92,11 +92,11 @@ func (r *comparedText) clauseDenied(asked, quote *comparedText) bool {
 	return false
 }
 
-// notOnly are words that make an addition of a "not" before them.
+// notOnly are words after which a preceding "not" negates nothing ("not only").
 var notOnly = set("only just merely solely simply")
 
-// denies reports whether a negation is a verb's: "without" and "nobody" are part of
-// what is said.
+// denies reports whether a negation negates a verb: "without" and "nobody" are part of the
+// statement.
 func denies(negation string) bool {
 	switch negation {
 	case "not", "never", "cannot", "nicht", "nie", "niemals", "pas", "jamais", "nunca":
@@ -105,8 +105,8 @@ func denies(negation string) bool {
 	return strings.HasSuffix(negation, "n't")
 }
 
-// UnnamedNumber reports whether a sentence repeats a number of its question that none of the places
-// has: what the sentence says of it is not said there.
+// UnnamedNumber reports whether a sentence repeats a number of its question that none of places
+// contains. Then they do not prove what the sentence says about it.
 func UnnamedNumber(sentence, question string, places ...string) bool {
 	said, asked := read(sentence), read(question)
 	for _, w := range said.content {
@@ -123,7 +123,7 @@ func UnnamedNumber(sentence, question string, places ...string) bool {
 // Addition is what a sentence adds to its question.
 type Addition struct {
 	words []word
-	// Repeats is the share of the question's content that the sentence says again.
+	// Repeats is the share of the question's content words that the sentence repeats.
 	Repeats float64
 }
 
@@ -146,10 +146,11 @@ func Adds(sentence, question string) Addition {
 	return out
 }
 
-// Words is how many content words there are.
+// Words returns the number of added content words.
 func (a Addition) Words() int { return len(a.words) }
 
-// Is reports whether it is this part of a text: they share half of the content of either.
+// Is reports whether the addition is this part of a text: they share at least half of the content
+// words of either.
 func (a Addition) Is(part string) bool {
 	in, shared := read(part), 0
 	for _, w := range a.words {

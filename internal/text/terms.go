@@ -1,8 +1,8 @@
 package text
 
-// Words as questions, answers and quotes are compared by them: lower case, without
-// stop words, with the commonest English endings taken off. This is for comparing
-// a handful of sentences, not for an index.
+// Content words for comparing questions, answers and quotes: in lower case, without stop words, and
+// without the most common English endings. They are for comparing a few sentences, not for an
+// index.
 
 import (
 	"strings"
@@ -24,8 +24,8 @@ var stopWords = func() map[string]bool {
 	return out
 }()
 
-// ContentWords is the set of content words of s: without English stop words and
-// punctuation, in lower case, by their stems.
+// ContentWords returns the set of content words of s: without English stop words and punctuation,
+// in lower case, as stems.
 func ContentWords(s string) map[string]bool {
 	out := map[string]bool{}
 	for it := words.FromString(s); it.Next(); {
@@ -42,7 +42,7 @@ func hasLetterOrDigit(s string) bool {
 	return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
 }
 
-// stem takes one ending off an English word, if enough of the word is left.
+// stem removes one ending from an English word, if enough of the word is left.
 func stem(w string) string {
 	w = strings.TrimSuffix(strings.ReplaceAll(w, "’", "'"), "'s")
 	for _, rule := range []struct{ ending, instead string }{

@@ -1,10 +1,10 @@
-// Package text holds what Sluice knows about plain text and no model does:
-// sentences, a token counter, the cutting of parsed documents into sections and
-// of sections into passages. It is pure: no I/O, no state, no model.
+// Package text has Sluice's rules about plain text that need no model: sentences, a token counter,
+// the cutting of parsed documents into sections and of sections into passages. It is pure: no I/O,
+// no state, no model.
 //
-// All offsets are UTF-8 byte offsets. A list of ranges "tiles" a text when the
-// ranges are in order, none is empty, each starts where the one before it ended,
-// and together they cover the text from 0 to its length.
+// All offsets are UTF-8 byte offsets. A list of ranges "tiles" a text when the ranges are in order,
+// none is empty, each starts where the previous one ends, and together they cover the text from 0
+// to its length.
 package text
 
 import (
@@ -22,16 +22,16 @@ type Range struct {
 // Of returns the part of s that r covers.
 func (r Range) Of(s string) string { return s[r.Start:r.End] }
 
-// Trim returns r of s without the white space at both ends.
+// Trim returns the range r of s without the white space at both ends.
 func Trim(s string, r Range) Range {
 	body := r.Of(s)
 	r.Start += len(body) - len(strings.TrimLeftFunc(body, unicode.IsSpace))
 	return Range{r.Start, r.Start + len(strings.TrimSpace(body))}
 }
 
-// Clean returns s as text that may be stored: without U+0000, byte order marks
-// and invalid UTF-8, and with every line ending (CR LF, CR, U+0085, U+2028,
-// U+2029) as one "\n". Other characters stay as they are.
+// Clean returns s without U+0000, byte order marks and invalid UTF-8, and with every line ending
+// (CR LF, CR, U+0085, U+2028, U+2029) as one "\n", so that it can be stored. Other characters stay
+// as they are.
 func Clean(s string) string {
 	if clean(s) {
 		return s
@@ -56,7 +56,7 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// clean reports whether Clean has nothing to do.
+// clean reports whether Clean would change nothing.
 func clean(s string) bool {
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {

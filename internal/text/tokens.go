@@ -1,8 +1,7 @@
 package text
 
-// The one counter of tokens: the sizes of sections, clusters and passages are in
-// its unit, whatever model is in use. Model inputs are counted by the model's own
-// tokenizer, not here.
+// The token counter that defines the sizes of sections, clusters and passages, whatever model is in
+// use. Model inputs are counted by the model's own tokenizer, not here.
 
 import (
 	"unicode"
@@ -11,8 +10,8 @@ import (
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// tokenRunes is how many characters of one unbroken run count as one token, so
-// that a long code or a base64 blob is not one token.
+// tokenRunes is how many characters of an unbroken run count as one token, so that a long code or a
+// base64 blob counts as several.
 const tokenRunes = 16
 
 // CountTokens counts the tokens of s: the segments between the word boundaries
@@ -45,7 +44,7 @@ func CountTokens(s string) int {
 	return n
 }
 
-// countSegments counts tokens as CountTokens does, by the annex's own tables.
+// countSegments counts tokens as CountTokens does, with the annex's own tables.
 func countSegments(s string) int {
 	n := 0
 	for it := words.FromString(s); it.Next(); {
@@ -54,8 +53,8 @@ func countSegments(s string) int {
 	return n
 }
 
-// countASCII is countSegments for ASCII without white space, several times as
-// fast: most of what is counted is English prose.
+// countASCII is countSegments for ASCII without white space. It is several times as fast, which
+// matters because most text is English prose.
 func countASCII(s string) int {
 	n := 0
 	for i := 0; i < len(s); {
@@ -80,8 +79,8 @@ func countASCII(s string) int {
 	return n
 }
 
-// Classes of ASCII characters that make words: letters, digits and the
-// underscore, which joins either.
+// Classes of the ASCII characters that form words: letters, digits and the underscore, which joins
+// both.
 const (
 	asciiOther = iota
 	asciiLetter
@@ -118,8 +117,8 @@ func asciiMark(c, class byte) bool {
 
 func isASCIISpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
-// joinsSpace reports whether chunk begins with a character that the annex joins
-// to white space before it.
+// joinsSpace reports whether chunk begins with a character that the annex joins to preceding white
+// space.
 func joinsSpace(chunk string) bool {
 	r, _ := utf8.DecodeRuneInString(chunk)
 	return r >= utf8.RuneSelf && (unicode.In(r, unicode.M, unicode.Cf) || unicode.IsSpace(r))
@@ -139,7 +138,7 @@ func segmentTokens(seg string) int {
 	return (utf8.RuneCountInString(seg) + tokenRunes - 1) / tokenRunes
 }
 
-// isSpace reports whether s is white space only.
+// isSpace reports whether s consists of white space only.
 func isSpace(s string) bool {
 	for _, r := range s {
 		if !unicode.IsSpace(r) {
@@ -149,9 +148,9 @@ func isSpace(s string) bool {
 	return true
 }
 
-// takeTokens returns the length in bytes of the longest beginning of s that has
-// at most limit tokens and ends between words; inside a word only where the word
-// alone is over the limit. It returns at least one character of a non-empty s.
+// takeTokens returns the length in bytes of the longest prefix of s that has at most limit tokens
+// and ends between words. It cuts a word only if the word alone is over the limit. It returns at
+// least one character of a non-empty s.
 func takeTokens(s string, limit int) int {
 	n, end := 0, 0
 	for it := words.FromString(s); it.Next(); {
