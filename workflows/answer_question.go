@@ -1,7 +1,7 @@
 package workflows
 
-// AnswerQuestion: the steps of an asynchronous question. Only ids pass through
-// it; text is in the store. The steps are answer's, run as activities.
+// AnswerQuestion runs the steps of an asynchronous question. Only ids pass through it; text is in
+// the store. The activities run the steps of package answer.
 
 import (
 	"errors"
@@ -14,9 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// questionOptions of the steps: a worker that goes silent is noticed by its
-// heartbeat, and what the surroundings are to blame for is waited for. A step
-// says itself when trying again is of no use.
+// questionOptions returns the options of the steps. Missing heartbeats show that a worker is gone,
+// and failures of the environment are retried. A step reports itself when another try is useless.
 func questionOptions(atMost time.Duration) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
 		StartToCloseTimeout:    atMost,
@@ -28,28 +27,28 @@ func questionOptions(atMost time.Duration) workflow.ActivityOptions {
 	}
 }
 
-// generateOptions of what a language model does: one that doesn't answer is not
-// waited for as long.
+// generateOptions returns the options of steps that call a language model. They are retried for a
+// shorter time.
 func generateOptions() workflow.ActivityOptions {
 	o := questionOptions(3 * time.Minute)
 	o.ScheduleToCloseTimeout = 15 * time.Minute
 	return o
 }
 
-// roundOptions of judging and of further rounds: an answer waits for them, so they
-// are not tried for long.
+// roundOptions returns the options of judging and of further rounds. They are tried only three
+// times, because an answer already waits.
 func roundOptions() workflow.ActivityOptions {
 	o := generateOptions()
 	o.RetryPolicy.MaximumAttempts = 3
 	return o
 }
 
-// endOptions of what ends a question. It must not fail: without it the job
-// would wait for its lease to run out.
+// endOptions returns the options of steps that end a question. These must not fail: otherwise the
+// job would wait until its lease ends.
 func endOptions() workflow.ActivityOptions { return questionOptions(30 * time.Second) }
 
-// AnswerQuestion answers a stored question. Its result is the state in which it
-// left the question; a cancelled workflow leaves the question cancelled.
+// AnswerQuestion answers a stored question. Its result is the state in which it left the question.
+// If the workflow is cancelled, so is the question.
 func AnswerQuestion(ctx workflow.Context, in wire.QuestionInput) (wire.QuestionResult, error) {
 	result := wire.QuestionResult{State: schema.JobAnswered, Rounds: 1}
 	stage := ""
@@ -68,8 +67,8 @@ func AnswerQuestion(ctx workflow.Context, in wire.QuestionInput) (wire.QuestionR
 	if err == nil {
 		err = run(wire.ActivityQuestionGenerate, generateOptions(), in, nil)
 	}
-	// How many rounds there may be is recorded with the first step's result; that of
-	// workers of before has none, so that their questions run as they began.
+	// The maximum number of rounds is in the first step's result. Results of older workers have
+	// none, so that their questions run as they began.
 	for round := 1; err == nil && plan.Rounds > 1 && round <= plan.Rounds; round++ {
 		verdict := wire.QuestionVerdict{}
 		at := wire.QuestionRound{QuestionInput: in, Round: round}
@@ -94,8 +93,8 @@ func AnswerQuestion(ctx workflow.Context, in wire.QuestionInput) (wire.QuestionR
 	return result, nil
 }
 
-// unlessSpared forgives a failure of judging, or of a further round: the answer that
-// there is remains. A question that was cancelled or lost has none.
+// unlessSpared drops an error of judging, or of a further round, because the existing answer
+// remains. It returns the error if the question was cancelled or lost.
 func unlessSpared(err error) error {
 	var app *temporal.ApplicationError
 	if temporal.IsCanceledError(err) || errors.As(err, &app) && app.Type() == wire.ErrorQuestionLost {
@@ -104,7 +103,7 @@ func unlessSpared(err error) error {
 	return nil
 }
 
-// endQuestion leaves the question in an end after a step failed.
+// endQuestion ends the question after a step failed.
 func endQuestion(ctx workflow.Context, in wire.QuestionInput, step string, err error) (wire.QuestionResult, error) {
 	// A cancelled context runs no activity.
 	last, cancel := workflow.NewDisconnectedContext(ctx)

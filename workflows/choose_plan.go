@@ -1,9 +1,8 @@
 package workflows
 
-// ChoosePlan measures plans on a collection's questions and proposes one. What there is
-// to do, and what was done, is in the store: a step does some of it and says whether
-// there is more. This workflow may be lost at any time, and another execution goes on
-// where it was.
+// ChoosePlan measures plans on a collection's questions and proposes one. The work to do and the
+// work done are in the store: a step does some of it and reports whether there is more. This
+// workflow may be lost at any time, and another execution continues where it was.
 
 import (
 	"errors"
@@ -18,8 +17,8 @@ import (
 // maxChoiceSteps bounds one execution's history.
 const maxChoiceSteps = 500
 
-// choiceRetry has no limit: what is the surroundings' fault passes, and what is not
-// comes as an error of its own type.
+// choiceRetry has no limit: failures of the environment are temporary, and others are errors of
+// their own type.
 var choiceRetry = &temporal.RetryPolicy{
 	InitialInterval:        500 * time.Millisecond,
 	BackoffCoefficient:     1.5,

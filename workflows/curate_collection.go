@@ -1,8 +1,8 @@
 package workflows
 
-// CurateCollection tends one collection: its steps run in order, again and
-// again, until a round does nothing and no signal came meanwhile. Signals say
-// that something changed and carry nothing, so any number of them is one round.
+// CurateCollection tends one collection: it runs its steps in order, again and again, until a round
+// does nothing and no signal came meanwhile. Signals say that something changed and carry nothing,
+// so any number of them asks for one round.
 
 import (
 	"errors"
@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// settle is how long a round waits for more of what comes together.
+	// settle is how long a round waits first, so that changes that come together are handled
+	// together.
 	settle = time.Second
-	// maxCurateSignals and maxCurateRounds bound one execution: the server takes
-	// 10,000 signals and 51,200 events.
+	// maxCurateSignals and maxCurateRounds bound one execution: the server accepts 10,000 signals
+	// and 51,200 events.
 	maxCurateSignals = 1000
 	maxCurateRounds  = 200
 )
 
-// curateSteps are the steps of a round in order, with the longest time one run
-// of each may take. Clustering marks versions as curated, so it does not run
-// where indexing failed.
+// curateSteps are the steps of a round in order, with the longest time that one run of each may
+// take. Clustering marks versions as curated, so it does not run if indexing failed.
 var curateSteps = []struct {
 	activity string
 	limit    time.Duration
@@ -37,8 +37,8 @@ var curateSteps = []struct {
 	{wire.ActivitySweep, 30 * time.Minute},
 }
 
-// curateRetry gives up on a step after about two minutes: the others go on, and
-// the reconciler begins a new curation later.
+// curateRetry gives up on a step after about two minutes: the other steps go on, and the reconciler
+// starts a new curation later.
 var curateRetry = &temporal.RetryPolicy{
 	InitialInterval:    200 * time.Millisecond,
 	BackoffCoefficient: 2,
@@ -50,7 +50,7 @@ var curateRetry = &temporal.RetryPolicy{
 func CurateCollection(ctx workflow.Context, in wire.Curation) error {
 	changed := workflow.GetSignalChannel(ctx, wire.SignalCurate)
 	signals := 0
-	// drain takes the signals that have arrived and tells whether any had.
+	// drain receives the signals that have arrived and reports whether there were any.
 	drain := func() bool {
 		before := signals
 		for changed.ReceiveAsync(nil) {
@@ -59,15 +59,15 @@ func CurateCollection(ctx workflow.Context, in wire.Curation) error {
 		return signals > before
 	}
 	for round := 1; ; round++ {
-		// What arrives while it waits belongs to this round.
+		// Signals that arrive during the wait belong to this round.
 		if err := workflow.Sleep(ctx, settle); err != nil {
 			return err
 		}
 		drain()
 		more, err := curateRound(ctx, in)
 		if err != nil {
-			// The reconciler finds what is left in the store: versions that are not
-			// marked, segments to merge, shards without an index (docs/curation.md).
+			// The reconciler finds what is left in the store: versions that are not marked,
+			// segments to merge, shards without an index (docs/curation.md).
 			return err
 		}
 		again := drain() || more
@@ -75,15 +75,14 @@ func CurateCollection(ctx workflow.Context, in wire.Curation) error {
 		case !again:
 			return nil
 		case signals >= maxCurateSignals || round >= maxCurateRounds || workflow.GetInfo(ctx).GetContinueAsNewSuggested():
-			// The next execution begins with a round, which is what the drained
-			// signals asked for.
+			// The next execution begins with a round, which is what the received signals asked for.
 			return workflow.NewContinueAsNewError(ctx, CurateCollection, in)
 		}
 	}
 }
 
-// curateRound runs every step once, those behind one that failed too, and tells
-// whether a step left work.
+// curateRound runs every step once, also those after a failed one, and reports whether a step left
+// work.
 func curateRound(ctx workflow.Context, in wire.Curation) (more bool, err error) {
 	var failures []error
 	indexed := true

@@ -1,8 +1,8 @@
 package workflows
 
-// CurateCollections does a round for each of many collections, in few activities: a
-// workflow and five activities for each would cost more than what they do. Those
-// that are large, or fail, get a CurateCollection of their own.
+// CurateCollections does a round for each of many collections, in few activities: a workflow with
+// five activities for each would cost more than the work itself. Collections that are large, or
+// that fail, get their own CurateCollection.
 
 import (
 	"errors"
@@ -35,7 +35,7 @@ func CurateCollections(ctx workflow.Context, in wire.Curations) error {
 	return errors.Join(failures...)
 }
 
-// startCurations starts the curations of collections. One that runs already goes on.
+// startCurations starts the curations of collections. Curations that already run go on.
 func startCurations(ctx workflow.Context, collections []wire.Curation) error {
 	started := make([]workflow.ChildWorkflowFuture, len(collections))
 	for i, c := range collections {

@@ -1,10 +1,11 @@
-// Package workflows holds the durable workflows: deterministic code that names
-// activities and waits for them. What activities do is elsewhere.
+// Package workflows holds the durable workflows: deterministic code that starts activities and
+// waits for them. The activities are in other packages.
 package workflows
 
-// IngestBatch takes the versions of one batch through their stages. Ids travel
-// through it, never text or vectors. Outcomes are per version: one that fails or
-// is lost leaves the batch, the others go on.
+// IngestBatch takes the versions of one batch through their stages. New batches run IngestVersions;
+// this workflow finishes those that older builds started. Only ids pass through it, never text or
+// vectors. Outcomes are per version: a version that fails or is lost leaves the batch, and the
+// others go on.
 
 import (
 	"errors"
@@ -16,26 +17,25 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// maxRounds bounds how often the stages run again from the first.
+// maxRounds bounds how often the stages run from the first one.
 const maxRounds = 5
 
-// infrastructure retries what is no document's fault. There is no limit: while
-// it retries, the activity keeps the leases; when they are lost nevertheless, the
-// versions come back as lost.
+// infrastructure retries errors that are no document's fault. There is no limit: each try extends
+// the leases, and if they are lost nevertheless, the versions are reported as lost.
 var infrastructure = &temporal.RetryPolicy{
 	InitialInterval:    200 * time.Millisecond,
 	BackoffCoefficient: 1.5,
 	MaximumInterval:    5 * time.Second,
 }
 
-// heartbeat is how soon the death of a worker is noticed.
+// heartbeat is how soon the death of a worker is detected.
 const heartbeat = 10 * time.Second
 
 func stageOptions(limit time.Duration) workflow.ActivityOptions {
 	return workflow.ActivityOptions{StartToCloseTimeout: limit, HeartbeatTimeout: heartbeat, RetryPolicy: infrastructure}
 }
 
-// The stages in order, with the longest time one run of each may take.
+// The stages in order, with the longest time that one run of each may take.
 var stages = []struct {
 	activity string
 	limit    time.Duration
@@ -69,7 +69,7 @@ func IngestBatch(ctx workflow.Context, in wire.IngestBatch) (wire.BatchResult, e
 	return run.result, nil
 }
 
-// batchRun is the state of one execution: the batch shrinks as versions leave.
+// batchRun is the state of one execution. The batch shrinks as versions leave.
 type batchRun struct {
 	batch   wire.IngestBatch
 	result  wire.BatchResult
@@ -90,8 +90,8 @@ func (r *batchRun) stages(ctx workflow.Context) error {
 	return nil
 }
 
-// leave takes the versions of outcomes out of the batch and has the failed ones
-// marked, while the others go on.
+// leave removes the versions of outcomes from the batch and has the failed ones marked, while the
+// others go on.
 func (r *batchRun) leave(ctx workflow.Context, outcomes []wire.Outcome) {
 	if len(outcomes) == 0 {
 		return

@@ -1,9 +1,8 @@
 package workflows
 
-// IngestVersions takes the versions of one batch to ready. They may be of many
-// collections and tenants. Ids travel through it, never text or vectors.
-// Outcomes are per version: one that fails or is lost leaves the batch, the
-// others go on.
+// IngestVersions takes the versions of one batch to ready. They may be of many collections and
+// tenants. Only ids pass through it, never text or vectors. Outcomes are per version: a version
+// that fails or is lost leaves the batch, and the others go on.
 
 import (
 	"errors"
@@ -15,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// The stages in order, with the longest time one run of each may take.
+// The stages in order, with the longest time that one run of each may take.
 var versionStages = []struct {
 	activity string
 	limit    time.Duration
@@ -47,7 +46,7 @@ func IngestVersions(ctx workflow.Context, in wire.IngestVersions) (wire.BatchRes
 	return run.result, nil
 }
 
-// versionsRun is the state of one execution: the batch shrinks as versions leave.
+// versionsRun is the state of one execution. The batch shrinks as versions leave.
 type versionsRun struct {
 	left    wire.IngestVersions
 	result  wire.BatchResult
@@ -68,8 +67,8 @@ func (r *versionsRun) stages(ctx workflow.Context) error {
 	return nil
 }
 
-// leave takes the versions of outcomes out of the batch and has the failed ones
-// marked, while the others go on.
+// leave removes the versions of outcomes from the batch and has the failed ones marked, while the
+// others go on.
 func (r *versionsRun) leave(ctx workflow.Context, outcomes []wire.Outcome) {
 	if len(outcomes) == 0 {
 		return

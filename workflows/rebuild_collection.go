@@ -1,10 +1,9 @@
 package workflows
 
-// RebuildCollection makes a generation beside the live one: it cuts, encodes and
-// indexes every live version anew, clusters them, and then asks for the flip,
-// which finds the versions that came meanwhile. The generation's row says
-// whether it is still to be built; this workflow may be lost at any time, and
-// another execution goes on where it was.
+// RebuildCollection builds a generation beside the live one: it cuts, encodes and indexes every
+// live version again, clusters them, and then asks for the flip, which finds the versions that came
+// meanwhile. The generation's row says whether it still has to be built; this workflow may be lost
+// at any time, and another execution continues where it was.
 
 import (
 	"errors"
@@ -17,18 +16,18 @@ import (
 )
 
 const (
-	// rebuildAtOnce is how many parts are cut at a time: one waits for the
-	// models while another is written.
+	// rebuildAtOnce is how many parts are cut at a time: one waits for the models while another is
+	// written.
 	rebuildAtOnce = 2
-	// rebuildSecondAtOnce is the same for the second encoder, which works within
-	// a share of processor time and leaves its place to others.
+	// rebuildSecondAtOnce is the same for the second encoder, which is limited to a share of
+	// processor time and gives way to other work.
 	rebuildSecondAtOnce = 1
 	// maxRebuildPages bounds one execution's history.
 	maxRebuildPages = 50
 )
 
-// rebuildRetry has no limit: what is the surroundings' fault passes, and what is
-// not comes as an error of its own type.
+// rebuildRetry has no limit: failures of the environment are temporary, and others are errors of
+// their own types.
 var rebuildRetry = &temporal.RetryPolicy{
 	InitialInterval:        200 * time.Millisecond,
 	BackoffCoefficient:     1.5,
@@ -92,8 +91,8 @@ func rebuild(ctx workflow.Context, in wire.Rebuild) error {
 	}
 }
 
-// cutParts has the parts cut, so many at a time, and returns the first error when
-// none is under way any more.
+// cutParts has the parts cut, atOnce at a time. After an error it starts no more, waits for those
+// under way, and returns the first error.
 func cutParts(ctx workflow.Context, parts []wire.RebuildPart, atOnce int) error {
 	var failure error
 	running := 0

@@ -1,9 +1,8 @@
 package workflows
 
-// ReparseCollection parses the documents of a collection again, and waits until
-// those that changed are written. What was done with each document is a row in
-// the store: this workflow may be lost at any time, and another execution goes
-// on where it was.
+// ReparseCollection parses the documents of a collection again, and waits until those that changed
+// are written. The store has a row for each document that was dealt with: this workflow may be lost
+// at any time, and another execution continues where it was.
 
 import (
 	"errors"
@@ -16,15 +15,15 @@ import (
 )
 
 const (
-	// reparsePause is how long it waits for documents to be written at first, and
-	// mostReparsePause at most.
+	// reparsePause is the first pause while the workflow waits for documents to be written, and
+	// mostReparsePause the longest.
 	reparsePause     = 500 * time.Millisecond
 	mostReparsePause = 30 * time.Second
 	// maxReparseRounds bounds one execution's history.
 	maxReparseRounds = 100
 )
 
-// reparseRetry has no limit: a document's fault is an outcome, and all else passes.
+// reparseRetry has no limit: a document's fault is an outcome, and all other errors are temporary.
 var reparseRetry = &temporal.RetryPolicy{
 	InitialInterval:        200 * time.Millisecond,
 	BackoffCoefficient:     1.5,

@@ -1,8 +1,8 @@
 package workflows
 
-// SyncSource keeps a collection in step with a place. What there is to do, and what was done, is in
-// the store: a step does some of it and names the next. A place that fails, or asks for time, ends
-// the workflow; the store has when another one goes on.
+// SyncSource keeps a collection in step with a source. The work to do and the work done are in the
+// store: a step does some of it and returns the next step. If the source fails, or asks to wait,
+// the workflow ends; the store has the time at which another one continues.
 
 import (
 	"time"
@@ -16,16 +16,16 @@ import (
 // maxSourceSteps bounds one execution's history.
 const maxSourceSteps = 500
 
-// sourceRetry has no limit: an error is of Postgres, or of a worker that ended. What places say is
-// no error here.
+// sourceRetry has no limit: an error comes from Postgres or from a worker that ended. Failures of
+// sources are not errors here.
 var sourceRetry = &temporal.RetryPolicy{
 	InitialInterval:    500 * time.Millisecond,
 	BackoffCoefficient: 1.5,
 	MaximumInterval:    20 * time.Second,
 }
 
-// SyncSource is the workflow. A step may take long, for a place may be slow; that it lives is what
-// its heartbeat says.
+// SyncSource is the workflow. A step may take long, because a source may be slow; its heartbeat
+// shows that it is alive.
 func SyncSource(ctx workflow.Context, in wire.SourceSync) error {
 	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 24 * time.Hour, HeartbeatTimeout: heartbeat, RetryPolicy: sourceRetry,

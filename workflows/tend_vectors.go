@@ -1,8 +1,8 @@
 package workflows
 
-// TendVectors tends the vectors of one large collection: moves them to partitions of
-// its own and builds their indexes. A curation begins it and doesn't wait, so that
-// merging and clustering go on while an index is built.
+// TendVectors tends the vectors of one large collection: it moves them to the collection's own
+// partitions and builds their indexes. A curation starts it and doesn't wait, so that merging and
+// clustering go on while an index is built.
 
 import (
 	"time"
@@ -15,7 +15,7 @@ import (
 const (
 	// tendLimit is the longest time that one index may take.
 	tendLimit = 6 * time.Hour
-	// buildPause is how long it waits while others build.
+	// buildPause is how long it waits while the maximum number of builds is under way elsewhere.
 	buildPause = 15 * time.Second
 	// maxTendRounds and maxCurateSignals bound one execution.
 	maxTendRounds = 1000
@@ -29,13 +29,13 @@ func TendVectors(ctx workflow.Context, in wire.Curation) error {
 		StartToCloseTimeout: tendLimit, HeartbeatTimeout: heartbeat, RetryPolicy: curateRetry,
 	})
 	for round := 1; ; round++ {
-		// What changed before the step begins is the step's.
+		// The step also covers changes that were signalled before it begins.
 		for changed.ReceiveAsync(nil) {
 			signals++
 		}
 		var out wire.Curated
 		if err := workflow.ExecuteActivity(step, wire.ActivityTendVectors, in).Get(ctx, &out); err != nil {
-			// The reconciler finds a partition without its index; the rest is done with the
+			// The reconciler finds a partition without its index; the rest is done after the
 			// collection's next change (docs/curation.md).
 			return err
 		}

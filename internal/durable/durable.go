@@ -1,5 +1,5 @@
-// Package durable connects to Temporal, with tracing, metrics and logging as
-// the rest of Sluice has them.
+// Package durable connects to Temporal, with the tracing, metrics and logging of the rest of
+// Sluice.
 package durable
 
 import (
@@ -28,8 +28,8 @@ type Options struct {
 	APIKey    string // sent with every call, encrypted
 }
 
-// Dial connects, trying again until ctx ends. Workers made from the client
-// continue the traces that its callers began.
+// Dial connects, and tries again until ctx ends. Workers made from the client continue the traces
+// of their callers.
 func Dial(ctx context.Context, o Options) (client.Client, error) {
 	options, err := o.client()
 	if err != nil {
@@ -46,8 +46,8 @@ func Dial(ctx context.Context, o Options) (client.Client, error) {
 	return c, nil
 }
 
-// Later returns a client that connects when it is first used, for what can do
-// without Temporal.
+// Later returns a client that connects when it is first used, for programs that also work without
+// Temporal.
 func Later(o Options) (client.Client, error) {
 	options, err := o.client()
 	if err != nil {
@@ -86,7 +86,7 @@ func (o Options) client() (client.Options, error) {
 	}, nil
 }
 
-// Check reports whether the server that c is connected to serves.
+// Check returns an error if the server that c is connected to is not healthy.
 func Check(ctx context.Context, c client.Client) error {
 	if _, err := c.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
 		return fmt.Errorf("temporal does not answer: %w", err)
@@ -94,7 +94,7 @@ func Check(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// quiet keeps the SDK's chatter about its pollers out of the info level.
+// quiet lowers the SDK's messages below warnings, mostly about its pollers, to the debug level.
 type quiet struct{ slog.Handler }
 
 func (h quiet) Handle(ctx context.Context, r slog.Record) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TaskQueues returns what waits in the task queues of a namespace ("default" when
-// empty), and which workers asked for work within the last minutes.
+// TaskQueues returns the backlogs of the task queues in a namespace ("default" when empty), and the
+// workers that polled them within the last minutes.
 func TaskQueues(ctx context.Context, c client.Client, namespace string) ([]schema.TaskQueue, error) {
 	if namespace == "" {
 		namespace = client.DefaultNamespace

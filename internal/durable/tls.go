@@ -9,15 +9,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TLS says how to know Temporal, and what to show it. Connections are encrypted when any of it is
-// set, or an API key is.
+// TLS says how to verify Temporal's certificate, and which one to present. Connections are
+// encrypted when any of it, or an API key, is set.
 type TLS struct {
-	CA         string // file of certificates, in PEM, that Temporal's must come from; the system's when empty
-	Cert, Key  string // files, in PEM, that are shown; read anew for every connection
-	ServerName string // that Temporal's certificate must have; the address' host when empty
+	CA         string // PEM file of the authorities that verify Temporal's certificate; the system's when empty
+	Cert, Key  string // PEM files of the client certificate; read again for every connection
+	ServerName string // name in Temporal's certificate; the address' host when empty
 }
 
-// encryption is nil for none.
+// encryption returns the TLS configuration, or nil for unencrypted connections.
 func (o Options) encryption() (*tls.Config, error) {
 	t := o.TLS
 	if t == (TLS{}) && o.APIKey == "" {

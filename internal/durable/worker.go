@@ -13,13 +13,13 @@ import (
 )
 
 // deadlockAfter is how long a workflow may compute before its task fails as a deadlock. The SDK's
-// second is too short for a machine that has no processor left: the task is then done again for
-// nothing, and the goroutine it has given up stays.
+// default of a second is too short on an overloaded machine: the task is then repeated for nothing,
+// and its abandoned goroutine stays.
 const deadlockAfter = 30 * time.Second
 
-// Worker makes a service of a Temporal worker. register tells it what it runs. Activities in hand
-// get a share of the time of Stop, from 0 to 1, and are cancelled then; o.WorkerStopTimeout bounds
-// how long their end is waited for.
+// Worker returns a service that runs a Temporal worker. register registers its workflows and
+// activities. Running activities get a share, from 0 to 1, of the time of Stop before they are
+// cancelled; o.WorkerStopTimeout bounds how long Stop waits for them to end.
 func Worker(name string, c client.Client, queue string, o worker.Options, share float64, register func(worker.Worker)) lifecycle.Service {
 	return lifecycle.NewFunc(name, func(ctx context.Context) (lifecycle.Run, error) {
 		work, cancel := context.WithCancel(context.WithoutCancel(ctx))

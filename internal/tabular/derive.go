@@ -1,6 +1,6 @@
 package tabular
 
-// Questions for what is computed of a row's figures of several years: a change, a change
+// Questions for a value that is computed from a row's figures of several years: a change, a change
 // in percent, a mean, a sum.
 
 import (
@@ -18,18 +18,18 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// Operation is what is computed of figures that stand in the order of their years.
+// Operation is a computation on figures in the order of their years.
 type Operation string
 
 const (
-	Change        Operation = "change"         // the last less the first
-	Difference    Operation = "difference"     // the greater less the smaller
-	PercentChange Operation = "percent change" // that, in percent of the first
+	Change        Operation = "change"         // the last minus the first
+	Difference    Operation = "difference"     // the greater minus the smaller
+	PercentChange Operation = "percent change" // the change in percent of the first
 	Mean          Operation = "mean"
 	Sum           Operation = "sum"
 )
 
-// Computed is what was computed of cells of one table.
+// Computed is a value that was computed from cells of one table.
 type Computed struct {
 	Operation Operation
 	Value     string  // "-94", "14.07%", "1.9 percentage points"
@@ -56,7 +56,7 @@ var (
 	months   = words("january february march april may june july august september october november december ended months")
 )
 
-// operationOf is what a question asks to compute, and of which years.
+// operationOf returns what a question asks to compute, and for which years.
 func operationOf(question string) (Operation, []int) {
 	years := slices.Sorted(maps.Keys(identity.Years(question)))
 	if len(years) == 1 && yearly.MatchString(question) {
@@ -67,7 +67,7 @@ func operationOf(question string) (Operation, []int) {
 	}
 	mean, sum := means.MatchString(question), sums.MatchString(question)
 	switch change := changes.MatchString(question); {
-	case change && (mean || sum || len(years) != 2): // of what is computed itself
+	case change && (mean || sum || len(years) != 2): // the change of a computed value is not supported
 	case change && relative.MatchString(question) && !shares.MatchString(question):
 		return PercentChange, years
 	case change && apartBy.MatchString(question):
@@ -82,7 +82,7 @@ func operationOf(question string) (Operation, []int) {
 	return "", nil
 }
 
-// everyYear adds the years between two that a question names as a range.
+// everyYear adds the years between two years that a question names as a range.
 func everyYear(question string, years []int) []int {
 	if len(years) != 2 || years[1]-years[0] > 10 || !through.MatchString(question) {
 		return years
@@ -94,8 +94,8 @@ func everyYear(question string, years []int) []int {
 	return out
 }
 
-// Derive computes what a question asks for of the cells of a table. It is false where
-// the question asks for nothing that is computed, or no row has the figures.
+// Derive computes what a question asks for from the cells of a table. It returns false if the
+// question asks for no computation, or no row has the figures.
 func Derive(question string, sources []Input) (Computed, bool) {
 	op, years := operationOf(question)
 	if op == "" || !numbersAsked.MatchString(question) {
@@ -112,7 +112,7 @@ func Derive(question string, sources []Input) (Computed, bool) {
 		return Computed{}, false
 	}
 	tables := q.tables(sources)
-	points := op != PercentChange && percent.MatchString(question) // of figures that are shares
+	points := op != PercentChange && percent.MatchString(question) // the figures must be percentages
 	var all []series
 	for i, s := range sources {
 		for _, t := range tables[i] {
@@ -144,7 +144,7 @@ func Derive(question string, sources []Input) (Computed, bool) {
 	return Computed{}, false
 }
 
-// series is one cell for each year, of one row or of one column.
+// series is one cell for each year, from one row or one column.
 type series struct {
 	cells []Match
 	score float64
@@ -158,7 +158,7 @@ func (s series) figures() []string {
 	return out
 }
 
-// series finds, in a table, the cells of the years that differ in nothing but the year.
+// series finds the cells of the years in a table that differ only in the year.
 func (q *query) series(source int, s Input, t Table, years []int) []series {
 	found := map[string]*series{}
 	var order []string
@@ -184,7 +184,7 @@ func (q *query) series(source int, s Input, t Table, years []int) []series {
 				found[key] = k
 				order = append(order, key)
 			}
-			if len(k.cells) == i { // the first of its year counts
+			if len(k.cells) == i { // only the first cell of a year counts
 				k.cells, k.score = append(k.cells, c.Match), k.score+c.score/float64(len(years))
 			}
 		}
@@ -198,7 +198,7 @@ func (q *query) series(source int, s Input, t Table, years []int) []series {
 	return out
 }
 
-// monthsOf are the months of the dates that a text names, 1 to 12.
+// monthsOf returns the months, 1 to 12, of the dates in a text.
 func monthsOf(s string) map[int]bool {
 	out := map[int]bool{}
 	for _, p := range identity.Periods(s) {
@@ -209,7 +209,7 @@ func monthsOf(s string) map[int]bool {
 	return out
 }
 
-// plain is what names a row or a column, but for its period.
+// plain returns the words that name a row or a column, without its period.
 func plain(s string) []string {
 	out := withoutPeriods(words(s))
 	for w := range out {
@@ -220,7 +220,7 @@ func plain(s string) []string {
 	return slices.Sorted(maps.Keys(out))
 }
 
-// decimalPlacesAsked is how many decimal places a question asks for; -1: it does not say.
+// decimalPlacesAsked returns how many decimal places a question asks for, or -1 if it does not say.
 func decimalPlacesAsked(question string) int {
 	m := decimals.FindStringSubmatch(question)
 	if m == nil {
@@ -234,11 +234,11 @@ func decimalPlacesAsked(question string) int {
 	return -1
 }
 
-// mostPlaces is the most decimal places that a question can ask for.
+// mostPlaces is the maximum number of decimal places that a question can ask for.
 const mostPlaces = 4
 
-// Gives reports whether an operation gives a value of figures, rounded in any way that
-// a question can ask for.
+// Gives reports whether op computes value from figures, with any rounding that a question can ask
+// for.
 func Gives(op Operation, figures []string, value string) bool {
 	for places := -1; places <= mostPlaces; places++ {
 		if got, ok := op.Of(figures, places); ok && got == value {
@@ -248,10 +248,10 @@ func Gives(op Operation, figures []string, value string) bool {
 	return false
 }
 
-// Of computes figures, which stand in the order of their years, and rounds to so many
-// decimal places; -1: two of a percentage, else those that the figures have. It is
-// false where that has no meaning, as a change in percent of nothing or of a loss that
-// became a profit.
+// Of applies the operation to figures in the order of their years, and rounds the result to places
+// decimal places; -1 means two for a percentage, otherwise as many as the figures have, and up to
+// two more for a mean. It returns false if the result has no meaning, such as a change in percent
+// from zero or from a loss to a profit.
 func (op Operation) Of(figures []string, places int) (string, bool) {
 	values := make([]*big.Rat, len(figures))
 	most, negative, percents := 0, 0, 0
@@ -279,7 +279,7 @@ func (op Operation) Of(figures []string, places int) (string, bool) {
 	if len(values) < 2 || percents != 0 && percents != len(values) {
 		return "", false
 	}
-	if negative == len(values) && op == PercentChange { // losses, or what is taken off, are compared as such
+	if negative == len(values) && op == PercentChange { // losses and deductions are compared by their amounts
 		for _, v := range values {
 			v.Neg(v)
 		}
@@ -329,7 +329,7 @@ func (op Operation) Of(figures []string, places int) (string, bool) {
 	return grouped(fixed) + unit, true
 }
 
-// grouped writes a number's thousands apart: "-1,234.5".
+// grouped separates a number's thousands: "-1,234.5".
 func grouped(s string) string {
 	sign := ""
 	if strings.HasPrefix(s, "-") {

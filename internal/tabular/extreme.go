@@ -1,6 +1,6 @@
 package tabular
 
-// Questions for the year in which a row has its greatest or least figure, or the one
+// Questions for the year in which a row has its greatest or smallest figure, or its only figure
 // above or below a bound.
 
 import (
@@ -18,7 +18,7 @@ var (
 	bound     = regexp.MustCompile(`(?i)\b(less than|below|under|fewer than|lower than|more than|above|over|exceed(?:ed|s)?|greater than|higher than|larger than)\s*[$€£]?\s?(\d[\d,.]*)`)
 )
 
-// choice says which of a row's figures a question is after.
+// choice says which of a row's figures a question asks for.
 type choice int
 
 const (
@@ -29,7 +29,7 @@ const (
 	belowBound
 )
 
-// choiceOf is what a question for a year is after, and its bound.
+// choiceOf returns what a question for a year asks for, and its bound.
 func choiceOf(question string) (choice, float64) {
 	if !yearAsked.MatchString(question) {
 		return noChoice, 0
@@ -57,12 +57,12 @@ var plainYear = regexp.MustCompile(`\b(?:19|20)\d\d\b`)
 
 var digitsForm = regexp.MustCompile(`\d[\d,.']*`)
 
-// digitsOf are the digits of a figure, with its decimal point.
+// digitsOf returns the digits of a figure, with its decimal point.
 func digitsOf(s string) string {
 	return strings.TrimRight(strings.NewReplacer(",", "", "'", "").Replace(digitsForm.FindString(s)), ".")
 }
 
-// Value is the number that a figure is; brackets and a minus make it negative.
+// Value returns the number that a figure stands for; brackets and a minus make it negative.
 func Value(s string) (float64, bool) {
 	x, err := strconv.ParseFloat(digitsOf(s), 64)
 	if err != nil {
@@ -74,8 +74,8 @@ func Value(s string) (float64, bool) {
 	return x, true
 }
 
-// choose returns the cell over the column of the row that a choice is after: false
-// where no one column has it.
+// choose returns the year in the header of the column that a choice selects in a row. It returns
+// false unless exactly one column qualifies.
 func (c choice) choose(t Table, r TableRow, limit float64, among map[int]bool) (TableCell, bool) {
 	best, chosen, hits := 0.0, -1, 0
 	for i, cell := range r.Cells {

@@ -1,7 +1,7 @@
 package tabular
 
-// Which cell of some tables a question asks for: by the words of the row, of the
-// column and of what stands around, and by the years that are named.
+// Finds the cell of some tables that a question asks for: by the words of the row, the column and
+// the surroundings, and by the years in the question.
 
 import (
 	"cmp"
@@ -15,57 +15,57 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// Input is a text with tables, and what it is part of.
+// Input is a text with tables, and its context.
 type Input struct {
 	Text    string
 	Context string // title and headings
 }
 
-// apart parts the words of a file's or a company's name.
+// apart separates the words of a file's or a company's name.
 var apart = strings.NewReplacer("_", " ", ".", " ")
 
-// named is the context by its words.
+// named returns the context with its words separated.
 func (s Input) named() string { return apart.Replace(s.Context) }
 
-// Match is a cell that answers.
+// Match is a cell that answers a question.
 type Match struct {
 	Source int // index of the source
 	Row    TableRow
 	Cell   TableCell
 	Header []text.Range
-	Column string // what stands over the cell
-	Unit   string // such as "in millions"; "" where none is named
-	// UnitAt is where the text names the unit; empty where the context does.
+	Column string // the column's header
+	Unit   string // such as "in millions"; "" if there is none
+	// UnitAt is where the text has the unit; empty if the unit is from the context.
 	UnitAt text.Range
 	// Confidence is the chance in [0, 1] that the cell is the one asked for.
 	Confidence float64
 }
 
-// What a cell's score is made of.
+// Weights of the parts of a cell's score.
 const (
-	weightLabel   = 1.0 // share of the label that the question has
-	weightHeader  = 0.5 // the same of the column's words
-	weightAsked   = 1.5 // share of the question that the cell's row, column and context have
-	weightNear    = 0.6 // share of the question that the row and the column alone have
-	weightYear    = 0.8 // the year asked for stands over the cell or before it
-	weightQuarter = 0.8 // the quarter asked for
-	newest        = 0.1 // where no year is asked for
-	rankLoss      = 0.1 // a source further back loses, at most
-	described     = 0.7 // for the label's share, of a row that several cells describe
-	// leastScore is the score of a cell that may answer.
+	weightLabel   = 1.0 // share of the row's label that is in the question
+	weightHeader  = 0.5 // the same for the column's header
+	weightAsked   = 1.5 // share of the question that is in the cell's row, column and context
+	weightNear    = 0.6 // share of the question that is in the row and the column
+	weightYear    = 0.8 // the column or the row is of the year asked for
+	weightQuarter = 0.8 // the cell is of the quarter asked for
+	newest        = 0.1 // the cell is of the latest year, and the question asks for no year
+	rankLoss      = 0.1 // the most that a later source loses
+	described     = 0.7 // minimum share of the label for a row that several cells describe
+	// leastScore is the minimum score of a cell that may answer.
 	leastScore = 1.5
 )
 
 var (
-	// numbersAsked are questions for a figure.
+	// numbersAsked matches questions for a figure.
 	numbersAsked = regexp.MustCompile(`(?i)\b(what|how much|how many|how high|how large|quel|wie hoch|wie viel|combien|cu[aá]nto)\b`)
-	// derived are questions for what no cell has.
+	// derived matches questions for something that no cell has.
 	derived  = regexp.MustCompile(`(?i)\b(change|changes|changed|growth|increase[sd]?|decrease[sd]?|difference|ratio|rate of|margin|average|percentage|percent|proportion|compared|compare|sum of|times|divided|per cent|year-over-year|dpo|turnover|drive[sn]?|drove|why|explain|which|who|where|when)\b`)
 	unitForm = regexp.MustCompile(`(?i)\(?\b(?:[a-z.$€£ ]{0,24}\b)?in (?:u\.?s\.? )?(?:\$ ?)?(?:dollars |whole )?(?:millions|thousands|billions)\b(?:[^)|\n]{0,60}\))?|[$€£] ?(?:m|bn|000s?|’000|'000|million|thousand|billion)\b`)
 )
 
-// OtherYears reports whether bytes of a text are in a row of a table that is of other
-// years than the question asks for.
+// OtherYears reports whether bytes of a text are in a table row of other years than the question
+// asks for.
 func OtherYears(question, s string, at text.Range) bool {
 	asked := identity.Years(question)
 	if len(asked) == 0 {
@@ -95,8 +95,8 @@ type scored struct {
 	score float64
 }
 
-// Find returns the cell that a question asks for. It is false where no cell is
-// near enough to what is asked.
+// Find returns the cell that a question asks for. It returns false if no cell is close enough to
+// the question.
 func Find(question string, sources []Input) (Match, bool) {
 	if !Asks(question) {
 		return Match{}, false
@@ -131,7 +131,8 @@ func Find(question string, sources []Input) (Match, bool) {
 	return best.Match, true
 }
 
-// confidence is fitted on questions of TAT-QA's development split for one cell.
+// confidence returns the chance that a cell is the right one. It is fitted on questions for one
+// cell of TAT-QA's development split.
 func confidence(score, ahead float64, isDerived bool) float64 {
 	x := -3.5 + 1.3*score + 3*min(ahead, 0.5)
 	if isDerived {
@@ -140,7 +141,7 @@ func confidence(score, ahead float64, isDerived bool) float64 {
 	return 1 / (1 + math.Exp(-x))
 }
 
-// cells scores the figures of a table.
+// cells returns the figures of a table with their scores.
 func (q *query) cells(source int, s Input, t Table) []scored {
 	around := words(t.Caption + " " + s.named())
 	unit, unitAt := t.unit(s)
@@ -161,13 +162,13 @@ func (q *query) cells(source int, s Input, t Table) []scored {
 		label, group := withoutPeriods(words(r.Label)), withoutPeriods(words(r.Group.Text))
 		rowYears := identity.Years(r.Group.Text + " " + r.Label)
 		of := q.share(label, q.words)
-		beside := map[string]bool{} // what else describes the row
+		beside := map[string]bool{} // other words that describe the row
 		for _, c := range r.Cells {
 			if !Figure(c.Text) {
 				maps.Copy(beside, withoutPeriods(words(c.Text)))
 			}
 		}
-		if len(beside) > 0 { // nobody asks with all that describes a row
+		if len(beside) > 0 { // no question repeats all the words that describe a row
 			of = max(of, described)
 		}
 		if len(label) == 0 {
@@ -238,7 +239,7 @@ func without(a, b map[string]bool) map[string]bool {
 	return out
 }
 
-// unit is the unit that the table names, or what stands before it.
+// unit returns the unit in the table's header or before the table, or otherwise in the context.
 func (t Table) unit(s Input) (string, text.Range) {
 	end := len(s.Text)
 	if len(t.Rows) > 0 {

@@ -1,6 +1,6 @@
 package tabular
 
-// What a question says of the cell that it asks for.
+// What a question says about the cell that it asks for.
 
 import (
 	"maps"
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// fillers are words of questions that name nothing.
+// fillers are words of questions that describe no cell.
 var fillers = func() map[string]bool {
 	out := map[string]bool{}
 	for w := range words("amount value number figure year fiscal company company's respectively much many reported recorded answer question usd million millions thousand thousands billion give state following based using information shown statement") {
@@ -22,21 +22,21 @@ var fillers = func() map[string]bool {
 	return out
 }()
 
-// choosers are words of questions for a year that name no row.
+// choosers are words of questions for a year that describe no row.
 var choosers = words("largest highest greatest biggest most maximum larger higher greater bigger more smallest lowest least fewest minimum smaller lower less fewer below under above exceed exceeded exceeds than between period year")
 
-// edges are words that say at which end of a period; they name no row alone.
+// edges are words for an end of a period; alone they describe no row.
 var edges = words("end ended ending begin beginning start")
 
-// hinted is what a word beside what is asked counts of one in it.
+// hinted is the weight of a hint relative to a word of what is asked.
 const hinted = 0.3
 
-// bracketed are remarks: "Block (formerly known as Square)", "(in USD millions)".
+// bracketed matches remarks: "Block (formerly known as Square)", "(in USD millions)".
 var bracketed = regexp.MustCompile(`\([^()]*\)`)
 
-// newQuery reads a question. What is asked are its sentences that ask for a figure, from
-// the word on that asks; what stands before it, in brackets, or in other sentences says
-// where to look or in which form to answer.
+// newQuery analyses a question. What is asked is the part of its sentences from the word that asks
+// for a figure on. Text before that, in brackets, or in other sentences only hints at where to look
+// or how to answer.
 func newQuery(question string) query {
 	q := query{question: question, words: map[string]bool{}, years: identity.Years(question), quarter: quarterOf(question), hints: withoutPeriods(words(question))}
 	q.choice, q.limit = choiceOf(question)
@@ -76,7 +76,8 @@ func newQuery(question string) query {
 	return q
 }
 
-// opposites are words that make a row another one than the one asked for.
+// opposites are pairs of words; a row with the opposite of a word in the question is not the one
+// asked for.
 var opposites = opposed("start end", "begin end", "open clos", "begin clos", "open end", "basic dilut", "gross net", "asset liability", "minimum maximum", "low high",
 	"current non-current", "current noncurrent", "before after", "borrow repay", "increas decreas", "gain loss")
 
@@ -89,8 +90,8 @@ func opposed(pairs ...string) map[string][]string {
 	return out
 }
 
-// opposes reports whether a label says the opposite of what is asked for: it has a word
-// where the question has its opposite, and neither has both.
+// opposes reports whether a label says the opposite of what is asked for: it has the opposite of a
+// word in the question, and neither of them has both words.
 func opposes(asked, label map[string]bool) bool {
 	for w := range asked {
 		for _, o := range opposites[w] {
@@ -102,13 +103,13 @@ func opposes(asked, label map[string]bool) bool {
 	return false
 }
 
-// percents are the ways of writing per cent.
+// percents unifies the spellings of per cent.
 var percents = strings.NewReplacer("%", " percentage ", "per cent", "percentage", "percent ", "percentage ")
 
-// digits are small numbers as words.
+// digits maps small numbers in words to digits.
 var digits = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10"}
 
-// words are a text's content words, per cent and small numbers written in one way.
+// words returns a text's content words, with unified spellings of per cent and small numbers.
 func words(s string) map[string]bool {
 	out := text.ContentWords(percents.Replace(s))
 	for w, d := range digits {
@@ -120,21 +121,21 @@ func words(s string) map[string]bool {
 	return out
 }
 
-// query is a question as cells are compared with it.
+// query is a question in the form in which cells are compared with it.
 type query struct {
 	question string
 	words    map[string]bool
 	years    map[int]bool
-	quarter  int // 0: none is named
+	quarter  int // 0: none
 	choice   choice
-	limit    float64 // of a choice by a bound
-	// hints are words that stand beside what is asked: they count a little where a table has them.
+	limit    float64 // bound of aboveBound and belowBound
+	// hints are words beside what is asked. They count a little if a table has them.
 	hints   map[string]bool
 	weights map[string]float64
-	usual   float64 // weight of a word that no row has
+	usual   float64 // weight of a word that is in no row
 }
 
-// tables are those of each source; the question's words are weighed by them.
+// tables returns the tables of each source, and weighs the question's words by them.
 func (q *query) tables(sources []Input) [][]Table {
 	out := make([][]Table, len(sources))
 	for i, s := range sources {
@@ -144,7 +145,7 @@ func (q *query) tables(sources []Input) [][]Table {
 	return out
 }
 
-// weigh gives each word a weight by how few rows have it.
+// weigh gives each word a weight: the fewer rows have it, the higher.
 func (q *query) weigh(sources []Input, tables [][]Table) {
 	df := map[string]float64{}
 	rows := 0.0
@@ -191,10 +192,10 @@ func (q *query) weight(w string) float64 {
 	return q.usual
 }
 
-// share is how much of words, by weight, is in any of the sets.
+// share returns the share of words, by weight, that are in any of the sets.
 func (q *query) share(words map[string]bool, sets ...map[string]bool) float64 {
 	in, all := 0.0, 0.0
-	// In one order: sums of the same numbers in another one differ in their last bits.
+	// The order is fixed: sums of the same numbers in another order differ in their last bits.
 	for _, w := range slices.Sorted(maps.Keys(words)) {
 		x := q.weight(w)
 		all += x
@@ -211,7 +212,7 @@ func (q *query) share(words map[string]bool, sets ...map[string]bool) float64 {
 	return in / all
 }
 
-// periodForm is a word that names a period: identity.Years and quarterOf read those.
+// periodForm matches words that name a period; identity.Years and quarterOf evaluate these.
 var periodForm = regexp.MustCompile(`^(?:(?:fy|cy)?(?:19|20)\d\d|(?:fy|cy)\d\d|q[1-4](?:(?:20)?\d\d)?|[1-4]q(?:(?:20)?\d\d)?)$`)
 
 // withoutPeriods removes the words that name a period.

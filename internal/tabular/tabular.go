@@ -1,8 +1,8 @@
-// Package tabular reads figures out of tables that are written as text: a line for
-// each row, its cells divided by bars, under lines that say what the columns are, as
-// the parsers write them and Markdown has them. It is pure: no I/O and no state.
+// Package tabular reads figures from tables in text: a line for each row, with cells separated by
+// bars, below header lines for the columns, as the parsers and Markdown write them. It is pure: no
+// I/O and no state.
 //
-// All offsets are bytes of the text that was given.
+// All offsets are byte offsets in the given text.
 package tabular
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// TableCell is bytes [Start, End) of the text.
+// TableCell is bytes [Start, End) of a text.
 type TableCell struct {
 	Text       string
 	Start, End int
@@ -21,17 +21,17 @@ type TableCell struct {
 // TableRow is a row of figures.
 type TableRow struct {
 	text.Range           // the whole line, without its line break
-	Group      TableCell // the row above that names it and others; empty where there is none
+	Group      TableCell // the row above that names a group of rows; empty if there is none
 	Label      string
-	Cells      []TableCell // behind the label
+	Cells      []TableCell // after the label
 }
 
 // Table is a table of figures.
 type Table struct {
-	Caption string        // what stands over the labels: a caption, a unit
-	Columns []string      // what stands over each column, may be ""
-	Over    [][]TableCell // the same, cell by cell
-	Header  []text.Range  // the lines of it
+	Caption string        // the header above the labels: a caption, a unit
+	Columns []string      // the header of each column, may be ""
+	Over    [][]TableCell // the header cells of each column
+	Header  []text.Range  // the header's lines
 	Rows    []TableRow
 }
 
@@ -42,13 +42,13 @@ var (
 	ruleForm   = regexp.MustCompile(`^[\s|:+=-]*-[\s|:+=-]*$`)
 )
 
-// Figure reports whether a cell is a figure, and no year.
+// Figure reports whether a cell is a figure and not a year.
 func Figure(s string) bool {
 	s = strings.TrimSpace(s)
 	return figureForm.MatchString(s) && !yearForm.MatchString(s)
 }
 
-// Tables finds the tables of figures in a text.
+// Tables returns the tables of figures in a text.
 func Tables(s string) []Table {
 	var out []Table
 	var open []line
@@ -63,11 +63,11 @@ func Tables(s string) []Table {
 		l := lineOf(s, at, whole)
 		at += len(whole)
 		switch {
-		case ruleForm.MatchString(strings.TrimSpace(whole)) && len(open) > 0: // Markdown's line under the header
+		case ruleForm.MatchString(strings.TrimSpace(whole)) && len(open) > 0: // Markdown's rule under the header
 		case len(l.cells) > 1:
 			open = append(open, l)
 		case len(open) > 0 && l.Start < l.End && len(l.cells[0].Text) <= mostLabel:
-			open = append(open, l) // the name of rows below
+			open = append(open, l) // the name of a group of rows
 		default:
 			flush()
 		}
@@ -76,16 +76,16 @@ func Tables(s string) []Table {
 	return out
 }
 
-// mostLabel is the most bytes of a row that only names others.
+// mostLabel is the maximum length, in bytes, of a row that only names a group.
 const mostLabel = 120
 
-// line is a line of text, cut at its bars.
+// line is a line of text, split at its bars.
 type line struct {
 	text.Range
 	cells []TableCell
 }
 
-// lineOf cuts a line that begins at byte start.
+// lineOf splits a line that begins at byte start.
 func lineOf(s string, start int, whole string) line {
 	r := text.Range{Start: start, End: start + len(whole)}
 	r = text.Trim(s, r)
@@ -111,7 +111,7 @@ func cellOf(s string, start, end int) TableCell {
 	return TableCell{r.Of(s), r.Start, r.End}
 }
 
-// withoutMark is a figure without the mark of a note behind it: 1,234(1) is 1,234.
+// withoutMark returns a figure without the mark of a note after it: 1,234 for 1,234(1).
 func (c TableCell) withoutMark() TableCell {
 	at := noteMark.FindStringIndex(c.Text)
 	if at == nil || !Figure(c.Text) || !Figure(c.Text[:at[0]]) {
@@ -120,7 +120,7 @@ func (c TableCell) withoutMark() TableCell {
 	return TableCell{c.Text[:at[0]], c.Start, c.Start + at[0]}
 }
 
-// figures counts the figures behind the first cell.
+// figures counts the figures after the first cell.
 func (l line) figures() int {
 	n := 0
 	for _, c := range l.cells[1:] {
@@ -131,7 +131,7 @@ func (l line) figures() int {
 	return n
 }
 
-// tableOf makes a table of lines: those above the first figures are its header.
+// tableOf makes a table of lines; those above the first figures are its header.
 func tableOf(lines []line) (Table, bool) {
 	body := 0
 	for body < len(lines) && lines[body].figures() == 0 {
@@ -144,7 +144,7 @@ func tableOf(lines []line) (Table, bool) {
 	var group TableCell
 	for i, l := range lines[:body] {
 		if len(l.cells) == 1 {
-			if i > 0 { // behind the header it names the rows below
+			if i > 0 { // after the first line it names the rows below
 				group = l.cells[0]
 			}
 			continue
@@ -192,7 +192,7 @@ func empty(cells []TableCell) bool {
 	return true
 }
 
-// Column is what stands over a row's cell; "" where that is not known.
+// Column returns the header of a row's cell, or "" if that is unknown.
 func (t Table) Column(r TableRow, cell int) string {
 	if i := t.index(r, cell); i >= 0 {
 		return t.Columns[i]
@@ -200,8 +200,8 @@ func (t Table) Column(r TableRow, cell int) string {
 	return ""
 }
 
-// index is the column of a row's cell; -1 where that is not known. The first cell of
-// a row without a label stands below the caption.
+// index returns the column of a row's cell, or -1 if that is unknown. The first cell of a row
+// without a label is below the caption.
 func (t Table) index(r TableRow, cell int) int {
 	if r.Label == "" && len(r.Cells) > len(t.Columns) {
 		cell--
@@ -214,7 +214,7 @@ func (t Table) index(r TableRow, cell int) int {
 
 var quarterForm = regexp.MustCompile(`(?i)\b(first|second|third|fourth|1\s?st|2\s?nd|3\s?rd|4\s?th)\s+(?:fiscal\s+)?quarter\b|\bQ\s?([1-4])\b`)
 
-// quarterOf is the one quarter that a text names, 1 to 4; 0: none, or several.
+// quarterOf returns the only quarter that a text names, 1 to 4, or 0 if there is none or several.
 func quarterOf(s string) int {
 	out := 0
 	for _, m := range quarterForm.FindAllStringSubmatch(s, -1) {

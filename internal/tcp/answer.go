@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// DialAnswering is the DialContext of a Dialer's connections on which a read fails, and which end,
-// when nothing comes for limit. The other side's kernel, or a proxy before it, may acknowledge what
-// nobody answers any more, which Silence does not see. The limit has to be longer than whatever the
-// other side may take.
+// DialAnswering returns a DialContext like Dialer's, whose connections fail a read, and are closed,
+// when nothing arrives for limit. The other side's kernel, or a proxy in front of it, may
+// acknowledge data although nobody answers any more, which Silence does not detect. limit must be
+// longer than the other side may take to answer.
 func DialAnswering(limit time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
 	dialer := Dialer()
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -27,13 +27,13 @@ func DialAnswering(limit time.Duration) func(ctx context.Context, network, addre
 type limited struct {
 	net.Conn
 	limit time.Duration
-	timer *time.Timer // runs while there is a read
+	timer *time.Timer // runs during a read
 	over  atomic.Bool
 }
 
 func newLimited(c net.Conn, limit time.Duration) *limited {
 	a := &limited{Conn: c, limit: limit}
-	// Not a read deadline: whoever uses the connection sets those, to cancel.
+	// This is no read deadline, because users of the connection set those to cancel.
 	a.timer = time.AfterFunc(limit, func() {
 		a.over.Store(true)
 		_ = a.Conn.Close()
@@ -52,5 +52,5 @@ func (a *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// NetConn returns the connection beneath.
+// NetConn returns the underlying connection.
 func (a *limited) NetConn() net.Conn { return a.Conn }

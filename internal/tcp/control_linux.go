@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control sets TCP_USER_TIMEOUT, tcp(7), on what is to become a connection.
+// control sets TCP_USER_TIMEOUT, tcp(7), on a new socket.
 func control(network, _ string, raw syscall.RawConn) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return nil

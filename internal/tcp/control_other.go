@@ -4,6 +4,6 @@ package tcp
 
 import "syscall"
 
-// control does nothing: other systems have no such option, and keep-alive probes alone find a dead
+// control does nothing: other systems have no such option, and only keep-alive probes detect a dead
 // connection.
 func control(string, string, syscall.RawConn) error { return nil }

@@ -9,9 +9,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// NewLogger returns a logger that writes to w in format "text" or "json" from
-// level ("debug", "info", "warn", "error") on, with the trace id of the context
-// on every record that has one.
+// NewLogger returns a logger that writes records from level ("debug", "info", "warn", "error") on
+// to w in format "text" or "json". A record whose context has a trace gets its id.
 func NewLogger(w io.Writer, level, format string) (*slog.Logger, error) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(level)); err != nil {

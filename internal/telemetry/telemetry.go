@@ -1,6 +1,6 @@
-// Package telemetry sets up OpenTelemetry and logging for a process. The
-// standard OTEL_* variables decide the exporters of traces and metrics; with
-// none set nothing is exported. Metrics can always be scraped from Handler.
+// Package telemetry sets up OpenTelemetry and logging for a process. The standard OTEL_* variables
+// select the exporters of traces and metrics; with none set nothing is exported. Metrics can always
+// be scraped from Handler.
 package telemetry
 
 import (
@@ -23,7 +23,7 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 )
 
-// Telemetry is a process's providers.
+// Telemetry holds a process's providers.
 type Telemetry struct {
 	registry *prometheus.Registry
 	traces   *trace.TracerProvider
@@ -70,8 +70,8 @@ func Setup(ctx context.Context, service, version string) (*Telemetry, error) {
 	return t, nil
 }
 
-// describe names the service. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES,
-// which come last, win over our names.
+// describe returns the service's resource. OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES are read
+// last and override the given names.
 func describe(ctx context.Context, service, version string) (*resource.Resource, error) {
 	return resource.New(ctx, resource.WithTelemetrySDK(),
 		resource.WithAttributes(semconv.ServiceName("sluice-"+service), semconv.ServiceVersion(version)),
@@ -92,10 +92,10 @@ func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{Registry: t.registry})
 }
 
-// Start implements the lifecycle contract; everything runs since Setup.
+// Start implements the lifecycle contract. It does nothing: everything runs since Setup.
 func (t *Telemetry) Start(context.Context) error { return nil }
 
-// Stop flushes what is not exported yet.
+// Stop exports what has not been exported yet, and shuts the providers down.
 func (t *Telemetry) Stop(ctx context.Context) error {
 	return errors.Join(t.traces.Shutdown(ctx), t.metrics.Shutdown(ctx))
 }

@@ -1,4 +1,4 @@
-// Package heartbeat shows Temporal that an activity lives.
+// Package heartbeat sends Temporal the heartbeats of activities.
 package heartbeat
 
 import (
@@ -9,12 +9,12 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// Every is how often an activity says that it lives, and hears that it was cancelled, unless it has
+// Every is how often an activity sends a heartbeat, and learns that it was cancelled, unless it has
 // a reason to do so more often.
 const Every = 2 * time.Second
 
-// Start records heartbeats with these details until stop is called, or ctx ends. stop waits for the
-// one under way.
+// Start sends heartbeats with these details until stop is called or ctx ends. stop waits for a
+// heartbeat under way.
 func Start(ctx context.Context, every time.Duration, details ...any) (stop func()) {
 	done := make(chan struct{})
 	var beating sync.WaitGroup
@@ -38,8 +38,8 @@ func Start(ctx context.Context, every time.Duration, details ...any) (stop func(
 	}
 }
 
-// Faults is how often this activity failed before for a reason that is not its surroundings':
-// heartbeats, which have the count alone as their detail, carry it to the next try.
+// Faults returns how often earlier tries of this activity failed other than through their
+// environment. Heartbeats, with the count as their only detail, carry it to the next try.
 func Faults(ctx context.Context) (n int) {
 	if activity.HasHeartbeatDetails(ctx) && activity.GetHeartbeatDetails(ctx, &n) != nil {
 		return 0
