@@ -19,16 +19,16 @@ import (
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// TestAnswerQuestionReplays runs today's code over the histories of questions
-// that ran once: a question that runs while a worker is updated must go on. How
-// to record more: cmd/internal/queryworker/jobs_test.go.
+// TestAnswerQuestionReplays runs today's code on recorded histories of questions: a question that
+// runs while a worker is updated must go on. cmd/internal/queryworker/jobs_test.go says how to
+// record more.
 func TestAnswerQuestionReplays(t *testing.T) {
 	replays(t, "answer_question", 6, map[string]any{wire.WorkflowAnswerQuestion: workflows.AnswerQuestion})
 }
 
 var questionSteps = []string{wire.ActivityQuestionUnderstand, wire.ActivityQuestionRetrieve, wire.ActivityQuestionGenerate, wire.ActivityQuestionFinish}
 
-// steps runs AnswerQuestion with scripted steps, and notes what ran.
+// steps runs AnswerQuestion with scripted steps, and records which ran.
 type steps struct {
 	env     *testsuite.TestWorkflowEnvironment
 	ran     []string
@@ -90,14 +90,14 @@ func TestAnswerQuestionRunsTheSteps(t *testing.T) {
 	}
 }
 
-// judged runs AnswerQuestion of a plan of three rounds, whose verdicts are scripted.
+// judged runs AnswerQuestion with a plan of three rounds and scripted verdicts.
 func judged(t *testing.T, again []bool, fail map[string]error) (ran []string, result wire.QuestionResult, err error) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
 	note := func(name string, round int) error {
 		name = fmt.Sprintf("%s %d", strings.TrimPrefix(name, "question-"), round)
-		if len(ran) == 0 || ran[len(ran)-1] != name { // tries are counted elsewhere
+		if len(ran) == 0 || ran[len(ran)-1] != name { // repeated tries count once
 			ran = append(ran, name)
 		}
 		return fail[name]

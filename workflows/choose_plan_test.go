@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// choose runs ChoosePlan with a scripted step and returns how many steps there were, the
-// reason of a failure that was noted, and how it ended.
+// choose runs ChoosePlan with a scripted step. It returns the number of steps, the recorded reason
+// of a failure, and the workflow's error.
 func choose(step func(n int) (wire.ChoiceStep, error)) (steps int, reason string, err error) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()

@@ -34,7 +34,7 @@ func TestCurationsRebuildsAndChoicesReplay(t *testing.T) {
 
 var curateSteps = []string{wire.ActivityBackfill, wire.ActivityCluster, wire.ActivityMerge, wire.ActivityVectors, wire.ActivitySweep}
 
-// curation runs CurateCollection with scripted steps and notes which ran.
+// curation runs CurateCollection with scripted steps and records which ran.
 type curation struct {
 	env *testsuite.TestWorkflowEnvironment
 	ran []string
@@ -97,7 +97,7 @@ func TestCurateCollectionHearsASignalWhileItWorks(t *testing.T) {
 	var c *curation
 	c = newCuration(map[string]func(int) (wire.Curated, error){
 		wire.ActivitySweep: func(run int) (wire.Curated, error) {
-			if run == 1 { // at the end of the first round; the second takes note of it
+			if run == 1 { // at the end of the first round, for the second one
 				c.env.SignalWorkflow(wire.SignalCurate, nil)
 			}
 			return wire.Curated{}, nil
@@ -115,7 +115,7 @@ func TestCurateCollectionTakesManySignalsForOneAndContinuesAnew(t *testing.T) {
 	c := newCuration(map[string]func(int) (wire.Curated, error){
 		wire.ActivityVectors: func(int) (wire.Curated, error) { return wire.Curated{Did: 1, More: true}, nil },
 	})
-	for i := range 5 { // the test environment takes less than 1,000 at a time
+	for i := range 5 { // the test environment accepts fewer than 1,000 at a time
 		c.env.RegisterDelayedCallback(func() {
 			for range 300 {
 				c.env.SignalWorkflow(wire.SignalCurate, nil)
@@ -142,7 +142,7 @@ func TestCurateCollectionDoesTheOtherStepsWhenOneFails(t *testing.T) {
 	if !slices.Equal(c.ran, curateSteps) {
 		t.Errorf("ran %v", c.ran)
 	}
-	// Clustering marks as done what must be indexed before.
+	// Clustering marks versions as done that have to be indexed first.
 	c = newCuration(map[string]func(int) (wire.Curated, error){wire.ActivityBackfill: failing})
 	if err := c.run(); err == nil {
 		t.Error("a curation with a failed step must say so")

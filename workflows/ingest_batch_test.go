@@ -16,14 +16,14 @@ import (
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// TestIngestBatchReplays runs today's code over the histories of batches that ran
-// once: a batch that runs while a worker is updated must go on. How to record
-// more: cmd/internal/ingestworker/history_test.go.
+// TestIngestBatchReplays runs today's code on recorded histories of batches: a batch that runs
+// while a worker is updated must go on. cmd/internal/ingestworker/history_test.go says how to
+// record more.
 func TestIngestBatchReplays(t *testing.T) {
 	replays(t, "ingest_batch", 3, map[string]any{wire.WorkflowIngestBatch: workflows.IngestBatch})
 }
 
-// batchOf makes a batch of n versions.
+// batchOf returns a batch of n versions.
 func batchOf(n int) wire.IngestBatch {
 	in := wire.IngestBatch{Tenant: uuid.New(), Collection: uuid.New()}
 	for range n {
@@ -32,7 +32,7 @@ func batchOf(n int) wire.IngestBatch {
 	return in
 }
 
-// stages runs IngestBatch with scripted stages, and notes what each was given.
+// stages runs IngestBatch with scripted stages, and records their inputs.
 type stages struct {
 	env   *testsuite.TestWorkflowEnvironment
 	given map[string][][]wire.Attempt

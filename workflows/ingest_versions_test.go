@@ -22,8 +22,8 @@ func TestIngestVersionsReplays(t *testing.T) {
 	replays(t, "ingest_versions", 4, map[string]any{wire.WorkflowIngestVersions: workflows.IngestVersions})
 }
 
-// versionsOf makes a batch of two tenants: the first has two collections with n
-// versions each, the second has one.
+// versionsOf returns a batch of two tenants: the first has two collections with n versions each,
+// the second has one.
 func versionsOf(n int) wire.IngestVersions {
 	in := wire.IngestVersions{Parts: []wire.IngestBatch{batchOf(n), batchOf(n), batchOf(n)}}
 	in.Parts[1].Tenant = in.Parts[0].Tenant
@@ -37,8 +37,7 @@ func itemsOf(in wire.IngestVersions) (out []wire.Attempt) {
 	return out
 }
 
-// versionStages runs IngestVersions with scripted stages, and notes what each was
-// given.
+// versionStages runs IngestVersions with scripted stages, and records their inputs.
 type versionStages struct {
 	env   *testsuite.TestWorkflowEnvironment
 	given map[string][]wire.IngestVersions
@@ -139,8 +138,8 @@ func TestIngestVersionsBeginsAgainWhenArtifactsAreGone(t *testing.T) {
 	}
 }
 
-// together runs CurateCollections with a scripted step, and returns what that was
-// given and which collections got a curation of their own.
+// together runs CurateCollections with a scripted step, and returns the step's inputs and the
+// collections that got their own curation.
 func together(t *testing.T, in wire.Curations, step func(run int, in wire.Curations) (wire.CuratedMany, error)) (given []wire.Curations, alone []uuid.UUID, err error) {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite

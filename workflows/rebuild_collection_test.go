@@ -16,11 +16,11 @@ import (
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// rebuild runs RebuildCollection with scripted steps and notes which ran.
+// rebuild runs RebuildCollection with scripted steps and records which ran.
 type rebuild struct {
 	env     *testsuite.TestWorkflowEnvironment
 	in      wire.Rebuild
-	lists   []int // parts of every list; none when they are used up
+	lists   []int // number of parts in each list; none after the last
 	cut     func(part int) error
 	flips   []bool
 	failure string

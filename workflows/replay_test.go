@@ -8,9 +8,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// replays runs today's code over the recorded histories of prefix, of which there are at least so
-// many: a workflow that runs while a worker is updated must go on. code are the workflows by their
-// names.
+// replays runs today's code on the recorded histories of prefix, of which there must be at least
+// least: a workflow that runs while a worker is updated must go on. code has the workflows by name.
 func replays(t *testing.T, prefix string, least int, code map[string]any) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/" + prefix + "_*.json")

@@ -20,8 +20,8 @@ func TestSyncSourceReplays(t *testing.T) {
 	replays(t, "sync_source", 6, map[string]any{wire.WorkflowSyncSource: workflows.SyncSource})
 }
 
-// synchronise runs SyncSource with a scripted step, and returns the steps that ran with what each
-// was given.
+// synchronise runs SyncSource with a scripted step, and returns the steps that ran with their
+// inputs.
 func synchronise(in wire.SourceSync, step func(name string, n int) (wire.SourceStep, error)) (names []string, given []wire.SourceSync, err error) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()

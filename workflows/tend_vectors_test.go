@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// tending runs TendVectors with a scripted step and returns how often that ran and how
-// long the workflow took by its clock.
+// tending runs TendVectors with a scripted step. It returns how often the step ran and how long the
+// workflow took by its own clock.
 func tending(step func(env *testsuite.TestWorkflowEnvironment, run int) (wire.Curated, error)) (runs int, took time.Duration, err error) {
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()

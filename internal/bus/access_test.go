@@ -1,6 +1,6 @@
 package bus_test
 
-// Each program with the credentials that the configuration of the server gives it.
+// Tests of each program with the credentials that the server's configuration gives it.
 
 import (
 	"slices"
@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// mayBe says who may do what, once more and by hand: a subject, who publishes to it, who subscribes
-// to it.
+// mayBe lists the permissions once more, independently of the code: a subject, its publishers, its
+// subscribers.
 const mayBe = `
 sluice.query.search                          serve                       query-worker
 sluice.query.ask                             serve                       query-worker
@@ -86,8 +86,8 @@ sluice.events.*.>                            -                           serve
 _INBOX.>                                     -                           -
 `
 
-// configured starts a server with the configuration that nats-config writes, and returns where the
-// credentials are.
+// configured starts a server with the configuration that nats-config writes, and returns the folder
+// of the credentials.
 func configured(t *testing.T, c bus.ServerConfig) (address, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -111,7 +111,7 @@ func TestAProgramsCredentialsAllowItsSubjectsAlone(t *testing.T) {
 	t.Parallel()
 	address, dir := configured(t, bus.ServerConfig{})
 	tenant := uuid.NewString()
-	// as connects as a program, does something, and reports whether the server let it.
+	// as connects as a program, calls do, and reports whether the server allowed it.
 	as := func(p wire.Program, do func(*nats.Conn) error) bool {
 		nc, err := bus.Connect(t.Context(), bus.Options{URL: address, Name: t.Name(), Program: p, Files: bus.Files{NATSCredentials: dir + "/" + string(p) + ".nk"}})
 		if err != nil {
@@ -121,7 +121,7 @@ func TestAProgramsCredentialsAllowItsSubjectsAlone(t *testing.T) {
 		if err := do(nc); err != nil {
 			t.Fatal(err)
 		}
-		// What is refused is said before the reply to the ping.
+		// The server reports a refusal before its reply to the ping.
 		if err := nc.Flush(); err != nil {
 			t.Fatal(err)
 		}
@@ -135,7 +135,7 @@ func TestAProgramsCredentialsAllowItsSubjectsAlone(t *testing.T) {
 		subject, publishers, subscribers := f[0], strings.Split(f[1], ","), strings.Split(f[2], ",")
 		for _, p := range wire.Programs() {
 			one := p != wire.ProgramUp
-			may := func(list []string) bool { // `sluice up` is all of them, but for their inboxes
+			may := func(list []string) bool { // `sluice up` has the permissions of all programs, except for their inboxes
 				return slices.Contains(list, string(p)) || !one && list[0] != "-"
 			}
 			if !strings.ContainsAny(subject, "*>") {
@@ -163,7 +163,7 @@ func connectAs(t *testing.T, address, dir string, p wire.Program) *nats.Conn {
 	return nc
 }
 
-// TestAProgramsCredentialsSuffice for what the bus itself does.
+// TestAProgramsCredentialsSuffice: they allow what the bus itself does.
 func TestAProgramsCredentialsSuffice(t *testing.T) {
 	t.Parallel()
 	address, dir := configured(t, bus.ServerConfig{})
@@ -192,7 +192,7 @@ func TestAProgramsCredentialsSuffice(t *testing.T) {
 		{works(wire.StreamIngest, wire.ConsumerIngest, ingest), ingest, wire.IngestSubject(tenant)},
 		{works(wire.StreamQuestions, wire.ConsumerQuestions, query), query, wire.QuestionsSubject(tenant)},
 	} {
-		js, err := jetstream.New(ingest) // which publishes what is queued
+		js, err := jetstream.New(ingest) // the ingest worker publishes queued messages
 		if err == nil {
 			_, err = js.Publish(t.Context(), c.subject, []byte("{}"))
 		}

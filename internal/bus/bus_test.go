@@ -44,7 +44,7 @@ func serverOf(t *testing.T) *server.Server {
 	return started(t, &server.Options{Host: "127.0.0.1", Port: -1, JetStream: true, StoreDir: t.TempDir(), NoSigs: true})
 }
 
-// started is a server that takes connections, until the test ends.
+// started returns a server that accepts connections until the test ends.
 func started(t *testing.T, o *server.Options) *server.Server {
 	t.Helper()
 	s, err := server.NewServer(o)
@@ -83,7 +83,7 @@ func TestRequestWithoutServiceIsUnavailable(t *testing.T) {
 	}
 }
 
-// TestConnectDoesNotTellTheToken: a token is the user of the address.
+// TestConnectDoesNotTellTheToken: a token is the user part of the address.
 func TestConnectDoesNotTellTheToken(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -174,7 +174,7 @@ func TestServeIsBoundedAndFinishesWhatItHolds(t *testing.T) {
 	}
 }
 
-// TestAServiceMeasuresItself: what it answered, what runs, what it refused.
+// TestAServiceMeasuresItself: it counts answered, running and refused requests.
 func TestAServiceMeasuresItself(t *testing.T) {
 	reader := metric.NewManualReader()
 	provider := metric.NewMeterProvider(metric.WithReader(reader))
@@ -285,7 +285,7 @@ func TestStreamsBoundATenantAndSwallowRepeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // again is fine
+	for range 2 { // it may be repeated
 		if err := bus.EnsureStreams(t.Context(), js, bus.StreamLimits{PerTenant: 2}); err != nil {
 			t.Fatal(err)
 		}

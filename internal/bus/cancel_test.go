@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// completions serves LLMSubject by a handler that ends with its context; began gets
-// the step of each request, ended the cause of its end.
+// completions serves LLMSubject with a handler that ends with its context. began receives the step
+// of each request, ended the cause with which its context ended.
 type completions struct {
 	service *bus.Service
 	began   chan string
@@ -28,7 +28,7 @@ func complete(t *testing.T, nc *nats.Conn, o bus.ServeOptions) *completions {
 	return completeBy(t, nc, o)
 }
 
-// completeAs serves another subject so.
+// completeAs is complete for another subject.
 func completeAs(t *testing.T, nc *nats.Conn, subject string) *completions {
 	t.Helper()
 	return completeBy(t, nc, bus.ServeOptions{Subject: subject})
@@ -57,7 +57,8 @@ func completeBy(t *testing.T, nc *nats.Conn, o bus.ServeOptions) *completions {
 
 var errLeft = errors.New("the asker left")
 
-// asks sends a request and returns how its asker leaves, and what it gets.
+// asks sends a request. leave cancels the caller's context with a cause, and got receives the
+// result.
 func asks(t *testing.T, nc *nats.Conn, step string, streams bool) (leave context.CancelCauseFunc, got chan error) {
 	t.Helper()
 	ctx, leave := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errLeft) }))
@@ -107,8 +108,8 @@ func TestACallerThatSaysSoEndsItsRequestAlone(t *testing.T) {
 		if !errors.Is(cause, bus.ErrCallerGone) {
 			t.Errorf("its request ended for %v", cause)
 		}
-		// Whoever goes for another reason, such as a worker that stops, says nothing. Another one's
-		// cancellation, which is told after it, is heard alone.
+		// A caller that leaves for another reason, such as a worker that stops, cancels nothing:
+		// only the cancellation of another caller, which is sent later, arrives.
 		stays(errors.New("the worker stops"))
 		<-other
 		leave, got = asks(t, nc, "goes", streams)
@@ -125,8 +126,8 @@ func TestACallerThatSaysSoEndsItsRequestAlone(t *testing.T) {
 	}
 }
 
-// TestARequestThatWaitsIsGivenUp: it never runs, and neither does one whose cancellation comes
-// before it.
+// TestARequestThatWaitsIsGivenUp: it never runs, and neither does a request whose cancellation
+// arrives before it.
 func TestARequestThatWaitsIsGivenUp(t *testing.T) {
 	nc := connect(t)
 	c := complete(t, nc, bus.ServeOptions{Concurrency: 1})
@@ -166,7 +167,8 @@ func TestARequestThatWaitsIsGivenUp(t *testing.T) {
 	<-got
 }
 
-// TestWhatHangsIsCancelledWhenAServiceStops: after its share of the time, which is no failure.
+// TestWhatHangsIsCancelledWhenAServiceStops: this happens after StopShare of the time, and is no
+// failure.
 func TestWhatHangsIsCancelledWhenAServiceStops(t *testing.T) {
 	nc := connect(t)
 	c := complete(t, nc, bus.ServeOptions{StopShare: 0.001})
@@ -181,7 +183,7 @@ func TestWhatHangsIsCancelledWhenAServiceStops(t *testing.T) {
 	if err, cause := <-got, <-c.ended; err == nil || !errors.Is(cause, bus.ErrStopping) {
 		t.Errorf("got %v, and it ended for %v", err, cause)
 	}
-	// A stop whose whole time is over fails.
+	// Stop fails when all of its time is over.
 	c = complete(t, nc, bus.ServeOptions{StopShare: 0.5})
 	_, got = asks(t, nc, "hangs", false)
 	<-c.began

@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestThreeServersMakeACluster: streams have three replicas, and stay when one server goes.
+// TestThreeServersMakeACluster: streams have three replicas, and remain when one server is stopped.
 func TestThreeServersMakeACluster(t *testing.T) {
 	ours := certtest.New(t, t.TempDir())
 	pair := ours.Peer("127.0.0.1")
@@ -85,7 +85,7 @@ func TestThreeServersMakeACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// JetStream says no until the servers have chosen who leads them.
+	// JetStream refuses until the servers have elected a leader.
 	waittest.Until(t, func() string {
 		if err := bus.EnsureStreams(t.Context(), js, bus.StreamLimits{Replicas: 3}); err != nil {
 			return err.Error()

@@ -1,6 +1,6 @@
 package bus_test
 
-// Connections that die without a word, and workers that do.
+// Tests of connections and workers that disappear silently.
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// noticed is within how long a dead connection must be noticed.
+// noticed is how soon a dead connection must be noticed.
 const noticed = 30 * time.Second
 
-// through connects by way of a proxy.
+// through connects through a proxy.
 func through(t *testing.T, nc *nats.Conn) (*nats.Conn, *proxy) {
 	t.Helper()
 	u, err := url.Parse(nc.ConnectedUrl())
@@ -36,8 +36,8 @@ func through(t *testing.T, nc *nats.Conn) (*nats.Conn, *proxy) {
 	return far, p
 }
 
-// TestADeadConnectionIsNoticed: the caller's way to NATS carries nothing any more, and nobody says
-// so. Its request fails, and soon after the connection ends.
+// TestADeadConnectionIsNoticed: the caller's connection to NATS silently stops carrying data. Its
+// request fails, and soon after that the connection ends.
 func TestADeadConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
 	near := connect(t)
@@ -62,8 +62,8 @@ func TestADeadConnectionIsNoticed(t *testing.T) {
 	}
 }
 
-// TestARequestOfADeadWorkerFails: its worker is gone, while NATS and the way to it are well. One
-// whose worker lives waits meanwhile for as long as it takes.
+// TestARequestOfADeadWorkerFails: the worker is gone, while NATS and the connection to it work.
+// Meanwhile, a request to a worker that is alive waits as long as it takes.
 func TestARequestOfADeadWorkerFails(t *testing.T) {
 	t.Parallel()
 	near := connect(t)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// proxy forwards connections to a server until it is a black hole: then it keeps them open and
-// carries nothing.
+// proxy forwards connections to a server until it becomes a black hole: from then on it keeps them
+// open but forwards nothing.
 type proxy struct {
 	t        *testing.T
 	listener net.Listener
@@ -63,7 +63,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// carry reads for ever: neither side is told anything, not even by a full window.
+// carry reads for ever, so that neither side notices anything, not even a full window.
 func (p *proxy) carry(to io.WriteCloser, from io.Reader) {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -80,5 +80,5 @@ func (p *proxy) carry(to io.WriteCloser, from io.Reader) {
 	}
 }
 
-// blackHole has connections, those that are there and those that come, carry nothing any more.
+// blackHole makes existing and new connections carry nothing any more.
 func (p *proxy) blackHole() { p.hole() }

@@ -73,7 +73,8 @@ func TestARequestWhoseTimeIsOverIsNotRun(t *testing.T) {
 	b.end()
 }
 
-// TestWaitingCountsTowardsAServicesTimeout: so a caller that names no deadline is told.
+// TestWaitingCountsTowardsAServicesTimeout: a caller without a deadline is told when the timeout is
+// over.
 func TestWaitingCountsTowardsAServicesTimeout(t *testing.T) {
 	nc := connect(t)
 	began, proceed := make(chan string, 10), make(chan struct{})
@@ -96,8 +97,8 @@ func TestWaitingCountsTowardsAServicesTimeout(t *testing.T) {
 	}
 }
 
-// TestARequestThatWaitedTooLongIsRefused: as its tenant's excess where its tenant holds the slot,
-// else as everybody's.
+// TestARequestThatWaitedTooLongIsRefused: with the tenant's own overload if its tenant holds the
+// slot, otherwise with a general one.
 func TestARequestThatWaitedTooLongIsRefused(t *testing.T) {
 	loud := schema.NewID()
 	b := occupy(t, bus.ServeOptions{Wait: 20 * time.Millisecond}, loud)

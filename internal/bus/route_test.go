@@ -1,6 +1,6 @@
 package bus_test
 
-// Requests about one thing go to one worker.
+// Tests that requests about one collection are routed to one worker.
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// nearby starts n workers of searches with so many slots, which answer with their number
-// as the plan; hold, if it is not nil, is waited for before each answer. It returns who
-// knows all of them, and how to stop one.
+// nearby starts n workers of searches with slots slots each, which answer with their number as the
+// plan. If hold is not nil, it is called before each answer. It returns Workers that know all of
+// them, a connection, and a function that stops one.
 func nearby(t *testing.T, n, slots int, hold func(worker int)) (w *bus.Workers, nc *nats.Conn, stop func(worker int)) {
 	t.Helper()
 	nc = connect(t)
@@ -57,7 +57,7 @@ func nearby(t *testing.T, n, slots int, hold func(worker int)) (w *bus.Workers, 
 	}
 }
 
-// searchNear says which worker answered about a collection.
+// searchNear returns which worker answered about a collection.
 func searchNear(t *testing.T, w *bus.Workers, nc *nats.Conn, collection uuid.UUID) string {
 	t.Helper()
 	reply, err := bus.Route(w, wire.SearchSubject, collection, func(at string) (wire.SearchReply, error) {
@@ -69,8 +69,8 @@ func searchNear(t *testing.T, w *bus.Workers, nc *nats.Conn, collection uuid.UUI
 	return reply.Plan
 }
 
-// TestACollectionHasItsWorker: always the same one, each of them about as many; when one
-// stops, only its own collections go to others.
+// TestACollectionHasItsWorker: a collection always has the same worker, and workers have about the
+// same number of collections. When one stops, only its own collections move.
 func TestACollectionHasItsWorker(t *testing.T) {
 	w, nc, stop := nearby(t, 4, 2, nil)
 	at, shares := map[uuid.UUID]string{}, map[string]int{}
@@ -80,7 +80,7 @@ func TestACollectionHasItsWorker(t *testing.T) {
 		shares[at[c]]++
 	}
 	for worker, n := range shares {
-		if n < 25 || n > 75 { // 50, and four standard deviations
+		if n < 25 || n > 75 { // 50, plus or minus four standard deviations
 			t.Errorf("worker %s has %d of 200 collections", worker, n)
 		}
 	}
@@ -97,8 +97,8 @@ func TestACollectionHasItsWorker(t *testing.T) {
 	}
 }
 
-// TestABusyWorkerIsPassedOver: what its worker has no slot for goes to the next one, and
-// where none has, to any; none waits for the busy one.
+// TestABusyWorkerIsPassedOver: a request for which its worker has no slot is sent to the next
+// worker, and if none has a slot, to any. It never waits for the busy one.
 func TestABusyWorkerIsPassedOver(t *testing.T) {
 	const workers, slots = 2, 2
 	begun, release := make(chan int, workers*slots), make(chan struct{})
@@ -137,10 +137,10 @@ func TestABusyWorkerIsPassedOver(t *testing.T) {
 	}
 }
 
-// TestAWorkerThatIsGoneIsNotAskedAgain: one that ended without a word costs a repeat.
+// TestAWorkerThatIsGoneIsNotAskedAgain: a worker that ended silently costs one repeated request.
 func TestAWorkerThatIsGoneIsNotAskedAgain(t *testing.T) {
 	w, nc, _ := nearby(t, 2, 2, nil)
-	for _, ghost := range []uuid.UUID{schema.NewID(), schema.NewID()} { // they said that they are there
+	for _, ghost := range []uuid.UUID{schema.NewID(), schema.NewID()} { // they have announced themselves
 		data, err := wire.Encode(wire.Here{Envelope: wire.Header(), Service: wire.SearchSubject, Worker: ghost, Slots: 2})
 		if err == nil {
 			err = nc.Publish(wire.HereSubject, data)
@@ -162,7 +162,7 @@ func TestAWorkerThatIsGoneIsNotAskedAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyIsNear: without workers a request fails as one without affinity does.
+// TestNobodyIsNear: without workers a routed request fails like any other.
 func TestNobodyIsNear(t *testing.T) {
 	nc := connect(t)
 	_, err := bus.Route(bus.NewWorkers(nc), wire.SearchSubject, schema.NewID(), func(at string) (wire.SearchReply, error) {

@@ -1,6 +1,6 @@
 package bus_test
 
-// Who speaks for a tenant must have signed.
+// Tests that requests for a tenant must be signed.
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func signerOf(t *testing.T, p wire.Program) *signature.Signer {
 	return s
 }
 
-// searching serves searches that were signed, and tells the tenant of each that it ran.
+// searching serves signed searches, and sends the tenant of each that runs to ran.
 func searching(t *testing.T, nc *nats.Conn, trusted ...*signature.Signer) (ran chan uuid.UUID) {
 	t.Helper()
 	public := ""
@@ -56,8 +56,8 @@ func searchFor(tenant uuid.UUID, text string) wire.SearchRequest {
 	return wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Query: schema.Query{Text: text}}}
 }
 
-// TestOnlyWhoMaySpeaksForATenant: whoever may send to the subject, as with a server that knows no
-// programs, still needs a key; and what was signed is good for once and for nothing else.
+// TestOnlyWhoMaySpeaksForATenant: a client that may publish to the subject, as on a server without
+// users, still needs a key. A signature is valid once, and for one request only.
 func TestOnlyWhoMaySpeaksForATenant(t *testing.T) {
 	nc := connect(t)
 	serve, worker := signerOf(t, wire.ProgramServe), signerOf(t, wire.ProgramQueryWorker)
@@ -88,8 +88,8 @@ func TestOnlyWhoMaySpeaksForATenant(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// What was overheard, sent again as it was or changed. Its reply goes where the first one went,
-	// so this asks elsewhere, where it has to.
+	// Replay a recorded request, unchanged and changed. The reply to the unchanged one is sent to
+	// the original inbox, so the others use another inbox.
 	header := func() nats.Header {
 		h := nats.Header{}
 		for k := range good.Header {
@@ -122,7 +122,7 @@ func TestOnlyWhoMaySpeaksForATenant(t *testing.T) {
 			t.Errorf("%s got %s", msg.Subject, msg.Data)
 		}
 	}
-	if err := ask(victim, serve); err != nil { // all before it has been taken or refused
+	if err := ask(victim, serve); err != nil { // by its reply, all requests before it were accepted or refused
 		t.Fatal(err)
 	}
 	<-ran
@@ -131,7 +131,7 @@ func TestOnlyWhoMaySpeaksForATenant(t *testing.T) {
 	}
 }
 
-// TestACancellationIsSigned, too: a program that only knows the name of a request cannot end it.
+// TestACancellationIsSigned: a program that only knows a request's id cannot cancel it.
 func TestACancellationIsSigned(t *testing.T) {
 	nc := connect(t)
 	worker := signerOf(t, wire.ProgramQueryWorker)
@@ -162,8 +162,8 @@ func TestACancellationIsSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Another request that is cancelled after it, by the one who asked, ends alone: the forged one
-	// was read before.
+	// Another request that its own caller cancels afterwards is the only one that ends: the forged
+	// cancellation was read before.
 	second, leaveSecond := context.WithCancelCause(bus.Cancels(t.Context(), func(cause error) bool { return errors.Is(cause, errLeft) }))
 	gotSecond := make(chan error, 1)
 	go func() {
@@ -181,8 +181,8 @@ func TestACancellationIsSigned(t *testing.T) {
 	<-c.ended
 }
 
-// TestTheModelServerCannotAskForATenant: with its credentials, on a server that nats-config
-// configured, whatever it signs.
+// TestTheModelServerCannotAskForATenant: its requests are refused, whatever it signs, with its
+// credentials on a server that nats-config configured.
 func TestTheModelServerCannotAskForATenant(t *testing.T) {
 	address, dir := configured(t, bus.ServerConfig{})
 	as := func(p wire.Program) *nats.Conn { return connectAs(t, address, dir, p) }

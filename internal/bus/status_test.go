@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestServicesTellHowTheyAre: what runs, waits, was served and refused, of each
-// that answers.
+// TestServicesTellHowTheyAre: each service reports its running, waiting, served and refused
+// requests.
 func TestServicesTellHowTheyAre(t *testing.T) {
 	nc := connect(t)
 	if all, err := bus.Services(t.Context(), nc); err != nil || len(all) != 0 {
@@ -45,7 +45,7 @@ func TestServicesTellHowTheyAre(t *testing.T) {
 	go func() { done <- ask("hold") }()
 	<-running
 	go func() { done <- ask("hold") }()
-	// One runs, one waits, and the third is refused: then the second has come.
+	// One request runs, one waits, and the third is refused: then the second has arrived.
 	refused := func() bool {
 		//house:clock a request that waits for a slot has no answer to wait for: it is asked again
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -86,7 +86,7 @@ func TestServicesTellHowTheyAre(t *testing.T) {
 	}
 }
 
-// TestQueuesTellWhatWaits: of all, and of one tenant.
+// TestQueuesTellWhatWaits: in all, and for one tenant.
 func TestQueuesTellWhatWaits(t *testing.T) {
 	nc := connect(t)
 	js, err := jetstream.New(nc)
@@ -106,7 +106,7 @@ func TestQueuesTellWhatWaits(t *testing.T) {
 		}
 	}
 	consumer, err := js.CreateOrUpdateConsumer(t.Context(), wire.StreamIngest, jetstream.ConsumerConfig{Durable: wire.ConsumerIngest, AckPolicy: jetstream.AckExplicitPolicy,
-		MaxAckPending: 1}) // so that what is taken after a refusal is what was refused
+		MaxAckPending: 1}) // so that the message taken after a refusal is the refused one
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +124,7 @@ func TestQueuesTellWhatWaits(t *testing.T) {
 	if err := take().Nak(); err != nil {
 		t.Fatal(err)
 	}
-	take() // the same one again
+	take() // the same message again
 
 	all, err := bus.Queues(t.Context(), nc)
 	if err != nil || len(all) != 3 {

@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestAStreamComesInOrderBeforeItsReply: whoever asks is told all parts as they
-// were sent, also by another connection than that of who replies.
+// TestAStreamComesInOrderBeforeItsReply: the caller receives all parts in the order in which they
+// were sent, also those of another connection than the replier's.
 func TestAStreamComesInOrderBeforeItsReply(t *testing.T) {
 	nc := connect(t)
 	other, err := bus.Connect(t.Context(), bus.Options{URL: nc.ConnectedUrl(), Name: "other"})

@@ -17,7 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// searches runs a service of two slots whose every search tells that it began, and waits.
+// searches runs a service of two slots. Each search sends its text to began, and then waits for
+// proceed.
 func searches(t *testing.T, nc *nats.Conn, began chan<- string, proceed <-chan struct{}) {
 	t.Helper()
 	serveSearches(t, nc, bus.ServeOptions{Concurrency: 2, Share: 1}, began, proceed)
@@ -44,14 +45,14 @@ func searchOf(tenant uuid.UUID, text string) wire.SearchRequest {
 	return wire.SearchRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Query: schema.Query{Text: text}}}
 }
 
-// TestAFloodIsRefusedToItsOwnTenant: a thousand requests of one tenant, and one of another that
-// begins at once.
+// TestAFloodIsRefusedToItsOwnTenant: one tenant sends a thousand requests, and a request of another
+// tenant begins at once.
 func TestAFloodIsRefusedToItsOwnTenant(t *testing.T) {
 	nc := connect(t)
 	began, proceed := make(chan string, 1100), make(chan struct{})
 	searches(t, nc, began, proceed)
 	end := sync.OnceFunc(func() { close(proceed) })
-	defer end() // also when the test fails: the service waits for what it runs
+	defer end() // also when the test fails, because the service waits for its running requests
 	loud, quiet := schema.NewID(), schema.NewID()
 	const flood = 1000
 	refused := make(chan error, flood)
@@ -67,7 +68,7 @@ func TestAFloodIsRefusedToItsOwnTenant(t *testing.T) {
 			}
 		})
 	}
-	for range flood - 3 { // one runs and two wait
+	for range flood - 3 { // one request runs and two wait
 		if err := <-refused; !errors.Is(err, schema.ErrOverloaded) || !errors.Is(err, schema.ErrTenantOverloaded) {
 			t.Fatalf("got %v, want the tenant's own overload", err)
 		}
@@ -93,7 +94,7 @@ func TestAFloodIsRefusedToItsOwnTenant(t *testing.T) {
 	senders.Wait()
 }
 
-// TestAForeignQueueIsRefused: the header decides on the queue, so it must be true.
+// TestAForeignQueueIsRefused: the header selects the queue, so it must name the request's tenant.
 func TestAForeignQueueIsRefused(t *testing.T) {
 	nc := connect(t)
 	proceed := make(chan struct{})
@@ -106,7 +107,7 @@ func TestAForeignQueueIsRefused(t *testing.T) {
 	}
 	for header, code := range map[string]schema.Code{
 		tenant.String():         "",
-		"":                      "", // of an older build
+		"":                      "", // from an older build
 		schema.NewID().String(): schema.CodeInvalid,
 		"nobody":                schema.CodeInvalid,
 	} {

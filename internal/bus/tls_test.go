@@ -1,6 +1,6 @@
 package bus_test
 
-// NATS over TLS, with certificates of both sides.
+// Tests of NATS over TLS, with certificates on both sides.
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func TestNATSOverTLSWithCertificatesOfBothSides(t *testing.T) {
 	}
 }
 
-// TestCredentialsStay when the server's configuration is written again.
+// TestCredentialsStay: credentials stay when the server's configuration is written again.
 func TestCredentialsStay(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "secrets")
 	read := func() string {

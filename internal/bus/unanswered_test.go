@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestAStreamIsAskedForAgain: a server that lost a request answers the next.
+// TestAStreamIsAskedForAgain: a server that lost a request answers the next one.
 func TestAStreamIsAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

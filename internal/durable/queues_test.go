@@ -17,8 +17,8 @@ import (
 
 func TestMain(m *testing.M) { localtest.Main(m, localtest.Need{Temporal: true}) }
 
-// TestTaskQueuesTellWhatWaitsAndWhoWorks: a workflow waits while nobody works;
-// then it runs, and the worker is seen.
+// TestTaskQueuesTellWhatWaitsAndWhoWorks: a workflow waits while there is no worker; then it runs,
+// and the worker is listed.
 func TestTaskQueuesTellWhatWaitsAndWhoWorks(t *testing.T) {
 	ns := localtest.Temporal(t)
 	c, err := durable.Later(durable.Options{Address: ns.Address, Namespace: ns.Namespace, Name: "a worker"})
@@ -48,7 +48,7 @@ func TestTaskQueuesTellWhatWaitsAndWhoWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// It is counted some time after it is queued.
+	// The server counts it some time after it is queued.
 	var q schema.TaskQueue
 	backlog := func(want int64) {
 		t.Helper()

@@ -25,7 +25,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// list asks for workflows, once.
+// list lists workflows once.
 func list(t *testing.T, o durable.Options) error {
 	t.Helper()
 	c, err := durable.Later(o)
@@ -97,7 +97,8 @@ func TestWrongFilesOfTLSAreNamed(t *testing.T) {
 	}
 }
 
-// TestTheAPIKeyIsSentWithEveryCallAndEncrypted: to a door before the real server that asks for it.
+// TestTheAPIKeyIsSentWithEveryCallAndEncrypted: a proxy in front of the real server requires the
+// key.
 func TestTheAPIKeyIsSentWithEveryCallAndEncrypted(t *testing.T) {
 	const key = "a-key-of-the-test"
 	space := localtest.Temporal(t)
@@ -145,7 +146,7 @@ func TestTheAPIKeyIsSentWithEveryCallAndEncrypted(t *testing.T) {
 	if err := list(t, o); err == nil {
 		t.Error("it was let in with another key")
 	}
-	// To a server without encryption the key isn't sent: nothing is.
+	// The key isn't sent to a server without encryption, and neither is anything else.
 	o.APIKey, o.TLS, o.Address = key, durable.TLS{}, space.Address
 	if err := list(t, o); err == nil {
 		t.Error("the key went unencrypted")

@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestSlowTaskIsNoDeadlock: a workflow that gets no processor for longer than the SDK's second goes
-// on.
+// TestSlowTaskIsNoDeadlock: a workflow that gets no processor for longer than the SDK's default
+// limit of a second goes on.
 func TestSlowTaskIsNoDeadlock(t *testing.T) {
 	ns := localtest.Temporal(t)
 	ctx := waittest.Context(t)
@@ -29,7 +29,7 @@ func TestSlowTaskIsNoDeadlock(t *testing.T) {
 	var begun atomic.Bool
 	slow := func(workflow.Context) error {
 		if begun.Swap(true) {
-			return nil // a task that failed is done again
+			return nil // a failed task is repeated
 		}
 		over := make(chan struct{})
 		time.AfterFunc(3*time.Second/2, func() { close(over) }) //house:clock longer than the SDK lets a task compute

@@ -1,7 +1,7 @@
 package fairness
 
-// This file tests how work in the background gives way: whose is next and how much runs, with a
-// clock of its own.
+// This file tests how background work gives way: whose item is next and how many run, on a fake
+// clock.
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func begins(t *testing.T, b *Background[*uuid.UUID], now time.Time, want ...uuid
 	}
 }
 
-// ends tells that an item of a tenant has run.
+// ends records that an item of a tenant has ended.
 func ends(b *Background[*uuid.UUID], tenant uuid.UUID, now time.Time) {
 	b.EndBatch(Batch[*uuid.UUID]{tenants: []uuid.UUID{tenant}}, now)
 }
@@ -62,14 +62,14 @@ func TestLessRunsInTheBackgroundWhileSomebodyWaits(t *testing.T) {
 		t.Errorf("looks again in %s, want when nobody waits any more: 2s", until)
 	}
 	now = now.Add(2 * time.Second)
-	begins(t, b, now, loud, loud, loud) // four in all
+	begins(t, b, now, loud, loud, loud) // four run in all
 	if until := b.Until(now); until != time.Minute {
 		t.Errorf("looks again in %s though all run that may", until)
 	}
 	f.Seen(now)
 	for range 3 {
 		ends(b, loud, now)
-		begins(t, b, now) // what ran before somebody waited ends first
+		begins(t, b, now) // items that ran before have to end first
 	}
 	ends(b, loud, now)
 	begins(t, b, now, loud)
@@ -118,8 +118,8 @@ func TestTheTenantWithTheFewestThatRunIsNext(t *testing.T) {
 	}
 }
 
-// TestBackgroundPausesWhileSomebodyWaits as long as it worked, for a second at most, and not when
-// it is cancelled.
+// TestBackgroundPausesWhileSomebodyWaits: it pauses for as long as it worked, a second at most, and
+// not after it is cancelled.
 func TestBackgroundPausesWhileSomebodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewForeground(2 * time.Second)

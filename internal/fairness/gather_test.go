@@ -1,6 +1,6 @@
 package fairness
 
-// This file tests how items of several tenants become batches.
+// This file tests how items of several tenants are grouped into batches.
 
 import (
 	"slices"
@@ -10,17 +10,17 @@ import (
 	"github.com/google/uuid"
 )
 
-// sized is an item of a tenant that counts for something.
+// sized is an item of a tenant with a size.
 type sized struct {
 	tenant uuid.UUID
 	size   int64
 }
 
-// gathering is what the tests gather with: five items or 500, of the first tenant three or 300, and
-// small is up to 50.
+// gathering is the tests' Gathering: a batch has five items or a size of 500, those of the first
+// tenant three or 300, and small is up to 50.
 var gathering = Gathering[*sized]{Size: func(s *sized) int64 { return s.size }, Items: 5, Total: 500, Share: 3, ShareTotal: 300, Small: 50}
 
-// waitingItems makes work in the background of these items.
+// waitingItems returns background work with these items waiting.
 func waitingItems(most int, items ...sized) *Background[*sized] {
 	b := NewBackground[*sized](NewForeground(time.Second), most, most)
 	for i := range items {
@@ -55,21 +55,22 @@ func TestATenantThatIsAloneFillsBatches(t *testing.T) {
 	b := waitingItems(2, append(some(loud, 10, 6), sized{loud, 490}, sized{loud, 900})...)
 	gathers(t, b, some(loud, 10, 5)...)
 	batch := gathers(t, b, sized{loud, 10}, sized{loud, 490})
-	gathers(t, b) // two are open
+	gathers(t, b) // two batches run
 	b.EndBatch(batch, time.Unix(100, 0))
-	gathers(t, b, sized{loud, 900}) // larger than a batch: alone
+	gathers(t, b, sized{loud, 900}) // larger than a batch, so by itself
 }
 
 func TestTenantsWithLittleShareABatch(t *testing.T) {
 	quiet, other, third := uuid.New(), uuid.New(), uuid.New()
 	b := waitingItems(9, slices.Concat(some(quiet, 10, 2), some(loud, 10, 7), some(other, 60, 1), some(third, 50, 2))...)
-	gathers(t, b, slices.Concat(some(quiet, 10, 2), some(third, 50, 2))...) // what is not small stays apart, and so does who has much
+	gathers(t, b, slices.Concat(some(quiet, 10, 2), some(third, 50, 2))...) // large items get no company, and neither do tenants with many items
 	gathers(t, b, some(loud, 10, 3)...)                                     // its share, while others wait
 	gathers(t, b, some(other, 60, 1)...)
 	gathers(t, b, some(loud, 10, 4)...)
 }
 
-// A hundred times as many items of one tenant do not go first, whenever they came.
+// TestWhoHasMuchDoesNotGoBeforeWhoHasLittle: a tenant with a hundred times as many items is not
+// served first, whenever they came.
 func TestWhoHasMuchDoesNotGoBeforeWhoHasLittle(t *testing.T) {
 	quiet := uuid.New()
 	b := waitingItems(1, some(loud, 10, 200)...)
@@ -94,7 +95,8 @@ func TestWhoHasMuchDoesNotGoBeforeWhoHasLittle(t *testing.T) {
 	}
 }
 
-// Of two tenants that both have much each gets half, by size.
+// TestTenantsWithMuchTakeTurnsBySize: of two tenants that both have many items, each gets half, by
+// size.
 func TestTenantsWithMuchTakeTurnsBySize(t *testing.T) {
 	slight := uuid.New()
 	b := waitingItems(1, slices.Concat(some(loud, 100, 100), some(slight, 25, 100))...)

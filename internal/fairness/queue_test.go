@@ -1,6 +1,6 @@
 package fairness
 
-// This file tests the order of the queue, by example and on random work.
+// This file tests the order of the queue, by examples and on random work.
 
 import (
 	"math/rand/v2"
@@ -15,7 +15,8 @@ func anything(string) bool { return true }
 
 func anyTenant(*tenant[uuid.UUID]) bool { return true }
 
-// TestWhoUsedLeastIsFirst, then who has least running, then who was served longest ago.
+// TestWhoUsedLeastIsFirst: tenants with the least use are served first, then those with the fewest
+// running items, then those served longest ago.
 func TestWhoUsedLeastIsFirst(t *testing.T) {
 	now := time.Unix(0, 0)
 	q := NewQueue[string](0)
@@ -47,8 +48,7 @@ func TestWhoUsedLeastIsFirst(t *testing.T) {
 	}
 }
 
-// TestAQueueForgetsTenants: it keeps none that is silent, but those that have something waiting or
-// running.
+// TestAQueueForgetsTenants: it forgets silent tenants, except those with waiting or running items.
 func TestAQueueForgetsTenants(t *testing.T) {
 	q, now := NewQueue[string](0), time.Unix(0, 0)
 	for i := range 100 {
@@ -67,8 +67,8 @@ func TestAQueueForgetsTenants(t *testing.T) {
 	}
 }
 
-// TestATenantsUseIsItsShare: whatever items cost, tenants that always have something waiting use as
-// much as each other, but for one item's cost and the credit.
+// TestATenantsUseIsItsShare: whatever items cost, tenants that always have items waiting use the
+// same, up to one item's cost and the credit.
 func TestATenantsUseIsItsShare(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -102,7 +102,7 @@ func TestATenantsUseIsItsShare(t *testing.T) {
 	}
 }
 
-// TestATenantThatComesBackWaitsForNoBacklog: it is served before any that waits, for as long as its
+// TestATenantThatComesBackWaitsForNoBacklog: it is served before all that wait, as long as its
 // credit lasts.
 func TestATenantThatComesBackWaitsForNoBacklog(t *testing.T) {
 	q, now := NewQueue[uuid.UUID](20*time.Millisecond), time.Unix(0, 0)

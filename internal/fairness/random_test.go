@@ -1,7 +1,6 @@
 package fairness
 
-// This file tests what holds of the scheduler whatever work it has: on random work, with a clock of
-// its own.
+// This file tests invariants of the scheduler on random work, on a fake clock.
 
 import (
 	"math/rand/v2"
@@ -14,12 +13,12 @@ import (
 
 const longestRun = 200 * time.Millisecond
 
-// work is what tenants ask of a scheduler: who is answered asks again at once.
+// work is the requests of tenants to a scheduler: an answered caller asks again at once.
 type work struct {
 	*served
 	r       *rand.Rand
 	running []run
-	began   map[uuid.UUID]time.Time // when a tenant's last item did, or when it had something waiting again
+	began   map[uuid.UUID]time.Time // when a tenant's last item began, or when items of it began to wait again
 	used    map[uuid.UUID]time.Duration
 }
 
@@ -29,7 +28,7 @@ type run struct {
 	until  time.Time
 }
 
-// newWork has so many callers of each of some tenants ask.
+// newWork makes work of some tenants with callers() callers each.
 func newWork(t *testing.T, r *rand.Rand, tenants int, callers func() int) *work {
 	slots := 2 + r.IntN(15)
 	w := &work{served: newServed(t, slots, 1+r.IntN(max(1, slots/2))), r: r, began: map[uuid.UUID]time.Time{}, used: map[uuid.UUID]time.Duration{}}
@@ -49,8 +48,8 @@ func (w *work) ask(tenant uuid.UUID) {
 	}
 }
 
-// step begins what may run, then lets time pass until something ends. It gives the longest that a
-// tenant which had something waiting had nothing begin.
+// step begins all items that may run, then lets time pass until one ends. It returns the longest
+// time that a tenant had items waiting before one of them began.
 func (w *work) step() (gap time.Duration) {
 	for !w.idle() {
 		name, slot, _ := w.Next()
@@ -73,8 +72,8 @@ func (w *work) step() (gap time.Duration) {
 	return gap
 }
 
-// TestWhateverIsAskedSlotsAreBounded in all, and of each tenant while others ask to two shares, and
-// so is what waits.
+// TestWhateverIsAskedSlotsAreBounded: running items are bounded in all and, while several tenants
+// are active, to two shares of each tenant. Waiting items are bounded, too.
 func TestWhateverIsAskedSlotsAreBounded(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -96,8 +95,8 @@ func TestWhateverIsAskedSlotsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhateverIsAskedNoTenantStarves: when Patience is over its oldest request is the next to have
-// a slot, but for those of others that waited as long.
+// TestWhateverIsAskedNoTenantStarves: after StarvationLimit a tenant's oldest request is the next
+// to get a slot, except for others' requests that waited as long.
 func TestWhateverIsAskedNoTenantStarves(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -112,7 +111,8 @@ func TestWhateverIsAskedNoTenantStarves(t *testing.T) {
 	}
 }
 
-// TestTenantsThatAskAlikeHaveAlike: of the slots' time.
+// TestTenantsThatAskAlikeHaveAlike: tenants with the same number of callers use about the same time
+// of the slots.
 func TestTenantsThatAskAlikeHaveAlike(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 4))

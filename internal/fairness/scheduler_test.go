@@ -1,6 +1,6 @@
 package fairness
 
-// This file tests who runs next, without a server and without a clock of its own.
+// This file tests which item runs next, without a server and on a fake clock.
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 
 var loud, quiet, third = uuid.UUID{1}, uuid.UUID{2}, uuid.UUID{3}
 
-// served is a queue under test, in the hands of one goroutine: fetch must not be called when
-// nothing may run.
+// served is a scheduler under test that one goroutine uses. fetch must not be called when no item
+// may run.
 type served struct {
 	t *testing.T
 	*Scheduler[string]
@@ -61,8 +61,8 @@ func (s *served) fetch(want string) (done func()) {
 	return slot.End
 }
 
-// TestAFloodDelaysOthersByNoRequest: whatever one tenant sends, another's request is the next that
-// begins, and while it asks, the flood holds its share alone.
+// TestAFloodDelaysOthersByNoRequest: whatever one tenant sends, another tenant's request is the
+// next to begin, and while that tenant is active, the flood runs only its share.
 func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 	s := newServed(t, 8, 2)
 	if taken := s.give(loud, "loud", 1000); taken != 6+8 {
@@ -75,8 +75,8 @@ func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 	if len(running) != 6 {
 		t.Fatalf("%d of a lone tenant run, want 6 of 8", len(running))
 	}
-	s.at = s.at.Add(10 * time.Second) // more than the flood had saved
-	// There is a slot for the newcomer, before any of the flood ends.
+	s.at = s.at.Add(10 * time.Second) // longer than the flood's savings last
+	// There is a slot for the newcomer before any request of the flood ends.
 	if s.give(quiet, "quiet", 1) != 1 {
 		t.Fatal("a newcomer was refused")
 	}
@@ -93,8 +93,8 @@ func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 	}
 }
 
-// TestManyCallersDelayNoOther: 32 callers of one tenant ask again as soon as they are answered;
-// another tenant's one caller does, too, and is never more than a request behind.
+// TestManyCallersDelayNoOther: 32 callers of one tenant ask again as soon as they are answered. So
+// does the only caller of another tenant, which is never more than one request behind.
 func TestManyCallersDelayNoOther(t *testing.T) {
 	const callers, took = 32, 50 * time.Millisecond
 	s := newServed(t, 4, 1)
@@ -120,7 +120,7 @@ func TestManyCallersDelayNoOther(t *testing.T) {
 		for _, r := range running {
 			r.end()
 		}
-		for name, tenant := range names { // who was answered asks again
+		for name, tenant := range names { // an answered caller asks again
 			for _, r := range running {
 				if r.tenant == tenant {
 					served[tenant]++
@@ -140,7 +140,8 @@ func TestManyCallersDelayNoOther(t *testing.T) {
 	}
 }
 
-// TestWhatIsWithdrawnIsNotServed: nor counted, and its tenant is not next if it was its last.
+// TestWhatIsWithdrawnIsNotServed: nor is it counted, and its tenant is not served next if it was
+// its last item.
 func TestWhatIsWithdrawnIsNotServed(t *testing.T) {
 	s := newServed(t, 1, 1)
 	s.bound = 2
@@ -191,7 +192,7 @@ func TestTenantsAlternate(t *testing.T) {
 	}
 }
 
-// TestAFullQueueIsItsTenantsAlone: who is refused has filled a queue of its own.
+// TestAFullQueueIsItsTenantsAlone: a tenant is refused only when its own queue is full.
 func TestAFullQueueIsItsTenantsAlone(t *testing.T) {
 	s := newServed(t, 2, 1)
 	s.give(loud, "loud", 100)
@@ -203,28 +204,28 @@ func TestAFullQueueIsItsTenantsAlone(t *testing.T) {
 	}
 }
 
-// TestWhoAsksSeldomGoesFirst: a tenant that has used up its time begins nothing while another, that
-// has not, is served, but for one request in a while.
+// TestWhoAsksSeldomGoesFirst: a tenant that has used up its time begins no request while one that
+// has not is served, except one request every StarvationLimit.
 func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	s := newServed(t, 8, 2)
 	s.give(quiet, "quiet", 1)
 	s.fetch("quiet")()
 	s.give(loud, "loud", 8)
 	var running []func()
-	for range 4 { // from its savings
+	for range 4 { // paid from its savings
 		running = append(running, s.fetch("loud"))
 	}
 	if !s.idle() {
 		t.Fatal("savings gave more than twice the share")
 	}
-	s.at = s.at.Add(savingsTime) // four run and two are earned: the savings are used up
+	s.at = s.at.Add(savingsTime) // four run and two are earned, so the savings are used up
 	running[0]()
 	running[1]()
 	if !s.idle() {
 		t.Fatal("a tenant without savings runs more than its share")
 	}
 	s.give(quiet, "quiet", 3)
-	for range 3 { // they do not wait for each other
+	for range 3 { // its requests do not wait for each other
 		s.fetch("quiet")
 	}
 	running[2]()
@@ -241,7 +242,7 @@ func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 }
 
 // TestThoseWhoHaveUsedUpTheirTimeRunTogether: a tenant that asks for a little more than its share
-// does not wait for one that asks for all there is.
+// does not wait for a tenant that asks for all slots.
 func TestThoseWhoHaveUsedUpTheirTimeRunTogether(t *testing.T) {
 	s := newServed(t, 16, 2)
 	spend := func(tenant uuid.UUID, name string) {
@@ -260,13 +261,14 @@ func TestThoseWhoHaveUsedUpTheirTimeRunTogether(t *testing.T) {
 		t.Fatal("tenants that have nothing left run more than two shares")
 	}
 	first()
-	s.fetch("quiet") // which is next
+	s.fetch("quiet") // it is next
 	if !s.idle() {
 		t.Fatal("tenants that have nothing left run more than two shares")
 	}
 }
 
-// TestAFloodUsesUpItsSavingsAtOnce: what waits counts, so that a flood soon runs its share alone.
+// TestAFloodUsesUpItsSavingsAtOnce: waiting requests count, so that a flood soon runs only its
+// share.
 func TestAFloodUsesUpItsSavingsAtOnce(t *testing.T) {
 	s := newServed(t, 8, 2)
 	s.give(quiet, "quiet", 1)
@@ -275,7 +277,7 @@ func TestAFloodUsesUpItsSavingsAtOnce(t *testing.T) {
 	for range 4 {
 		s.fetch("loud")
 	}
-	s.at = s.at.Add(2*savingsTime/6 + 1) // two are earned, of eight
+	s.at = s.at.Add(2*savingsTime/6 + 1) // eight count and two are earned
 	s.idle()
 	if left := s.queue.tenants[loud].saved; left != 0 {
 		t.Errorf("%v are left of the flood's savings", left)
@@ -283,7 +285,7 @@ func TestAFloodUsesUpItsSavingsAtOnce(t *testing.T) {
 }
 
 // TestWhatRunsGivesWayOnce: a request of a tenant that has used up its time waits, between two
-// steps, for those of one that has not, and does so for Patience in all.
+// steps, for requests of a tenant that has not, for StarvationLimit in all.
 func TestWhatRunsGivesWayOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewScheduler[string](8, 1, 8, time.Now)
@@ -330,11 +332,11 @@ func TestWhatRunsGivesWayOnce(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		(&Slot[string]{of: f, tenant: noisy.tenant}).GiveWay(ctx) // returns, although nothing ends
+		(&Slot[string]{of: f, tenant: noisy.tenant}).GiveWay(ctx) // it returns although no item ends
 	})
 }
 
-// TestAShareIsForgottenWithItsReason: a tenant that is alone again may use most of the service.
+// TestAShareIsForgottenWithItsReason: the only active tenant may use most of the slots again.
 func TestAShareIsForgottenWithItsReason(t *testing.T) {
 	s := newServed(t, 4, 1)
 	s.give(quiet, "quiet", 1)
@@ -355,7 +357,8 @@ func TestAShareIsForgottenWithItsReason(t *testing.T) {
 	}
 }
 
-// TestACloseServesWhatWaits: and wakes all who wait for more.
+// TestACloseServesWhatWaits: Close lets waiting items be served and wakes all workers that wait for
+// more.
 func TestACloseServesWhatWaits(t *testing.T) {
 	f := NewScheduler[int](3, 1, 3, time.Now)
 	for i := range 3 {

@@ -60,7 +60,7 @@ func TestASemaphoreBoundsEachAndAll(t *testing.T) {
 	}
 }
 
-// TestManyHoldNoMoreThanMay: at no time, whoever comes and goes.
+// TestManyHoldNoMoreThanMay: the bounds hold at any time under concurrent use.
 func TestManyHoldNoMoreThanMay(t *testing.T) {
 	const each, all = 3, 8
 	s := NewSemaphore(Amount{Count: each}, Amount{Count: all})

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// TestBackgroundLeavesASlot: while somebody asks, work in the background does not have all slots.
+// TestBackgroundLeavesASlot: while there are interactive requests, background work does not get all
+// slots.
 func TestBackgroundLeavesASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slots := NewSlots(2)

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// untilFetchEnds is a loop body that has nothing to do.
+// untilFetchEnds is a loop body that does nothing until fetch ends.
 func untilFetchEnds(fetch, _ context.Context) error {
 	<-fetch.Done()
 	return fetch.Err()
@@ -152,7 +152,7 @@ func TestLoopIsNotReadyBeforeItsPreparation(t *testing.T) {
 	<-loop.Done()
 }
 
-// recorder notes the order in which its services start and stop.
+// recorder records the order in which its services start and stop.
 type recorder struct {
 	mu  sync.Mutex
 	log []string

@@ -15,7 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// addresses follows what a text file on a server lists: a path a line, of files on the same server.
+// addresses is a driver for the files of a web server whose paths are listed, one per line, in a
+// text file on that server.
 func addresses() source.Driver {
 	return source.Driver{
 		Name: "addresses", Summary: "Files of a web server that a text file there lists, one path a line.",
@@ -34,7 +35,7 @@ func addresses() source.Driver {
 
 type connector struct{ url, token string }
 
-// get asks the server, and tells its refusals apart.
+// get sends a request, and converts the server's refusals to errors of package source.
 func (c connector) get(ctx context.Context, path, version string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.url+"/"+path, nil)
 	if err != nil {
@@ -44,7 +45,7 @@ func (c connector) get(ctx context.Context, path, version string) (*http.Respons
 	r.Header.Set("If-None-Match", version)
 	reply, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return nil, err // the place fails: it is tried again
+		return nil, err // the source failed; it is tried again
 	}
 	if reply.StatusCode == http.StatusOK || reply.StatusCode == http.StatusNotModified {
 		return reply, nil
@@ -62,7 +63,7 @@ func (c connector) get(ctx context.Context, path, version string) (*http.Respons
 	return nil, fmt.Errorf("the server answers %s", reply.Status)
 }
 
-// List has one page: the file names all items.
+// List returns one page: the file lists all items.
 func (c connector) List(ctx context.Context, _ string) (source.Listing, error) {
 	reply, err := c.get(ctx, "files.txt", "")
 	if err != nil {
@@ -76,10 +77,10 @@ func (c connector) List(ctx context.Context, _ string) (source.Listing, error) {
 			out.Items = append(out.Items, source.Item{ID: path, Path: path, Size: -1, URL: c.url + "/" + path})
 		}
 	}
-	return out, lines.Err() // what was not read must not look as if it were gone
+	return out, lines.Err() // items that were not read must not look deleted
 }
 
-// Fetch asks for what is newer than the item's version, for the list says nothing of that.
+// Fetch asks for content newer than the item's version, because the list has no versions.
 func (c connector) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
 	reply, err := c.get(ctx, item.ID, item.Version)
 	if err != nil {

@@ -31,7 +31,7 @@ func TestDerive(t *testing.T) {
 
 func TestDeriveRefuses(t *testing.T) {
 	for _, question := range []string{
-		"What was the change in total revenue from 2019 to 2022?", // of no column
+		"What was the change in total revenue from 2019 to 2022?", // no column has one of these years
 		"What drove the change in total revenue from 2021 to 2022?",
 		"Did total revenue increase from 2021 to 2022?",
 		"What was total revenue in 2022?",
@@ -50,7 +50,7 @@ func TestOperations(t *testing.T) {
 		op      Operation
 		figures []string
 		places  int
-		want    string // "": it has no meaning
+		want    string // "" if the result has no meaning
 	}{
 		{Change, []string{"$1,000.5", "2,000"}, -1, "999.5"},
 		{Change, []string{"(3,990)", "(5,637)"}, -1, "-1,647"},

@@ -20,7 +20,7 @@ Balance at end of period | 4,236 | 3,844
 Operating margin | 36% | 38%
 `
 
-// schedule has its figures of years in rows, and Markdown's bars.
+// schedule has years in its rows, and Markdown's bars.
 const schedule = `| Plant | Output in tons | Staff |
 |---|---:|---:|
 | 2021 | 1,200 | 31 |
@@ -28,7 +28,7 @@ const schedule = `| Plant | Output in tons | Staff |
 | Total | 2,550 | |
 `
 
-// prices has what describes a row in several of its cells.
+// prices has several cells that describe a row.
 const prices = `Code | Model | Description | Liquid end | List price | From 10
 KD-25-E-PV-F | KD-25 | Dosing pump 25 l/h, electronic | PVDF | 1036.00 | 974.00
 KD-40-E-PV-F | KD-40 | Dosing pump 40 l/h, electronic | PVDF | 1284.00 | 1207.00
@@ -78,7 +78,7 @@ func TestFindReadsWhatIsAsked(t *testing.T) {
 
 func TestFindRefuses(t *testing.T) {
 	for _, question := range []string{
-		"What was total revenue in 2019?", // of no column
+		"What was total revenue in 2019?", // no column has this year
 		"Who signed the statement?",
 		"Is product revenue growing?",
 		"What is the capital of France?",
@@ -127,7 +127,7 @@ func TestFigure(t *testing.T) {
 	}
 }
 
-// Whatever the text, cells are where they say.
+// TestTablesPointAtTheText: in any text, cells are where their offsets say.
 func TestTablesPointAtTheText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := strings.Join(rapid.SliceOf(rapid.StringMatching(`[a-zé |\-0-9,.$%\t]{0,40}`)).Draw(t, "lines"), "\n")
@@ -153,7 +153,8 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
-// The mark of a note is no part of a figure: neither of its text nor of its place.
+// TestMarksOfNotesAreNoFigures: the mark of a note is part of neither the text nor the range of a
+// figure.
 func TestMarksOfNotesAreNoFigures(t *testing.T) {
 	const table = "in millions | 2022 | 2021\nSales | 1,234(1) | (56) (a)\nTax | $7.5%* | (3)\nStaff | 1,200† | 31\n(1) Without the plant in Overton.\n"
 	for question, want := range map[string]string{

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/tcp"
 )
 
-// TestADeadConnectionEndsWithinHalfAMinute reads what the kernel was told.
+// TestADeadConnectionEndsWithinHalfAMinute checks the socket options.
 func TestADeadConnectionEndsWithinHalfAMinute(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -39,7 +39,7 @@ func TestADeadConnectionEndsWithinHalfAMinute(t *testing.T) {
 	if ms := option[unix.TCP_USER_TIMEOUT]; ms <= 0 || time.Duration(ms)*time.Millisecond >= 30*time.Second {
 		t.Errorf("unacknowledged data is waited for %d ms", ms)
 	}
-	// The first probe that finds the timeout passed ends the connection.
+	// The first probe after the timeout ends the connection.
 	if s := option[unix.TCP_KEEPIDLE]; s <= 0 || s >= 30 {
 		t.Errorf("a silent connection is probed after %d s", s)
 	}

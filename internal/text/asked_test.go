@@ -31,7 +31,7 @@ func TestWhatAQuestionAsksFor(t *testing.T) {
 func TestShortAnswersOfTheSortThatIsAskedFor(t *testing.T) {
 	for _, c := range []struct {
 		asked Asked
-		text  string // with the answer between bars
+		text  string // the answer is between bars
 		fits  bool
 	}{
 		{AskedExtent, "|7.1| Notice. Either party may end the agreement with thirty days' notice.", false},

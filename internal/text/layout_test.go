@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// setText sets a text as a printer would: 10 points a character, a line for each
-// line, and returns its layout.
+// setText lays a text out, with 10 points per character and a line for each line, and returns its
+// layout.
 func setText(s string, page int) []byte {
 	var inks []Ink
 	x, y := 50.0, 700.0
@@ -45,7 +45,7 @@ func TestBoxesOfARange(t *testing.T) {
 	}
 }
 
-// Text that was put in between has no box, and what was left out moves no other.
+// TestLayoutOfAChangedText: inserted text has no box, and omitted text moves no other boxes.
 func TestLayoutOfAChangedText(t *testing.T) {
 	page := "coun-\ntries rose"
 	inks := func() (out []Ink) {
@@ -69,7 +69,8 @@ func TestLayoutOfAChangedText(t *testing.T) {
 	}
 }
 
-// However a document is cut into sections, a word of them has the box that it had.
+// TestSectionsKeepTheLayout: however a document is cut into sections, each of their words keeps its
+// box.
 func TestSectionsKeepTheLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,9}`), 20, 120).Draw(t, "words")

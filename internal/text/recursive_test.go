@@ -34,13 +34,13 @@ func TestRecursiveCutsAtTheCoarsestPlaces(t *testing.T) {
 		want       []string
 	}{
 		{1000, []string{body}},
-		// Paragraphs as many as fit; the last is too long for one passage, and its lines go
-		// together as they fit.
+		// As many paragraphs as fit; the last one is too long for one passage, so as many of its
+		// lines as fit.
 		{50, []string{"One is here. Two is here.\n\nThree is here.", "Four is first here. Five is here.", "Six is on a line here.", "Seven is on one, too. Eight is here."}},
 		{60, []string{"One is here. Two is here.\n\nThree is here.", "Four is first here. Five is here.\nSix is on a line here.", "Seven is on one, too. Eight is here."}},
-		// Sentences, where a line is too long.
+		// Sentences, if a line is too long.
 		{22, []string{"One is here.", "Two is here.", "Three is here.", "Four is first here.", "Five is here.", "Six is on a line here.", "Seven is on one, too.", "Eight is here."}},
-		// Words, where a sentence is.
+		// Words, if a sentence is too long.
 		{13, []string{"One is here.", "Two is here.", "Three is here", ".", "Four is first", "here.", "Five is here.", "Six is on a", "line here.", "Seven is on", "one, too.", "Eight is here", "."}},
 	} {
 		if got := cutRecursively(t, body, c.characters); !slices.Equal(got, c.want) {

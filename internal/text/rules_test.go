@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// cutBy cuts s as g says; scores are of s's units.
+// cutBy cuts s by g; scores are those of s's units.
 func cutBy(t *testing.T, s string, scores []float64, g schema.Segmentation) []string {
 	t.Helper()
 	g = complete(t, g)
@@ -38,15 +38,15 @@ func TestSimilarSentencesStayTogether(t *testing.T) {
 	}
 }
 
-// TestSimilarChunkStaysUnderItsCharacters: a passage is under the limit, not at it;
-// white space at its end does not count.
+// TestSimilarChunkStaysUnderItsCharacters: a passage is under the limit, not at it; white space at
+// its end does not count.
 func TestSimilarChunkStaysUnderItsCharacters(t *testing.T) {
-	s := "Ten chars. Ten chars. Ten chars. Ten chars." // 21 characters for two
+	s := "Ten chars. Ten chars. Ten chars. Ten chars." // two have 21 characters
 	same := []float64{1, 1, 1}
 	for limit, want := range map[int][]string{
 		22: {"Ten chars. Ten chars. ", "Ten chars. Ten chars."},
 		21: {"Ten chars. ", "Ten chars. ", "Ten chars. ", "Ten chars."},
-		33: {"Ten chars. Ten chars. Ten chars. ", "Ten chars."}, // 32 characters for three
+		33: {"Ten chars. Ten chars. Ten chars. ", "Ten chars."}, // three have 32 characters
 	} {
 		got := cutBy(t, s, same, schema.Segmentation{By: schema.BySimilarity, MaxCharacters: limit})
 		if !slices.Equal(got, want) {

@@ -23,7 +23,7 @@ func passagesOf(t *testing.T, s string, scores []float64, g schema.Segmentation)
 	return out
 }
 
-// complete fills in g's usual settings.
+// complete fills in the defaults of g.
 func complete(t *testing.T, g schema.Segmentation) schema.Segmentation {
 	t.Helper()
 	g, err := g.Complete()
@@ -51,7 +51,7 @@ func TestHeadingJoinsWhatFollows(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	// A heading at the end has only what is before it.
+	// A heading at the end can only join the text before it.
 	s = "The text before it is long.\n\nHistory"
 	if got := passagesOf(t, s, []float64{0.1}, g); !slices.Equal(got, []string{s}) {
 		t.Errorf("got %q", got)
@@ -160,14 +160,13 @@ func TestPassagesTileAndKeepBounds(t *testing.T) {
 	})
 }
 
-// TestOfPlacesInARowTheLowestIsCut: scores fall and rise again around a change of
-// subject, which is one change.
+// TestOfPlacesInARowTheLowestIsCut: scores fall and rise again around one change of subject.
 func TestOfPlacesInARowTheLowestIsCut(t *testing.T) {
 	s := "One two. Two three. Three four. Four five. Five six. Six seven."
 	scores := []float64{0.9, 0.3, 0.2, 0.3, 0.3}
 	for apart, want := range map[int][]string{
 		1: {"One two. Two three. ", "Three four. ", "Four five. ", "Five six. ", "Six seven."},
-		2: {"One two. Two three. Three four. ", "Four five. Five six. ", "Six seven."}, // of equal ones the last
+		2: {"One two. Two three. Three four. ", "Four five. Five six. ", "Six seven."}, // among equal scores the last
 		3: {"One two. Two three. Three four. ", "Four five. Five six. Six seven."},
 	} {
 		got := cutBy(t, s, scores, schema.Segmentation{By: schema.BySegmenter, Threshold: 0.5, Apart: apart, MinTokens: 1})

@@ -15,7 +15,7 @@ import (
 func TestSentences(t *testing.T) {
 	tests := []struct {
 		name string
-		want []string // concatenated they are the input
+		want []string // their concatenation is the input
 	}{
 		{"plain", []string{"It rains. ", "It pours! ", "Does it? ", "Yes."}},
 		{"title", []string{"Dr. Smith met Mrs. Jones on St. Mary's Road. ", "They spoke."}},
@@ -63,7 +63,7 @@ func TestSentences(t *testing.T) {
 	}
 }
 
-// anyText draws texts with much of what the rules look at.
+// anyText draws texts with many of the patterns that the rules check.
 func anyText() *rapid.Generator[string] {
 	piece := rapid.SampledFrom([]string{
 		"a", "The", "word", "Dr.", "U.S.", "No.", "5", "3.14", ".", "!", "?", "…", "\n", "\n\n", " ", "  ", "\t", "1.", "(a)", "•", "- ",

@@ -11,7 +11,7 @@ func TestSupportedSeesWhatIsInTheQuote(t *testing.T) {
 	const leave = "You may carry over up to five days of unused annual leave into the next year, which must be taken by 31 March."
 	for _, c := range []struct {
 		name, sentence, question, quote, context string
-		added, whole                             float64 // at least
+		added, whole                             float64 // minimum
 		contradicts                              string
 	}{
 		{"a short answer", "Five days.", "How many days can I carry over?", leave, "", 1, 1, ""},
@@ -60,7 +60,7 @@ func TestSupportedSeesWhatIsInTheQuote(t *testing.T) {
 	}
 }
 
-// TestSupportedTakesAnyText: hostile text is long and has no end.
+// TestSupportedTakesAnyText: hostile text may be long and without any sentence end.
 func TestSupportedTakesAnyText(t *testing.T) {
 	for _, s := range []string{strings.Repeat("not ", 20_000), strings.Repeat("1 ", 20_000), strings.Repeat("\u202e\u200b", 1000), "\xff\xfe", strings.Repeat("a", 1<<20)} {
 		text.Supported(s, s, s, s)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzCountTokens holds the shortcut for ASCII against the annex's own tables.
+// FuzzCountTokens compares the shortcut for ASCII with the annex's own tables.
 func FuzzCountTokens(f *testing.F) {
 	for _, s := range []string{
 		"", " ", "a", "The quick (brown) fox can't jump 32.3 feet, right?", "e.g. U.S.A. 3.14 1,000;5 a:b a;b 1:2 a.1 1.a",

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// started is a process that waits until the test is over.
+// started starts a process that waits until the test is over.
 func started(t *testing.T, as *syscall.SysProcAttr) (pid int) {
 	t.Helper()
 	cmd := exec.Command("cat")
@@ -28,7 +28,7 @@ func started(t *testing.T, as *syscall.SysProcAttr) (pid int) {
 	return cmd.Process.Pid
 }
 
-// niceness is as the kernel's call gives it: 20 less the value.
+// niceness returns the result of the kernel's getpriority: 20 minus the niceness.
 func niceness(t *testing.T, pid int) int {
 	t.Helper()
 	n, err := syscall.Getpriority(syscall.PRIO_PROCESS, pid)
@@ -66,7 +66,7 @@ func TestSession(t *testing.T) {
 }
 
 func TestAProcessThatIsGone(t *testing.T) {
-	const none = 1 << 22 // more than there can be
+	const none = 1 << 22 // above the largest possible id
 	if Group(none) == nil || Session(none) == nil {
 		t.Error("no error")
 	}

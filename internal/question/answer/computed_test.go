@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// A computed number needs no quote; what it was computed of does, and it has to follow.
+// TestComputedNumbersAreChecked: a computed number needs no quote, but its figures do, and it has
+// to follow from them.
 func TestComputedNumbersAreChecked(t *testing.T) {
 	const rest = "Revenue: Product, Year Ended 2021: 555, Year Ended 2022: 532 (in millions)"
 	proofs := map[int]Evidence{0: {Quote: "Product | 532 | 555"}, 1: {Quote: "INCOME (in millions) | Year Ended 2022 | Year Ended 2021"}, 2: {Quote: "Revenue:"}}

@@ -21,7 +21,7 @@ func TestOtherVersionsThatSaySomethingElseAreNamed(t *testing.T) {
 	c := schema.Candidate{ExternalID: "v3.md", Text: own}
 	for i, text := range texts {
 		id := uuid.New()
-		if i < 3 { // the last may not be seen
+		if i < 3 { // the asker may not see the last one
 			sections[id] = schema.Section{ID: id, Text: "Before. " + text}
 		}
 		c.NearDuplicates = append(c.NearDuplicates, schema.NearPassage{Document: string(rune('a' + i)), By: schema.NewerByDate, Newer: i == 3,

@@ -1,9 +1,8 @@
 package answer_test
 
-// Documents that attack whoever reads them, and a language model that is scripted
-// to obey every one of them: what is checked around the model must hold without its
-// help. The table of what stops which attack, and of what nothing stops, is golden
-// in docs/prompt-injection.md.
+// Documents that attack their reader, and a language model that is scripted to obey all of them:
+// the checks around the model must hold without its help. docs/prompt-injection.md has the golden
+// table of what stops which attack, and which attacks nothing stops.
 
 import (
 	"context"
@@ -35,8 +34,8 @@ var update = flag.Bool("update", false, "write the golden table")
 
 const handbook = "Annual leave is 25 days. You may carry over up to five days of unused leave into the next year. It ends on 31 March."
 
-// attack is a document of testdata/hostile: what it is, the reply of a model that
-// obeys it, and what is in the answer when that worked.
+// attack is a document of testdata/hostile: its kind, the reply of a model that obeys it, and what
+// is in the answer if the attack succeeded.
 type attack struct {
 	name, kind, title, location, bad, reply, text string
 }
@@ -54,7 +53,7 @@ func attacks(t *testing.T) []attack {
 			t.Fatal(err)
 		}
 		head, body, ok := strings.Cut(string(data), "\n---\n")
-		// As the store would have it.
+		// The text as the store would have it.
 		a := attack{name: strings.TrimSuffix(filepath.Base(name), ".txt"), text: text.Clean(body)}
 		for line := range strings.Lines(head) {
 			key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -75,8 +74,8 @@ func attacks(t *testing.T) []attack {
 	return out
 }
 
-// scriptedGullible is a server whose model obeys the document: it replies what the
-// attack wants, and keeps what it was sent.
+// scriptedGullible is a server whose model obeys the document: it replies what the attack wants,
+// and records what it was sent.
 type scriptedGullible struct {
 	*httptest.Server
 	reply        string
@@ -97,15 +96,14 @@ func (s *scriptedGullible) serve(w http.ResponseWriter, r *http.Request) {
 		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": s.reply}}}})
 }
 
-// ledger keeps nothing: every step here is made once.
+// ledger stores nothing: every step here runs once.
 type ledger struct{}
 
 func (ledger) Once(ctx context.Context, _ llm.Call, complete func(context.Context) (wire.LLMReply, error)) (wire.LLMReply, error) {
 	return complete(ctx)
 }
 
-// attacked answers from the handbook and a hostile document, through the real
-// gateway.
+// attacked answers from the handbook and a hostile document, through the real gateway.
 type attacked struct {
 	*world
 	attack  attack
@@ -190,7 +188,7 @@ func TestHostileDocuments(t *testing.T) {
 	golden(t, "../../../docs/prompt-injection.md", table.String())
 }
 
-// outcomeOf says what became of what the attack wanted.
+// outcomeOf says how far the attack succeeded.
 func outcomeOf(a attack, got schema.Answer) string {
 	if !holds(got.Answer, a.bad) {
 		return "taken out of the answer"
@@ -210,8 +208,8 @@ var (
 	template = regexp.MustCompile(`<\||\[/?INST\]|<</?SYS>>|</s>|<start_of_turn>|<tool_call>`)
 )
 
-// checkPrompt: a document is between its fences, whatever is in it, and no more of
-// it than two lines' worth is outside.
+// checkPrompt checks that a document is between its fences, whatever it contains, and that only a
+// bounded amount of text is outside.
 func checkPrompt(t *testing.T, a attack, user string) {
 	t.Helper()
 	marks := fence.FindAllStringSubmatch(user, -1)
@@ -242,8 +240,8 @@ func checkPrompt(t *testing.T, a attack, user string) {
 	}
 }
 
-// checkAnswer: citations are verbatim, sentences tile the answer and cite what there
-// is, nothing is hidden in it.
+// checkAnswer checks that citations are verbatim, that sentences tile the answer and cite existing
+// citations, and that the answer has no invisible characters.
 func checkAnswer(t *testing.T, a attack, got schema.Answer) {
 	t.Helper()
 	for _, c := range got.Citations {
@@ -276,7 +274,7 @@ func checkAnswer(t *testing.T, a attack, got schema.Answer) {
 
 const begin, end = "<!-- measured: begin -->\n", "\n<!-- measured: end -->"
 
-// golden compares a part of a page with what was measured.
+// golden compares a part of a page with the measured table.
 func golden(t *testing.T, name, want string) {
 	t.Helper()
 	data, err := os.ReadFile(name)

@@ -17,25 +17,25 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// world scripts all that answering asks of others: one section whose passages are
-// its words, of which min_k are selected, a language model that quotes the last one
-// it is given, and judgements.
+// world scripts everything that answering depends on: one section whose passages are its words, of
+// which min_k are selected, a language model that quotes the last passage that it gets, and
+// judgements.
 type world struct {
 	words    []string
-	feedback []wire.Feedback // by round; none: judging fails
-	rounds   int             // of the plan; 0: it judges nothing
+	feedback []wire.Feedback // by round; if there is none, judging fails
+	rounds   int             // of the plan; 0: no judging
 	minK     int
 	skipped  bool
-	fail     map[string]error // by task and round: "answer 2"; "select"
-	slow     string           // the call that takes until its deadline
-	reads    float64          // how sure the provider extractive, which answers, is of it; 0: another provider answers
-	refuses  bool             // it finds no answer
+	fail     map[string]error // errors by task and round: "answer 2"; "select"
+	slow     string           // the call that lasts until its deadline
+	reads    float64          // confidence of the answering provider extractive; 0: another provider answers
+	refuses  bool             // the answering provider finds no answer
 	judges   string           // the provider that judges
 
 	retrievals map[int]answer.Retrieval
 	replies    map[wire.Step]wire.LLMReply
 	stages     []string
-	asked      []string // calls, "answer 1"
+	asked      []string // calls, such as "answer 1"
 	saved      *schema.Answer
 	sampled    int
 	failed     *schema.Reason
@@ -87,7 +87,7 @@ func (w *world) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply,
 	if kept, ok := w.replies[r.Step]; ok {
 		return kept, nil
 	}
-	if r.Task == wire.TaskFilter || r.Task == wire.TaskRead { // what a citation supports is judged and read, too
+	if r.Task == wire.TaskFilter || r.Task == wire.TaskRead { // these check citations; they are not scripted
 		return wire.LLMReply{}, schema.ErrUnavailable
 	}
 	call := fmt.Sprintf("%s %d", r.Task, r.Step.Round)
@@ -178,7 +178,7 @@ func (w *world) Reply(_ context.Context, _ uuid.UUID, s wire.Step) (wire.LLMRepl
 	return r, nil
 }
 
-// Spent is of all calls; own models' are those that filter.
+// Spent adds up all calls; those for filtering count as Sluice's own models.
 func (w *world) Spent(context.Context, wire.QuestionInput) (u schema.Usage, err error) {
 	for _, r := range w.replies {
 		u.InputTokens, u.OutputTokens, u.Cost = u.InputTokens+r.Usage.InputTokens, u.OutputTokens+r.Usage.OutputTokens, u.Cost+r.Usage.Cost
@@ -211,7 +211,7 @@ func (w *world) ready() *world {
 	return w
 }
 
-// durable runs the steps as the workflow does, each on an Answerer of its own.
+// durable runs the steps as the workflow does, each on its own Answerer.
 func (w *world) durable(t *testing.T, in wire.QuestionInput) schema.Answer {
 	t.Helper()
 	a := func() *answer.Answerer { return answer.New(w, w, w) }
@@ -226,7 +226,7 @@ func (w *world) durable(t *testing.T, in wire.QuestionInput) schema.Answer {
 	ok(a().Generate(t.Context(), wire.QuestionRound{QuestionInput: in}))
 	for round := 1; rounds > 1; round++ {
 		var again bool
-		for range 2 { // a step that is repeated says the same
+		for range 2 { // a repeated step returns the same
 			again, err = a().Judge(t.Context(), wire.QuestionRound{QuestionInput: in, Round: round})
 			ok(err)
 		}
@@ -247,7 +247,7 @@ func TestAnswersAreJudgedAndMadeAnew(t *testing.T) {
 		answer string
 		asked  string
 		rounds int
-		says   string // in the explanation
+		says   string // part of the explanation
 	}{
 		{"a plan that judges nothing", world{minK: 2}, "two", "answer 1", 1, "answered by scripted"},
 		{"good enough at once", world{minK: 2, rounds: 3, feedback: []wire.Feedback{up(9)}}, "two", "answer 1,feedback 1", 1, "round 1, min_k 2: the answer is worth 9 of 10, by scripted; 9 is enough"},
@@ -300,8 +300,8 @@ func TestAnswersAreJudgedAndMadeAnew(t *testing.T) {
 	}
 }
 
-// TestAQuestionWhoseDocumentIsPurgedSaysSo: at whichever step it finds out, it ends with what
-// happened and what to do.
+// TestAQuestionWhoseDocumentIsPurgedSaysSo: at whichever step this is found, the question ends with
+// what happened and what to do.
 func TestAQuestionWhoseDocumentIsPurgedSaysSo(t *testing.T) {
 	in := wire.QuestionInput{Tenant: uuid.New(), Question: uuid.New(), Attempt: 1}
 	for name, step := range map[string]func(a *answer.Answerer) error{
@@ -329,7 +329,7 @@ func TestAQuestionWhoseDocumentIsPurgedSaysSo(t *testing.T) {
 }
 
 func TestJudgingLeavesTimeToFinish(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // where time passes only while all wait
+	synctest.Test(t, func(t *testing.T) { // on a clock that only advances while all goroutines wait
 		w := (&world{minK: 2, rounds: 3, slow: "feedback 1"}).ready()
 		//house:clock the question's time, a share of which the judge has
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -362,9 +362,9 @@ func TestAnAnswerWithoutRetrievalIsUncited(t *testing.T) {
 	}
 }
 
-// TestAReaderBeginsNoRoundByItself: what read the answer out of the passages judges it by its own
-// confidence, and reads the same out of more of them. Another model's judgement of the same answer
-// begins a round.
+// TestAReaderBeginsNoRoundByItself: the model that read the answer from the passages judges it by
+// its own confidence, and reads the same from more passages. Another model's judgement of the same
+// answer begins a round.
 func TestAReaderBeginsNoRoundByItself(t *testing.T) {
 	up := func(n int) wire.Feedback { return wire.Feedback{Score: n, Adjust: 1} }
 	for _, x := range []struct {

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// following is a folder whose files belong to who runs the test, with the files of users and
-// groups: nobody needs to be root.
+// following is a folder whose files belong to the user who runs the test, with files of users and
+// groups, so that the test needs no root.
 type following struct {
 	t         *testing.T
 	roots     string
@@ -27,7 +27,7 @@ type following struct {
 }
 
 const (
-	mate  = 4_000_001 // who is in the group of the files
+	mate  = 4_000_001 // a user in the group of the files
 	other = 4_000_002
 )
 
@@ -81,7 +81,7 @@ func (f following) principals(c source.Connector) (out []source.Principal, err e
 	return page.Principals, err
 }
 
-// seen says which of the users see which files, by what a connector tells.
+// seen returns which users see which files, according to a connector.
 func (f following) seen(c source.Connector) map[string][]uint32 {
 	f.t.Helper()
 	all, err := f.principals(c)
@@ -125,7 +125,7 @@ func (f following) seen(c source.Connector) map[string][]uint32 {
 	return out
 }
 
-// may is what a mode lets somebody do, as POSIX has it.
+// may reports whether POSIX grants a user bit of a mode.
 func (f following) may(who uint32, mode, bit fs.FileMode) bool {
 	switch who {
 	case f.me:
@@ -168,7 +168,7 @@ func TestModesDecideWhoSeesAFile(t *testing.T) {
 			}
 		}
 	}
-	// The folder itself, and those between it and what may be read, count, too.
+	// The folder itself counts, too, and so do those between it and the root.
 	everybody := []uint32{f.me, mate, other}
 	if c, err = f.open("docs/755/755"); err != nil || !slices.Equal(f.seen(c)["644"], everybody) {
 		t.Fatalf("%v, %v", f.seen(c), err)
@@ -235,7 +235,7 @@ func TestPermissionsNeedFilesBelowTheRoots(t *testing.T) {
 	}
 }
 
-// TestWhatIsFetchedIsWhatWasListed has files and folders replaced between a listing and a fetch.
+// TestWhatIsFetchedIsWhatWasListed replaces files and folders between a listing and a fetch.
 func TestWhatIsFetchedIsWhatWasListed(t *testing.T) {
 	f := newFollowing(t)
 	for _, name := range []string{"docs/a", "docs/sub/b", "private/b"} {
@@ -269,7 +269,8 @@ func TestWhatIsFetchedIsWhatWasListed(t *testing.T) {
 	}
 }
 
-// TestAccessControlListsAreNotGuessed: where a file has one, its group's bits are a mask.
+// TestAccessControlListsAreNotGuessed: if a file has an access control list, the group bits of its
+// mode are a mask.
 func TestAccessControlListsAreNotGuessed(t *testing.T) {
 	f := newFollowing(t)
 	f.write("docs/listed", "x")

@@ -37,8 +37,8 @@ func opened(t *testing.T, path string, s source.Settings) source.Connector {
 	return c
 }
 
-// all are the paths of a listing, and how many pages it has. Every page but the first is listed by
-// a new connector, as by another process, if anew.
+// all returns the paths and the skipped entries of a listing, and its number of pages. If anew, a
+// new connector lists every page after the first, as in another process.
 func all(t *testing.T, open func() source.Connector, anew bool) (paths []string, skipped []source.Skipped, pages int) {
 	t.Helper()
 	c := open()
@@ -63,7 +63,7 @@ func all(t *testing.T, open func() source.Connector, anew bool) (paths []string,
 
 func TestEveryFileIsListedOnce(t *testing.T) {
 	var names []string
-	for i := range 1300 { // flat, and with folders between
+	for i := range 1300 { // a flat folder; below are nested ones
 		names = append(names, fmt.Sprintf("flat/%04d", i))
 	}
 	for i := range 120 {
@@ -82,7 +82,7 @@ func TestEveryFileIsListedOnce(t *testing.T) {
 
 func TestExcludedFoldersAreNotLookedInto(t *testing.T) {
 	root := tree(t, "a", "private/b", "private/deep/c", "private.txt")
-	if err := os.Chmod(filepath.Join(root, "private"), 0o100); err != nil { // it could not be, either, but by root
+	if err := os.Chmod(filepath.Join(root, "private"), 0o100); err != nil { // only root could read it anyway
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.Chmod(filepath.Join(root, "private"), 0o755) })
@@ -123,7 +123,8 @@ func TestNothingOutsideOfTheRootsIsRead(t *testing.T) {
 	if !slices.Equal(got, []string{"a", "sub/b"}) || len(skipped) != 3 {
 		t.Errorf("listed %v, skipped %v", got, skipped)
 	}
-	// Nor by an id that no listing gave, or through what became a link since.
+	// Fetch does not read outside either: not by ids that no listing returned, nor through a folder
+	// that has become a link.
 	if err := errors.Join(os.RemoveAll(root+"/in/sub"), os.Symlink(outside, root+"/in/sub")); err != nil {
 		t.Fatal(err)
 	}
