@@ -99,7 +99,8 @@ func (r *serviceRun) deadline(q *queuedRequest) time.Time {
 	return body.Deadline
 }
 
-// withdraw takes a request out of the queue, unless it has a slot already, and answers why.
+// withdraw removes a request from the queue, unless it has a slot already, and answers it with the
+// reason.
 func (r *serviceRun) withdraw(q *queuedRequest, reason error) {
 	r.queue.Withdraw(q.tenant, q, func(running int) {
 		q.dequeue()

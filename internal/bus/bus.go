@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Options of a connection.
+// Options are the settings of a connection.
 type Options struct {
 	URL  string
 	Name string // of the client, shown in NATS' monitoring

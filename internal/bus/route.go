@@ -37,7 +37,7 @@ type Workers struct {
 	services map[string]map[uuid.UUID]*workerState // by subject
 }
 
-// workerState is what is known of a worker.
+// workerState is what this process knows about a worker.
 type workerState struct {
 	id       uuid.UUID
 	slots    int // requests that it runs at once

@@ -82,7 +82,7 @@ func Services(ctx context.Context, nc *nats.Conn) ([]schema.ServiceState, error)
 	}
 }
 
-// counts count the requests of a run of a service.
+// counts counts the requests of a run of a service.
 type counts struct {
 	served, refused, nanos atomic.Int64
 }

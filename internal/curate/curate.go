@@ -257,7 +257,7 @@ func newInstruments() instruments {
 	}
 }
 
-// must stops the program for a malformed instrument, which no run survives.
+// must panics on an invalid instrument, which is a programming error.
 func must(err error) {
 	if err != nil {
 		panic("curate: " + err.Error())

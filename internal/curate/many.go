@@ -19,7 +19,7 @@ import (
 const (
 	// manySlice is how long a step continues for one collection of many.
 	manySlice = time.Second
-	// manyTended is how many of them are tended at a time.
+	// manyTended is how many collections are tended at a time.
 	manyTended = 2
 )
 

@@ -34,7 +34,7 @@ type Found interface {
 	Reparses(ctx context.Context, limit int) ([]wire.Reparse, error)
 }
 
-// Second begins generations of the second encoder.
+// Second starts rebuilds with the second encoder.
 type Second interface {
 	// Begin starts a rebuild of a collection with the second encoder, if a server of it answers and
 	// no such rebuild is under way.

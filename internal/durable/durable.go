@@ -19,7 +19,7 @@ import (
 
 const scope = "github.com/sluice-rag/sluice/internal/durable"
 
-// Options of a connection.
+// Options are the settings of a connection.
 type Options struct {
 	Address   string
 	Namespace string // "default" when empty

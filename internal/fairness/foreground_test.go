@@ -31,7 +31,7 @@ func ends(b *Background[*uuid.UUID], tenant uuid.UUID, now time.Time) {
 	b.EndBatch(Batch[*uuid.UUID]{tenants: []uuid.UUID{tenant}}, now)
 }
 
-// put queues items, each of its tenant.
+// put queues an item for each of these tenants.
 func put(b *Background[*uuid.UUID], now time.Time, tenants ...uuid.UUID) {
 	for _, tenant := range tenants {
 		b.Put(tenant, &tenant, now)

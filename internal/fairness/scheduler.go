@@ -4,8 +4,8 @@ package fairness
 // of it. While a tenant has saved time left, it may run twice its share, so that a tenant that
 // seldom asks does not wait for its own requests. A tenant that has used up its time may run its
 // share, less the items of tenants that have time left, which are served first. All tenants that
-// have used up theirs run two shares together. A tenant without time left that has waited for
-// StarvationLimit may run one item in any case.
+// have used up theirs run two shares together, so that two such tenants have one share each. A
+// tenant without time left that has waited for StarvationLimit may run one item in any case.
 //
 // A running request also gives way if its handler calls GiveWay: between two steps it waits while
 // requests of tenants with time left run.

@@ -38,7 +38,7 @@ type Store interface {
 	// those of over. It returns how often each version of items killed a parser or the worker that
 	// was noted before. A version whose attempt is over is not in deaths.
 	BeginParses(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, holder string, over []wire.Attempt) (deaths map[uuid.UUID]int, err error)
-	// CountDeath counts a parser that died over a version.
+	// CountDeath records that a parser died over a version.
 	CountDeath(ctx context.Context, tenant uuid.UUID, item wire.Attempt) error
 	// EndParses notes that holder no longer parses the versions, and that it is alive.
 	EndParses(ctx context.Context, tenant uuid.UUID, items []wire.Attempt, holder string) error
@@ -105,7 +105,7 @@ type Activities struct {
 	options  Options
 }
 
-// NewActivities makes the stages.
+// NewActivities returns the stages.
 func NewActivities(s Store, p Parser, m Models, c Curation, o Options) (*Activities, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -356,7 +356,7 @@ func (a *Activities) keep(ctx context.Context, all []work, faults int) (context.
 	}
 }
 
-// extend extends the leases of all, and reports whether it could.
+// extend extends the leases of all, and reports whether it succeeded.
 func (a *Activities) extend(ctx context.Context, all []work) bool {
 	for _, w := range all {
 		if _, err := a.store.ExtendLeases(ctx, w.tenant, w.items(), a.options.lease()); err != nil {
@@ -369,7 +369,7 @@ func (a *Activities) extend(ctx context.Context, all []work) bool {
 	return true
 }
 
-// missingError says that an artifact of the stage before is gone.
+// missingError says that an artifact of the previous stage is gone.
 type missingError struct {
 	stage   batch.Stage
 	version uuid.UUID

@@ -73,7 +73,7 @@ type intake struct {
 	runners sync.WaitGroup
 }
 
-// NewIntake makes the intake.
+// NewIntake returns the intake.
 func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, streams Streams, searches *fairness.Foreground, o Options) (lifecycle.Service, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err

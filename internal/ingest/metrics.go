@@ -67,7 +67,7 @@ func newMetrics() metrics {
 	return m
 }
 
-// must stops the program for a malformed instrument, which no run survives.
+// must panics on an invalid instrument, which is a programming error.
 func must(err error) {
 	if err != nil {
 		panic("ingest: " + err.Error())

@@ -97,7 +97,7 @@ func similarities(ctx context.Context, models Models, runs [][]string) ([][]floa
 	return out, nil
 }
 
-// dot is the cosine of two unit vectors.
+// dot returns the cosine of two unit vectors.
 func dot(a, b []float32) float32 {
 	sum := float32(0)
 	for i, x := range a {

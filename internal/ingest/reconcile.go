@@ -22,7 +22,7 @@ import (
 
 // Unfinished is the store as the reconciler sees it.
 type Unfinished interface {
-	// Ping reports whether the store takes writes.
+	// Ping returns an error unless the store takes writes.
 	Ping(ctx context.Context) error
 	RequeueExpired(ctx context.Context, ttl, grace time.Duration, limit int) (queued, failed int, err error)
 	RequeueStranded(ctx context.Context, tenant uuid.UUID, before time.Time, limit int) (int, error)

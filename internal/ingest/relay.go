@@ -23,7 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Outbox is where the relay takes its messages from.
+// Outbox provides the relay's messages.
 type Outbox interface {
 	// RelayOutbox deletes the rows that done says were published, and claims the next ones.
 	RelayOutbox(ctx context.Context, done batch.Relayed, r batch.Round) (batch.Taken, error)

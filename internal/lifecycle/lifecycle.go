@@ -20,20 +20,20 @@ var ErrEnded = errors.New("ended by itself")
 // All methods may be called from any goroutine at any time. A service may be started again after it
 // was stopped.
 type Service interface {
-	// Start returns nil when the service is ready. ctx bounds the starting only, not the life
+	// Start returns nil when the service is ready. ctx bounds only the start, not the life
 	// afterwards; its values are inherited. When Start fails nothing is left running. A running
 	// service returns ErrStarted.
 	Start(ctx context.Context) error
 
-	// Stop stops taking new work at once, then waits for the work in hand. When ctx ends first,
+	// Stop stops taking new work at once, then waits for the work in progress. When ctx ends first,
 	// that work is cancelled, Stop still waits for it to unwind, and the error wraps ctx.Err(). It
-	// returns nil when nothing runs, be it before Start or after another Stop.
+	// returns nil when nothing runs: before Start or after another Stop.
 	Stop(ctx context.Context) error
 
 	// Done is closed whenever the service isn't running. The channel belongs to one run: ask for it
 	// after Start.
 	Done() <-chan struct{}
 
-	// Err says why the last run ended: nil while it runs and after a clean Stop.
+	// Err returns why the last run ended: nil while it runs and after a clean Stop.
 	Err() error
 }

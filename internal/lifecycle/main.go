@@ -15,10 +15,10 @@ import (
 
 // Main runs service until ctx ends, SIGINT or SIGTERM arrives, or it ends by itself.
 //
-// The first signal stops the fetching of work and gives the work in hand grace to finish; when that
-// is over, or at a second signal, the work is cancelled. A signal during the start abandons the
-// start. ready, if not nil, is called once the service runs. The result is nil when the program was
-// asked to end and nothing had to be cut short.
+// The first signal stops the fetching of work and gives the work in progress grace to finish; when
+// that is over, or at a second signal, the work is cancelled. A signal during the start abandons
+// the start. ready, if not nil, is called once the service runs. The result is nil when the program
+// was asked to end and nothing had to be cut short.
 func Main(ctx context.Context, log *slog.Logger, grace time.Duration, service Service, ready func()) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

@@ -91,7 +91,7 @@ type AccessList [][]AccessLevel
 type AccessLevel []AccessEntry
 
 // Effective returns the access list of an item with its own access in folders, the nearest first.
-// If an access to inherit is missing, nothing is admitted by it.
+// If the access to inherit is unknown, nobody is admitted by inheritance.
 func Effective(own Access, folders []Access) AccessList {
 	main := levels(own.Entries)
 	list := AccessList{}

@@ -101,7 +101,7 @@ type Driver struct {
 	Open func(ctx context.Context, settings Settings) (Connector, error)
 }
 
-// Field is one setting of a driver.
+// Field describes one setting of a driver.
 type Field struct {
 	Name     string
 	Summary  string

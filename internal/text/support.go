@@ -14,7 +14,7 @@ import (
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// Support is how far a quote supports a sentence.
+// Support says how far a quote supports a sentence.
 type Support struct {
 	// Added is the share, in [0, 1], of the sentence's content that was not in the question and is
 	// in the quote; 1 if there is none. Content is words that are no stop words, numbers and names.

@@ -13,7 +13,7 @@ import (
 
 // Limits of one batch.
 const (
-	// MaxVersions is the most versions in a batch of the usual size.
+	// MaxVersions is the maximum number of versions in a batch of the usual size.
 	MaxVersions = 64
 	// MaxBytes is about the most bytes in a batch of the usual size with several versions. A larger
 	// document is a batch by itself.
@@ -23,7 +23,7 @@ const (
 // MaxTarget is the maximum length of a link's target, in bytes. Links with longer ones are dropped.
 const MaxTarget = 2048
 
-// Lease says who works on a version, and for how long unless it is extended.
+// Lease says which process works on a version, and for how long unless it is extended.
 type Lease struct {
 	Holder string
 	TTL    time.Duration

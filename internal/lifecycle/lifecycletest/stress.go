@@ -82,7 +82,7 @@ func Stress(t *testing.T, factory func(t *testing.T) lifecycle.Service) {
 		start(t, s)
 		ctx, cancel := context.WithCancel(waittest.Context(t))
 		cancel()
-		// Work in hand may or may not be cut; the service must be over either way.
+		// Work in progress may or may not be cancelled; the service must be over either way.
 		if err := s.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			t.Errorf("Stop with a context that is over: got %v, want nil or context.Canceled", err)
 		}

@@ -1,4 +1,5 @@
-// Package machine tells whether processes share a machine.
+// Package machine identifies the machine that a process runs on, so that processes on one machine
+// can find out that they share it.
 package machine
 
 import (

@@ -42,7 +42,7 @@ type Question struct {
 	Attempt int
 }
 
-// Retrieval is what a round of retrieval found.
+// Retrieval is the result of a round of retrieval.
 type Retrieval struct {
 	Candidates []schema.Candidate
 	Trace      []schema.StageReport

@@ -142,7 +142,7 @@ func (c *connector) List(ctx context.Context, text string) (source.Listing, erro
 		}
 		folder := at.Folders[len(at.Folders)-1]
 		entries, err := c.read(&out, folder, at.After != "")
-		if errors.Is(err, fs.ErrNotExist) && folder != "" { // it went meanwhile
+		if errors.Is(err, fs.ErrNotExist) && folder != "" { // it was deleted meanwhile
 			entries, err = nil, nil
 		}
 		if err != nil {
@@ -244,7 +244,7 @@ func (c *connector) add(out *source.Listing, name string, e fs.DirEntry) {
 		return
 	}
 	info, err := e.Info()
-	if err != nil { // it went meanwhile
+	if err != nil { // it was deleted meanwhile
 		return
 	}
 	item := source.Item{ID: name, Path: name, Size: info.Size(), Modified: info.ModTime().UTC(), Version: version(info)}

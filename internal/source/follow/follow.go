@@ -166,7 +166,7 @@ type ItemOutcome struct {
 	Again  bool
 }
 
-// Options of a Follower.
+// Options are the settings of a Follower.
 type Options struct {
 	Drivers      map[string]source.Driver
 	Keys         seal.Keys

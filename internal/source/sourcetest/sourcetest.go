@@ -291,7 +291,7 @@ func refusesForeignCursors(t *testing.T, p Fixture) {
 	}
 }
 
-// versionOf returns an item's version, which for some sources only fetching tells.
+// versionOf returns an item's version, which some sources only report when the item is fetched.
 func versionOf(t testing.TB, c source.Connector, item source.Item) string {
 	t.Helper()
 	if item.Version != "" {
