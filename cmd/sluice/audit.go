@@ -23,7 +23,7 @@ type auditCommand struct {
 // auditChain says which entries a command is about.
 type auditChain struct {
 	Chain   schema.AuditChain `enum:"reads,changes" default:"reads" help:"Who read what, or who changed what: ${enum}."`
-	Unknown bool              `help:"Requests with keys of nobody; for operators."`
+	Unknown bool              `help:"Requests with unknown keys; for operators."`
 }
 
 func (a auditChain) check() error {

@@ -235,7 +235,7 @@ func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	}
 	s.at = s.at.Add(StarvationLimit - 1)
 	if !s.idle() {
-		t.Fatal("a tenant without savings began before its Patience was over")
+		t.Fatal("a tenant without savings began before its StarvationLimit was over")
 	}
 	s.at = s.at.Add(1)
 	s.fetch("loud")

@@ -30,7 +30,7 @@ type AuditFilter struct {
 
 // AuditOf selects the tenant whose reads are listed.
 type AuditOf struct {
-	Unknown bool `query:"unknown" doc:"Those of requests with keys of nobody; needs the operator scope."`
+	Unknown bool `query:"unknown" doc:"Those of requests with unknown keys; needs the operator scope."`
 }
 
 func (a AuditOf) tenant(p schema.Principal) (uuid.UUID, error) {
@@ -38,7 +38,7 @@ func (a AuditOf) tenant(p schema.Principal) (uuid.UUID, error) {
 	case !a.Unknown:
 		return p.Tenant, nil
 	case !p.Has(schema.ScopeOperator):
-		return uuid.Nil, huma.Error403Forbidden("requests with keys of nobody are shown with the operator scope")
+		return uuid.Nil, huma.Error403Forbidden("requests with unknown keys are shown with the operator scope")
 	}
 	return schema.Nobody, nil
 }

@@ -57,7 +57,7 @@ var errElsewhere = errors.New("the API key may not be used from here")
 
 // elsewhere returns the problem for errElsewhere.
 func (s *server) elsewhere(r *http.Request) error {
-	return huma.Error403Forbidden("the API key may not be used from " + clean(s.clientAddress(r)) + ", the address that this request comes from; its addresses are others")
+	return huma.Error403Forbidden("the API key may not be used from " + clean(s.clientAddress(r)) + ", the address of this request; it is limited to other addresses")
 }
 
 // holder returns the principal of the key that a request is made with. If the key may not be used

@@ -166,7 +166,7 @@ func readAddresses(texts []string) ([]netip.Prefix, error) {
 func (s *server) keeperOf(ctx context.Context, p schema.Principal, tenant uuid.UUID) (schema.Principal, error) {
 	switch {
 	case p.Person != "":
-		return p, fmt.Errorf("nobody looks after keys for a person: %w", schema.ErrForbidden)
+		return p, fmt.Errorf("keys cannot be managed on behalf of a person: %w", schema.ErrForbidden)
 	case tenant == p.Tenant && (p.Has(schema.ScopeAdmin) || p.Has(schema.ScopeOperator)):
 		return p, nil
 	case tenant == p.Tenant:

@@ -238,7 +238,7 @@ func (a *Activities) judge(ctx context.Context, stage string, out []wire.Outcome
 	var faulty []failure
 	for _, f := range failures {
 		if isMissing(f.err) {
-			log.WarnContext(ctx, "what the stages before left is of no use; they run again", "error", f.err)
+			log.WarnContext(ctx, "artifacts of earlier stages are missing; running them again", "error", f.err)
 			return nil, temporal.NewNonRetryableApplicationError(f.err.Error(), wire.ErrorArtifactsMissing, nil)
 		}
 		errs = append(errs, f.err)
@@ -252,7 +252,7 @@ func (a *Activities) judge(ctx context.Context, stage string, out []wire.Outcome
 	span.SetStatus(codes.Error, err.Error())
 	attempt := int(activity.GetInfo(ctx).Attempt)
 	if len(faulty) == 0 {
-		log.WarnContext(ctx, "stage waits for its surroundings, trying again", "try", attempt, "error", err)
+		log.WarnContext(ctx, "a dependency of the stage is unavailable; trying again", "try", attempt, "error", err)
 		return nil, fmt.Errorf("%s: %w", stage, err)
 	}
 	faults++

@@ -90,7 +90,7 @@ func NewRelay(outbox Outbox, nc *nats.Conn, streams Streams, o Options) (lifecyc
 			}
 		})
 		if err != nil {
-			slog.WarnContext(work, "cannot hear of messages in the outbox; looking for them now and then", "subject", wire.OutboxSubject, "error", err)
+			slog.WarnContext(work, "cannot subscribe to the outbox; polling it", "subject", wire.OutboxSubject, "error", err)
 		} else {
 			defer func() { _ = heard.Unsubscribe() }() // closing the connection also ends it
 		}

@@ -120,7 +120,7 @@ type number int
 func (n *number) UnmarshalJSON(data []byte) error {
 	i, err := strconv.Atoi(strings.Trim(string(data), `"`))
 	if err != nil {
-		return fmt.Errorf("%s is not a passage number", data)
+		return fmt.Errorf("%s is not a whole number", data)
 	}
 	*n = number(i)
 	return nil

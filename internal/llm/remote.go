@@ -151,7 +151,7 @@ func (x *RemoteModels) run(ctx context.Context, j job, work func(ctx context.Con
 		if err != nil {
 			span.RecordError(err)
 			span.SetStatus(codes.Error, err.Error())
-			slog.WarnContext(ctx, "a model behind an API was asked in vain", "task", j.task, "tenant", j.tenant, "error", err)
+			slog.WarnContext(ctx, "a call to a model behind an API failed", "task", j.task, "tenant", j.tenant, "error", err)
 		}
 	}()
 	if j.tenant == uuid.Nil {

@@ -32,7 +32,7 @@ func PageOf(q schema.PageQuery) (PageRequest, error) {
 	if q.Cursor != "" {
 		id, err := uuid.Parse(q.Cursor)
 		if err != nil {
-			return p, schema.Invalid("cursor", "is not one that a page before gave")
+			return p, schema.Invalid("cursor", "is not the cursor of a previous page")
 		}
 		p.After = &id
 	}

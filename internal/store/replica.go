@@ -53,7 +53,7 @@ type logMark struct {
 // most behind.
 func OpenReplica(ctx context.Context, primary *Store, url string, most time.Duration, o Options) (*Replica, error) {
 	if most <= 0 {
-		return nil, schema.Invalid("SLUICE_DATABASE_REPLICA_LAG", "%s: needs more than nothing, as 5s", most)
+		return nil, schema.Invalid("SLUICE_DATABASE_REPLICA_LAG", "%s: must be positive, such as 5s", most)
 	}
 	o.standby, o.Pooled = true, primary.options.Pooled
 	standby, err := newStore(ctx, url, o)

@@ -301,7 +301,7 @@ func listResources(ctx context.Context, c *apiclient.Client, cursor string) (*mc
 	var at documentCursor
 	if cursor != "" {
 		if err := json.Unmarshal([]byte(cursor), &at); err != nil {
-			return nil, schema.Invalid("cursor", "is not one that a page before gave")
+			return nil, schema.Invalid("cursor", "is not the cursor of a previous page")
 		}
 	}
 	var all []uuid.UUID

@@ -38,7 +38,7 @@ func (f *Follower) trouble(ctx context.Context, in wire.SourceSync, job SourceJo
 	var field *source.FieldError
 	var limit *source.RateLimitError
 	problem := text(place.Error())
-	slog.InfoContext(ctx, "a place fails", "tenant", in.Tenant, "source", in.Source, "driver", job.Driver, "error", place.error)
+	slog.InfoContext(ctx, "a source failed", "tenant", in.Tenant, "source", in.Source, "driver", job.Driver, "error", place.error)
 	switch {
 	case errors.Is(place, source.ErrRefused):
 		return f.store.StopSource(ctx, in, schema.SourceRefused, problem+"; change the settings, then resume the source")

@@ -61,7 +61,7 @@ func numberOf(cursor string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(cursor, 10, 64)
 	if err != nil || n < 0 {
-		return 0, schema.Invalid("cursor", "is not one that a page before gave")
+		return 0, schema.Invalid("cursor", "is not the cursor of a previous page")
 	}
 	return n, nil
 }

@@ -144,7 +144,7 @@ func (s *CorpusStore) takeBuildSlot(ctx context.Context, conn *pgx.Conn) error {
 	for i := range s.db.Options().IndexBuilds {
 		var got bool
 		if err := conn.QueryRow(ctx, buildPlaceSQL, i).Scan(&got); err != nil {
-			return fmt.Errorf("take a place for a build: %w", err)
+			return fmt.Errorf("take a build slot: %w", err)
 		}
 		if got {
 			return nil

@@ -160,7 +160,7 @@ func (s *CorpusStore) dropShards(ctx context.Context) (int, error) {
 		if errors.Is(err, store.ErrNoVectorLogin) {
 			// Another process may have a login; the rest of purge does not need it.
 			s.noVectors.Do(func() {
-				slog.WarnContext(ctx, "partitions that are out of use stay", "shards", len(list), "error", err)
+				slog.WarnContext(ctx, "cannot drop partitions that are no longer used", "shards", len(list), "error", err)
 			})
 			return done, nil
 		}

@@ -112,7 +112,7 @@ func readDocumentCursor(text string, sort schema.DocumentSort) (c documentCursor
 		_, err = strconv.ParseInt(c.Key, 10, 64)
 	}
 	if err != nil || c.Sort != sort || schema.CheckText("cursor", c.Key) != nil {
-		return c, schema.Invalid("cursor", "is not one that a page before gave, in this order")
+		return c, schema.Invalid("cursor", "is not the cursor of a previous page in this order")
 	}
 	return c, nil
 }

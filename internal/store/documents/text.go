@@ -52,7 +52,7 @@ func (s *DocumentStore) DocumentText(ctx context.Context, p schema.Principal, do
 	if q.Cursor != "" {
 		var err error
 		if after, err = strconv.Atoi(q.Cursor); err != nil || after < 0 {
-			return nil, "", schema.Invalid("cursor", "is not one that a page before gave")
+			return nil, "", schema.Invalid("cursor", "is not the cursor of a previous page")
 		}
 		q.Cursor = ""
 	}

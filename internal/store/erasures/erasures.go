@@ -179,7 +179,7 @@ func (e *eraser) run(ctx context.Context) (Erased, error) {
 		return r, fmt.Errorf("look for uploads: %w", err)
 	}
 	if writing > 0 {
-		return r, fmt.Errorf("all but %d files is gone that uploads were writing to S3; run it again after %s, when they can be no more: %w",
+		return r, fmt.Errorf("everything is erased but %d files that uploads may still be writing to S3; run it again after %s, when these uploads have ended: %w",
 			writing, until.UTC().Format(time.RFC3339), schema.ErrConflict)
 	}
 	return r, e.conn.QueryRow(ctx, finishSQL, e.tenant).Scan(&r.Rows, &r.Objects, &r.Bytes)

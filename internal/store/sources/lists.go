@@ -58,7 +58,7 @@ WHERE tenant_id = $1 AND source_id = $2 AND item > $3 ORDER BY item LIMIT $4`
 func (s *SourceStore) SourceItems(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.PageQuery) ([]schema.SourceItem, string, error) {
 	after, err := base64.RawURLEncoding.DecodeString(q.Cursor)
 	if err != nil {
-		return nil, "", schema.Invalid("cursor", "is not one that a page before gave")
+		return nil, "", schema.Invalid("cursor", "is not the cursor of a previous page")
 	}
 	pg, err := store.PageOf(schema.PageQuery{Limit: q.Limit})
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *SourceStore) SourceSkipped(ctx context.Context, p schema.Principal, id 
 	if q.Cursor != "" {
 		var err error
 		if after, err = strconv.ParseInt(q.Cursor, 10, 64); err != nil {
-			return nil, "", schema.Invalid("cursor", "is not one that a page before gave")
+			return nil, "", schema.Invalid("cursor", "is not the cursor of a previous page")
 		}
 	}
 	pg, err := store.PageOf(schema.PageQuery{Limit: q.Limit})

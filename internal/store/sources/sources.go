@@ -243,7 +243,7 @@ func (s *SourceStore) change(ctx context.Context, p schema.Principal, id uuid.UU
 			return fmt.Errorf("the source is being removed: %w", schema.ErrConflict)
 		}
 		if err := do(ctx, tx, have); err != nil {
-			if errors.Is(err, errAsItIs) {
+			if errors.Is(err, errUnchanged) {
 				out = have
 				return nil
 			}
@@ -258,8 +258,8 @@ func (s *SourceStore) change(ctx context.Context, p schema.Principal, id uuid.UU
 	return out, store.Wrap(err, "%s %s", action, id)
 }
 
-// errAsItIs means that there is nothing to change.
-var errAsItIs = errors.New("it is so already")
+// errUnchanged means that there is nothing to change.
+var errUnchanged = errors.New("nothing to change")
 
 const (
 	goOnSQL = `
@@ -279,7 +279,7 @@ func (s *SourceStore) RunSource(ctx context.Context, p schema.Principal, id uuid
 	return s.change(ctx, p, id, "source.run", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		switch have.State {
 		case schema.SourceRunning:
-			return errAsItIs
+			return errUnchanged
 		case schema.SourcePaused:
 			return fmt.Errorf("the source is paused; resume it: %w", schema.ErrConflict)
 		case schema.SourceAsking:
@@ -314,7 +314,7 @@ func endRun(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, state, problem
 func (s *SourceStore) CancelSource(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
 	return s.change(ctx, p, id, "source.cancel", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		if have.Run == nil || have.Run.FinishedAt != nil {
-			return errAsItIs
+			return errUnchanged
 		}
 		return endRun(ctx, tx, p.Tenant, id, "cancelled", "")
 	})
@@ -325,9 +325,9 @@ func (s *SourceStore) PauseSource(ctx context.Context, p schema.Principal, id uu
 	return s.change(ctx, p, id, "source.pause", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		switch have.State {
 		case schema.SourcePaused:
-			return errAsItIs
+			return errUnchanged
 		case schema.SourceAsking:
-			return fmt.Errorf("the source waits for a word about what is gone, and does nothing until then: %w", schema.ErrConflict)
+			return fmt.Errorf("the source waits for its deletions to be confirmed, and does nothing until then: %w", schema.ErrConflict)
 		}
 		_, err := tx.Exec(ctx, `UPDATE sources SET state = 'paused', due_at = NULL, attempt = attempt + 1 WHERE tenant_id = $1 AND id = $2`, p.Tenant, id)
 		return err
@@ -344,7 +344,7 @@ func (s *SourceStore) ResumeSource(ctx context.Context, p schema.Principal, id u
 		case schema.SourceAsking:
 			return fmt.Errorf("the source asks whether what is gone is to be deleted here, too; confirm it, or run the source to list again: %w", schema.ErrConflict)
 		}
-		return errAsItIs
+		return errUnchanged
 	})
 }
 
