@@ -130,7 +130,7 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		lifecycle.NewResource("first run of the model", func(ctx context.Context) error {
 			report, err := model.Try(ctx)
 			for _, problem := range report.Problems {
-				slog.WarnContext(ctx, "the model pack gives other results here than where it was made", "problem", problem)
+				slog.WarnContext(ctx, "the model pack gives different results here than where it was built", "problem", problem)
 			}
 			return err
 		}, nil),

@@ -33,7 +33,7 @@ func (c *awaitSchemaCommand) Run(ctx context.Context) error {
 		Name: "sluice await-schema", MaxConns: 1, Pooled: c.DatabasePooled, DirectURL: c.DatabaseDirectURL,
 	}, func(err error) { log.Info("waiting for the database's schema", "error", err) })
 	if err == nil {
-		log.Info("the database's schema is one that this version works with")
+		log.Info("the database's schema fits this version")
 	}
 	return err
 }

@@ -36,7 +36,7 @@ func (u *system) sources() (seal.Keys, lifecycle.Service, error) {
 	}
 	program, err := modelchild.FindProgram(string(wire.ProgramSourceWorker))
 	if err != nil {
-		u.log.Info("sources can be folders alone", "why", err)
+		u.log.Info("only folders can be sources", "why", err)
 		worker, err := sourceworker.New(sourceworker.Settings{Synchronisation: s.Synchronisation, SourceKeys: config.SourceKeys{SourcesKeyFile: file, SourcesKey: s.SourcesKey}},
 			sourceworker.Deps{Store: u.ingestion, NATS: u.nats[wire.ProgramSourceWorker], Temporal: u.temporal, Trusted: u.trusted}, nil)
 		return keys, worker, err

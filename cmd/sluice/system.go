@@ -307,7 +307,7 @@ func (u *system) background() func(backend uint32) {
 	var once sync.Once
 	return func(backend uint32) {
 		if err := nice.Session(int(backend)); err != nil {
-			once.Do(func() { u.log.Warn("ingestion's backends run with the priority of searches'", "error", err) })
+			once.Do(func() { u.log.Warn("cannot lower the priority of ingestion's Postgres processes", "error", err) })
 		}
 	}
 }

@@ -98,7 +98,7 @@ func (c *upCommand) service(ctx context.Context, name string) (*system, lifecycl
 func (u *system) announce() {
 	if u.settings.JSON {
 		if err := printJSON(u.credentials); err != nil {
-			u.log.Error("could not print", "error", err)
+			u.log.Error("cannot print the credentials", "error", err)
 		}
 		return
 	}
@@ -135,7 +135,7 @@ func (u *system) key(ctx context.Context) (string, error) {
 		if _, err := u.auth.Authenticate(ctx, kept.APIKey); err == nil {
 			return kept.APIKey, nil
 		}
-		slog.WarnContext(ctx, "the API key in the data directory does not work any more; making another")
+		slog.WarnContext(ctx, "the API key in the data directory no longer works; making a new one")
 	}
 	key, made, err := u.auth.EnsureBootstrap(ctx, tenantName)
 	if err != nil || made {

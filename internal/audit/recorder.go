@@ -64,7 +64,7 @@ type Recorder struct {
 // NewRecorder returns a Recorder that writes to w while Run runs.
 func NewRecorder(w Writer) *Recorder {
 	lost, err := otel.Meter("github.com/sluice-rag/sluice/internal/audit").Int64Counter("sluice.audit.lost",
-		metric.WithUnit("{read}"), metric.WithDescription("Reads that the audit log does not have."))
+		metric.WithUnit("{read}"), metric.WithDescription("Reads that were lost before they were written to the audit log."))
 	if err != nil {
 		otel.Handle(err)
 	}
@@ -178,7 +178,7 @@ func (r *Recorder) write(ctx context.Context, tenant uuid.UUID, batch []schema.A
 		return err
 	}
 	if len(batch) == 1 {
-		slog.ErrorContext(ctx, "the database does not take an entry of the audit log", "tenant", tenant, "action", batch[0].Action, "error", err)
+		slog.ErrorContext(ctx, "the database refused an entry of the audit log; it is lost", "tenant", tenant, "action", batch[0].Action, "error", err)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.lose(tenant, 1)

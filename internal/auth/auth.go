@@ -101,7 +101,7 @@ func (a *Auth) Authenticate(ctx context.Context, key string) (schema.Principal, 
 	if h.used == nil || h.used.Before(now.Add(-usedWithin)) {
 		// A failure to record the use must not lock anybody out.
 		if err := a.noteUse(ctx, h); err != nil {
-			slog.WarnContext(ctx, "cannot note that a key is used", "tenant", h.tenant, "key", k.ID, "error", err)
+			slog.WarnContext(ctx, "cannot record the use of a key", "tenant", h.tenant, "key", k.ID, "error", err)
 		}
 	}
 	return p, nil

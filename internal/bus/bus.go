@@ -57,8 +57,8 @@ func Connect(ctx context.Context, o Options) (*nats.Conn, error) {
 	if o.Program != "" {
 		options = append(options, nats.CustomInboxPrefix(o.Program.Inbox()))
 		if o.Seed == nil && o.Files.NATSCredentials == "" {
-			slog.Warn("this program has no credentials of its own for NATS (SLUICE_NATS_CREDENTIALS): whoever has the address "+
-				"can read and ask in the name of any tenant; `sluice nats-config` makes credentials", "program", o.Program)
+			slog.Warn("this program has no credentials of its own for NATS (SLUICE_NATS_CREDENTIALS): anybody who has the address "+
+				"can read messages and send requests as any tenant; `sluice nats-config` makes credentials", "program", o.Program)
 		}
 	}
 	options = append(options,

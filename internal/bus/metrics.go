@@ -26,17 +26,17 @@ func newMeters(subject string) meters {
 	meter := otel.Meter("github.com/sluice-rag/sluice/internal/bus")
 	m := meters{of: metric.WithAttributeSet(attribute.NewSet(attribute.String("subject", subject)))}
 	m.duration, _ = meter.Float64Histogram("sluice.service.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time from when a request got a slot to its reply."),
+		metric.WithDescription("Time from the start of a request, when it got a slot, to its reply."),
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60))
 	m.waited, _ = meter.Float64Histogram("sluice.service.wait", metric.WithUnit("s"),
 		metric.WithDescription("Time that a request waited for a slot."),
 		metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60))
 	m.refused, _ = meter.Int64Counter("sluice.service.overloaded", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that were refused, for too many of their tenant ran and waited."))
+		metric.WithDescription("Requests refused because too many of their tenant were running and waiting."))
 	m.inFlight, _ = meter.Int64UpDownCounter("sluice.service.in_flight", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that run."))
+		metric.WithDescription("Requests that are running."))
 	m.waiting, _ = meter.Int64UpDownCounter("sluice.service.waiting", metric.WithUnit("{request}"),
-		metric.WithDescription("Requests that wait for their turn."))
+		metric.WithDescription("Requests that wait for a slot."))
 	return m
 }
 

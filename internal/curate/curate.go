@@ -251,7 +251,7 @@ func newInstruments() instruments {
 	must(err)
 	return instruments{
 		runs:     counter("sluice.curate.steps", "{step}", "Steps of curations that ran, by step and outcome."),
-		did:      counter("sluice.curate.done", "{thing}", "What steps did, by step: versions indexed and clustered, segments merged, rows and segments swept, steps for vectors."),
+		did:      counter("sluice.curate.done", "{thing}", "Things that steps processed, by step: versions indexed and clustered, segments merged, rows and segments swept, steps for vectors."),
 		begun:    counter("sluice.curate.begun", "{workflow}", "Curations and rebuilds that the reconciler began, by workflow."),
 		duration: duration,
 	}

@@ -86,7 +86,7 @@ func (a *Activities) tend(ctx context.Context, c wire.Curation, w due.Work) (lef
 		}
 		out, err := s.do(ctx, c)
 		if err != nil {
-			slog.DebugContext(ctx, "a collection is curated alone", "tenant", c.Tenant, "collection", c.Collection, "error", err)
+			slog.DebugContext(ctx, "cannot curate a collection together with others; curating it alone", "tenant", c.Tenant, "collection", c.Collection, "error", err)
 		}
 		left = left || err != nil || out.More
 	}

@@ -60,7 +60,7 @@ func (s *server) followJob(ctx context.Context, p schema.Principal, in *InJob) (
 		defer done()
 		_, w := humago.Unwrap(hctx)
 		if err := s.tellJob(ctx, newEvents(w), p, job, hints, made); err != nil {
-			slog.DebugContext(ctx, "a client left before its job ended", "tenant", p.Tenant, "job", in.Job, "error", err)
+			slog.DebugContext(ctx, "a client disconnected before its job ended", "tenant", p.Tenant, "job", in.Job, "error", err)
 		}
 	}}, nil
 }

@@ -44,7 +44,7 @@ func (s *sources) hidden(ctx context.Context) bool {
 	}
 	s.at = time.Now()
 	if err != nil {
-		slog.WarnContext(ctx, "cannot look up the sources of an answer; its text is not told", "question", s.question, "error", err)
+		slog.WarnContext(ctx, "cannot look up the sources of an answer; withholding its text", "question", s.question, "error", err)
 		return true
 	}
 	return hidden

@@ -49,7 +49,7 @@ func (s *server) followEvents(ctx context.Context, p schema.Principal, _ *struct
 		defer done()
 		_, w := humago.Unwrap(hctx)
 		if err := s.tellChanges(ctx, newEvents(w), changes); err != nil {
-			slog.DebugContext(ctx, "a client that followed events left", "tenant", p.Tenant, "error", err)
+			slog.DebugContext(ctx, "a client that followed events disconnected", "tenant", p.Tenant, "error", err)
 		}
 	}}, nil
 }

@@ -88,7 +88,7 @@ func (s *service) respond(ctx context.Context, op wire.ModelOp, msg *nats.Msg, r
 		err = msg.RespondMsg(answer)
 	}
 	if err != nil {
-		s.log.ErrorContext(ctx, "model reply was not sent", "op", op, "bytes", len(data), "error", err)
+		s.log.ErrorContext(ctx, "cannot send a model reply", "op", op, "bytes", len(data), "error", err)
 	}
 }
 

@@ -304,7 +304,7 @@ func (s *service) stop(ctx context.Context) error {
 	if !s.nc.IsClosed() && len(s.subs) > 0 {
 		// The last replies must leave before the process does.
 		if flushErr := s.nc.FlushTimeout(2 * time.Second); flushErr != nil && err == nil {
-			s.log.Warn("the last replies may not have left", "error", flushErr)
+			s.log.Warn("the last replies may not have been sent", "error", flushErr)
 		}
 	}
 	return err

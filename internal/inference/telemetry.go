@@ -33,10 +33,10 @@ func newRequestMetrics() requestMetrics {
 	// An instrument that can't be made is a no-op; names and units here are constants, so that
 	// can't happen.
 	m.duration, _ = meter.Float64Histogram("sluice.model.request.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time from taking a request in to its reply, by operation, lane and outcome."),
+		metric.WithDescription("Time from receiving a request to its reply, by operation, lane and outcome."),
 		metric.WithExplicitBucketBoundaries(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30))
 	m.tokenised, _ = meter.Float64Histogram("sluice.model.tokenise.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time to make a request's texts tokens, by operation."),
+		metric.WithDescription("Time to tokenise the texts of a request, by operation."),
 		metric.WithExplicitBucketBoundaries(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1))
 	m.heldBytes, _ = meter.Int64UpDownCounter("sluice.model.held.bytes", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of the requests that the server holds."))

@@ -223,7 +223,7 @@ func (a *Activities) run(ctx context.Context, stage string, in wire.IngestVersio
 	stop()
 	for _, o := range out {
 		if o.Reason != nil {
-			log.DebugContext(ctx, "version fails", "version", o.Version, "code", o.Reason.Code, "reason", o.Reason.Message)
+			log.DebugContext(ctx, "version failed", "version", o.Version, "code", o.Reason.Code, "reason", o.Reason.Message)
 		}
 	}
 	if len(failures) == 0 {

@@ -115,7 +115,7 @@ func (a *Activities) writeTogether(ctx context.Context, tenant uuid.UUID, parts 
 	}
 	defer func() {
 		if p := recover(); p != nil { // writing each by itself shows which one failed
-			slog.ErrorContext(ctx, "writing collections together failed", "tenant", tenant, "panic", p)
+			slog.ErrorContext(ctx, "writing collections together failed; writing them one by one", "tenant", tenant, "panic", p)
 			out, done = nil, false
 		}
 	}()
@@ -123,7 +123,7 @@ func (a *Activities) writeTogether(ctx context.Context, tenant uuid.UUID, parts 
 	out, err := a.store.WriteCuts(ctx, tenant, cuts)
 	stop()
 	if err != nil {
-		slog.DebugContext(ctx, "collections are written one by one", "tenant", tenant, "collections", len(cuts), "error", err)
+		slog.DebugContext(ctx, "cannot write collections together; writing them one by one", "tenant", tenant, "collections", len(cuts), "error", err)
 		return nil, false
 	}
 	for _, c := range cuts {

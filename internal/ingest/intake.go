@@ -85,7 +85,7 @@ func NewIntake(claims Claims, workflows Workflows, js jetstream.JetStream, strea
 			if fetch.Err() != nil {
 				break
 			}
-			slog.WarnContext(work, "cannot take messages in; trying again", "pause", pause.next(), "error", err)
+			slog.WarnContext(work, "cannot fetch messages; trying again", "pause", pause.next(), "error", err)
 			pause.sleep(fetch)
 		}
 		return fetch.Err()
@@ -182,10 +182,10 @@ func (in *intake) take(ctx context.Context, msg jetstream.Msg) {
 		err = errors.New("its ids are incomplete or do not fit its subject")
 	}
 	if err != nil {
-		slog.ErrorContext(ctx, "a message can't be read; it stays in the stream: is there a newer version of this worker?",
+		slog.ErrorContext(ctx, "cannot decode a message; it stays in the stream: a newer version of this worker may be needed",
 			"subject", msg.Subject(), "retry", unreadableDelay, "error", err)
 		if err := msg.NakWithDelay(unreadableDelay); err != nil {
-			slog.WarnContext(ctx, "cannot hand a message back", "subject", msg.Subject(), "error", err)
+			slog.WarnContext(ctx, "cannot return a message to its stream", "subject", msg.Subject(), "error", err)
 		}
 		return
 	}
@@ -239,7 +239,7 @@ func (in *intake) untilDue(now time.Time) time.Duration {
 func (in *intake) holdOn(ctx context.Context) {
 	in.eachWaiting(func(h *delivery) {
 		if err := h.msg.InProgress(); err != nil {
-			slog.WarnContext(ctx, "cannot hold on to a message", "version", h.body.Version, "error", err)
+			slog.WarnContext(ctx, "cannot extend the acknowledgement time of a message", "version", h.body.Version, "error", err)
 		}
 	})
 }
@@ -257,7 +257,7 @@ func (in *intake) eachWaiting(do func(*delivery)) {
 
 func nak(ctx context.Context, h *delivery) {
 	if err := h.msg.Nak(); err != nil {
-		slog.WarnContext(ctx, "cannot hand a message back", "version", h.body.Version, "error", err)
+		slog.WarnContext(ctx, "cannot return a message to its stream", "version", h.body.Version, "error", err)
 	}
 }
 
@@ -313,7 +313,7 @@ func (s *starter) run(fetch, work context.Context) {
 		err = s.retry(fetch, ctx, claimed, "start a workflow", func() error { return s.workflows.Start(ctx, id, claimed) })
 	}
 	if err != nil {
-		log.InfoContext(ctx, "handing a batch back", "versions", in.Versions(), "error", err)
+		log.InfoContext(ctx, "returning the messages of a batch to their stream", "versions", in.Versions(), "error", err)
 		s.giveBack(ctx, claimed)
 		return
 	}
@@ -321,7 +321,7 @@ func (s *starter) run(fetch, work context.Context) {
 		if err := h.msg.Ack(); err != nil {
 			// The message is delivered again; its version is then claimed already, and the message
 			// is confirmed.
-			log.WarnContext(ctx, "cannot confirm a message", "tenant", h.body.Tenant, "version", h.body.Version, "error", err)
+			log.WarnContext(ctx, "cannot acknowledge a message", "tenant", h.body.Tenant, "version", h.body.Version, "error", err)
 		}
 	}
 	if len(claimed.Parts) == 0 {

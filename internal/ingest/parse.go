@@ -215,7 +215,7 @@ func (a *Activities) endParses(ctx context.Context, w work) {
 	ctx, cancel := context.WithTimeout(ctx, endLimit)
 	defer cancel()
 	if err := a.store.EndParses(ctx, w.tenant, w.items(), a.options.Holder); err != nil {
-		slog.WarnContext(ctx, "cannot note the end of parses", "tenant", w.tenant, "error", err)
+		slog.WarnContext(ctx, "cannot record the end of parses", "tenant", w.tenant, "error", err)
 	}
 }
 

@@ -31,7 +31,7 @@ func NewPresence(open func(ctx context.Context) (Session, error)) lifecycle.Serv
 			if fetch.Err() != nil {
 				break
 			}
-			slog.WarnContext(work, "the session that says that this worker lives broke; opening another one", "error", err)
+			slog.WarnContext(work, "lost the database session that shows that this worker is alive; opening another one", "error", err)
 			pause.sleep(fetch)
 		}
 		return fetch.Err()

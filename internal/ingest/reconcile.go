@@ -116,7 +116,7 @@ func (r *reconciler) requeueExpired(ctx context.Context) error {
 	}
 	r.logRequeued(ctx, "lease", n)
 	if crashed > 0 {
-		slog.WarnContext(ctx, "versions failed: their workers vanished too often", "versions", crashed)
+		slog.WarnContext(ctx, "versions failed: their workers died too often", "versions", crashed)
 		meters.outcome(ctx, "failed", crashed)
 	}
 	return nil

@@ -109,7 +109,7 @@ func (r *relay) run(fetch, work context.Context, wake <-chan struct{}) error {
 			slog.WarnContext(work, "cannot relay the outbox; trying again", "pause", pause.next(), "error", err)
 			if errors.Is(err, jetstream.ErrNoStreamResponse) || errors.Is(err, jetstream.ErrStreamNotFound) {
 				if err := r.streams(fetch); err != nil {
-					slog.WarnContext(work, "cannot make the streams", "error", err)
+					slog.WarnContext(work, "cannot create the JetStream streams", "error", err)
 				}
 			}
 			pause.sleep(fetch)
@@ -131,7 +131,7 @@ func (r *relay) run(fetch, work context.Context, wake <-chan struct{}) error {
 		timer.Stop()
 	}
 	if err := r.settle(work); err != nil {
-		slog.WarnContext(work, "cannot settle what was relayed last; it is published again", "error", err)
+		slog.WarnContext(work, "cannot remove published messages from the outbox; they are published again", "error", err)
 	}
 	return fetch.Err()
 }
@@ -251,7 +251,7 @@ func (r *relay) setAside(ctx context.Context, subject string, why *jetstream.API
 	pause := min(max(2*r.full[subject].pause, fullFirst), fullMost)
 	switch {
 	case !subjectFull(why):
-		slog.WarnContext(ctx, "jetstream refuses messages, which wait in the outbox; trying again", "subject", subject, "pause", pause, "error", why)
+		slog.WarnContext(ctx, "jetstream refuses messages; they wait in the outbox; trying again", "subject", subject, "pause", pause, "error", why)
 	case r.full[subject].pause == 0:
 		slog.InfoContext(ctx, "a tenant's queue is full; its messages wait in the outbox", "subject", subject)
 	}

@@ -77,7 +77,7 @@ func (e *SecondEncoder) Begin(ctx context.Context) error {
 		return fmt.Errorf("begin a generation of the second encoder: %w", err)
 	}
 	if began {
-		slog.InfoContext(ctx, "the second encoder encodes a collection in the background", "tenant", tenant, "collection", collection)
+		slog.InfoContext(ctx, "encoding a collection with the second encoder in the background", "tenant", tenant, "collection", collection)
 	}
 	return nil
 }
@@ -95,7 +95,7 @@ func (e *SecondEncoder) Encode(ctx context.Context, tenant, collection uuid.UUID
 	}
 	encoded, err := e.encode(wire.ForTenant(ctx, tenant), docs)
 	if err != nil && ctx.Err() == nil {
-		slog.WarnContext(ctx, "documents stay without vectors", "tenant", tenant, "collection", collection, "versions", len(docs), "error", err)
+		slog.WarnContext(ctx, "cannot make vectors of documents with the second encoder; trying again later", "tenant", tenant, "collection", collection, "versions", len(docs), "error", err)
 		return 0, false, nil
 	}
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *SecondEncoder) Encode(ctx context.Context, tenant, collection uuid.UUID
 	done, err = e.store.WriteVectors(ctx, tenant, collection, generation, encoded)
 	var refused *batch.RefusedError
 	if errors.As(err, &refused) {
-		slog.WarnContext(ctx, "documents stay without vectors", "tenant", tenant, "collection", collection, "reason", refused.Reason)
+		slog.WarnContext(ctx, "cannot make vectors of documents with the second encoder; trying again later", "tenant", tenant, "collection", collection, "reason", refused.Reason)
 		return 0, false, nil
 	}
 	if err != nil {

@@ -66,7 +66,7 @@ func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, o
 	var failed error
 	for i, m := range chain {
 		if i > 0 {
-			slog.WarnContext(ctx, "another provider answers", "tenant", r.Tenant, "question", r.Step.Question,
+			slog.WarnContext(ctx, "falling back to another provider", "tenant", r.Tenant, "question", r.Step.Question,
 				"provider", m.Name(), "in place of", chain[i-1].Name(), "error", failed)
 			g.fallbacks.Add(ctx, 1, metric.WithAttributes(attribute.String("from", chain[i-1].Name()), attribute.String("to", m.Name())))
 			out.again()

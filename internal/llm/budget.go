@@ -232,7 +232,7 @@ func (p *payer) settle(ctx context.Context, call Call, used spent) {
 		err = p.g.accounts.Settle(settling, p.tenant, p.id, u)
 	}
 	if err != nil {
-		p.g.warn(ctx, "a call was not settled", p.tenant, err)
+		p.g.warn(ctx, "cannot record the cost of a call", p.tenant, err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (g *Gateway) cached(ctx context.Context, first *member, r wire.LLMRequest, 
 	}
 	reply, found, err := g.cache.Load(ctx, r.Tenant, key)
 	if err != nil {
-		g.warn(ctx, "the cache of replies was not read", r.Tenant, err)
+		g.warn(ctx, "cannot read the cache of replies", r.Tenant, err)
 	}
 	if found {
 		reply.Usage.Cached, reply.Usage.Cost, reply.Usage.Millis = true, 0, 0
@@ -50,7 +50,7 @@ func (g *Gateway) cached(ctx context.Context, first *member, r wire.LLMRequest, 
 		return reply, err
 	}
 	if err := g.cache.Save(context.WithoutCancel(ctx), r.Tenant, key, r.Versions, reply); err != nil {
-		g.warn(ctx, "a reply was not cached", r.Tenant, err)
+		g.warn(ctx, "cannot cache a reply", r.Tenant, err)
 	}
 	return reply, nil
 }

@@ -130,8 +130,8 @@ func NewGateway(o Options) (*Gateway, error) {
 	var problems [4]error
 	g.duration, problems[0] = meter.Float64Histogram("sluice.llm.duration", metric.WithUnit("s"), metric.WithDescription("time that a completion took"))
 	g.tokens, problems[1] = meter.Int64Counter("sluice.llm.tokens", metric.WithUnit("{token}"), metric.WithDescription("tokens sent and received"))
-	g.fallbacks, problems[2] = meter.Int64Counter("sluice.llm.fallbacks", metric.WithUnit("{call}"), metric.WithDescription("completions that another provider was asked for"))
-	breakers, problems[3] = meter.Int64Gauge("sluice.llm.breaker", metric.WithDescription("0: the provider is asked; 1: it is on trial; 2: it is left alone"))
+	g.fallbacks, problems[2] = meter.Int64Counter("sluice.llm.fallbacks", metric.WithUnit("{call}"), metric.WithDescription("completions that fell back to another provider"))
+	breakers, problems[3] = meter.Int64Gauge("sluice.llm.breaker", metric.WithDescription("circuit breaker of a provider: 0 closed (asked), 1 half-open (on trial), 2 open (not asked)"))
 	if err := errors.Join(problems[:]...); err != nil {
 		return nil, fmt.Errorf("make language model metrics: %w", err)
 	}
@@ -225,7 +225,7 @@ func (g *Gateway) once(ctx context.Context, chain []*member, r wire.LLMRequest, 
 		reply, err = g.ledger.Once(ctx, call, answer)
 	} else if reply, err = answer(ctx); err == nil && g.accounts != nil {
 		if err := g.accounts.Record(context.WithoutCancel(ctx), call, reply); err != nil {
-			g.warn(ctx, "what a search's call cost was not kept", r.Tenant, err)
+			g.warn(ctx, "cannot record the cost of a search's call", r.Tenant, err)
 		}
 	}
 	if err != nil {

@@ -82,7 +82,7 @@ func NewRemoteModels(o RemoteOptions) (*RemoteModels, error) {
 	var problems [3]error
 	x.duration, problems[0] = meter.Float64Histogram("sluice.llm.duration", metric.WithUnit("s"), metric.WithDescription("time that a completion took"))
 	x.tokens, problems[1] = meter.Int64Counter("sluice.llm.tokens", metric.WithUnit("{token}"), metric.WithDescription("tokens sent and received"))
-	breakers, problems[2] = meter.Int64Gauge("sluice.llm.breaker", metric.WithDescription("0: the provider is asked; 1: it is on trial; 2: it is left alone"))
+	breakers, problems[2] = meter.Int64Gauge("sluice.llm.breaker", metric.WithDescription("circuit breaker of a provider: 0 closed (asked), 1 half-open (on trial), 2 open (not asked)"))
 	if err := errors.Join(problems[:]...); err != nil {
 		return nil, fmt.Errorf("make metrics of models behind an API: %w", err)
 	}
@@ -209,7 +209,7 @@ func (x *RemoteModels) book(ctx context.Context, call Call, u schema.Usage, fail
 		err = x.options.Accounts.Settle(booking, call.Tenant, call.ID, u)
 	}
 	if err != nil {
-		slog.WarnContext(ctx, "what a model behind an API cost was not kept", "tenant", call.Tenant, "error", err)
+		slog.WarnContext(ctx, "cannot record the cost of a call to a model behind an API", "tenant", call.Tenant, "error", err)
 	}
 }
 

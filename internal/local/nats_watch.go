@@ -42,7 +42,7 @@ func (n *NATS) watch(ctx context.Context, srv *server.Server) error {
 		}
 		trouble := unwell(srv)
 		if before := n.note(trouble); trouble != nil && before == nil {
-			n.opts.Log.Error("nats cannot store messages; it is started again when the disk has room", "dir", n.opts.Dir, "error", trouble)
+			n.opts.Log.Error("nats cannot store messages; it is restarted when the disk has space", "dir", n.opts.Dir, "error", trouble)
 		}
 		if free, err := Free(n.opts.Dir); trouble == nil || err != nil || free < natsRoom {
 			continue
@@ -59,7 +59,7 @@ func (n *NATS) watch(ctx context.Context, srv *server.Server) error {
 			return fmt.Errorf("nats did not start again after %w: %w", trouble, err)
 		}
 		n.note(nil)
-		n.opts.Log.Warn("nats was started again: the disk has room", "dir", n.opts.Dir)
+		n.opts.Log.Warn("restarted nats: the disk has space again", "dir", n.opts.Dir)
 	}
 }
 

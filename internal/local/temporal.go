@@ -145,7 +145,7 @@ func (t *Temporal) start(ctx context.Context) (_ lifecycle.Run, err error) {
 		}
 		if t.opts.Background {
 			if err := nice.Group(c.process.Pid); err != nil {
-				t.opts.Log.Warn("temporal runs with the priority of searches", "error", err)
+				t.opts.Log.Warn("cannot lower the priority of temporal; it competes with searches", "error", err)
 			}
 		}
 		err = os.WriteFile(pidFile, []byte(strconv.Itoa(c.process.Pid)+"\n"), 0o600)

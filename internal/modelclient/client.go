@@ -191,7 +191,7 @@ func (c *Client) encode(ctx context.Context, lane wire.Lane, texts []string, que
 		}
 	}
 	if cut > 0 {
-		c.options.Log.InfoContext(ctx, "texts are longer than the model reads; their vectors are of their beginnings", "texts", cut, "of", len(texts))
+		c.options.Log.InfoContext(ctx, "texts are longer than the model's limit; only their beginnings are encoded", "texts", cut, "of", len(texts))
 	}
 	return out, space, nil
 }

@@ -99,7 +99,7 @@ func (c *Client) score(ctx context.Context, asks wire.ScoreRequest, texts []stri
 		}
 	}
 	if cut > 0 {
-		c.options.Log.InfoContext(ctx, "texts are longer than the model reads; their scores are of their beginnings", "texts", cut, "of", len(texts))
+		c.options.Log.InfoContext(ctx, "texts are longer than the model's limit; only their beginnings are scored", "texts", cut, "of", len(texts))
 	}
 	return out, nil
 }
@@ -179,7 +179,7 @@ func (c *Client) Fuse(ctx context.Context, lane wire.Lane, question string, text
 		return nil, "", fmt.Errorf("fuse %d texts: the model server gave %d scores", len(texts), len(reply.Scores))
 	}
 	if reply.Truncated > 0 {
-		c.options.Log.InfoContext(ctx, "texts are longer than the fuser reads; their scores are of their beginnings", "texts", reply.Truncated, "of", len(texts))
+		c.options.Log.InfoContext(ctx, "texts are longer than the fuser's limit; only their beginnings are scored", "texts", reply.Truncated, "of", len(texts))
 	}
 	return reply.Scores, reply.Model, nil
 }

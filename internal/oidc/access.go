@@ -86,7 +86,7 @@ func (f *accessFile) current(ctx context.Context) []rule {
 	defer f.mu.Unlock()
 	rules, err := readRules(f.path)
 	if err != nil {
-		slog.ErrorContext(ctx, "the rules of access cannot be read; those that were read last hold", "file", f.path, "error", err)
+		slog.ErrorContext(ctx, "cannot read the access rules; the previous ones stay in force", "file", f.path, "error", err)
 		return f.rules
 	}
 	f.rules = rules

@@ -198,7 +198,7 @@ func (p *Provider) discover(ctx context.Context) (*openid.Provider, error) {
 	provider, err := openid.NewProvider(openid.ClientContext(context.WithoutCancel(ctx), p.client), p.o.Issuer)
 	if err != nil {
 		p.failed = p.o.Now()
-		slog.WarnContext(ctx, "the provider of sign-ins does not answer as it should", "issuer", p.o.Issuer, "error", err)
+		slog.WarnContext(ctx, "cannot discover the sign-in provider", "issuer", p.o.Issuer, "error", err)
 		return nil, p.unavailable()
 	}
 	p.discovered = provider

@@ -134,7 +134,7 @@ func (r *poolRun) reportConfinement(words []byte) {
 		}
 		r.confinement.Store(&c)
 		if len(c.Missing) > 0 {
-			slog.Warn("parsers are not confined in every way", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
+			slog.Warn("parsers are not fully confined", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
 		}
 	})
 }
@@ -146,7 +146,7 @@ func (r *poolRun) compile() {
 	r.compiled.Do(func() {
 		c, err := r.launch(cell{CacheDir: r.options.CacheDir, Compile: true, User: r.user}, false)
 		if err != nil {
-			slog.Warn("compiled code is not kept for parsers", "error", err)
+			slog.Warn("cannot cache compiled code for parsers; each compiles it again", "error", err)
 			return
 		}
 		over := make(chan struct{})
@@ -162,7 +162,7 @@ func (r *poolRun) compile() {
 		err = c.wait()
 		close(over)
 		if err != nil {
-			slog.Warn("compiled code is not kept for parsers", "error", err, "said", c.stderr.String())
+			slog.Warn("cannot cache compiled code for parsers; each compiles it again", "error", err, "said", c.stderr.String())
 		}
 	})
 }

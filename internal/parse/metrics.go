@@ -23,7 +23,7 @@ func newPoolMeters() (m poolMeters) {
 	m.waiting, _ = meter.Int64UpDownCounter("sluice.parse.waiting", metric.WithUnit("{file}"),
 		metric.WithDescription("Files that wait for a parser."))
 	m.killed, _ = meter.Int64Counter("sluice.parse.killed", metric.WithUnit("{process}"),
-		metric.WithDescription("Parsers that ended over a file, by cause: memory, time, cancelled or crash."))
+		metric.WithDescription("Parsers that were killed or crashed on a file, by cause: memory, time, cancelled or crash."))
 	return m
 }
 

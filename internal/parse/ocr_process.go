@@ -213,7 +213,7 @@ func (r *poolRun) reportOCRConfinement(words []byte) {
 		}
 		r.ocrConfinement.Store(&c)
 		if len(c.Missing) > 0 {
-			slog.Warn("tesseract is not confined in every way", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
+			slog.Warn("tesseract is not fully confined", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
 		}
 	})
 }

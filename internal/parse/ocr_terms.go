@@ -104,7 +104,7 @@ func (r *poolRun) terms(ctx context.Context, language string) ocrTerms {
 		switch {
 		case errors.Is(err, exec.ErrNotFound):
 		case err != nil:
-			slog.Warn("scanned pages are not recognised", "error", err)
+			slog.Warn("cannot recognise the text of scanned pages", "error", err)
 			r.unfound = fmt.Sprintf("Text recognition cannot start: %v.", err)
 		default:
 			r.tesseract = found

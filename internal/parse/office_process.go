@@ -338,7 +338,7 @@ func (r *poolRun) reportOfficeConfinement(words []byte) {
 		}
 		r.officeConfinement.Store(&c)
 		if len(c.Missing) > 0 {
-			slog.Warn("LibreOffice is not confined in every way", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
+			slog.Warn("LibreOffice is not fully confined", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
 		}
 	})
 }

@@ -63,7 +63,7 @@ func (j *Jobs) intake() lifecycle.Service {
 		slots := make(chan struct{}, openWorkflows)
 		for fetch.Err() == nil {
 			if err := j.take(fetch, work, js, slots, &running, open); err != nil && fetch.Err() == nil {
-				slog.Warn("could not take questions from jetstream; trying again", "error", err)
+				slog.Warn("cannot fetch questions from jetstream; trying again", "error", err)
 				pause(fetch, time.Second)
 			}
 		}
@@ -126,11 +126,11 @@ func (j *Jobs) begin(fetch, work context.Context, msg jetstream.Msg) {
 	m, err := wire.Decode[wire.QuestionMessage](msg.Data())
 	switch {
 	case errors.Is(err, wire.ErrVersion):
-		slog.Warn("a question of a newer version waits for a newer worker", "error", err)
+		slog.Warn("a question is from a newer version; it waits for a newer worker", "error", err)
 		_ = msg.NakWithDelay(time.Minute)
 		return
 	case err != nil:
-		slog.Error("a message of the question queue cannot be read; dropped", "error", err)
+		slog.Error("cannot decode a message of the question queue; dropping it", "error", err)
 		_ = msg.TermWithReason("cannot be read")
 		return
 	}
@@ -140,7 +140,7 @@ func (j *Jobs) begin(fetch, work context.Context, msg jetstream.Msg) {
 	}
 	run, err := j.startWorkflow(ctx, wire.QuestionInput{Tenant: m.Tenant, Question: m.Question, Attempt: m.Attempt})
 	if err != nil {
-		slog.WarnContext(ctx, "could not start a question; it will come again", "tenant", m.Tenant, "question", m.Question, "error", err)
+		slog.WarnContext(ctx, "could not start a question; it will be delivered again", "tenant", m.Tenant, "question", m.Question, "error", err)
 		_ = msg.NakWithDelay(2 * time.Second)
 		return
 	}
@@ -203,7 +203,7 @@ func (j *Jobs) canceller() lifecycle.Service {
 			}
 			e, err := wire.Decode[wire.QuestionEvent](msg.Data)
 			if err != nil {
-				slog.Warn("an event cannot be read", "subject", msg.Subject, "error", err)
+				slog.Warn("cannot decode an event", "subject", msg.Subject, "error", err)
 				continue
 			}
 			j.cancelWorkflow(extract(work, msg.Header), e.Question, e.Attempt)

@@ -29,7 +29,7 @@ func newQueueMeters() (m queueMeters, err error) {
 		return m, fmt.Errorf("make question metrics: %w", err)
 	}
 	m.age, err = meter.Float64Gauge("sluice.questions.queue.age", metric.WithUnit("s"),
-		metric.WithDescription("Age of the oldest of them."))
+		metric.WithDescription("Age of the oldest asynchronous question that waits in JetStream or is not confirmed yet."))
 	if err != nil {
 		return m, fmt.Errorf("make question metrics: %w", err)
 	}

@@ -56,7 +56,7 @@ func (j *Jobs) shadow(fetch, work context.Context) error {
 			err = j.Store.Forget(work, in)
 		}
 		if err != nil {
-			slog.WarnContext(work, "nothing was learnt of a question yet", "tenant", in.Tenant, "question", in.Question, "error", err)
+			slog.WarnContext(work, "could not ask a question without retrieval; trying again later", "tenant", in.Tenant, "question", in.Question, "error", err)
 		}
 	}
 	return nil

@@ -72,7 +72,7 @@ func (s *Slow) keep(ctx context.Context, keep func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepSlowWithin)
 	defer cancel()
 	if err := keep(ctx); err != nil {
-		slog.WarnContext(ctx, "could not keep what was slow", "error", err)
+		slog.WarnContext(ctx, "could not record a slow query", "error", err)
 	}
 }
 

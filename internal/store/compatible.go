@@ -44,7 +44,7 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 		return err
 	}
 	if n := len(applied) - len(known); n > 0 {
-		slog.InfoContext(ctx, "a newer Sluice migrated the database, and this one may work with it", "unknown_migrations", n)
+		slog.InfoContext(ctx, "a newer Sluice migrated the database; this version still works with it", "unknown_migrations", n)
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (m migrator) apply(ctx context.Context, provider *goose.Provider, source *g
 			return fmt.Errorf("migration %s was tried %d times and did not get its locks within %s each: "+
 				"look in pg_stat_activity for old transactions, end them, and run sluice migrate again, which goes on with it: %w", source.Path, try+1, m.locks, err)
 		}
-		slog.WarnContext(ctx, "a transaction holds a lock that a migration needs; it is tried again", "migration", source.Path,
+		slog.WarnContext(ctx, "a transaction holds a lock that a migration needs; trying again", "migration", source.Path,
 			"try", try+1, "of", len(m.pauses)+1, "pause", m.pauses[try], "error", err)
 		if err := m.pause(ctx, m.pauses[try]); err != nil {
 			return fmt.Errorf("wait to try migration %s again: %w", source.Path, err)

@@ -62,7 +62,7 @@ func OpenReplica(ctx context.Context, primary *Store, url string, most time.Dura
 	}
 	r := &Replica{primary: primary, standby: standby, most: most, lag: -1}
 	if r.reads, err = replicaMeter.Int64Counter("sluice.database.replica.reads", metric.WithUnit("{read}"),
-		metric.WithDescription("Reads of searches by where they were answered.")); err != nil {
+		metric.WithDescription("Reads of searches, by the server that answered: database or replica.")); err != nil {
 		standby.Close()
 		return nil, fmt.Errorf("make metrics of the replica: %w", err)
 	}
@@ -161,7 +161,7 @@ func (r *Replica) leave(why error) {
 		return
 	}
 	r.said = why.Error()
-	slog.Warn("searches read from the database itself: its replica cannot be used", "replica", r.at(), "error", why)
+	slog.Warn("searches read from the primary database: its replica cannot be used", "replica", r.at(), "error", why)
 }
 
 // at returns the replica's address.

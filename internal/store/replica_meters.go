@@ -28,7 +28,7 @@ func (r *Replica) meters() lifecycle.Service {
 
 func (r *Replica) show() (metric.Registration, error) {
 	lag, err := replicaMeter.Float64ObservableGauge("sluice.database.replica.lag", metric.WithUnit("s"),
-		metric.WithDescription("How long ago the database had what its replica has, as far as it is known."))
+		metric.WithDescription("How far the replica is behind the database, as far as it is known."))
 	if err != nil {
 		return nil, err
 	}

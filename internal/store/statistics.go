@@ -92,6 +92,6 @@ func (s *Store) Wrote(ctx context.Context, versions int) {
 		return
 	}
 	if err := s.AnalyzeGrown(ctx); err != nil && ctx.Err() == nil {
-		slog.WarnContext(ctx, "the database's statistics are old", "error", err)
+		slog.WarnContext(ctx, "cannot update the database's statistics", "error", err)
 	}
 }

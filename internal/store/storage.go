@@ -115,7 +115,7 @@ func (s *Store) RecountStored(ctx context.Context, age time.Duration, limit int)
 		}
 		if off {
 			wrong++
-			slog.WarnContext(ctx, "what a tenant has stored was counted wrong, and is put right", "tenant", tenant)
+			slog.WarnContext(ctx, "corrected a tenant's storage usage, which was counted wrong", "tenant", tenant)
 		}
 	}
 	return wrong, nil

@@ -248,7 +248,7 @@ func (s *Store) leave(err error) {
 		if last != nil && now.Sub(*last) < leaveEvery || !s.left.CompareAndSwap(last, &now) {
 			return
 		}
-		slog.Warn("the database is read-only; connecting anew", "error", err)
+		slog.Warn("the database is read-only; reconnecting", "error", err)
 	case !lost(err): // otherwise one connection died, and the others probably did too
 		return
 	}

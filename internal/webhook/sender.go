@@ -86,7 +86,7 @@ func (s *Sender) Run(fetch, work context.Context) error {
 	defer ticker.Stop()
 	for {
 		if _, err := s.look(work, &sending); err != nil && fetch.Err() == nil {
-			slog.Warn("could not look for webhooks' deliveries; trying again", "error", err)
+			slog.Warn("cannot look up webhook deliveries that are due; trying again", "error", err)
 		}
 		select {
 		case <-fetch.Done():
@@ -162,9 +162,9 @@ func (s *Sender) deliver(ctx context.Context, c Claimed) bool {
 	log := slog.With("tenant", c.Tenant, "webhook", c.Webhook, "delivery", c.ID, "attempt", c.Attempt)
 	switch {
 	case err != nil:
-		log.WarnContext(ctx, "a webhook's delivery is not settled; it will be sent again", "error", err)
+		log.WarnContext(ctx, "cannot record the outcome of a webhook delivery; it will be sent again", "error", err)
 	case out.State == schema.DeliveryFailed:
-		log.WarnContext(ctx, "gave up a webhook's delivery", "problem", out.Problem)
+		log.WarnContext(ctx, "gave up a webhook delivery", "problem", out.Problem)
 	}
 	return err == nil && out.State == schema.DeliveryDelivered
 }

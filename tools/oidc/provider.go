@@ -37,7 +37,7 @@ func (u users) all() []user {
 		err = json.Unmarshal(data, &all)
 	}
 	if err != nil {
-		slog.Error("the users cannot be read", "file", u.path, "error", err)
+		slog.Error("cannot read the users", "file", u.path, "error", err)
 	}
 	return all
 }

@@ -45,7 +45,7 @@ func (d documentAPI) Upload(ctx context.Context, p schema.Principal, collection 
 	return done, translateBlobError(ctx, err)
 }
 
-var errBlobsUnavailable = fmt.Errorf("the storage of documents' bytes does not answer; try again: %w", schema.ErrUnavailable)
+var errBlobsUnavailable = fmt.Errorf("the blob storage does not answer; try again: %w", schema.ErrUnavailable)
 
 // translateBlobError logs an error of S3, and returns one without its details.
 func translateBlobError(ctx context.Context, err error) error {
@@ -53,7 +53,7 @@ func translateBlobError(ctx context.Context, err error) error {
 	if !errors.As(err, &of) {
 		return err
 	}
-	slog.WarnContext(ctx, "could not reach the storage of documents' bytes", "error", err)
+	slog.WarnContext(ctx, "cannot reach the blob storage", "error", err)
 	return errBlobsUnavailable
 }
 

@@ -214,7 +214,7 @@ func lacking(ctx context.Context, s *store.Store) string {
 	ctx, cancel := context.WithTimeout(ctx, lackingLimit)
 	defer cancel()
 	if err := objects.Check(ctx); err != nil {
-		slog.WarnContext(ctx, "the API is ready, but for uploads and downloads", "error", err)
+		slog.WarnContext(ctx, "the API is ready, except for uploads and downloads", "error", err)
 		return "s3"
 	}
 	return ""
@@ -323,7 +323,7 @@ func (s *Server) serve(ctx context.Context, handler http.Handler, recorder *audi
 		recordNoMore()
 		<-recorded
 		if failed := recorder.Flush(ctx); failed != nil {
-			slog.ErrorContext(ctx, "the last reads are not in the audit log", "error", failed)
+			slog.ErrorContext(ctx, "cannot write the last reads to the audit log", "error", failed)
 		}
 		unsubscribe()
 		return err

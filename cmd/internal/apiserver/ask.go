@@ -75,7 +75,7 @@ func (a questionAPI) unanswered(ctx context.Context, p schema.Principal, questio
 	defer cancel()
 	in := wire.QuestionInput{Tenant: p.Tenant, Question: question, Attempt: 1}
 	if err := a.Fail(ctx, in, answer.ReasonOf(why)); err != nil && !errors.Is(err, schema.ErrLostLease) {
-		slog.WarnContext(ctx, "cannot end a question without an answer; the query workers will", "tenant", p.Tenant, "question", question, "error", err)
+		slog.WarnContext(ctx, "cannot mark a question as failed; the query workers will do so", "tenant", p.Tenant, "question", question, "error", err)
 	}
 }
 
@@ -122,6 +122,6 @@ func passOn(ctx context.Context, part string, data []byte, tell func(httpapi.Pro
 		}
 	}
 	if err != nil {
-		slog.DebugContext(ctx, "progress of an answer cannot be read", "part", part, "error", err)
+		slog.DebugContext(ctx, "cannot decode the progress of an answer", "part", part, "error", err)
 	}
 }

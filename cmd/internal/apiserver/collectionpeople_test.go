@@ -226,7 +226,7 @@ func TestRulesOfCollectionsThatAreNotThere(t *testing.T) {
 	if len(me.Collections) != 1 || !slices.Equal(me.Groups, []string{"board"}) {
 		t.Errorf("ann is %+v", me)
 	}
-	if n := log.count("level=WARN msg=\"a rule of access names a collection that is not there\" tenant=" + p.admin.Tenant.String() + " collection=nonesuch"); n != 1 {
+	if n := log.count("level=WARN msg=\"an access rule names a collection that does not exist\" tenant=" + p.admin.Tenant.String() + " collection=nonesuch"); n != 1 {
 		t.Errorf("the log says %d times that there is no such collection", n)
 	}
 	p.allow(t, "{group: legal, tenant: first, role: contributor, collections: [nonesuch]}")

@@ -100,7 +100,7 @@ func (l *lookups) changed(ctx context.Context, tenant uuid.UUID) {
 		err = l.nats.Publish(wire.ChangedSubject, data)
 	}
 	if err != nil { // they believe what they know for lookupTime
-		slog.DebugContext(ctx, "cannot tell other servers of a change", "tenant", tenant, "error", err)
+		slog.DebugContext(ctx, "cannot notify other servers of a change", "tenant", tenant, "error", err)
 	}
 }
 
@@ -117,7 +117,7 @@ func (l *lookups) listen() (stop func(), err error) {
 	sub, err := l.nats.Subscribe(wire.ChangedSubject, func(m *nats.Msg) {
 		c, err := wire.Decode[wire.Changed](m.Data)
 		if err != nil { // of a newer build
-			slog.Debug("cannot read what has changed", "error", err)
+			slog.Debug("cannot decode a notice of a change", "error", err)
 			return
 		}
 		l.forget(c.Tenant)

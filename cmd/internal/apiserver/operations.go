@@ -42,7 +42,7 @@ func (o operationAPI) TenantOperations(ctx context.Context, p schema.Principal) 
 	defer cancel()
 	out.Queues, err = bus.TenantQueues(ctx, o.nats, p.Tenant)
 	if err != nil { // what is stored says enough
-		slog.WarnContext(ctx, "cannot tell what of a tenant waits", "tenant", p.Tenant, "error", err)
+		slog.WarnContext(ctx, "cannot look up a tenant's queues", "tenant", p.Tenant, "error", err)
 		out.Queues = []schema.TenantQueue{}
 	}
 	return out, nil
@@ -58,7 +58,7 @@ func (o operationAPI) Installation(ctx context.Context) (schema.Installation, er
 	part := func(what string, ask func(context.Context) error) {
 		asking.Go(func() {
 			if err := ask(asked); err != nil {
-				slog.WarnContext(ctx, "cannot tell what runs", "error", err)
+				slog.WarnContext(ctx, "cannot look up a part of the installation's state", "error", err)
 				mu.Lock()
 				defer mu.Unlock()
 				out.Problems = append(out.Problems, fmt.Sprintf("%s: %v", what, err))

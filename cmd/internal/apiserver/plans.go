@@ -175,7 +175,7 @@ func (c planAPI) resolve(ctx context.Context, p schema.Principal, q schema.Query
 		if out, problem, err = c.runnable(ctx, p, of); err != nil || problem == "" {
 			return out, err
 		}
-		slog.WarnContext(ctx, "a collection's plan cannot be run; the server's default is", "tenant", p.Tenant, "collection", q.Collection, "plan", of, "problem", problem)
+		slog.WarnContext(ctx, "a collection's plan cannot be run; running the server's default", "tenant", p.Tenant, "collection", q.Collection, "plan", of, "problem", problem)
 	}
 	plan, err := c.catalogue.Plan("")
 	return resolved{name: plan.Name, note: problem}, err

@@ -220,7 +220,7 @@ func (a signInAPI) grants(ctx context.Context, who oidc.Identity) (given []grant
 	for _, g := range a.provider.Grants(ctx, who.Groups) {
 		tenant, err := a.tenants.TenantNamed(ctx, g.Tenant)
 		if errors.Is(err, schema.ErrNotFound) {
-			slog.WarnContext(ctx, "a rule of access names a tenant that is not there", "name", g.Tenant)
+			slog.WarnContext(ctx, "an access rule names a tenant that does not exist", "name", g.Tenant)
 			continue
 		}
 		if err != nil {
@@ -257,7 +257,7 @@ func (a signInAPI) granted(ctx context.Context, tenant schema.Tenant, g oidc.Gra
 	for _, c := range g.Collections {
 		id, ok := ids[c.Name]
 		if !ok {
-			slog.WarnContext(ctx, "a rule of access names a collection that is not there", "tenant", tenant.ID, "collection", c.Name)
+			slog.WarnContext(ctx, "an access rule names a collection that does not exist", "tenant", tenant.ID, "collection", c.Name)
 			missing = append(missing, c.Name)
 			continue
 		}

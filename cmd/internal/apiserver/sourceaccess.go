@@ -56,7 +56,7 @@ func (a accessAPI) PushAccess(ctx context.Context, p schema.Principal, source uu
 	for looked, began := 0, time.Now(); looked < pushedDocuments && time.Since(began) < pushedTime; {
 		some, changed, err := follow.Relabel(ctx, a.sources, a.documents, p, source, 50)
 		if err != nil { // what was pushed holds; the source gives the labels
-			slog.WarnContext(ctx, "give documents the labels that were pushed", "tenant", p.Tenant, "source", source, "error", err)
+			slog.WarnContext(ctx, "cannot update documents' labels after permissions were pushed; the next run of the source does so", "tenant", p.Tenant, "source", source, "error", err)
 			break
 		}
 		if some == 0 {

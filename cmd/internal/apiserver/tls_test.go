@@ -115,7 +115,7 @@ func TestTheAPISpeaksHTTPS(t *testing.T) {
 	put(second.Cert, cert) // its key is not there yet
 	want("first.example")
 	want("first.example")
-	if n := log.count("the one before is kept"); n != 1 {
+	if n := log.count("keeping the previous one"); n != 1 {
 		t.Errorf("the pair that does not fit was logged %d times", n)
 	}
 	put(second.Key, key)

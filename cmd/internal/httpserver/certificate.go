@@ -69,7 +69,7 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	case err == nil:
 		c.logged = ""
 	case err.Error() != c.logged:
-		slog.Error("the new certificate does not work; the one before is kept", "error", err)
+		slog.Error("cannot use the new certificate; keeping the previous one", "error", err)
 		c.logged = err.Error()
 	}
 	return c.current, nil

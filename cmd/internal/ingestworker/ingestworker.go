@@ -175,7 +175,7 @@ func retry(ctx context.Context, try func(context.Context) error) error {
 		if err == nil {
 			return nil
 		}
-		slog.WarnContext(ctx, "cannot make the streams; trying again", "error", err)
+		slog.WarnContext(ctx, "cannot create the JetStream streams; trying again", "error", err)
 		timer := time.NewTimer(streamsPause)
 		select {
 		case <-ctx.Done():

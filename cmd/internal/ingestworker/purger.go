@@ -67,7 +67,7 @@ func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQ
 	keepAudit, keepReads int) lifecycle.Service {
 	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "purger", Elector: s, Every: every, Round: func(fetch, _ context.Context) error {
 		if err := s.MakeAuditMonths(fetch); err != nil {
-			slog.ErrorContext(fetch, "cannot make room for the next months' reads in the audit log", "error", err)
+			slog.ErrorContext(fetch, "cannot create the partitions of the audit log for the next months' reads", "error", err)
 		}
 		for fetch.Err() == nil {
 			n, err := s.PurgeOnce(fetch, purgeRows)
@@ -76,11 +76,11 @@ func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQ
 			audited, forgettingAudit := s.ForgetAudit(fetch, keepAudit, forgetRows)
 			month, forgettingReads := s.ForgetReads(fetch, keepReads)
 			if month != "" {
-				slog.InfoContext(fetch, "forgot a month of reads in the audit log", "partition", month)
+				slog.InfoContext(fetch, "deleted a month of reads from the audit log", "partition", month)
 				audited++
 			}
 			if old+audited > 0 {
-				slog.InfoContext(fetch, "forgot what is kept no longer", "questions_and_retrievals", old, "audit_entries", audited)
+				slog.InfoContext(fetch, "deleted what is past its retention time", "questions_and_retrievals", old, "audit_entries", audited)
 			}
 			n, err = n+forgotten+old+audited, errors.Join(err, forgetting, forgettingQuestions, forgettingAudit, forgettingReads)
 			purged.Add(fetch, int64(n))

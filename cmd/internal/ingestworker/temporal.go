@@ -83,7 +83,7 @@ func (b batches) Wait(ctx context.Context, id string) error {
 		slog.ErrorContext(ctx, "batch failed", "batch", id, "error", err)
 		return nil
 	case errors.As(err, &unknown):
-		slog.WarnContext(ctx, "temporal does not know a batch any more", "batch", id)
+		slog.WarnContext(ctx, "temporal no longer has the workflow of a batch", "batch", id)
 		return nil
 	}
 	return fmt.Errorf("wait for workflow %s: %w", id, err)

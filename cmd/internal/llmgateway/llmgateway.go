@@ -153,6 +153,6 @@ func (d deltas) Send(subject string, x wire.LLMDelta) {
 		err = d.nc.Publish(subject, data)
 	}
 	if err != nil {
-		slog.Debug("a piece of an answer was not sent", "error", err)
+		slog.Debug("cannot send a part of an answer", "error", err)
 	}
 }

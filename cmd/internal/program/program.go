@@ -120,7 +120,7 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	}
 	p.closing = append(p.closing, func() {
 		if err := p.observed.Stop(context.WithoutCancel(ctx)); err != nil {
-			p.log.Warn("could not send the last of the telemetry", "error", err)
+			p.log.Warn("cannot send the remaining telemetry", "error", err)
 		}
 	})
 	starting, cancel := context.WithTimeout(ctx, lifecycle.Connecting)

@@ -25,8 +25,8 @@ func Trusted(c config.Trust) (*signature.Trusted, error) {
 		return nil, err
 	}
 	if trusted == nil {
-		slog.Warn("requests in the name of a tenant are taken without a signature (SLUICE_TRUSTED_KEYS): any program that may send them " +
-			"can speak for all tenants; `sluice nats-config` makes keys")
+		slog.Warn("requests are accepted without a signature (SLUICE_TRUSTED_KEYS is not set): any program that can send them " +
+			"can act for every tenant; `sluice nats-config` makes keys")
 	}
 	return trusted, nil
 }

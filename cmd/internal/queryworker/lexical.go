@@ -28,42 +28,42 @@ func lexicalMeters(x *search.Index) lifecycle.Service {
 
 func showLexical(meter metric.Meter, x *search.Index) (metric.Registration, error) {
 	hits, err := meter.Int64ObservableCounter("sluice.lexical.cache.hits", metric.WithUnit("{part}"),
-		metric.WithDescription("Parts of lexical indexes (pages, directories and what holds for a collection) that a search found in memory."))
+		metric.WithDescription("Parts of lexical indexes (pages, directories and collection-wide data) that searches found in the cache."))
 	if err != nil {
 		return nil, err
 	}
 	misses, err := meter.Int64ObservableCounter("sluice.lexical.cache.misses", metric.WithUnit("{part}"),
-		metric.WithDescription("Parts that it did not find there."))
+		metric.WithDescription("Parts of lexical indexes that searches did not find in the cache."))
 	if err != nil {
 		return nil, err
 	}
 	evictions, err := meter.Int64ObservableCounter("sluice.lexical.cache.evictions", metric.WithUnit("{part}"),
-		metric.WithDescription("Parts that were let go for others."))
+		metric.WithDescription("Parts of lexical indexes evicted from the cache to make room for others."))
 	if err != nil {
 		return nil, err
 	}
 	bytes, err := meter.Int64ObservableUpDownCounter("sluice.lexical.cache.bytes", metric.WithUnit("By"),
-		metric.WithDescription("Bytes that the parts in memory take."))
+		metric.WithDescription("Bytes in the cache of lexical indexes."))
 	if err != nil {
 		return nil, err
 	}
 	limit, err := meter.Int64ObservableUpDownCounter("sluice.lexical.cache.limit", metric.WithUnit("By"),
-		metric.WithDescription("Bytes that they may take."))
+		metric.WithDescription("Maximum number of bytes in the cache of lexical indexes."))
 	if err != nil {
 		return nil, err
 	}
 	filterHits, err := meter.Int64ObservableCounter("sluice.lexical.filter.hits", metric.WithUnit("{condition}"),
-		metric.WithDescription("Conditions of filters whose entries a search found in memory."))
+		metric.WithDescription("Filter conditions whose entries searches found in the cache."))
 	if err != nil {
 		return nil, err
 	}
 	filterMisses, err := meter.Int64ObservableCounter("sluice.lexical.filter.misses", metric.WithUnit("{condition}"),
-		metric.WithDescription("Conditions that it asked Postgres about: of all entries, or of those that came since."))
+		metric.WithDescription("Filter conditions that searches asked Postgres about, for all entries or only for newer ones."))
 	if err != nil {
 		return nil, err
 	}
 	filterBytes, err := meter.Int64ObservableUpDownCounter("sluice.lexical.filter.bytes", metric.WithUnit("By"),
-		metric.WithDescription("Bytes of the lexical cache that conditions take."))
+		metric.WithDescription("Bytes that filter conditions take in the cache of lexical indexes."))
 	if err != nil {
 		return nil, err
 	}

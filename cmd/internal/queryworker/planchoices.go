@@ -81,7 +81,7 @@ func (w *worker) startChoices(ctx context.Context) error {
 	}
 	for _, in := range due {
 		if err := w.choices.RepeatChoice(ctx, in, plans.Default); err != nil {
-			slog.WarnContext(ctx, "a choice of a plan is not repeated; trying again", "tenant", in.Tenant, "choice", in.Choice, "error", err)
+			slog.WarnContext(ctx, "cannot repeat a plan choice; trying again", "tenant", in.Tenant, "choice", in.Choice, "error", err)
 		}
 	}
 	unfinished, err := w.choices.UnfinishedChoices(ctx, choicesAtOnce)

@@ -31,7 +31,7 @@ func newStream(subject string) (*stream, error) {
 		return nil, nil
 	}
 	if !wire.IsInbox(subject) {
-		return nil, schema.Invalid("stream", "%.100q is no inbox", subject)
+		return nil, schema.Invalid("stream", "%.100q is not a NATS inbox", subject)
 	}
 	return &stream{subject: subject}, nil
 }
@@ -95,7 +95,7 @@ func publish(nc *nats.Conn, subject string, m any, question uuid.UUID) {
 		err = nc.Publish(subject, data)
 	}
 	if err != nil {
-		slog.Debug("cannot tell of a question's progress", "question", question, "error", err)
+		slog.Debug("cannot publish a question's progress", "question", question, "error", err)
 	}
 }
 

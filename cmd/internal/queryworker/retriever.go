@@ -51,7 +51,7 @@ func (r retriever) Origin(ctx context.Context, q wire.SearchQuery) schema.Origin
 	defer cancel()
 	info, err := r.engine.Pack(ctx)
 	if err != nil {
-		slog.WarnContext(ctx, "the model pack is not known; the receipt of an answer will not name it", "tenant", q.Principal.Tenant, "error", err)
+		slog.WarnContext(ctx, "cannot look up the model pack; the receipt of an answer will not name it", "tenant", q.Principal.Tenant, "error", err)
 		return out
 	}
 	out.Pack, out.PackVersion, out.PackSHA256 = info.Pack, info.Version, info.SHA256

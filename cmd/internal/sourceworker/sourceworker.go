@@ -80,13 +80,13 @@ func New(s Settings, d Deps, drivers []source.Driver) (lifecycle.Service, error)
 	named := map[string]source.Driver{}
 	for _, driver := range append(slices.Clone(drivers), folder.Driver()) {
 		if _, twice := named[driver.Name]; twice {
-			return nil, schema.Invalid("drivers", "%q is there twice", driver.Name)
+			return nil, schema.Invalid("drivers", "%q is registered twice", driver.Name)
 		}
 		named[driver.Name] = driver
 	}
 	for _, root := range s.SourceRoots {
 		if !filepath.IsAbs(root) {
-			return nil, schema.Invalid("SLUICE_SOURCE_ROOTS", "%q is not a whole path, as /srv/documents", root)
+			return nil, schema.Invalid("SLUICE_SOURCE_ROOTS", "%q is not an absolute path, such as /srv/documents", root)
 		}
 	}
 	keys, err := seal.Read(s.SourcesKeyFile, s.SourcesKey)
@@ -165,7 +165,7 @@ func (w *worker) registerDrivers() lifecycle.Service {
 			case <-tick.C:
 			}
 			if err := w.kept.RegisterDrivers(work, shown); err != nil && fetch.Err() == nil {
-				slog.WarnContext(work, "cannot tell which drivers of sources there are; trying again", "error", err)
+				slog.WarnContext(work, "cannot register the source drivers; trying again", "error", err)
 			}
 		}
 	})

@@ -234,7 +234,7 @@ func (m *maker) write(ctx context.Context, s Sampled) (bool, error) {
 		m.writes = false
 		return false, nil
 	case err != nil:
-		slog.WarnContext(ctx, "no question was written about a passage", "tenant", m.task.Principal.Tenant, "collection", m.task.CollectionID, "error", err)
+		slog.WarnContext(ctx, "the language model wrote no question about a passage", "tenant", m.task.Principal.Tenant, "collection", m.task.CollectionID, "error", err)
 		if m.refusals++; m.refusals >= givesUp {
 			m.writes = false
 			m.notes = append(m.notes, "the language model was asked no more after it failed: "+err.Error())

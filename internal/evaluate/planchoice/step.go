@@ -55,7 +55,7 @@ func (c *Chooser) activity(ctx context.Context, in wire.PlanChoice) (wire.Choice
 	if err == nil {
 		return wire.ChoiceStep{More: more}, nil
 	}
-	slog.WarnContext(ctx, "a step of a choice of plans failed", "tenant", in.Tenant, "choice", in.Choice, "try", activity.GetInfo(ctx).Attempt, "error", err)
+	slog.WarnContext(ctx, "a step of a plan choice failed", "tenant", in.Tenant, "choice", in.Choice, "try", activity.GetInfo(ctx).Attempt, "error", err)
 	if !retryable(err) {
 		faults++
 		activity.RecordHeartbeat(ctx, faults)

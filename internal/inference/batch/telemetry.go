@@ -53,7 +53,7 @@ func newMetrics(graph string) metrics {
 		metric.WithDescription("Share of a batch's tokens that is padding."),
 		metric.WithExplicitBucketBoundaries(0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5))
 	m.tokens, _ = meter.Int64Counter("sluice.model.tokens", metric.WithUnit("{token}"),
-		metric.WithDescription("Tokens run, of text and of padding."))
+		metric.WithDescription("Tokens that graphs processed, of text and of padding."))
 	m.duration, _ = meter.Float64Histogram("sluice.model.run.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time that a graph runs on a batch."),
 		metric.WithExplicitBucketBoundaries(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5))

@@ -75,7 +75,7 @@ func (a *Answerer) cite(ctx context.Context, q Question, passages []schema.Candi
 func boxes(ctx context.Context, s schema.Section, start, end int) []schema.Box {
 	out, err := text.Boxes(s.Layout, s.Text, start, end)
 	if err != nil {
-		slog.WarnContext(ctx, "a section's layout cannot be read; its citations have no boxes", "section", s.ID, "error", err)
+		slog.WarnContext(ctx, "cannot read a section's layout; its citations have no boxes", "section", s.ID, "error", err)
 	}
 	return out
 }

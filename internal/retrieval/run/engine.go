@@ -57,7 +57,7 @@ func NewEngine(plans *plan.Catalogue, sources retrieval.Sources) (*Engine, error
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}
 	out, err := meter.Int64Histogram("sluice.plan.stage.candidates", metric.WithUnit("{candidate}"),
-		metric.WithDescription("candidates that a stage of a plan gave"))
+		metric.WithDescription("candidates that a stage of a plan returned"))
 	if err != nil {
 		return nil, fmt.Errorf("make stage metrics: %w", err)
 	}

@@ -58,7 +58,7 @@ func overtaken(ctx context.Context, job SourceJob, err error) error {
 	if !errors.Is(err, schema.ErrConflict) {
 		return err
 	}
-	slog.DebugContext(ctx, "permissions were pushed; list again", "tenant", job.Tenant, "source", job.ID)
+	slog.DebugContext(ctx, "permissions were pushed meanwhile; listing them again", "tenant", job.Tenant, "source", job.ID)
 	return nil
 }
 

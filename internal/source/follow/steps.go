@@ -71,7 +71,7 @@ func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx con
 		}
 	}
 	if errors.Is(err, schema.ErrLostLease) || errors.Is(err, schema.ErrNotFound) {
-		slog.DebugContext(ctx, "a source is not this step's any more", "tenant", in.Tenant, "source", in.Source, "error", err)
+		slog.DebugContext(ctx, "a source is gone or another run took it over; ending this step", "tenant", in.Tenant, "source", in.Source, "error", err)
 		return wire.SourceStep{}, nil
 	}
 	return wire.SourceStep{}, fmt.Errorf("follow source %s of tenant %s: %w", in.Source, in.Tenant, err)
@@ -250,7 +250,7 @@ func (f *Follower) maxBytes(job SourceJob) int64 {
 
 func closing(ctx context.Context, c source.Connector) {
 	if err := c.Close(); err != nil {
-		slog.DebugContext(ctx, "close the connection to a place", "error", err)
+		slog.DebugContext(ctx, "cannot close the connection to a source", "error", err)
 	}
 }
 

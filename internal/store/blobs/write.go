@@ -179,6 +179,6 @@ func (s *BlobStore) release(ctx context.Context, tenant uuid.UUID, ids []uuid.UU
 		return err
 	})
 	if err != nil {
-		slog.WarnContext(ctx, "objects that no document names are deleted in an hour, not at once", "tenant", tenant, "objects", len(ids), "error", err)
+		slog.WarnContext(ctx, "cannot release objects that no document uses; they are deleted in an hour", "tenant", tenant, "objects", len(ids), "error", err)
 	}
 }
