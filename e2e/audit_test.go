@@ -91,8 +91,8 @@ func testAudit(t *testing.T, operator *server) {
 	})
 
 	// The chain is whole, and is exported as it is.
-	admin.sluice(t, "audit", "verify").ok(t).has(t, "is whole")
-	admin.sluice(t, "audit", "verify", "--chain", "changes").ok(t).has(t, "is whole")
+	admin.sluice(t, "audit", "verify").ok(t).has(t, "is intact")
+	admin.sluice(t, "audit", "verify", "--chain", "changes").ok(t).has(t, "is intact")
 	admin.sluice(t, "audit", "--chain", "changes").ok(t).has(t, "key.create", "documents.upload")
 	file := filepath.Join(t.TempDir(), "reads.jsonl")
 	admin.sluice(t, "audit", "export", "-o", file).ok(t)
@@ -138,7 +138,7 @@ func testAudit(t *testing.T, operator *server) {
 			t.Fatal(err)
 		}
 	}
-	admin.sluice(t, "audit", "verify").fails(t, fmt.Sprintf("not whole at entry %d", first), "changed")
+	admin.sluice(t, "audit", "verify").fails(t, fmt.Sprintf("broken at entry %d", first), "changed")
 	if v := into[schema.AuditVerdict](t, admin.sluice(t, "audit", "verify", "--json")); v.Break == nil || v.Break.Number != first || v.Entries != first-1 {
 		t.Errorf("verify says %+v", v)
 	}

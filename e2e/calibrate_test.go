@@ -43,7 +43,7 @@ func testCalibration(t *testing.T, p programs) {
 	before := manifest()
 	few := write(t, map[string]string{"corpus.jsonl": `{"_id": "a", "text": "It is red."}`, "queries.jsonl": `{"_id": "q", "text": "Which colour?", "metadata": {"answers": ["red"]}}`})
 	p.run(t, env, "sluice", "models", "calibrate", "mine", few).fails(t, few, "questions with an answer", "50")
-	p.run(t, env, "sluice", "models", "calibrate", "mine", dataset, "--questions", "50", "--dry-run").ok(t).has(t, "as it was", "confidence stays as it is")
+	p.run(t, env, "sluice", "models", "calibrate", "mine", dataset, "--questions", "50", "--dry-run").ok(t).has(t, "is unchanged", "confidence stays as it is")
 	if manifest() != before {
 		t.Error("a dry run wrote")
 	}

@@ -98,7 +98,7 @@ func testDrill(t *testing.T, p programs) {
 	made := s.sluice(t, "backup", dir, "--data", s.data, "--json")
 	thaw(t, model)
 	made.ok(t)
-	s.sluice(t, "backup", "verify", dir).ok(t).has(t, "is whole", "4 documents")
+	s.sluice(t, "backup", "verify", dir).ok(t).has(t, "is complete", "4 documents")
 	exported := filepath.Join(t.TempDir(), "export")
 	s.sluice(t, "tenants", "export", "default", exported, "--data", s.data).ok(t).has(t, "4 documents")
 	s.stop(t)

@@ -195,7 +195,7 @@ func testMatrix(t *testing.T, s *server) {
 		t.Fatal(err)
 	}
 	waittest.Receive(t, p.done, "the end of the matrix")
-	if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(p.log.tail(), "is kept in "+out) {
+	if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(p.log.tail(), "are kept in "+out) {
 		t.Errorf("exit code %d, and it says %s", code, p.log.tail())
 	}
 	_, asked := counted.take()

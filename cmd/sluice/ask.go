@@ -114,7 +114,7 @@ func (a *askCommand) Run(ctx context.Context) error {
 		return err
 	}
 	if a.Risk != nil && !(*a.Risk >= 0 && *a.Risk <= 1) {
-		return schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *a.Risk)
+		return schema.Invalid("risk", "%g is not a probability from 0 to 1", *a.Risk)
 	}
 	q, err := a.query(ctx, c)
 	if err != nil {
@@ -122,7 +122,7 @@ func (a *askCommand) Run(ctx context.Context) error {
 	}
 	q.Choices, q.Risk = a.Choice, a.Risk
 	if a.Explain && a.Async && !a.Wait {
-		return schema.Invalid("explain", "with --async needs --wait; 'sluice jobs show JOB --json' has the trace of one that has ended")
+		return schema.Invalid("explain", "with --async needs --wait; 'sluice jobs show JOB --json' shows the trace of a job that has ended")
 	}
 	if a.Async {
 		job, err := c.StartJob(ctx, q)
@@ -135,7 +135,7 @@ func (a *askCommand) Run(ctx context.Context) error {
 		return printJob(job, a.JSON)
 	}
 	if a.Wait {
-		return schema.Invalid("wait", "goes with --async; without, the answer is waited for anyway")
+		return schema.Invalid("wait", "needs --async; without it, the command waits for the answer anyway")
 	}
 	begin := time.Now()
 	answer, err := streamAnswer(ctx, c, q, a.JSON)
@@ -248,7 +248,7 @@ func printCitations(a schema.Answer) {
 		indent(os.Stdout, "", "Note: "+note, 100)
 	}
 	if !a.Supported && len(a.Citations) > 0 {
-		fmt.Println("\n  What is nearest, and may not answer:")
+		fmt.Println("\n  Nearest passages, which may not answer the question:")
 	}
 	for i, c := range a.Citations {
 		title := c.Document

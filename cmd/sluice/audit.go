@@ -28,7 +28,7 @@ type auditChain struct {
 
 func (a auditChain) check() error {
 	if a.Unknown && a.Chain == schema.AuditChanges {
-		return schema.Invalid("unknown", "is about reads: nobody's key changes anything")
+		return schema.Invalid("unknown", "is only for --chain reads: requests with unknown keys change nothing")
 	}
 	return nil
 }
@@ -117,10 +117,10 @@ func (v *auditVerify) Run(ctx context.Context) error {
 		}
 	}
 	if verdict.Break != nil {
-		return fmt.Errorf("the chain of %s is not whole at entry %d: %s", verdict.Chain, verdict.Break.Number, verdict.Break.Problem)
+		return fmt.Errorf("the chain of %s is broken at entry %d: %s", verdict.Chain, verdict.Break.Number, verdict.Break.Problem)
 	}
 	if !v.JSON {
-		fmt.Printf("the chain of %s is whole: %d entries, the last has the number %d and the hash %s\n", verdict.Chain, verdict.Entries, verdict.Number, verdict.Hash)
+		fmt.Printf("the chain of %s is intact: %d entries, the last has the number %d and the hash %s\n", verdict.Chain, verdict.Entries, verdict.Number, verdict.Hash)
 	}
 	return nil
 }

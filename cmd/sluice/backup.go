@@ -101,9 +101,9 @@ func (b *backupCreate) print(dir string, m backup.Manifest) error {
 	}
 	fmt.Printf("%s: %s, %s, %s of %s, in %s\n", dir, plural(len(m.Tenants), "tenant"), plural(m.Documents(), "document"), plural(len(m.Files), "file"), bytesText(m.Size()),
 		m.FinishedAt.Sub(m.StartedAt).Round(time.Millisecond))
-	fmt.Println("It has the documents, the hashes of API keys and the secrets of webhooks: keep it as the database itself is kept.")
-	fmt.Println("It has no files of the data directory: keep receipt.key and sources.key, " +
-		"or what SLUICE_RECEIPT_KEY and SLUICE_SOURCES_KEY_FILE name, too.")
+	fmt.Println("It has the documents, the hashes of API keys and the secrets of webhooks: protect it like the database itself.")
+	fmt.Println("It has no files of the data directory: also keep receipt.key and sources.key, " +
+		"or the files that SLUICE_RECEIPT_KEY and SLUICE_SOURCES_KEY_FILE name.")
 	return nil
 }
 
@@ -166,7 +166,7 @@ func (v *backupVerify) Run(ctx context.Context) error {
 	if v.JSON {
 		return printJSON(summaryOf(v.Dir, m))
 	}
-	fmt.Printf("%s is whole: %d files of %s; %d tenants, %d documents at %s, by Sluice %s (schema %d) of PostgreSQL %s\n", v.Dir, len(m.Files), bytesText(m.Size()),
+	fmt.Printf("%s is complete: %d files of %s; %d tenants, %d documents at %s, by Sluice %s (schema %d) of PostgreSQL %s\n", v.Dir, len(m.Files), bytesText(m.Size()),
 		len(m.Tenants), m.Documents(), m.StartedAt.Format(time.RFC3339), m.Sluice, m.Schema, m.Postgres)
 	return nil
 }
@@ -221,8 +221,8 @@ func (r *restoreCommand) Run(ctx context.Context) (err error) {
 	if err := r.print(report); err != nil || r.JSON {
 		return err
 	}
-	fmt.Println("Before programs start, put receipt.key and sources.key of the old installation where they look for them: " +
-		"of 'sluice up' in its data directory.")
+	fmt.Println("Before programs start, copy receipt.key and sources.key of the old installation to where they look for them: " +
+		"for 'sluice up', that is its data directory.")
 	return nil
 }
 
@@ -246,10 +246,10 @@ func (r *restoreCommand) print(report backup.Restored) error {
 			return err
 		}
 	} else {
-		fmt.Printf("restored: %d tenants, %d documents; %d rows of %d tables, as many as were backed up; %d files of %s, as they were uploaded\n",
+		fmt.Printf("restored: %d tenants, %d documents; %d rows of %d tables, as many as were backed up; %d files of %s, identical to what was uploaded\n",
 			report.Tenants, report.Documents, report.Rows, report.Tables, report.Files.Files, bytesText(report.Files.Bytes))
 		if report.Objects.Files > 0 {
-			fmt.Printf("%d of the files, %s, were in S3, and are stored anew\n", report.Objects.Files, bytesText(report.Objects.Bytes))
+			fmt.Printf("%d of the files, %s, were in S3 and have been uploaded again\n", report.Objects.Files, bytesText(report.Objects.Bytes))
 		}
 	}
 	for _, d := range report.Damaged {

@@ -47,7 +47,7 @@ func (m *blobsMove) Run(ctx context.Context) error {
 type blobsCheck struct{ blobsRun }
 
 func (c *blobsCheck) Run(ctx context.Context) error {
-	return c.run(ctx, "read, and as they were uploaded", func(ctx context.Context, s *blobs.BlobStore, r *blobs.Run) (blobs.Tally, error) {
+	return c.run(ctx, "identical to what was uploaded", func(ctx context.Context, s *blobs.BlobStore, r *blobs.Run) (blobs.Tally, error) {
 		return s.Check(ctx, r)
 	})
 }
@@ -119,7 +119,7 @@ func (b *blobsRun) run(ctx context.Context, done string, do func(context.Context
 		fmt.Printf("%d of %d files, %s, are %s\n", seen.Blobs, seen.AllBlobs, bytesText(seen.Bytes), done)
 	}
 	if err != nil {
-		return fmt.Errorf("not done; run it again to go on: %w", err)
+		return fmt.Errorf("not finished; run the command again to continue: %w", err)
 	}
 	if seen.Damaged > 0 {
 		return errSilent

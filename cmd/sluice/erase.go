@@ -46,6 +46,6 @@ func (e *tenantsErase) Run(ctx context.Context) error {
 		rows += report.Rows[table]
 	}
 	fmt.Printf("erased tenant %s (%s): %d rows, %d files in S3, %s of documents\n", printable(report.Name), report.Tenant, rows, report.Objects, bytesText(report.Bytes))
-	fmt.Println("Backups from before still have it. Restart query-workers and gateways to clear their memory at once.")
+	fmt.Println("Earlier backups still contain it. Restart query-workers and gateways to clear their memory at once.")
 	return nil
 }

@@ -88,7 +88,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if c.Risk != nil && !(*c.Risk >= 0 && *c.Risk <= 1) {
-		return schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *c.Risk)
+		return schema.Invalid("risk", "%g is not a probability from 0 to 1", *c.Risk)
 	}
 	datasets := make([]*evaluate.Dataset, len(c.Datasets))
 	for i, dir := range c.Datasets {
@@ -96,11 +96,11 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 			return err
 		}
 		if datasets[i].AnswersAlone && !c.Answers {
-			return fmt.Errorf("%s: there are no qrels, so that answers alone can be measured: add --answers", dir)
+			return fmt.Errorf("%s has no qrels, so only answers can be measured: add --answers", dir)
 		}
 	}
 	if c.Labels != "" && !slices.ContainsFunc(datasets, labels.Label) {
-		return schema.Invalid("judge-labels", "%s has labels of none of the questions", c.Labels)
+		return schema.Invalid("judge-labels", "%s labels none of the questions", c.Labels)
 	}
 	keeper, err := c.keeper(ctx)
 	if err != nil {

@@ -55,7 +55,7 @@ func (c *evalCommand) labels() (evaluate.HumanLabels, error) {
 	case c.Labels == "":
 		return evaluate.HumanLabels{}, nil
 	case !c.Judge:
-		return evaluate.HumanLabels{}, schema.Invalid("judge-labels", "are what a judge is compared with: add --judge")
+		return evaluate.HumanLabels{}, schema.Invalid("judge-labels", "are only for comparison with a judge: add --judge")
 	}
 	return evaluate.ReadHumanLabels(c.Labels)
 }

@@ -93,12 +93,12 @@ func (c *evalCommand) withMatrix() error {
 		"seed": c.Seed != 1, "language": c.Language != "en", "segmentation": c.Segmentation != "", "answers": c.Answers, "judge": c.Judge, "judge-labels": c.Labels != "", "risk": c.Risk != nil, "k": len(c.K) > 0,
 		"price-in": c.PriceIn != 10, "price-out": c.PriceOut != 30} {
 		if given {
-			return schema.Invalid(flag, "the file of --matrix says it")
+			return schema.Invalid(flag, "cannot be used with --matrix: set it in that file")
 		}
 	}
 	for flag, given := range map[string]bool{"json": c.JSON != "", "html": c.HTML != "", "questions": c.Questions != "", "store": c.Store} {
 		if given {
-			return schema.Invalid(flag, "does not go with --matrix, whose figures are in the folder --out")
+			return schema.Invalid(flag, "cannot be used with --matrix, which writes its figures to the folder --out")
 		}
 	}
 	return nil
@@ -131,7 +131,7 @@ func (c *evalCommand) runMatrix(ctx context.Context) (err error) {
 	m.progress.total = m.toAsk()
 	for _, s := range m.servers {
 		if err := m.ask(ctx, s); err != nil {
-			return fmt.Errorf("%w\nWhat was measured is kept in %s; the same command goes on with it", err, m.out)
+			return fmt.Errorf("%w\nThe results so far are kept in %s; run the same command again to continue", err, m.out)
 		}
 	}
 	return m.report(ctx)
@@ -141,7 +141,7 @@ func (c *evalCommand) runMatrix(ctx context.Context) (err error) {
 func (m *matrixRun) read() error {
 	for i, d := range m.file.Datasets {
 		if m.Limit < 0 {
-			return schema.Invalid("limit", "must be 0, for what the file says, or more")
+			return schema.Invalid("limit", "must be 0 (the limit in the file) or more")
 		}
 		if m.Limit > 0 {
 			m.file.Datasets[i].Limit = m.Limit
@@ -151,7 +151,7 @@ func (m *matrixRun) read() error {
 			return fmt.Errorf("matrix %s: datasets[%d]: %w (--datasets names the folder that the datasets are in)", m.file.Path, i, err)
 		}
 		if read.AnswersAlone && !m.file.Answers {
-			return schema.Invalid(fmt.Sprintf("datasets[%d]", i), "%s has no qrels, so that answers alone can be measured: the matrix needs answers: true", d.Folder)
+			return schema.Invalid(fmt.Sprintf("datasets[%d]", i), "%s has no qrels, so only answers can be measured: the matrix needs answers: true", d.Folder)
 		}
 		read.Name = d.Name
 		m.datasets = append(m.datasets, read)
@@ -161,7 +161,7 @@ func (m *matrixRun) read() error {
 		return fmt.Errorf("matrix %s: %w", m.file.Path, err)
 	}
 	if m.file.JudgeLabels != "" && !slices.ContainsFunc(m.datasets, m.labels.Label) {
-		return schema.Invalid("judge_labels", "%s has labels of none of the questions", m.file.JudgeLabels)
+		return schema.Invalid("judge_labels", "%s labels none of the questions", m.file.JudgeLabels)
 	}
 	m.file.Parallel = m.parallel(m.file.Parallel)
 	if m.file.Parallel < 1 {
@@ -189,11 +189,11 @@ func (m *matrixRun) plan(ctx context.Context) error {
 	}
 	for i, r := range m.rows {
 		if len(r.Model) > 0 {
-			return schema.Invalid("language_model", "row %q has another one than the server that runs: leave --url and SLUICE_URL out", m.rows[i].Name)
+			return schema.Invalid("language_model", "row %q has another one than the running server: leave out --url and SLUICE_URL", m.rows[i].Name)
 		}
 	}
 	if len(m.file.Packs) > 0 {
-		return schema.Invalid("packs", "a server that runs has its own pack: leave --url and SLUICE_URL out")
+		return schema.Invalid("packs", "a running server has its own pack: leave out --url and SLUICE_URL")
 	}
 	m.file.Packs = []string{""}
 	m.servers = []*matrixServer{{rows: indexes(m.rows), identity: "server " + m.URL}}
@@ -243,7 +243,7 @@ func (m *matrixRun) ownServers(data string) error {
 			slices.Sort(flags)
 			key := strings.Join(flags, " ")
 			if m.file.Judge && len(byModel) > 0 && byModel[key] == nil {
-				return schema.Invalid("judge", "row %q has another language model than rows before it, and each would be judged by its own: leave judge out, or give each model a matrix of its own", row.Name)
+				return schema.Invalid("judge", "row %q has another language model than earlier rows, and each would judge its own answers: leave out judge, or give each language model a matrix of its own", row.Name)
 			}
 			if s := byModel[key]; s != nil {
 				s.rows = append(s.rows, r)

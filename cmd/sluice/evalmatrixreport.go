@@ -112,7 +112,7 @@ func packName(pack string) string {
 // nobody is asked where everything is kept.
 type nobody struct{}
 
-var errMissing = errors.New("it is not kept")
+var errMissing = errors.New("its result is not kept")
 
 func (nobody) Search(context.Context, string, evaluate.Topic, int, int) (evaluate.Found, error) {
 	return evaluate.Found{}, errMissing

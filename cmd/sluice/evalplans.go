@@ -54,7 +54,7 @@ func (c *evalCommand) planFiles() (out ownPlans, err error) {
 				return out, fmt.Errorf("plan %s: %w", file, err)
 			}
 			if filepath.Base(plan.Name) != plan.Name {
-				return out, fmt.Errorf("plan %s: %w", file, schema.Invalid("name", "%q is not a file's name", plan.Name))
+				return out, fmt.Errorf("plan %s: %w", file, schema.Invalid("name", "%q cannot be the name of a file", plan.Name))
 			}
 			if err := os.WriteFile(filepath.Join(out.folder, plan.Name+".yaml"), text, 0o600); err != nil {
 				return out, fmt.Errorf("copy plan %s: %w", file, err)

@@ -168,7 +168,7 @@ func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error)
 	}
 	have, err := e.client.Collection(ctx, g.collection)
 	if err == nil && have.Segmentation != g.segmentation {
-		return false, schema.Invalid("segmentation", "collection %s was rebuilt since it was kept, with %s: delete it", g.collection, have.Segmentation)
+		return false, schema.Invalid("segmentation", "collection %s, kept by an earlier run, has been rebuilt with segmentation %s: delete it", g.collection, have.Segmentation)
 	}
 	if !apiclient.IsStatus(err, http.StatusNotFound) {
 		return e.matrix != nil && err == nil, err // of an earlier run of the matrix
@@ -187,7 +187,7 @@ func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error)
 // ingest puts the documents in and returns how many failed.
 func (e *evaluation) ingest(ctx context.Context, g *ground) (failed int, err error) {
 	if e.dataset.Documents == 0 {
-		fmt.Fprintf(os.Stderr, "%s: there is no corpus.jsonl: plans find nothing, and answers are those of the model alone\n", e.dataset.Name)
+		fmt.Fprintf(os.Stderr, "%s: there is no corpus.jsonl: plans find nothing, and the language model answers without documents\n", e.dataset.Name)
 		return 0, nil
 	}
 	begin := time.Now()
@@ -205,7 +205,7 @@ func (e *evaluation) ingest(ctx context.Context, g *ground) (failed int, err err
 	if s.Uploaded == 0 {
 		fmt.Fprintf(os.Stderr, "%s: %d documents are there from an earlier run\n", what, s.Unchanged)
 	} else {
-		fmt.Fprintf(os.Stderr, "%s: %d documents ingested in %.0f s (%.0f a second), %d there already\n", what, s.Uploaded,
+		fmt.Fprintf(os.Stderr, "%s: %d documents ingested in %.0f s (%.0f a second), %d already ingested\n", what, s.Uploaded,
 			time.Since(begin).Seconds(), float64(s.Uploaded)/time.Since(begin).Seconds(), s.Unchanged)
 	}
 	for i, f := range s.Failures {
@@ -235,7 +235,7 @@ func (e *evaluation) curated(ctx context.Context, g *ground) error {
 		case least < 0 || c.Uncurated < least:
 			least, since = c.Uncurated, time.Now()
 		case time.Since(since) > curationStuck:
-			return fmt.Errorf("%d documents are not clustered, and none was for %s: see the server's log", c.Uncurated, curationStuck)
+			return fmt.Errorf("%d documents are not clustered, and none has been in the last %s: see the server's log", c.Uncurated, curationStuck)
 		}
 		bar.show(max(e.dataset.Documents-int(c.Uncurated), 0), e.dataset.Documents)
 		select {

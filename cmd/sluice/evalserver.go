@@ -27,7 +27,7 @@ func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Cl
 	client, err := apiclient.Find(c.APITLSCA, c.URL, c.APIKey, data)
 	switch {
 	case c.URL != "" && plans != "":
-		return nil, stop, schema.Invalid("plan-file", "a server that runs has its own plans: start it with --plans, or leave --url and SLUICE_URL out")
+		return nil, stop, schema.Invalid("plan-file", "a running server has its own plans: start it with --plans, or leave out --url and SLUICE_URL")
 	case c.URL != "":
 		return client, stop, err
 	case plans == "" && err == nil && client.Answers(ctx) == nil:

@@ -31,7 +31,7 @@ func (c *evalCommand) keeper(ctx context.Context) (*apiclient.Client, error) {
 		return nil, fmt.Errorf("store the figures (--store): %w", err)
 	}
 	if !(schema.Principal{Scopes: who.Scopes}).Has(schema.ScopeIngest) {
-		return nil, schema.Invalid("store", "the key %q has not the ingest scope, which storing an evaluation needs", who.Name)
+		return nil, schema.Invalid("store", "the key %q lacks the scope ingest, which storing an evaluation needs", who.Name)
 	}
 	return client, nil
 }
@@ -50,7 +50,7 @@ func (c *evalCommand) store(ctx context.Context, keeper *apiclient.Client, begun
 		named = append(named, s.Dataset)
 	}
 	if total > schema.MaxEvaluationFigures {
-		fmt.Fprintf(os.Stderr, "The figures of single questions are not stored: they are %d, of %d at most. Comparing will have no intervals.\n", total, schema.MaxEvaluationFigures)
+		fmt.Fprintf(os.Stderr, "The figures of single questions are not stored: there are %d, and at most %d can be stored. Comparisons will have no intervals.\n", total, schema.MaxEvaluationFigures)
 		n.Figures = nil
 	}
 	if n.Name == "" {

@@ -97,7 +97,7 @@ func (c *ingestCommand) Run(ctx context.Context) error {
 	run.progress.end()
 	run.summary.Seconds = time.Since(begin).Seconds()
 	if taken := run.summary.Uploaded + run.summary.Unchanged; err != nil && taken > 0 {
-		return fmt.Errorf("%w\n%s taken; run the same command again to go on", err, plural(taken, "document"))
+		return fmt.Errorf("%w\n%s accepted; run the same command again to continue", err, plural(taken, "document"))
 	}
 	if err != nil {
 		return err

@@ -153,7 +153,7 @@ func (c *collector) lines(in io.Reader) error {
 			} `json:"metadata"`
 		}
 		if err := json.Unmarshal(data, &q); err != nil {
-			return c.wrong(line, fmt.Errorf("is no object of a question and its answers, as {\"question\": \"...\", \"answer\": [\"...\"]}: %w", err))
+			return c.wrong(line, fmt.Errorf("is not a JSON object of a question and its answers, such as {\"question\": \"...\", \"answer\": [\"...\"]}: %w", err))
 		}
 		if q.Question == "" {
 			q.Question = q.Text

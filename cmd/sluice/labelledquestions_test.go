@@ -37,7 +37,7 @@ func TestLabelledQuestionsAreRead(t *testing.T) {
 func TestBadQuestionFilesAreNamed(t *testing.T) {
 	for name, c := range map[string]struct{ file, content, says string }{
 		"nothing":       {"a.jsonl", "\n", "a.jsonl: has no question"},
-		"no JSON":       {"a.jsonl", "{\"question\": \"Who?\", \"answer\": \"A\"}\nWho?\n", "a.jsonl:2: is no object of a question"},
+		"no JSON":       {"a.jsonl", "{\"question\": \"Who?\", \"answer\": \"A\"}\nWho?\n", "a.jsonl:2: is not a JSON object of a question"},
 		"no answer":     {"a.jsonl", `{"question": "Who?"}`, "a.jsonl:1: answers: there are 0"},
 		"no question":   {"a.jsonl", `{"answer": ["A"]}`, "a.jsonl:1: question: is empty"},
 		"a number":      {"a.jsonl", `{"question": "Who?", "answer": 7}`, "neither a string nor a list"},

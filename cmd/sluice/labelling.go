@@ -111,7 +111,7 @@ func (b *budget) settle(unused int, dollars float64) {
 }
 
 // errNoPrice says that a bound in dollars binds nothing.
-var errNoPrice = errors.New("the server knows no price of the language model, so --cost bounds nothing: give it one (SLUICE_LLM_PRICE), or bound --calls")
+var errNoPrice = errors.New("the server knows no price of the language model, so --cost has no effect: set one (SLUICE_LLM_PRICE), or use --calls")
 
 // interrupted is a problem behind calls that were made.
 type interrupted struct{ schema.Labelled }
@@ -123,7 +123,7 @@ const spentUp = "the budget is used up"
 // run labels questions with so many texts each.
 func (l *labelling) run(ctx context.Context, client *apiclient.Client, questions []schema.LabelledQuestion, texts int, what string) (*labelled, error) {
 	if l.Calls < 0 || l.Cost < 0 || l.Limit < 0 || l.Parallel < 1 || l.Parallel > 64 {
-		return nil, schema.Invalid("calls, cost, limit, parallel", "are no numbers from 0 (parallel: from 1 to 64)")
+		return nil, schema.Invalid("calls, cost, limit, parallel", "must be 0 or more (parallel: from 1 to 64)")
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -244,13 +244,13 @@ func stops(err error) bool {
 // say prints what a run came to.
 func (l *labelling) say(s *labelled) {
 	fmt.Printf("model      %s\n", printable(s.Model))
-	fmt.Printf("questions  %d, %d of them done; %d of %d answered rightly without retrieval\n", s.Questions, s.Done, s.Known, s.Asked)
+	fmt.Printf("questions  %d, %d of them done; %d of %d answered correctly without retrieval\n", s.Questions, s.Done, s.Known, s.Asked)
 	if s.Texts > 0 {
 		fmt.Printf("texts      %d labelled: %d have the answer, %d help the model\n", s.Texts, s.HaveAnswer, s.Preferred)
 	}
 	fmt.Printf("calls      %d made now, %d tokens in, %d out, $%.4f\n", s.Calls, s.Usage.InputTokens, s.Usage.OutputTokens, s.Usage.Cost)
 	if s.Unseen > 0 {
-		fmt.Printf("left       %d questions that were not looked at\n", s.Unseen)
+		fmt.Printf("left       %d questions that were not reached\n", s.Unseen)
 	}
 	if s.Left > 0 {
 		fmt.Printf("left       %d calls at most, about %d tokens to send\n", s.Left, s.LeftTokens)
@@ -264,9 +264,9 @@ func (l *labelling) say(s *labelled) {
 	}
 	switch {
 	case s.Stopped != "":
-		fmt.Printf("stopped    %s; the same command goes on\n", printable(s.Stopped))
+		fmt.Printf("stopped    %s; run the same command again to continue\n", printable(s.Stopped))
 	case s.Left+s.Unseen > 0 && !l.DryRun:
-		fmt.Printf("stopped    %s; the same command goes on\n", spentUp)
+		fmt.Printf("stopped    %s; run the same command again to continue\n", spentUp)
 	}
 }
 

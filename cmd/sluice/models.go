@@ -104,8 +104,8 @@ type modelsAdd struct {
 func (a *modelsAdd) Help() string {
 	return "Models of the families of BERT, RoBERTa, XLM-R and ModernBERT can be added: encoders (vectors of texts) and cross-encoders " +
 		"(relevance of a text for a question). The folder needs config.json, tokenizer.json or vocab.txt, and an ONNX graph. " +
-		"An added encoder takes the place of the pack's encoder, a cross-encoder that of its pair model, or with --reranker of its reranker; " +
-		"the other graphs stay. remote:openai/MODEL is a model at a server with OpenAI's embeddings (SLUICE_EMBED_URL); with --reranker remote:cohere/MODEL, remote:llamacpp/MODEL or " +
+		"An added encoder replaces the pack's encoder; a cross-encoder replaces its pair model, or with --reranker its reranker; " +
+		"the other graphs stay as they are. remote:openai/MODEL is a model at a server with OpenAI's embeddings (SLUICE_EMBED_URL); with --reranker remote:cohere/MODEL, remote:llamacpp/MODEL or " +
 		"remote:tei/MODEL is one at a server that reranks (SLUICE_RERANK_URL). " +
 		"docs/model-packs.md has the details."
 }
@@ -120,7 +120,7 @@ func (a *modelsAdd) Run(ctx context.Context) error {
 		Remote: modelpack.Remote{Dimension: a.Dimension, Shorten: a.Shorten, MaxTokens: a.MaxTokens, Batch: a.Batch}}
 	switch {
 	case a.Alone && a.Onto != "":
-		return schema.Invalid("alone", "contradicts --onto")
+		return schema.Invalid("alone", "cannot be used with --onto")
 	case a.Onto != "":
 		if add.Onto, err = modelpack.Find(dir, a.Onto); err != nil {
 			return err
@@ -203,8 +203,8 @@ func (u *modelsUse) Run() error {
 		fmt.Printf("It makes vectors of the same space as before, %s: collections stay as they are.\n", now.Space)
 		return nil
 	}
-	fmt.Printf("It makes vectors of the space %s. A collection with vectors of another one is searched by its words alone, and takes no\n"+
-		"new documents, until `sluice collections rebuild NAME` has encoded it anew; it is searched all the while.\n", cmp.Or(now.Space, "none"))
+	fmt.Printf("It makes vectors of the space %s. A collection with vectors of another space is searched by keywords only and takes no\n"+
+		"new documents, until `sluice collections rebuild NAME` has encoded it again; it stays searchable meanwhile.\n", cmp.Or(now.Space, "none"))
 	return nil
 }
 

@@ -88,7 +88,7 @@ func TestModelsAreAddedListedUsedAndRemoved(t *testing.T) {
 	if _, err := sluice(t, "models", "remove", "mine"); !errors.Is(err, schema.ErrConflict) {
 		t.Errorf("removing the pack in use: %v", err)
 	}
-	if out := must("use", "large"); !strings.Contains(out, "its words alone") || !strings.Contains(out, "sluice collections rebuild") || !packs()["large"].InUse {
+	if out := must("use", "large"); !strings.Contains(out, "by keywords only") || !strings.Contains(out, "sluice collections rebuild") || !packs()["large"].InUse {
 		t.Errorf("the large pack's vectors are others, but it says:\n%s", out)
 	}
 	if out := must("use", "large"); !strings.Contains(out, "same space") {

@@ -43,10 +43,10 @@ type modelsCalibrate struct {
 
 // Help says more than one line can.
 func (c *modelsCalibrate) Help() string {
-	return "Thresholds are in the scale of the graph whose scores they bound: a pack whose encoder, pair model or reranker was replaced " +
-		"has none for it. This finds them on questions with known answers, trains a detector on the pair model's scores, and fits the " +
-		"confidence of answers. Take documents and questions like your own that no other figure comes from. " +
-		"Servers that run take the numbers at their next start. docs/model-packs.md has the details."
+	return "A threshold fits only the graph whose scores it bounds: a pack whose encoder, pair model or reranker was replaced " +
+		"has none for the new one. This command finds thresholds on questions with known answers, trains a detector on the pair model's scores, and fits the " +
+		"confidence of answers. Use documents and questions that resemble your own, and not those that you evaluate on. " +
+		"Running servers use the results after their next start. docs/model-packs.md has the details."
 }
 
 func (c *modelsCalibrate) Run(ctx context.Context) error {
@@ -233,15 +233,15 @@ func (c *modelsCalibrate) say(pack string, f calibrate.Found) {
 	line := func(name, format string, args ...any) { fmt.Printf("%-12s%s\n", name, fmt.Sprintf(format, args...)) }
 	line("dataset", "%s: %d questions, %d passages", f.Dataset, f.Questions, f.Passages)
 	if e := f.Encoder; e != nil {
-		line("encoder", "neighbouring sentences belong apart below a cosine of %.3f (area under the ROC curve %.3f)", e.Similarity, e.SimilarityArea)
+		line("encoder", "neighbouring sentences are split below a cosine of %.3f (area under the ROC curve %.3f)", e.Similarity, e.SimilarityArea)
 		if e.Dedupe > 0 {
-			line("", "a passage repeats another above %.3f; %.1f %% of the passages have another one nearer", e.Dedupe, 100*e.Mistaken)
+			line("", "a passage counts as a repetition of another above a cosine of %.3f; %.1f %% of the passages have another one that near", e.Dedupe, 100*e.Mistaken)
 		}
 	}
 	pair := func(name string, p *calibrate.PairThresholds) {
 		if p != nil {
 			line(name, "a text has the answer from %.3f on (area under the ROC curve %.3f of %d texts)", p.HasAnswer, p.Area, p.Texts)
-			line("", "passages answer from %.3f on: nine of ten questions are answered, and %.0f %% of those without an answer are not", p.Answerable, 100*p.Refused)
+			line("", "a question is answered from %.3f on: nine of ten with an answer are, and %.0f %% of those without one are refused", p.Answerable, 100*p.Refused)
 		}
 	}
 	pair("pair", f.Pair)
@@ -258,14 +258,14 @@ func (c *modelsCalibrate) say(pack string, f calibrate.Found) {
 		for _, r := range a.Risks {
 			risks = append(risks, fmt.Sprintf("%g: %.0f %%", r.Risk, 100*r.Given))
 		}
-		line("", "given at a risk of %s", strings.Join(slices.Compact(risks), ", "))
+		line("", "share of answers given, by risk: %s", strings.Join(slices.Compact(risks), ", "))
 	}
 	for _, note := range f.Notes {
 		line("note", "%s", printable(note))
 	}
 	if c.DryRun {
-		fmt.Printf("\n%s is as it was\n", pack)
+		fmt.Printf("\n%s is unchanged\n", pack)
 		return
 	}
-	fmt.Printf("\nwritten into %s; restart what runs with it\n", pack)
+	fmt.Printf("\nwritten into %s; restart the programs that use it\n", pack)
 }

@@ -70,7 +70,7 @@ func (c checker) check(ctx context.Context, dir string) (modelpack.Report, error
 	}
 	var report modelpack.Report
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
-		return report, fmt.Errorf("read what gpu-segmenter says of %s: %w", dir, err)
+		return report, fmt.Errorf("read the report of gpu-segmenter on %s: %w", dir, err)
 	}
 	return report, nil
 }

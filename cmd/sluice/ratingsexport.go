@@ -234,7 +234,7 @@ func (e *ratingsExport) corpus(ctx context.Context, c *apiclient.Client) (map[st
 		err = e.lines("corpus.jsonl", each)
 	}
 	if skipped > 0 {
-		fmt.Fprintf(os.Stderr, "%d documents are left out, which are not live, or have a tab or a line's end in their name\n", skipped)
+		fmt.Fprintf(os.Stderr, "left out %d documents that are not live or have a tab or a line break in their name\n", skipped)
 	}
 	return living, err
 }

@@ -78,7 +78,7 @@ func (r *collectionsRecluster) Run(ctx context.Context) error {
 	if r.JSON {
 		return printJSON(map[string]string{"recluster": r.Name})
 	}
-	fmt.Println("curation will cluster " + r.Name + " anew; until then queries see the clusters as they are")
+	fmt.Println("curation will rebuild the clusters of " + r.Name + "; until then queries use the existing clusters")
 	return nil
 }
 

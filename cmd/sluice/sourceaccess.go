@@ -32,7 +32,7 @@ func (a accessSubject) subject() (schema.AccessSubject, error) {
 	case a.Asker != "":
 		return schema.AccessSubject{Kind: schema.AccessAsker, Value: a.Asker}, nil
 	}
-	return schema.AccessSubject{}, errors.New("say who: --person, --key, --group or --asker")
+	return schema.AccessSubject{}, errors.New("say who is meant: --person, --key, --group or --asker")
 }
 
 type sourcesPrincipals struct {

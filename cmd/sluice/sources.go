@@ -63,7 +63,7 @@ func sources(paths []string, prefix string, common schema.Attributes) iter.Seq2[
 			}
 			s.externalID = prefix + s.externalID
 			if before, twice := seen[s.externalID]; twice {
-				return yield(source{}, fmt.Errorf("%s and %s would both be the document %q; ingest them apart, with --prefix", before, s.fileName, s.externalID))
+				return yield(source{}, fmt.Errorf("%s and %s would both be the document %q; ingest them separately, with different values of --prefix", before, s.fileName, s.externalID))
 			}
 			seen[s.externalID] = s.fileName
 			return yield(s, nil)

@@ -168,7 +168,7 @@ func (a *sourcesAdd) Run(ctx context.Context) error {
 // minutes are those of a time between runs.
 func minutes(d time.Duration) (int, error) {
 	if d < 0 || d%time.Minute != 0 {
-		return 0, schema.Invalid("every", "%s is not a time in whole minutes, as 15m or 24h", d)
+		return 0, schema.Invalid("every", "%s is not a whole number of minutes, such as 15m or 24h", d)
 	}
 	return int(d / time.Minute), nil
 }

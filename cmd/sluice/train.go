@@ -30,8 +30,8 @@ type trainLabels struct {
 
 // Help says more than one line can.
 func (*trainLabels) Help() string {
-	return "Every question takes a call of the language model without texts, and where that is not right, one for each text. The tenant's budgets hold, " +
-		"and the server keeps every reply as it comes: what ends early, by its budget, an error or Ctrl-C, goes on with the same command and pays for nothing twice. " +
+	return "Every question takes one call to the language model without texts and, where that answer is wrong, one for each text. The tenant's budgets apply, " +
+		"and the server keeps every reply: if the command ends early (a budget, an error, Ctrl-C), run it again to continue; nothing is paid for twice. " +
 		"docs/fitrag.md has the details."
 }
 
@@ -69,7 +69,7 @@ func (c *trainLabels) Run(ctx context.Context) error {
 	case p != nil && p.Kept:
 		fmt.Printf("learnt     from %d questions: on %d held out, the area under the ROC curve is %.3f; that of the pack's own reader %.3f (w %.2f)\n", p.Questions, p.HeldOut, p.Area, p.OwnArea, p.Weight)
 	case p != nil:
-		fmt.Printf("learnt     from %d questions, but the pack's own reader stays: on %d held out, it tells better (%.3f, and %.3f)\n", p.Questions, p.HeldOut, p.OwnArea, p.Area)
+		fmt.Printf("learnt     from %d questions, but the pack's own reader stays in use: on %d held out, its area under the ROC curve is %.3f, against %.3f\n", p.Questions, p.HeldOut, p.OwnArea, p.Area)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func (e *tenantsExport) Run(ctx context.Context) (err error) {
 		rows += t.Rows
 	}
 	fmt.Printf("%s: tenant %s, %s, %s, %s\n", e.Dir, printable(m.Tenant), plural(m.Documents(), "document"), plural(rows, "row"), bytesText(m.Size()))
-	fmt.Println("It has the tenant's documents, the hashes of its API keys and the secrets of its webhooks: keep it as the database itself is kept.")
+	fmt.Println("It has the tenant's documents, the hashes of its API keys and the secrets of its webhooks: protect it like the database itself.")
 	return nil
 }
 
@@ -61,13 +61,13 @@ func (i *tenantsImport) Run(ctx context.Context) error {
 	if i.JSON {
 		return printJSON(r)
 	}
-	fmt.Printf("imported tenant %s (%s): %d documents, %d rows of %d tables; %d files of %s, as they were uploaded\n",
+	fmt.Printf("imported tenant %s (%s): %d documents, %d rows of %d tables; %d files of %s, identical to what was uploaded\n",
 		printable(r.Tenant.Name), r.Tenant.ID, r.Tenant.Documents, r.Rows, r.Tables, r.Files.Files, bytesText(r.Files.Bytes))
 	if r.Objects.Files > 0 {
-		fmt.Printf("%d of the files, %s, were in S3, and are in the database now; sluice blobs move moves them\n", r.Objects.Files, bytesText(r.Objects.Bytes))
+		fmt.Printf("%d of the files, %s, were in S3 and are in the database now; 'sluice blobs move' moves them to S3\n", r.Objects.Files, bytesText(r.Objects.Bytes))
 	}
 	if r.Revoked > 0 {
-		fmt.Printf("%d API keys with the scope operator were for the other installation, and are revoked here\n", r.Revoked)
+		fmt.Printf("%d API keys with the scope operator belonged to the other installation and are revoked here\n", r.Revoked)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (u *system) announce() {
   sluice ingest PATH --collection docs --wait%[4]s
   sluice ask "What ...?" --collection docs%[4]s
 
-Press Ctrl-C to stop; the data stays.
+Press Ctrl-C to stop; the data is kept.
 `, u.credentials.URL, u.credentials.APIKey, u.credentials.Data, elsewhere, metrics)
 }
 

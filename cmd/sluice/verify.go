@@ -44,7 +44,7 @@ func (v *verifyCommand) Run(ctx context.Context) error {
 	case v.Key == "" || v.Files == "":
 		return schema.Invalid("receipt", "needs the --key that is trusted and the --files that are cited")
 	case v.Save != "":
-		return schema.Invalid("save", "is for what is fetched from a server; a --receipt is saved already")
+		return schema.Invalid("save", "applies to a receipt fetched from a server; a --receipt is already a file")
 	default:
 		from, err = v.read()
 	}
@@ -94,7 +94,7 @@ func (v *verifyCommand) trusted() ([]receipt.PublicKey, error) {
 func (v *verifyCommand) fetch(ctx context.Context) (out evidence, err error) {
 	id, err := uuid.Parse(v.Answer)
 	if err != nil {
-		return out, schema.Invalid("answer", "%q is no id of a question", v.Answer)
+		return out, schema.Invalid("answer", "%q is not the id of a question", v.Answer)
 	}
 	if out.server, err = v.client(); err != nil {
 		return out, err
@@ -295,7 +295,7 @@ func printProofs(r receipt.Receipt, proofs []receipt.Proof, proved int) {
 	}
 	switch {
 	case len(proofs) == 0:
-		fmt.Println("It cites nothing, so nothing but the signature was to be proved.")
+		fmt.Println("It cites nothing, so only the signature had to be proved.")
 	case proved < len(proofs):
 		fmt.Printf("%d of %d citations are proved.\n", proved, len(proofs))
 	default:
