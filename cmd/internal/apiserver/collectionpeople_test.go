@@ -230,7 +230,7 @@ func TestRulesOfCollectionsThatAreNotThere(t *testing.T) {
 		t.Errorf("the log says %d times that there is no such collection", n)
 	}
 	p.allow(t, "{group: legal, tenant: first, role: contributor, collections: [nonesuch]}")
-	if _, refusal := p.signIn("ann"); !strings.Contains(refusal, "ann has the groups legal") || !strings.Contains(refusal, "not there: nonesuch") {
+	if _, refusal := p.signIn("ann"); !strings.Contains(refusal, "ann has the groups legal") || !strings.Contains(refusal, "do not exist: nonesuch") {
 		t.Errorf("without any collection ann is told %q", refusal)
 	}
 	ann.do(http.MethodGet, "/v1/whoami", nil, "").want(http.StatusUnauthorized, nil)

@@ -58,7 +58,7 @@ func (a choiceAPI) compared(ctx context.Context, p schema.Principal, names []str
 			}
 		}
 		if len(names) > schema.MaxChoicePlans {
-			return nil, schema.Invalid("plans", "there are %d, and %d are measured at most: name those to compare", len(names), schema.MaxChoicePlans)
+			return nil, schema.Invalid("plans", "there are %d plans, and at most %d can be compared: name those to compare", len(names), schema.MaxChoicePlans)
 		}
 	}
 	for i, name := range names {
@@ -98,7 +98,7 @@ func (a choiceAPI) ApplyChoice(ctx context.Context, p schema.Principal, collecti
 // ScheduleChoice implements httpapi.PlanChoices.
 func (a choiceAPI) ScheduleChoice(ctx context.Context, p schema.Principal, collection uuid.UUID, days int) (schema.PlanChoice, error) {
 	if days < 0 || days > schema.MaxChoiceEvery {
-		return schema.PlanChoice{}, schema.Invalid("days", "is from 1 to %d, or 0 for never", schema.MaxChoiceEvery)
+		return schema.PlanChoice{}, schema.Invalid("days", "must be from 1 to %d, or 0 for never", schema.MaxChoiceEvery)
 	}
 	return a.ChoiceStore.ScheduleChoice(ctx, p, collection, days)
 }

@@ -73,7 +73,7 @@ func (c planAPI) describe(s plans.StoredPlan) schema.Plan {
 	if plan, err := plan.Parse([]byte(s.Text)); err != nil {
 		out.Problem = err.Error()
 	} else if out = plan.Describe(); c.reserved(s.Name) {
-		out.Problem = "the server has a plan of this name by now, which is the one that runs; store this one under another name"
+		out.Problem = "the server now has a plan with this name, which runs instead; store this one under another name"
 	}
 	out.Own, out.UpdatedAt, out.Text = true, &s.UpdatedAt, s.Text
 	return out
@@ -126,7 +126,7 @@ func (c planAPI) PutPlan(ctx context.Context, p schema.Principal, name, text str
 		return schema.Plan{}, schema.Invalid("name", "is %q in the plan and %q in the path", plan.Name, name)
 	}
 	if c.reserved(name) {
-		return schema.Plan{}, schema.Invalid("name", "%q is a plan of the server's; give yours another name", name)
+		return schema.Plan{}, schema.Invalid("name", "%q is one of the server's plans; give yours another name", name)
 	}
 	s, err := c.store.PutPlan(ctx, p, name, text)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c planAPI) DeletePlan(ctx context.Context, p schema.Principal, name string
 		c.lookups.changed(ctx, p.Tenant)
 	}
 	if errors.Is(err, schema.ErrNotFound) && c.reserved(name) {
-		return schema.Invalid("plan", "%q is a plan of the server's, which stays", name)
+		return schema.Invalid("plan", "%q is one of the server's plans, which cannot be deleted", name)
 	}
 	return err
 }
@@ -200,12 +200,12 @@ func (c planAPI) runnable(ctx context.Context, p schema.Principal, name string) 
 	out, err = c.named(ctx, p, name)
 	switch {
 	case errors.Is(err, schema.ErrInvalid):
-		return resolved{}, fmt.Sprintf("there is no plan %q any more, which is the collection's; the server's default runs", name), nil
+		return resolved{}, fmt.Sprintf("the collection's plan %q no longer exists; the server's default runs instead", name), nil
 	case err != nil || out.text == "":
 		return out, "", err
 	}
 	if _, wrong := plan.Parse([]byte(out.text)); wrong != nil {
-		return resolved{}, fmt.Sprintf("plan %q, which is the collection's, cannot be run (%s); the server's default does", name, wrong), nil
+		return resolved{}, fmt.Sprintf("the collection's plan %q cannot be run (%s); the server's default runs instead", name, wrong), nil
 	}
 	return out, "", nil
 }

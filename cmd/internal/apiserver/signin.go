@@ -41,7 +41,7 @@ func signInProvider(c config.HTTP, o config.OIDC) (*oidc.Provider, error) {
 	secret := o.OIDCClientSecret
 	if o.OIDCClientSecretFile != "" {
 		if secret != "" {
-			return nil, schema.Invalid("SLUICE_OIDC_CLIENT_SECRET_FILE", "is in place of SLUICE_OIDC_CLIENT_SECRET; set one of them")
+			return nil, schema.Invalid("SLUICE_OIDC_CLIENT_SECRET_FILE", "cannot be set together with SLUICE_OIDC_CLIENT_SECRET; set one of them")
 		}
 		data, err := os.ReadFile(o.OIDCClientSecretFile)
 		if err != nil {
@@ -149,7 +149,7 @@ func (a signInAPI) SignInByToken(ctx context.Context, secret string, from schema
 		return false, err
 	}
 	if as.tenant == uuid.Nil {
-		return false, fmt.Errorf("you may enter several tenants: name one of %s in the header %s: %w", strings.Join(as.choices, ", "), httpapi.TenantHeader, schema.ErrConflict)
+		return false, fmt.Errorf("you have access to several tenants: name one of %s in the header %s: %w", strings.Join(as.choices, ", "), httpapi.TenantHeader, schema.ErrConflict)
 	}
 	from.ExpiresAt = time.Now().Add(a.lasts)
 	if expires.Before(from.ExpiresAt) {
@@ -280,10 +280,10 @@ func chosenGrant(who oidc.Identity, given []granted, missing map[string][]string
 	}
 	switch {
 	case len(gone) > 0:
-		return nil, fmt.Errorf("%s, and the collections that these give access to are not there: %s; ask who runs this server: %w",
+		return nil, fmt.Errorf("%s, and the collections that these give access to do not exist: %s; ask the operator of this server: %w",
 			describeGroups(who), enumerate(gone), schema.ErrForbidden)
 	case len(given) == 0:
-		return nil, fmt.Errorf("%s, and none of them gives access here; ask who runs this server: %w", describeGroups(who), schema.ErrForbidden)
+		return nil, fmt.Errorf("%s, and none of them gives access here; ask the operator of this server: %w", describeGroups(who), schema.ErrForbidden)
 	case who.Tenant == "" && len(given) == 1:
 		return &given[0], nil
 	case who.Tenant == "":
@@ -297,7 +297,7 @@ func chosenGrant(who oidc.Identity, given []granted, missing map[string][]string
 // describeGroups tells a person which groups they have.
 func describeGroups(who oidc.Identity) string {
 	if len(who.Groups) == 0 {
-		return "the provider tells no groups of " + who.Name
+		return "the provider sends no groups for " + who.Name
 	}
 	return who.Name + " has the groups " + enumerate(who.Groups)
 }

@@ -50,7 +50,7 @@ func (a sourceAPI) CreateSource(ctx context.Context, p schema.Principal, collect
 		return schema.Source{}, err
 	}
 	if n.Settings[source.PermissionsSetting] == source.FollowPermissions && len(n.Labels) > 0 {
-		return schema.Source{}, schema.Invalid("body.labels", "a source whose permissions are followed gives its documents no other labels")
+		return schema.Source{}, schema.Invalid("body.labels", "must be empty where the source's permissions are followed: they alone set the labels of its documents")
 	}
 	if err := a.set(&out.SourceSettings, p.Tenant, out.ID, driver, n.Settings, nil, nil); err != nil {
 		return schema.Source{}, err
@@ -95,7 +95,7 @@ func checkRules(s schema.SourceSettings) error {
 			return err
 		}
 		if schema.Reserved(label) {
-			return schema.Invalid(field, "%q is one of the system's own", label)
+			return schema.Invalid(field, "%q is reserved by the system", label)
 		}
 	}
 	return nil
@@ -174,10 +174,10 @@ func (a sourceAPI) ChangeSource(ctx context.Context, p schema.Principal, id uuid
 	}
 	follows := have.Settings[source.PermissionsSetting] == source.FollowPermissions
 	if now, said := c.Settings[source.PermissionsSetting]; said && (now == source.FollowPermissions) != follows {
-		return have, schema.Invalid("body.settings."+source.PermissionsSetting, "doesn't change; make another source, and remove this one")
+		return have, schema.Invalid("body.settings."+source.PermissionsSetting, "cannot be changed; make another source, and remove this one")
 	}
 	if follows && len(to.Labels) > 0 {
-		return have, schema.Invalid("body.labels", "a source whose permissions are followed gives its documents no other labels")
+		return have, schema.Invalid("body.labels", "must be empty where the source's permissions are followed: they alone set the labels of its documents")
 	}
 	if len(c.Settings) > 0 {
 		driver, err := a.driver(ctx, have.Driver)

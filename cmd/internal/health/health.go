@@ -118,7 +118,7 @@ func ready(ctx context.Context, service lifecycle.Service, checks Checks) error 
 // ready.
 func Check(ctx context.Context, listen string) error {
 	if listen == Off {
-		return errors.New("the worker shows no health: SLUICE_HEALTH_LISTEN is off")
+		return errors.New("the worker serves no health checks: SLUICE_HEALTH_LISTEN is off")
 	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

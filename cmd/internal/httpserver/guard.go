@@ -165,7 +165,7 @@ func (g *guarded) end() {
 	if g.long {
 		g.held.Reset()
 		_ = json.NewEncoder(&g.held).Encode(map[string]any{"status": g.refusal, "title": http.StatusText(g.refusal),
-			"detail": "the refusal is too long to be sent"})
+			"detail": "the error text is too long to be sent"})
 		g.Header().Del("Content-Length")
 		g.Header().Set("Content-Type", "application/problem+json")
 	}

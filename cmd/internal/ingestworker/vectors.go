@@ -44,7 +44,7 @@ func (s curations) TendVectors(ctx context.Context, in wire.Curation) error {
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE,
 	}
 	if _, err := s.client.SignalWithStartWorkflow(ctx, options.ID, wire.SignalCurate, nil, options, wire.WorkflowVectors, in); err != nil {
-		return fmt.Errorf("have the vectors of collection %s tended: %w", in.Collection, err)
+		return fmt.Errorf("start the vector workflow of collection %s: %w", in.Collection, err)
 	}
 	return nil
 }

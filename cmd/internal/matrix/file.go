@@ -156,13 +156,13 @@ func parse(path string, text []byte) (*File, error) {
 
 func (f *File) check() error {
 	if f.Risk != nil && !(*f.Risk >= 0 && *f.Risk <= 1) {
-		return schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *f.Risk)
+		return schema.Invalid("risk", "%g is not a probability from 0 to 1", *f.Risk)
 	}
 	if f.Judge && !f.Answers {
 		return schema.Invalid("judge", "judges answers, and no answers are asked for: add answers: true")
 	}
 	if f.JudgeLabels != "" && !f.Judge {
-		return schema.Invalid("judge_labels", "are what a judge is compared with: add judge: true")
+		return schema.Invalid("judge_labels", "are only for comparison with a judge: add judge: true")
 	}
 	for i, p := range f.Packs {
 		if slices.Contains(f.Packs[:i], p) {
@@ -171,7 +171,7 @@ func (f *File) check() error {
 	}
 	for i, d := range f.Datasets {
 		if slices.ContainsFunc(f.Datasets[:i], func(o Dataset) bool { return o.Name == d.Name }) {
-			return schema.Invalid(fmt.Sprintf("datasets[%d].name", i), "%q is the name of another one, too", d.Name)
+			return schema.Invalid(fmt.Sprintf("datasets[%d].name", i), "%q is already the name of another dataset", d.Name)
 		}
 	}
 	if len(f.Metrics) == 0 {
@@ -197,7 +197,7 @@ func (f *File) check() error {
 // withoutAliases puts in place of each alias what it stands for.
 func withoutAliases(n *yaml.Node, left *int) (*yaml.Node, error) {
 	if *left--; *left < 0 {
-		return nil, schema.Invalid("matrix", "its aliases make more than %d values of it", maxNodes)
+		return nil, schema.Invalid("matrix", "its aliases expand to more than %d values", maxNodes)
 	}
 	if n.Kind == yaml.AliasNode {
 		return withoutAliases(n.Alias, left)

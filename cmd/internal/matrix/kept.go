@@ -164,7 +164,7 @@ func (k *CellResults) read(f io.Reader) (whole int64, err error) {
 		whole += int64(len(text))
 		var l line
 		if err := json.Unmarshal(bytes.TrimSpace(text), &l); err != nil || l.Hash == "" {
-			return whole, fmt.Errorf("line %d is not of this program", n)
+			return whole, fmt.Errorf("line %d was not written by this program", n)
 		}
 		k.known[l.Hash] = l.QuestionFigures
 	}

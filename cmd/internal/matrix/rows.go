@@ -33,7 +33,7 @@ func (f *File) Rows(named func(name string) (string, error)) ([]Row, error) {
 	texts := make([]string, len(f.plans))
 	for i, p := range f.plans {
 		if slices.ContainsFunc(f.plans[:i], func(o planEntry) bool { return o.as == p.as }) {
-			return nil, schema.Invalid(fmt.Sprintf("plans[%d]", i), "%q is the name of another one, too: give it another with as:", p.as)
+			return nil, schema.Invalid(fmt.Sprintf("plans[%d]", i), "%q is already the name of another plan: give this one another name with as:", p.as)
 		}
 		if texts[i] = p.text; p.name != "" {
 			text, err := named(p.name)
@@ -80,14 +80,14 @@ func (f *File) checkRows(rows []Row) error {
 	for _, r := range rows {
 		switch {
 		case slices.Contains(names, r.Name):
-			return schema.Invalid("settings", "two rows are called %q: give the settings names", r.Name)
+			return schema.Invalid("settings", "two rows are named %q: give the settings different names", r.Name)
 		case len(r.Name) > maxName:
 			return schema.Invalid("settings", "the row %.60q has a name of more than %d bytes", r.Name, maxName)
 		}
 		names = append(names, r.Name)
 	}
 	if len(rows) > maxRows {
-		return schema.Invalid("settings", "they make %d rows; a matrix has at most %d", len(rows), maxRows)
+		return schema.Invalid("settings", "the settings make %d rows; a matrix has at most %d", len(rows), maxRows)
 	}
 	if f.Baseline == "" {
 		f.Baseline = names[0]

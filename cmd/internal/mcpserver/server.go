@@ -219,7 +219,7 @@ const pageSections = 5
 func (t tools) read(ctx context.Context, _ *mcp.CallToolRequest, in ReadInput) (*mcp.CallToolResult, ReadOutput, error) {
 	document, err := uuid.Parse(in.DocumentID)
 	if err != nil {
-		return nil, ReadOutput{}, schema.Invalid("document_id", "%q is no id of a document; search and ask give them", in.DocumentID)
+		return nil, ReadOutput{}, schema.Invalid("document_id", "%q is not the id of a document; search and ask return them", in.DocumentID)
 	}
 	page, err := t.api.SectionPage(ctx, document, apiclient.TextPage{Version: in.VersionID, Section: in.SectionID, Cursor: in.Cursor, Limit: pageSections})
 	if err != nil {

@@ -32,7 +32,7 @@ func judged(ctx context.Context, g gateway, r wire.JudgeRequest) (schema.Judgeme
 		return schema.Judgement{}, fmt.Errorf("ask which language model judges: %w", err)
 	}
 	if who.Usage.Model == "" { // one of Sluice's own
-		return schema.Judgement{}, schema.Invalid("provider", "%s answers here, which has no language model to judge an answer: set one up (SLUICE_LLM_BASE_URL or a key)", who.Usage.Provider)
+		return schema.Judgement{}, schema.Invalid("provider", "the provider %s has no language model to judge an answer: set one up (SLUICE_LLM_BASE_URL or a key)", who.Usage.Provider)
 	}
 	out := schema.Judgement{Model: who.Usage.By()}
 	if r.DryRun {

@@ -113,7 +113,7 @@ func Plans(folder string) (*plan.Catalogue, error) {
 		err = c.Add(os.DirFS(folder))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the plans of one's own (--plans, SLUICE_PLANS): %w", err)
+		return nil, fmt.Errorf("read your own plans (--plans, SLUICE_PLANS): %w", err)
 	}
 	return c, nil
 }
