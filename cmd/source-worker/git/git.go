@@ -32,7 +32,7 @@ import (
 const pageItems = 5000
 
 var fields = []source.Field{
-	{Name: "url", Summary: "address of the repository, as https://git.example.org/team/handbook.git or ssh://git@git.example.org/team/handbook.git", Required: true},
+	{Name: "url", Summary: "address of the repository, such as https://git.example.org/team/handbook.git or ssh://git@git.example.org/team/handbook.git", Required: true},
 	{Name: "branch", Summary: "branch to read; the one that the repository is on when empty"},
 	{Name: "path", Summary: "folder to read, without a slash at the start; everything when empty"},
 	{Name: "user", Summary: "name to sign in with over HTTP; git when empty"},
@@ -84,7 +84,7 @@ func open(ctx context.Context, settings source.Settings) (*repository, error) {
 	r := &repository{branch: v["branch"], path: strings.Trim(path.Clean("/"+v["path"]), "/"), maxBytes: int64(megabytes) << 20,
 		turn: make(chan struct{}, 1)}
 	if r.branch != "" && plumbing.NewBranchReferenceName(r.branch).Validate() != nil {
-		return nil, &source.FieldError{Field: "branch", Reason: fmt.Sprintf("%q is no name of a branch", r.branch)}
+		return nil, &source.FieldError{Field: "branch", Reason: fmt.Sprintf("%q is not the name of a branch", r.branch)}
 	}
 	if err := r.reach(ctx, v, guard.New(ctx, settings.AllowPrivate)); err != nil {
 		_ = r.Close()
@@ -102,7 +102,7 @@ func open(ctx context.Context, settings source.Settings) (*repository, error) {
 func (r *repository) reach(ctx context.Context, v map[string]string, keeper *guard.Guard) error {
 	at, err := transport.NewEndpoint(v["url"])
 	if err != nil || at.Host == "" || at.Password != "" || (at.Protocol != "https" && at.Protocol != "http" && at.Protocol != "ssh") {
-		return &source.FieldError{Field: "url", Reason: fmt.Sprintf("%q is not an address as https://git.example.org/team/handbook.git", v["url"])}
+		return &source.FieldError{Field: "url", Reason: fmt.Sprintf("%q is not an address such as https://git.example.org/team/handbook.git", v["url"])}
 	}
 	address, err := keeper.Resolve(ctx, strings.Trim(at.Host, "[]"))
 	if err != nil {
@@ -287,13 +287,13 @@ func (r *repository) failure(ctx context.Context, err error) error {
 		if answer.StatusCode() == http.StatusTooManyRequests {
 			return &source.RateLimitError{After: retry.After(answer.Response.Header)}
 		}
-		return fmt.Errorf("the answer is %s", answer.Response.Status)
+		return fmt.Errorf("the server answered %s", answer.Response.Status)
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed),
 		errors.Is(err, transport.ErrInvalidAuthMethod), strings.Contains(err.Error(), "ssh: unable to authenticate"):
 		return fmt.Errorf("%w: %w", source.ErrRefused, err)
 	case errors.Is(err, transport.ErrRepositoryNotFound):
 		// Hosts say so, too, where somebody must sign in to know that it is there.
-		return &source.FieldError{Field: "url", Reason: "there is no such repository, or not for these credentials"}
+		return &source.FieldError{Field: "url", Reason: "there is no such repository, or these credentials do not give access to it"}
 	case errors.Is(err, errHostKey):
 		return &source.FieldError{Field: "host_key", Reason: errHostKey.Error()}
 	case errors.As(err, &network):

@@ -12,7 +12,7 @@ import (
 )
 
 // errHostKey is the error of a server that has another key than the settings say.
-var errHostKey = errors.New("the server has another key")
+var errHostKey = errors.New("the server's key is another one")
 
 // keys sign in by a key, at a server with a known key.
 type keys struct {
@@ -26,7 +26,7 @@ func sshKeys(user, private, host string) (*keys, error) {
 	}
 	known, _, _, _, err := ssh.ParseAuthorizedKey([]byte(host))
 	if err != nil {
-		return nil, &source.FieldError{Field: "host_key", Reason: "it is not a public key as ssh-ed25519 AAAA..."}
+		return nil, &source.FieldError{Field: "host_key", Reason: "it is not a public key such as ssh-ed25519 AAAA..."}
 	}
 	signer, err := ssh.ParsePrivateKey([]byte(private))
 	if err != nil {

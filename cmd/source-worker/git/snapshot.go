@@ -95,7 +95,7 @@ func tree(repo *gogit.Repository, hash plumbing.Hash) (*object.Tree, error) {
 type tooLargeError struct{ megabytes int64 }
 
 func (e *tooLargeError) Error() string {
-	return fmt.Sprintf("the repository has more than %d MB; max_megabytes may allow more", e.megabytes)
+	return fmt.Sprintf("the repository has more than %d MB; raise max_megabytes to allow more", e.megabytes)
 }
 
 // bounded is a file system that takes so many bytes and no more.
@@ -138,7 +138,7 @@ type boundedFile struct {
 // Write implements io.Writer.
 func (f *boundedFile) Write(p []byte) (int, error) {
 	if f.left.Add(-int64(len(p))) < 0 {
-		return 0, errors.New("no more may be written")
+		return 0, errors.New("the byte limit is reached")
 	}
 	return f.File.Write(p)
 }

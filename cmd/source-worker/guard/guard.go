@@ -73,7 +73,7 @@ func (g *Guard) Allowed(address netip.Addr) error {
 		return nil
 	}
 	if err := g.known.SafeAddr(address.Unmap().WithZone("")); err != nil {
-		return fmt.Errorf("%w, and the operator allows no others: %s", ErrPrivate, address)
+		return fmt.Errorf("%w, and the operator allows only public ones: %s", ErrPrivate, address)
 	}
 	return nil
 }

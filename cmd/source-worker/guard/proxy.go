@@ -103,7 +103,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("sluice:"+p.password))
 	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Proxy-Authorization")), []byte(want)) != 1 {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="sluice"`)
-		http.Error(w, "the proxy's password is needed", http.StatusProxyAuthRequired)
+		http.Error(w, "the proxy requires its password", http.StatusProxyAuthRequired)
 		return
 	}
 	if r.Method == http.MethodConnect {

@@ -33,11 +33,11 @@ var fields = []source.Field{
 	{Name: "port", Summary: "its port; 993 when empty, or 143 where security isn't tls"},
 	{Name: "security", Summary: "how the connection is secured: tls from the start (when empty), starttls, or none, which sends the password in clear text",
 		Values: []string{"tls", "starttls", "none"}},
-	{Name: "ca", Summary: "certificate of the authority that the server's is from, in PEM form; those of the system when empty"},
+	{Name: "ca", Summary: "certificate of the authority that issued the server's, in PEM form; the system's authorities when empty"},
 	{Name: "user", Summary: "name to sign in with", Required: true},
 	{Name: "password", Summary: "password, or better one made for this application", Required: true, Secret: true},
-	{Name: "mailbox", Summary: "mailbox to read, with those below it, as INBOX or Archive/2026; when empty all but those that the server " +
-		"calls trash, junk, drafts, or collections of what is in others"},
+	{Name: "mailbox", Summary: "mailbox to read, with those below it, such as INBOX or Archive/2026; when empty all except trash, junk, drafts " +
+		"and virtual mailboxes, which show messages of others"},
 }
 
 // Driver reads mailboxes.
@@ -92,7 +92,7 @@ func open(ctx context.Context, settings source.Settings, items int) (*account, e
 	if v["ca"] != "" {
 		a.tls.RootCAs = x509.NewCertPool()
 		if !a.tls.RootCAs.AppendCertsFromPEM([]byte(v["ca"])) {
-			return nil, &source.FieldError{Field: "ca", Reason: "it is no certificate in PEM form"}
+			return nil, &source.FieldError{Field: "ca", Reason: "it is not a certificate in PEM form"}
 		}
 	}
 	keeper := guard.New(ctx, settings.AllowPrivate)

@@ -172,13 +172,13 @@ func failure(err error) error {
 	case errors.As(err, &answer):
 		return answered(answer, errors.As(err, &refused), err)
 	case errors.As(err, &header):
-		return &source.FieldError{Field: "security", Reason: "the server doesn't speak TLS at this port; starttls may be right, or another port"}
+		return &source.FieldError{Field: "security", Reason: "the server doesn't speak TLS at this port; try starttls or another port"}
 	case errors.As(err, &authority):
-		return &source.FieldError{Field: "ca", Reason: "the server's certificate is from an authority that isn't known; ca may name it"}
+		return &source.FieldError{Field: "ca", Reason: "the server's certificate is from an unknown authority; set ca to this authority's certificate"}
 	case errors.As(err, &host):
 		return &source.FieldError{Field: "host", Reason: host.Error()}
 	case errors.As(err, &network) && network.Timeout():
-		return fmt.Errorf("the server is silent: %w", err)
+		return fmt.Errorf("the server does not answer: %w", err)
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed):
 		return fmt.Errorf("the server ended the connection: %w", io.ErrUnexpectedEOF)
 	}

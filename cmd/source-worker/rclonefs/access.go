@@ -35,7 +35,7 @@ type untoldError struct{ error }
 // Unwrap is for errors.Is and errors.As.
 func (e *untoldError) Unwrap() error { return e.error }
 
-const untold = "the place doesn't tell the source's account who may see it; nobody sees it here"
+const untold = "the source's account may not read its permissions, so nobody can see it here"
 
 // teller is a connector that tells who may see what.
 type teller struct {
@@ -50,7 +50,7 @@ type teller struct {
 // newTeller has a connector tell who may see what.
 func newTeller(c *connector, s source.Settings) (*teller, error) {
 	if c.kind.readers == nil {
-		return nil, &source.FieldError{Field: source.PermissionsSetting, Reason: "who may see what is not read from " + c.kind.name}
+		return nil, &source.FieldError{Field: source.PermissionsSetting, Reason: "permissions cannot be read from " + c.kind.name}
 	}
 	made, err := c.kind.readers(c, s.Values)
 	if err != nil {

@@ -56,7 +56,7 @@ var azureblob = &kind{
 	},
 	target: func(v values) (target, error) {
 		if !azureAccount.MatchString(v["account"]) {
-			return target{}, &source.FieldError{Field: "account", Reason: "an account's name is 3 to 24 small letters and digits"}
+			return target{}, &source.FieldError{Field: "account", Reason: "an account's name has 3 to 24 lower-case letters and digits"}
 		}
 		options, hosts := v.options("account", "key", "endpoint"), map[string]string{}
 		if v["endpoint"] != "" {
@@ -75,17 +75,17 @@ var onedrive = &kind{
 	summary: "A drive of OneDrive, or a document library of SharePoint.",
 	fields: []source.Field{
 		{Name: "drive_id", Summary: "id of the drive or document library", Required: true},
-		{Name: "drive_type", Summary: "what it is", Required: true, Values: []string{"personal", "business", "documentLibrary"}},
+		{Name: "drive_type", Summary: "type of the drive", Required: true, Values: []string{"personal", "business", "documentLibrary"}},
 		{Name: "tenant", Summary: "id of the directory; with client_id and client_secret, in place of token"},
 		clientField, clientSecretField, tokenField, pathField,
 		{Name: source.PermissionsSetting, Values: []string{source.IgnorePermissions, source.FollowPermissions},
-			Summary: "whether what the service lets whom read decides who sees the documents; it doesn't change"},
+			Summary: "whether the service's permissions decide who sees the documents; cannot be changed later"},
 	},
 	readers: newGraphReaders,
 	target: func(v values) (target, error) {
 		if v[source.PermissionsSetting] == source.FollowPermissions && (v["client_id"] == "" || v["client_secret"] == "") {
-			return target{}, &source.FieldError{Field: "client_id", Reason: "needed with permissions=follow, with client_secret: " +
-				"those of the application that the token was made with, or with tenant"}
+			return target{}, &source.FieldError{Field: "client_id", Reason: "required with permissions=follow, together with client_secret: " +
+				"those of the application that the token was made with, or of an application of the directory in tenant"}
 		}
 		options := v.options("drive_id", "drive_type", "client_id", "client_secret")
 		if v["tenant"] == "" {
@@ -111,7 +111,7 @@ var drive = &kind{
 		{Name: "team_drive", Summary: "id of a shared drive"},
 		{Name: "impersonate", Summary: "user whose drive the service account reads"}, pathField,
 		{Name: source.PermissionsSetting, Values: []string{source.IgnorePermissions, source.FollowPermissions},
-			Summary: "whether what Drive lets whom read decides who sees the documents; it doesn't change"},
+			Summary: "whether Drive's permissions decide who sees the documents; cannot be changed later"},
 	},
 	readers: newDriveReaders,
 	target: func(v values) (target, error) {
@@ -122,7 +122,7 @@ var drive = &kind{
 			// Who may see a shortcut need not be who may see what it leads to.
 			options["skip_shortcuts"] = "true"
 			if v["service_account"] == "" && (v["client_id"] == "" || v["client_secret"] == "") {
-				return target{}, &source.FieldError{Field: "client_id", Reason: "needed with permissions=follow, with client_secret: " +
+				return target{}, &source.FieldError{Field: "client_id", Reason: "required with permissions=follow, together with client_secret: " +
 					"those of the application that the token was made with; or a service account"}
 			}
 		}

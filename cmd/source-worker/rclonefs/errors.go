@@ -31,7 +31,7 @@ import (
 
 // errForbidden is the error of a place that knows who asks, and doesn't let them have this. Where
 // it is about everything, it is a source.ErrRefused.
-var errForbidden = fmt.Errorf("it gives no right to this: %w", source.ErrRefused)
+var errForbidden = fmt.Errorf("access is denied: %w", source.ErrRefused)
 
 // isAbsent reports whether a place says that there is no such file.
 func isAbsent(err error) bool {

@@ -118,7 +118,7 @@ func (r *graphReaders) of(ctx context.Context, id string) ([]source.Principal, e
 			}
 		}
 		if at = page.Next; at != "" && !strings.HasPrefix(at, graphDrives) {
-			return nil, fmt.Errorf("the next page of permissions is elsewhere, at %q", at)
+			return nil, fmt.Errorf("the next page of permissions is at another service, %q", at)
 		}
 	}
 	return out, nil
@@ -135,7 +135,7 @@ func (r *graphReaders) page(ctx context.Context, at string) (page graphPage, aga
 		return page, fserrors.ShouldRetry(err), err
 	}
 	defer response.Body.Close()
-	err = fmt.Errorf("the service says %s", response.Status)
+	err = fmt.Errorf("the service answered %s", response.Status)
 	switch code := response.StatusCode; {
 	case code == http.StatusOK:
 		if err := json.NewDecoder(io.LimitReader(response.Body, graphBytes)).Decode(&page); err != nil {

@@ -52,7 +52,7 @@ func (k *kind) settings(ctx context.Context, v values, keeper *guard.Guard) (tar
 	}
 	if k.unguarded && !keeper.AllowsAll() {
 		return target{}, errors.New("rclone can't be kept from private addresses with " + k.name +
-			": the operator has to allow them (private addresses) before such a source can be read")
+			": such a source can be read only where the operator allows private addresses")
 	}
 	made, err := k.target(v)
 	if err != nil {

@@ -21,8 +21,8 @@ var webdav = &kind{
 	name: "webdav", backend: "webdav", rootField: "path",
 	summary: "A folder of a WebDAV server, as Nextcloud and ownCloud are.",
 	fields: []source.Field{
-		{Name: "url", Summary: "address of the server's WebDAV folder, as https://cloud.example.org/remote.php/dav/files/USER", Required: true},
-		{Name: "vendor", Summary: "what the server is: with nextcloud and owncloud, listings bring hashes", Values: []string{"other", "nextcloud", "owncloud"}},
+		{Name: "url", Summary: "address of the server's WebDAV folder, such as https://cloud.example.org/remote.php/dav/files/USER", Required: true},
+		{Name: "vendor", Summary: "type of the server; with nextcloud and owncloud, listings include hashes", Values: []string{"other", "nextcloud", "owncloud"}},
 		{Name: "user", Summary: "name to sign in with"},
 		{Name: "password", Summary: "password, or better one made for this application", Secret: true},
 		{Name: "token", Summary: "bearer token, in place of user and password", Secret: true},
@@ -56,7 +56,7 @@ var s3 = &kind{
 	summary: "A bucket of Amazon S3, or of another service with its API, such as MinIO or Ceph.",
 	fields: []source.Field{
 		{Name: "bucket", Summary: "name of the bucket", Required: true},
-		{Name: "endpoint", Summary: "address of the service, as https://s3.example.org; Amazon's when empty"},
+		{Name: "endpoint", Summary: "address of the service, such as https://s3.example.org; Amazon's when empty"},
 		{Name: "region", Summary: "region of the bucket; us-east-1 when empty"},
 		{Name: "access_key", Summary: "id of the access key; without one the bucket must be public"},
 		{Name: "secret_key", Summary: "the secret access key", Secret: true},
@@ -107,7 +107,7 @@ var sftp = &kind{
 		}
 		key := strings.TrimSpace(v["host_key"])
 		if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key)); err != nil || strings.Contains(key, ",") {
-			return target{}, &source.FieldError{Field: "host_key", Reason: "it is not a public key as ssh-ed25519 AAAA..."}
+			return target{}, &source.FieldError{Field: "host_key", Reason: "it is not a public key such as ssh-ed25519 AAAA..."}
 		}
 		pass, err := hidden("password", v["password"])
 		if err != nil {

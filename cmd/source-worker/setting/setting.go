@@ -48,7 +48,7 @@ func HTTP(field, value string) (*url.URL, error) {
 	at, err := url.Parse(value)
 	switch {
 	case err != nil || (at.Scheme != "https" && at.Scheme != "http") || at.Hostname() == "":
-		return nil, &source.FieldError{Field: field, Reason: fmt.Sprintf("%q is not an address as https://files.example.org/folder", value)}
+		return nil, &source.FieldError{Field: field, Reason: fmt.Sprintf("%q is not an address such as https://files.example.org/folder", value)}
 	case at.User != nil:
 		return nil, &source.FieldError{Field: field, Reason: "user and password have settings of their own"}
 	}

@@ -69,7 +69,7 @@ func (s *site) crawl(ctx context.Context, cursor string) (source.Listing, error)
 	}
 	if len(f.Waiting) == 0 {
 		if f.Full {
-			out.Skipped = append(out.Skipped, source.Skipped{Path: s.prefix, Reason: fmt.Sprintf("the site has more than %d pages, or too long addresses", s.maxPages)})
+			out.Skipped = append(out.Skipped, source.Skipped{Path: s.prefix, Reason: fmt.Sprintf("the site has more than %d pages, or addresses that are too long", s.maxPages)})
 		}
 		return out, nil
 	}
@@ -89,7 +89,7 @@ func (s *site) visit(ctx context.Context, at waiting, f *frontier, out *source.L
 		return err
 	}
 	if !allowed {
-		out.Skipped = append(out.Skipped, source.Skipped{Path: at.URL, Reason: "robots.txt doesn't allow to read it"})
+		out.Skipped = append(out.Skipped, source.Skipped{Path: at.URL, Reason: "robots.txt disallows it"})
 		return nil
 	}
 	r, err := s.get(ctx, address, "")

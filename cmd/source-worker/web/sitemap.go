@@ -120,7 +120,7 @@ func (s *site) child(ctx context.Context, address string) ([]location, error) {
 		return nil, err
 	}
 	if index {
-		return nil, errors.New("it is an index in an index")
+		return nil, errors.New("it is a sitemap index in a sitemap index")
 	}
 	s.read = map[string][]location{address: entries}
 	return entries, nil
@@ -131,7 +131,7 @@ func (s *site) entry(ctx context.Context, e location, out *source.Listing) error
 	skip := func(reason string) { out.Skipped = append(out.Skipped, source.Skipped{Path: e.Loc, Reason: reason}) }
 	at, err := url.Parse(e.Loc)
 	if err != nil {
-		skip("it is not an address")
+		skip("it is not a valid address")
 		return nil
 	}
 	at = normal(at)
@@ -148,7 +148,7 @@ func (s *site) entry(ctx context.Context, e location, out *source.Listing) error
 		return err
 	}
 	if !allowed {
-		skip("robots.txt doesn't allow to read it")
+		skip("robots.txt disallows it")
 		return nil
 	}
 	out.Items = append(out.Items, source.Item{ID: at.String(), Path: file(at), Size: -1, Modified: lastMod(e.LastMod), URL: at.String()})

@@ -174,7 +174,7 @@ func (s *site) fetch(ctx context.Context, item source.Item) (source.Download, er
 		return source.Download{}, err
 	}
 	if !allowed {
-		return source.Download{}, &source.ItemError{Reason: "robots.txt doesn't allow to read it"}
+		return source.Download{}, &source.ItemError{Reason: "robots.txt disallows it"}
 	}
 	r, err := s.get(ctx, at, item.Version)
 	if err != nil {
@@ -194,7 +194,7 @@ func (s *site) fetch(ctx context.Context, item source.Item) (source.Download, er
 	kind := r.Header.Get("Content-Type")
 	if !readable(kind) {
 		_ = r.Body.Close()
-		return source.Download{}, &source.ItemError{Reason: "its type can't be read: " + kind}
+		return source.Download{}, &source.ItemError{Reason: "its type is not supported: " + kind}
 	}
 	down := source.Download{Body: r.Body, MediaType: kind, Version: version(r)}
 	if down.Version != "" {
@@ -258,7 +258,7 @@ func (s *site) get(ctx context.Context, at *url.URL, known string) (*http.Respon
 
 // errForbidden is the error of a page that the site refuses; where it is the start page or the
 // sitemap, it refuses us.
-var errForbidden = fmt.Errorf("the answer is 403: %w", source.ErrRefused)
+var errForbidden = fmt.Errorf("the server answered 403: %w", source.ErrRefused)
 
 // status says what a status other than 200 means.
 func status(r *http.Response) error {
@@ -274,7 +274,7 @@ func status(r *http.Response) error {
 	case r.StatusCode == http.StatusTooManyRequests, r.StatusCode == http.StatusServiceUnavailable && retry.After(r.Header) > 0:
 		return &source.RateLimitError{After: retry.After(r.Header)}
 	}
-	return fmt.Errorf("the answer is %s", r.Status)
+	return fmt.Errorf("the server answered %s", r.Status)
 }
 
 // version is what a server says of its content: an entity tag, else a time.
