@@ -163,7 +163,7 @@ func Document(w io.Writer, sluice any) error {
 		"A setting comes from its flag, else from its variable, else from `sluice.yaml` in the working\n" +
 		"folder (or the file that `SLUICE_CONFIG` names), else its default. In `sluice.yaml` a setting has\n" +
 		"its flag's name: `nats-url: nats://queue:4222`. `sluice up` runs every program in one process and\n" +
-		"takes the settings of all of them. A setting of an earlier version that is gone is warned of at the start.\n\n" +
+		"takes the settings of all of them. A setting that only earlier versions had gives a warning at the start.\n\n" +
 		"`SLUICE_HOME` moves everything that Sluice keeps outside of a named data directory: what set-up built, and\n" +
 		"the default data directory. OpenTelemetry is configured by its standard `OTEL_*` variables; with none, nothing is exported.\n")
 	sections, err := sections(sluice)

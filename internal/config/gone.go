@@ -42,9 +42,9 @@ func variable(name string) string {
 // its line in the file.
 func (g goneSetting) warning(given, now string) string {
 	if g.now != "" {
-		return fmt.Sprintf("%s is called %s now; rename it", given, now)
+		return fmt.Sprintf("%s is now called %s; rename it", given, now)
 	}
-	return fmt.Sprintf("%s is not a setting any more; it is %s; remove it", given, g.value)
+	return fmt.Sprintf("%s is no longer a setting; it is always %s; remove it", given, g.value)
 }
 
 // retire removes former settings from the file's values and the arguments, or renames them.

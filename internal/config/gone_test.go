@@ -21,10 +21,10 @@ func TestSettingsThatAreGoneAreWarnedOf(t *testing.T) {
 		t.Fatalf("%+v, %v", settings.Ingest, err)
 	}
 	want := []string{
-		"curate-after in the settings file is not a setting any more; it is 15s; remove it",
-		"SLUICE_EVENTS_AGE is not a setting any more; it is 24h; remove it",
-		"--ingest-purge is not a setting any more; it is 30s; remove it",
-		"--query-wait is not a setting any more; it is 10s; remove it",
+		"curate-after in the settings file is no longer a setting; it is always 15s; remove it",
+		"SLUICE_EVENTS_AGE is no longer a setting; it is always 24h; remove it",
+		"--ingest-purge is no longer a setting; it is always 30s; remove it",
+		"--query-wait is no longer a setting; it is always 10s; remove it",
 	}
 	if !slices.Equal(source.Warnings, want) {
 		t.Errorf("warned:\n%s", strings.Join(source.Warnings, "\n"))
@@ -76,12 +76,12 @@ func TestAnOldNameIsTaken(t *testing.T) {
 			t.Errorf("%d, %q, %v", settings.IngestBeside, source.Warnings, err)
 		}
 	}
-	taken(2, old+" in the settings file is called ingest-batches-during-searches now; rename it", old+": 2\n")
+	taken(2, old+" in the settings file is now called ingest-batches-during-searches; rename it", old+": 2\n")
 	t.Setenv(variable, "3")
-	inEnvironment := variable + " is called SLUICE_INGEST_BATCHES_DURING_SEARCHES now; rename it"
+	inEnvironment := variable + " is now called SLUICE_INGEST_BATCHES_DURING_SEARCHES; rename it"
 	taken(3, inEnvironment, "ingest-batches-during-searches: 2\n")
 	for _, args := range [][]string{{"--" + old + "=4"}, {"--" + old, "4"}} {
-		taken(4, "--"+old+" is called --ingest-batches-during-searches now; rename it", "", args...)
+		taken(4, "--"+old+" is now called --ingest-batches-during-searches; rename it", "", args...)
 	}
 	t.Setenv("SLUICE_INGEST_BATCHES_DURING_SEARCHES", "5")
 	taken(5, inEnvironment, "")

@@ -17,7 +17,7 @@ func Room(dir string, keep int64) error {
 	if keep = min(keep, all/20); err != nil || free >= keep {
 		return err
 	}
-	return fmt.Errorf("the disk of %s has %s left, of which %s are kept free (SLUICE_KEEP_FREE); free some, and upload again: %w",
+	return fmt.Errorf("the disk of %s has %s left, of which %s are kept free (SLUICE_KEEP_FREE); free some space, and upload again: %w",
 		dir, schema.FormatBytes(free), schema.FormatBytes(keep), schema.ErrStorageFull)
 }
 
@@ -31,7 +31,7 @@ func Free(dir string) (int64, error) {
 func space(dir string) (free, all int64, err error) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil {
-		return 0, 0, fmt.Errorf("see how much room %s has: %w", dir, err)
+		return 0, 0, fmt.Errorf("look up the free space of %s: %w", dir, err)
 	}
 	return int64(s.Bavail) * int64(s.Bsize), int64(s.Blocks) * int64(s.Bsize), nil
 }

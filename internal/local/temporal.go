@@ -237,7 +237,7 @@ func (t *Temporal) await(ctx context.Context, c *child, port int) (err error) {
 		case <-tick.C:
 		case <-c.done:
 			if t.TLS() != nil && strings.Contains(c.tail(), "not defined: -tls-ca") {
-				return fmt.Errorf("%s is of an older version, which can't ask for a certificate; run `make setup`: %w", c.path, c.failure())
+				return fmt.Errorf("%s is of an older version, which cannot require certificates; run `make setup`: %w", c.path, c.failure())
 			}
 			return c.failure()
 		case <-ctx.Done():
