@@ -247,12 +247,12 @@ func (c *modelsCalibrate) say(pack string, f calibrate.Found) {
 	pair("pair", f.Pair)
 	pair("reranker", f.Reranker)
 	if d := f.Detector; d != nil {
-		line("detector", "from %.2f on windows are enough: the answer is in %.1f of them for %.1f %% of %d questions, in all for %.1f %%",
+		line("detector", "windows are enough from %.2f on: on average %.1f of them, with the answer for %.1f %% of %d questions; all windows have it for %.1f %%",
 			d.Threshold, d.Windows, 100*d.WithAnswer, d.Questions, 100*d.WithAnswerAll)
 		line("", "area under the ROC curve %.3f; that of the highest has_answer alone %.3f", d.Area, d.HighestArea)
 	}
 	if a := f.Confidence; a != nil {
-		line("confidence", "of what the graph %s reads: error %.3f, area under the ROC curve %.3f (has_answer alone %.3f), of %d answers, %.1f %% of them right",
+		line("confidence", "of answers read by the graph %s: calibration error %.3f, area under the ROC curve %.3f (has_answer alone %.3f), of %d answers, %.1f %% of them right",
 			a.Graph, a.Error, a.Area, a.HasAnswerArea, a.Answers, 100*a.Right)
 		var risks []string
 		for _, r := range a.Risks {

@@ -81,7 +81,7 @@ func (r *poolRun) officeTerms(ctx context.Context) officeTerms {
 		case err != nil:
 			slog.Warn("files in old Office formats are not converted", "error", err)
 		case !confinesWriting:
-			slog.Warn("files in old Office formats are not converted: LibreOffice can be confined on Linux alone")
+			slog.Warn("files in old Office formats are not converted: LibreOffice can be confined only on Linux")
 		default:
 			r.office = found
 		}

@@ -140,7 +140,7 @@ func (j *Jobs) begin(fetch, work context.Context, msg jetstream.Msg) {
 	}
 	run, err := j.startWorkflow(ctx, wire.QuestionInput{Tenant: m.Tenant, Question: m.Question, Attempt: m.Attempt})
 	if err != nil {
-		slog.WarnContext(ctx, "could not start a question; it will be delivered again", "tenant", m.Tenant, "question", m.Question, "error", err)
+		slog.WarnContext(ctx, "cannot start a question; it will be delivered again", "tenant", m.Tenant, "question", m.Question, "error", err)
 		_ = msg.NakWithDelay(2 * time.Second)
 		return
 	}

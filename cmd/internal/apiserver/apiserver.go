@@ -245,7 +245,7 @@ func checkTraceURL(template string) error {
 	}
 	u, err := url.Parse(strings.ReplaceAll(template, "{trace}", "0"))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || !strings.Contains(template, "{trace}") {
-		return schema.Invalid("trace-url", "%q: needs to be an http or https address with {trace} in it, as https://jaeger.example/trace/{trace}", template)
+		return schema.Invalid("trace-url", "%q: needs to be an http or https address with {trace} in it, such as https://jaeger.example/trace/{trace}", template)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ type untoldError struct{ error }
 // Unwrap is for errors.Is and errors.As.
 func (e *untoldError) Unwrap() error { return e.error }
 
-const untold = "the source's account may not read its permissions, so nobody can see it here"
+const untold = "the source's account may not read this item's permissions, so nobody can see it here"
 
 // teller is a connector that tells who may see what.
 type teller struct {
