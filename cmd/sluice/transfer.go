@@ -64,7 +64,7 @@ func (i *tenantsImport) Run(ctx context.Context) error {
 	fmt.Printf("imported tenant %s (%s): %d documents, %d rows of %d tables; %d files of %s, identical to what was uploaded\n",
 		printable(r.Tenant.Name), r.Tenant.ID, r.Tenant.Documents, r.Rows, r.Tables, r.Files.Files, bytesText(r.Files.Bytes))
 	if r.Objects.Files > 0 {
-		fmt.Printf("%d of the files, %s, were in S3 and are in the database now; 'sluice blobs move' moves them to S3\n", r.Objects.Files, bytesText(r.Objects.Bytes))
+		fmt.Printf("%d of the files, %s, were in S3 and are in the database now; 'sluice blobs move --to s3' moves them there\n", r.Objects.Files, bytesText(r.Objects.Bytes))
 	}
 	if r.Revoked > 0 {
 		fmt.Printf("%d API keys with the scope operator belonged to the other installation and are revoked here\n", r.Revoked)
