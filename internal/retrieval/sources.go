@@ -1,8 +1,7 @@
-// Package retrieval finds the passages that may answer a question: package plan
-// reads plans, package stage holds the stages, and package run runs them. This
-// package is what they ask of the outside: the lexical index, the vectors, the
-// texts and the model server. Every source shows an asker only what is live,
-// visible to its groups and lets through by the filter.
+// Package retrieval finds the passages that may answer a question: package plan reads plans,
+// package stage has the stages, and package run runs them. This package defines the sources that
+// they read from: the lexical index, the vectors, the texts and the model server. Every source
+// returns only what is live, visible to the principal's groups and matched by the filter.
 package retrieval
 
 import (
@@ -21,66 +20,65 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Sources are what stages draw on. Without Readers, Judges or Links the stages
-// that need them say so.
+// Sources are what stages read from. If Readers, Judges or Links are nil, the stages that need them
+// report that.
 type Sources struct {
 	Model   Model
-	Second  Second // may be nil: no collection has the second encoder's vectors
+	Second  Second // nil: no collection has the second encoder's vectors
 	Readers Readers
 	Judges  Judges
 	Lexical Lexical
 	Vectors Vectors
 	Texts   Texts
 	Links   Links
-	History History // may be nil: nothing is known of earlier questions
-	// Preferences may be nil: llm_prefer is that of the pack's own reader.
+	History History // nil: nothing is known of earlier questions
+	// Preferences may be nil: llm_prefer is then that of the pack's own reader.
 	Preferences Preferences
-	// NearDuplicates may be nil: documents are not compared.
+	// NearDuplicates may be nil: documents are then not compared.
 	NearDuplicates NearDuplicates
-	// GiveWay, if any, is called before each stage: it waits while others go first.
+	// GiveWay, if not nil, is called before each stage. It waits while work of higher priority
+	// runs.
 	GiveWay func(context.Context)
 }
 
-// Model is what stages ask of the model server.
+// Model is the encoder on the model server.
 type Model interface {
-	// EncodeQuery returns a unit vector of a question, and of each passage behind it, a
-	// zero vector for a text without a word that the model knows, and the name of the
-	// vectors' space.
+	// EncodeQuery returns unit vectors of the question and then of each passage, and the name of
+	// their space. A text without a word that the model knows has a zero vector.
 	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
 }
 
-// Second is the second encoder, which some collections have the vectors of.
+// Second is the second encoder, whose vectors some collections have.
 type Second interface {
 	Model
-	// Info says what it has learnt.
+	// Info describes what the encoder has learnt.
 	Info(ctx context.Context) (wire.ModelInfo, error)
 }
 
-// Readers are the model server's models that read texts. Errors are as the
-// server gives them; what a pack has no graph for is asked of nobody.
+// Readers are the models on the model server that read texts. Errors are those of the server.
+// Operations that a pack has no graph for are not called.
 type Readers interface {
-	// Info says which operations the model pack has graphs for, and its
-	// calibrated thresholds.
+	// Info returns the operations that the model pack has graphs for, and its calibrated
+	// thresholds.
 	Info(ctx context.Context) (wire.ModelInfo, error)
-	// Score says of each text how well it answers the question; answers asks
-	// for the spans that do.
+	// Score scores how well each text answers the question. With answers it also returns the spans
+	// that do.
 	Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
-	// ScoreFeatured is Score with what the pair model's labels are computed from,
-	// where its graph gives that.
+	// ScoreFeatured is Score with the features from which the pair model's labels are computed, if
+	// its graph returns them.
 	ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error)
 	// Rerank is Score by the pack's reranker.
 	Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
-	// Fuse says of each text how much an answer would draw on it when all are
-	// read together; tokens of a text represent it, and of the question too if
-	// withQuestion.
+	// Fuse reads all texts together and scores how much an answer would draw on each. Each text is
+	// represented by tokens of its tokens, and with withQuestion also by tokens of the question.
 	Fuse(ctx context.Context, lane wire.Lane, question string, texts []string, tokens int, withQuestion bool) (scores []float32, model string, err error)
-	// Detect says of each list of (has_answer, llm_prefer) how likely its texts
-	// are enough to answer with; from threshold on they are.
+	// Detect returns for each list of (has_answer, llm_prefer) the probability that its texts are
+	// enough to answer with. They are enough from threshold on.
 	Detect(ctx context.Context, lane wire.Lane, contexts [][][2]float32) (enough []float32, threshold float64, model string, err error)
 }
 
-// Judges word questions anew and judge texts: a language model behind the gateway,
-// or what stands in for one. An error inside a reply comes out as an error.
+// Judges rewrite questions and judge texts: a language model behind the gateway, or a substitute.
+// An error in a reply is returned as an error.
 type Judges interface {
 	Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMReply, error)
 }
@@ -88,9 +86,8 @@ type Judges interface {
 // Links are the links between passages of one document, stored when it was
 // ingested.
 type Links interface {
-	// Links returns, for each passage, the strongest k that it is linked to,
-	// strongest first. It shows what is live, visible and of the generation, as
-	// Texts do, and fails as they do.
+	// Links returns for each passage its k strongest links, strongest first. Like Texts it returns
+	// only what is live, visible and of the generation, and it has the same errors.
 	Links(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, passages []lexical.Ref, k int) (map[lexical.Ref][]Link, error)
 }
 
@@ -105,24 +102,23 @@ type Lexical interface {
 	// Open loads what searches for q's terms, groups and filter need, and clusters
 	// when q is of clusters.
 	Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (search.Searcher, error)
-	// OpenCached is Open by what is in memory alone, which may be out of date: nobody is
-	// asked. ok is false where memory lacks some of it.
+	// OpenCached is Open from the cache alone, without asking the storage; the result may be out of
+	// date. ok is false if the cache does not have all of it.
 	OpenCached(tenant, collection uuid.UUID, q lexical.TermQuery) (s search.Searcher, ok bool)
 }
 
 // Vectors are the vectors of passages.
 type Vectors interface {
-	// Nearest returns the q.K passages nearest to q.Vector, best first, equal
-	// ones by passage id, among the passages that are live, that the principal
-	// may see and that match the filter. An unknown collection
-	// gives schema.ErrNotFound, one without vectors none, one whose vectors
-	// are of another space a *SpaceError, one of which another generation is
-	// live a *GenerationError.
+	// Nearest returns the q.K passages nearest to q.Vector, best first and ties by passage id,
+	// among those that are live, visible to the principal and matched by the filter. Errors:
+	// schema.ErrNotFound for an unknown collection, *SpaceError if its vectors are of another
+	// space, *GenerationError if another generation is live. A collection without vectors has no
+	// hits.
 	Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error)
 }
 
-// SpaceError says that the model server makes vectors of one space and the
-// collection holds vectors of another, so they cannot be compared.
+// SpaceError says that the vectors of the model server and of the collection are of different
+// spaces, so they cannot be compared.
 type SpaceError struct {
 	Collection uuid.UUID
 	Stored     string
@@ -137,32 +133,32 @@ func (e *SpaceError) Error() string {
 // Unwrap makes errors.Is(err, schema.ErrConflict) true.
 func (e *SpaceError) Unwrap() error { return schema.ErrConflict }
 
-// CollectionState is what a query needs to know of its collection.
+// CollectionState is what a query needs to know about its collection.
 type CollectionState struct {
 	Language   string // BCP 47
-	Generation int    // that is live
-	Revision   int64  // of what searches read of it: while that is the same, so is the rest
-	Space      string // of its vectors; empty: there are none
+	Generation int    // the live one
+	Revision   int64  // of everything that searches read of it; equal revisions mean an unchanged state
+	Space      string // of its vectors; empty: it has none
 	Second     bool   // the vectors are the second encoder's
-	// Segmentation is how its text is cut, with every setting.
+	// Segmentation is how its text is cut, with all settings.
 	Segmentation schema.Segmentation
-	// Paired: some documents may be near-duplicates of each other.
+	// Paired is set if some documents may be near-duplicates of each other.
 	Paired bool
-	// Unindexed counts the visible versions that curation has yet to index:
-	// those that an older build ingested.
+	// Unindexed counts the visible versions that curation has not indexed yet: those ingested by an
+	// older build.
 	Unindexed int
 }
 
 // At is the state of a collection that a search works on.
 type At struct {
 	Generation int
-	// Revision is that which a search took for granted and that is to be compared with
-	// what is; 0: it was asked for.
+	// Revision is the assumed revision, to be compared with the current one; 0: the state was read,
+	// not assumed.
 	Revision int64
 }
 
-// ChangedError says that a collection is no longer as a search took for granted. It
-// begins again, and asks first.
+// ChangedError says that a collection has changed since the state that a search assumed. The search
+// starts again and reads the state first.
 type ChangedError struct{ Collection uuid.UUID }
 
 func (e *ChangedError) Error() string {
@@ -172,8 +168,8 @@ func (e *ChangedError) Error() string {
 // Unwrap makes errors.Is(err, schema.ErrUnavailable) true, as for a GenerationError.
 func (e *ChangedError) Unwrap() error { return schema.ErrUnavailable }
 
-// GenerationError says that a collection's live generation is another than the
-// one that was asked of: what a place holds is cut differently there.
+// GenerationError says that the live generation of a collection is not the requested one: there the
+// same refs may be other text.
 type GenerationError struct {
 	Collection uuid.UUID
 	Asked      int
@@ -184,8 +180,7 @@ func (e *GenerationError) Error() string {
 	return fmt.Sprintf("collection %s was rebuilt meanwhile: generation %d is live, and %d was asked of", e.Collection, e.Live, e.Asked)
 }
 
-// Unwrap makes errors.Is(err, schema.ErrUnavailable) true: asked again, the
-// same question is answered.
+// Unwrap makes errors.Is(err, schema.ErrUnavailable) true: a retry succeeds.
 func (e *GenerationError) Unwrap() error { return schema.ErrUnavailable }
 
 // Text is a passage of a live version with its section, which holds its text.
@@ -197,61 +192,62 @@ type Text struct {
 	Section    schema.Section
 }
 
-// Texts are the stored documents. All but Place restrict what they return to
-// live versions that the principal may see: what was deleted since a stage
-// found it is not in the results. Those that take a generation, to which alone
-// passages and clusters belong, give a *GenerationError when it is no longer live.
+// Texts are the stored documents. All methods but CollectionState return only live versions that
+// the principal may see: what was deleted after a stage found it is not in the results. Passages
+// and clusters belong to a generation; methods that take one return a *GenerationError if it is no
+// longer live.
 type Texts interface {
-	// CollectionState describes a collection; schema.ErrNotFound where there is none.
+	// CollectionState describes a collection. It returns schema.ErrNotFound if there is none.
 	CollectionState(ctx context.Context, p schema.Principal, collection uuid.UUID) (CollectionState, error)
-	// Texts returns the texts of passages. The ref of a section or of a
-	// version stands for its first passage.
+	// Texts returns the texts of passages. A ref of a section or of a version means its first
+	// passage.
 	Texts(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, refs []lexical.Ref) (map[lexical.Ref]Text, error)
-	// ExternalIDs names the documents of versions.
+	// ExternalIDs returns the external ids of the versions' documents.
 	ExternalIDs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]string, error)
 	// SectionRefs returns the sections of versions, in reading order.
 	SectionRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) ([]lexical.Ref, error)
 	// PassageRefs returns the passages of sections and versions, in reading order.
 	PassageRefs(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, places []lexical.Ref) ([]lexical.Ref, error)
-	// Members returns the sections of clusters by cluster, in reading order.
+	// Members returns the sections of each cluster, in reading order.
 	Members(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, clusters []uuid.UUID) (map[uuid.UUID][]lexical.Ref, error)
-	// ClustersOf returns the clusters of sections; one without is left out.
+	// ClustersOf returns the clusters of sections; sections without one are left out.
 	ClustersOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, sections []lexical.Ref) (map[lexical.Ref]uuid.UUID, error)
 	// VectorsOf returns the stored vectors of passages.
 	VectorsOf(ctx context.Context, p schema.Principal, collection uuid.UUID, at At, passages []lexical.Ref) (map[lexical.Ref][]float32, error)
 }
 
-// History is what a tenant's answered questions say of what the language model knows.
+// History is what a tenant's answered questions show about what the language model knows.
 type History interface {
-	// Known says of the k questions nearest to a vector of that space, nearest
-	// first, whether an answer without retrieval was right. They are of the
-	// principal's tenant alone; there may be fewer. Imported ones count where that
-	// language model was asked, which is empty when it is not known.
+	// Known returns, for the k questions nearest to a vector of that space, nearest first, whether
+	// an answer without retrieval was right. They are of the principal's tenant only; there may be
+	// fewer than k. Imported questions count only if they were asked of that language model; model
+	// is empty if it is not known.
 	Known(ctx context.Context, p schema.Principal, space string, vector []float32, model string, k int) ([]bool, error)
 }
 
-// Preferences are heads of llm_prefer that were learnt for language models.
+// Preferences are the heads of llm_prefer that were trained for language models.
 type Preferences interface {
-	// Preferences returns those of a collection; most have none.
+	// Preferences returns the heads of a collection; most collections have none.
 	Preferences(ctx context.Context, p schema.Principal, collection uuid.UUID) ([]Preference, error)
 }
 
-// Preference is which texts a language model answers right with, and not without.
+// Preference predicts which texts make a language model answer right that answers wrong without
+// them.
 type Preference struct {
 	Model     string // provider and model, with a slash between
-	Of        string // the graph on whose features it was learnt
-	Questions int    // that it was learnt from
+	Of        string // the graph on whose features it was trained
+	Questions int    // that it was trained on
 	Head      preference.Head
 }
 
-// NearDuplicates is by what documents are compared with each other.
+// NearDuplicates are the signatures by which documents are compared.
 type NearDuplicates interface {
-	// Paired returns, of these versions, what those are compared by that may have
-	// near-duplicates. It shows what is live and visible, as Texts do.
+	// Paired returns what is needed to compare those of the versions that may have near-duplicates.
+	// Like Texts it returns only what is live and visible.
 	Paired(ctx context.Context, p schema.Principal, collection uuid.UUID, versions []uuid.UUID) (map[uuid.UUID]Compared, error)
 }
 
-// Compared is a document as it is compared with others.
+// Compared is a document with what it is compared by.
 type Compared struct {
 	Document   uuid.UUID
 	ExternalID string

@@ -1,6 +1,6 @@
 package plan
 
-// This file is what a plan says of how answers are written.
+// This file reads how a plan wants answers to be written.
 
 import (
 	"slices"
@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	promptExplain = "explain" // has an answer explained (FIT-RAG, section 4.5)
-	promptShort   = "short"   // has the shortest words that answer
+	promptExplain = "explain" // asks for an explained answer (FIT-RAG, section 4.5)
+	promptShort   = "short"   // asks for the shortest answer
 )
 
-// Prompt is how the language model is asked for the answer: "", the usual way,
-// "explain" or "short".
+// Prompt returns how the language model is asked for the answer: "" is the usual way; the others
+// are "explain" and "short".
 func (p Plan) Prompt() string { return p.prompt }
 
-// SkipsRetrieval reports whether the plan may answer from what the language model
-// knows.
+// SkipsRetrieval reports whether the plan may answer from what the language model knows, without
+// retrieval.
 func (p Plan) SkipsRetrieval() bool {
 	return slices.ContainsFunc(p.stages, func(s stage.Stage) bool { return s.Kind.Skips })
 }
@@ -29,9 +29,9 @@ func (p Plan) SkipsRetrieval() bool {
 //
 //	answer: {prompt: explain}
 //
-// explain has the passages read, the question understood, and the answer explained;
-// short has the shortest words that answer, for questions whose right answers are known
-// as such.
+// With explain, the model reads the passages, restates the question and explains the answer. With
+// short, it gives the shortest answer; that is for questions whose right answers are known as short
+// texts.
 func readAnswer(top *stage.Parameters) (prompt string) {
 	const name = "answer"
 	node := top.Take(name)

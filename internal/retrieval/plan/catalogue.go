@@ -1,6 +1,6 @@
 package plan
 
-// This file keeps the plans that can be asked for by name.
+// This file loads the plans that queries can ask for by name.
 
 import (
 	"fmt"
@@ -19,8 +19,8 @@ type Catalogue struct {
 	otherwise string
 }
 
-// LoadCatalogue reads every .yaml file of a folder. A file is named after its
-// plan. otherwise names the plan of queries that name none.
+// LoadCatalogue reads every .yaml file of a folder. The name of a file is the name of its plan.
+// Queries that name no plan use the plan called otherwise.
 func LoadCatalogue(folder fs.FS, otherwise string) (*Catalogue, error) {
 	c := &Catalogue{plans: map[string]Plan{}, otherwise: otherwise}
 	if err := c.Add(folder); err != nil {
@@ -32,8 +32,8 @@ func LoadCatalogue(folder fs.FS, otherwise string) (*Catalogue, error) {
 	return c, nil
 }
 
-// Add reads every .yaml file of another folder. A plan whose name is taken is an
-// error.
+// Add reads every .yaml file of another folder. It returns an error if a plan of that name exists
+// already.
 func (c *Catalogue) Add(folder fs.FS) error {
 	files, err := fs.Glob(folder, "*.yaml")
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *Catalogue) Add(folder fs.FS) error {
 	return nil
 }
 
-// Plan returns the plan of that name, the default one for "". An unknown name
-// gives a FieldError on "plan" that lists those that exist.
+// Plan returns the plan with a name, or the default plan for "". For an unknown name it returns a
+// FieldError on "plan" that lists the existing names.
 func (c *Catalogue) Plan(name string) (Plan, error) {
 	if name == "" {
 		name = c.otherwise

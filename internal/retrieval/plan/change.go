@@ -1,7 +1,6 @@
 package plan
 
-// This file makes a plan of another: with other parameters, without some of its stages,
-// or with more.
+// This file derives a plan from another one: with other parameters, fewer stages or more stages.
 
 import (
 	"bytes"
@@ -16,11 +15,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Change is what becomes of a plan, in this order.
+// Change describes how to derive a plan from another one. The steps are done in the order of the
+// fields.
 type Change struct {
-	Without []string     // stages, or segmentation, feedback and answer, that go
-	Append  []*yaml.Node // stages that come to the end
-	Set     []Setting    // parameters
+	Without []string     // stages to remove, or segmentation, feedback or answer
+	Append  []*yaml.Node // stages to append
+	Set     []Setting    // parameters to set
 }
 
 // Setting is a new value of a field, such as "gradient.g", "hybrid.of.dense.weight",
@@ -30,12 +30,12 @@ type Setting struct {
 	Value *yaml.Node
 }
 
-// sections are the parts of a plan beside its stages.
+// sections are the sections of a plan besides its stages.
 var sections = []string{"segmentation", "feedback", "answer"}
 
-// Changed returns the YAML of a plan after a change, and reads it. What the change names
-// and the plan has not is an error on without[i], or on the field of a setting below set;
-// what is wrong with the plan that it makes is an error as Parse gives it.
+// Changed applies a change to the YAML of a plan, and returns the new YAML and its plan. If the
+// plan does not have something that the change names, the error is on without[i], or on the
+// setting's field below set. If the new plan is invalid, the error is that of Parse.
 func Changed(text string, c Change) (string, Plan, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &root); err != nil {
@@ -70,7 +70,7 @@ func Changed(text string, c Change) (string, Plan, error) {
 	return b.String(), p, err
 }
 
-// drop removes a section, or the stages of a name; false: there is none.
+// drop removes a section, or the stages with a name. It returns false if there are none.
 func drop(document *yaml.Node, name string) bool {
 	if slices.Contains(sections, name) {
 		for i := 0; i+1 < len(document.Content); i += 2 {
@@ -90,7 +90,7 @@ func drop(document *yaml.Node, name string) bool {
 	return len(stages.Content) < before
 }
 
-// set gives a field a value.
+// set sets a field to a value.
 func set(document *yaml.Node, s Setting) error {
 	invalid := func(format string, args ...any) error { return schema.Invalid("set."+s.Field, format, args...) }
 	parts := strings.Split(s.Field, ".")
@@ -133,7 +133,7 @@ func set(document *yaml.Node, s Setting) error {
 	return nil
 }
 
-// clone copies a node, for what several plans are made with.
+// clone copies a node, so that several plans can be made from it.
 func clone(n *yaml.Node) *yaml.Node {
 	of := *n
 	of.Content = nil
@@ -154,7 +154,7 @@ func put(mapping *yaml.Node, name string, value *yaml.Node) {
 	mapping.Content = append(mapping.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, value)
 }
 
-// numbered is a name with the place, from 1, among those of the same name.
+// numbered matches a name with its number, from 1, among the items of the same name.
 var numbered = regexp.MustCompile(`^(.+)\[([1-9][0-9]*)\]$`)
 
 // itemOf finds the parameters of an item of a list such as stages, by its name.
@@ -162,7 +162,7 @@ func itemOf(list *yaml.Node, name string) (*yaml.Node, error) {
 	place := 0
 	if m := numbered.FindStringSubmatch(name); m != nil {
 		name = m[1]
-		place, _ = strconv.Atoi(m[2]) // of digits; what is too large is no place
+		place, _ = strconv.Atoi(m[2]) // only digits; a number that is too large matches no item
 	}
 	var found []*yaml.Node
 	var names []string
@@ -190,7 +190,7 @@ func itemOf(list *yaml.Node, name string) (*yaml.Node, error) {
 	return item.Content[1], nil
 }
 
-// itemName is the name of an item of a list: "dense" of "- dense: {k: 10}".
+// itemName returns the name of an item of a list: "dense" of "- dense: {k: 10}".
 func itemName(item *yaml.Node) string {
 	if item.Kind == yaml.MappingNode && len(item.Content) > 0 {
 		return item.Content[0].Value

@@ -1,7 +1,7 @@
 package plan
 
-// This file bounds what a plan costs that comes with its query, or that a tenant keeps:
-// each stage is bounded by itself, and here is what all of them cost together.
+// This file limits the cost of plans that come with a query or that a tenant stores. Each stage has
+// limits of its own; these are the limits of all stages together.
 
 import (
 	"fmt"
@@ -10,18 +10,18 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// What all stages of a tenant's own plan may cost together.
+// Limits of all stages of a tenant's own plan together.
 const (
-	maxCalls    = 50    // of a language model, for one question
-	maxReads    = 5_000 // pieces of text that models read; the reranker's count ten times
-	maxSearches = 24    // components that look up candidates
+	maxCalls    = 50    // calls of a language model, for one question
+	maxReads    = 5_000 // texts that models read; each text for the reranker counts as ten
+	maxSearches = 24    // searches for candidates by a component
 )
 
-// Affordable reports, as a FieldError that names the stage, that the plan costs more
-// than one that isn't the server's may.
+// Affordable returns a FieldError, naming the stage, if the plan costs more than plans that are not
+// the server's may cost.
 func (p Plan) Affordable() error {
 	sum := stage.Cost{}
-	if f := p.feedback; f != nil { // each round is an answer and its judgement
+	if f := p.feedback; f != nil { // each round is an answer and a judgement
 		sum.Calls = 2 * f.Rounds
 	}
 	for i, s := range p.stages {

@@ -1,6 +1,6 @@
 package plan
 
-// This file is what a plan says of judging answers (SAGE, section VI).
+// This file reads how a plan wants answers to be judged (SAGE, section VI).
 
 import (
 	"go.yaml.in/yaml/v3"
@@ -11,23 +11,22 @@ import (
 
 // Feedback says how the answers of a plan are judged.
 type Feedback struct {
-	Least  int // the score, from 1 to 10, from which an answer is good enough
-	Rounds int // of selection and generation, at most
-	MinK   int // of the first round
-	Stage  int // that selects anew
+	Least  int // lowest score, from 1 to 10, of an answer that is good enough
+	Rounds int // most rounds of selection and generation
+	MinK   int // min_k of the first round
+	Stage  int // index of the stage whose selection is repeated
 }
 
-// Feedback is how the plan has its answers judged; nil: not at all.
+// Feedback returns how the plan's answers are judged; nil: they are not.
 func (p Plan) Feedback() *Feedback { return p.feedback }
 
 // readFeedback reads a plan's section "feedback":
 //
 //	feedback: {least: 9, rounds: 3, of: gradient}
 //
-// SAGE's loop (section VI-A, Figure 6): an answer is given a score from 1 to 10, and
-// is good enough from least on. Otherwise min_k of the stage that of names becomes one
-// more or one less, as the judgement says, and selection and generation run again, in
-// at most so many rounds.
+// SAGE's loop (section VI-A, Figure 6): an answer is scored from 1 to 10, and is good enough if it
+// scores least or more. Otherwise min_k of the stage named by of grows or shrinks by one, as the
+// judgement says, and selection and generation run again. There are at most rounds of these rounds.
 func readFeedback(top *stage.Parameters) *Feedback {
 	const name = "feedback"
 	node := top.Take(name)

@@ -1,5 +1,5 @@
-// Package plan reads plans. A plan is data: an ordered list of stages with typed,
-// validated parameters. What is wrong with one is told by the field's name.
+// Package plan reads plans. A plan is data: an ordered list of stages with typed, validated
+// parameters. Errors name the field that is wrong.
 package plan
 
 import (
@@ -17,7 +17,7 @@ import (
 type Plan struct {
 	Name         string
 	Description  string
-	segmentation schema.Segmentation // that it is meant for; zero: any
+	segmentation schema.Segmentation // that the plan is meant for; zero: any
 	feedback     *Feedback           // nil: answers are not judged
 	prompt       string              // of the answer; "": the usual one
 	stages       []stage.Stage
@@ -29,7 +29,7 @@ type Plan struct {
 // Text is the YAML that the plan was read from.
 func (p Plan) Text() string { return p.text }
 
-// Label names the plan in metrics and spans, whose names are to be few.
+// Label names the plan in metrics and spans, which must have few different names.
 func (p Plan) Label() string {
 	if p.Own {
 		return "own"
@@ -37,7 +37,7 @@ func (p Plan) Label() string {
 	return p.Name
 }
 
-// Sequence are the plan's stages in order.
+// Sequence returns the plan's stages in order.
 func (p Plan) Sequence() []stage.Stage { return p.stages }
 
 // Stages describes the plan's stages in order, with all their parameters.
@@ -71,8 +71,8 @@ const maxStages = 32
 //	feedback: {least: 9, rounds: 3}
 //	answer: {prompt: explain}
 //
-// Description, segmentation, feedback and answer may be left out. Every error is a
-// schema.FieldError that names the field ("stages[0].dense.k") and says the line.
+// Description, segmentation, feedback and answer are optional. Every error is a schema.FieldError
+// that names the field ("stages[0].dense.k") and the line.
 func Parse(text []byte) (Plan, error) {
 	var root yaml.Node
 	if err := yaml.Unmarshal(text, &root); err != nil {
@@ -106,7 +106,7 @@ func readPlan(document *yaml.Node) (Plan, error) {
 		return Plan{}, schema.Invalid("stages", "at most %d stages", maxStages)
 	}
 	unit, selected, joined := schema.Unit(""), false, false
-	scores := map[string]bool{} // that the stages before give
+	scores := map[string]bool{} // that the previous stages give
 	for i, node := range stages.Content {
 		field := fmt.Sprintf("stages[%d]", i)
 		s, described, err := readStage(field, node)

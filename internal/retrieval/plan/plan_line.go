@@ -1,6 +1,6 @@
 package plan
 
-// This file finds where in a plan's text a field stands, for whoever writes one.
+// This file finds the line of a field in a plan's text, for error messages.
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// inLine has an error about a field say in which line the field stands; the line of what it is
-// missing from, when it is missing.
+// inLine adds to an error about a field the line of that field. If the field is missing, it is the
+// line of the mapping that lacks it.
 func inLine(err error, document *yaml.Node) error {
 	var wrong *schema.FieldError
 	if !errors.As(err, &wrong) {
@@ -22,7 +22,8 @@ func inLine(err error, document *yaml.Node) error {
 	return schema.Invalid(wrong.Field, "line %d: %s", lineOf(document, wrong.Field), wrong.Problem)
 }
 
-// lineOf follows a field such as stages[2].hybrid.of[0].lexical.weight as far as it goes.
+// lineOf follows a path such as stages[2].hybrid.of[0].lexical.weight as far as it exists, and
+// returns the line.
 func lineOf(node *yaml.Node, field string) int {
 	line := max(1, node.Line)
 	for _, part := range strings.FieldsFunc(field, func(r rune) bool { return r == '.' || r == '[' || r == ']' }) {
@@ -35,11 +36,11 @@ func lineOf(node *yaml.Node, field string) int {
 	return line
 }
 
-// within is a value inside node, by its key or its number, and the line in which it begins.
+// within returns a value inside node, by key or index, and the line in which it begins.
 func within(node *yaml.Node, part string) (value *yaml.Node, line int) {
 	switch node.Kind {
 	case yaml.MappingNode:
-		// The last of several of a name: it is the one too many.
+		// If a key is repeated, the last one is the one in error.
 		for i := len(node.Content) - 2; i >= 0; i -= 2 {
 			if key := node.Content[i]; key.Value == part {
 				return node.Content[i+1], key.Line

@@ -1,7 +1,7 @@
 package plan
 
-// This file is the segmentation that a plan is meant for: how the collection's
-// text is to be cut into passages. On another one the plan runs, too, and says so.
+// This file reads the segmentation that a plan is meant for: how the collection's text is cut into
+// passages. On a collection with another segmentation the plan runs too, and its report says so.
 
 import (
 	"go.yaml.in/yaml/v3"
@@ -10,13 +10,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Segmentation is what the plan is meant for, with every setting that its way has;
-// the zero value when it names none.
+// Segmentation returns the segmentation that the plan is meant for, with all settings; zero if the
+// plan names none.
 func (p Plan) Segmentation() schema.Segmentation { return p.segmentation }
 
-// Segmentation returns the segmentation that the plan of that name is meant for,
-// with every setting, and the zero value for a plan that takes any. Names are as
-// for Plan.
+// Segmentation returns the segmentation that the named plan is meant for, with all settings; zero
+// if the plan takes any. Names are as for Plan.
 func (c *Catalogue) Segmentation(plan string) (schema.Segmentation, error) {
 	p, err := c.Plan(plan)
 	return p.segmentation, err

@@ -1,10 +1,9 @@
-// Package run runs plans: every stage takes candidates and gives candidates, and
-// reports what went in, what came out, why, and how long it took. That report is
-// the explanation of a search.
+// Package run runs plans. Every stage takes candidates and returns candidates, and reports what
+// went in, what came out, why, and how long it took. That report explains a search.
 //
-// A plan has two results. The ranking is what the stages up to the first that
-// selects (gradient, limit, order) find; the context is what the selecting ones
-// choose of it, to make an answer from.
+// A plan has two results: the ranking and the context. The ranking is what the stages before the
+// first selecting stage (gradient, limit, order) find. The context is what the selecting stages
+// choose from it; the answer is made from that.
 package run
 
 import (
@@ -31,9 +30,9 @@ import (
 const scope = "github.com/sluice-rag/sluice/internal/retrieval"
 
 const (
-	maxDocuments = 1000 // documents that a query may ask for
-	// attempts are how often a plan begins: again when a rebuilt generation
-	// became live while it ran.
+	maxDocuments = 1000 // most documents that a query may ask for
+	// attempts is how often a plan is started: it starts again if a rebuilt generation goes live
+	// while it runs.
 	attempts = 3
 )
 
@@ -64,26 +63,25 @@ func NewEngine(plans *plan.Catalogue, sources retrieval.Sources) (*Engine, error
 	return &Engine{plans: plans, sources: sources, pack: stage.NewPack(sources), states: stage.NewStateCache(), tracer: otel.Tracer(scope), duration: duration, out: out}, nil
 }
 
-// Result is what a plan found, and what answering needs of it.
+// Result is what a plan found, and what is needed to answer from it.
 type Result struct {
 	schema.SearchResult
-	// Pool is what Select selects from, of a plan with feedback.
+	// Pool is the input of Select, for a plan with feedback.
 	Pool []byte
-	// Skipped says that the question is to be answered from what the language model
-	// knows: the Context is empty.
+	// Skipped is set if the question is to be answered from what the language model knows. The
+	// Context is then empty.
 	Skipped bool
 }
 
-// With returns the engine with sources of one request's own in place of some of its. What it knows
-// of the model pack and of collections they share.
+// With returns a copy of the engine with some sources replaced for one request. The copies share
+// what is cached about the model pack and the collections.
 func (e *Engine) With(change func(*retrieval.Sources)) *Engine {
 	of := *e
 	change(&of.sources)
 	return &of
 }
 
-// Plan returns the plan of a query: the one that came with it, or that of a name, as Catalogue
-// does.
+// Plan returns the plan of a query: the one that came with it, or the named one, as Catalogue does.
 func (e *Engine) Plan(q wire.SearchQuery) (plan.Plan, error) {
 	if q.PlanText == "" {
 		return e.plans.Plan(q.Plan)
@@ -96,9 +94,8 @@ func (e *Engine) Plan(q wire.SearchQuery) (plan.Plan, error) {
 // Pack describes the model pack that plans run with.
 func (e *Engine) Pack(ctx context.Context) (wire.ModelInfo, error) { return e.pack.Describe(ctx) }
 
-// Check reports what is wrong with a query as a schema.FieldError on "plan",
-// "text", "k", "documents", "filter" or a field of its own p, without
-// running it, and returns the plan.
+// Check validates a query without running it, and returns its plan. Errors are schema.FieldErrors
+// on "plan", "text", "k", "documents", "filter" or a field of the query's own plan.
 func (e *Engine) Check(q wire.SearchQuery) (plan.Plan, error) {
 	p, err := e.Plan(q)
 	if err != nil {
@@ -119,13 +116,12 @@ func (e *Engine) Check(q wire.SearchQuery) (plan.Plan, error) {
 	return p, q.Filter.Validate()
 }
 
-// Run runs the query's plan. It sees what the query's principal may see: in its
-// tenant every live version without labels, and every labelled one of which the
-// principal's groups hold a label. No scope widens that; an admin key without
-// groups sees unlabelled documents only.
+// Run runs the query's plan. It finds what the query's principal may see: in its tenant, every live
+// version without labels, and every labelled version whose labels include one of the principal's
+// groups. No scope widens that; an admin key without groups sees only unlabelled documents.
 //
-// The query's K says how many candidates are returned, and bounds the context;
-// it does not change how deep stages look.
+// The query's K is the number of candidates to return, and limits the context. It does not change
+// how many candidates the stages look at.
 func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 	p, err := e.Check(q)
 	if err != nil {
@@ -134,7 +130,8 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 	ctx, span := e.tracer.Start(ctx, "plan "+p.Label(), trace.WithAttributes(
 		attribute.String("sluice.tenant", q.Principal.Tenant.String()), attribute.String("sluice.collection", q.Collection.String())))
 	defer span.End()
-	// What a language model was asked is not asked again because something has changed.
+	// Plans with calls of a language model do not assume: a changed collection would repeat the
+	// calls.
 	calls := slices.ContainsFunc(p.Sequence(), func(s stage.Stage) bool { return s.Cost.Calls > 0 })
 	result, err := e.run(ctx, p, q, !calls)
 	if changed := new(*retrieval.ChangedError); errors.As(err, changed) {
@@ -158,9 +155,8 @@ func (e *Engine) Run(ctx context.Context, q wire.SearchQuery) (Result, error) {
 	return result, nil
 }
 
-// run runs a plan once, on one generation of the collection. It may assume that the
-// collection has not changed since it was searched last; a *retrieval.ChangedError
-// says that it has.
+// run runs a plan once, on one generation of the collection. With assume it may use the cached
+// state of the collection; if that is out of date, it returns a *retrieval.ChangedError.
 func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery, assume bool) (Result, error) {
 	t, err := stage.NewTask(ctx, e.sources, e.pack, e.states, assume, q, p.Sequence())
 	if err != nil {
@@ -197,7 +193,7 @@ func (e *Engine) run(ctx context.Context, p plan.Plan, q wire.SearchQuery, assum
 	return Result{SearchResult: out, Pool: pool, Skipped: t.Skipped}, err
 }
 
-// next runs a stage on what the one before gave.
+// next runs a stage on the output of the previous one.
 func (e *Engine) next(ctx context.Context, p plan.Plan, i int, s stage.Stage, t *stage.Task, in stage.Candidates, steps *[]stage.Step) (stage.Candidates, error) {
 	if e.sources.GiveWay != nil {
 		e.sources.GiveWay(ctx)
@@ -219,10 +215,10 @@ func (e *Engine) next(ctx context.Context, p plan.Plan, i int, s stage.Stage, t 
 	return out, nil
 }
 
-// Select makes the plan's selection anew, of a Result's Pool and with another
-// min_k: the stage that the plan's feedback names, and those behind it, run again.
-// The result's trace has these alone. A *GenerationError says that the
-// collection was rebuilt meanwhile, so that the pool's places are no more.
+// Select repeats the plan's selection on a Result's Pool with another min_k: it runs the stage that
+// the plan's feedback names, and those after it. The result's trace has only these stages. It
+// returns a *GenerationError if the collection was rebuilt in between, since the pool's refs are
+// then invalid.
 func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, minK int) (Result, error) {
 	p, err := e.Check(q)
 	if err != nil {
