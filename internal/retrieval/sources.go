@@ -67,7 +67,7 @@ type Readers interface {
 	// ScoreFeatured is Score with the features from which the pair model's labels are computed, if
 	// its graph returns them.
 	ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error)
-	// Rerank is Score by the pack's reranker.
+	// Rerank is Score with the pack's reranker.
 	Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
 	// Fuse reads all texts together and scores how much an answer would draw on each. Each text is
 	// represented by tokens of its tokens, and with withQuestion also by tokens of the question.
@@ -102,8 +102,8 @@ type Lexical interface {
 	// Open loads what searches for q's terms, groups and filter need, and clusters
 	// when q is of clusters.
 	Open(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (search.Searcher, error)
-	// OpenCached is Open from the cache alone, without asking the storage; the result may be out of
-	// date. ok is false if the cache does not have all of it.
+	// Open loads what searches for q's terms, groups and filter need, and the clusters if q's unit
+	// is the cluster.
 	OpenCached(tenant, collection uuid.UUID, q lexical.TermQuery) (s search.Searcher, ok bool)
 }
 

@@ -26,7 +26,7 @@ func (p Plan) Feedback() *Feedback { return p.feedback }
 //
 // SAGE's loop (section VI-A, Figure 6): an answer is scored from 1 to 10, and is good enough if it
 // scores least or more. Otherwise min_k of the stage named by of grows or shrinks by one, as the
-// judgement says, and selection and generation run again. There are at most rounds of these rounds.
+// judgement says, and selection and generation run again. There are at most rounds rounds.
 func readFeedback(top *stage.Parameters) *Feedback {
 	const name = "feedback"
 	node := top.Take(name)

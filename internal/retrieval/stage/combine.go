@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// combine gives every candidate its components' scores and their sum.
+// combine scores every candidate by each component and by the weighted sum of all components.
 func (h hybrid) combine(t *Task, p *pool) []item {
 	items := make([]item, 0, len(p.items))
 	for _, c := range p.items {
@@ -17,7 +17,7 @@ func (h hybrid) combine(t *Task, p *pool) []item {
 	slices.SortFunc(items, func(a, b item) int { return compareKeys(a.key, b.key) })
 	total := make([]float64, len(items))
 	for i, c := range h.of {
-		// Of smaller units the best one counts.
+		// A candidate gets the score of its best smaller unit.
 		scores := p.scores[i]
 		if larger(h.unit, c.size()) {
 			scores = map[key]hit{}
@@ -58,9 +58,8 @@ func (h hybrid) combine(t *Task, p *pool) []item {
 	return items
 }
 
-// reciprocalRanks are 1 / (constant + rank) of the units' scores, where
-// candidates that share a unit share its rank, and so do equal scores. A score
-// of nothing has no rank.
+// reciprocalRanks returns 1 / (constant + rank) of the units' scores. Candidates that share a unit
+// have the same rank, and so do equal scores. A score of zero has no rank.
 func reciprocalRanks(units []key, values []float64, constant int) []float64 {
 	best := map[key]float64{}
 	for i, u := range units {
@@ -86,8 +85,8 @@ func reciprocalRanks(units []key, values []float64, constant int) []float64 {
 	return out
 }
 
-// normalised brings scores to a common scale: by the highest (max), from 0 to 1
-// (minmax), to mean 0 and deviation 1 (standard), or as they are (none).
+// normalised scales scores: by the highest (max), to the range 0 to 1 (minmax), to mean 0 and
+// deviation 1 (standard), or not at all (none).
 func normalised(values []float64, how string) []float64 {
 	out := slices.Clone(values)
 	switch {
@@ -110,7 +109,7 @@ func normalised(values []float64, how string) []float64 {
 	return out
 }
 
-// standardised brings values to mean 0 and deviation 1; equal ones to 0.
+// standardised scales values to mean 0 and deviation 1; equal values become 0.
 func standardised(values []float64) []float64 {
 	mean, variance := 0.0, 0.0
 	for _, x := range values {

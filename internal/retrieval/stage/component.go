@@ -1,7 +1,7 @@
 package stage
 
-// This file is a scorer of units: BM25 or the inner product of vectors. A stage
-// has one (lexical, dense) or several (hybrid).
+// This file defines components, which score units by BM25 or by the inner product of vectors. A
+// stage has one (lexical, dense) or several (hybrid).
 
 import (
 	"context"
@@ -17,31 +17,30 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// everything is a k that no restricted search reaches.
+// everything is a k larger than the number of units that any restricted search finds.
 const everything = 1 << 20
 
 // component finds and scores units of one size.
 type component interface {
-	// scorer names its scores, "lexical.passage".
+	// scorer returns the name of its scores, such as "lexical.passage".
 	scorer() string
 	size() schema.Unit
 	share(t *Task) float64 // its weight in a hybrid
-	// prepare makes the forms of the question that the others need.
+	// prepare makes the forms of the question that the other methods need.
 	prepare(ctx context.Context, t *Task) error
-	// search finds the k best units, in some places or, when they are nil,
-	// anywhere.
+	// search finds the k best units in an area, or anywhere if within is nil.
 	search(ctx context.Context, t *Task, k int, within *area) (found, error)
-	// score scores units exactly. What is not in the result scored nothing.
+	// score scores units exactly. Units that are not in the result have the score 0.
 	score(ctx context.Context, t *Task, units []key) (found, error)
 }
 
-// area is some places as both sources take them.
+// area is a set of places, in the forms that both sources take.
 type area struct {
 	clusters map[uuid.UUID]bool
-	refs     []lexical.Ref // the sections of the clusters among them
+	refs     []lexical.Ref // including the sections of the clusters
 }
 
-// area is where candidates are.
+// area returns the area that the places cover.
 func (t *Task) area(ctx context.Context, places []key) (*area, error) {
 	refs, err := t.refsOf(ctx, places)
 	if err != nil {
@@ -60,10 +59,10 @@ func (t *Task) area(ctx context.Context, places []key) (*area, error) {
 // found is what a component found, best first.
 type found struct {
 	hits       []hit
-	statistics map[string]float64 // for admins
+	statistics map[string]float64 // shown to admins only
 	note       string
-	// full is the score that counts as much as a best one: where no unit has as
-	// much, the best one has less than its weight; 0: the best one always has it.
+	// full is the score that earns the component's full weight. If no unit reaches it, the best
+	// unit earns less; 0: the best unit always earns the full weight.
 	full float64
 }
 
@@ -72,8 +71,8 @@ type bm25 struct {
 	unit     schema.Unit
 	settings lexical.Settings
 	weight   float64
-	// identity searches by what documents are called. There each term counts once, and lengths do
-	// not.
+	// identity searches the field identity, which has the names of documents. Each term counts once
+	// there, and lengths do not count.
 	identity bool
 }
 
@@ -118,7 +117,7 @@ func (c bm25) search(ctx context.Context, t *Task, k int, within *area) (found, 
 	return out, nil
 }
 
-// within is the area in the index's terms: passages stand for their sections.
+// within converts an area for the index. Passages are replaced by their sections.
 func (c bm25) within(a *area) *lexical.Within {
 	if a == nil {
 		return nil
@@ -154,16 +153,18 @@ func (c bm25) score(ctx context.Context, t *Task, units []key) (found, error) {
 	return c.search(ctx, t, everything, a)
 }
 
-// inner scores units by the inner product of the question's vector and those of
-// passages; a larger unit by its best passage (MaxP).
+// inner scores passages by the inner product of their vectors with the question's. A larger unit
+// has the score of its best passage (MaxP).
 type inner struct {
 	unit   schema.Unit
 	weight float64
 	// second is the weight where the vectors are the second encoder's; 0: weight.
 	second float64
-	// known has the weight fall with what the encoder knows of the question.
+	// known multiplies the weight by the share of the question in scripts that the encoder was
+	// trained on.
 	known bool
-	// alone: nothing else finds the units, so that words do where the vectors are of another space.
+	// alone is set if no other component finds units: if the vectors are of another space, units
+	// are then found by BM25.
 	alone bool
 }
 
@@ -237,8 +238,8 @@ func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found,
 		if err != nil {
 			return found{}, err
 		}
-		// The best passages decide which units are best: when they are of too
-		// few units, more are needed.
+		// The best passages decide which units are best. If they are of too few units, the search
+		// is repeated with more passages.
 		if len(hits) >= k || len(nearest) < q.K || q.K >= everything {
 			return found{hits: hits[:min(k, len(hits))]}, nil
 		}
@@ -246,7 +247,7 @@ func (c inner) search(ctx context.Context, t *Task, k int, within *area) (found,
 	}
 }
 
-// best are the units of passages, each with its best one.
+// best returns the units of passages, each with its best passage.
 func (c inner) best(ctx context.Context, t *Task, nearest []dense.Hit) ([]hit, error) {
 	if c.unit == schema.UnitCluster {
 		refs := make([]lexical.Ref, len(nearest))

@@ -32,13 +32,14 @@ var dedupeKind = Kind{
 //
 //	dedupe: {cosine: 0.9, depth: 50}
 //
-// Redundancy removal as in ChunkRAG: of the first depth candidates those go that show the same
-// passage as a better one, whose text is the same but for case, spaces and punctuation, or whose
-// vector's cosine to a better one's is above the threshold: 1 for vectors that do not count;
-// calibrated for what the model pack has in the scale of the collection's vectors, or 0.9 where it
-// has nothing. The rest follows unseen. Behind the stage newest, those go too that are the passage
-// of a better one in an older version of its text. One text does not lie inside another's: the
-// candidates are of one unit, and units do not overlap.
+// Redundancy removal as in ChunkRAG, among the first depth candidates. A candidate is dropped if a
+// better one shows the same passage, has the same text except for case, spaces and punctuation, or
+// has a vector whose cosine to its own is above the threshold. The threshold is a number, where 1
+// means that vectors do not count, or calibrated: the one that the model pack has for the space of
+// the collection's vectors, or 0.9 if it has none. After the stage newest, a candidate is also
+// dropped if it is the passage of a better one in an older version of its text. The other
+// candidates follow unchanged. Texts that contain each other need no check: the candidates are of
+// one unit, and units do not overlap.
 func readDedupe(p *Parameters) Stage {
 	s := dedupe{cosine: p.Threshold("cosine", "dedupe", Threshold{Value: published}, 0, 1), depth: p.Whole("depth", 50, 1, 500)}
 	return Stage{Fit: fitSelection, run: s.run}
@@ -105,7 +106,7 @@ func (d dedupe) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	return out, nil
 }
 
-// repeats is the cosine above which a passage repeats another: a calibrated one is of the
+// repeats returns the cosine above which a passage repeats another. A calibrated one is that of the
 // pack whose encoder made the collection's vectors.
 func (t *Task) repeats(ctx context.Context, x Threshold) (cosine float64, note string, err error) {
 	if x.Calibrated == "" {
@@ -125,7 +126,7 @@ func (t *Task) repeats(ctx context.Context, x Threshold) (cosine float64, note s
 	return cosine, "", nil
 }
 
-// encoderInfo describes the pack whose encoder made the collection's vectors.
+// encoderInfo describes the model pack whose encoder made the collection's vectors.
 func (t *Task) encoderInfo(ctx context.Context) (wire.ModelInfo, error) {
 	if !t.state.Second {
 		return t.pack.describe(ctx, packFresh)
@@ -135,15 +136,14 @@ func (t *Task) encoderInfo(ctx context.Context) (wire.ModelInfo, error) {
 	return t.pack.second.describe(asking, packFresh)
 }
 
-// normalise keeps letters and digits, in lower case, with one space between
-// words.
+// normalise keeps letters and digits, in lower case, with one space between words.
 func normalise(text string) string {
 	return strings.Join(strings.FieldsFunc(strings.ToLower(text), func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r)
 	}), " ")
 }
 
-// dot is the cosine of unit vectors; 0 where there is none.
+// dot returns the cosine of unit vectors; 0 if their lengths differ.
 func dot(a, b []float32) float64 {
 	if len(a) != len(b) {
 		return 0

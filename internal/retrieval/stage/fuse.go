@@ -1,7 +1,7 @@
 package stage
 
-// The stage "fuse": a reader that fuses all candidates says on which of them an
-// answer would draw.
+// The stage "fuse": a reader that reads all candidates together tells which of them an answer would
+// draw on.
 
 import (
 	"context"
@@ -30,17 +30,16 @@ var fuseKind = Kind{
 //
 //	fuse: {lr: 4, with_question: false, depth: 100, keep: 4, pieces: 8, optional: false}
 //
-// FunnelRAG's post-ranking: Fusion-in-Decoder encodes the question with each of
-// the first depth candidates, and a candidate's score is how much the first
-// token of the answer attends to it (eq. 3), averaged over the decoder's layers
-// and heads and the lr tokens of the candidate that get most, chosen per layer
-// and head. with_question lets tokens of the question be among them. The best
-// keep stay, H in the paper; 0 is all. The rest follows in its order, unread,
-// unless keep drops it.
+// FunnelRAG's post-ranking: Fusion-in-Decoder encodes the question with each of the first depth
+// candidates. A candidate's score is the attention of the answer's first token to it (eq. 3),
+// averaged over the decoder's layers and heads and over the lr tokens of the candidate with the
+// most attention, chosen per layer and head. with_question lets tokens of the question be among
+// them. The best keep candidates stay (H in the paper; 0: all). The others follow in their order,
+// unread, unless keep drops them.
 //
-// The candidates below what the fuser reads together follow unread too. One
-// longer than the model reads counts as its best piece, as in score.
-// An optional stage is skipped when the model pack has no fuser.
+// Candidates after those that the fuser can read together follow unread too. A candidate longer
+// than the model's input counts as its best piece, as in score. An optional stage is skipped if the
+// model pack has no fuser.
 func readFuse(p *Parameters) Stage {
 	s := fuse{lr: p.Whole("lr", 4, 1, 512), withQuestion: p.flag("with_question"), depth: p.Whole("depth", 100, 1, 500),
 		keep: p.Whole("keep", 4, 0, MaxDepth), pieces: p.Whole("pieces", 8, 1, maxInputs), optional: p.flag("optional")}
@@ -69,7 +68,7 @@ func (s fuse) run(ctx context.Context, t *Task, in Candidates) (outcome, error) 
 	over := ""
 	if most > 0 && len(inputs) > most {
 		over = fmt.Sprintf("the fuser reads %d of %d texts together", most, len(inputs))
-		depth = max(1, inputs[most].of) // a candidate is read whole or not at all, but for the first
+		depth = max(1, inputs[most].of) // every candidate but the first is read whole or not at all
 		inputs = inputs[:most]
 		for depth < inputs[len(inputs)-1].of+1 {
 			inputs = inputs[:len(inputs)-1]

@@ -11,7 +11,7 @@ type gradient struct {
 	g     float64
 	fall  bool // g is the share that a score may lose, not the share that it must keep
 	score string
-	// chance has the scores, as logits, compared as probabilities.
+	// chance converts scores, which must be logits, to probabilities before comparing them.
 	chance bool
 }
 
@@ -27,20 +27,20 @@ var gradientKind = Kind{
 //
 //	gradient: {min_k: 7, by: ratio, g: 0.3, score: hybrid, scale: raw}
 //
-// SAGE's selection (Algorithm 2): the first min_k candidates by score, and then
-// as long as the scores fall slowly. A score of zero or less ends the list. The
-// paper prints S[i] > score/g with a score that never changes, and says both
-// "exceeds 1/g times its predecessor" and "a decrease rate of g". So a score stays
+// SAGE's selection (Algorithm 2): the first min_k candidates by score, and then more as long as the
+// scores fall slowly. A score of zero or less ends the list. The paper prints S[i] > score/g with a
+// score that never changes, and says both "exceeds 1/g times its predecessor" and "a decrease rate
+// of g". Here a score stays
 //
 //	by: ratio  when it is at least g times the one before
 //	by: fall   when it is at least 1-g times the one before
 //
-// Its figures fit both. score names the scorer whose scores count; by default
-// those of the stage before. A candidate without that score passes.
+// Both agree with the paper's figures. score names the scorer whose scores count; by default those
+// of the previous stage. A candidate without that score is kept.
 //
-// With scale: probability scores are logits, and what falls is the chance that they
-// say: from one text that surely answers to one that may, at once; among texts that
-// hardly do, slowly. So few are kept where one stands out, and many where none does.
+// With scale: probability the scores are logits and are compared as probabilities. These fall
+// steeply from a text that surely answers to one that may, and slowly among texts that hardly
+// answer. So few candidates stay if one stands out, and many if none does.
 func readGradient(p *Parameters) Stage {
 	s := gradient{minK: p.Whole("min_k", 7, 1, MaxDepth), fall: p.Choice("by", "ratio", "fall") == "fall", g: p.number("g", 0.3, 0, 1), score: p.Text("score", false),
 		chance: p.Choice("scale", "raw", "probability") == "probability"}
@@ -70,7 +70,7 @@ func (s gradient) run(_ context.Context, _ *Task, in Candidates) (outcome, error
 	return outcome{unit: in.unit, items: mergeUnjudged(items[:n:n], unscored), dropped: drop(items[n:], "after the sharp fall"), why: join(why, passed(unscored, s.score))}, nil
 }
 
-// share is what a score has to be of the one before.
+// share returns the least ratio of a score to the one before.
 func (s gradient) share() float64 {
 	if s.fall {
 		return 1 - s.g

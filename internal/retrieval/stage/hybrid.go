@@ -1,9 +1,8 @@
 package stage
 
-// The stage "hybrid": candidates of one unit, scored by several components that
-// may be of larger units. The score of a document, section or cluster is shared
-// by the passages in it: that is how a title, or what stands around it, helps a
-// passage.
+// The stage "hybrid": candidates of one unit, scored by several components, which may score larger
+// units. The score of a document, section or cluster applies to all passages in it: a title or the
+// surrounding text so helps a passage.
 
 import (
 	"context"
@@ -26,8 +25,7 @@ type hybrid struct {
 	of           []component
 }
 
-// mostNamed is how many documents that a question calls by their name are
-// searched by themselves.
+// mostNamed is the most documents named in the question that are searched one by one.
 const mostNamed = 3
 
 // Ways to combine scores.
@@ -58,11 +56,10 @@ var hybridKind = Kind{
 //	    - lexical: {unit: document, field: identity, weight: 1}
 //	    - dense: {unit: passage, weight: 1, known: false}
 //
-// A component that is known weighs as much as the share of the question's letters
-// that are of scripts which the encoder has learnt: nothing in a script that it
-// never read.
+// The weight of a component with known is multiplied by the share of the question's letters in
+// scripts that the encoder was trained on; in any other script it is zero.
 //
-// What one component found is scored exactly by all others.
+// Every component scores exactly what the other components found.
 func readHybrid(p *Parameters) Stage {
 	h := hybrid{unit: p.unit("unit"), k: p.Whole("k", 100, 1, MaxDepth), depth: p.Whole("depth", 100, 1, MaxDepth),
 		method: p.Choice("method", weighted, reciprocal), normalise: p.Choice("normalise", "max", "minmax", "none"),
@@ -151,22 +148,21 @@ func (h hybrid) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	return out, nil
 }
 
-// pool are the candidates of a hybrid and what each component says of its own
-// units.
+// pool is the candidates of a hybrid, and each component's scores of its own units.
 type pool struct {
 	unit   schema.Unit
 	items  map[key]item
 	scores []map[key]hit // by component and its unit
-	// whole says of which components these are all scores but zeros: it found
-	// less than it looked for.
+	// whole says for each component whether these are all scores above zero, because it found fewer
+	// units than it looked for.
 	whole []bool
-	// full are the scores that count as much as a best one, by component.
+	// full has each component's score that earns its full weight.
 	full []float64
 }
 
-// collect looks up the candidates: what components of the unit, or of smaller
-// ones, find anywhere, and what they find inside the larger units that the
-// other components find. Every such larger unit has a candidate at least.
+// collect finds the candidates: what components of the same or a smaller unit find anywhere, and
+// what they find inside the larger units that the other components find. Every such larger unit has
+// at least one candidate.
 func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, out *outcome) error {
 	var within *area
 	var err error
@@ -177,7 +173,7 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 	}
 	var anchors []int
 	var above []key // larger units
-	var named []key // documents that the question calls by their name
+	var named []key // documents that the question names
 	seen := map[key]bool{}
 	for i, c := range h.of {
 		p.scores[i] = map[key]hit{}
@@ -186,7 +182,7 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 			anchors = append(anchors, i)
 		}
 		if in.unit != "" && !larger(in.unit, c.size()) {
-			continue // it can tell apart what is there, but find nothing in it
+			continue // such a component cannot find units inside the candidates, only score them
 		}
 		f, err := c.search(ctx, t, h.depth, within)
 		if err != nil {
@@ -216,7 +212,7 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 	if err := h.descend(ctx, t, p, anchors, above); err != nil {
 		return err
 	}
-	// Among everything that was found, the passages of one document may all lie too deep.
+	// In the search of the whole collection all passages of one document may rank too low.
 	if err := h.inside(ctx, t, p, anchors, named); err != nil {
 		return err
 	}
@@ -227,7 +223,7 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 	for k, c := range p.items {
 		parent, ok := parents[t.up(k.ref, in.unit)]
 		if !ok {
-			delete(p.items, k) // a larger unit reaches out of the area
+			delete(p.items, k) // it lies in a part of a larger unit that is outside the area
 			continue
 		}
 		p.items[k] = c.inherits(parent)
@@ -235,7 +231,7 @@ func (h hybrid) collect(ctx context.Context, t *Task, in Candidates, p *pool, ou
 	return nil
 }
 
-// descend adds the best candidates inside larger units.
+// descend adds the best candidates inside larger units, and at least one of each.
 func (h hybrid) descend(ctx context.Context, t *Task, p *pool, anchors []int, above []key) error {
 	if err := h.inside(ctx, t, p, anchors, above); err != nil {
 		return err
@@ -268,7 +264,7 @@ func (h hybrid) descend(ctx context.Context, t *Task, p *pool, anchors []int, ab
 	return nil
 }
 
-// inside adds the best candidates that components find inside some units.
+// inside adds the best candidates that components find inside units.
 func (h hybrid) inside(ctx context.Context, t *Task, p *pool, anchors []int, units []key) error {
 	if len(units) == 0 {
 		return nil
@@ -277,17 +273,17 @@ func (h hybrid) inside(ctx context.Context, t *Task, p *pool, anchors []int, uni
 	if err != nil {
 		return err
 	}
-	within.clusters = nil // clusters and others may be mixed: their sections stand for them
+	within.clusters = nil // units may mix clusters with others; the sections of the clusters are used instead
 	for _, i := range anchors {
 		if p.whole[i] {
-			continue // it found them all
+			continue // it found all units already
 		}
 		f, err := h.of[i].search(ctx, t, h.depth, within)
 		if err != nil {
 			return err
 		}
-		// Of a unit that only partly lies inside, this would be a part's score:
-		// the score of the whole is what counts, and complete looks it up.
+		// These hits are not recorded as scores: a unit only partly inside the area would have the
+		// score of that part. complete looks up the score of the whole unit.
 		if err := p.add(ctx, t, h.of[i], f.hits); err != nil {
 			return err
 		}
@@ -295,7 +291,8 @@ func (h hybrid) inside(ctx context.Context, t *Task, p *pool, anchors []int, uni
 	return nil
 }
 
-// add makes candidates of what a component found at its own, or a smaller, unit.
+// add makes candidates from what a component found in its own unit, which is not larger than the
+// candidates'.
 func (p *pool) add(ctx context.Context, t *Task, c component, hits []hit) error {
 	if p.unit == schema.UnitCluster && c.size() != schema.UnitCluster {
 		refs := make([]lexical.Ref, len(hits))
@@ -326,7 +323,7 @@ func (p *pool) add(ctx context.Context, t *Task, c component, hits []hit) error 
 	return nil
 }
 
-// complete has every component score what it has not scored yet.
+// complete has every component score the candidates that it has not scored yet.
 func (h hybrid) complete(ctx context.Context, t *Task, p *pool, out *outcome) error {
 	candidates := make([]key, 0, len(p.items))
 	for k := range p.items {
@@ -362,9 +359,9 @@ func (h hybrid) complete(ctx context.Context, t *Task, p *pool, out *outcome) er
 	return nil
 }
 
-// missing are the units that component i has to score. For one of smaller units
-// than the candidates these are candidates of which it has scored no part: what
-// it found by itself began with their best part.
+// missing returns the units that component i has to score. If its units are smaller than the
+// candidates, these are the candidates of which it has not scored any part; in the others it found
+// the best part already.
 func (h hybrid) missing(ctx context.Context, t *Task, p *pool, i int, candidates []key) ([]key, error) {
 	c := h.of[i]
 	if c.size() == schema.UnitCluster && h.unit != schema.UnitCluster {

@@ -1,7 +1,7 @@
 package stage
 
-// The inputs of models: texts of candidates in context, cut to fit a model. A candidate scores as
-// its best input (MaxP).
+// The inputs of models: texts of candidates with their context, cut to fit a model. A candidate's
+// score is that of its best input (MaxP).
 
 import (
 	"cmp"
@@ -33,7 +33,7 @@ type inputOptions struct {
 	reduce func(string) string
 	// joined makes one input of passages that the stage relate joined.
 	joined bool
-	// prefers uses the llm_prefer that was learnt of the language model, if there is one.
+	// prefers uses the llm_prefer that was trained for the language model, if there is one.
 	prefers bool
 }
 
@@ -52,8 +52,8 @@ func inputTexts(inputs []input) []string {
 	return out
 }
 
-// inputs cuts the texts of candidates into inputs, in the order of the candidates. Of a document or
-// a cluster it takes the best sections by BM25.
+// inputs cuts the texts of candidates into inputs, in the order of the candidates. It takes the
+// sections of a document or a cluster that are best by BM25.
 func (t *Task) inputs(ctx context.Context, items []item, unit schema.Unit, how inputOptions) ([]input, error) {
 	views, err := t.readable(ctx, items, unit, how.limit)
 	if err != nil {
@@ -82,7 +82,7 @@ func (t *Task) inputs(ctx context.Context, items []item, unit schema.Unit, how i
 	return out, nil
 }
 
-// read is what a model reads of a piece.
+// read returns the part of a piece that a model reads.
 func (p inputOptions) read(piece string) string {
 	if p.reduce == nil {
 		return piece
@@ -95,8 +95,8 @@ func inContext(of int, p snippet, at extent, body string) input {
 	return input{of: of, at: at, text: in}
 }
 
-// readable is what models read of candidates: what they show, and of a document
-// or a cluster whole sections.
+// readable returns the texts that models read of candidates: what they show, or whole sections of a
+// document or a cluster.
 func (t *Task) readable(ctx context.Context, items []item, unit schema.Unit, sections int) ([]view, error) {
 	if unit == schema.UnitPassage || unit == schema.UnitSection {
 		return t.views(ctx, items, unit)
@@ -119,8 +119,8 @@ func (t *Task) readable(ctx context.Context, items []item, unit schema.Unit, sec
 	return t.loadViews(ctx, places, schema.UnitSection)
 }
 
-// bestSections are the sections of documents or clusters, the best by BM25
-// first and then in reading order.
+// bestSections returns sections of documents or clusters: the best by BM25 first, then the others
+// in reading order.
 func (t *Task) bestSections(ctx context.Context, items []item, unit schema.Unit) (map[key][]lexical.Ref, error) {
 	all, err := t.children(ctx, items, schema.UnitSection)
 	if err != nil {
@@ -148,9 +148,8 @@ func (t *Task) bestSections(ctx context.Context, items []item, unit schema.Unit)
 	return out, nil
 }
 
-// packed cuts a text at the ends of sentences into pieces that a model reads
-// whole; a longer sentence is a piece of its own. room is how many of its tokens
-// the model reads; 0: it does not say.
+// packed cuts a text at the ends of sentences into pieces that a model reads whole; a longer
+// sentence is a piece by itself. room is the most tokens that the model reads; 0: unknown.
 func packed(room int) func(s string) []text.Range {
 	most := maxInputTokens
 	if room > 0 {
@@ -174,8 +173,8 @@ func packed(room int) func(s string) []text.Range {
 	}
 }
 
-// windows cuts a text into runs of so many sentences, each beginning stride
-// sentences after the one before; the last one ends the text.
+// windows cuts a text into overlapping runs of sentences. Each begins stride sentences after the
+// one before; the last one ends with the text.
 func windows(sentences, stride int) func(string) []text.Range {
 	return func(s string) []text.Range {
 		all := text.Sentences(s)
@@ -193,7 +192,7 @@ func windows(sentences, stride int) func(string) []text.Range {
 	}
 }
 
-// finite refuses a model's scores of texts when one is missing or no number.
+// finite returns an error if a model's scores of texts are incomplete or not finite.
 func finite(model string, texts int, scores [][]float32) error {
 	if len(scores) != texts {
 		return fmt.Errorf("%s: the model server gave %d scores for %d texts", model, len(scores), texts)

@@ -1,8 +1,7 @@
 package stage
 
-// This file is the candidate as stages see it: where it lies and what it
-// scored, without text. Texts are loaded for what is returned, or when a stage
-// needs them.
+// This file defines candidates as stages see them: where they are and how they scored, without
+// text. Texts are loaded for what is returned, or if a stage needs them.
 
 import (
 	"bytes"
@@ -30,7 +29,7 @@ var sizes = map[schema.Unit]int{schema.UnitPassage: 1, schema.UnitSection: 2, sc
 // clusters do not hold each other.
 func larger(a, b schema.Unit) bool { return sizes[a] > sizes[b] }
 
-// at is the section or the document that a smaller place lies in.
+// at returns the section or the document that a smaller unit lies in.
 func at(r lexical.Ref, unit schema.Unit) lexical.Ref {
 	switch unit {
 	case schema.UnitSection:
@@ -51,25 +50,24 @@ func compareKeys(a, b key) int {
 type hit struct {
 	key   key
 	score float64
-	best  *lexical.Ref // the passage that the score of a larger unit is of
+	best  *lexical.Ref // the passage that a larger unit has its score from
 }
 
 // item is a candidate between stages.
 type item struct {
 	key
-	from   uuid.UUID // the cluster that it came from
+	from   uuid.UUID // the cluster that it was found in
 	best   *lexical.Ref
-	shows  []extent // nil: its own place, or that of its best passage
+	shows  []extent // nil: the unit itself, or its best passage
 	score  float64
 	scores scores
 	origin string
-	// near are the same passage in other versions of its text, where the stage newest
-	// looked for it.
+	// near are the same passage in other versions of the text, if the stage newest looked for them.
 	near []near
 }
 
-// scores are what scorers gave a candidate, by their names. Candidates share them, so
-// they are never changed.
+// scores are a candidate's scores with the names of their scorers. Candidates share them, so they
+// are never changed.
 type scores []namedScore
 
 type namedScore struct {
@@ -86,7 +84,7 @@ func (s scores) of(name string) (value float64, ok bool) {
 	return 0, false
 }
 
-// with is s with one more, or with another in the place of the one of that name.
+// with returns s with one score added or replaced.
 func (s scores) with(name string, value float64) scores {
 	out := make(scores, 0, len(s)+1)
 	for _, x := range s {
@@ -97,7 +95,7 @@ func (s scores) with(name string, value float64) scores {
 	return append(out, namedScore{name, value})
 }
 
-// byName are the scores as results have them.
+// byName returns the scores by name, as results have them.
 func (s scores) byName() map[string]float64 {
 	if len(s) == 0 {
 		return nil
@@ -117,13 +115,13 @@ func scoresByName(of map[string]float64) scores {
 	return out
 }
 
-// scored is the item with one more score, which becomes its own.
+// scored returns the item with one more score, which becomes its current score.
 func (i item) scored(name string, score float64) item {
 	i.scores, i.score = i.scores.with(name, score), score
 	return i
 }
 
-// inherits takes over what a larger unit brought along.
+// inherits adds the scores of the larger unit that the item came from.
 func (i item) inherits(parent item) item {
 	all := parent.scores
 	for _, s := range i.scores {
@@ -134,8 +132,7 @@ func (i item) inherits(parent item) item {
 	return i
 }
 
-// rank sorts by falling score; equal ones by place, so that the order never
-// hangs on chance.
+// rank sorts by descending score, ties by key, so that the order is deterministic.
 func rank(items []item) {
 	slices.SortStableFunc(items, func(a, b item) int { return cmp.Or(cmp.Compare(b.score, a.score), compareKeys(a.key, b.key)) })
 }
@@ -156,13 +153,13 @@ func cut(items []item, k int) (kept, rest []item) {
 	return items[:k:k], items[k:]
 }
 
-// judged is a candidate that a stage dropped, and why.
+// judged is a candidate that a stage dropped, with the reason.
 type judged struct {
 	item
 	why string
 }
 
-// drop says of items why they were dropped; of those that no report shows it says nothing.
+// drop returns dropped items with a reason; only as many as a report shows.
 func drop(items []item, why string) []judged {
 	out := make([]judged, min(len(items), maxReported))
 	for i := range out {

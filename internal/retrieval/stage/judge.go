@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// What judge can ask of a language model.
+// What the stage judge can ask a language model for.
 const (
 	byCritique = "critique" // relevance, reflection and critic, of equal weight (ChunkRAG)
 	byFilter   = "filter"   // 1 or 0 (SAKI-RAG)
@@ -37,23 +37,22 @@ var judgeKind = Kind{
 //
 //	judge: {by: critique, depth: 20, batch: 5, parallel: 4, least: 0}
 //
-// A language model judges the first depth candidates, batch of them in a request
-// and parallel requests at a time. critique is ChunkRAG's (Algorithm 1, lines 12 to
-// 17): how relevant each is, from 0 to 1, that judgement looked at again, and a critic
-// of both; the score is their mean. relevance asks for the first alone, filter for 1
-// or 0 (SAKI-RAG, Algorithm 1). Candidates are ranked by it, equal ones in the order
-// that they had; those that score less than least go, and the rest, which was
-// not judged, with them; with least 0 it follows.
+// A language model judges the first depth candidates, batch per request and parallel requests at a
+// time. critique is ChunkRAG's judgement (Algorithm 1, lines 12 to 17): the relevance of each
+// candidate, from 0 to 1, a reflection on that judgement, and a critic of both; the score is their
+// mean. relevance asks for the first only, filter for 1 or 0 (SAKI-RAG, Algorithm 1). Candidates
+// are ranked by the score, ties in their previous order. Those that score below least are dropped,
+// and so are the others, which were not judged; with least 0 these follow.
 //
-// The candidates of a request that fails keep their places and go to nobody: they have
-// no score of this stage, so that a threshold lets them pass. The report says why.
+// The candidates of a request that fails keep their ranks: they have no score of this stage, so
+// that a threshold keeps them. The report says why.
 func readJudge(p *Parameters) Stage {
 	s := judge{by: p.Choice("by", byCritique, byRelevance, byFilter), depth: p.Whole("depth", 20, 1, 100),
 		batch: p.Whole("batch", 5, 1, 20), parallel: p.Whole("parallel", 4, 1, 16), least: p.number("least", 0, 0, 1)}
 	return Stage{Fit: fitReading, Scores: []string{"judge"}, Cost: Cost{Calls: (s.depth + s.batch - 1) / s.batch * len(s.tasks())}, run: s.run}
 }
 
-// tasks are asked for one after the other, each with the judgements before it.
+// tasks returns the tasks in the order in which they are asked; each gets the earlier judgements.
 func (s judge) tasks() []wire.LLMTask {
 	switch s.by {
 	case byFilter:
@@ -76,7 +75,7 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	}
 	var items []item
 	var passages []wire.LLMPassage
-	var versions [][]uuid.UUID // of each
+	var versions [][]uuid.UUID // of each passage
 	for i, v := range shown {
 		if v.empty() {
 			out.dropped = append(out.dropped, judged{head[i], gone})
@@ -94,7 +93,7 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	if ctx.Err() != nil {
 		return outcome{}, fmt.Errorf("judge %d candidates: %w", len(passages), ctx.Err())
 	}
-	unjudged := map[int]item{} // by the place among items
+	unjudged := map[int]item{} // by index in items
 	for i, c := range items {
 		if failures[i/s.batch] != nil {
 			unjudged[i] = c
@@ -140,9 +139,9 @@ func (s judge) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	return out, nil
 }
 
-// mergeUnjudged puts candidates that were not judged among those that were, which are ranked: each
-// at the place that it had, or behind the last. Its own score is of another scale, so it gets that
-// of the candidate before it, or of the one behind.
+// mergeUnjudged inserts candidates that were not judged into the ranking of those that were: each
+// at its previous rank, or at the end. Its own score has another scale, so it gets the score of the
+// candidate before it, or else of the one after it.
 func mergeUnjudged(ranked []item, unjudged map[int]item) []item {
 	out := make([]item, 0, len(ranked)+len(unjudged))
 	for i, left := 0, len(unjudged); len(ranked)+left > 0; i++ {
@@ -153,7 +152,7 @@ func mergeUnjudged(ranked []item, unjudged map[int]item) []item {
 		case is && len(ranked) > 0:
 			c.score = ranked[0].score
 		case !is && len(ranked) == 0:
-			continue // a place of one that was dropped
+			continue // the rank of one that was dropped
 		case !is:
 			c, ranked = ranked[0], ranked[1:]
 		}
@@ -165,8 +164,9 @@ func mergeUnjudged(ranked []item, unjudged map[int]item) []item {
 	return out
 }
 
-// ask adds to every passage what the tasks say of it, and names the model. A request that fails is
-// the failure of its batch alone. versions are those that the text of each passage is of.
+// ask adds to every passage what the tasks say about it, and returns the model's name. A request
+// that fails affects its batch only. versions[i] are the versions that the text of passage i is
+// from.
 func (s judge) ask(ctx context.Context, t *Task, passages []wire.LLMPassage, versions [][]uuid.UUID) (model string, failures []error) {
 	var mu sync.Mutex
 	var all errgroup.Group // each keeps its own error

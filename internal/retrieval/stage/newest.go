@@ -1,7 +1,7 @@
 package stage
 
-// The stage "newest": of documents whose texts are nearly the same, such as the
-// versions of a contract, the newest goes first.
+// The stage "newest": of documents whose texts are nearly the same, such as the versions of a
+// contract, the newest is ranked first.
 
 import (
 	"context"
@@ -20,13 +20,14 @@ import (
 )
 
 const (
-	// reachOfNewest is how far behind the first ones the same passage of a newer
-	// version is looked for, as a multiple of their number.
+	// reachOfNewest limits how far down the ranking the same passage of a newer version is looked
+	// for, as a multiple of depth.
 	reachOfNewest = 4
-	// leastWithin is how much of the shorter passage the other must have to be the
-	// same one, in pairs of words.
+	// leastWithin is the share of the shorter passage's word pairs that another passage must have
+	// to be the same passage.
 	leastWithin = 0.5
-	// maxNear are shown of a candidate; maxNamed names of a question looked up.
+	// maxNear is the most of these that are shown with a candidate; maxNamed is the most names in a
+	// question that are looked up.
 	maxNear, maxNamed = 4, 8
 )
 
@@ -44,12 +45,12 @@ var newestKind = Kind{
 //
 //	newest: {depth: 50}
 //
-// Documents are near-duplicates by the estimate of minhash, and the newer is told by
-// identity.Edition. Where the first depth candidates have passages of an older one,
-// the same passage of a newer one, if it was found at all, comes right before it, with
-// its score. Of two documents the one goes first, whichever is newer, that the question
-// names and not the other: by its version, its date, a word of its title, or a name
-// that only its text has. Where it names both, their order stays.
+// Documents are near-duplicates if the MinHash estimate says so (package minhash); identity.Edition
+// decides which is newer. If one of the first depth candidates is of an older document, the same
+// passage of a newer one, if it was found at all, is moved to just before it and gets its score. If
+// the question names one of two documents and not the other, that one is ranked first even if it is
+// older. A question names a document by its version, its date, a word of its title, or a name that
+// only its text has. If it names both, their order stays.
 func readNewest(p *Parameters) Stage {
 	s := newest{depth: p.Whole("depth", 50, 1, 200)}
 	return Stage{Fit: proximity{}.fit, run: s.run}
@@ -58,11 +59,11 @@ func readNewest(p *Parameters) Stage {
 // near is the same passage in another version of a candidate's text.
 type near struct {
 	key   key
-	first bool // it goes before the candidate
+	first bool // it is ranked before the candidate
 	shown schema.NearPassage
 }
 
-// behind reports whether the candidate goes behind another one as an older version.
+// behind reports whether the candidate is an older version of another one, and ranked after it.
 func (i item) behind(k key) bool {
 	return slices.ContainsFunc(i.near, func(n near) bool { return n.first && n.key == k })
 }
@@ -98,11 +99,11 @@ func (s newest) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	return out, nil
 }
 
-// editions are the documents of candidates that have near-duplicates among them.
+// editions are the candidates' documents that are near-duplicates of each other.
 type editions struct {
 	of    map[uuid.UUID]retrieval.Compared // by version
 	other map[uuid.UUID][]uuid.UUID        // near-duplicates
-	first map[[2]uuid.UUID]bool            // the one goes before the other
+	first map[[2]uuid.UUID]bool            // whether the first document is ranked before the second
 	newer map[[2]uuid.UUID]bool
 	by    map[[2]uuid.UUID]schema.NewerBy
 }
@@ -134,14 +135,14 @@ func (t *Task) editions(ctx context.Context, items []item) (*editions, error) {
 	return e, nil
 }
 
-// prefer decides which of two near-duplicates goes first.
+// prefer decides which of two near-duplicates is ranked first.
 func (e *editions) prefer(ctx context.Context, t *Task) error {
 	if err := t.analyse(); err != nil {
 		return err
 	}
 	words := t.analyzer.Terms
 	asked := identity.Asked(t.query.Text, words)
-	called := map[uuid.UUID]map[string]bool{} // what of the question names the document
+	called := map[uuid.UUID]map[string]bool{} // the terms of the question that name the document
 	for v := range e.other {
 		c := e.of[v]
 		terms := map[string]bool{}
@@ -170,13 +171,13 @@ func (e *editions) prefer(ctx context.Context, t *Task) error {
 			pair := [2]uuid.UUID{a, b}
 			e.newer[pair], e.by[pair] = order > 0, by
 			own, theirs := lacks(called[a], called[b]), lacks(called[b], called[a])
-			e.first[pair] = !theirs && (own || order > 0) // one that is asked for as well goes before none
+			e.first[pair] = !theirs && (own || order > 0) // not if the question names the other document by something more
 		}
 	}
 	return nil
 }
 
-// lacks reports whether b lacks something of a.
+// lacks reports whether a has something that b lacks.
 func lacks(a, b map[string]bool) bool {
 	for x := range a {
 		if !b[x] {
@@ -186,8 +187,8 @@ func lacks(a, b map[string]bool) bool {
 	return false
 }
 
-// namesAsked are the question's terms that may name who or what it is about: of words
-// with a capital, but for the first, and of numbers.
+// namesAsked returns the question's terms that may be names: capitalised words other than the
+// first, and numbers.
 func (t *Task) namesAsked() []string {
 	var out []string
 	for _, name := range identity.Named(t.query.Text, t.analyzer.Terms) {
@@ -198,7 +199,7 @@ func (t *Task) namesAsked() []string {
 	return out
 }
 
-// versionsWith are, of some versions, those whose text has a term of the question.
+// versionsWith returns the versions whose text has a term of the question.
 func (t *Task) versionsWith(ctx context.Context, term string, of map[uuid.UUID][]uuid.UUID) (map[uuid.UUID]bool, error) {
 	var among []uuid.UUID
 	for v := range of {
@@ -220,14 +221,14 @@ func editionOf(c retrieval.Compared) identity.Edition {
 	return identity.EditionOf(c.Title, c.ExternalID, c.Metadata, c.Uploaded)
 }
 
-// passagesRead are candidates with what their passages say.
+// passagesRead are candidates with the texts of their passages.
 type passagesRead struct {
 	items []item
 	views []view
 	pairs []text.Pairs
 }
 
-// passagesOf reads the candidates that are of documents with near-duplicates.
+// passagesOf loads the texts of the candidates whose documents have near-duplicates.
 func (t *Task) passagesOf(ctx context.Context, e *editions, items []item) (passagesRead, error) {
 	out := passagesRead{items: items, views: make([]view, len(items)), pairs: make([]text.Pairs, len(items))}
 	var some []item
@@ -249,8 +250,8 @@ func (t *Task) passagesOf(ctx context.Context, e *editions, items []item) (passa
 	return out, nil
 }
 
-// same are the passages of other versions that are the same as the i-th candidate's:
-// of each version the one that is most like it.
+// same returns the passages of other versions that are the same as the i-th candidate's: from each
+// version the most similar one.
 func (p passagesRead) same(e *editions, i int) []near {
 	var out []near
 	own := p.items[i].ref.Version
@@ -278,8 +279,8 @@ func (p passagesRead) same(e *editions, i int) []near {
 	return out[:min(len(out), maxNear)]
 }
 
-// before has each candidate follow those that go before it, which take its score where
-// theirs is less, and counts those that moved.
+// before moves each candidate behind those that are ranked before it, which get at least its score.
+// It returns the number of candidates that moved.
 func before(items []item) (out []item, moved int) {
 	at := make(map[key]int, len(items))
 	for i, c := range items {
@@ -292,7 +293,7 @@ func before(items []item) (out []item, moved int) {
 		if done[i] {
 			return
 		}
-		done[i] = true // also while those before it are put: the order may be a circle
+		done[i] = true // set before the others are placed, since the order may have a cycle
 		c := items[i]
 		c.score = max(c.score, score)
 		for _, n := range c.near {

@@ -1,7 +1,7 @@
 package stage
 
-// This file knows what the model pack can do: which operations it has graphs
-// for, and the thresholds that were calibrated for it.
+// This file caches what the model pack can do: the operations that it has graphs for, and its
+// calibrated thresholds.
 
 import (
 	"context"
@@ -19,26 +19,25 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// A pack's description is kept this long. One that lacks something is asked for
-// again sooner: a server with a better pack may have come.
+// How long a pack's description is cached. If it lacks an operation that is needed it is loaded
+// again sooner, since the model server may have got another pack.
 const (
 	packFresh   = time.Minute
 	packLacking = 2 * time.Second
 )
 
-// Pack is the model pack that the server serves, as it was described last. It is
-// safe for concurrent use.
+// Pack caches the description of the model pack that is served. It is safe for concurrent use.
 type Pack struct {
 	server interface {
 		Info(ctx context.Context) (wire.ModelInfo, error)
 	}
 	mu     sync.Mutex
 	info   wire.ModelInfo
-	at     time.Time // zero: never asked
-	second *Pack     // of the second encoder
+	at     time.Time // of the load; zero: not loaded yet
+	second *Pack     // the second encoder's
 }
 
-// NewPack makes the description of the pack that these sources read with, if any.
+// NewPack returns the Pack of the sources' model server, if there is one.
 func NewPack(s retrieval.Sources) *Pack {
 	p := &Pack{second: &Pack{}}
 	if s.Readers != nil {
@@ -50,7 +49,7 @@ func NewPack(s retrieval.Sources) *Pack {
 	return p
 }
 
-// describe returns the pack's description; old enough, it is asked for anew.
+// describe returns the pack's description, and loads it again if it is older than fresh.
 func (p *Pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInfo, error) {
 	if p.server == nil {
 		return wire.ModelInfo{}, nil
@@ -61,8 +60,8 @@ func (p *Pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInf
 	if !at.IsZero() && time.Since(at) < fresh {
 		return known, nil
 	}
-	// Without the lock: whoever asks waits no longer than its own deadline, and
-	// two that ask at once get the same answer.
+	// The lock is not held here, so that no caller waits longer than its own deadline. Concurrent
+	// callers load the same description.
 	info, err := p.server.Info(ctx)
 	if err != nil {
 		return wire.ModelInfo{}, fmt.Errorf("ask what the model pack can do: %w", err)
@@ -73,14 +72,13 @@ func (p *Pack) describe(ctx context.Context, fresh time.Duration) (wire.ModelInf
 	return info, nil
 }
 
-// Describe returns the description of the pack as it was a minute ago at most; it is empty when no
-// server has one.
+// Describe returns the description of the pack, at most a minute old; empty if there is no model
+// server.
 func (p *Pack) Describe(ctx context.Context) (wire.ModelInfo, error) {
 	return p.describe(ctx, packFresh)
 }
 
-// lacks says what the pack lacks to serve some operations, "" when it lacks
-// nothing.
+// lacks describes what the pack lacks to serve some operations; "" if it lacks nothing.
 func (p *Pack) lacks(ctx context.Context, needed ...wire.ModelOp) (string, error) {
 	for _, fresh := range []time.Duration{packFresh, packLacking} {
 		info, err := p.describe(ctx, fresh)
@@ -110,14 +108,14 @@ func packName(info wire.ModelInfo) string {
 	return fmt.Sprintf("the model pack %s %s", info.Pack, info.Version)
 }
 
-// limit is how many things an operation takes at once; 0: the pack does not say.
+// limit returns the most inputs of one call of an operation; 0: unknown.
 func (p *Pack) limit(ctx context.Context, op wire.ModelOp) (int, error) {
 	info, err := p.describe(ctx, packFresh)
 	return info.Limits[op], err
 }
 
-// known is the share of the question's letters that are of scripts which the
-// graph of an operation has learnt.
+// known returns the share of the question's letters in scripts that an operation's graph was
+// trained on.
 func (t *Task) known(ctx context.Context, op wire.ModelOp) (float64, error) {
 	if op == wire.OpEncode && t.state.Second {
 		asking, cancel := context.WithTimeout(ctx, secondTime)
@@ -125,7 +123,7 @@ func (t *Task) known(ctx context.Context, op wire.ModelOp) (float64, error) {
 		info, err := t.pack.second.describe(asking, packFresh)
 		if unavailable(err) && ctx.Err() == nil {
 			t.secondUnavailable = true
-			return 1, nil // words stand in for the vectors
+			return 1, nil // units are found by BM25 instead of by vectors
 		}
 		return text.InScripts(t.query.Text, info.Scripts[op]), err
 	}
@@ -136,8 +134,8 @@ func (t *Task) known(ctx context.Context, op wire.ModelOp) (float64, error) {
 	return text.InScripts(t.query.Text, info.Scripts[op]), nil
 }
 
-// noWord reports whether a model refused a question because it has no word to
-// read texts for: then there is nothing to rank by.
+// noWord reports whether a model refused a question because it knows no word of it. Then there are
+// no scores to rank by.
 func noWord(err error) bool {
 	var remote *schema.RemoteError
 	return errors.As(err, &remote) && remote.Code == schema.CodeInvalid && remote.Field == "question"
@@ -145,8 +143,8 @@ func noWord(err error) bool {
 
 const noWordWhy = "the model knows no word of the question"
 
-// needs fails, naming the plan, when the pack lacks an operation. An optional
-// stage is skipped instead: skip says why.
+// needs returns an error that names the plan if the pack lacks an operation. For an optional stage
+// it returns in skip why the stage is skipped instead.
 func (t *Task) needs(ctx context.Context, optional bool, ops ...wire.ModelOp) (skip string, err error) {
 	lacks, err := t.pack.lacks(ctx, ops...)
 	switch {
@@ -160,16 +158,15 @@ func (t *Task) needs(ctx context.Context, optional bool, ops ...wire.ModelOp) (s
 	return "", schema.Invalid("plan", "%s: take another plan or pack, or give the stage `optional: true`", lacks)
 }
 
-// Threshold is a setting that is a number, or the equivalent that the model pack
-// was calibrated to.
+// Threshold is a number, or the name of a threshold that the model pack was calibrated for.
 type Threshold struct {
 	Value float64
-	// calibrated is the name in the pack's manifest; "" for a number.
+	// Calibrated is the name in the pack's manifest; "" for a number.
 	Calibrated string
 }
 
-// Threshold reads a number, or the word calibrated, which means what the pack
-// has under that name.
+// Threshold reads a number or the word calibrated, which stands for the pack's threshold called by
+// the parameter calibrated.
 func (p *Parameters) Threshold(name, calibrated string, otherwise Threshold, least, most float64) Threshold {
 	p.Given[name] = otherwise.Value
 	if otherwise.Calibrated != "" {
@@ -187,7 +184,7 @@ func (p *Parameters) Threshold(name, calibrated string, otherwise Threshold, lea
 	return Threshold{Value: p.number(name, otherwise.Value, least, most)}
 }
 
-// resolve is the number that a threshold means with the pack that is served.
+// resolve returns the number that a threshold has with the pack that is served.
 func (t *Task) resolve(ctx context.Context, name string, x Threshold) (float64, error) {
 	if x.Calibrated == "" {
 		return x.Value, nil

@@ -1,7 +1,6 @@
 package stage
 
-// This file reads the parameters of stages. What is wrong is told by the
-// field's name.
+// This file reads the parameters of stages. Errors name the field that is wrong.
 
 import (
 	"cmp"
@@ -16,17 +15,17 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Parameters is a YAML mapping that is read field by field; the first thing
-// wrong is kept, and what nobody asked for is wrong too.
+// Parameters is a YAML mapping that is read field by field. It keeps the first error. A field that
+// was never read is an error too.
 type Parameters struct {
 	field  string
 	values map[string]*yaml.Node
-	known  []string       // what was asked for
-	Given  map[string]any // what was read, defaults too
+	known  []string       // names of the fields that were read
+	Given  map[string]any // the values that were read, including defaults
 	Err    error
 }
 
-// ReadParameters reads a mapping; field names it in errors.
+// ReadParameters reads a mapping. field is its name in errors.
 func ReadParameters(field string, node *yaml.Node) (*Parameters, error) {
 	p := &Parameters{field: field, values: map[string]*yaml.Node{}, Given: map[string]any{}}
 	if node.Kind == yaml.ScalarNode && node.Tag == "!!null" {
@@ -55,7 +54,7 @@ func (p *Parameters) at(name string) string {
 	return p.field + "." + name
 }
 
-// Take returns a field as it is written, nil where it is not.
+// Take returns the node of a field; nil if it is missing.
 func (p *Parameters) Take(name string) *yaml.Node {
 	p.known = append(p.known, name)
 	node := p.values[name]
@@ -63,14 +62,14 @@ func (p *Parameters) Take(name string) *yaml.Node {
 	return node
 }
 
-// Fail finds fault with a field. The first fault counts.
+// Fail records an error on a field, unless there is one already.
 func (p *Parameters) Fail(name, format string, args ...any) {
 	if p.Err == nil {
 		p.Err = schema.Invalid(p.at(name), format, args...)
 	}
 }
 
-// Text reads a text that is not blank.
+// Text reads a string that is not blank.
 func (p *Parameters) Text(name string, required bool) string {
 	node := p.Take(name)
 	switch {
@@ -86,7 +85,7 @@ func (p *Parameters) Text(name string, required bool) string {
 	return ""
 }
 
-// Whole reads a whole number from least to most.
+// Whole reads an integer from least to most.
 func (p *Parameters) Whole(name string, otherwise, least, most int) int {
 	p.Given[name] = otherwise
 	node := p.Take(name)
@@ -109,7 +108,7 @@ func (p *Parameters) number(name string, otherwise, least, most float64) float64
 		return otherwise
 	}
 	x, err := strconv.ParseFloat(node.Value, 64)
-	// Written so that NaN, which is neither less nor more, is refused.
+	// The comparison is written so that it refuses NaN.
 	if node.Kind != yaml.ScalarNode || err != nil || !(x >= least && x <= most) {
 		p.Fail(name, "needs a number from %g to %g, found %q", least, most, node.Value)
 		return otherwise
@@ -133,7 +132,7 @@ func (p *Parameters) flag(name string) bool {
 	return node.Value == "true"
 }
 
-// Choice reads one of some words; the first is the default.
+// Choice reads one of the words; the first is the default.
 func (p *Parameters) Choice(name string, words ...string) string {
 	p.Given[name] = words[0]
 	node := p.Take(name)
@@ -174,14 +173,14 @@ func (p *Parameters) list(name string, least, most int, read func(item *Paramete
 	p.Given[name] = all
 }
 
-// refuse finds fault with the mapping itself.
+// refuse records an error on the mapping itself.
 func (p *Parameters) refuse(format string, args ...any) {
 	if p.Err == nil {
 		p.Err = schema.Invalid(p.field, format, args...)
 	}
 }
 
-// Close returns the first fault; a field that nobody asked for is one.
+// Close returns the first error, including that of a field that was never read.
 func (p *Parameters) Close() error {
 	if p.Err == nil && len(p.values) > 0 {
 		name := slices.Min(slices.Collect(maps.Keys(p.values)))

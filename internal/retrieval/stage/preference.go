@@ -1,7 +1,7 @@
 package stage
 
-// This file has candidates scored by the preference of the language model that would
-// answer, where one was learnt (FIT-RAG's llm_prefer).
+// This file scores candidates by the preference of the language model that is to answer, if one was
+// trained for it (FIT-RAG's llm_prefer).
 
 import (
 	"context"
@@ -14,24 +14,24 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ownReader says that nothing was learnt.
+// ownReader says in reports that no preference was trained.
 const ownReader = "llm_prefer: the pack's own reader's"
 
-// answering is the language model that would answer, which is asked for once.
+// answering is the language model that is to answer; it is looked up once.
 type answering struct {
 	asked bool
 	model string // provider and model; empty: not known
 	err   error
 }
 
-// preferences are what was learnt of a collection's language models, looked up once.
+// preferences are the trained preferences of a collection; they are looked up once.
 type preferences struct {
 	looked bool
 	of     []retrieval.Preference
-	why    string // there are none that can be used; empty: none was learnt
+	why    string // why none can be used; empty: none was trained
 }
 
-// who names the language model that would answer.
+// who returns the name of the language model that is to answer.
 func (t *Task) who(ctx context.Context) (string, error) {
 	if t.answers.asked || t.Judges == nil {
 		return t.answers.model, t.answers.err
@@ -47,8 +47,8 @@ func (t *Task) who(ctx context.Context) (string, error) {
 	return t.answers.model, err
 }
 
-// learnt returns what was learnt of the language model that would answer, for whichever
-// graphs, or why there is nothing.
+// learnt returns the preferences that were trained for the language model that is to answer, for
+// any graph, or why there are none.
 func (t *Task) learnt(ctx context.Context) ([]retrieval.Preference, string) {
 	p := &t.preferred
 	if p.looked || t.Preferences == nil {
@@ -75,8 +75,8 @@ func (t *Task) learnt(ctx context.Context) ([]retrieval.Preference, string) {
 	return p.of, p.why
 }
 
-// ask has a graph score texts. With prefers, llm_prefer is the language model's, where
-// one was learnt, and whose says whose it is; own are the scores as the graph gives them.
+// ask scores texts by a graph. With prefers, llm_prefer is that of the language model, if one was
+// trained, and whose describes whose it is. own are the scores as the graph returns them.
 func (t *Task) ask(ctx context.Context, graph string, texts []string, prefers bool) (scores, own []wire.PairScore, model, whose string, err error) {
 	if graph == wire.GraphReranker {
 		scores, model, err = t.Readers.Rerank(ctx, wire.LaneInteractive, t.query.Text, texts, false)
@@ -104,8 +104,7 @@ func (t *Task) ask(ctx context.Context, graph string, texts []string, prefers bo
 	return scores, read.Scores, read.Model, fmt.Sprintf("llm_prefer: %s's, learnt from %d questions", learnt[at].Model, learnt[at].Questions), err
 }
 
-// preferredBy puts a head's logits in the place of llm_prefer. A text without a word
-// keeps the lowest.
+// preferredBy replaces llm_prefer by a head's logits. A text without a word keeps the lowest score.
 func preferredBy(head preference.Head, read wire.Featured) ([]wire.PairScore, error) {
 	out := slices.Clone(read.Scores)
 	for i, s := range out {

@@ -1,8 +1,7 @@
 package stage
 
-// The stage "proximity": what a bag of words does not see of the best
-// candidates. It reads their texts, which is why it comes after the stages that
-// find them.
+// The stage "proximity": features of the best candidates that BM25, a bag of words, cannot see. It
+// reads their texts, so it comes after the stages that find them.
 
 import (
 	"context"
@@ -29,8 +28,8 @@ var proximityKind = Kind{
 //
 //	proximity: {depth: 50, ordered: 0.5, coverage: 0.3, sentence: 0.5}
 //
-// The first depth candidates are ranked anew by their score, as a share of the
-// best one's, plus weighted features between 0 and 1:
+// The first depth candidates are ranked again by their score, as a share of the best one's, plus
+// weighted features between 0 and 1:
 //
 //   - ordered: terms that follow each other in the question and in the section,
 //     saturated as BM25 does (the ordered window of the sequential dependence
@@ -38,7 +37,7 @@ var proximityKind = Kind{
 //   - coverage: the part of the question's terms that the section or the title has
 //   - sentence: BM25 of the candidate's best sentence
 //
-// Each term counts with its idf. The rest of the candidates follows unseen.
+// Each term is weighted by its idf. The other candidates follow, unread.
 func readProximity(p *Parameters) Stage {
 	s := proximity{depth: p.Whole("depth", 50, 1, 200), ordered: p.number("ordered", 0.5, 0, 100),
 		coverage: p.number("coverage", 0.3, 0, 100), sentence: p.number("sentence", 0.5, 0, 100)}
@@ -89,7 +88,8 @@ func (s proximity) run(ctx context.Context, t *Task, in Candidates) (outcome, er
 	}
 	rank(items)
 	out.why = join(fmt.Sprintf("read %d sections", len(read.sections)), spread(items, "proximity"))
-	// What was not read stays behind what was, by scores of the same scale.
+	// Candidates that were not read stay behind the others; their scores are brought to the same
+	// scale.
 	least := items[len(items)-1].score
 	for _, c := range tail {
 		items = append(items, c.scored("proximity", math.Min(least, c.score/best)))
@@ -98,7 +98,7 @@ func (s proximity) run(ctx context.Context, t *Task, in Candidates) (outcome, er
 	return out, nil
 }
 
-// idf are the weights of the question's terms in sections, as BM25 has them.
+// idf returns the BM25 weights of the question's terms in sections.
 func (t *Task) idf(ctx context.Context) (map[string]float64, error) {
 	if t.statistics == nil {
 		r, err := t.searchIndex(ctx, t.statisticsOf(t.terms))

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// proximityIndex has the analysed sections of candidates.
+// proximityIndex holds the analysed sections of candidates.
 type proximityIndex struct {
 	terms           []string           // of the question
 	idf             map[string]float64 // of terms

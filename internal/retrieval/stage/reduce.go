@@ -1,7 +1,7 @@
 package stage
 
-// The stage "reduce": of each candidate the few sentences that serve the answer
-// best, and of these as many as are enough.
+// The stage "reduce": of each candidate the few sentences that serve the answer best, and of the
+// candidates as many as are enough.
 
 import (
 	"cmp"
@@ -32,18 +32,16 @@ var reduceKind = Kind{
 //
 //	reduce: {depth: 10, sentences: 3, stride: 1, windows: 64, most: 10, enough: calibrated, optional: false}
 //
-// FIT-RAG's token reducer (Algorithm 3). Each of the first depth candidates is
-// cut into windows of so many sentences, each beginning stride sentences after
-// the one before, at most so many; the one with the highest has_answer +
-// llm_prefer stands for it. These are sorted by that sum, and taken one by one,
-// at most most (the detector sees no more than 10), until the detector says that
-// those so far are enough to answer with. (The paper's algorithm returns the
-// last one alone; its text means all.)
+// FIT-RAG's token reducer (Algorithm 3). Each of the first depth candidates is cut into at most
+// windows windows of sentences sentences, each beginning stride sentences after the one before. The
+// window with the highest has_answer + llm_prefer represents the candidate. The candidates are
+// sorted by that sum and taken one by one, at most most of them (the detector takes up to 10),
+// until the detector says that those taken are enough to answer with. (The paper's algorithm
+// returns only the last one; its text means all.)
 //
-// It selects: the ranking stays, and of the candidates in the context the text
-// is that of their window. enough is the detector's probability: calibrated,
-// what the pack was calibrated to, or a number. The detector is given the pack's own
-// llm_prefer, also where windows are chosen by a language model's.
+// It is a selecting stage: the ranking stays, and a candidate's text in the context is its window.
+// enough is the detector's threshold: a probability, or calibrated, the pack's own. The detector
+// gets the pack's own llm_prefer, even if a language model's chose the windows.
 func readReduce(p *Parameters) Stage {
 	s := reduce{depth: p.Whole("depth", 10, 1, 100), sentences: p.Whole("sentences", 3, 1, 50), stride: p.Whole("stride", 1, 1, 50),
 		windows: p.Whole("windows", 64, 1, 500), most: p.Whole("most", wire.DetectPairs, 1, wire.DetectPairs),
@@ -74,7 +72,7 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 		return outcome{}, err
 	}
 	out.items = nil
-	var own [][2]float32 // the pack's logits, whose scale the detector knows
+	var own [][2]float32 // the pack's logits, for which the detector is calibrated
 	var order []int
 	for i, c := range head {
 		if _, ok := read.best[i]; !ok {
@@ -106,8 +104,8 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	return out, nil
 }
 
-// detect asks which of the prefixes is enough, the first one or else all, and
-// how likely it is that it is.
+// detect returns the length n of the first prefix that is enough, or else of all, and the
+// probability p that it is enough. least is the threshold.
 func (s reduce) detect(ctx context.Context, t *Task, read [][2]float32) (least float64, n int, p float64, err error) {
 	n = min(len(read), s.most)
 	if n == 0 {

@@ -1,6 +1,6 @@
 package stage
 
-// The stage "relate": passages with what they are linked to in their document.
+// The stage "relate": passages with the passages of their document that they are linked to.
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 type relate struct {
 	depth, k int
 	least    float64
-	all      bool // one candidate of a passage with all that it is linked to
+	all      bool // makes one candidate of a passage and all that it is linked to
 }
 
 var relateKind = Kind{
@@ -32,13 +32,13 @@ var relateKind = Kind{
 //
 //	relate: {depth: 10, k: 3, least: 0, join: each}
 //
-// SAKI's dual-axis retriever (Algorithm 1): each of the first depth passages
-// becomes a candidate with each of its k most strongly linked passages, c + r:
-// one text of two spans, with c's scores and the link's weight as "link". Links
-// weaker than least do not count. A passage without a link stays alone; two that
-// are linked both ways are joined once. The rest follows as it is.
+// SAKI's dual-axis retriever (Algorithm 1): each of the first depth passages c becomes a candidate
+// with each of its k most strongly linked passages r. Such a candidate c + r is one text of two
+// spans, with c's scores and the link's weight as "link". Links weaker than least are ignored. A
+// passage without a link stays alone; two passages that are linked both ways are joined once. The
+// other candidates follow unchanged.
 //
-// With join: all a passage becomes one candidate with all of them (section 3.2 of
+// With join: all a passage becomes one candidate with all of its linked passages (section 3.2 of
 // the paper), in the order of the document, with the strongest weight as "link".
 func readRelate(p *Parameters) Stage {
 	s := relate{depth: p.Whole("depth", 10, 1, 200), k: p.Whole("k", 3, 1, 50), least: p.number("least", 0, 0, 1),
@@ -90,7 +90,7 @@ func (s relate) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 			case !s.counts(c, l):
 				continue
 			case joined[[2]lexical.Ref{l.To, c.ref}]:
-				n++ // it stands in the other's candidate
+				n++ // it is part of the other one's candidate
 				continue
 			}
 			joined[[2]lexical.Ref{c.ref, l.To}] = true
@@ -116,7 +116,8 @@ func (s relate) counts(c item, l retrieval.Link) bool {
 	return l.Weight >= s.least && l.To != c.ref && l.To.Version == c.ref.Version
 }
 
-// withAll joins a passage with all that it is linked to, and reports whether there is any.
+// withAll joins a passage with all passages that it is linked to. It reports false if there are
+// none.
 func (s relate) withAll(c item, links []retrieval.Link) (item, bool) {
 	shows := []extent{{ref: c.ref}}
 	joined := c
@@ -124,7 +125,7 @@ func (s relate) withAll(c item, links []retrieval.Link) (item, bool) {
 		if !s.counts(c, l) {
 			continue
 		}
-		if len(shows) == 1 { // the strongest comes first
+		if len(shows) == 1 { // the strongest link comes first
 			joined = c.scored("link", l.Weight)
 			joined.score, joined.with = c.score, l.To
 		}

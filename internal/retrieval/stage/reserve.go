@@ -1,7 +1,7 @@
 package stage
 
-// This file keeps what came to a stage that selects, so that it can select anew.
-// Nothing is searched again.
+// This file stores the input of a selecting stage, so that the selection can be repeated without a
+// new search.
 
 import (
 	"encoding/json"
@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// reserve is what came to the stage that selects, to be selected from again.
+// reserve is the stored input of a selecting stage.
 type reserve struct {
 	Generation int         `json:"generation"`
-	Text       string      `json:"text"` // the question as it was worded then
+	Text       string      `json:"text"` // the question in its wording at that time
 	Unit       schema.Unit `json:"unit"`
 	Items      []pooled    `json:"items"`
 }
@@ -41,7 +41,7 @@ type pooledRef struct {
 	End   int         `json:"end,omitempty"`
 }
 
-// Reserve writes down what came to the stage.
+// Reserve encodes the input of a selecting stage.
 func (t *Task) Reserve(in Candidates) ([]byte, error) {
 	p := reserve{Generation: t.state.Generation, Text: t.query.Text, Unit: in.unit, Items: make([]pooled, len(in.items))}
 	for i, c := range in.items {
@@ -68,8 +68,8 @@ func (p reserve) candidates() Candidates {
 	return out
 }
 
-// Restore reads what came to the stage, of the same generation, and takes the question as it was
-// worded then.
+// Restore decodes the input of a selecting stage, and restores the wording of the question. The
+// generation must be the same.
 func (t *Task) Restore(from []byte) (Candidates, error) {
 	var p reserve
 	if err := json.Unmarshal(from, &p); err != nil {

@@ -1,8 +1,8 @@
 package stage
 
-// This file makes the result of a run: texts for what is returned, documents by
-// their best candidate, and the report of every stage. What has become
-// invisible since a stage found it is left out here.
+// This file makes the result of a run: the texts of the returned candidates, the documents ranked
+// by their best candidate, and the report of every stage. It leaves out what has become invisible
+// since a stage found it.
 
 import (
 	"cmp"
@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// maxReported bounds what a report shows of kept and dropped candidates each.
+// maxReported is the most kept, and the most dropped, candidates in a report.
 const maxReported = 10
 
-// Result is what a run found: the ranking, of which selected makes the context.
+// Result returns the ranking, and the context made of selected.
 func (t *Task) Result(ctx context.Context, ranking, selected Candidates, steps []Step) (schema.SearchResult, error) {
 	chosen := selected.items
 	want := t.query.K
@@ -57,7 +57,7 @@ func (t *Task) Result(ctx context.Context, ranking, selected Candidates, steps [
 	return out, err
 }
 
-// reach is how far down the ranking the chosen ones lie.
+// reach returns how many candidates of the ranking include all chosen ones.
 func reach(ranking, chosen []item) int {
 	in := map[key]bool{}
 	for _, c := range chosen {
@@ -72,8 +72,8 @@ func reach(ranking, chosen []item) int {
 	return n
 }
 
-// reduced shows, of the ranked ones that were chosen, what a stage that selects, or one
-// behind it, reduced them to, with the scores that it gave.
+// reduced gives the chosen candidates in the ranking the scores, and the text if it was reduced,
+// that they had after the last stage.
 func reduced(ranked, chosen []item) []item {
 	last := map[key]item{}
 	for _, c := range chosen {
@@ -93,7 +93,7 @@ func reduced(ranked, chosen []item) []item {
 	return out
 }
 
-// candidate is an item with the text that it shows.
+// candidate converts an item to a result, with the text that it shows.
 func candidate(c item, unit schema.Unit, shown view) schema.Candidate {
 	first := shown[0]
 	text := first.found
@@ -112,8 +112,9 @@ func candidate(c item, unit schema.Unit, shown view) schema.Candidate {
 	return out
 }
 
-// shown are the places whose text candidates show: their own; of a document or
-// a cluster its best passage, by the score that it came with or else by BM25.
+// shown returns the places whose text candidates show: their own place, or that of the best passage
+// of a document or cluster. That is the passage that it has its score from, or else the best by
+// BM25.
 func (t *Task) shown(ctx context.Context, items []item, unit schema.Unit) ([]lexical.Ref, error) {
 	out := make([]lexical.Ref, len(items))
 	if unit == schema.UnitPassage || unit == schema.UnitSection {
@@ -164,8 +165,8 @@ func (t *Task) shown(ctx context.Context, items []item, unit schema.Unit) ([]lex
 	return out, nil
 }
 
-// documents ranks documents by their best candidate. All documents of a cluster
-// rank with it, in reading order.
+// documents ranks documents by their best candidate. All documents of a cluster have its rank, in
+// reading order.
 func (t *Task) documents(ctx context.Context, ranking Candidates) ([]schema.RankedDocument, error) {
 	if t.query.Documents == 0 || len(ranking.items) == 0 {
 		return nil, nil
@@ -200,8 +201,8 @@ func (t *Task) documents(ctx context.Context, ranking Candidates) ([]schema.Rank
 	return out, nil
 }
 
-// trace makes the reports. What a stage kept and dropped is named when the query
-// asks to explain; statistics are of all text, so they are for admins.
+// trace makes the reports of the stages. A report names kept and dropped candidates if the query
+// asks to explain. Statistics are of all text, so only admins get them.
 func (t *Task) trace(ctx context.Context, steps []Step) ([]schema.StageReport, error) {
 	out := make([]schema.StageReport, len(steps))
 	var refs []lexical.Ref
@@ -239,7 +240,7 @@ func (t *Task) trace(ctx context.Context, steps []Step) ([]schema.StageReport, e
 
 func reported[T any](all []T) []T { return all[:min(maxReported, len(all))] }
 
-// judge adds a candidate to a report, unless it is gone.
+// judge adds a candidate to a report, unless its text was deleted.
 func (t *Task) judge(to []schema.Judged, c judged, unit schema.Unit) []schema.Judged {
 	out := schema.Judged{Cluster: c.cluster, Version: c.ref.Version, Score: c.score, Scores: c.scores.byName(), Why: c.why}
 	if c.cluster == uuid.Nil {
@@ -258,5 +259,5 @@ func (t *Task) judge(to []schema.Judged, c judged, unit schema.Unit) []schema.Ju
 	return append(to, out)
 }
 
-// millis is d in milliseconds, to the microsecond.
+// millis returns d in milliseconds, rounded down to microseconds.
 func millis(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -21,14 +21,13 @@ var rewriteKind = Kind{
 //
 //	rewrite: {as: question}
 //
-// A language model words the question anew, for the stages that follow; the answer
-// is still to the question as it was asked (ChunkRAG, section 3.2 and prompt A.1).
-// It comes first. When no model does it, the question stays as it is, and the report
-// says why.
+// A language model rewrites the question for the stages that follow. The answer is still to the
+// original question (ChunkRAG, section 3.2 and prompt A.1). The stage must be the first. If no
+// model can rewrite the question, it stays as it is, and the report says why.
 //
-// as: passage has the model write a passage that would answer the question. Stages
-// that compare vectors take the mean of its vector and the question's, at unit length;
-// words stay the question's (HyDE, Gao et al. 2023, eq. 8, with one passage).
+// With as: passage the model writes a passage that would answer the question. Stages that compare
+// vectors use the mean of its vector and the question's, scaled to unit length; BM25 uses the
+// question's words (HyDE, Gao et al. 2023, eq. 8, with one passage).
 func readRewrite(p *Parameters) Stage {
 	s := rewrite{passage: p.Choice("as", "question", "passage") == "passage"}
 	return Stage{Fit: s.fit, Cost: Cost{Calls: 1}, run: s.run}
@@ -60,12 +59,12 @@ func (s rewrite) run(ctx context.Context, t *Task, in Candidates) (outcome, erro
 		return outcome{unit: in.unit, why: fmt.Sprintf("vectors are compared with that of %q, too%s", reply.Text, by(reply.Usage.Model))}, nil
 	}
 	t.query.Text = reply.Text
-	t.analysed, t.index, t.statistics = false, nil, nil // of the question as it was asked, after spell
+	t.analysed, t.index, t.statistics = false, nil, nil // these were of the question before it was rewritten, set by spell
 	return outcome{unit: in.unit, why: fmt.Sprintf("%q%s", reply.Text, by(reply.Usage.Model))}, nil
 }
 
-// complete asks a language model for a task of this stage. The reply is kept under
-// the question, the stage and the item, where there is a question.
+// complete asks a language model for a task of this stage. If the query has a question id, the
+// reply is stored under that id, the stage and the item.
 func (t *Task) complete(ctx context.Context, r wire.LLMRequest, item int) (wire.LLMReply, error) {
 	if t.Judges == nil {
 		return wire.LLMReply{}, &schema.RemoteError{Code: schema.CodeUnavailable, Message: "there is no language model here"}

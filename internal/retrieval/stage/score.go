@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// What score ranks by; each but prefer_sum is a head of the model that reads, and
-// its logit a score of the candidates.
+// The scores that the stage can rank by. Each but prefer_sum is a head of the model; its logit
+// becomes a score of the candidates.
 const (
 	byRelevance = "relevance"
 	byHasAnswer = "has_answer"
@@ -22,24 +22,24 @@ const (
 )
 
 const (
-	// rerankDepth is how many candidates the reranker reads when a plan does not say.
+	// rerankDepth is how many candidates the reranker reads by default.
 	rerankDepth = 10
-	// maxRead is how many candidates a model reads at most: the sections of FunnelRAG's
-	// 80 clusters are some 800.
+	// maxRead is the most candidates that a model reads: the sections of FunnelRAG's 80 clusters
+	// are about 800.
 	maxRead = 1000
 )
 
 type score struct {
-	model       string // the graph that reads
+	model       string // the graph that scores
 	by          string
 	depth, keep int
 	weight      float64
 	normalise   string
 	least       *Threshold
-	within      float64 // how far below the best one's share; 0: any
-	minK        int     // how many are read however far below
+	within      float64 // largest distance to the best candidate's share of a candidate to read; 0: any
+	minK        int     // how many are read whatever their distance
 	pieces      int
-	window      int // tokens that are read of a piece; 0: all
+	window      int // tokens of a piece to read; 0: all
 	optional    bool
 	known       bool
 }
@@ -48,7 +48,7 @@ var scoreKind = Kind{
 	Name:       "score",
 	Parameters: "`model` (pair, or reranker), `by` (relevance, or has_answer, llm_prefer, prefer_sum), `depth` (50; of the reranker 10; 0: all, 1,000 at most), `keep` (0: all), `weight` (1), `normalise` (max, or minmax, standard, none), `least`, `within` (0: any), `min_k` (2), `pieces` (8), `window` (0: all), `known` (false), `optional` (false)",
 	Does:       "a model reads the first `depth` with the question, see below",
-	// Behind a stage that selects it orders, and with keep or least thins, the context alone.
+	// After a selecting stage it ranks only the context, and with keep or least drops part of it.
 	AfterSelection: true,
 	read:           readScore,
 }
@@ -57,38 +57,36 @@ var scoreKind = Kind{
 //
 //	score: {model: pair, by: relevance, depth: 50, keep: 0, weight: 1, normalise: max, within: 0, min_k: 2, pieces: 8, window: 0, known: false, optional: false}
 //
-// A model reads the first depth candidates with the question: the pair model, or
-// the reranker, which is better and about ten times as long about each, so it comes
-// after the pair model and reads the best few. A plan may have a stage of each; the
-// reranker's scores have names of their own, and its depth is usually 10. With depth 0
-// all candidates are read, the first 1,000 of more. A candidate
-// longer than the model reads is read in pieces, at most so many, and counts as
-// its best one (MaxP); a document or a cluster is read by its best sections and
-// shows its best piece from then on.
+// A model reads the question with each of the first depth candidates. The model is the pair model
+// or the reranker; the reranker is better and takes about ten times as long per candidate, so it
+// comes after the pair model and reads the best few. A plan may have a stage of each: the
+// reranker's scores have names of their own, and its default depth is 10. With depth 0 all
+// candidates are read, at most 1,000. A candidate longer than the model's input is read in at most
+// pieces pieces, and has the score of its best one (MaxP). A document or a cluster is read by its
+// best sections, and shows its best piece from then on.
 //
-// With a window about so many tokens are read of a piece: the sentences that have
-// the question's terms, and those beside them. With within, candidates whose share of
-// the best one's score is further below it are left unread, except the first min_k:
-// what a model says seldom brings them that far up.
+// With window about that many tokens of a piece are read: the sentences that have the question's
+// terms, and their neighbours. With within, a candidate is not read if its share of the best score
+// is lower than the best one's by more than within, except for the first min_k: the model seldom
+// moves such candidates to the top.
 //
-// llm_prefer is that of the language model that would answer, where one was learnt for
-// the collection and the stage ranks by it; else that of the pack's own reader.
+// llm_prefer is that of the language model that is to answer, if one was trained for the collection
+// and the stage ranks by it; else that of the pack's own reader.
 //
-// With weight 1 they are ranked by the model's logit: the relevance, has_answer,
-// llm_prefer, or the sum of the last two (FIT-RAG's bi-criteria reranker). With
-// less, the score is (1-weight) times the one before plus weight times the
-// model's: max takes the one before as a share of the best one's, and the logit as
-// it is, so that a model that is sure counts for more; minmax brings both to 0..1
-// over what was read, standard to mean 0 and deviation 1, none neither. The rest
-// follows in its order, unread. keep drops what is
-// below that rank, least what the model scores below it, and what it did not
-// read: a number, or calibrated.
+// With weight 1 candidates are ranked by the model's logit: relevance, has_answer, llm_prefer, or
+// the sum of the last two (FIT-RAG's bi-criteria reranker). With a lower weight the score is
+// (1-weight) times the previous score plus weight times the model's. normalise scales both: max
+// divides the previous score by the best one's and leaves the logit as it is, so that a confident
+// model counts for more; minmax scales both to 0..1 over the candidates that were read, standard to
+// mean 0 and deviation 1, none neither. The other candidates follow in their order, unread. keep
+// drops the candidates below that rank. least, a number or calibrated, drops the candidates that
+// the model scores below it and those that it did not read.
 //
-// After a stage that selects, the context alone is ranked and thinned.
+// After a selecting stage, only the context is ranked and thinned.
 //
-// A stage that is known weighs as much as the share of the question's letters that
-// are of scripts which the model has learnt; one that has learnt none of them reads
-// nothing. An optional stage is skipped when the model pack has no such model.
+// With known, the weight is multiplied by the share of the question's letters in scripts that the
+// model was trained on; if that is zero the model reads nothing. An optional stage is skipped if
+// the model pack has no such model.
 func readScore(p *Parameters) Stage {
 	model, depth := p.Choice("model", wire.GraphPair, wire.GraphReranker), 50
 	if model == wire.GraphReranker {
@@ -119,7 +117,7 @@ func (s score) scores() []string {
 	return []string{labelOf(s.model, byRelevance), labelOf(s.model, byHasAnswer), labelOf(s.model, byLLMPrefer), s.label()}
 }
 
-// label is the name of what the stage ranks by in the end.
+// label returns the name of the score that the stage ranks by in the end.
 func (s score) label() string {
 	if s.model == wire.GraphReranker {
 		return s.model
@@ -127,7 +125,7 @@ func (s score) label() string {
 	return "score"
 }
 
-// labelOf is the name of a graph's logit among the scores of candidates.
+// labelOf returns the name that a graph's logit has among the scores of candidates.
 func labelOf(graph, head string) string {
 	if graph == wire.GraphReranker {
 		return graph + "." + head
@@ -135,7 +133,7 @@ func labelOf(graph, head string) string {
 	return head
 }
 
-// fitReading says that a stage reads candidates, whatever their unit.
+// fitReading accepts candidates of any unit and returns the same unit.
 func fitReading(in schema.Unit) (schema.Unit, error) {
 	if in == "" {
 		return "", schema.Invalid("", "reads what other stages find: a plan begins with lexical, dense or hybrid")
@@ -143,7 +141,7 @@ func fitReading(in schema.Unit) (schema.Unit, error) {
 	return in, nil
 }
 
-// of is what the stage ranks by of a model's scores.
+// of returns the score that the stage ranks by.
 func (s score) of(x wire.PairScore) float64 {
 	switch s.by {
 	case byHasAnswer:
@@ -220,7 +218,7 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	if s.weight < 1 {
 		final = make([]float64, len(values))
 		model := values
-		if s.normalise != "max" { // a logit has no end that the best one's could be
+		if s.normalise != "max" { // a logit has no upper bound to divide by
 			model = normalised(values, s.normalise)
 		}
 		before = normalised(before, s.normalise)
@@ -253,7 +251,7 @@ func (s score) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 	return out, nil
 }
 
-// near is how many candidates are read.
+// near returns how many candidates are read.
 func (s score) near(items []item) int {
 	head, _ := cut(items, s.depth)
 	if s.within == 0 || len(head) == 0 {
@@ -271,7 +269,7 @@ func (s score) near(items []item) int {
 	return n
 }
 
-// limit is the score below which candidates are dropped.
+// limit returns the score below which candidates are dropped.
 func (s score) limit(ctx context.Context, t *Task) (float64, error) {
 	if s.least == nil {
 		return math.Inf(-1), nil
@@ -279,8 +277,7 @@ func (s score) limit(ctx context.Context, t *Task) (float64, error) {
 	return t.resolve(ctx, "least", *s.least)
 }
 
-// behind gives what was not read scores below those of what was, in the order
-// that it has.
+// behind scores the candidates that were not read below those that were, in their order.
 func behind(read, head, tail []item, name string) []item {
 	if len(tail) == 0 {
 		return nil
@@ -304,21 +301,21 @@ func behind(read, head, tail []item, name string) []item {
 	return out
 }
 
-// pairRead is what a model that scores says of candidates.
+// pairRead is a model's scores of candidates.
 type pairRead struct {
 	graph string
-	best  map[int]pairBest // by candidate; none for one without text
+	best  map[int]pairBest // by candidate; none for candidates without text
 	model string
 	texts int
 	long  int    // candidates that were read in several pieces
-	whose string // whose preference llm_prefer is; empty: nobody needs to know
+	whose string // whose preference llm_prefer is; empty: not reported
 }
 
 // pairBest is a candidate's best piece.
 type pairBest struct {
 	score pairScore
 	own   float32 // the pack's llm_prefer
-	value float64 // by which it is the best
+	value float64 // the best piece is the one with the highest value
 	at    extent
 }
 
@@ -336,7 +333,7 @@ func (r pairRead) String() string {
 // pairScore are the model's logits.
 type pairScore wire.PairScore
 
-// onto gives a candidate a graph's logits as scores.
+// onto adds a graph's logits to a candidate's scores.
 func (x pairScore) onto(c item, graph string) item {
 	own := c.score
 	c = c.scored(labelOf(graph, byRelevance), float64(x.Relevance)).scored(labelOf(graph, byHasAnswer), float64(x.HasAnswer)).
@@ -345,8 +342,8 @@ func (x pairScore) onto(c item, graph string) item {
 	return c
 }
 
-// scored has a graph read candidates, in one request, and finds the best
-// piece of each by value; of equal ones the first.
+// scored scores candidates by a graph, in one request, and finds the piece of each with the highest
+// value; of ties the first.
 func (t *Task) scored(ctx context.Context, graph string, items []item, unit schema.Unit, how inputOptions, value func(wire.PairScore) float64) (pairRead, error) {
 	inputs, err := t.inputs(ctx, items, unit, how)
 	if err != nil {

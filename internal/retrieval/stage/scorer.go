@@ -1,7 +1,7 @@
 package stage
 
-// The stages "lexical" and "dense": one component finds units, or finds them
-// inside what is there, or scores what is there.
+// The stages "lexical" and "dense": one component finds units, in the collection or inside the
+// candidates, or scores the candidates.
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// MaxDepth bounds what a stage takes and gives.
+// MaxDepth is the most candidates that a stage takes or returns.
 const MaxDepth = 5000
 
 type scorer struct {
@@ -32,11 +32,11 @@ var lexicalKind = Kind{
 //
 //	lexical: {unit: passage, k: 100, k1: 1.2, b: 0.75, field: text}
 //
-// The field identity is what documents are called, and its unit the document: a
-// score is the sum of the idf of the terms that question and document share.
-// BM25 over units of that size. At the beginning of a plan it searches the
-// collection. After a stage that gives larger units it searches inside them;
-// after one that gives the same it scores them and keeps the best k.
+// BM25 over units of that size. At the beginning of a plan it searches the collection. After a
+// stage that returns larger units it searches inside them; after one that returns the same unit it
+// scores the candidates and keeps the best k. The field identity has the names of documents, and
+// its unit is the document: the score is the sum of the idf of the terms that the question and the
+// document share.
 func readLexical(p *Parameters) Stage {
 	return scorer{kind: "lexical", of: readBM25(p), k: p.Whole("k", 100, 1, MaxDepth)}.stage()
 }
@@ -49,7 +49,7 @@ func readBM25(p *Parameters) bm25 {
 		return bm25{unit: schema.UnitDocument, weight: 1, settings: lexical.Settings{K1: lexical.Defaults.K1}, identity: true}
 	}
 	s := lexical.Settings{K1: p.number("k1", lexical.Defaults.K1, 0, 10), B: p.number("b", lexical.Defaults.B, 0, 1)}
-	if s == (lexical.Settings{}) { // which the index takes for its defaults
+	if s == (lexical.Settings{}) { // which the index would replace by its defaults
 		p.Fail("k1", "is 0, and so is b: without saturation b does nothing, so leave b out")
 	}
 	return bm25{unit: p.unit("unit"), weight: 1, settings: s}
@@ -67,9 +67,9 @@ var denseKind = Kind{
 //
 //	dense: {unit: passage, k: 10}
 //
-// The units nearest to the question by inner product of unit vectors; one above
-// a passage counts as its best passage (MaxP). Where the collection's vectors are of
-// another space than the question's they are not compared: units are found by BM25.
+// Finds the units nearest to the question by inner product of unit vectors; a unit larger than a
+// passage has the score of its best passage (MaxP). If the collection's vectors are of another
+// space than the question's, units are found by BM25 instead.
 func readDense(p *Parameters) Stage {
 	return scorer{kind: "dense", of: inner{unit: p.unit("unit"), weight: 1, alone: true}, k: p.Whole("k", 100, 1, MaxDepth)}.stage()
 }
@@ -80,7 +80,7 @@ func (s scorer) stage() Stage {
 
 func (s scorer) fit(in schema.Unit) (schema.Unit, error) { return fitUnit(in, s.of.size()) }
 
-// fitUnit checks that units of size can be found in, or are, what came before.
+// fitUnit checks that units of size can be found in, or are, the units of the previous stages.
 func fitUnit(in, size schema.Unit) (schema.Unit, error) {
 	if in != "" && in != size && !larger(in, size) {
 		return "", schema.Invalid("unit", "is %s, but the stages before give units of %s: it needs the same or a smaller one", size, in)
@@ -129,7 +129,7 @@ func (s scorer) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	return out, nil
 }
 
-// rerank scores what is there; what the component does not find scored nothing.
+// rerank scores the candidates; those that the component does not find score 0.
 func (s scorer) rerank(ctx context.Context, t *Task, in []item) (outcome, error) {
 	f, err := s.of.score(ctx, t, keys(in))
 	if err != nil {
@@ -158,7 +158,7 @@ func byKey(hits []hit) map[key]hit {
 	return out
 }
 
-// without leaves out those larger units of which something was kept.
+// without removes those larger units from dropped of which a part was kept.
 func without(dropped []judged, kept []item, unit schema.Unit, t *Task) []judged {
 	alive := map[key]bool{}
 	for _, c := range kept {
@@ -173,7 +173,7 @@ func without(dropped []judged, kept []item, unit schema.Unit, t *Task) []judged 
 	return out
 }
 
-// spread says what scores a ranking has.
+// spread describes the range of a ranking's scores.
 func spread(items []item, name string) string {
 	if len(items) == 0 {
 		return "nothing found"

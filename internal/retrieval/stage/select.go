@@ -1,7 +1,7 @@
 package stage
 
-// The stages that select: they choose and order what an answer is made from,
-// and leave the ranking alone. gradient and dedupe have files of their own.
+// The selecting stages: they choose and order the context from which the answer is made, and leave
+// the ranking unchanged. gradient and dedupe have files of their own.
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// fitSelection says that a stage takes candidates of any unit, and gives the same.
+// fitSelection accepts candidates of any unit and returns the same unit.
 func fitSelection(in schema.Unit) (schema.Unit, error) {
 	if in == "" {
 		return "", schema.Invalid("", "cannot be first: a plan begins with lexical, dense or hybrid")
@@ -32,8 +32,8 @@ var limitKind = Kind{
 //
 //	limit: {k: 10, tokens: 4000}
 //
-// The first k candidates, and of them as many as hold that many tokens
-// together (0: however many); the first one stays in any case.
+// Keeps the first k candidates, and of these only as many as have at most tokens tokens together
+// (0: no limit). The first one always stays.
 func readLimit(p *Parameters) Stage {
 	s := limit{k: p.Whole("k", 10, 1, MaxK), tokens: p.Whole("tokens", 0, 0, 1_000_000)}
 	return Stage{Fit: fitSelection, Takes: s.k, run: s.run}
@@ -77,9 +77,9 @@ var orderKind = Kind{
 //
 //	order: {method: ends}
 //
-// rank leaves the best first. ends puts the best at both ends of the context
-// and the worst in its middle, where language models overlook most
-// (ChunkRAG's remedy for "lost in the middle"): ranks 1, 3, 5, ..., 6, 4, 2.
+// rank puts the best first. ends puts the best at both ends of the context and the worst in its
+// middle, which language models tend to overlook (ChunkRAG's remedy for "lost in the middle"):
+// ranks 1, 3, 5, ..., 6, 4, 2.
 func readOrder(p *Parameters) Stage {
 	s := order{method: p.Choice("method", "rank", "ends")}
 	return Stage{Fit: fitSelection, run: s.run}

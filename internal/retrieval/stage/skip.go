@@ -32,21 +32,19 @@ var skipRetrievalKind = Kind{
 //
 //	skip-retrieval: {s_l: 0.04, s_n: 0.67, delta: calibrated, k: 10}
 //
-// FIT-RAG's self-knowledge recogniser (section 4.3, eq. 12 to 14): the question is
-// answered without what was found when both S_ltod, the share of the candidates whose
-// has_answer is above delta, is above s_l, and S_nn, the share of the k nearest
-// answered questions of the tenant that were right without retrieval, is above s_n.
-// Questions that are not known to have been right count as wrong, also where the
-// tenant has asked fewer than k. delta is a logit of the paper's model (4.5);
-// calibrated is the pack's equivalent.
+// FIT-RAG's self-knowledge recogniser (section 4.3, eq. 12 to 14). The question is answered without
+// retrieval if S_ltod is above s_l and S_nn is above s_n. S_ltod is the share of the candidates
+// whose has_answer is above delta. S_nn is the share of the tenant's k nearest answered questions
+// that were right without retrieval; questions not known to be right count as wrong, and so do
+// missing ones if there are fewer than k. delta is a logit of the paper's model (4.5); calibrated
+// is the pack's equivalent.
 //
-// always: true asks nobody whether the model knows enough: the baseline without
-// retrieval, where what the model does not know has no answer.
+// always: true skips retrieval without this test. It is the baseline without retrieval: what the
+// model does not know has no answer.
 //
-// It comes after score, whose has_answer it reads, and selects: the ranking of a
-// search stays. The answer is asked for at once, so that a language model that has
-// none, or a provider that knows nothing by itself, is found out while there is still
-// something to answer from.
+// The stage comes after score, whose has_answer it reads, and is a selecting stage: the ranking
+// stays. It asks for the answer at once: if the language model has none, or the provider cannot
+// answer without text, the candidates are still there to answer from.
 func readSkipRetrieval(p *Parameters) Stage {
 	s := skipRetrieval{sl: p.number("s_l", 0.04, 0, 1), sn: p.number("s_n", 0.67, 0, 1),
 		delta: p.Threshold("delta", byHasAnswer, Threshold{Calibrated: byHasAnswer}, -1e6, 1e6), k: p.Whole("k", 10, 1, 1000), always: p.flag("always")}
@@ -97,7 +95,7 @@ func (s skipRetrieval) run(ctx context.Context, t *Task, in Candidates) (outcome
 	return s.skip(ctx, t, in, out)
 }
 
-// skip has the question answered without what was found, where the model can.
+// skip drops all candidates if the language model can answer without them.
 func (s skipRetrieval) skip(ctx context.Context, t *Task, in Candidates, out outcome) (outcome, error) {
 	say := func(why string) {
 		if out.why != "" {
@@ -133,13 +131,14 @@ func share(n, of int) float64 {
 	return float64(n) / float64(of)
 }
 
-// neighbours counts, of the nearest answered questions, those that were right
-// without retrieval, and all that are known.
+// neighbours counts the nearest answered questions that were right without retrieval, and all that
+// were found.
 func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known int, err error) {
 	if t.History == nil {
 		return 0, 0, nil
 	}
-	// Answered questions have vectors of the first encoder, whatever their collection's are of.
+	// Answered questions have vectors of the first encoder, even if the collection has those of the
+	// second.
 	var vector []float32
 	var space string
 	if t.state.Second {
@@ -152,7 +151,7 @@ func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known in
 		return 0, 0, err
 	}
 	model, err := t.who(ctx)
-	if err != nil { // questions that were imported are of one model
+	if err != nil { // imported questions are of one model, so none of them counts then
 		model = ""
 	}
 	all, err := t.History.Known(ctx, t.query.Principal, space, vector, model, s.k)
@@ -164,8 +163,8 @@ func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known in
 	return right, len(all), err
 }
 
-// knows asks for the answer without retrieval, under the step from which package
-// answer takes it.
+// knows asks for the answer without retrieval. It uses the step under which package answer looks
+// the reply up.
 func (t *Task) knows(ctx context.Context) (model string, err error) {
 	if t.Judges == nil {
 		return "", &schema.RemoteError{Code: schema.CodeUnavailable, Message: "there is no language model here"}

@@ -1,7 +1,7 @@
 package stage
 
-// The stage "spell": words of the question that no document has, and one slip
-// away from a word that documents do have.
+// The stage "spell": corrects words of the question that no document has and that differ by one
+// slip from a word that documents have.
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 
 type spell struct{ least int }
 
-// maxMeant is how far the sections with a possible term are counted.
+// maxMeant is up to how many the sections with a possible term are counted.
 const maxMeant = 10_000
 
-// maxMisspelt bounds the words that are looked at: each is some hundred
-// possible terms to look up.
+// maxMisspelt is the most words that are corrected: each has some hundred possible terms to look
+// up.
 const maxMisspelt = 3
 
 var spellKind = Kind{
@@ -34,12 +34,12 @@ var spellKind = Kind{
 //
 //	spell: {least: 5}
 //
-// It comes before what searches. A term of the question that is in no section that
-// the asker may see, has least letters or more and nothing else, is taken for the
-// term that most of these sections have, of those that differ by one slip: a letter left
-// out, put in, another one, or two that have changed places (Damerau 1964). The
-// first letter is right, or changed places. Lexical stages and proximity use the
-// terms; the models read the question as it was asked.
+// The stage comes before those that search. It corrects a term of the question that is in no
+// section that the principal may see and that consists of letters, least or more of them. Of the
+// terms that differ by one slip, it takes the one that most of these sections have. A slip is a
+// letter left out, added, replaced, or swapped with the next one (Damerau 1964); the first letter
+// can only be swapped. Lexical stages and proximity use the corrected terms; the models read the
+// original question.
 func readSpell(p *Parameters) Stage {
 	s := spell{least: p.Whole("least", 5, 3, 64)}
 	return Stage{Fit: s.fit, run: s.run}
@@ -94,17 +94,16 @@ func (s spell) run(ctx context.Context, t *Task, in Candidates) (outcome, error)
 			out.statistics[term+" as "+m.term] = float64(m.df)
 		}
 	}
-	t.index, t.statistics = nil, nil // they were opened for the other terms
+	t.index, t.statistics = nil, nil // they were opened for the original terms
 	return out, nil
 }
 
-// statisticsOf asks how many sections hold terms.
+// statisticsOf returns a query for how many sections have each term.
 func (t *Task) statisticsOf(terms []string) lexical.TermQuery {
 	return t.narrowed(lexical.TermQuery{Unit: schema.UnitSection, Terms: terms, K: 1, Settings: lexical.Defaults})
 }
 
-// looksAt reports whether a term may be a misspelt word: numbers and names of
-// settings are not.
+// looksAt reports whether a term may be a misspelt word. Numbers and names of settings are not.
 func (s spell) looksAt(term string) bool {
 	if utf8.RuneCountInString(term) < s.least {
 		return false
@@ -117,13 +116,13 @@ func (s spell) looksAt(term string) bool {
 	return true
 }
 
-// meaning is a term of the collection, and how many sections hold it.
+// meaning is a term of the collection, and how many sections have it.
 type meaning struct {
 	term string
 	df   int
 }
 
-// meant finds the most frequent term near to each of terms.
+// meant returns for each term the most frequent term that differs by one slip.
 func (t *Task) meant(ctx context.Context, terms []string) (map[string]meaning, error) {
 	slips := map[string][]string{}
 	var all []string
@@ -154,7 +153,7 @@ func (t *Task) meant(ctx context.Context, terms []string) (map[string]meaning, e
 	return out, nil
 }
 
-// alphabets are those in which a letter can be put in the place of another.
+// alphabets are the scripts in which a letter can be replaced by another one.
 var alphabets = []struct {
 	table   *unicode.RangeTable
 	letters []rune
@@ -164,7 +163,7 @@ var alphabets = []struct {
 	{unicode.Greek, []rune("αβγδεζηθικλμνξοπρσςτυφχψω")},
 }
 
-// alphabetOf are the letters of a letter's script; nil for another character.
+// alphabetOf returns the letters of a letter's script; nil for any other character.
 func alphabetOf(c rune) []rune {
 	for _, a := range alphabets {
 		if unicode.Is(a.table, c) && unicode.IsLetter(c) {
@@ -174,8 +173,7 @@ func alphabetOf(c rune) []rune {
 	return nil
 }
 
-// slipsOf are the words that one slip makes term of, each once, in an order that
-// is always the same.
+// slipsOf returns the words that differ from term by one slip, each once, in a fixed order.
 func slipsOf(term string) []string {
 	word := []rune(term)
 	letters := alphabetOf(word[0])

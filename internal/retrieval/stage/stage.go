@@ -1,7 +1,7 @@
-// Package stage holds the stages of plans, each in a file of its own, and what
-// one run of a plan knows (Task). Candidates are light (item.go): places and
-// scores. Texts are loaded where a stage reads them and at the end, for what is
-// returned, and checked then against what is live and visible.
+// Package stage implements the stages of plans, each in its own file, and the state of one run of a
+// plan (Task). Candidates are refs and scores without text (item.go). Texts are loaded by stages
+// that read them and, at the end, for what is returned; what is not live and visible then is left
+// out.
 package stage
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Kind declares a stage, in the stage's file: validation, the engine and the documentation read
-// what plans may write, how it may stand among others and what it does from here. A new one is a
-// file with its Kind, and a line in kinds.
+// Kind declares a stage in the stage's file. Validation, the engine and the documentation read from
+// it what a plan may write, where the stage may stand and what it does. To add a stage, add a file
+// with its Kind and a line in kinds.
 type Kind struct {
 	Name string
-	// Parameters and Does are its line in the documentation. Each parameter stands in backquotes,
-	// with its default.
+	// Parameters and Does are its line in the documentation. Each parameter is in backquotes, with
+	// its default.
 	Parameters, Does string
 
 	Selects        bool // it changes the context and not the ranking
 	AfterSelection bool // it may follow a stage that selects without selecting itself
-	Finds          bool // it looks units up by their place
+	Finds          bool // it looks units up by their refs
 	Joins          bool // its candidates are two passages each
 	Skips          bool // it may have the question answered from what the language model knows
 
@@ -37,7 +37,7 @@ var kinds = []*Kind{
 	&relateKind, &zoomKind, &dedupeKind, &gradientKind, &thresholdKind, &reduceKind, &skipRetrievalKind, &orderKind, &limitKind,
 }
 
-// Find returns the kind of a name, nil for none.
+// Find returns the kind with a name; nil if there is none.
 func Find(name string) *Kind {
 	if i := slices.IndexFunc(kinds, func(k *Kind) bool { return k.Name == name }); i >= 0 {
 		return kinds[i]
@@ -45,52 +45,51 @@ func Find(name string) *Kind {
 	return nil
 }
 
-// Names lists all stages.
+// Names lists the names of all stages.
 func Names() string { return kindNames(func(*Kind) bool { return true }) }
 
-// Make makes a stage of its parameters, whose errors they keep.
+// Make makes a stage from its parameters, which record its errors.
 func (k *Kind) Make(p *Parameters) Stage {
 	s := k.read(p)
 	s.Kind = k
 	return s
 }
 
-// Stage is a step of a plan, from candidates to candidates, as its kind makes it of its parameters.
+// Stage is a step of a plan, from candidates to candidates. Its Kind makes it from its parameters.
 type Stage struct {
 	Kind *Kind
-	// Fit says which units come out when units of in go in ("" for the first
-	// stage), or what is wrong, as a FieldError on the parameter.
+	// Fit returns the unit of the output when the input is of unit in ("" for the first stage), or
+	// a FieldError on the parameter that is wrong.
 	Fit    func(in schema.Unit) (schema.Unit, error)
-	Scores []string // the names of those that it gives its candidates
-	Reads  string   // the name of those that it chooses by; "": none, or the stage's before
-	Cost   Cost     // at most
-	Takes  int      // it looks at so many of what comes to it, the first ones; 0: at all
+	Scores []string // names of the scores that it adds to candidates
+	Reads  string   // name of the score that it selects by; "": none, or that of the previous stage
+	Cost   Cost     // the most that it may cost
+	Takes  int      // how many of its input candidates it uses, the first ones; 0: all
 	run    func(ctx context.Context, t *Task, in Candidates) (outcome, error)
 
-	// withMinK is the stage with another least number of candidates than minK; nil for one that has
-	// none.
+	// withMinK returns the stage with another MinK; nil if the stage has none.
 	withMinK func(minK int) Stage
 	MinK     int
 }
 
-// WithMinK is the stage with another least number of candidates.
+// WithMinK returns the stage with another MinK.
 func (s Stage) WithMinK(minK int) Stage {
 	of := s.withMinK(minK)
 	of.Kind = s.Kind
 	return of
 }
 
-// MayFollowSelection reports whether the stage may come behind one that selects.
+// MayFollowSelection reports whether the stage may come after a selecting stage.
 func (k *Kind) MayFollowSelection() bool { return k.Selects || k.AfterSelection }
 
-// FollowSelection lists the stages that may follow one that selects.
+// FollowSelection lists the stages that may follow a selecting stage.
 func FollowSelection() string {
 	list := kindNames((*Kind).MayFollowSelection)
 	i := strings.LastIndex(list, ", ")
 	return list[:i] + " and" + list[i+1:]
 }
 
-// kindNames lists the stages that are so.
+// kindNames lists the stages for which so is true.
 func kindNames(so func(*Kind) bool) string {
 	var names []string
 	for _, k := range kinds {
@@ -102,7 +101,7 @@ func kindNames(so func(*Kind) bool) string {
 	return strings.Join(names, ", ")
 }
 
-// Run runs the stage, the i-th of its plan, on what the one before gave.
+// Run runs the stage, the i-th of its plan, on the output of the previous stage.
 func (s Stage) Run(ctx context.Context, t *Task, i int, in Candidates) (Step, error) {
 	t.stage = i
 	start := time.Now()
@@ -110,7 +109,7 @@ func (s Stage) Run(ctx context.Context, t *Task, i int, in Candidates) (Step, er
 	return Step{outcome: out, name: s.Kind.Name, in: len(in.items), Took: time.Since(start)}, err
 }
 
-// Candidates are what one stage gives to the next: of one unit, best first.
+// Candidates are the input or output of a stage: of one unit, best first.
 type Candidates struct {
 	unit  schema.Unit // empty before the first stage
 	items []item
@@ -122,10 +121,10 @@ type outcome struct {
 	items      []item
 	dropped    []judged
 	why        string
-	statistics map[string]float64 // for admins
+	statistics map[string]float64 // shown to admins only
 }
 
-// note takes over what a component says beside its hits.
+// note adds a component's note to the report.
 func (o *outcome) note(f found) {
 	if f.note != "" && !strings.Contains(o.why, f.note) {
 		o.why = join(o.why, f.note)
@@ -143,7 +142,7 @@ func (o *outcome) note(f found) {
 // Len counts the candidates.
 func (c Candidates) Len() int { return len(c.items) }
 
-// First are the best k.
+// First returns the best k.
 func (c Candidates) First(k int) Candidates {
 	c.items, _ = cut(c.items, k)
 	return c
@@ -157,8 +156,8 @@ type Step struct {
 	Took time.Duration
 }
 
-// Found are the candidates that the stage gave.
+// Found returns the candidates that the stage returned.
 func (s Step) Found() Candidates { return Candidates{unit: s.unit, items: s.items} }
 
-// Cost is what a stage may cost at most.
+// Cost is the most that a stage may cost.
 type Cost struct{ Calls, Reads, Searches int }
