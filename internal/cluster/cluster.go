@@ -2,16 +2,15 @@
 // coarsest unit of retrieval: FunnelRAG's Algorithm 1 (Zheng et al. 2025,
 // appendix D), for a collection whose documents come and go.
 //
-// Sections are taken by their local clustering coefficient, highest first. A
-// section's cluster takes in the clusters of the sections related to it, the
-// closest first, while the sum of tokens stays within the limit. Closeness of a
-// cluster to section d is its size over the sum of hop distances from d to its
-// members. Read literally the algorithm puts a section into two clusters; here d
-// begins with the cluster that holds it, so every section is in exactly one.
+// Sections are processed by their local clustering coefficient, highest first. A section's cluster
+// absorbs the clusters of the sections related to it, the closest first, while the sum of tokens
+// stays within the limit. The closeness of a cluster to section d is its size divided by the sum of
+// hop distances from d to its members. Read literally, the algorithm puts a section into two
+// clusters; here d starts with the cluster that it is in, so every section is in exactly one.
 //
-// Sections that arrive later are placed by the same step, and nothing else
-// moves, but that clusters may be joined. Results depend on the sections and
-// relations alone, not on the order in which they are given.
+// Sections that arrive later are placed by the same step. Other sections do not move, except that
+// clusters may be joined. Results depend only on the sections and relations, not on the order in
+// which they are passed.
 package cluster
 
 import (
@@ -23,19 +22,19 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Limit is the most tokens that the sections of a cluster have together where nobody
-// says otherwise, by the counter of package text (S in Algorithm 1).
+// Limit is the default for the most tokens of a cluster's sections together, as counted by package
+// text (S in Algorithm 1).
 const Limit = schema.DefaultClusterTokens
 
-// Member is one that is to be in a cluster.
+// Member is a section to be put into a cluster.
 type Member struct {
 	ID      uuid.UUID
 	Tokens  int
-	Cluster uuid.UUID // that holds it now; zero: none yet
+	Cluster uuid.UUID // its current cluster; zero: none yet
 }
 
-// Relation says why two sections are related. Of clusters that are equally
-// close the one related by the smaller comes first.
+// Relation says why two sections are related. Of clusters that are equally close, the one with the
+// smaller relation comes first.
 type Relation uint8
 
 // Relations, the strongest first.
@@ -51,7 +50,7 @@ const (
 type Edge struct {
 	A, B     uuid.UUID
 	Relation Relation
-	Rank     uint8 // among those of its kind, 0 the strongest: of near vectors
+	Rank     uint8 // among those of the same relation, 0 the strongest; used for Nearest
 }
 
 // Cluster is a set of sections.
@@ -61,25 +60,25 @@ type Cluster struct {
 	Sections []uuid.UUID // by id
 }
 
-// Options of clustering.
+// Options are the options of a clustering.
 type Options struct {
-	// Limit is the most tokens of a cluster; 0 means the package's. A section
-	// over it is alone.
+	// Limit is the most tokens of a cluster; 0 means the package's Limit. A section above it is
+	// alone in its cluster.
 	Limit int
-	// Name returns the id of a new cluster, given the lowest id of a section in
-	// it. It must never return the id of another cluster.
+	// Name returns the id of a new cluster, given the lowest id of its sections. It must never
+	// return the id of another cluster.
 	Name func(first uuid.UUID) uuid.UUID
 }
 
-// Diff is what an update changes.
+// Diff is the changes that an update makes.
 type Diff struct {
-	// Changed are the clusters that are new or have other sections than before,
-	// whole, in the order of their first sections.
+	// Changed are the complete clusters that are new or have other sections than before, in the
+	// order of their first sections.
 	Changed []Cluster
-	// Moved are the sections that came to a cluster, by id: new ones and those
-	// whose cluster was joined to another.
+	// Moved are the sections that were put into a cluster, by id: new ones and those whose cluster
+	// was joined to another.
 	Moved []Move
-	// Gone are the clusters that are no more.
+	// Gone are the clusters that no longer exist.
 	Gone []uuid.UUID
 }
 
@@ -88,11 +87,10 @@ type Move struct {
 	Section, Cluster uuid.UUID
 }
 
-// Update takes the removed sections out of their clusters and puts those that
-// have none into clusters. The sections given must be the new ones, and of every
-// cluster that is named all sections, removed ones included; which clusters can
-// change are those of removed sections and those related to these and to new
-// sections. A cluster that was there keeps its sections together.
+// Update takes the removed sections out of their clusters, and puts those that have none into
+// clusters. sections must be the new sections and, for every cluster that one of them names, all of
+// its sections, including removed ones. The clusters that can change are those of removed sections
+// and those related to these or to new sections. Sections of an existing cluster stay together.
 func Update(sections []Member, edges []Edge, removed []uuid.UUID, o Options) Diff {
 	if o.Limit <= 0 {
 		o.Limit = Limit
@@ -121,7 +119,7 @@ func Update(sections []Member, edges []Edge, removed []uuid.UUID, o Options) Dif
 	return p.diff(before, shrunk, o)
 }
 
-// diff compares the partition with what the clusters were before.
+// diff compares the partition with the clusters before the update.
 func (p *partition) diff(before map[uuid.UUID]int, shrunk map[uuid.UUID]bool, o Options) Diff {
 	var out Diff
 	kept := map[uuid.UUID]bool{}
@@ -130,7 +128,8 @@ func (p *partition) diff(before map[uuid.UUID]int, shrunk map[uuid.UUID]bool, o 
 			continue
 		}
 		slices.Sort(members)
-		// It goes on as the cluster that most of it comes from: fewest move.
+		// It keeps the id of the cluster that most of it comes from, so that the fewest sections
+		// move.
 		counts := map[uuid.UUID]int{}
 		for _, m := range members {
 			if c := p.sections[m].Cluster; c != uuid.Nil {

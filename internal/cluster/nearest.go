@@ -1,6 +1,6 @@
 package cluster
 
-// Nearest neighbours in memory, for sections that nothing else relates.
+// Nearest neighbours in memory, for sections that have no other relation.
 
 import (
 	"cmp"
@@ -9,17 +9,18 @@ import (
 )
 
 const (
-	// So many vectors are compared with each other one by one.
+	// Up to this many vectors are all compared with each other.
 	exactVectors = 2048
-	// More are shared out over lists, by the nearest of as many centres as the
-	// root of their number; a vector is compared with those of its two nearest.
+	// More vectors are divided into lists by the nearest centre; the number of centres is the
+	// square root of that of the vectors. A vector is compared with those in the lists of its
+	// nearest centres, as many as probes.
 	probes = 2
 )
 
-// Neighbours returns for each vector the numbers of up to k others with the
-// highest cosine similarity, best first, equal ones by number. All have one
-// length; a zero vector has no neighbours and is nobody's. Above 2,048 vectors
-// the result is approximate: time is that of n^1.5 comparisons.
+// Neighbours returns for each vector the indexes of up to k others with the highest cosine
+// similarity, best first, ties by index. All vectors have the same length. A zero vector has no
+// neighbours and is not a neighbour of any. Above 2,048 vectors the result is approximate, and
+// takes about n^1.5 comparisons.
 func Neighbours(vectors [][]float32, k int) [][]int {
 	unit := make([][]float32, len(vectors))
 	var all []int
@@ -43,7 +44,7 @@ func Neighbours(vectors [][]float32, k int) [][]int {
 		heads[c] = all[c*len(all)/centres]
 	}
 	for _, i := range all {
-		// The centre that is the vector itself comes first.
+		// If the vector itself is a centre, that comes first.
 		near[i] = best(probes, len(heads), func(c int) float32 { return dot(unit[i], unit[heads[c]]) })
 		lists[near[i][0]] = append(lists[near[i][0]], i)
 	}
@@ -57,7 +58,7 @@ func Neighbours(vectors [][]float32, k int) [][]int {
 	return out
 }
 
-// closest returns the k of among that are nearest to vector i.
+// closest returns the k of the vectors among that are nearest to vector i.
 func closest(unit [][]float32, i int, among []int, k int) []int {
 	found := best(k+1, len(among), func(j int) float32 { return dot(unit[i], unit[among[j]]) })
 	var out []int
@@ -69,8 +70,7 @@ func closest(unit [][]float32, i int, among []int, k int) []int {
 	return out
 }
 
-// best returns the k of n numbers with the highest scores, best first, equal
-// ones by number.
+// best returns the k of the numbers below n with the highest scores, best first, ties by number.
 func best(k, n int, score func(int) float32) []int {
 	type scored struct {
 		i     int

@@ -1,7 +1,7 @@
 package cluster
 
-// The graph of sections, and the partition that Algorithm 1 makes of it step by
-// step. Sections are numbered in the order of their ids.
+// The graph of sections, and its partition, which is made step by step by Algorithm 1. Sections are
+// numbered in the order of their ids.
 
 import (
 	"cmp"
@@ -10,12 +10,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Bounds that keep the time of a step, and so of a clustering, linear in the
-// number of sections.
+// Bounds that keep a step in constant time, and so a clustering linear in the number of sections.
 const (
 	maxRelated = 64  // relations followed from a section, the strongest first
 	maxHops    = 3   // farther sections count as one hop more
-	maxVisited = 512 // sections looked at for the distances from one
+	maxVisited = 512 // sections visited to find the distances from one
 )
 
 type partition struct {
@@ -26,16 +25,16 @@ type partition struct {
 	start   []int32
 	related []int32
 
-	group   []int32   // of a section
-	members [][]int32 // of a group; empty after it was joined to another
-	tokens  []int     // of a group
+	group   []int32   // by section
+	members [][]int32 // by group; empty after it was joined to another
+	tokens  []int     // by group
 
 	marks   marks // for neighbours, groups and distances
 	queue   []int32
 	closest []candidate
 }
 
-// marks is a set of small integers with a value each, emptied in no time.
+// marks is a set of small integers, each with a value, that can be emptied in constant time.
 type marks struct {
 	round []uint32
 	value []int32
@@ -48,7 +47,7 @@ func (m *marks) put(i, value int32) { m.round[i], m.value[i] = m.now, value }
 
 func (m *marks) get(i int32) (int32, bool) { return m.value[i], m.round[i] == m.now }
 
-// candidate is a cluster that may be joined, with what its closeness is made of.
+// candidate is a cluster that may be joined, with the parts of its closeness.
 type candidate struct {
 	group, size, hops, rank int32
 }
@@ -79,7 +78,7 @@ func newPartition(sections []Member, edges []Edge, limit int) *partition {
 	return p
 }
 
-// relate fills the relations in, without repeats.
+// relate sets the relations, each once.
 func (p *partition) relate(number map[uuid.UUID]int32, edges []Edge) {
 	type half struct {
 		to   int32
@@ -114,8 +113,8 @@ func (p *partition) relate(number map[uuid.UUID]int32, edges []Edge) {
 
 func (p *partition) neighbours(i int32) []int32 { return p.related[p.start[i]:p.start[i+1]] }
 
-// coefficient returns the local clustering coefficient of a section: of the
-// pairs of its neighbours, the share that is related too.
+// coefficient returns the local clustering coefficient of a section: the share of the pairs of its
+// neighbours that are related.
 func (p *partition) coefficient(i int32) float64 {
 	own := p.neighbours(i)
 	if len(own) < 2 {
@@ -136,8 +135,8 @@ func (p *partition) coefficient(i int32) float64 {
 	return float64(pairs) / float64(len(own)*(len(own)-1))
 }
 
-// order returns the sections to place, by falling coefficient and then by id:
-// those in no cluster, then of each cluster that lost sections the best one.
+// order returns the sections to place, by descending coefficient and then by id: first those in no
+// cluster, then the best one of each cluster that lost sections.
 func (p *partition) order(shrunk map[uuid.UUID]bool) []int32 {
 	score := make([]float64, len(p.sections))
 	var fresh, old []int32
@@ -165,8 +164,8 @@ func (p *partition) order(shrunk map[uuid.UUID]bool) []int32 {
 	return fresh
 }
 
-// absorbRelated is the step of Algorithm 1 for section d: its cluster takes in the
-// related clusters that fit, the closest first.
+// absorbRelated is the step of Algorithm 1 for section d: its cluster absorbs the related clusters
+// that fit, the closest first.
 func (p *partition) absorbRelated(d int32) {
 	own := p.group[d]
 	found := p.closest[:0]
@@ -183,7 +182,7 @@ func (p *partition) absorbRelated(d int32) {
 	if len(found) > 1 {
 		p.measure(d, found)
 		slices.SortFunc(found, func(a, b candidate) int {
-			// a.size/a.hops against b.size/b.hops
+			// compares a.size/a.hops with b.size/b.hops
 			return cmp.Or(cmp.Compare(int64(b.size)*int64(a.hops), int64(a.size)*int64(b.hops)), cmp.Compare(a.rank, b.rank))
 		})
 	}

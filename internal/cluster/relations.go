@@ -1,6 +1,6 @@
 package cluster
 
-// This file relates sections to each other by what is known of their documents.
+// This file relates sections to each other by what is known about their documents.
 
 import (
 	"slices"
@@ -8,19 +8,19 @@ import (
 	"github.com/google/uuid"
 )
 
-// PositionedMember is a member with its place in the text.
+// PositionedMember is a member with its position.
 type PositionedMember struct {
 	Member
 	Position
 }
 
-// Position is a place in the text: a section of a version.
+// Position is a position in the text: a section of a version.
 type Position struct {
 	Version uuid.UUID
 	Ordinal int
 }
 
-// PositionsOf returns which section is where.
+// PositionsOf returns the section at each position.
 func PositionsOf(sections []PositionedMember) map[Position]uuid.UUID {
 	out := make(map[Position]uuid.UUID, len(sections))
 	for _, s := range sections {
@@ -29,7 +29,8 @@ func PositionsOf(sections []PositionedMember) map[Position]uuid.UUID {
 	return out
 }
 
-// TargetsIn returns what a link in a section means; those of metadata are names already.
+// TargetsIn returns the external ids that a link in a section may mean. Links in a document's
+// metadata are external ids already.
 func TargetsIn(base string, section int, target string) []string {
 	if section == OfDocument {
 		base = ""
@@ -37,8 +38,9 @@ func TargetsIn(base string, section int, target string) []string {
 	return Targets(base, target)
 }
 
-// Resolve relates a link's section to the first section of the likeliest document that is
-// there, if one is. to are external ids, the likeliest first.
+// Resolve relates the section from, which has a link, to the first section of the likeliest
+// document that exists, if any. to are the external ids that the link may mean, the likeliest
+// first.
 func Resolve(from uuid.UUID, to []string, first map[string]uuid.UUID) []Edge {
 	for _, id := range to {
 		if section, ok := first[id]; ok {
@@ -89,8 +91,8 @@ func NeighbourEdges(positions map[Position]uuid.UUID) []Edge {
 	return out
 }
 
-// Unlinked returns the sections of documents that no link relates and that leave
-// room in a cluster of so many tokens: vectors find them company.
+// Unlinked returns the sections of documents that have no link and leave room in a cluster of limit
+// tokens. They are related by their vectors instead.
 func Unlinked(sections []PositionedMember, links []Edge, limit int) []PositionedMember {
 	linked := map[uuid.UUID]bool{}
 	for _, e := range links {

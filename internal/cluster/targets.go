@@ -1,7 +1,7 @@
 package cluster
 
-// Which document a link points to. Documents are known by what their owner calls
-// them: paths in a folder, URLs, or plain ids.
+// Resolution of links to documents. Documents have the external ids of their owner: paths in a
+// folder, URLs, or plain ids.
 
 import (
 	"hash/fnv"
@@ -12,17 +12,16 @@ import (
 	"unicode/utf8"
 )
 
-// Names that a page may have where a link leaves them out.
+// Parts of a page's name that links may leave out.
 var (
 	extensions = []string{".md", ".html", ".htm", ".markdown", ".mdx", ".txt", ".rst", ".adoc", ".pdf", ".docx"}
 	indexes    = []string{"README.md", "readme.md", "index.md", "index.html", "index.htm", "index.mdx", "index.rst"}
 )
 
-// Targets returns the external ids that a link may mean, the likeliest first,
-// where base is the external id of the document that has it. An empty base is
-// for links that are ids or URLs already. A target is taken as it is, without
-// its fragment and query, with other extensions of pages, and as the index page
-// of a folder.
+// Targets returns the external ids that a link may mean, the likeliest first. base is the external
+// id of the document with the link; it is empty for links that are ids or URLs already. A target is
+// tried as it is, without its fragment and query, with other extensions of pages, and as the index
+// page of a folder.
 func Targets(base, target string) []string {
 	w := whereTo(base, target)
 	if w.path == "" {
@@ -54,11 +53,11 @@ func Targets(base, target string) []string {
 	return out
 }
 
-// OfDocument is the section of the links that a document's metadata names.
+// OfDocument is the section number of links in a document's metadata.
 const OfDocument = -1
 
-// Key is equal for a link and for every document that it may mean: for a
-// document it is Key("", its external id).
+// Key returns a hash that is equal for a link and for every document that it may mean. The key of a
+// document is Key("", its external id).
 func Key(base, target string) int64 {
 	w := whereTo(base, target)
 	h := fnv.New64a()
@@ -70,7 +69,7 @@ func Key(base, target string) int64 {
 type location struct {
 	scheme, host string // of a URL
 	path, query  string
-	rooted       bool // a path that begins with a slash
+	rooted       bool // the path begins with a slash
 }
 
 // whereTo resolves target against base.
@@ -83,7 +82,7 @@ func whereTo(base, target string) location {
 	if to.scheme == "" && base != "" {
 		rooted := to.rooted
 		to.scheme, to.host, to.rooted = from.scheme, from.host, from.rooted
-		// Paths are written as they are, and in links as parts of URLs.
+		// External ids have paths unescaped, links have them escaped as in URLs.
 		if decoded, err := url.PathUnescape(to.path); err == nil && to.scheme == "" && utf8.ValidString(decoded) && !strings.ContainsAny(decoded, "?#\x00") {
 			to.path = decoded
 		}
@@ -103,7 +102,7 @@ func whereTo(base, target string) location {
 	return to
 }
 
-// parseLocation takes a target or an external id apart, leaving its fragment out.
+// parseLocation parses a target or an external id, without its fragment.
 func parseLocation(s string) location {
 	var p location
 	s, _, _ = strings.Cut(s, "#")
@@ -118,12 +117,12 @@ func parseLocation(s string) location {
 	return p
 }
 
-// clean returns a path without dots, and without slashes at its ends; one that
-// leads out of its root stays in it.
+// clean returns a path without . and .. elements and without slashes at its ends. A path that leads
+// out of its root stays in it.
 func clean(p string) string { return strings.TrimPrefix(path.Clean("/"+p), "/") }
 
-// stem returns a page's path without what links leave out: known extensions, the
-// name of an index page.
+// stem returns a page's path without the parts that links leave out: a known extension, or the name
+// of an index page.
 func stem(p string) string {
 	for {
 		short := p
@@ -143,10 +142,10 @@ func stem(p string) string {
 	}
 }
 
-// dots reports a name of dots alone, which no extension makes a page.
+// dots reports whether a name consists of dots, so that it stays without extensions.
 func dots(name string) bool { return strings.Trim(name, ".") == "" }
 
-// spellings returns the external ids that mean a path at this place.
+// spellings returns the external ids that mean the path p at this location.
 func (w location) spellings(p string) []string {
 	if w.scheme != "" {
 		out := []string{w.scheme + "://" + w.host + "/" + p, w.scheme + "://" + w.host + "/" + p + "/"}
@@ -163,8 +162,8 @@ func (w location) spellings(p string) []string {
 	return []string{p}
 }
 
-// FolderOf returns the folder of an external id, as it is written, with its last
-// slash; empty: it lies in none.
+// FolderOf returns the folder of an external id as it is written, including the last slash; empty
+// if it is in none.
 func FolderOf(externalID string) string {
 	externalID, _, _ = strings.Cut(externalID, "?")
 	i := strings.LastIndexByte(externalID, '/')

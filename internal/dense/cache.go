@@ -1,7 +1,7 @@
 package dense
 
-// This file keeps the vectors of index segments in memory, for all tenants
-// together, up to a number of bytes. Those used longest ago go first.
+// This file caches the vectors of index segments in memory, for all tenants together, up to a
+// number of bytes. The least recently used are evicted first.
 
 import (
 	"container/list"
@@ -10,13 +10,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// SegmentKey names a segment of the lexical index. The tenant is in it: nobody can ask
-// for another's.
+// SegmentKey is the key of a segment of the lexical index. It includes the tenant, so that no query
+// can get another tenant's segment.
 type SegmentKey struct {
 	Tenant, Segment uuid.UUID
 }
 
-// Segment is the vectors of a segment's passages: row i is passage i.
+// Segment has the vectors of a segment's passages: row i is passage i.
 type Segment struct {
 	Block
 	Collection uuid.UUID
@@ -28,8 +28,7 @@ type Segment struct {
 
 type rows struct{ first, end int }
 
-// NewSegment makes a segment of some entries with some passages, of which it
-// holds none.
+// NewSegment returns a segment with numbers of entries and passages, and no vectors yet.
 func NewSegment(collection uuid.UUID, generation int, space string, dimension, entries, passages int) *Segment {
 	return &Segment{
 		Block:      Block{IDs: make([]uuid.UUID, passages), Data: make([]uint16, passages*dimension), Dimension: dimension},
@@ -38,16 +37,17 @@ func NewSegment(collection uuid.UUID, generation int, space string, dimension, e
 	}
 }
 
-// Hold says that the rows of an entry of a version have been filled.
+// Hold records that the rows of an entry of a version have been filled.
 func (s *Segment) Hold(entry int, version uuid.UUID, first, end int) {
 	s.held[entry] = true
 	s.rows[version] = rows{first, end}
 }
 
-// Holds reports whether an entry's vectors are there.
+// Holds reports whether the segment has an entry's vectors.
 func (s *Segment) Holds(entry int) bool { return s.held[entry] }
 
-// Copy fills rows from first on with a version's, if it has so many.
+// Copy fills the rows from first to before end with a version's vectors in another segment, and
+// reports whether that has as many.
 func (s *Segment) Copy(version uuid.UUID, from *Segment, first, end int) bool {
 	r, ok := from.rows[version]
 	if !ok || r.end-r.first != end-first || from.Dimension != s.Dimension {
@@ -58,7 +58,7 @@ func (s *Segment) Copy(version uuid.UUID, from *Segment, first, end int) bool {
 	return true
 }
 
-// CacheStats are counts since the cache was made, and the bytes that it holds.
+// CacheStats are counts since the cache was made, and its size in bytes.
 type CacheStats struct {
 	Hits, Misses, Evictions int64
 	Bytes, Limit            int64
@@ -83,14 +83,14 @@ func NewCache(limit int64) *Cache {
 	return &Cache{order: list.New(), byKey: map[SegmentKey]*list.Element{}, stats: CacheStats{Limit: limit}}
 }
 
-// Stats tells how the cache does.
+// Stats returns the counts of the cache.
 func (c *Cache) Stats() CacheStats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stats
 }
 
-// Get returns a segment, nil when it is not there.
+// Get returns a segment; nil if it is not cached.
 func (c *Cache) Get(key SegmentKey) *Segment {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,8 +104,7 @@ func (c *Cache) Get(key SegmentKey) *Segment {
 	return e.Value.(*cached).segment
 }
 
-// Put keeps a segment and lets go of others until all fit. One that is larger
-// than the whole cache is not kept.
+// Put adds a segment and evicts others until all fit. A segment larger than the cache is not added.
 func (c *Cache) Put(key SegmentKey, s *Segment) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +124,7 @@ func (c *Cache) Put(key SegmentKey, s *Segment) {
 	}
 }
 
-// Remove lets go of a segment.
+// Remove removes a segment.
 func (c *Cache) Remove(key SegmentKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,8 +139,8 @@ func (c *Cache) drop(e *list.Element) {
 	c.stats.Bytes -= one.bytes
 }
 
-// Of lists the segments of a collection's generation, so that one that others
-// were merged into need not be loaded.
+// Of lists the cached segments of a collection's generation, so that the vectors of a merged
+// segment can be copied from the segments that it was merged from.
 func (c *Cache) Of(tenant, collection uuid.UUID, generation int) []*Segment {
 	c.mu.Lock()
 	defer c.mu.Unlock()

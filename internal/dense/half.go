@@ -1,22 +1,21 @@
 package dense
 
-// This file has vectors in half precision, the bits of IEEE 754 binary16, and their
-// inner products with questions in single precision. What the store keeps is as
-// precise, so nothing is lost.
+// This file computes inner products of vectors in half precision (IEEE 754 binary16) with questions
+// in single precision. The store has half precision too, so nothing is lost.
 
 import (
 	"math"
 	"slices"
 )
 
-// operand is a vector that rows are compared with.
+// operand is a vector to compare rows with.
 type operand struct {
 	numbers []float32
-	scaled  []float32 // by halfScale, for products in Go; nil: the processor converts
+	scaled  []float32 // multiplied by halfScale, for products in Go; nil: the processor converts halves
 }
 
-// halfScale, 2^112, is what the bits of a half, moved to where a single has them, lack: their
-// exponents have biases of 15 and 127.
+// halfScale, 2^112, corrects the exponent of a half whose bits are moved to where a single has
+// them: the exponents have biases of 15 and 127.
 const halfScale = 1 << 112
 
 func newOperand(numbers []float32) operand {
@@ -36,7 +35,7 @@ func scaled(numbers []float32) []float32 {
 	return out
 }
 
-// dot is the inner product with a row of as many numbers, all of which are finite.
+// dot returns the inner product with a row of the same length, whose numbers must be finite.
 func (q *operand) dot(row []uint16) float32 {
 	if q.scaled == nil {
 		return dotProcessor(row, q.numbers)
@@ -44,8 +43,8 @@ func (q *operand) dot(row []uint16) float32 {
 	return dotGo(row, q.scaled)
 }
 
-// dotGo is dot in Go, of numbers that are scaled. Halves that are not normal become singles
-// that are not either, so they need no branch.
+// dotGo is dot in Go, with scaled numbers. Halves that are not normal become singles that are not
+// normal, so they need no branch.
 func dotGo(row []uint16, scaled []float32) float32 {
 	scaled = scaled[:len(row)]
 	var a, b, c, d float32
@@ -62,7 +61,7 @@ func dotGo(row []uint16, scaled []float32) float32 {
 	return a + b + (c + d)
 }
 
-// single is a half as a single, divided by halfScale.
+// single returns a half as a single, divided by halfScale.
 func single(h uint16) float32 {
 	return math.Float32frombits(uint32(h&0x8000)<<16 | uint32(h&0x7fff)<<13)
 }

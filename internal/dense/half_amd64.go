@@ -2,19 +2,20 @@ package dense
 
 import "golang.org/x/sys/cpu"
 
-// hasHalf: the processor converts eight halves at once, and the system keeps its wide registers.
+// hasHalf reports whether the processor converts eight halves at once, and the system saves its
+// wide registers.
 var hasHalf = cpu.X86.HasAVX2 && cpu.X86.HasFMA && hasF16C()
 
-// hasF16C reports whether the processor has instructions for halves, which package cpu
-// does not tell.
+// hasF16C reports whether the processor has instructions for halves. Package cpu does not report
+// that.
 func hasF16C() bool
 
-// dotF16C is the inner product of n numbers, n a multiple of 8. hasHalf must be true.
+// dotF16C returns the inner product of n numbers, n a multiple of 8. hasHalf must be true.
 //
 //go:noescape
 func dotF16C(row *uint16, numbers *float32, n int) float32
 
-// dotProcessor is the inner product of a row with as many numbers.
+// dotProcessor returns the inner product of a row with numbers of the same length.
 func dotProcessor(row []uint16, numbers []float32) float32 {
 	numbers = numbers[:len(row)]
 	wide := len(row) &^ 7

@@ -1,12 +1,12 @@
 package dense
 
-// This file searches small collections in memory. What an asker sees is the
-// lexical index's view, one statement's worth: segments, dead entries, labels.
-// The vectors of a segment's passages never change, so they are loaded once and
-// kept; of a segment that others were merged into, they are taken from those.
+// This file searches small collections in memory. What a principal may see comes from a view of the
+// lexical index, which is one snapshot: segments, dead entries, labels. The vectors of a segment's
+// passages never change, so they are loaded once and cached. Those of a merged segment are copied
+// from the segments that it was merged from.
 //
-// The answer is the one that the store would give. Whatever memory cannot
-// answer goes to the store: large collections, and collections that curation has yet to index.
+// The result is the same as the store's. Searches of large collections, and of those that curation
+// has not fully indexed yet, go to the store.
 
 import (
 	"context"
@@ -25,71 +25,71 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// VectorStore is where vectors are kept.
+// VectorStore stores vectors.
 type VectorStore interface {
 	Nearest(ctx context.Context, q NearestQuery) ([]Hit, error)
-	// IndexedGeneration tells the live generation of a collection and whether the
-	// index has all of it.
+	// IndexedGeneration returns the live generation of a collection, and whether the index has all
+	// of it.
 	IndexedGeneration(ctx context.Context, tenant, collection uuid.UUID) (generation int, indexed bool, err error)
-	// ReadVectors gives each the vectors of some versions, every version's in the order
-	// of its passages. wanted names the versions once it is known what vectors the
-	// collection has; it is called again where the store has to begin anew. Where not all
-	// of the segments are there and of the live generation, nothing is read.
+	// ReadVectors calls each with the vectors of some versions, those of a version in the order of
+	// its passages. It calls wanted to get the versions, once it knows the space of the
+	// collection's vectors, and again if the store has to start again. If one of the segments does
+	// not exist or is not of the live generation, it reads nothing and returns false.
 	ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
 		wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error)
 }
 
-// Views shows what an asker sees of a collection now; *search.Index does.
+// Views returns what a principal sees of a collection now; *search.Index implements it.
 type Views interface {
 	View(ctx context.Context, tenant, collection uuid.UUID, q lexical.TermQuery) (*search.View, error)
 }
 
-// MemoryVectors searches vectors, those of small collections in memory. It is safe
-// for concurrent use.
+// MemoryVectors searches vectors; those of small collections in memory. It is safe for concurrent
+// use.
 type MemoryVectors struct {
 	store VectorStore
 	views Views
 	cache *Cache
 	bytes int64 // of the cache
 	loads singleflight.Group
-	known sync.Map // of knownKey: what was seen of a collection
-	// Now is the clock; time.Now but in tests.
+	known sync.Map // by knownKey: the knownState of a collection
+	// Now is the clock; time.Now except in tests.
 	Now func() time.Time
 }
 
 type knownKey struct{ tenant, collection uuid.UUID }
 
-// knownState is what holds of a collection's generation once it was seen, and
-// the passages that it had then.
+// knownState is what is known of a collection's generation, and the number of passages that it had
+// at the time.
 type knownState struct {
 	generation int
-	indexed    bool      // every live version has an entry; whatever is written later, too
+	indexed    bool      // every live version has an entry; that stays true
 	large      time.Time // when it was last too large; zero: it was not
 }
 
-// NewMemoryVectors returns a search that keeps at most about cacheBytes of vectors.
+// NewMemoryVectors returns a search that caches at most about cacheBytes of vectors.
 func NewMemoryVectors(store VectorStore, views Views, cacheBytes int64) *MemoryVectors {
 	return &MemoryVectors{store: store, views: views, cache: NewCache(cacheBytes), bytes: cacheBytes, Now: time.Now}
 }
 
-// largeFor is how long a collection counts as large before it is looked at
-// again: it may have shrunk, or been merged.
+// largeFor is how long a collection is considered large before it is checked again: it may have
+// shrunk or been merged.
 const largeFor = 3 * time.Minute
 
-// memoryMost is the most passages that are compared in memory: with 256
-// dimensions some milliseconds on one core.
+// memoryMost is the most passages that are compared in memory; with 256 dimensions that takes some
+// milliseconds on one core.
 const memoryMost = 1 << 16
 
-// most is how many passages of a dimension a collection may have that is
-// searched in memory: as many as the cache holds.
+// most is the most passages, with vectors of a dimension, of a collection that is searched in
+// memory: no more than the cache can hold.
 func (v *MemoryVectors) most(dimension int) int {
 	return int(min(memoryMost, v.bytes/int64(2*max(dimension, 1))))
 }
 
-// Stats tells how the cache does.
+// Stats returns the counts of the cache.
 func (v *MemoryVectors) Stats() CacheStats { return v.cache.Stats() }
 
-// errNotInMemory sends a question to the store.
+// errNotInMemory means that the store has to answer.
 var errNotInMemory = errors.New("not answered in memory")
 
 // Nearest implements retrieval.Vectors.
@@ -115,7 +115,7 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 		return nil, errNotInMemory
 	}
 	if !known.indexed {
-		// Before the view, which then has at least what was there now.
+		// Read before the view, which is then at least as new.
 		generation, indexed, err := v.store.IndexedGeneration(ctx, key.tenant, key.collection)
 		if err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 		v.known.Store(key, known)
 	}
 	if q.Generation != 0 && q.Generation != known.generation {
-		v.known.Delete(key) // one of both is not live, which the store tells
+		v.known.Delete(key) // one of the two is not live; the store reports which
 		return nil, errNotInMemory
 	}
 	view := q.View
@@ -156,18 +156,18 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 	}
 	for _, s := range segments {
 		if s.Generation != known.generation {
-			v.known.Delete(key) // another is live: look at it anew
+			v.known.Delete(key) // another generation is live: read its state again
 			return nil, errNotInMemory
 		}
 		if len(s.IDs) > 0 && (s.Space != q.Space || s.Dimension != len(q.Vector)) {
-			return nil, errNotInMemory // which says what is wrong
+			return nil, errNotInMemory // the store returns the error
 		}
 	}
 	visible, err := view.Visible(q.Principal.Groups, q.Filter)
 	if err != nil {
 		return nil, err
 	}
-	// The store rounds the question as it rounds what it keeps.
+	// Rounded as the store rounds its vectors.
 	top := NewTop(rounded(q.Vector), q.K)
 	for i, s := range segments {
 		if !scanVisible(top, i, s, view.Segments[i].Directory, visible[i], q.Within) {
@@ -183,8 +183,8 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 	return out, nil
 }
 
-// scanVisible compares the vectors of a segment's visible entries, those within
-// some places when within is not nil. It reports false when some are not there.
+// scanVisible compares the vectors of a segment's visible entries; if within is not nil, only of
+// those places. It returns false if some are missing.
 func scanVisible(top *Top, number int, s *Segment, d *segment.Directory, visible search.Bits, within []lexical.Ref) bool {
 	if within == nil {
 		for e := range d.Len() {

@@ -16,9 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/search"
 )
 
-// segments returns the vectors of a view's segments, in its order. Those that
-// are not in memory are loaded with one statement; of several callers that want
-// the same one loads.
+// segments returns the vectors of a view's segments, in its order. Those that are not cached are
+// loaded with one statement. If several callers need the same segments, one of them loads them.
 func (v *MemoryVectors) segments(ctx context.Context, key knownKey, view *search.View) ([]*Segment, error) {
 	out := make([]*Segment, len(view.Segments))
 	var missing []int
@@ -43,9 +42,8 @@ func (v *MemoryVectors) segments(ctx context.Context, key knownKey, view *search
 	return out, nil
 }
 
-// loadOnce has one of several callers with the same name load. When that one's
-// call is given up or its time is over, the others' are not: they load for
-// themselves.
+// loadOnce calls load once for concurrent callers with the same name. If the call's context is
+// cancelled or its deadline passes, the other callers load for themselves.
 func loadOnce[T any](ctx context.Context, group *singleflight.Group, name string, load func() (T, error)) (T, error) {
 	loaded, err, _ := group.Do(name, func() (any, error) { return load() })
 	if ctx.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
@@ -55,15 +53,14 @@ func loadOnce[T any](ctx context.Context, group *singleflight.Group, name string
 	return out, err
 }
 
-// vectorRows is where a version's vectors go.
+// vectorRows are the rows for a version's vectors.
 type vectorRows struct {
 	segment           *Segment
 	entry, first, end int
 }
 
-// load makes segments. What others in memory have of them is copied; dead
-// entries, which nobody will see again, are left out. An entry that has not as
-// many vectors as it should is not held.
+// load makes segments. It copies the vectors that cached segments have, and leaves out dead
+// entries, which no search will see again. An entry with a wrong number of vectors is not held.
 func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *search.View, missing []int) ([]*Segment, error) {
 	ids := make([]uuid.UUID, len(missing))
 	for i, m := range missing {

@@ -15,14 +15,14 @@ type NearestQuery struct {
 	Space      string // of Vector
 	Vector     []float32
 	Filter     schema.Filter
-	// Generation is that which the places are of; 0: whichever is live.
+	// Generation is the generation that the places belong to; 0: the live one.
 	Generation int
-	// Within restricts to some places when it is not nil: passages, sections
-	// (Passage -1) and whole versions (Section -1 too). It is exact then.
+	// Within, if not nil, restricts the search to places: passages, sections (Passage -1) and whole
+	// versions (Section -1 too). The search is then exact.
 	Within []lexical.Ref
 	K      int
-	// View is what the lexical index has of the collection, opened for the principal's
-	// groups and the filter, where the caller has it; nil: it is asked for.
+	// View is the lexical index's view of the collection, opened for the principal's groups and the
+	// filter; nil: it is loaded.
 	View *search.View
 }
 
@@ -30,5 +30,5 @@ type NearestQuery struct {
 type Hit struct {
 	Passage    uuid.UUID
 	Ref        lexical.Ref
-	Similarity float64 // inner product of unit vectors, in [-1, 1] but for rounding
+	Similarity float64 // inner product of unit vectors, in [-1, 1] except for rounding
 }

@@ -1,7 +1,6 @@
-// Package dense finds the nearest of many vectors by comparing all of them:
-// exact, and for some ten thousand vectors in memory faster than any index that
-// is somewhere else. It does no input or output; package store/search reads vectors
-// for it.
+// Package dense finds the vectors nearest to a question by comparing all of them: exactly, and for
+// some ten thousand vectors in memory faster than an index elsewhere. It does no input or output;
+// package store/search reads the vectors.
 package dense
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/x448/float16"
 )
 
-// Block is some vectors of one space with their ids. It does not change once it is filled.
+// Block has vectors of one space with their ids. It does not change once it is filled.
 type Block struct {
 	IDs       []uuid.UUID
 	Data      []uint16 // len(IDs) rows of Dimension, in the bits of IEEE 754 half precision
@@ -22,7 +21,7 @@ type Block struct {
 // Row returns a vector.
 func (b *Block) Row(i int) []uint16 { return b.Data[i*b.Dimension : (i+1)*b.Dimension] }
 
-// Fill fills a row. What the store keeps is of half precision, so that nothing of it is lost.
+// Fill sets a row. The store has half precision too, so nothing is lost.
 func (b *Block) Fill(i int, id uuid.UUID, vector []float32) {
 	b.IDs[i] = id
 	row := b.Row(i)
@@ -31,18 +30,17 @@ func (b *Block) Fill(i int, id uuid.UUID, vector []float32) {
 	}
 }
 
-// Bytes is about what the block takes in memory.
+// Bytes is the approximate size of the block in memory.
 func (b *Block) Bytes() int64 { return int64(len(b.IDs)*16 + len(b.Data)*2) }
 
 // Neighbour is a vector that a scan found.
 type Neighbour struct {
 	ID         uuid.UUID
-	Block, Row int // the block by the number that Scan was given
+	Block, Row int // the number of the block that Scan was called with
 	Similarity float32
 }
 
-// Top collects the k vectors nearest to a question, by inner product; of equal
-// ones those with lower ids.
+// Top collects the k vectors nearest to a question by inner product; of ties those with lower ids.
 type Top struct {
 	question operand
 	k        int
@@ -54,8 +52,8 @@ func NewTop(question []float32, k int) *Top {
 	return &Top{question: newOperand(question), k: k, heap: make([]Neighbour, 0, min(k, 1024))}
 }
 
-// Scan compares the rows from first to before end of a block, whose dimension
-// is the question's. number tells blocks apart in the result.
+// Scan compares the rows from first to before end of a block, which must have the question's
+// dimension. number identifies the block in the result.
 func (t *Top) Scan(number int, b *Block, first, end int) {
 	if t.k <= 0 {
 		return
@@ -69,8 +67,7 @@ func (t *Top) Scan(number int, b *Block, first, end int) {
 	}
 }
 
-// Neighbours returns what was found, best first, equal ones by id. The Top is
-// of no use after that.
+// Neighbours returns the neighbours, best first, ties by id. The Top must not be used after that.
 func (t *Top) Neighbours() []Neighbour {
 	slices.SortFunc(t.heap, func(a, b Neighbour) int {
 		if worse(a, b) {

@@ -1,10 +1,9 @@
 package lexical
 
-// Analysis: text becomes the terms that are indexed and asked for. Words are
-// those of Unicode Standard Annex 29, in lower case, without stop words, and
-// stemmed by Snowball where it knows the language. A compound such as
-// max_payload or server.conf counts as itself and as its parts. Scripts that
-// write no spaces are cut into pairs of characters.
+// Analysis: text becomes the terms that are indexed and searched for. Words are those of Unicode
+// Standard Annex 29, in lower case, without stop words, and stemmed by Snowball if it has the
+// language. A compound such as max_payload or server.conf is indexed as itself and as its parts.
+// Scripts without spaces are cut into pairs of characters.
 
 import (
 	"fmt"
@@ -21,28 +20,27 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// MaxTerm is how many bytes a term has at most.
+// MaxTerm is the most bytes of a term.
 const MaxTerm = 1 << 10
 
-// longestWord is how many characters of a word make its term; what is longer is
-// no word of a language, and the rest of it tells little.
+// longestWord is how many characters of a word its term is made from. Longer words are not of any
+// language, and the rest of them adds little.
 const longestWord = 64
 
-// Analyzer makes terms of text in one language. Many goroutines may use it.
+// Analyzer makes terms from text in one language. It is safe for concurrent use.
 type Analyzer struct {
 	rules rules
-	// plain says that ASCII letters become lower case as in English.
+	// plain says that ASCII letters have the same lower case as in English.
 	plain bool
 	terms termCache
 }
 
-// analyzers are those made so far, by language: each remembers the terms of the
-// words that it met, for all who analyse that language.
+// analyzers are the Analyzers made so far, by language. Sharing them shares their caches of terms.
 var analyzers sync.Map
 
-// NewAnalyzer returns the analyser of a language (BCP 47, such as "en" or
-// "pt-BR"). A language without a stemmer is analysed into words; an error says
-// that the tag is malformed. One is made per language and kept.
+// NewAnalyzer returns the Analyzer of a language (BCP 47, such as "en" or "pt-BR"). Text in a
+// language without a stemmer is cut into words only. It returns an error if the tag is malformed.
+// There is one Analyzer per language.
 func NewAnalyzer(tag string) (*Analyzer, error) {
 	parsed, err := language.Parse(tag)
 	if err != nil {
@@ -53,7 +51,7 @@ func NewAnalyzer(tag string) (*Analyzer, error) {
 	rules, known := languages[code]
 	turkic := code == "tr" || code == "az"
 	if !known && !turkic {
-		code = "" // all the others are analysed alike
+		code = "" // all languages without rules are analysed alike
 	}
 	if a, ok := analyzers.Load(code); ok {
 		return a.(*Analyzer), nil
@@ -89,10 +87,10 @@ func (a *Analyzer) Terms(text string) []string {
 	return slices.Clip(w.terms)
 }
 
-// textsAtOnce is how many texts a processor takes at a time.
+// textsAtOnce is how many texts a goroutine takes at a time.
 const textsAtOnce = 32
 
-// TermsOfAll returns the terms of every text; all processors work on many texts.
+// TermsOfAll returns the terms of every text. It analyses many texts on all processors.
 func (a *Analyzer) TermsOfAll(texts []string) [][]string {
 	out := make([][]string, len(texts))
 	var taken atomic.Int64
@@ -147,7 +145,7 @@ var asciiClasses = func() (classes [utf8.RuneSelf]byte) {
 	return classes
 }()
 
-// ascii finds the words that the annex's rules find in ASCII without spaces.
+// ascii finds the words of ASCII text without spaces, by the rules of the annex.
 func (w *termWriter) ascii(chunk string) {
 	for i := 0; i < len(chunk); {
 		last := asciiClasses[chunk[i]]
@@ -178,13 +176,13 @@ func (w *termWriter) ascii(chunk string) {
 	}
 }
 
-// parts reports whether a mark that joins words leaves words apart, too: the
-// annex takes max_payload, server.conf and host:port for a word each.
+// parts reports whether a mark that joins words also separates them: in the annex max_payload,
+// server.conf and host:port are one word each.
 func parts(mark byte) bool { return mark == '_' || mark == '.' || mark == ':' }
 
-// parts adds what a compound is made of, behind the compound itself, which is
-// rarer and so counts for more where it is meant. Letters alone (U.S., e.g.) and
-// numbers (3.14) are no words.
+// parts adds the parts of a compound, after the compound itself, which is rarer and so counts for
+// more where it occurs. Parts of one character (U.S., e.g.) and parts without letters (3.14) are
+// not added.
 func (w *termWriter) parts(compound string, add func(string)) {
 	for len(compound) > 0 {
 		end := strings.IndexAny(compound, "_.:")
@@ -199,7 +197,7 @@ func (w *termWriter) parts(compound string, add func(string)) {
 	}
 }
 
-// joins reports whether a mark is in a word between two characters of a class.
+// joins reports whether a mark between two characters of a class is part of a word.
 func joins(mark, class byte) bool {
 	switch mark {
 	case '.', '\'':
@@ -264,7 +262,7 @@ func (w *termWriter) unicode(chunk string) {
 	pair.end(w)
 }
 
-// clip cuts a word behind its longestWord-th character.
+// clip cuts a word after longestWord characters.
 func clip(word string) string {
 	if len(word) <= longestWord {
 		return word
@@ -279,15 +277,15 @@ func clip(word string) string {
 	return word
 }
 
-// unspacedScripts are those whose words the annex does not find: each of their
-// characters comes as a word.
+// unspacedScripts are the scripts whose words the annex does not find: there each character is a
+// word.
 var unspacedScripts = []*unicode.RangeTable{unicode.Han, unicode.Hiragana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar}
 
-// unspaced makes terms of a run of characters of such scripts: every two
-// neighbours are a term, and so is each ideograph, which often is a word.
+// unspaced makes the terms of a run of characters of such scripts: every two adjacent characters
+// are a term, and so is each ideograph, which often is a word.
 type unspaced struct {
 	last   string
-	paired bool // last is in a term
+	paired bool // last is part of a term
 }
 
 func (u *unspaced) add(w *termWriter, character string, first rune) {

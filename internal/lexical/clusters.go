@@ -7,12 +7,11 @@ import (
 	"github.com/google/uuid"
 )
 
-// Clusters says which cluster each section is in. It never changes; With makes
-// another. Sections that it does not know are clusters of their own, named by
-// SingletonCluster.
+// Clusters maps each section to its cluster. It is immutable; With returns a changed copy. A
+// section that it does not have is a cluster of its own, with the id SingletonCluster.
 type Clusters struct {
-	// base is shared by snapshots; changes lies over it, the nil cluster where a
-	// section left its own.
+	// base is shared by snapshots. changes overrides it; the nil cluster means that a section left
+	// its cluster.
 	base, changes map[sectionKey]uuid.UUID
 }
 
@@ -21,15 +20,14 @@ type sectionKey struct {
 	section int32
 }
 
-// ClusterChange puts a section into a cluster; the nil cluster takes it out of
-// the one that it is in.
+// ClusterChange puts a section into a cluster; the nil cluster removes it from its cluster.
 type ClusterChange struct {
 	Version uuid.UUID
 	Section int
 	Cluster uuid.UUID
 }
 
-// NewClusters returns a snapshot of assignments.
+// NewClusters returns a snapshot with these assignments.
 func NewClusters(assignments []ClusterChange) *Clusters {
 	c := &Clusters{base: make(map[sectionKey]uuid.UUID, len(assignments))}
 	for _, a := range assignments {
@@ -44,9 +42,8 @@ func NewClusters(assignments []ClusterChange) *Clusters {
 
 func (a ClusterChange) key() sectionKey { return sectionKey{a.Version, int32(a.Section)} }
 
-// With returns a snapshot with changes, in their order, made. It takes time in
-// proportion to the changes since the snapshot was last laid out anew, which
-// happens when they are a quarter of it.
+// With returns a snapshot with changes applied in their order. It takes time in proportion to the
+// changes since the base was last rebuilt, which happens when they are a quarter of it.
 func (c *Clusters) With(changes []ClusterChange) *Clusters {
 	if c == nil {
 		return NewClusters(changes)
@@ -79,7 +76,7 @@ func (c *Clusters) Of(version uuid.UUID, section int) uuid.UUID {
 	return SingletonCluster(version, section)
 }
 
-// assigned returns the cluster that a section was put into; nil: none.
+// assigned returns the cluster that a section was put into; nil if none.
 func (c *Clusters) assigned(version uuid.UUID, section int) uuid.UUID {
 	if c == nil {
 		return uuid.Nil
@@ -91,14 +88,14 @@ func (c *Clusters) assigned(version uuid.UUID, section int) uuid.UUID {
 	return c.base[key]
 }
 
-// Bytes is about what the snapshot takes in memory, with what it shares.
+// Bytes is the approximate size of the snapshot in memory, including what it shares.
 func (c *Clusters) Bytes() int {
-	const entry = 80 // of a map, with its room to grow
+	const entry = 80 // an entry of a map, with its spare room
 	return entry * (len(c.base) + len(c.changes))
 }
 
-// SingletonCluster is the id of the cluster that a section makes alone: a
-// UUID of version 5, of the section's ordinal in the space of its version.
+// SingletonCluster returns the id of the cluster that a section is alone in: a UUID of version 5,
+// made from the section's ordinal in the namespace of its version.
 func SingletonCluster(version uuid.UUID, section int) uuid.UUID {
 	var ordinal [4]byte
 	binary.BigEndian.PutUint32(ordinal[:], uint32(section))

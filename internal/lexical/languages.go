@@ -1,7 +1,6 @@
 package lexical
 
-// What analysis knows of languages: stemmers, stop words, and whether accents
-// tell words apart.
+// What analysis knows about languages: stemmers, stop words, and whether accents distinguish words.
 
 import (
 	"strings"
@@ -36,14 +35,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// rules are a language's.
+// rules are the rules of a language.
 type rules struct {
 	stem func(*snowballstem.Env) bool // nil: none
 	stop func(word string) bool       // nil: none
 	// plainAccents says that a word is the same with and without accents.
 	plainAccents bool
 	elides       bool                // an article may stand before a word, with an apostrophe
-	lower        unicode.SpecialCase // nil: as everywhere
+	lower        unicode.SpecialCase // nil: the usual mapping
 }
 
 var languages = map[string]rules{
@@ -69,11 +68,12 @@ var languages = map[string]rules{
 	"tr": {stem: turkish.Stem},
 }
 
-// longestArticle is of French "jusqu" and Italian "quell"; "aujourd'hui" is a word.
+// longestArticle is the length of the longest elided articles, French "jusqu" and Italian "quell";
+// "aujourd'hui" is a word.
 const longestArticle = 6
 
-// fold brings a word that is not of ASCII alone into lower case and the
-// characters that the language tells apart.
+// fold lowers the case of a word that is not only ASCII, and removes the distinctions between
+// characters that the language does not make.
 func (r rules) fold(word string) string {
 	if r.lower != nil {
 		word = strings.ToLowerSpecial(r.lower, word)
@@ -92,7 +92,7 @@ func (r rules) fold(word string) string {
 	}, norm.NFD.String(word))
 }
 
-// term is the term of a word in lower case; empty: a stop word.
+// term returns the term of a word in lower case; empty for a stop word.
 func (r rules) term(word string) string {
 	if article, rest, elided := strings.Cut(word, "'"); elided && r.elides && len(article) <= longestArticle && rest != "" {
 		word = rest

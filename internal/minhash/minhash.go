@@ -1,21 +1,17 @@
-// Package minhash says how similar the texts of two documents are, from a
-// signature of each that has a fixed size: MinHash (Broder 1997) over shingles,
-// with bands of it as keys by which similar documents find each other without all
-// being compared (locality-sensitive hashing).
+// Package minhash estimates how similar the texts of two documents are from signatures of fixed
+// size: MinHash (Broder 1997) over shingles. Bands of a signature are keys by which similar
+// documents are found without comparing all of them (locality-sensitive hashing).
 //
-// A shingle is three words that follow each other, in lower case, without
-// punctuation. Words of scripts without spaces between them are not looked for:
-// there a shingle is 6 characters of Chinese or Japanese, or 12 of Thai, Lao, Khmer
-// or Burmese. Similarity is the Jaccard index of the sets of shingles: what both
-// texts have, divided by what either has. A text of which every twentieth word was
-// changed has a similarity of about 0.75 to the one before, one whose last quarter
-// was written anew 0.6.
+// A shingle is three consecutive words, in lower case, without punctuation. In scripts without
+// spaces, words are not segmented: a shingle is 6 characters of Chinese or Japanese, or 12 of Thai,
+// Lao, Khmer or Burmese. Similarity is the Jaccard index of the sets of shingles: the size of their
+// intersection divided by that of their union. If every twentieth word of a text is changed, the
+// similarity to the original is about 0.75; if its last quarter is rewritten, it is 0.6.
 //
-// A signature holds 100 values, each the least of all shingles under a hash
-// function of its own. The share of equal values estimates the similarity; the
-// standard error is √(s(1-s)/100), 0.05 at most. Bands are 25, of 4 values each: a
-// pair of similarity s has one in common with the probability 1-(1-s⁴)²⁵, which is
-// 0.97 at the threshold of 0.6, 0.999 at 0.7, and 0.04 at 0.2.
+// A signature has 100 values, each the minimum of all shingles under its own hash function. The
+// share of equal values estimates the similarity; the standard error is √(s(1-s)/100), at most
+// 0.05. There are 25 bands of 4 values each: texts of similarity s have a band in common with
+// probability 1-(1-s⁴)²⁵, which is 0.97 at the threshold of 0.6, 0.999 at 0.7, and 0.04 at 0.2.
 package minhash
 
 import (
@@ -28,24 +24,23 @@ import (
 )
 
 const (
-	// Permutations is how many values a signature has, Bands how many keys, of
-	// Rows values each.
+	// Permutations is the number of values of a signature, Bands the number of keys, each made from
+	// Rows values.
 	Permutations = Bands * Rows
 	Bands        = 25
 	Rows         = 4
-	// Threshold is the estimated similarity from which on two texts are near-duplicates.
+	// Threshold is the least estimated similarity of near-duplicates.
 	Threshold = 0.6
-	// Least is how many different shingles a text must have to be compared: forms
-	// and notices of a few lines are alike without being versions of each other.
+	// Least is the least number of different shingles of a text that is compared: forms and notices
+	// of a few lines are similar without being versions of each other.
 	Least = 50
 )
 
-// Signature is the MinHash signature of a text; the zero value is that of a text
-// too short to be compared.
+// Signature is the MinHash signature of a text; zero if the text is too short to be compared.
 type Signature [Permutations]uint32
 
-// hashes are the hash functions' factors and summands: fixed, for signatures are
-// stored. Each is h(x) = (ax + b) mod 2⁶⁴ without its lower half (Dietzfelbinger).
+// hashes are the factors and summands of the hash functions. They are fixed, because signatures are
+// stored. Each function is h(x) = (ax + b) mod 2⁶⁴ without the lower half (Dietzfelbinger).
 var hashes = func() (out [Permutations][2]uint64) {
 	random := rand.New(rand.NewPCG(0x736c75696365, 1))
 	for i := range out {
@@ -54,7 +49,7 @@ var hashes = func() (out [Permutations][2]uint64) {
 	return out
 }()
 
-// Weights of characters and words in a shingle, which has shingleWeight at least.
+// Weights of characters and words; a shingle has at least shingleWeight.
 const (
 	shingleWeight = 36
 	wordWeight    = 12
@@ -62,11 +57,11 @@ const (
 	syllabic      = 3 // a character of Thai and the like
 )
 
-// Builder makes a signature of texts that are added one after another; a shingle
-// may begin in one and end in the next.
+// Builder makes a signature of texts that are added one after another. A shingle may begin in one
+// text and end in the next.
 type Builder struct {
 	least    [Permutations]uint32
-	distinct map[uint64]struct{} // the first Least of them
+	distinct map[uint64]struct{} // the first Least distinct shingles
 	window   []unit
 	weight   int
 }
@@ -128,8 +123,7 @@ func (b *Builder) Add(s string) {
 	end()
 }
 
-// weightOf is the weight of a character that is a unit by itself; 0: it is part of
-// a word.
+// weightOf returns the weight of a character that is a unit by itself; 0 if it is part of a word.
 func weightOf(r rune) int {
 	switch {
 	case r < 0x0E00:
@@ -173,7 +167,7 @@ func (b *Builder) add(u unit) {
 	}
 }
 
-// Signature is that of what was added; false: it is too short to be compared.
+// Signature returns the signature of the added texts; false if they are too short to be compared.
 func (b *Builder) Signature() (Signature, bool) {
 	if len(b.distinct) < Least {
 		return Signature{}, false
@@ -181,8 +175,8 @@ func (b *Builder) Signature() (Signature, bool) {
 	return b.least, true
 }
 
-// Similarity estimates the similarity of the texts of two signatures, from 0 to 1.
-// A text too short to be compared is similar to none.
+// Similarity estimates the similarity of the texts of two signatures, from 0 to 1. It is 0 if one
+// of them is too short to be compared.
 func Similarity(a, b Signature) float64 {
 	if a == (Signature{}) || b == (Signature{}) {
 		return 0
@@ -196,8 +190,8 @@ func Similarity(a, b Signature) float64 {
 	return float64(same) / Permutations
 }
 
-// Keys are one for each band; those of one scope, such as a collection, are no other
-// scope's. Those of a text too short to be compared are none.
+// Keys returns one key for each band. Signatures in different scopes, such as collections, have
+// different keys. The signature of a text too short to be compared has none.
 func (s Signature) Keys(scope [16]byte) []int64 {
 	if s == (Signature{}) {
 		return nil
@@ -214,8 +208,8 @@ func (s Signature) Keys(scope [16]byte) []int64 {
 	return out
 }
 
-// Bytes encodes a signature, 4 bytes a value; one of a text too short to be
-// compared as none.
+// Bytes encodes a signature, 4 bytes per value. The signature of a text too short to be compared is
+// encoded as no bytes.
 func (s Signature) Bytes() []byte {
 	if s == (Signature{}) {
 		return []byte{}
@@ -227,7 +221,7 @@ func (s Signature) Bytes() []byte {
 	return out
 }
 
-// Decode reads what Bytes wrote.
+// Decode decodes what Bytes returned.
 func Decode(data []byte) (s Signature, err error) {
 	if len(data) == 0 {
 		return s, nil

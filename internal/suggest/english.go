@@ -69,7 +69,8 @@ func whenEnglish(m map[string]string) string {
 	return asks + " " + m["be"] + " " + m["subject"] + " " + m["part"] + "?"
 }
 
-// noLength follows a number of years or minutes that is an age, or a distance in time.
+// noLength matches the text after a number of years or minutes that is an age or a point in time,
+// not a length.
 var noLength = regexp.MustCompile(`^ (?:old|ago|away|late|early|ahead|before|after|apart|younger|older)\b`)
 
 func lengthEnglish(m map[string]string) string {
@@ -82,7 +83,7 @@ func lengthEnglish(m map[string]string) string {
 	return "How long " + m["be"] + " " + m["subject"] + "?"
 }
 
-// verbEnglish asks by the verb, which must agree with do or does.
+// verbEnglish returns a function that asks with the verb, which must agree with do or does.
 func verbEnglish(asks string) func(map[string]string) string {
 	return func(m map[string]string) string {
 		verb, singular := strings.CutSuffix(m["verb"], "s")
@@ -94,10 +95,12 @@ func verbEnglish(asks string) func(map[string]string) string {
 	}
 }
 
-// noAmount follows a number that is not what the thing is, but one of its measures.
+// noAmount matches the text after a number that is a measure of the subject, such as its height,
+// and not an amount of it.
 var noAmount = regexp.MustCompile(`^ (?:long|wide|high|tall|deep|thick|old|away|from|north|south|east|west|above|below)\b|^ \([^)]*\) (?:long|wide|high|tall|deep|north|south|east|west)`)
 
-// basedAt is where something is based; on or in what else it is based is no place.
+// basedAt matches where something is based. Something may also be based on or in what is not a
+// place.
 var basedAt = regexp.MustCompile(`^(?:in|at|near) (?:the )?\p{Lu}`)
 
 func locationEnglish(m map[string]string) string {
@@ -107,8 +110,8 @@ func locationEnglish(m map[string]string) string {
 	return "Where " + m["be"] + " " + m["subject"] + " " + m["part"] + "?"
 }
 
-// amountEnglish asks for what is a quantity by name: "the minimum cover". What has no article may
-// be a person.
+// amountEnglish asks for a quantity by its name: "the minimum cover". A subject without an article
+// may be a person.
 func amountEnglish(m map[string]string) string {
 	first, _, several := strings.Cut(m["subject"], " ")
 	if !several || noAmount.MatchString(m["rest"]) || first != "the" && first != "our" && first != "your" {

@@ -36,7 +36,7 @@ var german = []rule{
 		pattern: sentence(`(?P<subject>(?:(?:Der|Die|Das|Ein|Eine) )?\p{Lu}[\p{L}-]+(?: \p{Lu}[\p{L}-]+)?) ist (?:ein|eine) (?:[\p{Ll}-]+e[rsn]? )?\p{Lu}\p{L}{3,}.{10,}`)},
 }
 
-// whenGerman asks when something was done. Behind "und" something else may have been.
+// whenGerman asks when something was done. After "und" the date may belong to something else.
 func whenGerman(m map[string]string) string {
 	if strings.Contains(m["gap"], " und ") {
 		return ""

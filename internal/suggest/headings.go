@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// aboutHeading asks for what is said under a heading. The heading is quoted as it stands, so that
-// no grammar can be wrong.
+// aboutHeading asks what is said under a heading. It quotes the heading unchanged, so that the
+// question is always grammatical.
 var aboutHeading = map[string]string{
 	"en": "What is said about “%”?",
 	"de": "Was steht in den Unterlagen zu „%“?",
@@ -16,7 +16,7 @@ var aboutHeading = map[string]string{
 }
 
 var (
-	// clause is the number that a paragraph of a contract begins with.
+	// clause matches the number at the beginning of a paragraph of a contract.
 	clause    = regexp.MustCompile(`^(?:\d+(?:\.\d+)+\.?|\d+[.)])\s+`)
 	numbering = regexp.MustCompile(`^(?:[A-Z]?\d+(?:\.\d+)*|[ivxIVX]+|[a-zA-Z])[.):]?\s+`)
 	askedMark = regexp.MustCompile(`^(?:(?:Q|F|P|Question|Frage|Pregunta)\s*\d*\s*[.:)]\s*|\d+[.)]\s*|[-*•#]+\s*)+`)
@@ -24,8 +24,8 @@ var (
 		`inhaltsverzeichnis|seite|kapitel|teil|anhang|anlage|abbildung|tabelle|sommaire|chapitre|partie|annexe|índice|capítulo|parte|anexo)\b`)
 )
 
-// fromHeading makes a question of a heading: itself where it is one, else one about what stands
-// under it.
+// fromHeading makes a question from a heading: the heading itself if it is a question, else a
+// question about the text under it.
 func fromHeading(heading, language string) (string, Kind) {
 	h := collapse(heading)
 	if q := askedBy(h); q != "" {
@@ -43,20 +43,20 @@ func fromHeading(heading, language string) (string, Kind) {
 		return "", ""
 	}
 	if strings.IndexFunc(h, unicode.IsDigit) >= 0 || strings.IndexFunc(h, unicode.IsLower) < 0 {
-		return "", "" // a date, a number, a version, a cry
+		return "", "" // a date, a number, a version, an exclamation
 	}
 	return strings.Replace(about, "%", strings.TrimRight(h, ".:"), 1), Heading
 }
 
-// askedBy is the question that a line is, if it is one and nothing else. It speaks for itself only
-// if it has a few words.
+// askedBy returns the question that a line consists of; empty if it is anything else. A question of
+// very few words is not taken, because it needs its context.
 func askedBy(line string) string {
 	q := collapse(line)
 	q = strings.TrimSpace(q[len(askedMark.FindString(q)):])
 	if !strings.HasSuffix(q, "?") || strings.Count(q, "?") > 1 || len(q) < minQuestion || len(q) > maxQuestion || len(strings.Fields(q)) < 4 {
 		return ""
 	}
-	// What somebody says, and what ends behind another sentence, is part of a story.
+	// Quotations, and questions after another sentence, are parts of a story.
 	if strings.ContainsAny(q, "\"“”„«»|{}<>=_\\") || strings.Contains(q, ". ") || strings.Contains(q, "! ") || strings.HasPrefix(q, "—") {
 		return ""
 	}

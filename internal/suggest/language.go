@@ -1,15 +1,15 @@
 package suggest
 
-// What language a text is in, by its commonest small words: enough to tell which rules may be
-// applied, no more.
+// Detection of a text's language by its most common small words. It is only good enough to choose
+// the rules to apply.
 
 import (
 	"strings"
 	"unicode"
 )
 
-// function are the commonest words of languages, those of the languages without rules too, so that
-// their texts are not taken for another's.
+// function has the most common words of languages. It includes languages without rules, so that
+// their texts are not taken for those of another language.
 var function = map[string]map[string]bool{
 	"en": set(`the of and to is in that for with on by are was be this from as it an or not at have has which you`),
 	"de": set(`der die das und ist nicht ein eine den dem des mit für von zu auf im werden wird sich auch oder bei nach als sind`),
@@ -22,15 +22,15 @@ var function = map[string]map[string]bool{
 	"da": set(`og at det som en er for på af med den til ikke om et har de i kan skal fra`),
 }
 
-// What a text must have to be in a language: so many of its small words, and so large a part of all
-// words.
+// The least number of a language's small words in a text of that language, and their least share of
+// all words.
 const (
 	leastFunction = 3
 	leastPart     = 0.12
-	clearly       = 1.25 // times as many as those of the next language
+	clearly       = 1.25 // least ratio to the number of words of the next language
 )
 
-// languageOf is the language of a text, as its code; empty where it isn't clear.
+// languageOf returns the code of a text's language; empty if it is not clear.
 func languageOf(s string) string {
 	count, all := map[string]int{}, 0
 	for w := range strings.FieldsFuncSeq(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) }) {

@@ -7,27 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// rule makes a question of the sentences that match. %subject, %verb and so on stand in the
-// question for the groups of the pattern.
+// rule makes a question from sentences that match its pattern. In the question %subject, %verb and
+// so on stand for the groups of the pattern.
 type rule struct {
 	kind     Kind
 	pattern  *regexp.Regexp
 	question string
 	grammar  *grammar
-	// make makes the question where a template doesn't do; nil: the template does.
+	// make makes the question if a template is not enough; nil: the template is used.
 	make func(m map[string]string) string
 }
 
-// grammar is what of a language decides whether a run of words can be asked about.
+// grammar is what decides in a language whether a run of words can be the subject of a question.
 type grammar struct {
 	determiners  map[string]bool // may begin a subject, in lower case
-	prepositions map[string]bool // a determiner in the middle of a subject stands behind one
-	never        map[string]bool // make a run of words something else than the name of one thing
-	vague        map[string]bool // that no subject consists of
-	elides       bool            // an article may be part of the word behind it
+	prepositions map[string]bool // in the middle of a subject a determiner must follow one of these
+	never        map[string]bool // a run of words with one of these is not the name of one thing
+	vague        map[string]bool // a subject must not consist only of these
+	elides       bool            // an article may be joined to the next word
 }
 
-// rulesOf are the rules by language. The first that matches a sentence is applied.
+// rulesOf are the rules by language. The first rule that matches a sentence is applied.
 var rulesOf = map[string][]rule{
 	"en": english,
 	"de": german,
@@ -35,7 +35,8 @@ var rulesOf = map[string][]rule{
 	"es": spanish,
 }
 
-// apply makes the question of a sentence, and says which words of it are what it asks about.
+// apply makes the question of a sentence, and returns also the words of it that name what it asks
+// about.
 func (r rule) apply(sentence string, words map[string]int) (question, subject string) {
 	found := r.pattern.FindStringSubmatch(sentence)
 	if found == nil {
@@ -62,10 +63,11 @@ func (r rule) apply(sentence string, words map[string]int) (question, subject st
 	return q, subject
 }
 
-// maxSubject is how many words the name of a thing has at most.
+// maxSubject is the most words of the name of a thing.
 const maxSubject = 7
 
-// subject is a subject as it stands inside a sentence, and whether it names one thing by itself.
+// subject returns a subject as it is written inside a sentence, and whether it names one thing by
+// itself.
 func (g *grammar) subject(s string, words map[string]int) (string, bool) {
 	fields := strings.Fields(s)
 	if len(fields) == 0 || len(fields) > maxSubject {
@@ -91,7 +93,7 @@ func (g *grammar) subject(s string, words map[string]int) (string, bool) {
 	if !named || utf8.RuneCountInString(fields[len(fields)-1]) < 2 {
 		return "", false
 	}
-	// At its beginning a sentence has a capital that the word may not have.
+	// The first word of a sentence is capitalised; the word itself may not be.
 	first := strings.ToLower(fields[0])
 	switch {
 	case g.elides && (strings.HasPrefix(first, "l’") || strings.HasPrefix(first, "l'")):
@@ -102,7 +104,7 @@ func (g *grammar) subject(s string, words map[string]int) (string, bool) {
 	return strings.Join(fields, " "), true
 }
 
-// anySubject is a subject in a pattern: what stands before the verb.
+// anySubject is the subject in a pattern: the text before the verb.
 const anySubject = `(?P<subject>[^\s,;:()"“”„«»][^,;:()"“”„«»]{1,70}?)`
 
 func sentence(pattern string) *regexp.Regexp { return regexp.MustCompile(`^` + pattern + `[.!]$`) }

@@ -1,8 +1,8 @@
-// Package suggest finds questions that a text itself suggests, by rules: what a sentence defines,
-// when something happened, how long or how much something is, what a heading asks. It knows the
-// sentences of English, German, French and Spanish; of other languages it takes only what is a
-// question already. A question that it suggests may still have no answer that a reader finds, so
-// ask it before showing it.
+// Package suggest finds questions that a text suggests, by rules: what a sentence defines, when
+// something happened, how long or how much something is, what a heading asks. It has rules for
+// sentences of English, German, French and Spanish; in other languages it takes only what is a
+// question already. A suggested question may have no answer in the documents, so ask it before
+// showing it.
 package suggest
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Kind is what made a question.
+// Kind is the kind of rule that made a question.
 type Kind string
 
-// Kinds, from the one that makes the best questions to the one that makes the least telling.
+// Kinds, from the one that makes the best questions to the one that makes the worst.
 const (
 	Asked      Kind = "asked"      // the text asks it
 	When       Kind = "when"       // a sentence has a date or a time
@@ -32,22 +32,23 @@ const (
 
 var kinds = []Kind{Asked, When, Extent, Amount, Reason, Place, Person, Definition, Heading}
 
-// Suggestion is a question and where it comes from.
+// Suggestion is a question and its source.
 type Suggestion struct {
 	Text     string
 	Kind     Kind
 	Document string // external id
-	Evidence string // the sentence that says the answer; empty where none is known
+	Evidence string // the sentence with the answer; empty if it is not known
 	Subject  string // the words of the question that name what it asks about, where a rule made it of a sentence
 }
 
-// Lengths, in bytes, between which a sentence or a question is taken.
+// Least and greatest lengths of sentences and questions, in bytes.
 const (
 	minSentence, maxSentence = 20, 320
 	minQuestion, maxQuestion = 12, 140
 )
 
-// Questions are those that the sections of a document suggest, in the order of the text, each once.
+// Questions returns the questions that the sections of a document suggest, in the order of the
+// text, each once.
 func Questions(document string, sections []schema.Section) []Suggestion {
 	var out []Suggestion
 	seen := map[string]bool{}
@@ -97,7 +98,7 @@ func Questions(document string, sections []schema.Section) []Suggestion {
 	return out
 }
 
-// Order puts questions so that the first few are of many documents and kinds.
+// Order sorts questions so that the first ones are from many documents and of many kinds.
 func Order(questions []Suggestion) []Suggestion {
 	rest := slices.Clone(questions)
 	out := make([]Suggestion, 0, len(rest))
@@ -107,7 +108,7 @@ func Order(questions []Suggestion) []Suggestion {
 		for i, q := range rest {
 			cost := 8*documents[q.Document] + 4*used[q.Kind] + slices.Index(kinds, q.Kind)
 			if q.Kind == Heading {
-				cost += 100 // only where there is nothing else
+				cost += 100 // only if there is nothing else
 			}
 			if i == 0 || cost < bestCost {
 				best, bestCost = i, cost
@@ -122,7 +123,7 @@ func Order(questions []Suggestion) []Suggestion {
 	return out
 }
 
-// plain reports whether a sentence is running text: it ends like a sentence, and is no row of a
+// plain reports whether a sentence is running text: it ends like a sentence, and is not a row of a
 // table.
 func plain(s string) bool {
 	if len(s) < minSentence || len(s) > maxSentence || strings.ContainsAny(s, "|\t?{}<>=") || strings.Contains(s, "...") {
@@ -132,10 +133,10 @@ func plain(s string) bool {
 	return last == '.' || last == '!'
 }
 
-// collapse makes every run of white space one space.
+// collapse replaces every run of white space by one space.
 func collapse(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// wordsOf counts the words of a text, as they are written.
+// wordsOf adds the counts of a text's words, as they are written, to out.
 func wordsOf(s string, out map[string]int) {
 	for w := range strings.FieldsSeq(s) {
 		out[strings.Trim(w, `.,;:!?()"'“”„«»`)]++

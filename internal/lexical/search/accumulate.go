@@ -6,16 +6,15 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// The scores of a window's units, added up term by term.
+// The scores of a window's units, summed term by term.
 
-// runs are units with a term's frequencies in them, from postings that follow
-// each other.
+// runs are units with a term's frequencies in them, from consecutive postings.
 type runs struct {
 	units, frequencies [segment.BlockSize + 1]uint32
 	n                  int
 }
 
-// add adds postings by their units. The first ones may be of the last run.
+// add adds postings by their units. The first ones may belong to the last run.
 func (r *runs) add(unitOf, slots, frequencies []uint32) {
 	at, unit, sum := r.n-1, exhausted, uint32(0)
 	if at >= 0 {
@@ -35,13 +34,13 @@ func (r *runs) add(unitOf, slots, frequencies []uint32) {
 	r.n = at + 1
 }
 
-// keepLast forgets all but the last run.
+// keepLast removes all runs but the last.
 func (r *runs) keepLast() {
 	r.units[0], r.frequencies[0] = r.units[r.n-1], r.frequencies[r.n-1]
 	r.n = 1
 }
 
-// addAll adds a term to all units that have it.
+// addAll adds a term's scores to all units that have it.
 func (w *window) addAll(c *cursor) {
 	r := &w.runs
 	r.n = 0
@@ -51,7 +50,7 @@ func (w *window) addAll(c *cursor) {
 		if w.unitOf == nil {
 			w.add(c.weight, slots, frequencies)
 		} else if r.add(w.unitOf, slots, frequencies); r.n > 1 {
-			// The last run may go on in the next block.
+			// The last run may continue in the next block.
 			w.add(c.weight, r.units[:r.n-1], r.frequencies[:r.n-1])
 			r.keepLast()
 		}
@@ -62,8 +61,7 @@ func (w *window) addAll(c *cursor) {
 	w.add(c.weight, r.units[:r.n], r.frequencies[:r.n])
 }
 
-// pass passes the current block's postings before to, and says whether those
-// are all.
+// pass moves past the current block's postings before to, and reports whether those were all.
 func (c *cursor) pass(to int) (all bool) {
 	if c.pos = to; to < c.buffer.N {
 		return false
@@ -83,7 +81,7 @@ func (w *window) add(weight float64, units, frequencies []uint32) {
 	}
 }
 
-// addFound adds a term to those of the units found that have it.
+// addFound adds a term's scores to the found units that have it.
 func (w *window) addFound(c *cursor) {
 	r := &w.runs
 	r.n = 0
@@ -114,7 +112,7 @@ func (w *window) addFound(c *cursor) {
 		last := w.unit(b.Last) - w.base
 		if w.unitOf != nil {
 			if all && c.at < len(c.blocks) && w.unit(c.blocks[c.at].First)-w.base == last && w.has(last) {
-				// The last run goes on.
+				// The last run continues.
 				w.addRuns(c.weight, r.units[:r.n-1], r.frequencies[:r.n-1])
 				r.keepLast()
 				at = last
@@ -130,8 +128,8 @@ func (w *window) addFound(c *cursor) {
 	}
 }
 
-// addPostings adds a range of the current block's postings, whose slots are
-// units, to the units found.
+// addPostings adds scores to the found units from a range of the current block's postings, whose
+// slots are units.
 func (w *window) addPostings(c *cursor, from, to int) {
 	scorer, weight, base, lengths := w.s.scorer, c.weight, w.base, w.lengths[w.base:w.end]
 	for i, unit := range c.buffer.Slots[from:to] {
@@ -142,7 +140,7 @@ func (w *window) addPostings(c *cursor, from, to int) {
 	}
 }
 
-// addRuns adds a term's scores to those of some units that are found.
+// addRuns adds a term's scores to those of the units that are found.
 func (w *window) addRuns(weight float64, units, frequencies []uint32) {
 	scorer, base, lengths := w.s.scorer, w.base, w.lengths[w.base:w.end]
 	for i, unit := range units {
@@ -153,11 +151,10 @@ func (w *window) addRuns(weight float64, units, frequencies []uint32) {
 	}
 }
 
-// has says whether a unit from base on is found.
+// has reports whether a unit, counted from base, is found.
 func (w *window) has(at uint32) bool { return w.found[at%windowUnits/64]>>(at%64)&1 != 0 }
 
-// nextFound is the first of the units found from at on; the window's length
-// when there is none.
+// nextFound returns the first found unit at or after at; the window's length if there is none.
 func (w *window) nextFound(at uint32) uint32 {
 	n := w.end - w.base
 	for at < n {

@@ -24,8 +24,8 @@ func (c *cursor) setMaxima(s bm25, z segment.Zoom) (highest score) {
 	return highest
 }
 
-// upperBound is an upper bound of the scores of units with these bounds; without bounds, of all
-// units.
+// upperBound returns an upper bound of the scores of units with these bounds; of all units if there
+// are none.
 func (s bm25) upperBound(weight float64, bounds []segment.Bound) score {
 	if len(bounds) == 0 {
 		return s.limit(weight)

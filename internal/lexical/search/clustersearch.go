@@ -1,8 +1,8 @@
 package search
 
-// The search of clusters: a cluster's sections are scattered, so its
-// frequencies are summed up over all postings of a term, which also counts the
-// clusters that have it. A table remembers the sums.
+// The search of clusters. A cluster's sections are scattered, so its frequency of a term is a sum
+// over all postings of the term; the summing also counts the clusters that have the term. A table
+// caches the sums.
 
 import (
 	"slices"
@@ -12,12 +12,12 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// clusterPosting is a cluster's frequency of a term: nothing of what counts
-// may have it.
+// clusterPosting is a cluster's frequency of a term. The frequency is zero if none of the sections
+// in the search has the term.
 type clusterPosting struct{ number, frequency uint32 }
 
-// clusterRoom is the room of one search of clusters: zero by cluster, but for
-// what the search puts there.
+// clusterRoom is the scratch space of a search of clusters. It is indexed by cluster and zero
+// outside a search.
 type clusterRoom struct {
 	totals      []score
 	frequencies []uint32
@@ -77,8 +77,8 @@ func (s *search) clusters(settings lexical.Settings) error {
 	return nil
 }
 
-// clusterPostings returns the clusters with a term, which may be in room. Those
-// of a search that counts all that lives are remembered.
+// clusterPostings returns the clusters with a term; the slice may be in room. Those of a search of
+// all live sections are cached.
 func (s *search) clusterPostings(table *clusterTable, term int, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
 	t := &s.terms[term]
 	if counted == nil {
@@ -93,7 +93,7 @@ func (s *search) clusterPostings(table *clusterTable, term int, counted []Bits, 
 	return list, err
 }
 
-// sumClusters sums up a term's postings by cluster.
+// sumClusters sums a term's postings by cluster.
 func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room *clusterRoom) ([]clusterPosting, error) {
 	if err := s.cache.setLists(s.view, s.live, s.terms[term:term+1]); err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room
 	clear(frequencies)
 	c := cursors.Get().(*cursor)
 	defer c.release()
-	// One more than the frequency, so that zero says that the term was not met.
+	// One more than the frequency; zero means that the term did not occur.
 	for segment := range t.lists.lists {
 		view := &s.view.Segments[segment]
 		if found, err := c.open(view, segment, t); err != nil {
@@ -141,8 +141,8 @@ func (s *search) sumClusters(table *clusterTable, term int, counted []Bits, room
 	return list, nil
 }
 
-// counted returns the sections that count, by segment, nil when all living ones
-// do, and the lengths of clusters in them.
+// counted returns the sections in the search, by segment, nil if they are all live ones, and the
+// lengths of clusters in these sections.
 func (s *search) counted(t *clusterTable) (sections []Bits, lengths []uint64) {
 	all := true
 	for i, scope := range s.scopes {

@@ -1,6 +1,6 @@
 package search
 
-// Which cluster the sections of a view's segments are in, by number.
+// The clusters of the sections of a view's segments, by number.
 
 import (
 	"slices"
@@ -13,24 +13,23 @@ import (
 
 const noCluster = ^uint32(0)
 
-// clusterTable numbers the clusters that have a living section.
+// clusterTable numbers the clusters that have a live section.
 type clusterTable struct {
 	snapshot *lexical.Clusters
-	of       [][]uint32 // by segment and section; noCluster for titles and what is dead
+	of       [][]uint32 // by segment and section; noCluster for titles and dead sections
 	ids      []uuid.UUID
-	lengths  []uint64 // of living sections
+	lengths  []uint64 // of live sections
 	total    uint64
-	// postings are those of terms in all living sections. The lock of the cache
-	// that keeps the table is theirs.
+	// postings are the cached postings of terms in all live sections. They are guarded by the lock
+	// of the StatisticsCache that has the table.
 	postings      map[string][]clusterPosting
 	postingsBytes int
 }
 
-// maxClusterPostings is how many bytes a table's remembered postings take at
-// most.
+// maxClusterPostings is the most bytes of a table's cached postings.
 const maxClusterPostings = 16 << 20
 
-// clusterPostings returns a term's remembered postings.
+// clusterPostings returns a term's cached postings.
 func (c *StatisticsCache) clusterPostings(t *clusterTable, term string) ([]clusterPosting, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,8 +37,7 @@ func (c *StatisticsCache) clusterPostings(t *clusterTable, term string) ([]clust
 	return list, ok
 }
 
-// keepClusterPostings remembers a term's postings, and begins anew where there
-// are too many.
+// keepClusterPostings caches a term's postings. When the cache is full it is emptied first.
 func (c *StatisticsCache) keepClusterPostings(t *clusterTable, term string, list []clusterPosting) {
 	size := 8*len(list) + len(term) + 64
 	c.mu.Lock()
@@ -104,7 +102,7 @@ func newClusterTable(v *View, l *liveEntries) *clusterTable {
 	return t
 }
 
-// number is that of a cluster in the table, which has it from now on.
+// number returns the number of a cluster in the table, and adds a new cluster to it.
 func (t *clusterTable) number(numbers map[uuid.UUID]uint32, id uuid.UUID) uint32 {
 	number, ok := numbers[id]
 	if !ok {
@@ -116,17 +114,16 @@ func (t *clusterTable) number(numbers map[uuid.UUID]uint32, id uuid.UUID) uint32
 	return number
 }
 
-// segmentClusters numbers the clusters of a segment's sections, whether those
-// live or not: it changes with the clustering alone, not with the list of
-// segments.
+// segmentClusters numbers the clusters of a segment's sections, live or dead, so that it changes
+// with the clustering only and not with the list of segments.
 type segmentClusters struct {
 	snapshot *lexical.Clusters
 	of       []uint32 // by section; noCluster for titles
 	ids      []uuid.UUID
 }
 
-// clustersIn returns the clusters of the segment's sections in a snapshot. Those
-// asked for last are remembered, where the segment is one of an index.
+// clustersIn returns the clusters of the segment's sections in a snapshot. If the segment belongs
+// to an Index, the last result is cached.
 func (s *SegmentView) clustersIn(snapshot *lexical.Clusters) *segmentClusters {
 	if s.clusters != nil {
 		if known := s.clusters.Load(); known != nil && known.snapshot == snapshot {

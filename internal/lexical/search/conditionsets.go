@@ -1,7 +1,7 @@
 package search
 
-// The entries that satisfy a condition, segment by segment, and how they are made of what
-// is known and of what the storage says.
+// The entries that satisfy a condition, by segment, and how these sets are made from cached ones
+// and from replies of the storage.
 
 import (
 	"math/bits"
@@ -10,13 +10,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// entrySet is a set of a segment's entries: a list where they are few.
+// entrySet is a set of a segment's entries: a list if there are few.
 type entrySet struct {
-	list []uint32 // rising
-	bits Bits     // nil: list has them
+	list []uint32 // ascending
+	bits Bits     // nil: list has the members
 }
 
-// newEntrySet packs a set of n entries' range.
+// newEntrySet packs a set.
 func newEntrySet(set Bits) entrySet {
 	n := set.Count()
 	if 32*n >= 64*len(set) {
@@ -41,7 +41,7 @@ func (s entrySet) has(e int) bool {
 	return ok
 }
 
-// meets reports whether a member is in set, nil being all.
+// meets reports whether a member is in set; nil is the set of all entries.
 func (s entrySet) meets(set Bits) bool {
 	if s.bits != nil {
 		for w := range s.bits {
@@ -54,7 +54,7 @@ func (s entrySet) meets(set Bits) bool {
 	return slices.ContainsFunc(s.list, func(e uint32) bool { return set == nil || set.Has(int(e)) })
 }
 
-// of returns the members of set, nil being all, that are in s too. n is the range.
+// of returns the intersection of set and s; nil is the set of all n entries.
 func (s entrySet) of(set Bits, n int) Bits {
 	out := make(Bits, (n+63)/64)
 	if s.bits != nil {
@@ -71,7 +71,7 @@ func (s entrySet) of(set Bits, n int) Bits {
 	return out
 }
 
-// word is a word of the set, nil being all numbers.
+// word returns a word of the set; nil is the set of all numbers.
 func (b Bits) word(w int) uint64 {
 	if b == nil {
 		return ^uint64(0)
@@ -79,16 +79,17 @@ func (b Bits) word(w int) uint64 {
 	return b[w]
 }
 
-// matched are the entries of a segment that satisfy a condition.
+// matched has the entries of a segment that satisfy a condition.
 type matched struct {
 	segment uuid.UUID
 	entrySet
-	// unknown are entries that were dead when it was asked. A database that is put back
-	// to an older state may have them live again.
+	// unknown are the entries that were dead when the condition was evaluated. If the database is
+	// restored to an older state, they may be live again.
 	unknown entrySet
 }
 
-// conditionSets are those of the segments that a collection was last seen in. They do not change.
+// conditionSets are the sets of a condition for the segments that a collection had at the last
+// search. They are immutable.
 type conditionSets struct {
 	text     string // of the condition
 	segments []matched
@@ -102,7 +103,7 @@ func (s *conditionSets) bytes() int {
 	return n
 }
 
-// find finds a segment's; near is where it may be.
+// find returns the sets of a segment; near is its likely index.
 func (s *conditionSets) find(id uuid.UUID, near int) *matched {
 	if s == nil {
 		return nil
@@ -117,7 +118,7 @@ func (s *conditionSets) find(id uuid.UUID, near int) *matched {
 	return &s.segments[at]
 }
 
-// covers reports whether the sets are those of a view's segments, with all that live.
+// covers reports whether the sets are of exactly the view's segments and know all live entries.
 func (s *conditionSets) covers(v *View, l *liveEntries) bool {
 	if s == nil || len(s.segments) != len(v.Segments) {
 		return false
@@ -130,16 +131,17 @@ func (s *conditionSets) covers(v *View, l *liveEntries) bool {
 	return true
 }
 
-// unfinishedSets are the sets of a condition while they are made, by segment of a view.
+// unfinishedSets are the sets of a condition while they are being made, by segment of a view.
 type unfinishedSets struct {
 	number int        // of the condition
-	known  []*matched // what is there already; nil: the segment is new
+	known  []*matched // cached ones; nil: the segment is new
 	sets   []Bits
-	told   []Bits // entries of new segments that others told about
+	told   []Bits // entries of new segments that are known from merged segments
 	ask    []uuid.UUID
 }
 
-// beginSets makes of what is known what can be made of it.
+// beginSets makes what can be made from the cached sets, and lists the versions to ask the storage
+// for.
 func (x *Index) beginSets(tenant uuid.UUID, v *View, l *liveEntries, known *conditionSets) *unfinishedSets {
 	n := len(v.Segments)
 	u := &unfinishedSets{known: make([]*matched, n), sets: make([]Bits, n), told: make([]Bits, n)}
@@ -173,13 +175,14 @@ func (x *Index) beginSets(tenant uuid.UUID, v *View, l *liveEntries, known *cond
 	return u
 }
 
-// carryOver tells what is known of a segment's entries that were merged into some of a view.
+// carryOver copies what is known of a segment's entries to the segments of a view that they were
+// merged into.
 func (x *Index) carryOver(tenant uuid.UUID, m *matched, v *View, into []int, u *unfinishedSets) {
 	x.cache.mu.Lock()
 	open, _ := x.cache.peek(partKey{tenant, m.segment, partSegment}).(*openSegment)
 	x.cache.mu.Unlock()
 	if open == nil {
-		return // the storage is asked
+		return // it is not in the cache, so the storage is asked
 	}
 	for from, id := range open.directory.IDs {
 		if m.unknown.has(from) {
@@ -196,7 +199,7 @@ func (x *Index) carryOver(tenant uuid.UUID, m *matched, v *View, into []int, u *
 	}
 }
 
-// finish adds the versions that satisfy the condition.
+// finish adds the versions that satisfy the condition, according to the storage.
 func (u *unfinishedSets) finish(v *View, l *liveEntries, satisfying []uuid.UUID) *conditionSets {
 	out := &conditionSets{segments: make([]matched, len(v.Segments))}
 	for i, s := range v.Segments {

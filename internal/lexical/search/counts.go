@@ -7,11 +7,11 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// How many sections hold a term, of those that an asker may see: what a person is told
-// must not come from text that they may not read. Scores use the statistics of all text.
+// How many sections with a term a principal may see. What users are told must not depend on text
+// that they may not read; scores, in contrast, use the statistics of all text.
 
-// Counts tells in how many sections the entries that are visible to q's groups have
-// each of q's terms, most at most. The view must hold the pages of Needs(q).
+// Counts returns for each of q's terms the number of sections that have it in entries visible to
+// q's groups; it counts up to most. The view must have the pages of Needs(q).
 func (v *View) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 	if err := v.check(); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (v *View) Counts(q lexical.TermQuery, most int) (map[string]int, error) {
 	return out, nil
 }
 
-// countVisible counts sections with a term in some entries, most at most.
+// countVisible counts sections with a term in some entries, up to most.
 func (v *View) countVisible(t *queryTerm, visible []Bits, most int) (int, error) {
 	c := cursors.Get().(*cursor)
 	defer c.release()

@@ -14,11 +14,11 @@ const exhausted = ^uint32(0)
 
 type cursor struct {
 	blocks []segment.PackedBlock
-	parts  []part // what blocks point into
+	parts  []part // the data that blocks point into
 
 	at             int  // current block
 	part           int  // its part
-	pos            int  // in buffer: the first posting that was not passed
+	pos            int  // index in buffer of the first posting that was not passed
 	hasSlots       bool // the current block's slots lie in buffer
 	hasFrequencies bool // and its frequencies
 	corrupt        bool
@@ -26,7 +26,7 @@ type cursor struct {
 	buffer         segment.Postings
 
 	weight  float64
-	maxima  []score // what the term adds at most to a unit of a block
+	maxima  []score // most that the term adds to a unit of each block
 	highest score   // the same for the units of a window
 
 	lists        finder
@@ -37,7 +37,7 @@ type cursor struct {
 type part struct {
 	data   []byte // with slack
 	bounds []segment.Bound
-	end    int // of its blocks
+	end    int // of its blocks in cursor.blocks
 }
 
 var cursors = sync.Pool{New: func() any { return new(cursor) }}

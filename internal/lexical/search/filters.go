@@ -1,11 +1,10 @@
 package search
 
-// This file knows which entries a filter lets through. Of each condition it keeps the
-// entries whose metadata satisfy it, segment by segment, in the cache that everything
-// else is in. What is known of an entry stays true as long as that lives: a document
-// whose metadata change is written to the index anew. So a search asks the storage only
-// about entries that came since; those of a merged segment have it from the segments
-// that it was made of. Who asks does not matter here: labels are looked at besides.
+// This file evaluates filters. For each condition the cache has the entries whose metadata satisfy
+// it, by segment. This stays true while the entry is live, because a document whose metadata change
+// is indexed again. So a search asks the storage only about newer entries; entries of a merged
+// segment are known from the segments that it was merged from. The sets do not depend on the
+// principal: labels are checked separately.
 
 import (
 	"context"
@@ -20,24 +19,23 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// maxAsked is how many versions the storage is asked about by their ids; where it is
-// more, it is asked for all of the collection that a condition leaves.
+// maxAsked is the most versions that the storage is asked about by id. If there are more, it is
+// asked for all versions of the collection that satisfy the condition.
 const maxAsked = 10_000
 
-// linksKey is the metadata that may change without the document's being written to the
-// index anew, since it is no part of what the document is called.
+// linksKey is the metadata that may change without the document being indexed again, since it is
+// not part of what the document is called.
 const linksKey = "links"
 
-// Match asks which versions satisfy a condition.
+// Match is a request for the versions that satisfy a condition.
 type Match struct {
 	Condition schema.Condition
 	Number    int         // of the condition in its filter, from 0, for errors
-	All       bool        // among all versions of the collection that are live
-	Versions  []uuid.UUID // else among these, which may be none
+	All       bool        // search all live versions of the collection
+	Versions  []uuid.UUID // else only these; may be empty
 }
 
-// conditionText tells a condition from others: those that every version satisfies alike have the
-// same.
+// conditionText returns a text that is equal for conditions that the same versions satisfy.
 func conditionText(c schema.Condition) string {
 	op, values := c.Op, c.Values
 	if op == schema.OpEq {
@@ -53,13 +51,13 @@ func conditionText(c schema.Condition) string {
 	return string(out)
 }
 
-// conditionKey names the sets of a condition in the cache.
+// conditionKey returns the cache key of a condition's sets.
 func conditionKey(tenant, collection uuid.UUID, text string) partKey {
 	sum := sha256.Sum256(append(collection[:], text...))
 	return partKey{tenant, uuid.UUID(sum[:16]), partCondition}
 }
 
-// conditions are those of a filter as the cache knows them.
+// conditions are the conditions of a filter with their keys in the cache.
 type conditions struct {
 	filter schema.Filter
 	texts  []string
@@ -75,7 +73,7 @@ func conditionsOf(tenant, collection uuid.UUID, f schema.Filter) conditions {
 	return c
 }
 
-// conditionSets returns what the cache has of a condition, nil: nothing. The caller holds
+// conditionSets returns the cached sets of a condition; nil if there are none. The caller holds
 // x.cache.mu.
 func (x *Index) conditionSets(c conditions, i int) *conditionSets {
 	if c.filter[i].Key == linksKey {
@@ -88,8 +86,8 @@ func (x *Index) conditionSets(c conditions, i int) *conditionSets {
 	return s
 }
 
-// filterFromCache gives a view what its filter leaves, from memory alone; ok is false where
-// memory lacks some of it.
+// filterFromCache evaluates a filter for a view from the cache alone; ok is false if the cache does
+// not have all of it.
 func (x *Index) filterFromCache(tenant, collection uuid.UUID, v *View, f schema.Filter) (ok bool) {
 	if len(f) == 0 {
 		return true
@@ -114,8 +112,8 @@ func (x *Index) filterFromCache(tenant, collection uuid.UUID, v *View, f schema.
 	return true
 }
 
-// loadFilter gives a view what its filter leaves. What memory lacks is loaded with one call
-// of the storage; of several searches that lack the same, one loads it.
+// loadFilter evaluates a filter for a view. It loads what is not in the cache with one call of the
+// storage. If several searches miss the same sets, one of them loads them.
 func (x *Index) loadFilter(ctx context.Context, tenant, collection uuid.UUID, v *View, f schema.Filter) error {
 	if len(f) == 0 {
 		return nil
@@ -159,7 +157,7 @@ func (x *Index) loadFilter(ctx context.Context, tenant, collection uuid.UUID, v 
 	}
 }
 
-// match replaces those of sets that do not cover a view, and calls end.
+// match replaces those of the sets that do not cover the view, and calls end.
 func (x *Index) match(ctx context.Context, tenant, collection uuid.UUID, v *View, l *liveEntries, c conditions, sets []*conditionSets, end func()) error {
 	defer end()
 	var asked []Match
@@ -191,8 +189,8 @@ func (x *Index) match(ctx context.Context, tenant, collection uuid.UUID, v *View
 	return nil
 }
 
-// narrow returns the members of set, nil being all entries of a segment, that a filter lets
-// through.
+// narrow returns the members of set that the filter matches; nil is the set of all entries of the
+// segment.
 func (v *View) narrow(segment int, set Bits) Bits {
 	n := v.Segments[segment].Directory.Len()
 	for _, c := range v.conditions {
@@ -201,7 +199,7 @@ func (v *View) narrow(segment int, set Bits) Bits {
 	return set
 }
 
-// filtered reports whether the view was opened for a filter.
+// filtered returns an error unless the view was opened for the filter.
 func (v *View) filtered(f schema.Filter) error {
 	if !slices.EqualFunc(v.filter, f, func(a, b schema.Condition) bool {
 		return a.Key == b.Key && a.Op == b.Op && slices.Equal(a.Values, b.Values)
@@ -211,7 +209,7 @@ func (v *View) filtered(f schema.Filter) error {
 	return nil
 }
 
-// passes reports whether the filter that the view was opened for lets a version through.
+// passes reports whether a version matches the filter that the view was opened for.
 func (v *View) passes(version uuid.UUID) bool {
 	for i, s := range v.Segments {
 		for _, e := range s.Directory.EntriesOf(version) {

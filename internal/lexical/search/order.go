@@ -17,7 +17,7 @@ func compareRefs(a, b lexical.Ref) int {
 
 func compareIDs(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }
 
-// ordered compares places of the same score.
+// ordered compares units with the same score.
 func (s *search) ordered(a, b foundUnit) int {
 	if a.segment == b.segment {
 		d := s.view.Segments[a.segment].Directory

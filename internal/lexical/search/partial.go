@@ -27,7 +27,7 @@ func (s *search) partial(segment int, live []*cursor) {
 			}
 			done = part.end
 			if scope.sections[i].end > end {
-				break // the rest is of the next entries
+				break // the others belong to the next entries
 			}
 			i++
 		}
@@ -46,8 +46,8 @@ func (s *search) partial(segment int, live []*cursor) {
 	}
 }
 
-// length is that of a range of one entry's sections, with its title where that
-// is among them.
+// length returns the length of a range of sections of one entry, including its title if that is in
+// the range.
 func (s *scope) length(d *segment.Directory, sections span) uint32 {
 	total := uint32(0)
 	for section := sections.first; section < sections.end; section++ {
@@ -60,7 +60,7 @@ func (s *scope) length(d *segment.Directory, sections span) uint32 {
 	return total
 }
 
-// lengthOf is the length of what counts of an entry.
+// lengthOf returns the length of the text of an entry that is in the scope.
 func (s *scope) lengthOf(d *segment.Directory, entry uint32) uint32 {
 	first, end := d.FirstSection[entry], d.FirstSection[entry+1]
 	total := uint32(0)

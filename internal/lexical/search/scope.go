@@ -14,22 +14,22 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/segment"
 )
 
-// maxGap is how many units outside the scope may lie in a range: reading over a
-// few is cheaper than seeking past them.
+// maxGap is how many units outside the scope a range may include: reading a few is cheaper than
+// seeking past them.
 const maxGap = 256
 
-// scope is what counts of one segment.
+// scope is the part of a segment that a search covers.
 type scope struct {
-	entries  Bits   // that are visible; nil: all
-	within   bool   // only sections count
-	sections []span // that count when within is set, rising
+	entries  Bits   // visible ones; nil: all
+	within   bool   // only sections are in the scope
+	sections []span // in the scope, if within is set; ascending
 }
 
 // span is a range of ordinals.
 type span struct{ first, end uint32 }
 
-// setScopes finds what counts in each segment. partial says that documents may
-// count in part.
+// setScopes determines the scope of each segment. partial reports whether only parts of some
+// documents are in the scope.
 func (s *search) setScopes() (partial bool, err error) {
 	v, within := s.view, s.query.Within
 	visible, err := v.visible(s.cache, s.live, s.query.Groups, s.query.Versions, s.query.Filter, false)
@@ -119,8 +119,8 @@ func joined(ranges []span, gap uint32) []span {
 	return out
 }
 
-// ranges adds the ranges of units to search to ranges, and says whether units in
-// them may be invisible.
+// ranges appends the ranges of units to search to ranges. mixed reports whether they may include
+// invisible units.
 func (s *scope) ranges(d *segment.Directory, z segment.Zoom, ranges []span) (_ []span, mixed bool) {
 	if s.within {
 		for _, r := range s.sections {

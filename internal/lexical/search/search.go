@@ -54,8 +54,7 @@ func (s *search) release() {
 	searches.Put(s)
 }
 
-// Search finds the K best units, exactly. The view must hold the pages of
-// Needs(q).
+// Search finds the K best units, exactly. The view must have the pages of Needs(q).
 func (v *View) Search(q lexical.TermQuery) (lexical.Result, error) {
 	if err := v.check(); err != nil {
 		return lexical.Result{}, err

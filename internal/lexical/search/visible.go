@@ -1,6 +1,6 @@
 package search
 
-// What an asker may see: entries that live, are permitted and pass the filters.
+// What a principal may see: entries that are live, permitted and matched by the filter.
 
 import (
 	"encoding/binary"
@@ -42,8 +42,7 @@ func (b Bits) Count() int {
 func (b Bits) add(i int)    { b[i>>6] |= 1 << (i & 63) }
 func (b Bits) remove(i int) { b[i>>6] &^= 1 << (i & 63) }
 
-// next is the first member from i on; n, the size of the set's range, when
-// there is none.
+// next returns the first member at or after i; n, the size of the set's range, if there is none.
 func (b Bits) next(i, n int) int {
 	for i < n {
 		if w := b[i>>6] >> (i & 63); w != 0 {
@@ -54,7 +53,7 @@ func (b Bits) next(i, n int) int {
 	return n
 }
 
-// nextAbsent is the first number from i on that is no member, at most n.
+// nextAbsent returns the first number at or after i that is not a member; at most n.
 func (b Bits) nextAbsent(i, n int) int {
 	for i < n {
 		if w := ^b[i>>6] >> (i & 63); w != 0 {
@@ -65,9 +64,9 @@ func (b Bits) nextAbsent(i, n int) int {
 	return n
 }
 
-// Visible returns, for each segment of the view, the entries that are living,
-// permitted to groups and let through by a filter. The sets are not to be changed. The
-// view must hold the pages of NeedsOfGroups(groups), and be opened for the filter.
+// Visible returns for each segment of the view the entries that are live, permitted to groups and
+// matched by a filter. The sets must not be changed. The view must have the pages of
+// NeedsOfGroups(groups), and must have been opened for the filter.
 func (v *View) Visible(groups []string, f schema.Filter) ([]Bits, error) {
 	if err := v.check(); err != nil {
 		return nil, err
@@ -86,8 +85,8 @@ func (v *View) check() error {
 	return nil
 }
 
-// visible is Visible, of entries of versions where that is not nil; sets of all entries
-// are nil unless whole is set. The sets are not to be changed.
+// visible is Visible restricted to versions, if that is not nil. Sets of all entries are nil unless
+// whole is set. The sets must not be changed.
 func (v *View) visible(c *StatisticsCache, l *liveEntries, groups []string, versions *lexical.Versions, f schema.Filter, whole bool) ([]Bits, error) {
 	if len(f) > 0 {
 		if err := v.filtered(f); err != nil {
@@ -124,7 +123,7 @@ func (v *View) visible(c *StatisticsCache, l *liveEntries, groups []string, vers
 	return out, nil
 }
 
-// cachedVisible finds the entries that live and are permitted to groups; nil: all.
+// visibleTo returns the entries that are live and permitted to groups; nil means all.
 func (v *View) visibleTo(l *liveEntries, groups []string) ([]Bits, error) {
 	sets := make([]Bits, len(v.Segments))
 	labels := NeedsOfGroups(groups)
@@ -146,7 +145,7 @@ func (v *View) visibleTo(l *liveEntries, groups []string) ([]Bits, error) {
 	return sets, nil
 }
 
-// groupsKey tells groups from others.
+// groupsKey returns a string that is equal only for equal groups.
 func groupsKey(groups []string) string {
 	if len(groups) == 0 {
 		return ""
@@ -158,7 +157,7 @@ func groupsKey(groups []string) string {
 	return string(key)
 }
 
-// permitted returns the entries that have one of some labels; nil: all.
+// permitted returns the entries that have one of the labels; nil means all.
 func (s *SegmentView) permitted(c *cursor, labels []string) (Bits, error) {
 	if s.Entries == 0 {
 		return nil, nil
@@ -194,8 +193,7 @@ func (s *SegmentView) permitted(c *cursor, labels []string) (Bits, error) {
 	return set, nil
 }
 
-// among returns the members of set, nil being all entries of a directory, that
-// are of some versions.
+// among returns the members of set whose version is one of versions; nil is the set of all entries.
 func among(d *segment.Directory, set Bits, versions *lexical.Versions) Bits {
 	kept := make(Bits, (d.Len()+63)/64)
 	keep := func(e int) {

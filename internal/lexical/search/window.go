@@ -35,7 +35,7 @@ type window struct {
 
 	cursors []*cursor // of the segment
 	active  []*cursor // of the window, by rising bound
-	sums    []score   // bound of the first so many of active
+	sums    []score   // bounds of the first i of active together
 
 	base, end  uint32 // units
 	slot, stop uint32 // their slots
@@ -91,7 +91,7 @@ func (w *window) next(limit, size uint32) bool {
 	return true
 }
 
-// unit is the unit of a slot.
+// unit returns the unit of a slot.
 func (w *window) unit(slot uint32) uint32 {
 	if w.unitOf == nil {
 		return slot

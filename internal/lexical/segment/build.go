@@ -15,8 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 )
 
-// Built is a new segment, ready to be stored: pages are numbered from 0 in
-// their order.
+// Built is a new segment, ready to be stored. Pages are numbered from 0 in their order.
 type Built struct {
 	ID        uuid.UUID
 	Header    []byte
@@ -26,8 +25,7 @@ type Built struct {
 	Bytes     int64 // of header and pages
 }
 
-// BuiltPage is a page with its first and its last term; both are empty in pages
-// of the directory.
+// BuiltPage is a page with its first and last term; both are empty in pages of the directory.
 type BuiltPage struct {
 	First, Last string
 	Data        []byte

@@ -1,7 +1,7 @@
 package segment
 
-// How numbers and lists of numbers are written: varints, bit-packed blocks and
-// a checksum behind everything that is stored.
+// How numbers and lists of numbers are encoded: varints, bit-packed blocks, and a checksum at the
+// end of everything that is stored.
 
 import (
 	"encoding/binary"
@@ -78,7 +78,7 @@ func (r *reader) bytes(n int) []byte {
 	return r.data[r.pos-n : r.pos]
 }
 
-// packWidth is how many bits the largest of values needs.
+// packWidth returns how many bits the largest of values needs.
 func packWidth(values []uint32) int {
 	var all uint32
 	for _, v := range values {
@@ -87,7 +87,7 @@ func packWidth(values []uint32) int {
 	return bits.Len32(all)
 }
 
-// packedBytes is what n values of a width take.
+// packedBytes returns the size of n packed values of a width.
 func packedBytes(n, width int) int { return (n*width + 7) / 8 }
 
 // pack appends values, each in width bits, lowest bits first.
@@ -109,11 +109,11 @@ func pack(out []byte, values []uint32, width int) []byte {
 	return out
 }
 
-// Slack is how many bytes unpack may read behind the packed ones.
+// Slack is how many bytes unpack may read after the packed values.
 const Slack = 8
 
-// unpack fills out with values of a width of up to 32 bits, and with more added
-// to each. data has Slack bytes more than the values take.
+// unpack fills out with values of a width of up to 32 bits, and adds more to each. data must have
+// Slack bytes after the values.
 func unpack(out []uint32, data []byte, width int, more uint32) {
 	mask := uint64(1)<<width - 1
 	if width <= 8 {
@@ -135,15 +135,14 @@ func unpack(out []uint32, data []byte, width int, more uint32) {
 	}
 }
 
-// unpackOne is the i-th of the values that unpack fills out with.
+// unpackOne returns the i-th value, as unpack does with more = 0.
 func unpackOne(data []byte, width, i int) uint32 {
 	bit := i * width
 	return uint32(binary.LittleEndian.Uint64(data[bit>>3:]) >> (bit & 7) & (1<<width - 1))
 }
 
-// unpackSlots fills out with first and the slots behind it, of which data has
-// the differences less one, as unpack reads them. It returns the last slot,
-// which is not in out when it does not fit there.
+// unpackSlots fills out with first and the slots after it. data has their differences less one,
+// packed as for unpack. It returns the last slot, which may be too large for out.
 func unpackSlots(out []uint32, data []byte, width int, first uint32) (last uint64) {
 	slot := uint64(first)
 	out[0] = first

@@ -1,12 +1,11 @@
 package segment
 
-// The directory of a segment: what the ordinals mean.
+// The directory of a segment: the meaning of the ordinals.
 //
-// Postings count slots. Each entry begins with a slot for its title, in a
-// section that has nothing else, and goes on with a slot for each passage of
-// each section; so passages, sections and documents are ranges of slots, and a
-// title counts for its document alone. Outside this package ordinals of
-// passages and sections leave the titles out.
+// Postings refer to slots. Each entry begins with a slot for its title, in a section of its own,
+// followed by a slot for each passage of each section. So passages, sections and documents are
+// ranges of slots, and a title counts for its document only. Outside this package ordinals of
+// passages and sections do not count titles.
 
 import (
 	"encoding/binary"
@@ -19,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical"
 )
 
-// maxSlots bounds what a segment holds, so that ordinals fit 31 bits.
+// maxSlots is the most slots of a segment, so that ordinals fit into 31 bits.
 const maxSlots = math.MaxInt32
 
 // TitleLength is the length of a title's slot and section, where a length ranks
@@ -36,15 +35,14 @@ const (
 	Zooms
 )
 
-// Directory says what a segment's ordinals mean: its entries, their sections
-// and their passages, with lengths in analysed terms. Ordinals are of the
-// segment and count from 0; those of the fields count titles. A directory that
-// was opened does not change.
+// Directory has the meaning of a segment's ordinals: its entries, their sections and their
+// passages, with lengths in analysed terms. Ordinals are of the segment and count from 0; those of
+// the fields include titles. A directory that was opened is immutable.
 type Directory struct {
 	IDs, Versions []uuid.UUID
 	Titles        []uint32 // by entry
-	// FirstSection is each entry's first section, its title's, and one more;
-	// FirstSlot each section's first slot, and one more.
+	// FirstSection has each entry's first section, which is its title's, and the end; FirstSlot has
+	// each section's first slot, and the end.
 	FirstSection, FirstSlot []uint32
 	SlotSection, SlotEntry  []uint32
 	Lengths                 [Zooms][]uint32
@@ -52,15 +50,15 @@ type Directory struct {
 	counts                  Counts
 }
 
-// Entry is a version's place in a segment.
+// Entry is a version as an entry of a segment.
 type Entry struct {
 	ID, Version                uuid.UUID
 	FirstSection, FirstPassage int // ordinals in the segment
 	Sections, Passages         int
-	TitleTerms, DocumentTerms  int // lengths; a document's has its title's in it
+	TitleTerms, DocumentTerms  int // lengths; a document's includes its title's
 }
 
-// addEntry and addSection grow a directory; both are followed by finish.
+// addEntry and addSection add to a directory; finish must be called at the end.
 func (d *Directory) addEntry(id, version uuid.UUID, title int) {
 	d.IDs = append(d.IDs, id)
 	d.Versions = append(d.Versions, version)
@@ -106,7 +104,7 @@ func (d *Directory) finish() {
 	d.byVersion = newUUIDTable(d.Versions)
 }
 
-// encode writes the directory as one stream, to be cut into pages.
+// encode returns the directory as one stream, to be cut into pages.
 func (d *Directory) encode() []byte {
 	var out []byte
 	for e := range d.IDs {
@@ -125,8 +123,8 @@ func (d *Directory) encode() []byte {
 	return out
 }
 
-// OpenDirectory reads a segment's directory from the bytes of its directory
-// pages, in the order of DirectoryPages.
+// OpenDirectory decodes a segment's directory from the bytes of its directory pages, in the order
+// of DirectoryPages.
 func OpenDirectory(s *Header, pages [][]byte) (*Directory, error) {
 	if len(pages) != s.directoryPages {
 		return nil, fmt.Errorf("segment %s: a directory of %d pages opened with %d", s.ID, s.directoryPages, len(pages))
@@ -183,7 +181,7 @@ func decodeDirectory(stream []byte, entries int) (*Directory, bool) {
 	return d, r.pos == len(stream)
 }
 
-// Bytes is about what the directory takes in memory.
+// Bytes is the approximate size of the directory in memory.
 func (d *Directory) Bytes() int {
 	words := len(d.Titles) + len(d.FirstSection) + len(d.FirstSlot) + len(d.SlotSection) + len(d.SlotEntry) + len(d.byID) + len(d.byVersion)
 	for _, l := range d.Lengths {
@@ -220,16 +218,16 @@ func (d *Directory) EntriesOf(version uuid.UUID) []int {
 
 // EntryOf returns the ordinal of the entry that a passage lies in.
 func (d *Directory) EntryOf(passage int) int {
-	// The slot of a passage is its ordinal and one for each title up to its own.
+	// The slot of a passage is its ordinal plus one for each title up to its own entry's.
 	return sort.Search(len(d.IDs), func(e int) bool { return int(d.FirstSlot[d.FirstSection[e+1]])-(e+1) > passage })
 }
 
-// RefOf names a passage.
+// RefOf returns the ref of a passage.
 func (d *Directory) RefOf(passage int) lexical.Ref {
 	return d.Ref(ZoomPassage, uint32(passage+d.EntryOf(passage)+1))
 }
 
-// Ref names a unit.
+// Ref returns the ref of a unit.
 func (d *Directory) Ref(z Zoom, unit uint32) lexical.Ref {
 	switch z {
 	case ZoomDocument:
@@ -246,7 +244,7 @@ func (d *Directory) EntryOfSection(section uint32) uint32 {
 	return uint32(sort.Search(len(d.IDs), func(e int) bool { return d.FirstSection[e+1] > section }))
 }
 
-// EntryOfUnit is the entry of a unit that has slots.
+// EntryOfUnit returns the entry of a unit that has slots.
 func (d *Directory) EntryOfUnit(z Zoom, unit uint32) uint32 {
 	switch z {
 	case ZoomDocument:
@@ -262,13 +260,13 @@ func (d *Directory) EachEntryOf(version uuid.UUID, found func(entry int)) {
 	d.byVersion.each(d.Versions, version, found)
 }
 
-// PassagesOf is the range [first, end) of an entry's section's passages.
+// PassagesOf returns the range [first, end) of the passages of an entry's section.
 func (d *Directory) PassagesOf(entry, section int) (first, end int) {
 	s := int(d.FirstSection[entry]) + 1 + section
 	return int(d.FirstSlot[s]) - entry - 1, int(d.FirstSlot[s+1]) - entry - 1
 }
 
-// Units is the number of units of a zoom, titles' slots and sections too.
+// Units returns the number of units of a zoom, including titles' slots and sections.
 func (d *Directory) Units(z Zoom) int { return len(d.Lengths[z]) }
 
 // UnitOf maps slots to units; nil: a slot is the unit.
@@ -282,7 +280,7 @@ func (d *Directory) UnitOf(z Zoom) []uint32 {
 	return nil
 }
 
-// Slots is the range of a unit's slots.
+// Slots returns the range of a unit's slots.
 func (d *Directory) Slots(z Zoom, unit uint32) (first, end uint32) {
 	switch z {
 	case ZoomSection:
@@ -293,8 +291,8 @@ func (d *Directory) Slots(z Zoom, unit uint32) (first, end uint32) {
 	return unit, unit + 1
 }
 
-// FirstUnit is the unit that a zoom's range of entry begins with; it may be asked of one entry more
-// than there are.
+// FirstUnit returns the first unit of an entry; entry may be the number of entries, for the end of
+// the last one.
 func (d *Directory) FirstUnit(z Zoom, entry uint32) uint32 {
 	switch z {
 	case ZoomSection:

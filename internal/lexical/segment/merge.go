@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// MergeInput is a segment to merge. Page loads a page of terms; a merge asks
-// for each once, in their order.
+// MergeInput is a segment to merge. Page loads a page of terms; a merge calls it once for each
+// page, in their order.
 type MergeInput struct {
 	Header    *Header
 	Directory *Directory
@@ -117,7 +117,7 @@ type mergeSource struct {
 	done   bool
 }
 
-// next goes to the next list.
+// next moves to the next list.
 func (s *mergeSource) next() error {
 	for s.page == nil || s.at.atEnd() {
 		if s.number == s.in.Header.PageCount() {

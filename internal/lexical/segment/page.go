@@ -38,19 +38,18 @@ const (
 	flagTitle                 // with flagOne: of a title
 )
 
-// Bound is a frequency and a length of units that a block touches: of the whole
-// unit, even where that goes on in other blocks.
+// Bound is a frequency and a length of units in a block. They are of the whole unit, even if it
+// continues in other blocks.
 type Bound struct{ Frequency, Length uint32 }
 
 // PackedBlock is a run of postings.
 type PackedBlock struct {
 	First, Last       uint32 // slots
-	Data              uint32 // where the packed bytes are in the page
+	Data              uint32 // index of the packed bytes in the page
 	Postings          uint16
 	deltaWidth, Width uint8
-	// frontiers are, by zoom, ranges of the list's bounds: each unit of the
-	// block has a bound with no smaller a frequency and no greater a length. An
-	// empty range bounds nothing.
+	// frontiers are, by zoom, ranges of the list's bounds. For each unit of the block there is a
+	// bound with at least its frequency and at most its length. An empty range bounds nothing.
 	Frontiers [Zooms + 1]uint32
 }
 
@@ -59,7 +58,7 @@ type List struct {
 	Data      []byte // of the page, with slack
 	Continued bool
 	One       uint32 // frequency of the only posting; 0: see blocks
-	Postings  uint32 // of the whole term, where it begins, like units
+	Postings  uint32 // of the whole term, on the page where it begins; so are units
 	Units     [Zooms]uint32
 	Blocks    []PackedBlock
 	Bounds    []Bound
@@ -71,7 +70,7 @@ type Page struct {
 	end      int           // of the terms
 	restarts []int32       // where groups of terms begin
 	keys     []uint64      // of the terms that they begin with
-	long     map[int]*List // continued lists and ones of several blocks, by where they begin
+	long     map[int]*List // continued lists and lists of several blocks, by the index where they begin
 	bytes    int
 }
 
@@ -114,7 +113,7 @@ func DecodePage(data []byte) (*Page, error) {
 	return p, nil
 }
 
-// Bytes is about what the page takes in memory.
+// Bytes is the approximate size of the page in memory.
 func (p *Page) Bytes() int { return p.bytes }
 
 // skipList reads a term, which shares a prefix with the term of length before that precedes it, and
@@ -130,8 +129,8 @@ func (r *reader) skipList(before int) (shared int, rest []byte, size int) {
 	return shared, rest, size
 }
 
-// TermKey is the beginning of a term as a number: keys are in the order of
-// their terms, or equal.
+// TermKey returns the beginning of a term as a number. Keys of terms have the terms' order, or are
+// equal.
 func TermKey[T string | []byte](term T) (key uint64) {
 	for i := range min(len(term), 8) {
 		key |= uint64(term[i]) << (56 - 8*i)
@@ -283,18 +282,18 @@ func (p *Page) decodeList(begin, length int, l *List) bool {
 	return !r.failed && r.pos == len(r.data)
 }
 
-// Size is how many bytes the block's data take.
+// Size returns the size of the block's data in bytes.
 func (b *PackedBlock) Size() int {
 	return packedBytes(int(b.Postings)-1, int(b.deltaWidth)) + packedBytes(int(b.Postings), int(b.Width))
 }
 
-// Postings is a block unpacked.
+// Postings is an unpacked block.
 type Postings struct {
 	Slots, Frequencies [BlockSize]uint32
 	N                  int
 }
 
-// Read unpacks a block of the list, and says whether it is well formed.
+// Read unpacks a block of the list, and reports whether it is well formed.
 func (l *List) Read(b *PackedBlock, out *Postings) bool {
 	if l.One != 0 {
 		out.N, out.Slots[0], out.Frequencies[0] = 1, b.First, l.One
@@ -304,20 +303,19 @@ func (l *List) Read(b *PackedBlock, out *Postings) bool {
 	return ReadSlots(l.Data, b, out)
 }
 
-// ReadSlots unpacks the slots of a block in data, and says whether they are
-// well formed.
+// ReadSlots unpacks the slots of a block in data, and reports whether they are well formed.
 func ReadSlots(data []byte, b *PackedBlock, out *Postings) bool {
 	out.N = int(b.Postings)
 	return unpackSlots(out.Slots[:out.N], data[b.Data:], int(b.deltaWidth), b.First) == uint64(b.Last)
 }
 
-// ReadFrequencies unpacks the frequencies.
+// ReadFrequencies unpacks the frequencies of a block in data.
 func ReadFrequencies(data []byte, b *PackedBlock, out *Postings) {
 	n := int(b.Postings)
 	unpack(out.Frequencies[:n], data[int(b.Data)+packedBytes(n-1, int(b.deltaWidth)):], int(b.Width), 1)
 }
 
-// ReadFrequency unpacks the frequency of the block's i-th posting alone.
+// ReadFrequency unpacks only the frequency of the block's i-th posting.
 func ReadFrequency(data []byte, b *PackedBlock, i int) uint32 {
 	return unpackOne(data[int(b.Data)+packedBytes(int(b.Postings)-1, int(b.deltaWidth)):], int(b.Width), i) + 1
 }

@@ -243,7 +243,7 @@ func (w *pageWriter) frontier(z Zoom, slots, totals []uint32) {
 		switch p := pairs[n]; {
 		case len(w.bounds) > begin && p.Length >= w.bounds[len(w.bounds)-1].Length:
 		case len(w.bounds)-begin == limit:
-			// The last two become one that bounds both.
+			// The last bound is merged with this one.
 			w.bounds[len(w.bounds)-1].Length = p.Length
 		default:
 			w.bounds = append(w.bounds, p)

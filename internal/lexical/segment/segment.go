@@ -1,14 +1,13 @@
-// Package segment is the format of the lexical index. Every ingest batch makes an
-// immutable segment, and a merge makes one of several.
+// Package segment is the storage format of the lexical index. Every batch of ingestion makes an
+// immutable segment, and a merge makes one segment of several.
 //
-// Inside a segment passages have ordinals in the order of (entry, section,
-// passage), so the passages of a section, and the sections of a document, are
-// ranges, and one posting list serves every unit. A segment is a header
-// (segment.go), a directory of what the ordinals mean (directory.go) and pages of
-// terms with their postings (page.go).
+// Inside a segment passages have ordinals in the order of (entry, section, passage). So the
+// passages of a section and the sections of a document are ranges, and one posting list serves
+// every unit. A segment consists of a header (segment.go), a directory with the meaning of the
+// ordinals (directory.go), and pages of terms with their postings (page.go).
 package segment
 
-// The header of a segment: what it counts and which terms its pages hold.
+// The header of a segment: its counts, and the terms of its pages.
 
 import (
 	"crypto/sha256"
@@ -22,25 +21,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrCorrupt is what reading a header or a page returns when its bytes are not
-// those that were written.
+// ErrCorrupt is returned when a header or a page is read whose bytes are not those that were
+// written.
 var ErrCorrupt = errors.New("corrupt lexical data")
 
-// formatMagic opens a header; its last byte is the version of the format.
+// formatMagic begins a header; its last byte is the version of the format.
 const formatMagic = "SLX\x01"
 
-// Counts are what a segment holds, dead entries too. Lengths are in analysed
-// terms.
+// Counts are the contents of a segment, including dead entries. Lengths are in analysed terms.
 type Counts struct {
 	Entries, Sections, Passages int
 	Body, Titles                uint64 // lengths of all passages and of all titles
 }
 
-// Slots is the number of ordinals of postings: passages, and one for the title
-// of each entry.
+// Slots is the number of slots: one per passage, and one for the title of each entry.
 func (c Counts) Slots() int { return c.Passages + c.Entries }
 
-// Header is a segment's header: what it counts and which terms its pages hold.
+// Header is a segment's header: its counts, and the terms of its pages.
 type Header struct {
 	ID uuid.UUID
 	Counts
@@ -53,10 +50,10 @@ type Header struct {
 
 type pageTerms struct{ first, last string }
 
-// maxLabel is how many bytes of a label are part of its term.
+// maxLabel is the most bytes of a label that are part of its term.
 const maxLabel = 256
 
-// LabelTerm is the term of a label. Long labels are told apart by their hash.
+// LabelTerm returns the term of a label. Long labels are distinguished by their hash.
 func LabelTerm(label string) string {
 	if len(label) > maxLabel {
 		sum := sha256.Sum256([]byte(label))
@@ -68,7 +65,7 @@ func LabelTerm(label string) string {
 // OpenTerm is the term of entries without labels.
 const OpenTerm = "\x00o"
 
-// IdentityTerm is the term of the field that says what a document is called.
+// IdentityTerm returns the term in the field identity, which has the names of documents.
 func IdentityTerm(term string) string { return "\x01" + term }
 
 func encodeHeader(c Counts, directoryPages int, pages []BuiltPage) []byte {
@@ -86,7 +83,7 @@ func encodeHeader(c Counts, directoryPages int, pages []BuiltPage) []byte {
 	return appendChecksum(out)
 }
 
-// appendTerm writes a term as what differs from the one before it.
+// appendTerm writes a term as its difference from the one before it.
 func appendTerm(out []byte, before, term string) []byte {
 	shared := sharedPrefix(before, term)
 	out = binary.AppendUvarint(out, uint64(shared))
@@ -155,11 +152,11 @@ func OpenHeader(id uuid.UUID, header []byte) (*Header, error) {
 	return s, nil
 }
 
-// Bytes is about what the header takes in memory.
+// Bytes is the approximate size of the header in memory.
 func (s *Header) Bytes() int { return s.bytes }
 
-// EachPage calls fn with the numbers, rising and without repetition, of the pages that
-// may hold the terms, which are sorted.
+// EachPage calls fn with the numbers of the pages that may have the terms, in ascending order and
+// each once. The terms must be sorted.
 func (s *Header) EachPage(sorted []string, fn func(number int)) {
 	next := s.directoryPages
 	for _, t := range sorted {
@@ -170,8 +167,8 @@ func (s *Header) EachPage(sorted []string, fn func(number int)) {
 	}
 }
 
-// PageRangeFrom is the range of the numbers of pages that may hold a term. key
-// is the term's; it is in no page of terms before the from-th.
+// PageRangeFrom returns the range of the numbers of pages that may have a term. key is its TermKey.
+// The term must not be in a page of terms before the from-th.
 func (s *Header) PageRangeFrom(term string, key uint64, from int) (first, end int) {
 	low, high := from, len(s.lastKeys)
 	for low < high {
@@ -189,8 +186,7 @@ func (s *Header) PageRangeFrom(term string, key uint64, from int) (first, end in
 	return low + s.directoryPages, end + s.directoryPages
 }
 
-// DirectoryPages lists the numbers of the pages that OpenDirectory reads, in
-// its order.
+// DirectoryPages lists the numbers of the pages that OpenDirectory reads, in its order.
 func (s *Header) DirectoryPages() []int {
 	numbers := make([]int, s.directoryPages)
 	for i := range numbers {
@@ -199,11 +195,11 @@ func (s *Header) DirectoryPages() []int {
 	return numbers
 }
 
-// PageCount is the number of pages, those of the directory too.
+// PageCount is the number of pages, including those of the directory.
 func (s *Header) PageCount() int { return s.directoryPages + len(s.pages) }
 
-// Open reads a segment's header and directory. page returns the bytes of
-// a page, nil when it is not there.
+// Open reads a segment's header and directory. page returns the bytes of a page, nil if there is
+// none.
 func Open(id uuid.UUID, header []byte, page func(number int) []byte) (*Header, *Directory, error) {
 	s, err := OpenHeader(id, header)
 	if err != nil {

@@ -23,13 +23,13 @@ type StateCache struct {
 	states map[stateKey]cachedState
 }
 
-// stateKey is a collection and the groups that see it.
+// stateKey is a collection and the groups of the principal.
 type stateKey struct {
 	tenant, collection uuid.UUID
 	groups             string
 }
 
-// cachedState is a state, and whether it was the same the time before.
+// cachedState is a state, and whether the two last loads agreed on it.
 type cachedState struct {
 	retrieval.CollectionState
 	stable bool
@@ -42,8 +42,8 @@ func keyOf(q wire.SearchQuery) stateKey {
 	return stateKey{q.Principal.Tenant, q.Collection, strings.Join(slices.Sorted(slices.Values(q.Principal.Groups)), "\x00")}
 }
 
-// stable returns the state of a query's collection, if it was the same twice and has a revision by
-// which to check it.
+// stable returns the state of a query's collection, if two loads agreed on it and it has a revision
+// by which to check it.
 func (s *StateCache) stable(q wire.SearchQuery) (retrieval.CollectionState, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

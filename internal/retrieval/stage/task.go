@@ -1,8 +1,7 @@
 package stage
 
-// This file is one run of a plan: the question in the forms that stages need
-// (terms, vector), each made once, and what the run has learnt of clusters and
-// texts.
+// This file defines one run of a plan: the question in the forms that stages need (terms, vector),
+// each made once, and the clusters and texts that the run has loaded.
 
 import (
 	"context"
@@ -28,13 +27,13 @@ var errBounds = errors.New("the passage lies outside its section's text")
 const (
 	// MaxK is the most candidates that a query may ask for.
 	MaxK = 100
-	// DefaultK is how many candidates are returned, and make the context, when
-	// neither the query nor the plan says.
+	// DefaultK is how many candidates are returned, and make the context, if neither the query nor
+	// the plan sets a number.
 	DefaultK = 10
 )
 
-// Task is one run of a plan. Its methods are for one goroutine, but for search
-// and score of components after prepare.
+// Task is one run of a plan. Its methods are not safe for concurrent use, except search and score
+// of components after prepare.
 type Task struct {
 	retrieval.Sources
 	pack *Pack
@@ -42,7 +41,7 @@ type Task struct {
 	encoderKnows   float64
 	query          wire.SearchQuery // its text is the rewritten question, after the stage rewrite
 	asked          string           // the original question
-	stage          int              // that runs, from 0
+	stage          int              // the running one, from 0
 	wanted         int              // candidates of the first stage; 0: all
 	Skipped        bool             // the question is answered without the candidates
 	state          retrieval.CollectionState
@@ -50,16 +49,16 @@ type Task struct {
 
 	analyzer          *lexical.Analyzer // of the collection's language; made with terms
 	terms             []string          // of the question; made by prepare
-	byName            bool              // a stage searches by what documents are called
-	names             []string          // terms that the question may call documents by; made with terms, if byName
+	byName            bool              // a stage searches the field identity
+	names             []string          // terms of the question that may name documents; made with terms, if byName
 	analysed          bool
 	index             search.Searcher     // opened by the first search
 	clusters          bool                // index was opened with clusters
-	statistics        *lexical.Statistics // of terms in sections; nil: not asked for yet
-	vector            []float32           // nil: the model knows no word of it
+	statistics        *lexical.Statistics // of terms in sections; nil: not loaded yet
+	vector            []float32           // nil: the model knows no word of the question
 	space             string
 	encoded           bool
-	supposed          string // a passage that would answer the question, compared with it; empty: none
+	supposed          string // a passage that would answer the question, whose vector is averaged with the question's; empty: none
 	secondUnavailable bool   // the second encoder did not answer
 	answers           answering
 	preferred         preferences
@@ -70,10 +69,10 @@ type Task struct {
 	missing   map[lexical.Ref]bool // refs without a text
 }
 
-// NewTask begins a run of stages on the generation of the collection that is live now;
-// schema.ErrNotFound where there is no collection. A run may take for granted what known has: then
-// the first source that it draws on may give a *retrieval.ChangedError, and Confirm says at the end
-// whether it was right.
+// NewTask begins a run of stages on the live generation of the collection; schema.ErrNotFound if
+// there is no collection. With assume the run may use the state that known has cached. Then the
+// first source that it reads from may return a *retrieval.ChangedError, and Confirm checks at the
+// end whether the state was current.
 func NewTask(ctx context.Context, s retrieval.Sources, p *Pack, known *StateCache, assume bool, q wire.SearchQuery, stages []Stage) (*Task, error) {
 	var place retrieval.CollectionState
 	var err error
@@ -139,8 +138,8 @@ func (t *Task) analyse() error {
 	return nil
 }
 
-// searchIndex searches the index as it was when the run first did: the stages
-// of one run see one state, and ask the store once at most.
+// searchIndex searches the snapshot of the index that the run opened first: all stages of a run see
+// one state, and the storage is asked at most once.
 func (t *Task) searchIndex(ctx context.Context, q lexical.TermQuery) (lexical.Result, error) {
 	if err := t.openIndex(ctx, q.Unit == schema.UnitCluster || q.Within != nil && q.Within.Clusters != nil); err != nil {
 		return lexical.Result{}, err
@@ -163,13 +162,13 @@ func (t *Task) openIndex(ctx context.Context, clusters bool) error {
 	return err
 }
 
-// narrowed is a query for what the asker may see and the filter lets through.
+// narrowed restricts a query to what the principal may see and the filter matches.
 func (t *Task) narrowed(q lexical.TermQuery) lexical.TermQuery {
 	q.Groups, q.Filter = t.query.Principal.Groups, t.query.Filter
 	return q
 }
 
-// open opens the index for q, in the state that the run works on.
+// open opens the index for q, in the state of the collection that the run uses.
 func (t *Task) open(ctx context.Context, q lexical.TermQuery) (search.Searcher, error) {
 	if t.assumedCurrent {
 		if s, ok := t.Lexical.OpenCached(t.query.Principal.Tenant, t.query.Collection, q); ok {
@@ -192,7 +191,8 @@ func (t *Task) open(ctx context.Context, q lexical.TermQuery) (search.Searcher, 
 	return s, nil
 }
 
-// agreed asks a source that says whether the collection still is as the run takes it for.
+// agreed calls a source that reports whether the collection still is in the state that the run
+// assumes.
 func agreed[T any](t *Task, ask func(at retrieval.At) (T, error)) (T, error) {
 	at := retrieval.At{Generation: t.state.Generation}
 	if t.assumedCurrent {
@@ -205,8 +205,8 @@ func agreed[T any](t *Task, ask func(at retrieval.At) (T, error)) (T, error) {
 	return out, err
 }
 
-// Confirm makes sure that the collection was as the run took it for, where no source
-// has said so: a *retrieval.ChangedError where it was not.
+// Confirm checks that the assumed state was current, if no source has confirmed it. It returns a
+// *retrieval.ChangedError if it was not.
 func (t *Task) Confirm(ctx context.Context) error {
 	if !t.assumedCurrent {
 		return nil
@@ -236,16 +236,15 @@ func (t *Task) encode(ctx context.Context) error {
 	return err
 }
 
-// secondTime is how long a question waits for the second encoder's vector; without it words are
-// compared.
+// secondTime is how long a question waits for the second encoder's vector; after that units are
+// found by BM25.
 const secondTime = time.Second
 
 func unavailable(err error) bool {
 	return errors.Is(err, schema.ErrUnavailable) || errors.Is(err, schema.ErrOverloaded)
 }
 
-// encodeBy makes the question's vector, nil where the model knows no word of it, and gives its
-// space.
+// encodeBy returns the question's vector, nil if the model knows no word of it, and its space.
 func (t *Task) encodeBy(ctx context.Context, m retrieval.Model) (vector []float32, space string, err error) {
 	var supposed []string
 	if t.supposed != "" {
@@ -264,7 +263,7 @@ func (t *Task) encodeBy(ctx context.Context, m retrieval.Model) (vector []float3
 	return vector, space, nil
 }
 
-// meanOf is the mean of some vectors at unit length; the zero vector where they have none.
+// meanOf returns the mean of vectors at unit length; the zero vector if their mean is zero.
 func meanOf(vectors wire.Vectors) []float32 {
 	if vectors.Len() == 1 {
 		return vectors.Row(0)
@@ -293,7 +292,7 @@ func isZero(v []float32) bool {
 	return true
 }
 
-// refsOf are the places of candidates: their own, or the sections of clusters.
+// refsOf returns the refs of candidates: their own, or those of a cluster's sections.
 func (t *Task) refsOf(ctx context.Context, places []key) ([]lexical.Ref, error) {
 	var clusters []uuid.UUID
 	for _, k := range places {
@@ -315,9 +314,9 @@ func (t *Task) refsOf(ctx context.Context, places []key) ([]lexical.Ref, error) 
 	return out, nil
 }
 
-// expand learns the sections of clusters. A section that no cluster holds yet
-// is a cluster of its own, which the index alone knows: it shares a term with
-// the question, or it would not have been found.
+// expand loads the sections of clusters. A section that is in no cluster yet is a cluster of its
+// own, whose id only the index can resolve; it has a term of the question, or it would not have
+// been found.
 func (t *Task) expand(ctx context.Context, clusters []uuid.UUID) error {
 	var unknown []uuid.UUID
 	for _, c := range clusters {
@@ -376,7 +375,7 @@ func (t *Task) expand(ctx context.Context, clusters []uuid.UUID) error {
 	return nil
 }
 
-// locate learns the clusters of the sections that places lie in.
+// locate loads the clusters of the sections that places lie in.
 func (t *Task) locate(ctx context.Context, places []lexical.Ref) error {
 	var unknown []lexical.Ref
 	seen := map[lexical.Ref]bool{}
@@ -407,8 +406,8 @@ func (t *Task) locate(ctx context.Context, places []lexical.Ref) error {
 	return nil
 }
 
-// up is the unit that a passage, section or document lies in. Clusters of its
-// section must have been located.
+// up returns the unit that a passage, section or document lies in. For clusters, locate must have
+// been called for its section.
 func (t *Task) up(r lexical.Ref, unit schema.Unit) key {
 	if unit == schema.UnitCluster {
 		return key{cluster: t.clusterOf[at(r, schema.UnitSection)]}
@@ -416,8 +415,7 @@ func (t *Task) up(r lexical.Ref, unit schema.Unit) key {
 	return key{ref: at(r, unit)}
 }
 
-// parents puts candidates by the places that they hold, to be found from a
-// smaller unit.
+// parents returns candidates by key, to be found from a smaller unit.
 func (t *Task) parents(items []item) map[key]item {
 	out := make(map[key]item, len(items))
 	for _, c := range items {
@@ -426,7 +424,7 @@ func (t *Task) parents(items []item) map[key]item {
 	return out
 }
 
-// load fetches the texts of places that are not loaded yet.
+// load loads the texts of refs that are not loaded yet.
 func (t *Task) load(ctx context.Context, refs []lexical.Ref) error {
 	var missing []lexical.Ref
 	seen := map[lexical.Ref]bool{}
@@ -465,8 +463,8 @@ func (t *Task) vectorsIncomparable() bool {
 	return t.encoded && t.state.Space != "" && t.space != t.state.Space
 }
 
-// VectorsSkipped returns a step that says that vectors were not used, because they are of another
-// space than the model server's.
+// VectorsSkipped returns a step that says that vectors were not used because the collection's are
+// of another space than the model server's; none if they were used.
 func (t *Task) VectorsSkipped() []Step {
 	if !t.vectorsIncomparable() {
 		return nil
@@ -479,8 +477,8 @@ func (t *Task) VectorsSkipped() []Step {
 		"only words were compared; %s", t.state.Space, t.space, remedy)}}}
 }
 
-// SegmentationMismatch returns a step that says that the collection is segmented otherwise than a
-// plan is meant for. It returns none if either segmentation is not known.
+// SegmentationMismatch returns a step that says that the collection has another segmentation than
+// the plan is meant for. It returns none if they agree or either is not known.
 func (t *Task) SegmentationMismatch(wants schema.Segmentation) []Step {
 	has := t.state.Segmentation
 	if wants == (schema.Segmentation{}) || has == (schema.Segmentation{}) {

@@ -13,7 +13,7 @@ type dynamicThreshold struct {
 	at      float64
 	fixed   bool
 	epsilon float64
-	empty   bool // none may be left
+	empty   bool // it may drop all candidates
 }
 
 var thresholdKind = Kind{
@@ -29,13 +29,12 @@ var thresholdKind = Kind{
 //	threshold: {score: relevance, epsilon: 0.0001}
 //	threshold: {score: relevance, at: 0.5}
 //
-// The candidates with at least a score: at, or else ChunkRAG's dynamic threshold
-// (Algorithm 1, lines 19 to 22), the mean of their scores, and one standard
-// deviation more where these hardly differ, their variance being under epsilon.
-// That can leave nothing, so the best candidate stays, but with empty: true, as in
-// SAKI-RAG, where nothing that helps is a result. score names the
-// scorer whose scores count; by default those of the stage before. A candidate
-// without that score passes: a judgement that failed cuts nothing.
+// Keeps the candidates with a score of at least at, if it is given, or else of ChunkRAG's dynamic
+// threshold (Algorithm 1, lines 19 to 22): the mean of the scores, or one standard deviation more
+// if their variance is below epsilon. If no score reaches it, the best candidate stays, except with
+// empty: true, as in SAKI-RAG, where an empty result is valid. score names the scorer whose scores
+// count; by default those of the previous stage. A candidate without that score is kept: a failed
+// judgement drops nothing.
 func readThreshold(p *Parameters) Stage {
 	s := dynamicThreshold{score: p.Text("score", false), empty: p.flag("empty")}
 	if _, s.fixed = p.values["at"]; s.fixed {
@@ -59,7 +58,7 @@ func (s dynamicThreshold) run(_ context.Context, _ *Task, in Candidates) (outcom
 		}
 		least, why = dynamic(values, s.epsilon)
 	}
-	n, rounding := 0, 1e-12*math.Abs(least) // equal scores are all at their mean
+	n, rounding := 0, 1e-12*math.Abs(least) // with tolerance, since equal scores must all reach their mean
 	for n < len(items) && value(items[n]) >= least-rounding {
 		n++
 	}
@@ -71,7 +70,7 @@ func (s dynamicThreshold) run(_ context.Context, _ *Task, in Candidates) (outcom
 		why: join(why, passed(unscored, s.score))}, nil
 }
 
-// dynamic is ChunkRAG's threshold of some scores, and what it is.
+// dynamic returns ChunkRAG's threshold for some scores, and a description of it.
 func dynamic(scores []float64, epsilon float64) (least float64, why string) {
 	mean, variance := 0.0, 0.0
 	for _, x := range scores {
@@ -86,10 +85,10 @@ func dynamic(scores []float64, epsilon float64) (least float64, why string) {
 	return mean, "their mean"
 }
 
-// byScore returns the candidates by a scorer's scores, best first and equal ones in the order that
-// they had, and how to read these; without a name by their own. Those that lack the named score,
-// because a judgement failed or the scorer knows no word of the question, come apart, by their
-// places.
+// byScore returns the candidates ranked by a scorer's scores, ties in their previous order, and a
+// function that returns that score; without a name it is their current score. Candidates without
+// the named score, because a judgement failed or the scorer knows no word of the question, are
+// returned in unscored by their index.
 func byScore(items []item, name string) (ranked []item, value func(item) float64, unscored map[int]item) {
 	if name == "" {
 		return slices.Clone(items), func(c item) float64 { return c.score }, nil
@@ -107,7 +106,7 @@ func byScore(items []item, name string) (ranked []item, value func(item) float64
 	return ranked, value, unscored
 }
 
-// uncut is what a stage selects by a score that no candidate has: all.
+// uncut returns all candidates: the outcome of selecting by a score that none of them has.
 func uncut(in Candidates, name string) outcome {
 	out := outcome{unit: in.unit, items: in.items}
 	if len(in.items) > 0 {
@@ -116,7 +115,7 @@ func uncut(in Candidates, name string) outcome {
 	return out
 }
 
-// passed says how many candidates pass because they lack a score.
+// passed says in a report how many candidates are kept because they have no score.
 func passed(unscored map[int]item, name string) string {
 	if len(unscored) == 0 {
 		return ""

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// extent is bytes [start, end) of the section that a ref lies in; with end 0 the
-// whole of the ref: a passage, or a section.
+// extent is bytes [start, end) of the section that a ref lies in. With end 0 it is all of the ref,
+// a passage or a section.
 type extent struct {
 	ref        lexical.Ref
 	start, end int
@@ -30,7 +30,7 @@ type snippet struct {
 
 func (p snippet) text() string { return p.found.Section.Text[p.start:p.end] }
 
-// tokens counts the piece's tokens; those of passages and sections are stored.
+// tokens counts the snippet's tokens; those of passages and sections are stored.
 func (p snippet) tokens() int {
 	switch f := p.found; {
 	case p.start == f.Passage.Start && p.end == f.Passage.End:
@@ -71,7 +71,7 @@ func (v view) tokens() int {
 	return n
 }
 
-// same reports whether two views have the same text.
+// same reports whether two views show the same text.
 func (v view) same(w view) bool {
 	if len(v) != len(w) || v.empty() {
 		return false
@@ -84,7 +84,7 @@ func (v view) same(w view) bool {
 	return true
 }
 
-// whole returns the passage whose text a view is, if there is one.
+// whole returns the passage whose text the view is, if it is that of one passage.
 func (v view) whole() (lexical.Ref, bool) {
 	if len(v) != 1 || v[0].ref.Passage < 0 || v[0].start != v[0].found.Passage.Start || v[0].end != v[0].found.Passage.End {
 		return lexical.Ref{}, false
@@ -118,7 +118,7 @@ func (t *Task) loadViews(ctx context.Context, places [][]extent, unit schema.Uni
 			found, ok := t.texts[p.ref]
 			if !ok {
 				if j == 0 {
-					break // what it began as is gone
+					break // the text that it begins with was deleted
 				}
 				continue
 			}
@@ -126,7 +126,7 @@ func (t *Task) loadViews(ctx context.Context, places [][]extent, unit schema.Uni
 			case p.end > 0:
 			case p.ref.Passage < 0 && unit != schema.UnitDocument && unit != schema.UnitCluster:
 				p.end = len(found.Section.Text)
-			default: // also of a document: the ref of a section stands for its first passage
+			default: // for documents too: the ref of a section means its first passage
 				p.start, p.end = found.Passage.Start, found.Passage.End
 			}
 			if p.start < 0 || p.start > p.end || p.end > len(found.Section.Text) {
@@ -138,8 +138,8 @@ func (t *Task) loadViews(ctx context.Context, places [][]extent, unit schema.Uni
 	return out, nil
 }
 
-// extents are those that candidates show: what a stage set; else their own; of a
-// document or a cluster its best passage.
+// extents returns what candidates show: what a stage set, or else the candidate itself, or the best
+// passage of a document or a cluster.
 func (t *Task) extents(ctx context.Context, items []item, unit schema.Unit) ([][]extent, error) {
 	out := make([][]extent, len(items))
 	var open []item

@@ -1,7 +1,7 @@
 package stage
 
-// This file narrows what a model reads of a piece to the sentences that have most to
-// do with the question.
+// This file reduces the part of a piece that a model reads to the sentences that have most in
+// common with the question.
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// windowed narrows a piece to about most tokens. First comes the sentence whose terms
-// of the question have the highest sum of idf; then, as long as one fits, the sentence
-// that adds most by terms which none so far has; then those beside what was taken. Of
-// equal ones the first goes first. A row of a table brings the table's first row with
-// it. The sentences stay in their order. Where the question has no term, all is read.
+// windowed reduces a piece to about most tokens. It takes first the sentence whose terms of the
+// question have the highest sum of idf; then, while one fits, the sentence that adds most by terms
+// that no taken sentence has; then the neighbours of those taken. Of ties it takes the first. A row
+// of a table brings the table's first row with it. The sentences stay in their order. If the
+// question has no terms, all of the piece is read.
 func (t *Task) windowed(ctx context.Context, most int) (func(string) string, error) {
 	if err := t.analyse(); err != nil {
 		return nil, err
@@ -39,8 +39,8 @@ func (t *Task) windowed(ctx context.Context, most int) (func(string) string, err
 	}, nil
 }
 
-// sharing are the terms of the question that a sentence has, each once and in the
-// question's order.
+// sharing returns the terms of the question that a sentence has, each once and in the question's
+// order.
 func (t *Task) sharing(sentence string) []string {
 	words := map[string]bool{}
 	for _, w := range t.analyzer.Terms(sentence) {
@@ -56,10 +56,10 @@ func (t *Task) sharing(sentence string) []string {
 	return out
 }
 
-// excerpt is what is read of one piece.
+// excerpt is the part of a piece that is read.
 type excerpt struct {
 	sentences []excerptSentence
-	room      int // tokens that are left
+	room      int // tokens that may still be taken
 	covered   map[string]bool
 }
 
@@ -97,8 +97,8 @@ func (w *excerpt) read(idf map[string]float64) string {
 	return b.String()
 }
 
-// takeBest takes the sentence with the highest worth of those that fit, if one is worth
-// anything.
+// takeBest takes the sentence with the highest worth among those that fit. It reports false if none
+// is worth more than zero.
 func (w *excerpt) takeBest(worth func(i int) float64) bool {
 	best, most := -1, 0.0
 	for i, s := range w.sentences {
@@ -115,8 +115,8 @@ func (w *excerpt) takeBest(worth func(i int) float64) bool {
 	return best >= 0
 }
 
-// take takes a sentence; of a table's row also the first row, whether it fits or not:
-// it says what the columns are.
+// take takes a sentence. With a table's row it takes the table's first row, even if that does not
+// fit, since it names the columns.
 func (w *excerpt) take(i int) {
 	s := &w.sentences[i]
 	if s.taken {
@@ -135,7 +135,7 @@ func (w *excerpt) take(i int) {
 	}
 }
 
-// sumOf is the sum of the idf of those terms that are not in without.
+// sumOf returns the sum of the idf of the terms that are not in without.
 func sumOf(terms []string, idf map[string]float64, without map[string]bool) float64 {
 	sum := 0.0
 	for _, term := range terms {

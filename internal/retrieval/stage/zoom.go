@@ -1,8 +1,7 @@
 package stage
 
-// The stage "zoom": from larger units to the smaller ones in them. Cutting
-// documents into passages only after they were found is FunnelRAG's late
-// chunking.
+// The stage "zoom": from larger units to the smaller ones in them. Finding documents first and
+// passages in them later is FunnelRAG's late chunking.
 
 import (
 	"context"
@@ -20,7 +19,7 @@ type zoom struct {
 	k, per int
 }
 
-// maxChildren bounds what a zoom without limits gives.
+// maxChildren is the most candidates that a zoom without limits returns.
 const maxChildren = 20_000
 
 var zoomKind = Kind{
@@ -35,10 +34,9 @@ var zoomKind = Kind{
 //
 //	zoom: {to: section, k: 200, per: 20}
 //
-// Everything inside the candidates becomes a candidate, in the candidates'
-// order and then in reading order; each keeps its parent's scores. per bounds
-// how many one parent gives, k how many all give: those with the best BM25 of
-// their unit come first then. 0 is no bound.
+// Replaces the candidates by all units inside them, in the candidates' order and then in reading
+// order; each has its parent's scores. per is the most units of one parent, k the most in total; 0
+// is no limit. With per the units of each parent are ranked by BM25, and with k all units are.
 func readZoom(p *Parameters) Stage {
 	s := zoom{to: p.unit("to"), k: p.Whole("k", 0, 0, maxChildren), per: p.Whole("per", 0, 0, maxChildren)}
 	return Stage{Fit: s.fit, Scores: s.scores(), run: s.run}
@@ -119,7 +117,7 @@ func limitOf(k int) int {
 	return k
 }
 
-// children are the units inside candidates, in reading order by document.
+// children returns the units inside candidates, in reading order by document.
 func (t *Task) children(ctx context.Context, items []item, unit schema.Unit) ([]lexical.Ref, error) {
 	if len(items) == 0 {
 		return nil, nil
@@ -139,7 +137,7 @@ func (t *Task) children(ctx context.Context, items []item, unit schema.Unit) ([]
 	return t.Texts.SectionRefs(ctx, t.query.Principal, t.query.Collection, versionsOf(refs))
 }
 
-// versionsOf are the versions of places, each once.
+// versionsOf returns the versions of refs, each once.
 func versionsOf(refs []lexical.Ref) []uuid.UUID {
 	var out []uuid.UUID
 	seen := map[uuid.UUID]bool{}
