@@ -1,12 +1,10 @@
-// Package clusters keeps which sections belong together: clusterings of a collection's live
-// generation, and what is read to make them.
+// Package clusters stores the clusterings of collections, and reads what is needed to make them.
 package clusters
 
-// This file keeps the clusters of a collection up to date with its versions.
-// Package cluster decides; here the sections and their relations are read, and
-// what changes is written, in one transaction per chunk of versions. Whoever
-// clusters a collection locks its clusterings, so there is one at a time and
-// epochs are committed in order.
+// This file updates the clusters of a collection when its versions change. Package cluster decides;
+// this package reads the sections and their relations and writes the changes, in one transaction
+// per chunk of versions. Every transaction that clusters a collection locks its clusterings, so
+// there is one at a time, and epochs are committed in order.
 
 import (
 	"bytes"
@@ -25,10 +23,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// ClusterStore keeps the clusters of the tenants' collections.
+// ClusterStore stores the clusters of the tenants' collections.
 type ClusterStore struct{ db *store.Store }
 
-// New returns those of a database.
+// New returns a ClusterStore of a database.
 func New(db *store.Store) *ClusterStore { return &ClusterStore{db} }
 
 const (
@@ -36,7 +34,7 @@ const (
 SELECT generation, deleted_at IS NOT NULL, cluster_tokens FROM collections WHERE tenant_id = $1 AND id = $2`
 	openClusteringSQL = `
 INSERT INTO clusterings (tenant_id, collection_id, generation) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
-	// The live generation and one that is being built.
+	// The live generation, and one that is being built.
 	lockClusteringsSQL = `
 SELECT c.generation, c.epoch FROM clusterings c
 WHERE c.tenant_id = $1 AND c.collection_id = $2 AND (c.generation = $3 OR EXISTS (
@@ -44,15 +42,15 @@ WHERE c.tenant_id = $1 AND c.collection_id = $2 AND (c.generation = $3 OR EXISTS
     WHERE g.tenant_id = $1 AND g.collection_id = $2 AND g.number = c.generation AND g.state = 'building'))
 ORDER BY c.generation FOR UPDATE OF c`
 
-	// Versions that left come first: they make room. Those that wait for their
-	// encoder are 2. The index versions_to_cluster has this order, so that as many
-	// are read as are done, however many wait.
+	// Versions that left come first, since they make room. Those that wait for their encoder are 2.
+	// The index versions_to_cluster has this order, so that a call reads only as many versions as
+	// it processes, however many wait.
 	clusterOrder = `(CASE WHEN state = 'superseded' THEN 0 WHEN unencoded THEN 2 ELSE 1 END)`
 	uncuratedSQL = `
 SELECT id, state = 'ready', section_count, relinked_at FROM versions
 WHERE tenant_id = $1 AND collection_id = $2 AND NOT curated AND state IN ('ready', 'superseded') AND ` + clusterOrder + ` < 2
 ORDER BY ` + clusterOrder + `, id LIMIT $3`
-	// In the order of the ids that are given. Looked up row by row, as in relations.go.
+	// In the order of the ids in $2. Looked up row by row, as in relations.go.
 	lockCuratedSQL = `
 SELECT v.* FROM unnest($2::uuid[]) AS k(id)
 CROSS JOIN LATERAL (SELECT id, state = 'ready', relinked_at FROM versions WHERE tenant_id = $1 AND id = k.id LIMIT 1 FOR UPDATE) v`
@@ -71,8 +69,8 @@ INSERT INTO clusters (tenant_id, collection_id, generation, id, tokens, sections
 SELECT $1, $2, $3, c.* FROM unnest($4::uuid[], $5::int[], $6::int[]) AS c(id, tokens, sections)
 ON CONFLICT (id, tenant_id) DO UPDATE SET tokens = excluded.tokens, sections = excluded.sections`
 	dropClustersSQL = `DELETE FROM clusters WHERE tenant_id = $1 AND id = ANY ($2)`
-	// Of the generations that are updated alone: those that nobody searches any more
-	// keep members and sums that agree until they are dropped.
+	// Only for the generations that are updated: those that are no longer searched keep consistent
+	// members and sums until they are dropped.
 	dropMembersSQL = `
 WITH gone AS (
     DELETE FROM cluster_members WHERE tenant_id = $1 AND version_id = ANY ($2) AND generation = ANY ($3) RETURNING generation
@@ -83,42 +81,40 @@ UPDATE clusterings SET epoch = $4, changed = changed + $5, members = members + $
 WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 )
 
-// clustering is one generation of a collection in a transaction that holds its
-// lock.
+// clustering is one generation of a collection in a transaction that holds its lock.
 type clustering struct {
 	tx                 pgx.Tx
 	tenant, collection uuid.UUID
 	generation         int
-	epoch              int64 // that is being written
-	limit              int   // tokens of a cluster
+	epoch              int64 // the epoch that is being written
+	limit              int   // most tokens of a cluster
 }
 
-// curated are the versions of one call.
+// curated are the versions that one call processes.
 type curated struct {
 	came, left []uuid.UUID
-	more       bool // than these wait
-	// When the links of some that came changed: those are placed again.
+	more       bool // more versions are waiting
+	// When links of versions in came changed: their sections are placed again.
 	relinked map[uuid.UUID]time.Time
 }
 
 func (c curated) all() []uuid.UUID { return slices.Concat(c.left, c.came) }
 
-// lookUpSQL has the transaction's statements look rows up by index. A collection
-// that is being filled has no statistics, or those of its first documents, and
-// a scan that was planned for them is repeated for thousands of rows over what
-// came since: it took minutes. For a plan that is wrong nevertheless there is
-// the lane.
+// lookUpSQL makes the transaction's statements look rows up by index. A collection that is being
+// filled has no statistics, or those of its first documents; a plan with a scan for these was
+// repeated for thousands of newer rows and took minutes. The lane's time limit bounds plans that
+// are bad nevertheless.
 const lookUpSQL = `
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true)`
 
-// ClusterChanged brings the clusters of a collection up to date with versions that went live or
-// left since they were last looked at, up to a number, and marks these as curated. It returns how
-// many it did and whether more are left: what one call reads does not grow with what waits. It
-// takes the text as indexed: whoever fills gaps of the index does so first. When all is done and a
-// sixth of the sections have come or gone since all of them were clustered, or someone asked for
-// it, it clusters them anew: what came in any order is then where it belongs, and the time of that
-// is in proportion to what came. Of a deleted collection the clusters go. Several processes may
-// call it at once; they take turns.
+// ClusterChanged updates the clusters of a collection for versions that went live or left since the
+// last call, and marks these as curated. One call processes a limited number of versions, and reads
+// no more than it needs for them; it returns how many it processed and whether more are left. The
+// text must be indexed: callers fill gaps of the index first. When no version is left and a sixth
+// of the sections have changed since all of them were clustered, or a recluster was requested, it
+// clusters all of them again. That puts sections where they belong regardless of the order in which
+// they came, and its cost is in proportion to the changes. The clusters of a deleted collection are
+// removed. Several processes may call it at once; the lock serialises them.
 func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error) {
 	err = s.db.Curating().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		done, more = 0, false
@@ -158,7 +154,7 @@ func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uu
 	if err != nil {
 		return 0, false, fmt.Errorf("cluster collection %s: %w", collection, err)
 	}
-	// Each call takes its part of the changes, so that whoever adds up the rest finds few.
+	// Each call adds up part of the counts, so that few are left for the last one.
 	if _, err := s.db.AddUpSomeCounts(ctx, tenant, collection); err != nil {
 		return 0, false, err
 	}
@@ -176,9 +172,9 @@ func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uu
 	return done, more, nil
 }
 
-// lockClusterings locks what is clustered of a collection, the live generation at
-// least: that which live was read to be. Where another one became live before the
-// lock, the transaction begins again: it would leave that one out.
+// lockClusterings locks the clusterings of a collection that are updated, including that of the
+// generation live, which the caller read to be the live one. If another generation went live before
+// the lock, the transaction starts again, since that generation would be left out.
 func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, live int) ([]clustering, error) {
 	if _, err := tx.Exec(ctx, openClusteringSQL, tenant, collection, live); err != nil {
 		return nil, fmt.Errorf("open the clustering of generation %d: %w", live, err)
@@ -210,7 +206,7 @@ func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUI
 	return out, nil
 }
 
-// uncurated chooses what one call does.
+// uncurated selects the versions that one call processes.
 func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (curated, error) {
 	out := curated{relinked: map[uuid.UUID]time.Time{}}
 	rows, err := tx.Query(ctx, uncuratedSQL, tenant, collection, due.ClusteredVersions+1)
@@ -241,7 +237,7 @@ func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (cu
 	return out, store.Wrap(err, "list changed versions")
 }
 
-// applyChanges works the changed versions into all generations.
+// applyChanges updates all generations for the changed versions.
 func applyChanges(ctx context.Context, parts []clustering, changed curated, tx pgx.Tx, tenant uuid.UUID) error {
 	diffs := make([]clusterDiff, len(parts))
 	for i, part := range parts {
@@ -250,7 +246,7 @@ func applyChanges(ctx context.Context, parts []clustering, changed curated, tx p
 			return fmt.Errorf("generation %d: %w", part.generation, err)
 		}
 	}
-	// Purge waits for this lock, and so sees the members that are written now.
+	// Purge waits for this lock, and so sees the members that are written here.
 	if err := lockCurated(ctx, tx, tenant, changed); err != nil {
 		return err
 	}
@@ -282,10 +278,10 @@ func applyChanges(ctx context.Context, parts []clustering, changed curated, tx p
 	return nil
 }
 
-// lockCurated locks the versions. One that changed meanwhile makes the
-// transaction begin again.
+// lockCurated locks the versions. If one of them has changed meanwhile, the transaction starts
+// again.
 func lockCurated(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changed curated) error {
-	// All lock in the order of ids.
+	// All transactions lock in the order of ids.
 	all := changed.all()
 	slices.SortFunc(all, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	rows, err := tx.Query(ctx, lockCuratedSQL, tenant, all)
@@ -312,13 +308,13 @@ func lockCurated(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, changed curat
 		return fmt.Errorf("lock versions: %w", err)
 	case err != nil:
 		return err
-	case seen < len(was): // only what has left is ever removed
+	case seen < len(was): // only versions that left are ever removed
 		return fmt.Errorf("a version was removed: %w", store.ErrRepeat)
 	}
 	return nil
 }
 
-// clusterDiff is what an update changes, with what its members' rows need.
+// clusterDiff is the changes of an update, with the data for its members' rows.
 type clusterDiff struct {
 	cluster.Diff
 	sections map[uuid.UUID]cluster.PositionedMember
@@ -326,7 +322,7 @@ type clusterDiff struct {
 	added    int // members more than before
 }
 
-// name gives a new cluster an id that none had before.
+// name returns an id for a new cluster that no cluster had before.
 func (c clustering) name(first uuid.UUID) uuid.UUID {
 	return uuid.NewSHA1(first, fmt.Appendf(nil, "%s/%d/%d", c.collection, c.generation, c.epoch))
 }
@@ -352,7 +348,7 @@ func (c clustering) write(ctx context.Context, d clusterDiff) error {
 	return nil
 }
 
-// writeChunk bounds the rows of one statement.
+// writeChunk is the most rows of one statement.
 const writeChunk = 10_000
 
 func (c clustering) putMembers(ctx context.Context, d clusterDiff) error {
@@ -391,7 +387,7 @@ const (
 	dropClusteringSQL        = `DELETE FROM clusterings WHERE tenant_id = $1 AND collection_id = $2 AND ($3::int IS NULL OR generation = $3)`
 )
 
-// DropClusterings removes the clusters of a generation, or of all.
+// DropClusterings removes the clusters of a generation; nil: of all generations.
 func DropClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, generation *int) error {
 	for _, sql := range []string{dropGenerationMembersSQL, dropGenerationSQL, dropClusteringSQL} {
 		if _, err := tx.Exec(ctx, sql, tenant, collection, generation); err != nil {

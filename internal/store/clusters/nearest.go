@@ -1,9 +1,8 @@
 package clusters
 
-// This file finds company by vectors for the sections of documents that have no
-// links. It is to cost little: sections that came together are compared with
-// each other in memory, and with the collection's vectors only as far as a
-// budget goes. A rebuild compares all of them.
+// This file relates the sections of documents without links by their vectors. To keep this cheap,
+// sections that came together are compared with each other in memory, and with the collection's
+// vectors only within a budget. A rebuild compares all of them.
 
 import (
 	"cmp"
@@ -33,16 +32,16 @@ JOIN spaces s ON s.id = CASE WHEN c.generation = $3 THEN c.space_id ELSE (
     SELECT g.space_id FROM generations g WHERE g.tenant_id = $1 AND g.collection_id = $2 AND g.number = $3) END
 WHERE c.tenant_id = $1 AND c.id = $2`
 
-	// A section's vector is the mean of its passages'. Section, passages, vectors, in this order:
-	// with few vectors, of which nothing is known yet, the server would begin with all of them, and
-	// look at all the sections for each.
+	// A section's vector is the mean of its passages' vectors. The joins go from sections to
+	// passages to vectors: if there are few vectors and no statistics yet, the planner would start
+	// with all vectors and look at all sections for each.
 	meanVectorsSQL = `
 SELECT k.id, avg(v.embedding)::halfvec
 FROM unnest($2::uuid[]) AS k(id)
 CROSS JOIN LATERAL (SELECT p.id FROM passages p WHERE p.tenant_id = $1 AND p.section_id = k.id AND p.generation = $3 OFFSET 0) p
 CROSS JOIN LATERAL (SELECT embedding FROM %s WHERE passage_id = p.id AND tenant_id = $1 AND shard = ANY ($4) OFFSET 0) v
 GROUP BY k.id`
-	// Passages near to one, of its own document too: those count for nothing.
+	// Passages near to one, including those of its own document, which are ignored.
 	nearPassagesSQL = `
 SELECT p.section_id, n.distance FROM (
     SELECT v.passage_id, v.embedding <#> $4 AS distance FROM %s v
@@ -51,14 +50,14 @@ SELECT p.section_id, n.distance FROM (
 JOIN passages p ON p.tenant_id = $1 AND p.id = n.passage_id
 ORDER BY n.distance, p.id`
 
-	nearestSections = 4  // neighbours of a section
-	nearPassages    = 32 // that are looked at for them
-	// Vectors compared by one call, and sections that ask a graph.
+	nearestSections = 4  // neighbours per section
+	nearPassages    = 32 // passages that are read to find them
+	// The most vectors that one call compares, and the most sections that it searches a graph for.
 	comparedVectors = 1_000_000
 	askedGraph      = 200
 )
 
-// nearPassage is the section of a passage, and how far its vector is.
+// nearPassage is the section of a passage and the distance of its vector.
 type nearPassage struct {
 	Section  uuid.UUID
 	Distance float64
@@ -68,14 +67,14 @@ type nearPassage struct {
 type vectorsOf struct {
 	dimension int
 	graphs    []uuid.UUID // shards with an index
-	bare      []uuid.UUID // those without, the shared one too
+	bare      []uuid.UUID // shards without one, including the shared one
 }
 
 func (v vectorsOf) table() string { return store.VectorTable(v.dimension) }
 
 func (v vectorsOf) shards() []uuid.UUID { return slices.Concat(v.bare, v.graphs) }
 
-// vectors returns nil where there are none yet.
+// vectors returns where the vectors are; nil if there are none yet.
 func (c clustering) vectors(ctx context.Context) (*vectorsOf, error) {
 	var v vectorsOf
 	err := c.tx.QueryRow(ctx, generationVectorsSQL, c.tenant, c.collection, c.generation).Scan(&v.dimension, &v.graphs, &v.bare)
@@ -89,7 +88,7 @@ func (c clustering) vectors(ctx context.Context) (*vectorsOf, error) {
 	return &v, nil
 }
 
-// means reads the sections' vectors; those without any are left out.
+// means returns the sections that have vectors, and their vectors.
 func (c clustering) means(ctx context.Context, where *vectorsOf, sections []uuid.UUID) ([]uuid.UUID, [][]float32, error) {
 	rows, err := c.tx.Query(ctx, fmt.Sprintf(meanVectorsSQL, where.table()), c.tenant, sections, c.generation, where.shards())
 	if err != nil {
@@ -108,7 +107,7 @@ func (c clustering) means(ctx context.Context, where *vectorsOf, sections []uuid
 	return found, vectors, nil
 }
 
-// nearest relates sections to those whose vectors are nearest.
+// nearest relates sections to those with the nearest vectors.
 func (c clustering) nearest(ctx context.Context, sections []cluster.PositionedMember) ([]cluster.Edge, error) {
 	if len(sections) == 0 {
 		return nil, nil
@@ -126,7 +125,7 @@ func (c clustering) nearest(ctx context.Context, sections []cluster.PositionedMe
 		return nil, err
 	}
 	out := cluster.NearestEdges(found, vectors, nearestSections)
-	// Each graph is asked by itself; what is in none of them is left out, if there are any.
+	// Each graph is searched by itself. If there are graphs, vectors that are in none are left out.
 	parts, ask := [][]uuid.UUID{where.bare}, 0
 	if len(where.graphs) > 0 {
 		parts, ask = slices.Collect(slices.Chunk(where.graphs, 1)), askedGraph/len(where.graphs)

@@ -1,6 +1,6 @@
 package clusters
 
-// This file clusters a whole collection anew.
+// This file clusters a whole collection again.
 
 import (
 	"context"
@@ -23,7 +23,7 @@ const (
 	liveDocumentsSQL = `
 SELECT v.id, d.external_id FROM documents d JOIN versions v ON v.tenant_id = $1 AND v.id = d.live_version_id
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND v.state = 'ready'`
-	// Sections of versions that went live since are left out: curation places them.
+	// The sections of all live versions, without those that went live later: curation places them.
 	allSectionsSQL = `
 SELECT s.id, s.version_id, s.ordinal, s.tokens FROM versions v
 JOIN sections s ON s.tenant_id = $1 AND s.version_id = v.id
@@ -35,13 +35,13 @@ JOIN links l ON l.tenant_id = $1 AND l.version_id = v.id
 WHERE v.tenant_id = $1 AND v.collection_id = $2 AND v.state = 'ready'`
 	shareVersionsSQL = `
 SELECT id FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND state = 'ready' ORDER BY id FOR SHARE`
-	// Between reading and writing, clusters are made in memory: of 200,000 sections that takes
-	// minutes on a busy machine, which is longer than a transaction may otherwise be idle.
+	// Between reading and writing, clusters are computed in memory. For 200,000 sections that takes
+	// minutes on a busy machine, which is longer than a transaction may normally be idle.
 	thinkSQL       = `SELECT set_config('idle_in_transaction_session_timeout', '1h', true)`
 	noteRebuildSQL = `
 UPDATE clusterings SET rebuilt_at = now(), changed = 0, members = $4 WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3`
 
-	// Of what an older build clustered.
+	// For clusterings of an older build, which did not count.
 	countMembersSQL = `
 UPDATE clusterings c SET members = (
     SELECT count(*) FROM cluster_members m WHERE m.tenant_id = $1 AND m.collection_id = c.collection_id AND m.generation = c.generation)
@@ -56,21 +56,21 @@ ON CONFLICT DO NOTHING`
 	askedReclusterSQL = `
 SELECT r.asked_at, c.generation FROM reclusterings r JOIN collections c ON c.tenant_id = $1 AND c.id = r.collection_id
 WHERE r.tenant_id = $1 AND r.collection_id = $2 AND c.deleted_at IS NULL`
-	// Who asks while it is done gets another.
+	// A request that arrives during the work has another time and stays.
 	didReclusterSQL = `DELETE FROM reclusterings WHERE tenant_id = $1 AND collection_id = $2 AND asked_at = $3`
 	sizeClustersSQL = `UPDATE collections SET cluster_tokens = $3 WHERE tenant_id = $1 AND id = $2 AND deleted_at IS NULL`
 	askReclusterSQL = `
 INSERT INTO reclusterings (tenant_id, collection_id) VALUES ($1, $2)
 ON CONFLICT (collection_id, tenant_id) DO UPDATE SET asked_at = excluded.asked_at`
 
-	// So many sections are related by their vectors in memory, 1 KB each; the
-	// rest of a larger collection by links, documents and folders alone.
+	// The most sections that are related by vectors in memory, at 1 KB each; the others of a larger
+	// collection are related by links, documents and folders only.
 	nearestInMemory = 200_000
 )
 
-// RebuildClusters clusters all that is live of a collection anew, under one
-// generation, live or being built. Queries see the old clusters until all of the
-// new ones are there. It returns the number of clusters.
+// RebuildClusters clusters all live text of a collection again, for one generation, which is live
+// or being built. Queries see the old clusters until all new ones are written. It returns the
+// number of clusters.
 func (s *ClusterStore) RebuildClusters(ctx context.Context, tenant, collection uuid.UUID, generation int) (clusters int, err error) {
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		c, err := openRebuild(ctx, tx, tenant, collection, generation)
@@ -97,9 +97,8 @@ func (s *ClusterStore) RebuildClusters(ctx context.Context, tenant, collection u
 	return clusters, nil
 }
 
-// Recluster asks for all sections of a collection to be clustered anew, which
-// curation does: into clusters of so many tokens at most, now and later; 0: as many
-// as before.
+// Recluster requests that curation cluster all sections of a collection again. tokens is the most
+// tokens of a cluster, now and later; 0: unchanged.
 func (s *ClusterStore) Recluster(ctx context.Context, p schema.Principal, collection uuid.UUID, tokens int) error {
 	if tokens != 0 && (tokens < schema.MinClusterTokens || tokens > schema.MaxClusterTokens) {
 		return schema.Invalid("cluster_tokens", "%d is not from %d to %d", tokens, schema.MinClusterTokens, schema.MaxClusterTokens)
@@ -123,8 +122,7 @@ func (s *ClusterStore) Recluster(ctx context.Context, p schema.Principal, collec
 	return store.Wrap(err, "cluster collection %s anew", collection)
 }
 
-// noteDrift asks for a collection to be clustered anew when much of it has
-// changed.
+// noteDrift requests that a collection be clustered again if much of it has changed.
 func noteDrift(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) error {
 	if _, err := tx.Exec(ctx, countMembersSQL, tenant, collection); err != nil {
 		return fmt.Errorf("count members: %w", err)
@@ -135,7 +133,7 @@ func noteDrift(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) err
 	return nil
 }
 
-// rebuildAsked clusters the live generation anew when that was asked for.
+// rebuildAsked clusters the live generation again if that was requested.
 func (s *ClusterStore) rebuildAsked(ctx context.Context, tenant, collection uuid.UUID) error {
 	var asked time.Time
 	var live int
@@ -149,7 +147,7 @@ func (s *ClusterStore) rebuildAsked(ctx context.Context, tenant, collection uuid
 		_, err = s.RebuildClusters(ctx, tenant, collection, live)
 	}
 	if errors.Is(err, schema.ErrConflict) || errors.Is(err, schema.ErrNotFound) {
-		return nil // flipped meanwhile: the next call does it; or deleted
+		return nil // another generation went live, so the next call does it; or the collection was deleted
 	}
 	if err == nil {
 		err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -160,8 +158,8 @@ func (s *ClusterStore) rebuildAsked(ctx context.Context, tenant, collection uuid
 	return store.Wrap(err, "cluster collection %s anew, as was asked for", collection)
 }
 
-// openRebuild locks what is clustered of the collection: the live generation
-// always, so that nothing is curated meanwhile.
+// openRebuild locks the clusterings of the collection, always including that of the live
+// generation, so that nothing is curated meanwhile.
 func openRebuild(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, generation int) (clustering, error) {
 	var live, limit int
 	var deleted bool
@@ -188,8 +186,7 @@ func openRebuild(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, g
 	return parts[at], nil
 }
 
-// everything reads the sections of what is live, and the names of the documents
-// by version.
+// everything reads the sections of all live versions, and the names of their documents by version.
 func (c clustering) everything(ctx context.Context) ([]cluster.PositionedMember, map[uuid.UUID]string, error) {
 	rows, err := c.tx.Query(ctx, liveDocumentsSQL, c.tenant, c.collection)
 	if err != nil {
@@ -274,8 +271,8 @@ func (c clustering) nearestOfAll(ctx context.Context, sections []cluster.Positio
 	return cluster.NearestEdges(found, vectors, nearestSections), nil
 }
 
-// replace writes new clusters of the sections in place of the old ones. They are
-// computed first: while the versions are locked, their writers wait.
+// replace computes clusters of the sections and replaces the old ones by them. It computes them
+// before it locks the versions, because writers of the versions wait for that lock.
 func (c clustering) replace(ctx context.Context, all []cluster.PositionedMember, edges []cluster.Edge) (int, error) {
 	d := clusterDiff{sections: make(map[uuid.UUID]cluster.PositionedMember, len(all))}
 	sections := make([]cluster.Member, len(all))
@@ -286,7 +283,7 @@ func (c clustering) replace(ctx context.Context, all []cluster.PositionedMember,
 		versions[s.Version] = true
 	}
 	d.Diff = cluster.Update(sections, edges, nil, c.options())
-	// Purge waits for this lock, and so sees the members that are written now.
+	// Purge waits for this lock, and so sees the members that are written here.
 	still, err := store.IDs(c.tx.Query(ctx, shareVersionsSQL, c.tenant, slices.Collect(maps.Keys(versions))))
 	if err != nil {
 		return 0, fmt.Errorf("lock versions: %w", err)
@@ -312,7 +309,7 @@ func (c clustering) replace(ctx context.Context, all []cluster.PositionedMember,
 	return len(d.Changed), nil
 }
 
-// keep drops the sections that left while a diff of new clusters was computed.
+// keep removes the sections that left while the new clusters were computed.
 func (d *clusterDiff) keep(there func(section uuid.UUID) bool) {
 	d.Moved = slices.DeleteFunc(d.Moved, func(m cluster.Move) bool { return !there(m.Section) })
 	for i := range d.Changed {

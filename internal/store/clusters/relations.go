@@ -1,8 +1,8 @@
 package clusters
 
-// This file finds what sections are related to: by links in both directions, by
-// the order in their document, by their folder, and, where a document has no
-// links and does not fill a cluster by itself, by their vectors.
+// This file finds the relations of sections: by links in both directions, by the order in their
+// document, by their folder, and, for documents that have no links and do not fill a cluster, by
+// their vectors.
 
 import (
 	"context"
@@ -16,10 +16,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/cluster"
 )
 
-// The statements look up row by row, in the order in which they are written: a
-// subquery with a limit or an offset is not joined the other way round. Under row level
-// security the planner else began with all of a tenant's sections or documents,
-// with statistics or without, and went through the keys for each of them.
+// The statements look up row by row, in the order in which they are written: a subquery with a
+// limit or an offset cannot be joined in another order. Otherwise the planner, under row level
+// security, started with all of a tenant's sections or documents, with statistics or without, and
+// compared them with each key.
 const (
 	externalIDsSQL = `
 SELECT k.id, d.external_id FROM unnest($2::uuid[]) AS k(id)
@@ -33,8 +33,8 @@ SELECT d.external_id, s.id FROM (
     WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = ANY ($3) AND d.deleted_at IS NULL OFFSET 0) d
 CROSS JOIN LATERAL (
     SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = d.live_version_id AND s.ordinal = 0 LIMIT 1) s`
-	// The links that may mean one of some documents, with the sections that they
-	// are in; those of a whole document are in its first.
+	// The links that may mean one of the documents, with their sections. Links of a whole document
+	// are in its first section.
 	linksInSQL = `
 SELECT k.key, d.external_id, l.section, l.target, s.id
 FROM unnest($3::bigint[]) AS k(key)
@@ -48,10 +48,10 @@ CROSS JOIN LATERAL (
     SELECT s.id FROM sections s
     WHERE s.tenant_id = $1 AND s.version_id = l.version_id AND s.ordinal = greatest(l.section, 0) LIMIT 1) s`
 
-	// The documents before and after one in the order of names, of its folder and
-	// of those in it, which end before a name that no document has. It is run without
-	// sorts: what is left is the index that has the order. The names are given, as a
-	// condition that computes one is no bound for an index under row level security.
+	// The documents before and after each document in the order of names, inside its folder and its
+	// subfolders, whose names all sort before folder_end. It runs without sorts, so that the
+	// planner must use the index that has the order. The bounds are parameters, because under row
+	// level security a computed bound cannot be used for an index.
 	besideSQL = `
 SELECT n.external_id, b.external_id, s.id
 FROM unnest($3::text[], $4::text[], $5::text[]) AS n(external_id, folder, folder_end)
@@ -69,12 +69,12 @@ CROSS JOIN LATERAL (
     SELECT s.id FROM sections s WHERE s.tenant_id = $1 AND s.version_id = b.live_version_id AND s.ordinal = 0 LIMIT 1) s`
 	sortsSQL = `SELECT set_config('enable_sort', $1, true)`
 
-	maxLinksIn = 256 // to a document
-	maxBeside  = 8   // documents looked at on either side for one in the same folder
+	maxLinksIn = 256 // links read per document
+	maxBeside  = 8   // documents read on either side to find one in the same folder
 )
 
-// relations finds the relations of sections, but for those inside documents.
-// Nearest neighbours are looked for from the sections in came alone.
+// relations finds the relations of sections, except those inside documents. It searches for nearest
+// neighbours only of the sections in came.
 func (c clustering) relations(ctx context.Context, seeds, came []cluster.PositionedMember) ([]cluster.Edge, error) {
 	names, err := c.names(ctx, seeds)
 	if err != nil {
@@ -125,7 +125,7 @@ func (c clustering) names(ctx context.Context, sections []cluster.PositionedMemb
 	return out, nil
 }
 
-// linksOut finds what sections link to.
+// linksOut finds the sections that sections link to.
 func (c clustering) linksOut(ctx context.Context, sections []cluster.PositionedMember, names map[uuid.UUID]string) ([]cluster.Edge, error) {
 	at := cluster.PositionsOf(sections)
 	versions := make([]uuid.UUID, 0, len(names))
@@ -187,7 +187,7 @@ func (c clustering) linksOut(ctx context.Context, sections []cluster.PositionedM
 	return out, nil
 }
 
-// linksIn finds what links to documents that have their first section here.
+// linksIn finds the sections that link to the documents whose first section is among sections.
 func (c clustering) linksIn(ctx context.Context, sections []cluster.PositionedMember, names map[uuid.UUID]string) ([]cluster.Edge, error) {
 	byKey := map[int64][]cluster.PositionedMember{}
 	for _, s := range sections {
@@ -227,8 +227,8 @@ func (c clustering) linksIn(ctx context.Context, sections []cluster.PositionedMe
 	return out, nil
 }
 
-// relateNeighbours relates the first sections of documents that follow each other in a
-// folder: a chain, so that a folder of thousands is not a clique.
+// relateNeighbours relates the first sections of documents that follow each other in a folder. They
+// form a chain, so that a folder of thousands is not a clique.
 func (c clustering) relateNeighbours(ctx context.Context, sections []cluster.PositionedMember, names map[uuid.UUID]string) ([]cluster.Edge, error) {
 	first := map[string]uuid.UUID{}
 	var list, folders, ends []string

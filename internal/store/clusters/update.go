@@ -1,7 +1,7 @@
 package clusters
 
-// This file reads what an update of clusters needs: the sections that came, the
-// clusters that lost some, and everything that these are related to.
+// This file reads what an update of clusters needs: the new sections, the clusters that lost
+// sections, and everything related to these.
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// A section that an earlier call has placed stays as it is.
+	// Sections that an earlier call has placed are left out.
 	cameSectionsSQL = `
 SELECT s.id, s.version_id, s.ordinal, s.tokens FROM unnest($2::uuid[]) AS k(id)
 CROSS JOIN LATERAL (
@@ -33,14 +33,14 @@ SELECT DISTINCT cluster_id FROM cluster_members WHERE tenant_id = $1 AND generat
 SELECT section_id, version_id, section, tokens, cluster_id FROM cluster_members WHERE tenant_id = $1 AND cluster_id = ANY ($2)`
 )
 
-// update decides what becomes of the clusters.
+// update computes the changes of the clusters.
 func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, error) {
 	out := clusterDiff{sections: map[uuid.UUID]cluster.PositionedMember{}}
 	came, err := c.came(ctx, changed.came)
 	if err != nil {
 		return out, err
 	}
-	out.added = len(came) // before those that are members and are placed again
+	out.added = len(came) // before adding those that are members already and are placed again
 	moved := slices.Collect(maps.Keys(changed.relinked))
 	shrunk, err := store.IDs(c.tx.Query(ctx, clustersOfVersionsSQL, c.tenant, c.generation, slices.Concat(changed.left, moved)))
 	if err != nil {
@@ -62,7 +62,8 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 		case leaves[s.Version]:
 			removed = append(removed, s.ID)
 		case again:
-			// It leaves its cluster, as a section that nobody has, and comes again.
+			// It is removed from its cluster, where a section without an id stands for it, and is
+			// placed again.
 			sections = append(sections, cluster.Member{ID: uuid.Nil, Tokens: s.Tokens, Cluster: s.Cluster})
 			s.Cluster = uuid.Nil
 			came = append(came, s)
@@ -96,7 +97,7 @@ func (c clustering) update(ctx context.Context, changed curated) (clusterDiff, e
 	return out, nil
 }
 
-// came reads the sections of versions that have no cluster yet.
+// came reads the sections of versions that are in no cluster yet.
 func (c clustering) came(ctx context.Context, versions []uuid.UUID) ([]cluster.PositionedMember, error) {
 	rows, err := c.tx.Query(ctx, cameSectionsSQL, c.tenant, versions, c.generation)
 	if err != nil {
@@ -113,7 +114,7 @@ func (c clustering) came(ctx context.Context, versions []uuid.UUID) ([]cluster.P
 	return out, nil
 }
 
-// members adds all sections of clusters.
+// members adds all sections of clusters to a map.
 func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uuid.UUID]cluster.PositionedMember) error {
 	if len(clusters) == 0 {
 		return nil
@@ -130,7 +131,7 @@ func (c clustering) members(ctx context.Context, clusters []uuid.UUID, to map[uu
 	return store.Wrap(err, "read members")
 }
 
-// related adds the sections of all clusters at the ends of edges.
+// related adds to a map the sections of all clusters at the ends of edges.
 func (c clustering) related(ctx context.Context, edges []cluster.Edge, to map[uuid.UUID]cluster.PositionedMember) error {
 	var unknown []uuid.UUID
 	for _, e := range edges {

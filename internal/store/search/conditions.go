@@ -1,6 +1,6 @@
 package search
 
-// This file tells the lexical index which versions satisfy conditions on metadata.
+// This file finds for the lexical index the versions that satisfy conditions on metadata.
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// satisfiesSQL reads a condition's rows once, whatever the statistics say: without IS TRUE a
-	// plan could compare all documents with all rows.
+	// satisfiesSQL evaluates a condition in a subquery that runs once, whatever the statistics are:
+	// without IS TRUE a plan could compare all documents with all rows.
 	satisfiesSQL = `(d.live_version_id IN (SELECT m.version_id FROM version_metadata m WHERE m.tenant_id = $1 AND %s)) IS TRUE`
 
 	matchingAllSQL = `
@@ -22,8 +22,8 @@ SELECT d.live_version_id FROM documents d
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL
   AND ` + satisfiesSQL
 
-	// matchingSQL looks up each of the versions in $2 by its id, whatever the statistics say:
-	// within the inner query there is nothing else to look for.
+	// matchingSQL looks up each of the versions in $2 by its id, whatever the statistics are: the
+	// inner query leaves no other plan.
 	matchingSQL = `
 SELECT asked.id FROM unnest($2::uuid[]) AS asked (id)
 WHERE EXISTS (

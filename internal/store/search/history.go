@@ -15,8 +15,8 @@ import (
 
 var _ retrieval.History = (*SearchStore)(nil)
 
-// Known implements retrieval.History. It looks at all that the tenant has: they are a
-// sample of its questions, and those that it imported.
+// Known implements retrieval.History. It compares all stored questions of the tenant: a sample of
+// those that were asked, and those that were imported.
 func (s *SearchStore) Known(ctx context.Context, p schema.Principal, space string, vector []float32, model string, k int) ([]bool, error) {
 	var out []bool
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {

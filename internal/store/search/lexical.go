@@ -1,7 +1,6 @@
 package search
 
-// This file lets searches read the lexical index: it implements
-// lexicalsearch.Storage.
+// This file reads the lexical index for searches: it implements lexicalsearch.Storage.
 
 import (
 	"bytes"
@@ -22,23 +21,22 @@ import (
 // Kinds of rows of loadSQL.
 const (
 	rowCollection = iota // a: live generation, b: revision, text: language
-	rowSegment           // id, data: header unless it is known; none where the list is known
+	rowSegment           // id, data: header unless it is known; no rows if the list is known
 	rowPage              // id, a: number, data
 	rowDead              // a: count, b: XOR
-	rowEntry             // id of a dead one
+	rowEntry             // id of a dead entry
 	rowEpoch             // a: newest epoch
 	rowMember            // id: version, a: section, other: cluster
 	rowList              // a: count, b: XOR
-	rowDeaths            // a: number of the newest death, b: 1 where only entries are sent that died after what is known
+	rowDeaths            // a: number of the newest death, b: 1 if only entries are sent that died after those known
 )
 
-// loadSQL reads everything in one snapshot, as rows of several kinds; some
-// parts only when they are asked for. Dead entries have an index of their own;
-// a fingerprint tells whether they must be sent again, all or those that died since,
-// and another one whether the list of segments must. Pages of a segment that
-// is not known are found by their first and last terms; those of its directory
-// have none. Its one plan is for all arguments (askSQL): OFFSET keeps a join
-// with pages from being made any other way than page by page.
+// loadSQL reads everything in one snapshot, as rows of several kinds; some parts only if they are
+// asked for. Dead entries have an index of their own. A fingerprint decides whether they must be
+// sent, all or those that died since, and another one whether the list of segments must. Pages of a
+// segment that is not known are found by their first and last terms; those of its directory have
+// none. The statement has one plan for all arguments (askSQL): OFFSET forces the join with pages to
+// look up page by page.
 func loadSQL(l lexicalsearch.Load) (string, []any) {
 	known, wanted, terms := l.Known, l.Wanted, make([][]byte, len(l.Terms))
 	if known == nil {
@@ -182,7 +180,7 @@ func (s *SearchStore) LoadLexical(ctx context.Context, l lexicalsearch.Load) (le
 	slices.SortFunc(out.Live, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	out.Mark.Generation, out.Dead.Generation, out.Epoch.Generation = out.Generation, out.Generation, out.Generation
 	if out.Mark == l.Live {
-		out.Live = nil // what came with headers is not the whole list
+		out.Live = nil // the segments with headers are not the whole list
 	}
 	return out, nil
 }

@@ -1,6 +1,6 @@
 package search
 
-// This file reads what passages are linked to.
+// This file reads the links of passages.
 
 import (
 	"context"
@@ -22,8 +22,8 @@ FROM unnest($4::uuid[], $5::int[], $6::int[]) AS a(version_id, section, passage)
 JOIN live l ON l.version_id = a.version_id
 JOIN passage_links k ON k.tenant_id = $1 AND k.version_id = a.version_id AND k.generation = $7 AND k.section = a.section`
 
-// Links implements retrieval.Links. A version that was written with a model pack
-// that links nothing has none, until its collection is rebuilt.
+// Links implements retrieval.Links. A version that was written with a model pack that makes no
+// links has none until its collection is rebuilt.
 func (s *SearchStore) Links(ctx context.Context, p schema.Principal, collection uuid.UUID, at retrieval.At, passages []lexical.Ref, k int) (map[lexical.Ref][]retrieval.Link, error) {
 	found, err := collectOf(ctx, s, p, collection, at, passageLinksSQL, columns(passages).args(p, collection, at.Generation),
 		func(row pgx.CollectableRow) (x pair[lexical.Ref, []retrieval.Link], err error) {

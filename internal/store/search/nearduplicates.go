@@ -1,6 +1,6 @@
 package search
 
-// This file reads what documents are compared by with their near-duplicates.
+// This file reads what near-duplicate documents are compared by.
 
 import (
 	"context"

@@ -1,12 +1,11 @@
 package search
 
-// This file searches vectors. A collection's vectors lie in the shared
-// partition, which is searched exactly, and, where curation has moved them
-// (corpus/shards.go), in partitions of its own with an HNSW index each, or none yet. All
-// statements of a search see one snapshot, so a vector that moves meanwhile is
-// found once.
+// This file searches vectors. A collection's vectors are in the shared partition, which is searched
+// exactly, and, where curation has moved them (corpus/shards.go), in partitions of the collection,
+// each with an HNSW index or none yet. All statements of a search use one snapshot, so a vector
+// that is moved meanwhile is found once.
 //
-// Which of four ways a search goes:
+// A search uses one of four methods:
 //
 //	within        the asker named places: exactly the vectors of those
 //	versions      a filter leaves few versions: exactly the vectors of those
@@ -32,17 +31,16 @@ import (
 )
 
 const (
-	// A filter that leaves at most so many versions, with at most so many
-	// passages, is answered from these alone.
+	// A filter that matches at most fewVersions versions, with at most fewPassages passages, is
+	// answered by comparing these exactly.
 	fewVersions = 1000
 	fewPassages = 20_000
 
-	// The graph is walked with a list of efPerHit candidates for each hit that
-	// is asked for, within bounds; pgvector allows 1000.
+	// The graph is walked with a list of efPerHit candidates per requested hit, within bounds;
+	// pgvector allows 1000.
 	efPerHit, minEf, maxEf = 4, 200, 1000
-	// What labels and filters hide makes the walk go on. A step costs some ten
-	// comparisons of a scan, hence the share of the graph after which a scan is
-	// cheaper.
+	// Labels and filters hide vectors, so that the walk has to continue. A step costs about as much
+	// as ten comparisons of a scan; after walkShare of the graph a scan is cheaper.
 	walkShare        = 10
 	minWalk, maxWalk = 2000, 20_000
 )
@@ -51,17 +49,17 @@ const (
 type vectorLocation struct {
 	spaceID, dimension, generation int
 	graphs                         []graph
-	bare                           []uuid.UUID // shards without a graph, beside the shared one
+	bare                           []uuid.UUID // shards without a graph, besides the shared one
 }
 
 // graph is a shard with an HNSW index.
 type graph struct {
 	shard   uuid.UUID
-	indexed int64 // vectors that it has about
+	indexed int64 // approximate number of vectors in the graph
 }
 
-// shardsSQL are the shards of generation h that searches use: not those that are yet to
-// replace others.
+// shardsSQL selects the shards of generation h that searches use; it excludes those that are being
+// built to replace others.
 const shardsSQL = `FROM vector_shards h WHERE h.tenant_id = $1 AND h.collection_id = c.id AND h.generation = c.generation
      AND h.dimension = s.dimension AND h.retired_at IS NULL AND h.replaces = '{}' AND h.indexed IS `
 
@@ -73,22 +71,21 @@ FROM collections c
 LEFT JOIN spaces s ON s.id = c.space_id
 WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL`
 
-// liveVersionsSQL are the versions that are live, open to the groups in $3 and
-// let through by the filter's conditions, which follow it.
+// liveVersionsSQL selects the versions that are live, visible to the groups in $3 and matched by
+// the filter's conditions, which follow it.
 const liveVersionsSQL = `
     SELECT d.live_version_id FROM documents d
     WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.deleted_at IS NULL AND d.live_version_id IS NOT NULL
       AND `
 
-// isLiveSQL asks the same of the one version %[1]s, by lookups. As a value
-// compared with IS TRUE it stays a check per row: no join may take its place,
-// which would read all of the collection's documents.
+// isLiveSQL checks the same for one version %[1]s, by lookups. Comparing a value with IS TRUE keeps
+// it a check per row; a join in its place would read all of the collection's documents.
 const isLiveSQL = `(SELECT true FROM versions r
         JOIN documents d ON d.tenant_id = $1 AND d.id = r.document_id AND d.live_version_id = r.id AND d.deleted_at IS NULL
         WHERE r.tenant_id = $1 AND r.id = %[1]s AND %[2]s%[3]s) IS TRUE`
 
-// foundSQL ends every way but within: what was found, with its place in the text. $6 is
-// the number asked for; in the others' text it bounds "nearest".
+// foundSQL ends the statement of every method but within: it adds the places in the text to what
+// was found. $6 is the number of hits; the other parts use it to limit "nearest".
 const foundSQL = `
 SELECT n.passage_id, n.version_id, s.ordinal, p.ordinal, n.similarity, %s
 FROM nearest n
@@ -96,20 +93,20 @@ JOIN passages p ON p.tenant_id = $1 AND p.id = n.passage_id
 JOIN sections s ON s.tenant_id = $1 AND s.id = p.section_id
 ORDER BY n.similarity DESC, n.passage_id`
 
-// similaritySQL is the inner product. Sorting by it, and not by the operator
-// that an HNSW index knows, makes a search exact.
+// similaritySQL is the inner product. Sorting by it, and not by the operator that an HNSW index
+// supports, makes a search exact.
 const similaritySQL = `-(v.embedding <#> $5::halfvec(%[1]d))`
 
-// search is a statement of one of the ways, being built.
+// search is the statement of one of the methods while it is built.
 type search struct {
 	dense.NearestQuery
 	vectorLocation
 	args []any
 }
 
-// Nearest implements retrieval.Vectors: it returns the q.K passages nearest to q.Vector among those
-// that are live, that the principal may see, that the filter lets through and that lie within the
-// places, best first, equal ones by passage id. It returns fewer only if there are no more.
+// Nearest implements retrieval.Vectors. It returns the q.K passages nearest to q.Vector, best first
+// and ties by passage id, among those that are live, visible to the principal, matched by the
+// filter and inside q.Within. It returns fewer only if there are no more.
 func (s *SearchStore) Nearest(ctx context.Context, q dense.NearestQuery) ([]dense.Hit, error) {
 	var found []dense.Hit
 	err := s.read(ctx, q.Principal.Tenant, q.Collection, func(ctx context.Context, tx pgx.Tx) error {
@@ -133,8 +130,8 @@ func (s *SearchStore) Nearest(ctx context.Context, q dense.NearestQuery) ([]dens
 	return found, nil
 }
 
-// locateVectors returns where a collection's vectors are and the name of their
-// space; nil for a collection that has none yet.
+// locateVectors returns where a collection's vectors are and the name of their space; nil if it has
+// none yet.
 func locateVectors(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (*vectorLocation, string, error) {
 	var p vectorLocation
 	var space *int
@@ -186,7 +183,7 @@ func (q *search) run(ctx context.Context, tx pgx.Tx) ([]dense.Hit, error) {
 	if err != nil || walked >= q.K {
 		return found, err
 	}
-	// A walk ended before it had k: more may be beyond its bounds.
+	// A walk ended before it found k hits: there may be more beyond its bounds.
 	return q.scan(ctx, tx)
 }
 
@@ -199,7 +196,7 @@ func (q *search) scan(ctx context.Context, tx pgx.Tx) ([]dense.Hit, error) {
 	return found, err
 }
 
-// begin sets the parameters that all ways have: $1 to $7.
+// begin sets the parameters that all methods have: $1 to $7.
 func (q *search) begin() {
 	groups := q.Principal.Groups
 	if groups == nil {
@@ -213,10 +210,10 @@ func (q *search) param(v any) string {
 	return "$" + strconv.Itoa(len(q.args))
 }
 
-// exact are the shards without a graph.
+// exact returns the shards without a graph.
 func (p *vectorLocation) exact() []uuid.UUID { return append([]uuid.UUID{uuid.Nil}, p.bare...) }
 
-// shards are all that searches use.
+// shards returns all shards that searches use.
 func (p *vectorLocation) shards() []uuid.UUID {
 	out := p.exact()
 	for _, g := range p.graphs {
@@ -232,10 +229,9 @@ func (q *search) conditions() (filter string, err error) {
 
 func (q *search) similarity() string { return fmt.Sprintf(similaritySQL, q.dimension) }
 
-// scanSQL compares all visible vectors. Vectors lie in the order of writing:
-// the collection's are read by an index and every visible one is compared.
-// "(... IN (...)) IS TRUE" is always a lookup in a hash table; a join's method
-// would hang on statistics, which a collection that was just filled does not
+// scanSQL compares all visible vectors. Vectors are stored in the order of writing, and the
+// collection's are read by an index. "(... IN (...)) IS TRUE" is always a lookup in a hash table.
+// The method of a join would depend on statistics, which a collection that was just filled does not
 // have (a nested loop over 20,000 passages of 800 documents took 1.4 s).
 func (q *search) scanSQL() (string, []any, error) {
 	q.begin()
@@ -256,10 +252,10 @@ func (q *search) scanSQL() (string, []any, error) {
 	return sql, q.args, nil
 }
 
-// versionsSQL compares all vectors of some visible versions.
+// versionsSQL compares all vectors of given visible versions.
 func (q *search) versionsSQL(versions []uuid.UUID) (string, []any) {
 	q.begin()
-	q.args[2] = q.shards() // the versions were seen to be visible
+	q.args[2] = q.shards() // the versions are known to be visible
 	list := q.param(versions)
 	sql := `WITH nearest AS MATERIALIZED (
     SELECT v.passage_id, v.version_id, ` + q.similarity() + ` AS similarity
@@ -272,9 +268,9 @@ func (q *search) versionsSQL(versions []uuid.UUID) (string, []any) {
 	return sql, q.args
 }
 
-// withinSQL compares all visible vectors of some places. It knows their places in the text already,
-// and may be asked for thousands: foundSQL would look each up again, which took as long as all
-// before it.
+// withinSQL compares all visible vectors in given places. It does not use foundSQL: the places in
+// the text are known already, and to look up thousands of them again took as long as the rest of
+// the search.
 func (q *search) withinSQL() (string, []any, error) {
 	q.begin()
 	versions, sections, passages := make([]uuid.UUID, len(q.Within)), make([]int32, len(q.Within)), make([]int32, len(q.Within))
@@ -311,7 +307,7 @@ LIMIT $6`
 	return sql, q.args, nil
 }
 
-// fewVersions returns the versions that the filter leaves, if they are few.
+// fewVersions returns the versions that the filter matches, if they are few.
 func (q *search) fewVersions(ctx context.Context, tx pgx.Tx) ([]uuid.UUID, bool, error) {
 	groups := q.Principal.Groups
 	if groups == nil {
@@ -341,8 +337,8 @@ JOIN versions r ON r.tenant_id = $1 AND r.id = few.live_version_id`, args...)
 	return versions, len(versions) <= fewVersions && total <= fewPassages, nil
 }
 
-// walkSQL bounds the walk over the graph, and makes it the only way to read
-// the partition: the planner does not know how few steps it takes.
+// walkSQL limits the walk over the graph, and makes it the only way to read the partition, because
+// the planner does not know how few steps it takes.
 const walkSQL = `
 SELECT set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw.ef_search', $1::text, true),
        set_config('hnsw.max_scan_tuples', $2::text, true), set_config('hnsw.scan_mem_multiplier', '8', true),
@@ -350,7 +346,7 @@ SELECT set_config('hnsw.iterative_scan', 'strict_order', true), set_config('hnsw
 
 const endWalkSQL = `SELECT set_config('enable_seqscan', 'on', true)`
 
-// walkSteps is after how many vectors the walk over each graph ends.
+// walkSteps returns after how many vectors the walk over each graph ends.
 func (p *vectorLocation) walkSteps() int64 {
 	var most int64
 	for _, g := range p.graphs {
@@ -359,14 +355,14 @@ func (p *vectorLocation) walkSteps() int64 {
 	return min(max(most/walkShare, minWalk), maxWalk)
 }
 
-// walkLimits are the parameters of walkSQL for k hits of each graph.
+// walkLimits returns the parameters of walkSQL for k hits of each graph.
 func (p *vectorLocation) walkLimits(k int) []any {
 	return []any{strconv.Itoa(min(max(efPerHit*k, minEf), maxEf)), strconv.FormatInt(p.walkSteps(), 10)}
 }
 
-// approximate returns what the graphs and the vectors that are in none give together, and
-// how many came from the graphs: from the one that gave least, of those that are too large
-// to be walked through; from all, where none is.
+// approximate returns the best hits of the graphs and of the vectors that are in no graph, and how
+// many hits the graphs found. If some graphs are too large to be walked completely, that is the
+// lowest number of one of these; else it is the sum over all graphs.
 func (q *search) approximate(ctx context.Context, tx pgx.Tx) ([]dense.Hit, int, error) {
 	sql, args, err := q.approximateSQL()
 	if err != nil {
@@ -439,8 +435,7 @@ func (q *search) approximateSQL() (string, []any, error) {
 
 func (q *search) table() string { return store.VectorTable(q.dimension) }
 
-// collectNeighbours reads what foundSQL gives, with the number that its last
-// column has.
+// collectNeighbours reads the rows of foundSQL, and the number in its last column.
 func collectNeighbours(rows pgx.Rows, err error) ([]dense.Hit, int, error) {
 	if err != nil {
 		return nil, 0, err

@@ -1,6 +1,6 @@
 package search
 
-// This file reads what was learnt of language models' preferences.
+// This file reads the heads that were trained for language models' preferences.
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 
 var _ retrieval.Preferences = (*SearchStore)(nil)
 
-// Preferences implements retrieval.Preferences. A head that told worse than the pack's own
-// reader, where it was measured, is not among them.
+// Preferences implements retrieval.Preferences. It leaves out heads that were measured to predict
+// worse than the pack's own reader.
 func (s *SearchStore) Preferences(ctx context.Context, p schema.Principal, collection uuid.UUID) ([]retrieval.Preference, error) {
 	var out []retrieval.Preference
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {

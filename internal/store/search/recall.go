@@ -1,6 +1,6 @@
 package search
 
-// This file measures how good the approximate search of a collection is.
+// This file measures the recall of a collection's approximate search.
 
 import (
 	"cmp"
@@ -15,18 +15,18 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// RecallK is how many neighbours Recall compares.
+// RecallK is the number of neighbours that Recall compares.
 const RecallK = 10
 
-// VectorRecall says how good the search of a collection's vectors is.
+// VectorRecall is the recall of the search of a collection's vectors.
 type VectorRecall struct {
-	// Indexed is about how many vectors the HNSW indexes have; 0 when
-	// there are none and searches are exact.
+	// Indexed is the approximate number of vectors in the HNSW indexes; 0 if there are none and
+	// searches are exact.
 	Indexed int64
-	// Samples is how many stored vectors were asked for their neighbours.
+	// Samples is the number of stored vectors whose neighbours were searched for.
 	Samples int
-	// Recall is the share of the true RecallK nearest, by similarity, that the
-	// indexes gave, in [0, 1]; 1 where searches are exact.
+	// Recall is the share of the true RecallK nearest vectors, by similarity, that the indexes
+	// returned, in [0, 1]; 1 if searches are exact.
 	Recall float64
 }
 
@@ -41,9 +41,9 @@ SELECT -(v.embedding <#> $3::halfvec(%[2]d)) AS similarity FROM %[1]s v
 WHERE v.tenant_id = $1 AND v.shard = ANY ($2) ORDER BY similarity DESC LIMIT $4`
 )
 
-// Recall compares what the indexes of a collection's vectors give together with what is
-// there, for some stored vectors taken at random, at the settings that searches
-// have for RecallK hits. It reads all indexed vectors once per sample.
+// Recall compares what the indexes of a collection's vectors return with the true nearest vectors,
+// for some stored vectors chosen at random. It uses the settings of a search for RecallK hits. It
+// reads all indexed vectors once per sample.
 func (s *SearchStore) Recall(ctx context.Context, tenant, collection uuid.UUID, samples int) (VectorRecall, error) {
 	out := VectorRecall{Recall: 1}
 	err := s.db.ReadTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -78,8 +78,7 @@ func (s *SearchStore) Recall(ctx context.Context, tenant, collection uuid.UUID, 
 			}
 			all += len(want)
 			for _, g := range got {
-				// The same product in another order of adding differs in the
-				// last digits.
+				// The last digits of a product depend on the order of the additions.
 				if g >= want[len(want)-1]-1e-6 {
 					good++
 				}
@@ -97,7 +96,7 @@ func (s *SearchStore) Recall(ctx context.Context, tenant, collection uuid.UUID, 
 	return out, nil
 }
 
-// walked returns the similarities of the RecallK best that the graphs give together.
+// walked returns the similarities of the RecallK best hits of all graphs.
 func (p *vectorLocation) walked(ctx context.Context, tx pgx.Tx, sql string, tenant uuid.UUID, v pgvector.HalfVector) (out []float64, err error) {
 	batch := &pgx.Batch{}
 	batch.Queue(walkSQL, p.walkLimits(RecallK)...)

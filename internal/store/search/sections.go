@@ -1,7 +1,7 @@
 package search
 
-// This file says what a search may see: who asks, and which metadata a filter
-// wants. The vectors themselves are searched in nearest.go.
+// This file has the conditions on what a search may see: the principal's groups and the filter on
+// metadata. nearest.go searches the vectors.
 
 import (
 	"context"
@@ -25,11 +25,10 @@ var (
 	rangeOps    = map[schema.Op]string{schema.OpLt: "<", schema.OpLe: "<=", schema.OpGt: ">", schema.OpGe: ">="}
 )
 
-// filterSQL turns a filter into conditions on documents d; the values become
-// parameters after args. A condition holds when one of the document's values
-// under the key satisfies it. Equality is of the text, or of the number or time
-// that both are. A range compares whole numbers if its bound is one, times if
-// it is one, else text by bytes.
+// filterSQL turns a filter into conditions on documents d; the values become parameters after args.
+// A condition holds if one of the document's values under the key satisfies it. Values are equal as
+// text, or as numbers or times if both are. A range compares whole numbers if its bound is one,
+// times if it is one, else text by bytes.
 func filterSQL(f schema.Filter, args []any) (string, []any, error) {
 	var b strings.Builder
 	for i, c := range f {
@@ -43,8 +42,8 @@ func filterSQL(f schema.Filter, args []any) (string, []any, error) {
 	return b.String(), args, nil
 }
 
-// conditionSQL turns the condition with a number in its filter into one on rows m of
-// version_metadata.
+// conditionSQL turns a condition into one on rows m of version_metadata. number is its index in the
+// filter, for errors.
 func conditionSQL(number int, c schema.Condition, args []any) (string, []any, error) {
 	param := func(v any) string {
 		args = append(args, v)
@@ -97,8 +96,7 @@ JOIN documents d ON d.tenant_id = $1 AND d.id = s.document_id AND d.deleted_at I
 JOIN collections c ON c.tenant_id = $1 AND c.id = s.collection_id AND c.deleted_at IS NULL
 WHERE s.tenant_id = $1 AND s.id = ANY($2) AND ` + store.ReadableNow("s.version_id", "$3")
 
-// Sections returns, of these sections, those that p may see and whose document
-// is not deleted, by id.
+// Sections returns, by id, those of the sections that p may see and whose document is not deleted.
 func (s *SearchStore) Sections(ctx context.Context, p schema.Principal, ids []uuid.UUID) (map[uuid.UUID]schema.Section, error) {
 	groups := p.Groups
 	if groups == nil {

@@ -1,10 +1,9 @@
-// Package search reads what plans of retrieval need: pages of the lexical index, vectors,
-// texts, links, clusters' members, and what earlier questions were found to be.
+// Package search reads what plans need: pages of the lexical index, vectors, texts, links, members
+// of clusters, and what is known of earlier questions.
 package search
 
-// This file gives retrieval the texts and places of what it found. Whatever is
-// named here is looked up as it is now: a version that is no longer live, or
-// that the asker may not see, is left out.
+// This file reads the texts and places of what retrieval found, in their current state: a version
+// that is no longer live, or that the principal may not see, is left out.
 
 import (
 	"context"
@@ -28,13 +27,13 @@ type SearchStore struct {
 	replica *store.Replica // nil: there is none
 }
 
-// New returns the searches of a database.
+// New returns a SearchStore of a database.
 func New(db *store.Store) *SearchStore { return &SearchStore{db: db} }
 
-// OnReplica returns the searches with a replica of the database to read from; nil: none.
+// OnReplica returns a SearchStore that reads from a replica of the database; nil: none.
 func (s *SearchStore) OnReplica(from *store.Replica) *SearchStore { return &SearchStore{s.db, from} }
 
-// ask asks what is about one collection, of the replica where there is one.
+// ask runs statements about one collection, on the replica if there is one.
 func (s *SearchStore) ask(ctx context.Context, tenant, collection uuid.UUID, queue func(b *pgx.Batch)) error {
 	if s.replica != nil {
 		return s.replica.AskTenantAll(ctx, tenant, collection, queue)
@@ -42,8 +41,7 @@ func (s *SearchStore) ask(ctx context.Context, tenant, collection uuid.UUID, que
 	return s.db.AskTenantAll(ctx, tenant, queue)
 }
 
-// read reads what is about one collection, from the replica where there is one. All is
-// of one snapshot.
+// read reads about one collection, from the replica if there is one. It uses one snapshot.
 func (s *SearchStore) read(ctx context.Context, tenant, collection uuid.UUID, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	if s.replica != nil {
 		return s.replica.ReadTenant(ctx, tenant, collection, fn)
@@ -53,11 +51,11 @@ func (s *SearchStore) read(ctx context.Context, tenant, collection uuid.UUID, fn
 
 var _ retrieval.Texts = (*SearchStore)(nil)
 
-// maxUnindexed bounds how many versions Place looks at.
+// maxUnindexed is the most versions that CollectionState counts as not indexed.
 const maxUnindexed = 1000
 
-// Versions that curation has not seen are few but for an upgrade and for a bulk
-// load; the limit keeps their number out of every query's time.
+// Except after an upgrade or during a bulk load, few versions are not indexed yet; the limit bounds
+// what counting them costs each query.
 var placeSQL = `
 SELECT c.language, c.generation, ` + revisionSQL + `, coalesce(s.name, ''), c.encoder = 'second', c.segmentation,
     EXISTS (SELECT FROM document_signatures g WHERE g.tenant_id = $1 AND g.collection_id = c.id AND g.paired), (SELECT count(*) FROM (
@@ -71,8 +69,8 @@ FROM collections c LEFT JOIN spaces s ON s.id = c.space_id WHERE c.tenant_id = $
 // revisionSQL is the revision of everything that a search reads of collection $2.
 const revisionSQL = `(SELECT coalesce(sum(revision), 0)::bigint FROM lexical_revisions WHERE tenant_id = $1 AND collection_id = $2)`
 
-// CollectionState implements retrieval.Texts. Of the versions not indexed it counts at
-// most 1,000.
+// CollectionState implements retrieval.Texts. It counts at most 1,000 versions that are not
+// indexed.
 func (s *SearchStore) CollectionState(ctx context.Context, p schema.Principal, collection uuid.UUID) (retrieval.CollectionState, error) {
 	var out retrieval.CollectionState
 	err := s.db.AskTenantAll(ctx, p.Tenant, func(b *pgx.Batch) {
@@ -87,9 +85,9 @@ func (s *SearchStore) CollectionState(ctx context.Context, p schema.Principal, c
 	return out, store.Wrap(err, "read collection %s", collection)
 }
 
-// liveSQL are those of the versions in $4 that are live and visible. Each is looked up by its id,
-// whatever the statistics say: a plan may not read all versions of the collection, or all labels of
-// the tenant, instead.
+// liveSQL selects those of the versions in $4 that are live and visible. It looks each up by its
+// id, whatever the statistics are, so that no plan reads all versions of the collection or all
+// labels of the tenant.
 const liveSQL = `
 SELECT v.id AS version_id, d.id AS document_id, d.external_id, v.title
 FROM (SELECT DISTINCT id FROM unnest($4::uuid[]) AS asked (id)) asked
@@ -108,7 +106,7 @@ func (s *SearchStore) ExternalIDs(ctx context.Context, p schema.Principal, colle
 	return byKey(found), store.Wrap(err, "name the documents of collection %s", collection)
 }
 
-// refColumns are refs as columns, and their versions.
+// refColumns are refs as columns, and their different versions.
 type refColumns struct {
 	versions           []uuid.UUID
 	sections, passages []int
@@ -122,15 +120,14 @@ func columns(refs []lexical.Ref) refColumns {
 	return out
 }
 
-// args are the parameters of liveSQL and, from $5 on, the refs' ordinals and the
-// generation.
+// args returns the parameters of liveSQL and, from $5 on, the refs' ordinals and the generation.
 func (c refColumns) args(p schema.Principal, collection uuid.UUID, generation int) []any {
 	return []any{p.Tenant, collection, store.GroupsOf(p), c.versions, c.sections, c.passages, generation}
 }
 
 const liveGenerationSQL = `SELECT generation, ` + revisionSQL + ` FROM collections WHERE tenant_id = $1 AND id = $2`
 
-// A section or a whole version stands for its first passage.
+// A ref of a section or of a whole version means its first passage.
 var textsSQL = `
 WITH live AS MATERIALIZED (` + liveSQL + `)
 SELECT a.version_id, a.section, a.passage, l.document_id, l.external_id, l.title,
@@ -204,7 +201,8 @@ func (s *SearchStore) Members(ctx context.Context, p schema.Principal, collectio
 	return out, store.Wrap(err, "list clusters of collection %s", collection)
 }
 
-// A cluster's id says nothing of text, so this one asks for no right to see.
+// A cluster's id says nothing about text, so this statement does not check what the principal may
+// see.
 const clustersOfSQL = `
 SELECT m.version_id, m.section, m.cluster_id
 FROM unnest($3::uuid[], $4::int[]) AS a(version_id, section)
@@ -277,8 +275,8 @@ func collect[T any](ctx context.Context, s *SearchStore, p schema.Principal, col
 	return out, err
 }
 
-// collectOf is collect for what belongs to a generation. That the collection is still
-// as it was is seen after the query, which then saw all of it.
+// collectOf is collect for rows that belong to a generation. It checks after the query that the
+// collection is still in the state at, so that the query saw all of it.
 func collectOf[T any](ctx context.Context, s *SearchStore, p schema.Principal, collection uuid.UUID, at retrieval.At,
 	sql string, args []any, scan pgx.RowToFunc[T]) (out []T, err error) {
 	var live retrieval.At
@@ -306,7 +304,7 @@ func collectOf[T any](ctx context.Context, s *SearchStore, p schema.Principal, c
 	return out, nil
 }
 
-// pair is what a row says of a key.
+// pair is a key and its value in a row.
 type pair[K comparable, V any] struct {
 	key   K
 	value V

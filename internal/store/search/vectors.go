@@ -1,6 +1,6 @@
 package search
 
-// This file reads vectors for those who search them in memory.
+// This file reads vectors for searches in memory.
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Whether every live version with passages has its entry in the index.
+	// Whether every live version with passages has an entry in the index.
 	indexedGenerationSQL = `
 SELECT c.generation, NOT EXISTS (
     SELECT FROM documents d JOIN versions v ON v.tenant_id = $1 AND v.id = d.live_version_id
