@@ -16,7 +16,7 @@ func TestOwnPlansAreAffordable(t *testing.T) {
 		"stages[1].judge":  "  - dense\n  - judge: {depth: 100, batch: 1}\n",
 		"stages[2].judge":  "  - dense\n  - judge: {depth: 80}\n  - judge: {depth: 20}\n",
 		"stages[1].score":  "  - dense\n  - score: {depth: 500, pieces: 64}\n",
-		"stages[1].score ": "  - dense\n  - score: {depth: 0, pieces: 6}\n", // as many as 1,000
+		"stages[1].score ": "  - dense\n  - score: {depth: 0, pieces: 6}\n", // with depth 0, 1,000 candidates are read
 		"stages[2].score":  "  - dense\n  - score: {depth: 100}\n  - score: {model: reranker, depth: 100}\n",
 		"stages[24].dense": strings.Repeat("  - dense\n", 25),
 		"stages[1].reduce": "  - dense\n  - reduce: {depth: 100, windows: 500}\n",

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestParsePlanNamesTheLine: whoever writes a plan is told where to look.
+// TestParsePlanNamesTheLine: the error says in which line the field is.
 func TestParsePlanNamesTheLine(t *testing.T) {
 	for _, c := range []struct{ name, yaml, field, line string }{
 		{"a parameter", "name: p\n\nstages:\n  - dense: {k: 3}\n  - limit:\n      k: many\n", "stages[1].limit.k", "line 6: "},

@@ -190,7 +190,7 @@ func TestLoadCatalogueRefusesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestPlansOfOnesOwnAreAdded: they stand beside those that ship, and take no name of theirs.
+// TestPlansOfOnesOwnAreAdded: they are added to those that ship, and must have other names.
 func TestPlansOfOnesOwnAreAdded(t *testing.T) {
 	c, err := plan.LoadCatalogue(plans.FS, plans.Default)
 	if err != nil {
@@ -207,8 +207,7 @@ func TestPlansOfOnesOwnAreAdded(t *testing.T) {
 	}
 }
 
-// FuzzParsePlan: whatever is read, the answer is a plan or an error that names
-// a field.
+// FuzzParsePlan: for any input the result is a plan or an error that names a field.
 func FuzzParsePlan(f *testing.F) {
 	f.Add("name: p\nstages:\n- dense: {k: 3}")
 	f.Add("name: p\nstages:\n- hybrid: {unit: section, of: [{lexical: {unit: document, weight: 2}}, dense]}\n- zoom: {to: passage, per: 2}\n- gradient: {g: 0.1}\n- limit")

@@ -17,8 +17,8 @@ const words = `
 - limit: {k: 3}
 `
 
-// steady is a corpus with a passage, an engine of plan words, and a search by it that
-// says how many calls of sources it made.
+// steady is a corpus with a passage, and a search of it by the plan words that returns the number
+// of calls of sources.
 func steady(t *testing.T) (c *scriptedCorpus, search func() (run.Result, int)) {
 	t.Helper()
 	c = corpus([]int{2})
@@ -38,8 +38,8 @@ func steady(t *testing.T) (c *scriptedCorpus, search func() (run.Result, int)) {
 	}
 }
 
-// TestASteadyCollectionIsAskedOnce: of a collection that was the same twice, the texts
-// are all that is asked for.
+// TestASteadyCollectionIsAskedOnce: if two loads of a collection's state agreed, a search loads
+// only the texts.
 func TestASteadyCollectionIsAskedOnce(t *testing.T) {
 	c, search := steady(t)
 	for i, want := range []int{3, 3, 1, 1} { // place, index and texts; then texts
@@ -53,8 +53,8 @@ func TestASteadyCollectionIsAskedOnce(t *testing.T) {
 	}
 }
 
-// TestWhatHasChangedIsSearchedAnew: a search takes nothing for granted that is no more,
-// whether the index in memory or the store has it.
+// TestWhatHasChangedIsSearchedAnew: a search does not use an outdated state, whether the cache or
+// the storage has the new one.
 func TestWhatHasChangedIsSearchedAnew(t *testing.T) {
 	for name, remembers := range map[string]bool{"memory is out of date": false, "another search has loaded it": true} {
 		t.Run(name, func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestWhatHasChangedIsSearchedAnew(t *testing.T) {
 			if len(found.Candidates) != 1 || len(c.opened) != opened+1 {
 				t.Fatalf("found %d candidates and opened the index %d times, not 1 and once", len(found.Candidates), len(c.opened)-opened)
 			}
-			for i, want := range []int{3, 1} { // it was seen once, then twice
+			for i, want := range []int{3, 1} { // loaded once, then twice
 				if _, calls := search(); calls != want {
 					t.Errorf("search %d after the change made %d calls, not %d", i+1, calls, want)
 				}
@@ -80,8 +80,8 @@ func TestWhatHasChangedIsSearchedAnew(t *testing.T) {
 	}
 }
 
-// TestARebuiltCollectionIsNotTakenForGranted: whenever the generation changes while a
-// search takes another for granted, it finds what a first search of the new one does.
+// TestARebuiltCollectionIsNotTakenForGranted: whenever the generation changes while a search
+// assumes another one, the search finds what a first search of the new one finds.
 func TestARebuiltCollectionIsNotTakenForGranted(t *testing.T) {
 	fresh := flippingCorpus()
 	rebuilt(fresh)
@@ -118,8 +118,8 @@ func TestARebuiltCollectionIsNotTakenForGranted(t *testing.T) {
 	}
 }
 
-// TestAskersOfOtherGroupsTakeNothingForGranted: what one asker's groups see of a
-// collection says nothing of another's.
+// TestAskersOfOtherGroupsTakeNothingForGranted: the state cached for one principal's groups is not
+// used for other groups.
 func TestAskersOfOtherGroupsTakeNothingForGranted(t *testing.T) {
 	c := corpus([]int{2})
 	c.revision = 7
@@ -138,7 +138,7 @@ func TestAskersOfOtherGroupsTakeNothingForGranted(t *testing.T) {
 	}
 }
 
-// TestAChangedCollectionIsUnavailable: who sees the error asks again.
+// TestAChangedCollectionIsUnavailable: callers that see the error may retry.
 func TestAChangedCollectionIsUnavailable(t *testing.T) {
 	if err := error(&retrieval.ChangedError{}); !errors.Is(err, schema.ErrUnavailable) {
 		t.Errorf("%v is not unavailable", err)

@@ -8,9 +8,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestAFirstStageFindsWhatIsUsed: where neither documents nor an explanation are asked
-// for, no more is looked for than the limit behind it takes and the result shows, and
-// that is the same.
+// TestAFirstStageFindsWhatIsUsed: if neither documents nor an explanation are requested, the first
+// stage finds no more than the limit after it takes and the result shows, and the result is the
+// same.
 func TestAFirstStageFindsWhatIsUsed(t *testing.T) {
 	const plan = `
 - lexical: {unit: passage, k: 500}

@@ -14,8 +14,8 @@ import (
 
 const judgedStages = "- dense\n- gradient: {min_k: 3}\n- order: {method: ends}\nfeedback: {least: 8, rounds: 2}"
 
-// pooled runs the judged plan and returns its engine too, and how often the sources
-// had been asked by then.
+// pooled runs the judged plan. It also returns the engine, and how many calls of sources the run
+// made.
 func pooled(t *testing.T, c *scriptedCorpus) (*run.Engine, run.Result, int) {
 	t.Helper()
 	engine := c.engine(t, judgedStages)
@@ -31,7 +31,7 @@ func TestSelectionIsMadeAnewOfWhatWasFound(t *testing.T) {
 	engine, first, searches := pooled(t, c)
 	want(t, "the first round", contextPlaces(first), []string{"a/0/0", "a/0/2", "a/0/1"})
 	for minK, kept := range map[int][]string{
-		2:  {"a/0/0", "a/0/2", "a/0/1"}, // the third is no sharp fall
+		2:  {"a/0/0", "a/0/2", "a/0/1"}, // the third is not a steep fall
 		4:  {"a/0/0", "a/0/2", "a/0/4", "a/0/5", "a/0/3", "a/0/1"},
 		0:  {"a/0/0", "a/0/2", "a/0/1"}, // never below one
 		99: {"a/0/0", "a/0/2", "a/0/4", "a/0/5", "a/0/3", "a/0/1"},
@@ -87,7 +87,7 @@ func TestSelectionKeepsToWhatIsThereNow(t *testing.T) {
 	}
 }
 
-// TestSelectionOfJoinedPassages: what a stage made of candidates comes back.
+// TestSelectionOfJoinedPassages: the pool keeps what stages changed in candidates.
 func TestSelectionOfJoinedPassages(t *testing.T) {
 	c := ranked([]float64{9, 8, 7})
 	c.links = scriptedLinks{passage(0, 0, 0): {{To: passage(0, 0, 2), Weight: 0.5}}}

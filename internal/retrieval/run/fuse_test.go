@@ -32,7 +32,7 @@ func TestFuseReadsNoMoreThanTheModelTakes(t *testing.T) {
 	if why := got.Trace[1].Why; !strings.Contains(why, "the fuser reads 3 of 6 texts together") {
 		t.Errorf("it says %q", why)
 	}
-	// A candidate of several pieces is read whole or not at all, but for the first.
+	// A candidate of several pieces is read whole or not at all, except the first.
 	filler := strings.Repeat("Words that say nothing at all. ", 60)
 	for p := range 2 {
 		c.documents[0].sections[0][1+p] = filler

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// flipping is a plan that asks every source.
+// flipping is a plan that uses every source.
 const flipping = `
 - lexical: {unit: cluster, k: 5}
 - hybrid: {of: [{lexical: {unit: document}}, {lexical: {}}, {dense: {}}]}
@@ -30,8 +30,8 @@ const reading = `
 - reduce: {most: 3}
 `
 
-// rebuilt is a corpus whose document is cut anew: passages of the same number
-// hold other text, and the vectors and the index prefer another.
+// rebuilt segments the document of a corpus again: passages of the same numbers have other text,
+// and the vectors and the index rank others first.
 func rebuilt(c *scriptedCorpus) {
 	c.flips++
 	c.documents[0].sections = [][]string{{"Text n 0 0. ", "Text n 0 1. ", "Text n 0 2. "}}
@@ -53,8 +53,8 @@ func flippingCorpus() *scriptedCorpus {
 	return c
 }
 
-// TestARunSeesOneGeneration: whenever another generation becomes live, the
-// result is all of the old one or all of the new one.
+// TestARunSeesOneGeneration: whenever another generation becomes live, the result is entirely from
+// the old one or entirely from the new one.
 func TestARunSeesOneGeneration(t *testing.T) {
 	for _, plan := range []string{flipping, reading} {
 		old := flippingCorpus()
@@ -89,8 +89,8 @@ func TestARunGivesUpOnACorpusThatFlipsForEver(t *testing.T) {
 	}
 }
 
-// An index that finds nothing is asked again when it was another generation's:
-// the terms were made for the old one's language.
+// An index of another generation than the run's is opened again even if it finds nothing: the terms
+// were made for the old one's language.
 func TestAnIndexOfAnotherGenerationIsNotSearched(t *testing.T) {
 	c := corpus([]int{1})
 	c.called = func(n int) {

@@ -9,7 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Terms of the field of identity come with the byte that tells them from words.
+// Terms of the field identity begin with a byte that distinguishes them from words.
 func identityQueries(c *scriptedCorpus) (out []lexical.TermQuery) {
 	for _, q := range c.queries {
 		if len(q.Terms) > 0 && q.Terms[0][0] == 1 {
@@ -33,7 +33,7 @@ func TestTheFieldOfIdentityIsSearchedByNames(t *testing.T) {
 	}
 }
 
-// A name that many documents have weighs little, also where no document has a rarer one.
+// A name that many documents have weighs little, even if no document has a rarer one.
 func TestACommonNameWeighsLessThanTheBest(t *testing.T) {
 	plan := "- hybrid: {k: 9, of: [{lexical: {unit: document, field: identity, weight: 2}}]}"
 	full := lexical.IDF(7, 1) // of the seven units that the script counts
@@ -51,8 +51,8 @@ func TestACommonNameWeighsLessThanTheBest(t *testing.T) {
 	}
 }
 
-// The passages of a document that the question calls by its name are candidates even where those of
-// others are better.
+// The passages of a document that the question names are candidates even if passages of others are
+// better.
 func TestANamedDocumentIsSearchedByItself(t *testing.T) {
 	c := corpus([]int{5}, []int{2}, []int{1})
 	for p := range 5 {

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// scriptedJudges implements retrieval.Judges: they judge as a test wrote down.
+// scriptedJudges implements retrieval.Judges with judgements that are set by a test.
 type scriptedJudges struct {
 	judge   func(task wire.LLMTask, p wire.LLMPassage) float64
 	rewrite func(question string) string
@@ -52,7 +52,7 @@ func (j *scriptedJudges) Complete(_ context.Context, r wire.LLMRequest) (wire.LL
 	return reply, nil
 }
 
-// judgedAs are judges for whom passage p has scores[p], whatever is asked.
+// judgedAs returns judges that give passage p the score scores[p] in every task.
 func judgedAs(scores ...float32) *scriptedJudges {
 	of := numbered(scores...)
 	return &scriptedJudges{judge: func(_ wire.LLMTask, p wire.LLMPassage) float64 { return float64(of(p.Text)) }}
@@ -92,9 +92,9 @@ func TestJudgeCombinesThreeJudgements(t *testing.T) {
 	}
 }
 
-// TestOnePassageARequestIsJudgedByItself: a judge that compares what it sees gives the best of each
-// request 1, whatever the others are worth. With batch 1 it sees one passage at a time, in all
-// three judgements, and says of each what it is worth.
+// TestOnePassageARequestIsJudgedByItself: a judge that compares the passages of a request gives the
+// best one 1, whatever the others are worth. With batch 1 it sees one passage at a time, in all
+// three judgements, and gives each what it is worth.
 func TestOnePassageARequestIsJudgedByItself(t *testing.T) {
 	worth := []float64{0.4, 0.1, 0.8, 0.2}
 	of := numbered(0, 1, 2, 3)
@@ -119,7 +119,7 @@ func TestOnePassageARequestIsJudgedByItself(t *testing.T) {
 	}
 }
 
-// TestARequestNamesTheVersionsOfItsPassages: a kept reply goes with these.
+// TestARequestNamesTheVersionsOfItsPassages: a stored reply is deleted with these.
 func TestARequestNamesTheVersionsOfItsPassages(t *testing.T) {
 	c := corpus([]int{1}, []int{1}, []int{1}, []int{1}, []int{1})
 	for d := range 5 {
@@ -136,7 +136,7 @@ func TestARequestNamesTheVersionsOfItsPassages(t *testing.T) {
 	want(t, "versions", got, [][]uuid.UUID{{version(0), version(1)}, {version(2), version(3)}, {version(4)}})
 }
 
-// comparingJudge judges passages by the best one of their request, where there are several.
+// comparingJudge judges the passages of a request relative to the best one, if there are several.
 type comparingJudge struct {
 	worth func(wire.LLMPassage) float64
 	mu    sync.Mutex
@@ -193,8 +193,8 @@ func TestFailedJudgementsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestAFailedRequestCostsItsBatchAlone: its candidates keep their places, have no score of the
-// judge, and pass what selects by it.
+// TestAFailedRequestCostsItsBatchAlone: its candidates keep their ranks, have no score of the
+// judge, and are kept by stages that select by it.
 func TestAFailedRequestCostsItsBatchAlone(t *testing.T) {
 	failing := func(passage string) func() *scriptedJudges {
 		return func() *scriptedJudges {
@@ -253,8 +253,8 @@ func TestCancelledJudgementsEndTheRun(t *testing.T) {
 	}
 }
 
-// TestAPassageInPlaceOfTheQuestion: its vector counts as much as the question's, and words stay the
-// question's.
+// TestAPassageInPlaceOfTheQuestion: its vector has the same weight as the question's, and the words
+// stay the question's.
 func TestAPassageInPlaceOfTheQuestion(t *testing.T) {
 	c := read(1, 2)
 	c.judges = &scriptedJudges{rewrite: func(string) string { return "Words answer it." }}
@@ -288,7 +288,7 @@ func TestRewrittenQuestionIsSearched(t *testing.T) {
 	}
 }
 
-// TestOneCandidateIsJudged: the only candidate is no exception, and goes when it does not help.
+// TestOneCandidateIsJudged: a single candidate is judged too, and dropped if it does not help.
 func TestOneCandidateIsJudged(t *testing.T) {
 	c := ranked([]float64{5})
 	c.judges = judgedAs(0)

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// scriptedPreferences are heads as a test wrote them down.
+// scriptedPreferences are heads that are set by a test.
 type scriptedPreferences struct {
 	all  []retrieval.Preference
 	fail error
@@ -28,13 +28,13 @@ func (p *scriptedPreferences) Preferences(context.Context, schema.Principal, uui
 	return slices.Clone(p.all), p.fail
 }
 
-// liking is a head that reads one feature alone.
+// liking is a head that uses one feature only.
 func liking(model, graph string) retrieval.Preference {
 	return retrieval.Preference{Model: model, Of: graph, Questions: 400, Head: preference.Head{Weights: []float64{2, 0, 0}, Bias: -1}}
 }
 
-// TestLLMPreferIsOfTheModelThatAnswers: where a head was learnt for it and for this graph; the
-// explanation says whose it is, and why not.
+// TestLLMPreferIsOfTheModelThatAnswers: if a head was trained for that model and this graph. The
+// explanation says whose llm_prefer it is, and why no head is used.
 func TestLLMPreferIsOfTheModelThatAnswers(t *testing.T) {
 	const own = "llm_prefer: the pack's own reader's"
 	for _, x := range []struct {
@@ -44,7 +44,7 @@ func TestLLMPreferIsOfTheModelThatAnswers(t *testing.T) {
 		features bool
 		stage    string
 		first    string // in the ranking
-		says     string // "": nothing of whose it is
+		says     string // "": the explanation does not say whose it is
 		featured int
 	}{
 		{"learnt", &scriptedPreferences{all: []retrieval.Preference{liking("openai/other", "graph"), liking("openai/scripted", "graph")}}, &knowing{}, true,
@@ -95,7 +95,7 @@ func TestLLMPreferIsOfTheModelThatAnswers(t *testing.T) {
 	}
 }
 
-// TestATextWithoutAWordStaysLast: a head says nothing of it.
+// TestATextWithoutAWordStaysLast: a head does not score it.
 func TestATextWithoutAWordStaysLast(t *testing.T) {
 	c := ranked([]float64{9, 8})
 	c.readers = everyOp(numbered(wire.LowestScore, 1))
@@ -109,8 +109,8 @@ func TestATextWithoutAWordStaysLast(t *testing.T) {
 	}
 }
 
-// TestTheDetectorIsGivenThePacksOwn: windows are chosen by the model's preference; what the
-// detector knows the scale of is the pack's.
+// TestTheDetectorIsGivenThePacksOwn: windows are chosen by the language model's preference, but the
+// detector gets the pack's, for which it is calibrated.
 func TestTheDetectorIsGivenThePacksOwn(t *testing.T) {
 	c := conversationCorpus()
 	c.readers.features = func(text string) []float32 { return []float32{float32(strings.Count(text, "liked")) * 10} }

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Every term has the same idf here, so the features can be worked out by hand:
-// three sections of three terms, in four sentences.
+// Every term has the same idf here, so that the features can be computed by hand: three sections of
+// three terms, in four sentences.
 func TestProximityReadsTheBest(t *testing.T) {
 	c := corpus([]int{1}, []int{1}, []int{1}, []int{1})
 	for d, text := range []string{"Foxes brown. Quick.", "Quick brown foxes.", "Lions, tigers, bears.", "Quick brown foxes and quick brown foxes."} {
@@ -50,7 +50,7 @@ func TestProximityPassesOverWhatIsGone(t *testing.T) {
 	c.lexical[passage(0, 0, 0)], c.lexical[passage(1, 0, 0)] = 2, 1
 	c.documents[0].deleted = true
 	want(t, "candidates", places(c.run(t, "- lexical: {unit: passage}\n- proximity")), []string{"b/0/0"})
-	// Nothing found, and a question without a word, are no errors.
+	// An empty result and a question without a word are not errors.
 	c = corpus([]int{1})
 	want(t, "nothing", len(c.run(t, "- lexical: {unit: passage}\n- proximity").Candidates), 0)
 	c.dense[passage(0, 0, 0)] = 0.5

@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// conversationCorpus is a document of three sections whose sentences say what a pair model
-// makes of them: "good" and "liked" count one each.
+// conversationCorpus is a document of three sections whose words determine the pair model's scores:
+// "good" and "liked" count one each.
 func conversationCorpus() *scriptedCorpus {
 	c := corpus([]int{1, 1, 1})
 	c.documents[0].sections = [][]string{

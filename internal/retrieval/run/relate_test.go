@@ -38,8 +38,8 @@ func TestRelateJoinsPassagesWithWhatTheyAreLinkedTo(t *testing.T) {
 	got := c.run(t, "- lexical\n- relate: {depth: 4, k: 2}")
 	want(t, "candidates", texts(got), []string{
 		"Text a 0 0. Text a 1 1.", "Text a 0 0. Text a 0 1.",
-		"Text a 0 1. Text a 1 0.",    // with the first one it is joined already
-		"Text a 0 2.", "Text a 1 0.", // none, or none that counts
+		"Text a 0 1. Text a 1 0.",    // joined to the first one already
+		"Text a 0 2.", "Text a 1 0.", // no link, or none that counts
 		"Text a 1 1.", "Text b 0 0."}) // below the depth
 	best := got.Candidates[0]
 	if best.Score != 9 || best.Scores["link"] != 0.6 || best.Scores["lexical.passage"] != 9 || best.Tokens != 20 || best.Unit != schema.UnitPassage {
@@ -59,8 +59,8 @@ func TestRelateJoinsPassagesWithWhatTheyAreLinkedTo(t *testing.T) {
 	want(t, "k", texts(c.run(t, "- lexical\n- relate: {depth: 1, k: 1}"))[:2], []string{"Text a 0 0. Text a 1 1.", "Text a 0 1."})
 }
 
-// TestRelateJoinsAPassageWithAllItIsLinkedTo: one candidate of each passage, in the order of its
-// document.
+// TestRelateJoinsAPassageWithAllItIsLinkedTo: each passage becomes one candidate, in the order of
+// its document.
 func TestRelateJoinsAPassageWithAllItIsLinkedTo(t *testing.T) {
 	got := linked().run(t, "- lexical\n- relate: {depth: 4, k: 2, join: all}")
 	want(t, "candidates", texts(got), []string{
@@ -83,7 +83,7 @@ func TestJoinedCandidatesGoThroughTheStages(t *testing.T) {
 	if why := got.Trace[5].Why; strings.Contains(why, "2 of the first") {
 		t.Errorf("candidates of one passage and different others repeat each other: %s", why)
 	}
-	// Windows lie in one of the two.
+	// A window lies in one of the two passages.
 	c.readers.enough = func([][2]float32) float32 { return 1 }
 	got = c.run(t, "- lexical\n- relate: {depth: 4, k: 2}\n- score\n- reduce: {sentences: 1}")
 	if x := got.Candidates[got.Context[0]]; strings.TrimSpace(x.Text) != "Text a 1 0." || len(x.Spans) != 1 {

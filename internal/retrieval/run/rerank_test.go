@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// reranked is a document of passages, found in their order, a pair model and a
-// reranker, which scores by the second list.
+// reranked is a document of passages, found in their order, with a pair model and a reranker, which
+// scores by the second list.
 func reranked(pair, reranker []float32) *scriptedCorpus {
 	c := read(pair...)
 	f := numbered(reranker...)
@@ -23,8 +23,7 @@ func reranked(pair, reranker []float32) *scriptedCorpus {
 	return c
 }
 
-// TestTheRerankerReadsTheBestOfThePairModel: both in one plan, each with scores of
-// its own.
+// TestTheRerankerReadsTheBestOfThePairModel: in a plan with both, each has scores of its own.
 func TestTheRerankerReadsTheBestOfThePairModel(t *testing.T) {
 	c := reranked([]float32{1, 4, 3, 2}, []float32{9, -2, 6, 9})
 	got := c.run(t, "- lexical\n- score: {depth: 4}\n- score: {model: reranker, depth: 2}")
@@ -50,8 +49,8 @@ func TestTheRerankerReadsTheBestOfThePairModel(t *testing.T) {
 	want(t, "by a logit of the reranker", []any{got.Candidates[0].Score, got.Context}, []any{4.5, []int{0, 1}})
 }
 
-// TestTheContextAloneIsReranked: behind a stage that selects, as ChunkRAG's last line does with
-// what its threshold leaves.
+// TestTheContextAloneIsReranked: after a selecting stage, as in the last line of ChunkRAG's
+// algorithm.
 func TestTheContextAloneIsReranked(t *testing.T) {
 	c := reranked(make([]float32, 5), []float32{2, 9, 7, 8, 9})
 	c.judges = judgedAs(0.9, 0.8, 0.7, 0.6, 0.1)
@@ -68,8 +67,8 @@ func TestTheContextAloneIsReranked(t *testing.T) {
 	want(t, "keep thins the context", []any{len(got.Candidates), got.Context}, []any{5, []int{1}})
 }
 
-// TestAModelThatKnowsTheScript: its weight falls with what it knows of the question's letters, to
-// not being asked.
+// TestAModelThatKnowsTheScript: the weight of a model is multiplied by the share of the question's
+// letters that it knows; if that is zero, the model is not asked.
 func TestAModelThatKnowsTheScript(t *testing.T) {
 	const stages = `
 - lexical
@@ -109,7 +108,7 @@ func TestAStageNamesWhoReads(t *testing.T) {
 	if err := check("- lexical\n- score: {model: bert}"); !errors.As(err, &field) || field.Field != "stages[1].score.model" || !strings.Contains(field.Problem, "pair, reranker") {
 		t.Errorf("got %v", err)
 	}
-	// A stage that reads the pair model's scores does not take the reranker's for them.
+	// A stage that reads the pair model's scores does not use the reranker's instead.
 	if err := check("- lexical\n- score: {model: reranker}\n- skip-retrieval"); !errors.As(err, &field) || !strings.Contains(field.Problem, "reranker.has_answer") {
 		t.Errorf("got %v", err)
 	}
@@ -153,7 +152,7 @@ func TestTheRerankersThresholdsAreItsOwn(t *testing.T) {
 	}
 }
 
-// TestPiecesFitTheModelThatReads: one that reads less gets shorter pieces.
+// TestPiecesFitTheModelThatReads: a model with a smaller input gets shorter pieces.
 func TestPiecesFitTheModelThatReads(t *testing.T) {
 	for limit, most := range map[int]int{0: 280, 384: 280, 512: 280, 192: 140, 96: 70} {
 		c := read(1)

@@ -11,12 +11,12 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// sakiStages are the plan's stages, small: four found, each with two it is linked to,
-// judged three to a request.
+// sakiStages are the plan's stages with small numbers: four passages are found, each with two
+// linked ones, and judged three per request.
 const sakiStages = "- dense: {k: 4}\n- relate: {depth: 4, k: 2}\n- score: {depth: 40, pieces: 2}\n" +
 	"- judge: {by: filter, depth: 30, batch: 3, parallel: 3}\n- threshold: {score: judge, at: 1}\n- limit: {k: 3}"
 
-// filtering judges by 1 or 0 and notes what it was given at once.
+// filtering judges by 1 or 0 and records the passages of each request.
 type filtering struct {
 	helps func(text string) bool
 	mu    sync.Mutex
@@ -38,20 +38,20 @@ func (j *filtering) Complete(_ context.Context, r wire.LLMRequest) (wire.LLMRepl
 	return reply, nil
 }
 
-// TestAlgorithmOneOfSAKI goes through it by hand: the nearest passages, each joined
-// with each that it is linked to most strongly, of the joined texts those that are
-// judged to help, and of these the best by the reranker.
+// TestAlgorithmOneOfSAKI checks an example computed by hand: the nearest passages are joined with
+// those that they are most strongly linked to, joined texts that are judged not to help are
+// dropped, and the reranker ranks the others.
 func TestAlgorithmOneOfSAKI(t *testing.T) {
 	c := ranked([]float64{9, 8, 7, 6, 5, 4})
 	at := func(p int) retrieval.Link { return retrieval.Link{To: passage(0, 0, p), Weight: 0.5} }
 	c.links = scriptedLinks{
-		passage(0, 0, 0): {at(4), at(5), at(1)}, // the third is too much
+		passage(0, 0, 0): {at(4), at(5), at(1)}, // the third link is over k
 		passage(0, 0, 1): {at(5)},
 		passage(0, 0, 2): {at(3)},
 		passage(0, 0, 3): {at(2)}, // joined already
 	}
-	// Joined: 0+4, 0+5, 1+5, 2+3. The reranker likes what comes late; a text helps
-	// when it has passage 5 or 3.
+	// Joined: 0+4, 0+5, 1+5, 2+3. The reranker prefers later passages; a text helps if it has
+	// passage 5 or 3.
 	c.readers = everyOp(func(text string) float32 {
 		for i, p := range []string{"a 0 2", "a 0 1", "a 0 0"} {
 			if strings.Contains(text, p) {

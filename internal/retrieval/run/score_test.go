@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// numbered reads the number of a passage out of "Text a 0 3.", and gives it the
-// score of that number.
+// numbered returns a function that scores "Text a 0 3." by the score with the number of the
+// passage, 3.
 func numbered(scores ...float32) func(string) float32 {
 	return func(text string) float32 {
 		var name string
@@ -94,7 +94,7 @@ func TestScoreIsMixedWithWhatWasBefore(t *testing.T) {
 		}
 		return out
 	}
-	const x = 1.224745 // of 1, 2, 3, and of -1, 1, 3
+	const x = 1.224745 // standardised 3 of 1, 2, 3, and of -1, 1, 3
 	round := func(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 	want(t, "max", scores("weight: 0.25"), map[string]float64{"a/0/0": 0.5, "a/0/1": 1.25, "a/0/2": 0.5})
 	want(t, "minmax", scores("weight: 0.6, normalise: minmax"), map[string]float64{"a/0/0": 0.4, "a/0/1": 0.8, "a/0/2": 0.3})
@@ -132,8 +132,8 @@ func TestScoreKeepsAndDrops(t *testing.T) {
 	want(t, "what is gone", []int{len(got.Candidates), len(c.readers.scored)}, []int{0, 0})
 }
 
-// TestALongCandidateCountsAsItsBestPiece: a section is read whole, in pieces that
-// end with sentences; a document by its best sections, and shows its best piece.
+// TestALongCandidateCountsAsItsBestPiece: a section is read whole, in pieces that end with
+// sentences; a document by its best sections, and then it shows its best piece.
 func TestALongCandidateCountsAsItsBestPiece(t *testing.T) {
 	c := corpus([]int{1, 2}, []int{1})
 	filler := strings.Repeat("Words that say nothing at all. ", 60) // 420 tokens
@@ -222,7 +222,7 @@ func TestAQuestionWithoutAWordIsNotRead(t *testing.T) {
 	}
 }
 
-// TestThePackIsDescribedOnce: not for every stage of every question.
+// TestThePackIsDescribedOnce: its description is not loaded for every stage of every question.
 func TestThePackIsDescribedOnce(t *testing.T) {
 	c := read(1, 2, 3)
 	c.run(t, "- lexical\n- score\n- fuse\n- score: {by: has_answer}\n- reduce")

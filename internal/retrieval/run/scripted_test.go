@@ -1,8 +1,7 @@
 package run_test
 
-// Sources that say what a test wrote down: a small collection whose scores are
-// given instead of computed. The real index, vectors and texts are put together
-// with plans in package queryworker's tests.
+// Sources with scripted results: a small collection whose scores are set by the test instead of
+// computed. Package queryworker's tests run plans on the real index, vectors and texts.
 
 import (
 	"bytes"
@@ -31,7 +30,7 @@ type scriptedDocument struct {
 	labels   []string
 	metadata map[string]string
 	sections [][]string
-	deleted  bool // after the index and the vectors were read
+	deleted  bool // deleted after the index and the vectors were read
 }
 
 // scriptedCorpus implements all sources.
@@ -40,10 +39,10 @@ type scriptedCorpus struct {
 	clusters  map[lexical.Ref]uuid.UUID // sections in a cluster of several
 	lexical   map[lexical.Ref]float64
 	byCluster map[uuid.UUID]float64
-	df        map[string]int          // sections that hold a term
+	df        map[string]int          // number of sections with a term
 	dense     map[lexical.Ref]float64 // of passages
 	vectors   map[lexical.Ref][]float32
-	encodes   map[string][]float32 // nil: the question alone is, as 1
+	encodes   map[string][]float32 // nil: the question has the vector 1, and there are no others
 	unindexed int
 	readers   *scriptedReaders // nil: no model server
 	judges    retrieval.Judges // nil: no language model
@@ -58,10 +57,10 @@ type scriptedCorpus struct {
 
 	calls  int             // of sources
 	called func(calls int) // before each
-	flips  int             // generations that went before the live one
-	// revision of the collection, and that which memory has of its index; 0: none.
+	flips  int             // number of generations before the live one
+	// revision of the collection, and the revision of its cached index; 0: none.
 	revision, remembered int64
-	places               []int // generations that runs began with
+	places               []int // generations in which runs began
 	queries              []lexical.TermQuery
 	opened               []lexical.TermQuery // what the index was opened for
 	members              int                 // calls of Members
@@ -124,7 +123,7 @@ func (c *scriptedCorpus) call() {
 	c.calls++
 }
 
-// asked counts a call that asks of a state.
+// asked counts a call for a state, and checks the state.
 func (c *scriptedCorpus) asked(at retrieval.At) error {
 	c.call()
 	if at.Generation != c.Generation() {
@@ -377,8 +376,7 @@ func (c *scriptedCorpus) VectorsOf(_ context.Context, _ schema.Principal, _ uuid
 	return out, nil
 }
 
-// corpus makes documents a, b, c... of so many passages per section, and no
-// score yet.
+// corpus returns documents a, b, c... with these numbers of passages per section, and no scores.
 func corpus(documents ...[]int) *scriptedCorpus {
 	c := &scriptedCorpus{clusters: map[lexical.Ref]uuid.UUID{}, lexical: map[lexical.Ref]float64{}, byCluster: map[uuid.UUID]float64{},
 		dense: map[lexical.Ref]float64{}, vectors: map[lexical.Ref][]float32{}}
@@ -450,7 +448,7 @@ func (c *scriptedCorpus) try(t *testing.T, stages string, change ...func(*wire.S
 	return engine.Run(t.Context(), q)
 }
 
-// places are candidates as "a/0/1": document, section, passage.
+// places returns candidates as "a/0/1": document, section, passage.
 func places(r run.Result) []string {
 	var out []string
 	for _, c := range r.Candidates {

@@ -1,7 +1,7 @@
 package run_test
 
-// A model server, and links, that say what a test wrote down. The real ones are
-// put together with plans in package queryworker's tests.
+// A model server and links with scripted results. Package queryworker's tests run plans on the real
+// ones.
 
 import (
 	"context"
@@ -22,10 +22,10 @@ type scriptedReaders struct {
 	fuse   func(text string) float32
 	enough func(pairs [][2]float32) float32
 	fail   error
-	// described has Info succeed though the rest fails.
+	// described makes Info succeed even if the rest fails.
 	described bool
 	fewer     bool // one score less than texts
-	// features are what the labels are computed from, of the graph "graph"; nil: none.
+	// features are the features of the labels, returned for the graph "graph"; nil: none.
 	features func(text string) []float32
 	featured int
 
@@ -39,7 +39,7 @@ type scriptedReaders struct {
 	contexts  [][][2]float32
 }
 
-// everyOp are readers that score a text as f does, whatever is asked.
+// everyOp returns readers that score a text by f in every operation.
 func everyOp(f func(text string) float32) *scriptedReaders {
 	return &scriptedReaders{
 		info: wire.ModelInfo{Pack: "scripted", Version: "1", Operations: []wire.ModelOp{wire.OpEncode, wire.OpScore, wire.OpRerank, wire.OpFuse, wire.OpDetect}},

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// scriptedSecond is the second encoder; away: its servers do not run.
+// scriptedSecond is the second encoder; away means that its servers do not run.
 type scriptedSecond struct {
 	away       bool
 	asked      int
@@ -34,7 +34,7 @@ func (s *scriptedSecond) EncodeQuery(context.Context, wire.Lane, string, []strin
 	return wire.Vectors{Dimension: 1, Data: []float32{1}}, "second", nil
 }
 
-// TestTheSecondEncodersVectorsAreSearchedWithIt: with the weight that is meant for them.
+// TestTheSecondEncodersVectorsAreSearchedWithIt: with the weight for the second encoder.
 func TestTheSecondEncodersVectorsAreSearchedWithIt(t *testing.T) {
 	first := towns()
 	wanted := first.run(t, "- hybrid: {of: [{lexical: {}}, {dense: {weight: 9}}]}")
@@ -51,7 +51,7 @@ func TestTheSecondEncodersVectorsAreSearchedWithIt(t *testing.T) {
 	want(t, "what vectors alone find", places(c.run(t, "- dense")), places(towns().run(t, "- dense")))
 }
 
-// TestWordsAreComparedWhileTheSecondEncoderIsAway: and the trace says what to do.
+// TestWordsAreComparedWhileTheSecondEncoderIsAway: the trace says how to fix it.
 func TestWordsAreComparedWhileTheSecondEncoderIsAway(t *testing.T) {
 	for _, stages := range []string{"- dense", "- hybrid: {of: [{lexical: {}}, {dense: {known: true}}]}"} {
 		c := towns()

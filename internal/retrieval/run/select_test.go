@@ -48,14 +48,14 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		{"figure 8, g 0.6", "{min_k: 1, g: 0.6}", figure8, 9},
 		{"figure 8, g 0.75", "{min_k: 1, g: 0.75}", figure8, 5},
 		{"figure 8, beyond the fall", "{min_k: 12}", figure8, 15}, // the rest falls slowly again
-		// What a judgement can change min_k to at first selects the same.
+		// A judgement can change min_k by one at first; the selection stays the same.
 		{"figure 8, one fewer", "{min_k: 6}", figure8, 9},
 		{"figure 8, one more", "{min_k: 8}", figure8, 9},
 		{"figure 8, the noise begins", "{min_k: 10}", figure8, 15},
 		// As probabilities they hardly fall, and the wrong answer's chunks come along.
 		{"figure 8, as probabilities", "{}", probabilities(figure8), 15},
 		{"figure 8, by their chances", "{scale: probability}", figure8, 15},
-		// One that stands out is enough, and where none does many are kept.
+		// If one stands out it is enough; if none does, many are kept.
 		{"one stands out", "{min_k: 1, g: 0.6, scale: probability}", []float64{5, -0.5, -0.6, -3}, 1},
 		{"none stands out", "{min_k: 1, g: 0.6, scale: probability}", []float64{-2, -2.1, -2.3, -2.5, -4}, 4},
 		// More than six are needed, and the scores are smooth.
@@ -63,8 +63,8 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		{"figure 9, at once", "{min_k: 1}", figure9, 9},
 		{"figure 9, one fewer", "{min_k: 6}", figure9, 9},
 		{"figure 9, g 0.6", "{min_k: 1, g: 0.6}", figure9, 3},
-		// The other reading: g is the share that a score may lose. It keeps the same on both
-		// figures.
+		// The other interpretation: g is the share that a score may lose. It selects the same for
+		// both figures.
 		{"figure 8, by its fall", "{by: fall}", figure8, 9},
 		{"figure 9, by its fall", "{by: fall}", figure9, 9},
 		{"figure 8, by its fall, one fewer", "{by: fall, min_k: 6}", figure8, 9},
@@ -73,14 +73,14 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		// The tenth of figure 8 is 0.295 of the ninth: it stays when just over 0.7 may be lost.
 		{"figure 8, a fall of 0.7", "{by: fall, g: 0.7}", figure8, 9},
 		{"figure 8, a fall of 0.71", "{by: fall, g: 0.71}", figure8, 15},
-		// From the first chunk on the readings, and g = 0.3 and 0.7, tell figure 9 apart: its
-		// fourth is 0.575 of its third.
+		// At the first chunk, figure 9 distinguishes the interpretations, and g = 0.3 from 0.7: its
+		// fourth score is 0.575 of its third.
 		{"figure 9, at once, g 0.7", "{min_k: 1, g: 0.7}", figure9, 3},
 		{"figure 9, at once, by its fall", "{by: fall, min_k: 1}", figure9, 3},
 		{"figure 9, at once, a fall of 0.7", "{by: fall, min_k: 1, g: 0.7}", figure9, 9},
 		{"figure 8, at once, by its fall", "{by: fall, min_k: 1}", figure8, 9},
 		{"figure 8, at once, a fall of 0.25", "{by: fall, min_k: 1, g: 0.25}", figure8, 5},
-		// Behind the published min_k of 7, too.
+		// The same after the published min_k of 7.
 		{"the eighth halves", "{g: 0.3}", halves, 10},
 		{"the eighth halves, g 0.7", "{g: 0.7}", halves, 7},
 		{"the eighth halves, by its fall", "{by: fall, g: 0.3}", halves, 7},
@@ -89,7 +89,7 @@ func TestGradientKeepsWhatSAGEsFiguresNeed(t *testing.T) {
 		{"fewer than min_k", "{}", figure9[:4], 4},
 		{"a score of nothing ends it", "{min_k: 1}", []float64{3, 2, 1, 0, 0}, 3},
 		{"two of nothing", "{min_k: 1}", []float64{0, 0}, 1},
-		{"the chances themselves are compared", "{min_k: 1, g: 0.5, scale: probability}", []float64{5, -0.5}, 1}, // 0.378 of 0.993
+		{"the chances themselves are compared", "{min_k: 1, g: 0.5, scale: probability}", []float64{5, -0.5}, 1}, // 0.378 / 0.993 is below 0.5
 		{"below nothing", "{min_k: 1}", []float64{-1, -1.1, -1.2}, 1},
 		{"min_k stays", "{min_k: 2}", []float64{-1, -9, -10}, 2},
 	} {
@@ -111,7 +111,7 @@ func TestGradientByANamedScore(t *testing.T) {
 	}
 	got := c.run(t, "- lexical\n- dense\n- gradient: {min_k: 1, score: lexical.passage}")
 	want(t, "context", got.Context, []int{3, 0, 1, 2}) // candidates are by dense; the context by the named score
-	// Proximity scores nothing by a question without words.
+	// Proximity gives no scores for a question without words.
 	got = c.run(t, "- dense\n- proximity\n- gradient: {min_k: 2, g: 1, score: ordered}", func(q *wire.SearchQuery) { q.Text = "?!" })
 	want(t, "context without words", got.Context, []int{0, 1, 2, 3})
 	if why := got.Trace[2].Why; !strings.Contains(why, "no candidate has a score of ordered") {
@@ -193,14 +193,14 @@ func TestDedupe(t *testing.T) {
 	if d := got.Trace[1].Dropped; len(d) != 2 || d[0].Why != "the same text as rank 1" || !strings.HasPrefix(d[1].Why, "cosine 0.950 to rank 1") {
 		t.Errorf("dropped %+v", d)
 	}
-	// After a stage that selects it thins the context alone.
+	// After a selecting stage it thins only the context.
 	got = c.run(t, "- lexical\n- limit: {k: 4}\n- dedupe")
 	want(t, "context", got.Context, []int{0, 3})
 	want(t, "ranking", len(got.Candidates), 5)
 }
 
-// TestDedupesThresholdIsOfTheVectorsEncoder: calibrated, it is that of the pack whose encoder made
-// them.
+// TestDedupesThresholdIsOfTheVectorsEncoder: a calibrated threshold is that of the pack whose
+// encoder made the vectors.
 func TestDedupesThresholdIsOfTheVectorsEncoder(t *testing.T) {
 	const at = 0.95 // the cosine of both
 	near := func(info map[string]float64, second *scriptedSecond) *scriptedCorpus {
@@ -230,13 +230,13 @@ func TestDedupesThresholdIsOfTheVectorsEncoder(t *testing.T) {
 			t.Errorf("%s: %d are kept, want %d (%s)", x.name, len(got.Candidates), x.kept, why)
 		}
 	}
-	// A cosine that is the threshold is not above it.
+	// A cosine equal to the threshold is not above it.
 	c := near(nil, nil)
 	c.vectors[passage(0, 0, 1)] = []float32{0.75, 0.6614378}
 	want(t, "at the threshold", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.75}").Candidates), 2)
 	want(t, "just above", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.7499}").Candidates), 1)
-	// With 1 vectors do not count, though the cosine of two that are the same may be computed as a
-	// little more.
+	// With 1 vectors do not count, although the computed cosine of equal vectors may be slightly
+	// above 1.
 	c.vectors[passage(0, 0, 1)] = []float32{1.0001, 0}
 	want(t, "no vectors", len(c.run(t, "- lexical\n- dedupe: {cosine: 1}").Candidates), 2)
 	want(t, "the same vectors", len(c.run(t, "- lexical\n- dedupe: {cosine: 0.99}").Candidates), 1)

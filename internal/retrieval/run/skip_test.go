@@ -13,12 +13,12 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// scriptedHistory says of earlier questions what a test wrote down.
+// scriptedHistory is a history that is set by a test.
 type scriptedHistory struct {
 	known []bool // of the nearest, nearest first
 	fail  error
 	asked []int
-	model string // that was named last
+	model string // the model of the last call
 }
 
 func (h *scriptedHistory) Known(_ context.Context, _ schema.Principal, space string, vector []float32, model string, k int) ([]bool, error) {
@@ -29,7 +29,7 @@ func (h *scriptedHistory) Known(_ context.Context, _ schema.Principal, space str
 	return h.known[:min(k, len(h.known))], h.fail
 }
 
-// knowing is a language model that answers from what it knows, or cannot.
+// knowing is a language model that answers without text, or cannot.
 type knowing struct {
 	answer string
 	fail   error
@@ -59,7 +59,7 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 		stage   string
 		search  bool
 		skipped bool
-		asked   int // for an answer
+		asked   int // calls for an answer
 		says    string
 	}{
 		{"both are above", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, false, true, 1,
@@ -124,8 +124,8 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 	}
 }
 
-// TestAPlanWithoutRetrieval: nothing that was found reaches the answer, whether the model knows one
-// or not.
+// TestAPlanWithoutRetrieval: no candidate reaches the answer, whether the model has an answer or
+// not.
 func TestAPlanWithoutRetrieval(t *testing.T) {
 	for _, model := range []*knowing{{answer: "Five."}, {}} {
 		c := ranked([]float64{9, 8})
@@ -151,8 +151,8 @@ func TestSkippingNeedsWhatScoreReads(t *testing.T) {
 	}
 }
 
-// TestNothingFoundIsNoKnowledge: without a candidate S_ltod is 0, however much the model was right
-// about before.
+// TestNothingFoundIsNoKnowledge: without a candidate S_ltod is 0, however many earlier answers were
+// right.
 func TestNothingFoundIsNoKnowledge(t *testing.T) {
 	c := ranked(nil)
 	c.readers, c.history, c.judges = everyOp(func(string) float32 { return 0 }), &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}

@@ -25,8 +25,8 @@ func towns() *scriptedCorpus {
 	return c
 }
 
-// TestVectorsOfAnotherSpaceAreNotCompared: a collection that another encoder made
-// is searched by its words, and the trace says so.
+// TestVectorsOfAnotherSpaceAreNotCompared: a collection with another encoder's vectors is searched
+// by BM25, and the trace says so.
 func TestVectorsOfAnotherSpaceAreNotCompared(t *testing.T) {
 	for name, c := range map[string]struct {
 		stages, same string // what gives the same ranking in a collection of the question's space
@@ -58,11 +58,11 @@ func TestVectorsOfAnotherSpaceAreNotCompared(t *testing.T) {
 	}
 }
 
-// TestASpaceThatChangesMeanwhileIsAnError: the source of vectors looks once more.
+// TestASpaceThatChangesMeanwhileIsAnError: the source of vectors checks the space again.
 func TestASpaceThatChangesMeanwhileIsAnError(t *testing.T) {
 	c := towns()
 	c.called = func(calls int) {
-		if calls == 1 { // behind the place of the run
+		if calls == 1 { // after the run has read the state
 			c.space = "other"
 		}
 	}

@@ -47,7 +47,7 @@ func TestSpellTakesUnknownWordsForKnownOnes(t *testing.T) {
 	}
 }
 
-// Readers, and an index without anything, are asked as before.
+// Models and an empty index are asked as before.
 func TestSpellLeavesTheQuestionToModels(t *testing.T) {
 	c := corpus([]int{1})
 	c.lexical[passage(0, 0, 0)] = 1

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestGradientTakesAnyScoreOfTheStagesBefore: each name that a stage is said to
-// give is one that its candidates have.
+// TestGradientTakesAnyScoreOfTheStagesBefore: candidates have every score that their stage
+// declares.
 func TestGradientTakesAnyScoreOfTheStagesBefore(t *testing.T) {
 	for stages, names := range map[string][]string{
 		"- hybrid: {of: [lexical, {dense: {unit: section}}, {lexical: {unit: cluster}}]}\n- proximity\n": {"hybrid", "lexical.passage", "dense.section", "lexical.cluster", "coverage", "ordered", "proximity", "sentence"},
@@ -52,7 +52,7 @@ func TestThePlanSaysWhenTheCollectionIsCutOtherwise(t *testing.T) {
 	}
 }
 
-// TestAQueryBringsAPlan: it runs instead of those that the engine has, under its own name.
+// TestAQueryBringsAPlan: the query's plan runs instead of the engine's, under its own name.
 func TestAQueryBringsAPlan(t *testing.T) {
 	c := ranked(figure9)
 	got := c.run(t, "- dense", func(q *wire.SearchQuery) {

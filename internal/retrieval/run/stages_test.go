@@ -94,7 +94,7 @@ func TestLaterStagesSearchInsideEarlierOnes(t *testing.T) {
 		c.lexical[r], c.dense[r] = float64(10+i), 0.5-float64(i)/100
 	}
 	got := c.run(t, "- lexical: {unit: cluster, k: 2}\n- lexical: {unit: section, k: 2}\n- dense: {unit: passage, k: 3}")
-	// Clusters: the pair (9) and a/1 alone (8). c/0 is outside though it scores.
+	// Clusters: the pair (9) and a/1 alone (8). c/0 scores, but is outside.
 	want(t, "funnel", places(got), []string{"a/1/0", "a/1/1", "b/0/0"})
 	last := got.Candidates[2]
 	if last.Scores["lexical.cluster"] != 9 || last.Scores["lexical.section"] != 2 || last.Score != last.Scores["dense.passage"] || last.Cluster != clusterID(0) {
@@ -122,9 +122,9 @@ func TestZoomKeepsOrderAndScores(t *testing.T) {
 	want(t, "clusters", places(c.run(t, "- lexical: {unit: cluster}\n- zoom: {to: section}")), []string{"b/0", "a/1", "c/0"})
 }
 
-// TestHybridScoresExactly: whatever one component found, the score that every
-// other one gives it is the scripted one, however shallow its own search was;
-// and a search as deep as the collection ranks as a sum over everything does.
+// TestHybridScoresExactly: whatever one component found, every other one gives it the scripted
+// score, however shallow its own search was. A search as deep as the collection ranks by the exact
+// sum.
 func TestHybridScoresExactly(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 60 {
@@ -213,7 +213,7 @@ func TestHybridOfLargerUnitsTakesTheBestPart(t *testing.T) {
 	want(t, "scores", []float64{got.Candidates[0].Score, got.Candidates[1].Score}, []float64{4.5, 3.7})
 }
 
-// TestHybridTakesTheBestOfManyParts: wherever among them it is.
+// TestHybridTakesTheBestOfManyParts: at any position among them.
 func TestHybridTakesTheBestOfManyParts(t *testing.T) {
 	c := corpus([]int{12})
 	for p := range 12 {
@@ -338,7 +338,7 @@ func TestEqualScoresAreInTheOrderOfPlaces(t *testing.T) {
 		c.lexical[r], c.dense[r] = 1, 0.5
 	}
 	for _, stages := range []string{"- lexical: {}", "- dense: {}", "- hybrid: {of: [{lexical: {}}, {dense: {}}]}", "- hybrid: {method: rrf, of: [{lexical: {}}, {dense: {}}]}"} {
-		for range 20 { // maps are walked in another order each time
+		for range 20 { // the order of maps differs each time
 			want(t, stages, places(c.run(t, stages)), []string{"a/0/0", "a/0/1", "a/1/0", "b/0/0", "b/0/1", "c/0/0"})
 		}
 	}

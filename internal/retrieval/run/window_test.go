@@ -49,8 +49,8 @@ func TestAModelReadsTheSentencesThatHaveTheQuestion(t *testing.T) {
 	}
 }
 
-// TestEveryPieceIsNarrowed: one that is longer than the model reads is read in pieces, each by its
-// own window.
+// TestEveryPieceIsNarrowed: a candidate longer than the model's input is read in pieces, each
+// reduced to its own window.
 func TestEveryPieceIsNarrowed(t *testing.T) {
 	c := read(1)
 	filler := strings.Repeat("Nothing is said in here. ", 45) // 270 tokens
@@ -82,18 +82,18 @@ func TestWhatIsFarBehindIsNotRead(t *testing.T) {
 			}
 		}
 	}
-	// The first min_k are read however far below.
+	// The first min_k are read however far their scores are below.
 	for minK, n := range map[string]int{"1": 1, "2": 2, "3": 3, "5": 4} {
 		c := read(1, 2, 3, 4, 9)
 		c.run(t, "- lexical\n- score: {depth: 4, within: 0.1, min_k: "+minK+"}")
 		want(t, minK+" at least: texts", len(c.readers.scored[0]), n)
 	}
-	// What was not read is no better than what was and falls below least.
+	// Candidates that were not read are dropped by least.
 	c := read(1, 2, 3, 4)
 	got := c.run(t, "- lexical\n- score: {within: 0.3, least: 0}")
 	want(t, "least", places(got), []string{"a/0/1", "a/0/0"})
 	want(t, "why", got.Trace[1].Dropped[0].Why, "not read: below rank 2")
-	// One alone is read, too, and so are all where no score is above 0.
+	// A single candidate is read too, and all are if no score is above 0.
 	c = read(5)
 	c.run(t, "- lexical\n- score: {within: 0.1}")
 	want(t, "one alone", len(c.readers.scored[0]), 1)
