@@ -40,7 +40,7 @@ type Relation uint8
 // Relations, the strongest first.
 const (
 	Link      Relation = iota // one links to the other
-	Neighbour                 // they follow each other in a document
+	Neighbour                 // one has a link to the other
 	Nearest                   // their vectors are near
 	Folder                    // their documents follow each other in a folder
 )

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// id makes the id of section n; ids are in the order of the numbers.
+// id returns the id of section n; ids are in the order of the numbers.
 func id(n int) uuid.UUID {
 	var u uuid.UUID
 	binary.BigEndian.PutUint64(u[8:], uint64(n)+1)
@@ -56,10 +56,10 @@ func show(clusters []Cluster) [][]int {
 	return out
 }
 
-// Sections 0, 1 and 2 all link to each other, 2 goes on to 3, and 3, 4 and 5 are
-// a chain. 0 and 1 have the coefficient 1, so they go first: 0 takes in 1 and 2
-// (3,000 tokens). 1 finds nothing else. 2 (coefficient 1/3) then sees cluster {3},
-// which fits: 4,000. 3 sees {4}, which no longer fits; 4 takes in 5.
+// Sections 0, 1 and 2 all link to each other, 2 links to 3, and 3, 4 and 5 are a chain. 0 and 1
+// have the coefficient 1, so they are first: 0 absorbs 1 and 2 (3,000 tokens). 1 finds nothing
+// else. 2 (coefficient 1/3) then finds cluster {3}, which fits: 4,000. 3 finds {4}, which no longer
+// fits; 4 absorbs 5.
 func TestAlgorithmOneByHand(t *testing.T) {
 	sections := sectionsOf(1000, 1000, 1000, 1000, 1000, 1000)
 	edges := edgesOf([2]int{0, 1}, [2]int{0, 2}, [2]int{1, 2}, [2]int{2, 3}, [2]int{3, 4}, [2]int{4, 5})
@@ -69,9 +69,8 @@ func TestAlgorithmOneByHand(t *testing.T) {
 	}
 }
 
-// Section 0 is placed last (its neighbours are not related) and sees two
-// clusters: {1, 2}, both one hop away (closeness 1), and {3, 4}, of which 4 is
-// two hops away (2/3). Only one fits.
+// Section 0 is placed last (its neighbours are not related) and finds two clusters: {1, 2}, both
+// one hop away (closeness 1), and {3, 4}, of which 4 is two hops away (2/3). Only one fits.
 func TestTheClosestClusterIsTakenFirst(t *testing.T) {
 	sections := []Member{
 		{id(0), 2000, uuid.Nil},
@@ -85,9 +84,9 @@ func TestTheClosestClusterIsTakenFirst(t *testing.T) {
 	}
 }
 
-// Section 0 sees two clusters: {1, ..., 5}, whose first section is one hop away and the others
-// three, by way of section 6 (closeness 5/13), and {7, 8}, of which 8 is not to be reached and
-// counts as four hops (2/5).
+// Section 0 finds two clusters: {1, ..., 5}, whose first section is one hop away and the others
+// three, through section 6 (closeness 5/13), and {7, 8}, of which 8 is unreachable and counts as
+// four hops (2/5).
 func TestWhatIsFarAwayCountsAsOneHopMore(t *testing.T) {
 	sections := []Member{{id(0), 2000, uuid.Nil}}
 	edges := edgesOf([2]int{0, 1}, [2]int{1, 6}, [2]int{0, 7})
@@ -104,10 +103,10 @@ func TestWhatIsFarAwayCountsAsOneHopMore(t *testing.T) {
 	}
 }
 
-// TestAJoinedClusterIsTheOneThatMostOfItWas: fewest sections move; of two as large it is the one
-// with the lower id.
+// TestAJoinedClusterIsTheOneThatMostOfItWas: so that the fewest sections move. Of two of equal size
+// it is the one with the lower id.
 func TestAJoinedClusterIsTheOneThatMostOfItWas(t *testing.T) {
-	for range 20 { // clusters are counted in any order
+	for range 20 { // the order of a map varies
 		for _, x := range []struct{ first, second, stays int }{{3, 1, 90}, {1, 3, 80}, {2, 2, 80}} {
 			sections := []Member{{id(0), 100, uuid.Nil}}
 			for n := 1; n <= x.first+x.second; n++ {
@@ -142,8 +141,8 @@ func TestASectionOverTheLimitIsAlone(t *testing.T) {
 	}
 }
 
-// literal is Algorithm 1 as the paper writes it, with the two repairs, by sets
-// and without any bound but that of hops.
+// literal is Algorithm 1 as the paper has it, with the two corrections, using sets and no bound
+// except that of hops.
 func literal(sections []Member, edges []Edge, limit int) [][]int {
 	adjacent := map[int]map[int]int{}
 	note := func(a, b int, r int) {
@@ -195,7 +194,7 @@ func literal(sections []Member, edges []Edge, limit int) [][]int {
 		return 4
 	}
 	var order []int
-	clusters := map[int][]int{} // by any name
+	clusters := map[int][]int{} // by an arbitrary name
 	in := map[int]int{}
 	for _, s := range sections {
 		d := number(s.ID)
@@ -270,7 +269,7 @@ func drawGraph(t *rapid.T) ([]Member, []Edge) {
 	tokens := rapid.SliceOfN(rapid.IntRange(1, 1000), 1, 40).Draw(t, "tokens")
 	sections := sectionsOf(tokens...)
 	edges := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Edge {
-		n := rapid.IntRange(0, len(tokens)) // one too many: a section not given
+		n := rapid.IntRange(0, len(tokens)) // one too many: a section that is not passed
 		return Edge{id(n.Draw(t, "a")), id(n.Draw(t, "b")), Relation(rapid.IntRange(0, 3).Draw(t, "relation")), rapid.Uint8Range(0, 2).Draw(t, "rank")}
 	}), 0, 120).Draw(t, "edges")
 	return sections, edges
@@ -358,7 +357,7 @@ func (w *world) update(t *rapid.T, fresh []Member, edges []Edge, removed []uuid.
 	}
 	w.check(t)
 
-	// What the diff says of clusters is true, and only those near the change changed.
+	// The diff is correct, and only clusters near the change have changed.
 	now := map[uuid.UUID][]uuid.UUID{}
 	for _, s := range w.sections {
 		now[s.Cluster] = append(now[s.Cluster], s.ID)
@@ -464,8 +463,8 @@ func TestUpdateWithNothingNewChangesNothing(t *testing.T) {
 	})
 }
 
-// build clusters sections anew, whatever clusters they are in. The result is in
-// the order of the clusters' first sections.
+// build clusters all sections, ignoring their clusters. The result is in the order of the clusters'
+// first sections.
 func build(sections []Member, edges []Edge, o Options) []Cluster {
 	fresh := slices.Clone(sections)
 	for i := range fresh {

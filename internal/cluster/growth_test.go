@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// together is the share of edges whose ends share a cluster.
+// together returns the share of edges with both ends in the same cluster.
 func together(clusters []Cluster, edges []Edge) float64 {
 	at := map[uuid.UUID]int{}
 	for i, c := range clusters {
@@ -30,8 +30,8 @@ func together(clusters []Cluster, edges []Edge) float64 {
 	return float64(n) / float64(len(edges))
 }
 
-// communities makes groups of sections that are related among themselves, with
-// some relations across.
+// communities returns groups of sections that are related to each other, with some relations
+// between groups.
 func communities(n int, r *rand.Rand) ([]Member, []Edge) {
 	const size = 8
 	sections := make([]Member, n)
@@ -51,8 +51,8 @@ func communities(n int, r *rand.Rand) ([]Member, []Edge) {
 	return sections, edges
 }
 
-// grow clusters sections that arrive in an order, the first ones at once and the
-// others some at a time.
+// grow clusters sections that arrive in an order: the first ones together, the others step at a
+// time.
 func grow(sections []Member, edges []Edge, order []int, first, step int) []Cluster {
 	byID := map[uuid.UUID]Cluster{}
 	at := map[uuid.UUID]uuid.UUID{}
@@ -78,9 +78,9 @@ func grow(sections []Member, edges []Edge, order []int, first, step int) []Clust
 	return slices.Collect(maps.Values(byID))
 }
 
-// Sections whose relations come with them are clustered as well as all at once.
-// Those that come in any order find clusters filled by chance before the
-// sections that belong to them: that is what a rebuild is for.
+// Sections that come with their relations are clustered as well as all at once. If sections come in
+// any order, clusters are filled by chance before the sections that belong to them arrive; a
+// rebuild corrects that.
 func TestGrowingIsNotMuchWorse(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	sections, edges := communities(2000, r)

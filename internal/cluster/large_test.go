@@ -1,7 +1,7 @@
 package cluster
 
-// Algorithm 1 on graphs of the size of collections: small ones hardly tell one order of
-// sections, or of clusters, from another.
+// Algorithm 1 on graphs of the size of collections: on small ones different orders of sections or
+// clusters hardly differ.
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// largeGraph are sections that are related as pages of a site are: in dense groups, as the
-// parts of long documents, which follow each other, and a few to any other one. Ids say
-// nothing of the groups.
+// largeGraph returns sections that are related like the pages of a site: in dense groups, as
+// consecutive parts of long documents, and some to arbitrary other ones. Ids do not depend on the
+// groups.
 func largeGraph(random *rand.Rand) ([]Member, []Edge) {
 	n := 200 + random.IntN(801)
 	name := random.Perm(n)
@@ -64,7 +64,7 @@ func TestLargeGraphsAreClusteredByAlgorithmOne(t *testing.T) {
 	}
 }
 
-// differ counts the clusters of one list that the other lacks.
+// differ counts the clusters in want that are not in got.
 func differ(got, want [][]int) int {
 	in := map[string]bool{}
 	for _, c := range want {

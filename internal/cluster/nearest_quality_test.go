@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Paragraphs of articles as documents of their own, without a link: vectors find
-// those of one article.
+// Paragraphs of articles are documents of their own, without links: their vectors relate those of
+// the same article.
 func TestQualityOfNearestNeighbours(t *testing.T) {
 	dir := dataset(t, "squad-paragraphs")
 	if dir == "" {
@@ -20,7 +20,7 @@ func TestQualityOfNearestNeighbours(t *testing.T) {
 	article := map[string][]int{}
 	var files []file
 	for _, d := range all[:4000] {
-		// Names without order, so that the folder says nothing.
+		// Random names, so that the folder has no information.
 		files = append(files, file{uuid.NewSHA1(uuid.Nil, []byte(d.ID)).String() + "/p", paragraphs(d.Text)})
 	}
 	c := corpusOf(files)

@@ -17,7 +17,7 @@ func TestNeighboursByHand(t *testing.T) {
 	}
 }
 
-// Vectors around topics: nearly all of the true neighbours are found.
+// For vectors around topics, nearly all of the true neighbours are found.
 func TestNeighboursOfMany(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	const n, d, topics = 5000, 32, 200

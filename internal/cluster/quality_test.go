@@ -1,8 +1,7 @@
 package cluster
 
-// Whether clusters are of use, on real documents: how often the sections that
-// answer one question lie in one cluster, against random clusters of the same
-// sizes and against sections alone.
+// The quality of clusters of real documents: how often the sections that answer a question are in
+// the same cluster, compared with random clusters of the same sizes and with single sections.
 
 import (
 	"encoding/json"
@@ -23,8 +22,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// dataset returns the path of data that lies beside the repository, empty where
-// it is not; in CI it must be.
+// dataset returns the path of a dataset outside the repository; empty if it does not exist. In CI
+// it must exist.
 func dataset(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../../../shared/datasets", name))
@@ -41,8 +40,8 @@ func dataset(t *testing.T, name string) string {
 	return path
 }
 
-// corpus is documents cut into sections, with the relations that the store would
-// find; vectors are of words, so that no model is needed.
+// corpus is documents cut into sections, with the relations that the store would find. Vectors are
+// made of words, so that no model is needed.
 type corpus struct {
 	sections []Member
 	edges    []Edge
@@ -116,8 +115,8 @@ func corpusOf(files []file) *corpus {
 	return c
 }
 
-// wordVectors returns for each asked text the frequencies of its words, rare ones
-// weighing more, hashed into 512 dimensions.
+// wordVectors returns for each asked text the frequencies of its words, with higher weights for
+// rare ones, hashed into 512 dimensions.
 func wordVectors(bodies []string, asked []int) [][]float32 {
 	const size = 512
 	words := make([]map[string]int, len(bodies))
@@ -148,7 +147,7 @@ func wordVectors(bodies []string, asked []int) [][]float32 {
 	return out
 }
 
-// assigned numbers each section's cluster.
+// assigned returns the number of each section's cluster.
 func (c *corpus) assigned(clusters []Cluster) []int {
 	at := make([]int, len(c.sections))
 	for i, k := range clusters {
@@ -159,8 +158,7 @@ func (c *corpus) assigned(clusters []Cluster) []int {
 	return at
 }
 
-// share is what a set of groups of sections finds together: the share of pairs
-// and of whole groups.
+// share is the share of pairs, and of whole groups, of sections that are in the same cluster.
 type share struct{ pairs, whole float64 }
 
 func shareOf(groups [][]int, at []int) share {
@@ -182,9 +180,9 @@ func shareOf(groups [][]int, at []int) share {
 	return share{float64(together) / float64(max(pairs, 1)), float64(whole) / float64(max(len(groups), 1))}
 }
 
-// compareShares measures clusters built at once, built of four fifths of the
-// documents and grown by the others in any order (the most that the store lets
-// them grow), random ones of the same sizes, and sections alone.
+// compareShares measures clusters built at once, clusters built from four fifths of the documents
+// to which the others are added in any order (the most that the store allows), random clusters of
+// the same sizes, and single sections.
 func (c *corpus) compareShares(t *testing.T, what string, groups [][]int) (ours, grown, random, alone share) {
 	t.Helper()
 	clusters := build(c.sections, c.edges, Options{Name: named("")})
@@ -219,7 +217,7 @@ func (c *corpus) compareShares(t *testing.T, what string, groups [][]int) (ours,
 	return ours, grown, random, alone
 }
 
-// arrival is an order of sections in which documents come in any order.
+// arrival returns an order of sections in which the documents come in random order.
 func (c *corpus) arrival(r *rand.Rand) []int {
 	names := slices.Sorted(maps.Keys(c.first))
 	r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -232,8 +230,8 @@ func (c *corpus) arrival(r *rand.Rand) []int {
 	return order
 }
 
-// better fails when clusters are not clearly better than chance, or growing them
-// is much worse than building them.
+// better fails if clusters are not clearly better than chance, or if adding to them is much worse
+// than building them.
 func better(t *testing.T, what string, ours, grown, random, alone share) {
 	t.Helper()
 	if ours.pairs < 3*random.pairs || ours.whole <= random.whole || ours.whole <= alone.whole {
@@ -283,7 +281,7 @@ func TestQualityOnMeetings(t *testing.T) {
 		}
 		var p schema.Parsed
 		for i, turn := range m.Turns {
-			// Marked, to know a section's turns again.
+			// Marked, so that the turns in a section can be recognised.
 			p.Blocks = append(p.Blocks, schema.Block{Kind: schema.BlockParagraph, Text: fmt.Sprintf("\u2021%d\u2021 %s: %s", i, turn.Speaker, turn.Content)})
 		}
 		files, all = append(files, file{filepath.Base(path), p}), append(all, m)
@@ -398,8 +396,8 @@ func TestQualityOnReports(t *testing.T) {
 		}
 	}
 	t.Logf("%d sentences of evidence are in no section as they are", lost)
-	// Of the 70 pairs of sections in all, building has 10 together and growing 1,
-	// as docs/clusters.md says: only building is held to be better than chance.
+	// Of the 70 pairs of sections, building has 10 in the same cluster and growing 1, as
+	// docs/clusters.md says, so only building has to be better than chance.
 	ours, _, random, alone := c.compareShares(t, "dragonball", groups)
 	better(t, "dragonball", ours, ours, random, alone)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// TestTargetsInASectionAreBesideTheDocument: those of metadata are names already.
+// TestTargetsInASectionAreBesideTheDocument: links in metadata are external ids already.
 func TestTargetsInASectionAreBesideTheDocument(t *testing.T) {
 	if got, want := TargetsIn("a/b.md", 0, "c.md"), Targets("a/b.md", "c.md"); !slices.Equal(got, want) || len(got) == 0 {
 		t.Errorf("in a section %q, not %q", got, want)
@@ -17,8 +17,8 @@ func TestTargetsInASectionAreBesideTheDocument(t *testing.T) {
 	}
 }
 
-// TestFolderEdges: each document of a folder is related to the one behind it, to none of
-// another folder, and one that is alone to none.
+// TestFolderEdges: each document of a folder is related to the next one in it, and to none of
+// another folder. A single document is related to none.
 func TestFolderEdges(t *testing.T) {
 	first := map[string]uuid.UUID{"a/3.md": id(3), "a/1.md": id(1), "a/2.md": id(2), "b/4.md": id(4), "b/5.md": id(5), "c/6.md": id(6)}
 	var got [][2]int
@@ -34,8 +34,8 @@ func TestFolderEdges(t *testing.T) {
 	}
 }
 
-// TestAloneAreDocumentsWithoutLinks: one link relates a whole document, and one that fills a
-// cluster needs no company.
+// TestAloneAreDocumentsWithoutLinks: one link relates a whole document, and a document that fills a
+// cluster needs no relations.
 func TestAloneAreDocumentsWithoutLinks(t *testing.T) {
 	placed := func(n, version, tokens int) PositionedMember {
 		return PositionedMember{Member: Member{ID: id(n), Tokens: tokens}, Position: Position{Version: id(100 + version), Ordinal: n}}

@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/gonum/blas/gonum"
 )
 
-// ways are the ways of making an inner product that this machine has.
+// ways are the implementations of the inner product on this machine.
 func ways() map[string]func(row []uint16, numbers []float32) float32 {
 	out := map[string]func([]uint16, []float32) float32{"Go": func(row []uint16, numbers []float32) float32 { return dotGo(row, scaled(numbers)) }}
 	if hasHalf {
@@ -22,7 +22,7 @@ func ways() map[string]func(row []uint16, numbers []float32) float32 {
 	return out
 }
 
-// checkDot compares every way with a sum in double precision.
+// checkDot compares every implementation with a sum in double precision.
 func checkDot(t *testing.T, row []uint16, numbers []float32) {
 	t.Helper()
 	want, bound := 0.0, 0.0
@@ -31,7 +31,7 @@ func checkDot(t *testing.T, row []uint16, numbers []float32) {
 		want += product
 		bound += math.Abs(product)
 	}
-	// An addition, and a product that is rounded, each lose half a unit in the last place at most.
+	// An addition loses at most half a unit in the last place, and so does a rounded product.
 	bound = bound*float64(len(row)+8)*0x1p-24 + float64(len(row))*0x1p-126
 	for name, dot := range ways() {
 		if got := float64(dot(row, numbers)); !(math.Abs(got-want) <= bound) {
@@ -40,8 +40,8 @@ func checkDot(t *testing.T, row []uint16, numbers []float32) {
 	}
 }
 
-// TestDotOfEveryHalf: each half is converted as package float16 does, those that are not
-// normal as well.
+// TestDotOfEveryHalf: each half is converted as package float16 does, including those that are not
+// normal.
 func TestDotOfEveryHalf(t *testing.T) {
 	for bits := range 1 << 16 {
 		h := uint16(bits)
@@ -61,11 +61,11 @@ func TestDotOfEveryHalf(t *testing.T) {
 	}
 }
 
-// TestDotOfEveryLength: rows are cut by four times eight, eight, and one.
+// TestDotOfEveryLength: a row is processed in steps of four times eight, eight, and one.
 func TestDotOfEveryLength(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for n := range 300 {
-		// One more at each end, which must not count.
+		// One more number at each end, which must not count.
 		row, numbers := make([]uint16, n+2), make([]float32, n+2)
 		for i := range row {
 			row[i], numbers[i] = float16.Fromfloat32(float32(r.NormFloat64())).Bits(), float32(r.NormFloat64())
@@ -97,8 +97,8 @@ func FuzzDot(f *testing.F) {
 	})
 }
 
-// TestScanFindsWhatSinglesDo: in half precision the nearest are those that they are in
-// single precision of the same vectors.
+// TestScanFindsWhatSinglesDo: the nearest vectors in half precision are the nearest in single
+// precision.
 func TestScanFindsWhatSinglesDo(t *testing.T) {
 	const dimension, rows, k = 256, 5000, 10
 	r := rand.New(rand.NewPCG(7, 8))
@@ -117,7 +117,7 @@ func TestScanFindsWhatSinglesDo(t *testing.T) {
 	block := NewSegment(uuid.UUID{}, 1, "", dimension, 1, rows)
 	singles := make([][]float32, rows)
 	for i := range rows {
-		singles[i] = rounded(unit()) // as the store keeps them
+		singles[i] = rounded(unit()) // as the store rounds them
 		block.Fill(i, uuid.UUID{14: byte(i >> 8), 15: byte(i)}, singles[i])
 	}
 	found, asked := 0, 0

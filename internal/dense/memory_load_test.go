@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// TestConcurrentLoadsOutliveTheOneThatMakesThem: the one whose load others wait for may
-// have less time than they have.
+// TestConcurrentLoadsOutliveTheOneThatMakesThem: the caller that loads may have an earlier deadline
+// than the callers that wait for it.
 func TestConcurrentLoadsOutliveTheOneThatMakesThem(t *testing.T) {
 	for _, over := range []error{context.DeadlineExceeded, context.Canceled} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTopIsASort: whatever the order of rows, the k best are those of a sort,
-// equal ones by id.
+// TestTopIsASort: for any order of rows, the k best are the first of a sort, ties by id.
 func TestTopIsASort(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dimension := rapid.IntRange(1, 40).Draw(t, "dimension")
@@ -31,7 +30,7 @@ func TestTopIsASort(t *testing.T) {
 				b.Data = append(b.Data, make([]uint16, dimension)...)
 				vector := make([]float32, dimension)
 				for j := range vector {
-					vector[j] = float32(r.IntN(3) - 1) // whole numbers: sums are exact, ties many
+					vector[j] = float32(r.IntN(3) - 1) // whole numbers: sums are exact, and there are many ties
 				}
 				b.Fill(len(b.IDs)-1, id, vector)
 			}

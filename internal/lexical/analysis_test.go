@@ -37,7 +37,7 @@ func TestTerms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // the second time out of the cache
+		for range 2 { // the second time from the cache
 			if got := strings.Join(a.Terms(test.text), " "); got != test.want {
 				t.Errorf("%s: %q: %q, want %q", test.language, test.text, got, test.want)
 			}
@@ -48,8 +48,8 @@ func TestTerms(t *testing.T) {
 	}
 }
 
-// FuzzTerms demands terms that an index can keep, whatever the text, and of
-// ASCII the words of the annex, each with its parts behind it.
+// FuzzTerms checks that terms of any text are valid for an index, and that terms of ASCII text are
+// the words of the annex, each followed by its parts.
 func FuzzTerms(f *testing.F) {
 	f.Add("Don't e.g. 3.14 a_b x:y 1;2,3 max_payload: __init__ server.conf host:port v2.10 'quoted' 汶川 \xff" + strings.Repeat("long", 100))
 	plain, err := NewAnalyzer("und")

@@ -14,9 +14,9 @@ func TestTermCacheUsedConcurrently(t *testing.T) {
 		var wait sync.WaitGroup
 		for worker := range 2 {
 			wait.Go(func() {
-				for i := range 2 * termPlaces { // more than are remembered
+				for i := range 2 * termPlaces { // more than the cache holds
 					word := fmt.Sprintf("w%dings", (i*7919+worker*31)%(3*termPlaces))
-					if i%50 == 0 { // of one length and beginning, so in one place
+					if i%50 == 0 { // of the same length and beginning, so in the same slots
 						word = fmt.Sprintf("internationalising%06d", i)
 					}
 					if got := a.Terms(word); !slices.Equal(got, []string{a.rules.term(word)}) {

@@ -28,8 +28,8 @@ func sign(texts ...string) (minhash.Signature, bool) {
 	return b.Signature()
 }
 
-// jaccard is the exact similarity of texts without punctuation, whose words are
-// separated by spaces.
+// jaccard returns the exact similarity of texts without punctuation whose words are separated by
+// spaces.
 func jaccard(a, b string) float64 {
 	shingles := func(s string) map[string]bool {
 		out := map[string]bool{}
@@ -57,8 +57,8 @@ func randomText(random *rand.Rand, words int) []string {
 	return out
 }
 
-// The estimate is the exact Jaccard index with the standard error that is claimed,
-// and a pair shares a key as often as is claimed.
+// The estimate has the documented standard error, and pairs share keys with the documented
+// probability.
 func TestEstimateAgainstExactJaccard(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, changed := range []float64{0, 0.01, 0.03, 0.06, 0.1, 0.2, 0.5} {
@@ -157,7 +157,7 @@ func TestSignaturesAreStored(t *testing.T) {
 	if _, err := minhash.Decode(s.Bytes()[1:]); err == nil {
 		t.Error("a part of a signature was read")
 	}
-	// What is stored by one build is compared by the next.
+	// Signatures that one build stores are compared by the next.
 	var words strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&words, "word%d ", i)

@@ -8,7 +8,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// texts are what surrounds the sentences of a language: enough of it that the language is clear.
+// texts surround the sentences of a language, so that the language is clear.
 var texts = map[string]string{
 	"en": "This is what we have found out about plans that were lost, and what is to be done with it by all of those who are here. ",
 	"de": "Das ist es, was wir von den anderen und mit der Hilfe des Hauses auf dem Weg in die Stadt nicht und auch nicht wissen. ",
@@ -61,7 +61,7 @@ func TestSentencesSuggestQuestions(t *testing.T) {
 	}
 }
 
-// TestOtherSentencesSuggestNothing: no question is better than one without sense.
+// TestOtherSentencesSuggestNothing: a wrong question is worse than none.
 func TestOtherSentencesSuggestNothing(t *testing.T) {
 	for _, c := range []struct{ language, sentence string }{
 		{"en", "It was built in 1990 by two brothers."},
@@ -87,8 +87,8 @@ func TestOtherSentencesSuggestNothing(t *testing.T) {
 	}
 }
 
-// TestTextsOfOtherLanguages: their sentences are taken for nobody else's, and what is a question
-// stays one.
+// TestTextsOfOtherLanguages: no rules are applied to their sentences, but their questions are
+// found.
 func TestTextsOfOtherLanguages(t *testing.T) {
 	for _, s := range []string{
 		"La biblioteca comunale è stata fondata nel 1898. La visita dura 45 minuti e il biglietto costa 12 euro, con uno sconto per gli studenti della città.",

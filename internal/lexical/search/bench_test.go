@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// The corpus of the benchmarks: 300,000 passages of four sentences, drawn from
-// English articles; 4 passages make a section, and 13 sections a document.
+// The corpus of the benchmarks: 300,000 passages of four sentences, drawn from English articles,
+// with 4 passages per section and 13 sections per document.
 const (
 	benchPassages    = 300_000
 	benchSection     = 4
@@ -98,7 +98,7 @@ func benchViews(b *testing.B) map[int]*View {
 		n := 0
 		for _, doc := range c.documents {
 			for i := range doc.Sections {
-				// About 13 sections of anywhere in a cluster: 5,500 clusters of 4K tokens.
+				// A cluster has about 13 sections from anywhere: 5,500 clusters of 4K tokens.
 				changes = append(changes, lexical.ClusterChange{Version: doc.Version, Section: i, Cluster: numbered(n*7919%5500 + 1)})
 				n++
 			}
@@ -123,8 +123,8 @@ func benchViews(b *testing.B) map[int]*View {
 	return views
 }
 
-// processorTime reports the processor time of an operation, which says more than
-// the time on a machine that does other work. The collector's is part of it.
+// processorTime reports the processor time of an operation, which is more reliable than wall time
+// on a machine with other work. It includes the garbage collector's.
 func processorTime(b *testing.B) (report func()) {
 	begin := usage(b)
 	return func() { b.ReportMetric(float64(usage(b)-begin)/float64(b.N), "cpu-ns/op") }
@@ -163,8 +163,7 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// BenchmarkWithin searches passages of 10 sections, as the later stages of a
-// funnel do.
+// BenchmarkWithin searches the passages of 10 sections, as the later stages of a funnel do.
 func BenchmarkWithin(b *testing.B) {
 	c := bench(b)
 	view := benchViews(b)[1]
@@ -181,8 +180,7 @@ func BenchmarkWithin(b *testing.B) {
 	}
 }
 
-// BenchmarkFirstSearch is a search that finds no statistics remembered, of a
-// collection with dead entries.
+// BenchmarkFirstSearch searches a collection with dead entries, without cached statistics.
 func BenchmarkFirstSearch(b *testing.B) {
 	c := bench(b)
 	view := *benchViews(b)[benchPerSegments]

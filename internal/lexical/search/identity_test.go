@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// What documents are called is a field of its own: it scores documents, whoever holds them, and no
-// text.
+// The field identity has the names of documents. It scores documents, including those whose names
+// others have too, and no text.
 func TestIdentityScoresDocumentsAndNoText(t *testing.T) {
 	t.Parallel()
 	s := newCorpus(t, smallLayout)
@@ -31,8 +31,8 @@ func TestIdentityScoresDocumentsAndNoText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Three documents live, of which two are called acme and one of these 2018; the third is not
-	// seen.
+	// Three documents are live. Two of them are called acme, and one of these 2018; the third is
+	// invisible.
 	want := []float64{lexical.IDF(3, 2) + lexical.IDF(3, 1), lexical.IDF(3, 2)}
 	if len(got.Hits) != 2 || got.Hits[0].Ref.Version != docs[0].Version || got.Hits[1].Ref.Version != docs[1].Version {
 		t.Fatalf("found %+v", got.Hits)
@@ -48,7 +48,7 @@ func TestIdentityScoresDocumentsAndNoText(t *testing.T) {
 			t.Errorf("of unit %s found %+v, %v", unit, got.Hits, err)
 		}
 	}
-	// Nor does it count where text is scored.
+	// The field does not count either if text is scored.
 	q = lexical.TermQuery{Unit: schema.UnitDocument, K: 10, Terms: []string{"acme"}, Groups: []string{"red"}}
 	got, err = s.view(q).Search(q)
 	if err != nil || len(got.Hits) != 3 || got.Hits[0].Score != got.Hits[2].Score || got.Hits[0].Tokens != 4 {

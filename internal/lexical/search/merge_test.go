@@ -52,7 +52,7 @@ func TestAMergeIsWhatBuildingAtOnceGives(t *testing.T) {
 	})
 }
 
-// manyPages is a segment whose commonest term takes several pages.
+// manyPages returns documents whose most common term takes several pages.
 func manyPages() (docs []segment.VersionText) {
 	for i := range 600 {
 		doc := segment.VersionText{Entry: numbered(i), Version: numbered(7*i%600 + 1), Title: []string{"title"}}

@@ -1,7 +1,7 @@
 package search
 
-// The oracle: an exhaustive scorer straight from the formulas of the package's
-// comment, over the documents themselves.
+// The oracle: an exhaustive scorer that applies the formulas in the comment of package lexical to
+// the documents themselves.
 
 import (
 	"math"
@@ -14,16 +14,16 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// oracle holds the living documents of a collection.
+// oracle has the live documents of a collection.
 type oracle struct {
 	documents []segment.VersionText
 	clusters  map[lexical.Ref]uuid.UUID // of sections; others are singletons
 }
 
-// text is a unit with the terms that count.
+// text is a unit with its terms.
 type text struct {
 	hit        lexical.Hit
-	all, terms []string // what statistics count, and what scores see
+	all, terms []string // the terms for statistics, and the visible ones for scores
 }
 
 func (o *oracle) clusterOf(version uuid.UUID, section int) uuid.UUID {
@@ -136,10 +136,9 @@ func (o *oracle) search(q lexical.TermQuery) ([]lexical.Hit, lexical.Statistics)
 	return hits, st
 }
 
-// differ says how a result differs from the oracle's; empty: it does not.
-// Scores may differ by 1e-6; units whose scores are nearer than 1e-8 to one
-// another are as good as equal and may come in either order, but ones that
-// score exactly the same come by id.
+// differ describes how a result differs from the oracle's; empty if it does not. Scores may differ
+// by 1e-6. Units whose scores are within 1e-8 of each other may come in either order, but units
+// with exactly the same score must come by id.
 func (o *oracle) differ(q lexical.TermQuery, got lexical.Result) string {
 	want, st := o.ranking(q)
 	return differs(want, st, q.K, got)

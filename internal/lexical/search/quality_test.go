@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// dataset is a public one in the layout of BEIR.
+// dataset is a public dataset in the layout of BEIR.
 type dataset struct {
 	documents []datasetText
 	queries   []datasetText
@@ -31,8 +31,8 @@ type datasetText struct {
 	Text  string `json:"text"`
 }
 
-// readDataset reads a dataset of the shared folder. It is not part of the
-// repository: a checkout without it is told so, and CI fails.
+// readDataset reads a dataset of the shared folder, which is not part of the repository. Without it
+// the test is skipped, but fails in CI.
 func readDataset(t testing.TB, name string) (d dataset, ok bool) {
 	t.Helper()
 	dir := filepath.Join("../../../../shared/datasets", name)
@@ -85,7 +85,7 @@ func readTexts(t testing.TB, path string) (texts []datasetText) {
 	return texts
 }
 
-// numbered makes a document's id of its place in the dataset.
+// numbered makes a document's id from its index in the dataset.
 func numbered(n int) (id uuid.UUID) {
 	for i := range 8 {
 		id[15-i] = byte(n >> (8 * i))
@@ -115,8 +115,8 @@ func TestEnglishIsFoundAsWellAsByTheReference(t *testing.T) {
 	}
 }
 
-// quality searches documents of title and text for each query. It returns the
-// share of queries whose best document is relevant, and the mean of nDCG@10.
+// quality searches documents of title and text for each query. It returns the share of queries
+// whose best document is relevant, and the mean nDCG@10.
 func quality(t *testing.T, data dataset) (hit, ndcg float64) {
 	analyzer, err := lexical.NewAnalyzer("en")
 	if err != nil {

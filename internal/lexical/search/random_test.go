@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// differs compares a result with the hits and statistics that were wanted.
+// differs compares a result with the expected hits and statistics.
 func differs(want []lexical.Hit, st lexical.Statistics, k int, got lexical.Result) string {
 	if st.Units != got.Statistics.Units || math.Abs(st.Average-got.Statistics.Average) > 1e-9 || !maps.Equal(st.DF, got.Statistics.DF) {
 		return fmt.Sprintf("statistics %+v, want %+v", got.Statistics, st)
@@ -48,7 +48,7 @@ func differs(want []lexical.Hit, st lexical.Statistics, k int, got lexical.Resul
 			return fmt.Sprintf("hits %d and %d are out of order: %+v, %+v", i-1, i, got.Hits[i-1], h)
 		}
 	}
-	// Nothing that was left out is the same as the last in score and before it in id.
+	// No unit that was left out has the same score as the last hit and a lower id.
 	if n := len(got.Hits); n > 0 {
 		last := got.Hits[n-1]
 		for _, h := range all {
@@ -60,7 +60,7 @@ func differs(want []lexical.Hit, st lexical.Statistics, k int, got lexical.Resul
 	return ""
 }
 
-// corpus is a collection in segments, with the oracle's copy of what lives.
+// corpus is a collection in segments, with the oracle's copy of the live documents.
 type corpus struct {
 	t        testing.TB
 	cut      segment.Layout
@@ -78,7 +78,7 @@ func newCorpus(t testing.TB, cut segment.Layout) *corpus {
 	return &corpus{t: t, cut: cut, dead: map[uuid.UUID]bool{}, oracle: oracle{clusters: map[lexical.Ref]uuid.UUID{}}}
 }
 
-// id makes ids that differ in what a draw says, so that ties come in any order.
+// id returns a new id whose first byte is draw, so that ties come in any order.
 func (s *corpus) id(draw uint8) uuid.UUID {
 	s.ids++
 	var id uuid.UUID
@@ -128,7 +128,7 @@ func openAll(t testing.TB, b segment.Built) SegmentView {
 	return v
 }
 
-// merge merges the segments with some numbers, in that order.
+// merge merges the segments with the given indexes, in that order.
 func (s *corpus) merge(numbers []int) {
 	s.t.Helper()
 	var inputs []segment.MergeInput
@@ -147,7 +147,7 @@ func (s *corpus) merge(numbers []int) {
 	s.segments = append(s.segments, built)
 }
 
-// view opens what a query needs, and no more.
+// view opens only what a query needs.
 func (s *corpus) view(q lexical.TermQuery) *View {
 	v := &View{Dead: maps.Clone(s.dead), Clusters: s.clusters}
 	for _, b := range s.segments {

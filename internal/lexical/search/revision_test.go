@@ -10,12 +10,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// counting is a storage of one number, which answers when it is let.
+// counting is a storage with one number as its revision, which replies when let allows it.
 type counting struct {
 	Storage
 	number atomic.Int64
 	asked  atomic.Int64
-	let    chan struct{} // closed: at once
+	let    chan struct{} // closed: it replies at once
 }
 
 func (c *counting) LexicalRevision(ctx context.Context, _, _ uuid.UUID) func() (int64, error) {
@@ -88,7 +88,7 @@ func TestConcurrentAnswersAreNewerThanTheirQuestions(t *testing.T) {
 	}
 }
 
-// One who gives up takes along only the question that he asked.
+// A search that gives up cancels only a request of its own.
 func TestConcurrentSearchesGiveUp(t *testing.T) {
 	s := &counting{let: make(chan struct{})}
 	r := newRevisions(s)

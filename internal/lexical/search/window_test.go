@@ -1,8 +1,7 @@
 package search
 
-// Searches where whole blocks, windows or segments are passed over, against the
-// oracle: in blocks of the real size, of enough text that there is something to
-// pass over.
+// Searches that skip whole blocks, windows or segments, compared with the oracle. Blocks have the
+// real size, and there is enough text to skip.
 
 import (
 	"fmt"
@@ -19,8 +18,8 @@ import (
 
 var nested = []schema.Unit{schema.UnitPassage, schema.UnitSection, schema.UnitDocument}
 
-// wordy are documents of words that are frequent, rare, or in few places many
-// times. Many passages have the same terms and the same length.
+// wordy returns documents with words that are frequent, rare, or frequent in a few places. Many
+// passages have the same terms and the same length.
 func wordy(r *rand.Rand, s *corpus, documents int) (docs []segment.VersionText) {
 	for range documents {
 		doc := segment.VersionText{Entry: s.id(0), Version: s.id(uint8(r.IntN(256))), Title: []string{"title"}}
@@ -53,9 +52,8 @@ var wordyQueries = [][]string{
 	{"rare", "rare", "title"}, {"absent", "some"},
 }
 
-// check compares what is found of some queries with the oracle, from statistics
-// that are not remembered, and then from those that are. It returns how many
-// blocks were passed over.
+// check compares the results of some queries with the oracle, first without cached statistics and
+// then with them. It returns how many blocks were skipped.
 func (s *corpus) check(t *testing.T, q lexical.TermQuery, k ...int) (pruned int) {
 	t.Helper()
 	known := NewStatisticsCache()
@@ -85,7 +83,7 @@ func TestWhatIsPassedOverIsNotAmongTheBest(t *testing.T) {
 	s := newCorpus(t, segment.DefaultLayout)
 	docs := wordy(r, s, 2000)
 	s.add(docs...)
-	// The last is more than there are.
+	// The last k is more than there are units.
 	if pruned := s.check(t, lexical.TermQuery{}, 1, 10, 100, 50_000); pruned < 200 {
 		t.Errorf("%d blocks were passed over: too few to tell", pruned)
 	}
@@ -97,8 +95,8 @@ func TestDeadEntriesInBlocksThatArePassedOver(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	s := newCorpus(t, segment.DefaultLayout)
 	s.add(wordy(r, s, 1500)...)
-	// What scores best is dead, so that bounds speak of what is not there; and so
-	// is every fourth, anywhere.
+	// The documents that score best are dead, so that bounds are of missing units, and so is every
+	// fourth of the others.
 	best, _ := s.oracle.search(lexical.TermQuery{Unit: schema.UnitDocument, Terms: []string{"rare", "few"}})
 	slices.SortFunc(best, func(a, b lexical.Hit) int { return -compareFloats(a.Score, b.Score) })
 	gone := map[uuid.UUID]bool{}
@@ -118,7 +116,7 @@ func TestManySegmentsFindWhatOneFinds(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	s := newCorpus(t, segment.DefaultLayout)
 	for i := range 40 {
-		s.add(wordy(r, s, 1+i*i/20)...) // of all sizes
+		s.add(wordy(r, s, 1+i*i/20)...) // of different sizes
 	}
 	for i := 0; i < len(s.oracle.documents); i += 7 {
 		s.markDead(i)
@@ -126,8 +124,8 @@ func TestManySegmentsFindWhatOneFinds(t *testing.T) {
 	s.check(t, lexical.TermQuery{Groups: []string{"red"}}, 1, 10, 100)
 }
 
-// TestTiesComeInTheOrderOfTheirNames has thousands of units of the same score,
-// in blocks of the same bounds, of which the first by name are to be found.
+// TestTiesComeInTheOrderOfTheirNames has thousands of units with the same score, in blocks with the
+// same bounds. The first by id must be found.
 func TestTiesComeInTheOrderOfTheirNames(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(9, 10))
@@ -174,8 +172,8 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
-// TestListsThatAreNotRemembered are those of more blocks than are copied, and
-// ones of more than fit.
+// TestListsThatAreNotRemembered has lists with more blocks than are copied, and more lists than fit
+// into the cache.
 func TestListsThatAreNotRemembered(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(13, 14))
@@ -206,8 +204,8 @@ func TestListsThatAreNotRemembered(t *testing.T) {
 	}
 }
 
-// TestKnownListsNeedNoPages searches views of no pages but those of terms that
-// are not known.
+// TestKnownListsNeedNoPages searches views that have only the pages of terms whose lists are not
+// cached.
 func TestKnownListsNeedNoPages(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(15, 16))
@@ -224,12 +222,12 @@ func TestKnownListsNeedNoPages(t *testing.T) {
 		t.Fatal(err)
 	}
 	known, lacking := v.Statistics.cachedLists(q.Terms)
-	if len(known) != 2 || !slices.Equal(lacking, []string{"often"}) { // of too many blocks
+	if len(known) != 2 || !slices.Equal(lacking, []string{"often"}) { // it has too many blocks
 		t.Fatalf("%d terms are known, and not %q", len(known), lacking)
 	}
 	less := s.view(lexical.TermQuery{Terms: lacking})
 	less.lists, less.Statistics = known, v.Statistics
-	clear(less.Statistics.terms) // as when others were remembered meanwhile
+	clear(less.Statistics.terms) // as if other lists had been cached meanwhile
 	got, err := less.Search(q)
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ func TestBuildRefusesWhatItCannotKeep(t *testing.T) {
 	}
 }
 
-// The same terms, wherever they are in memory, make the same segment.
+// Equal terms at different addresses make the same segment.
 func TestBuildOfCopiedTerms(t *testing.T) {
 	docs := func(of func(string) string) []VersionText {
 		var out []VersionText
@@ -92,7 +92,7 @@ func TestTheDirectoryNamesEveryPassage(t *testing.T) {
 			}
 			length := 0
 			for j, terms := range section {
-				have := int(d.Lengths[ZoomPassage][passage+e+1]) // behind as many titles
+				have := int(d.Lengths[ZoomPassage][passage+e+1]) // after as many titles
 				if ref := d.RefOf(passage); ref != (lexical.Ref{Version: doc.Version, Section: i, Passage: j}) || d.EntryOf(passage) != e || have != len(terms) {
 					t.Errorf("passage %d is %+v of entry %d, %d terms", passage, ref, d.EntryOf(passage), have)
 				}

@@ -21,8 +21,8 @@ import (
 // maxSlots is the most slots of a segment, so that ordinals fit into 31 bits.
 const maxSlots = math.MaxInt32
 
-// TitleLength is the length of a title's slot and section, where a length ranks
-// text: a title is no passage and no section.
+// TitleLength is the length of a title's slot and section where units are ranked by length: a title
+// is not a passage or a section.
 const TitleLength = math.MaxUint32
 
 // Zoom is a unit that nests: passage, section or document.

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// fuzzDocuments fill pages of every kind of list.
+// fuzzDocuments returns documents that fill pages with every kind of list.
 func fuzzDocuments() (docs []VersionText) {
 	for i := range 40 {
 		doc := VersionText{Entry: nth(i), Version: nth(1000 + i), Title: []string{"title", fmt.Sprint("t", i)}}
@@ -38,8 +38,7 @@ func fuzzSegment(f *testing.F) (Built, *Header) {
 	return built, s
 }
 
-// reseal gives data the checksum that it should have, so that what reads it
-// meets bytes that nobody wrote.
+// reseal gives data a correct checksum, so that the decoder reads arbitrary bytes.
 func reseal(data []byte) []byte {
 	if len(data) < 4 {
 		return appendChecksum(data)
@@ -47,7 +46,7 @@ func reseal(data []byte) []byte {
 	return binary.LittleEndian.AppendUint32(bytes.Clone(data[:len(data)-4]), crc32.Checksum(data[:len(data)-4], castagnoli))
 }
 
-// unlessWritten fails when bytes that nobody wrote are read without an error.
+// unlessWritten fails if bytes that were not written are read without an error.
 func unlessWritten(t *testing.T, data []byte, written [][]byte, err error) {
 	t.Helper()
 	if err != nil {
@@ -61,7 +60,7 @@ func unlessWritten(t *testing.T, data []byte, written [][]byte, err error) {
 			return
 		}
 	}
-	// A checksum of 32 bits can be hit by chance, but then the bytes are whole.
+	// A checksum of 32 bits may match by chance, but it must match.
 	if n := len(data) - 4; n < 0 || crc32.Checksum(data[:n], castagnoli) != binary.LittleEndian.Uint32(data[n:]) {
 		t.Fatal("bytes with a wrong checksum were read")
 	}

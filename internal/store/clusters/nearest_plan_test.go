@@ -13,10 +13,10 @@ import (
 )
 
 // TestMeansReadTheirOwnPassages: the vectors of 400 sections are found by their passages, whatever
-// is known of the tables.
+// the statistics are.
 func TestMeansReadTheirOwnPassages(t *testing.T) {
 	c := storetest.Filled(t)
-	// A collection's first documents: so few rows that nothing is known of them yet.
+	// A collection's first documents: too few rows for statistics.
 	if err := c.Store.AsTenant(t.Context(), c.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		for _, sql := range []string{
 			`DELETE FROM vectors_256 WHERE passage_id NOT IN (SELECT id FROM passages p WHERE ordinal = 0 AND section_id IN (SELECT id FROM sections ORDER BY id LIMIT 450))`,

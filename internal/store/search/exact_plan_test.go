@@ -15,9 +15,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestNearestReadsOneCollectionExactly: with several tenants and collections in
-// the table, a search reads the vectors of its own collection, or of the visible
-// versions alone, by an index, and sorts all of them: no approximate index.
+// TestNearestReadsOneCollectionExactly: with several tenants and collections in the table, a search
+// reads the vectors of its own collection, or only of the visible versions, by an index, and sorts
+// all of them. It uses no approximate index.
 func TestNearestReadsOneCollectionExactly(t *testing.T) {
 	s, owner := storetest.Open(t, store.Options{})
 	tenants, collections := make([]uuid.UUID, 3), make([]uuid.UUID, 12)
@@ -28,7 +28,7 @@ func TestNearestReadsOneCollectionExactly(t *testing.T) {
 		collections[i] = schema.NewID()
 	}
 	tenant, collection := tenants[0], collections[0]
-	// Rows of all tenants: the owner is kept out by row-level security, too.
+	// Rows of all tenants. Row level security applies to the owner too.
 	err := s.AsSystem(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `INSERT INTO tenants (id, name) SELECT id, 't' || n FROM unnest($1::uuid[]) WITH ORDINALITY AS x(id, n)`, tenants)
 		return err

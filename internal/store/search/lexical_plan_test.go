@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
-// The plan of a load is made once, for any collection: whatever the tables held
-// then, it goes by the indexes that lead to one collection or segment.
+// The plan of a load is made once for all collections. Whatever the tables had at that time, it
+// uses the indexes that lead to one collection or segment.
 func TestLexicalLoadPlan(t *testing.T) {
 	s, owner := storetest.Open(t, store.Options{})
 	tenant, fill := uuid.New(), []string{

@@ -15,9 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestGraphsAreWalkedForNearestAlone: a collection with an index is searched by
-// it, unless the search must be exact; other collections' partitions are left
-// alone.
+// TestGraphsAreWalkedForNearestAlone: a collection with an index is searched by it, unless the
+// search must be exact. Partitions of other collections are not read.
 func TestGraphsAreWalkedForNearestAlone(t *testing.T) {
 	s, _ := storetest.Open(t, store.Options{OwnVectorsAbove: 500})
 	tenant, collections := schema.NewID(), []uuid.UUID{schema.NewID(), schema.NewID()}

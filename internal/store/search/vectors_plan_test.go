@@ -9,8 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/storetest"
 )
 
-// TestVectorsOfAVersionAreFoundByIndexes: loading a version's vectors reads no table
-// from end to end.
+// TestVectorsOfAVersionAreFoundByIndexes: loading a version's vectors does no sequential scan.
 func TestVectorsOfAVersionAreFoundByIndexes(t *testing.T) {
 	c := storetest.Filled(t)
 	c.FindByIndexes(t, map[string]storetest.Statement{"read vectors": {
