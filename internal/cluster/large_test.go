@@ -64,7 +64,7 @@ func TestLargeGraphsAreClusteredByAlgorithmOne(t *testing.T) {
 	}
 }
 
-// differ counts the clusters in want that are not in got.
+// differ counts the clusters in got that are not in want.
 func differ(got, want [][]int) int {
 	in := map[string]bool{}
 	for _, c := range want {

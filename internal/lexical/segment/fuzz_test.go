@@ -60,7 +60,7 @@ func unlessWritten(t *testing.T, data []byte, written [][]byte, err error) {
 			return
 		}
 	}
-	// A checksum of 32 bits may match by chance, but it must match.
+	// Other bytes may have a valid checksum by chance, but it must be valid.
 	if n := len(data) - 4; n < 0 || crc32.Checksum(data[:n], castagnoli) != binary.LittleEndian.Uint32(data[n:]) {
 		t.Fatal("bytes with a wrong checksum were read")
 	}

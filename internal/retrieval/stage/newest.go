@@ -26,7 +26,7 @@ const (
 	// leastWithin is the share of the shorter passage's word pairs that another passage must have
 	// to be the same passage.
 	leastWithin = 0.5
-	// maxNear is the most of these that are shown with a candidate; maxNamed is the most names in a
+	// maxNear is the most near passages shown with a candidate; maxNamed is the most names in a
 	// question that are looked up.
 	maxNear, maxNamed = 4, 8
 )
