@@ -1,8 +1,8 @@
 package stage
 
 // The stage "hybrid": candidates of one unit, scored by several components, which may score larger
-// units. The score of a document, section or cluster applies to all passages in it: a title or the
-// surrounding text so helps a passage.
+// units. The score of a document, section or cluster applies to all passages in it: so a title or
+// the surrounding text helps a passage.
 
 import (
 	"context"
@@ -25,7 +25,7 @@ type hybrid struct {
 	of           []component
 }
 
-// mostNamed is the most documents named in the question that are searched one by one.
+// mostNamed is the most documents named in the question that a search is restricted to.
 const mostNamed = 3
 
 // Ways to combine scores.

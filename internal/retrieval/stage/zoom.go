@@ -1,7 +1,7 @@
 package stage
 
-// The stage "zoom": from larger units to the smaller ones in them. Finding documents first and
-// passages in them later is FunnelRAG's late chunking.
+// The stage "zoom": from larger units to the smaller ones in them. Cutting documents into passages
+// only after they were found is FunnelRAG's late chunking.
 
 import (
 	"context"
