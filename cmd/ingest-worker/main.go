@@ -1,6 +1,5 @@
-// Command ingest-worker takes documents from the queue to ready: it relays the
-// outbox, claims versions, runs their stages and queues again what got stuck.
-// Any number may run.
+// Command ingest-worker processes documents from the queue until they are ready: it relays the
+// outbox, claims versions, runs their stages and queues stuck versions again. Any number may run.
 package main
 
 import (
@@ -31,7 +30,7 @@ type workerCommand struct {
 	config.IngestWorker
 }
 
-// Run runs the worker until it is told to end.
+// Run runs the worker until it is told to stop.
 func (r *workerCommand) Run() error {
 	ctx := context.Background()
 	parts, err := program.Connect(ctx, worker(), program.Needs{

@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// documentAPI gives the store's bytes the API's shape.
+// documentAPI adapts the document store to httpapi.Documents.
 type documentAPI struct {
 	*storedocuments.DocumentStore
 	*documents.Uploads
@@ -57,7 +57,7 @@ func translateBlobError(ctx context.Context, err error) error {
 	return errBlobsUnavailable
 }
 
-// tenantAPI makes keys through auth and reads the rest from the store.
+// tenantAPI creates, revokes and rotates keys through auth; everything else is read from the store.
 type tenantAPI struct {
 	*tenants.TenantStore
 	*ledger.LedgerStore
@@ -93,14 +93,14 @@ func (t tenantAPI) RotateKey(ctx context.Context, p schema.Principal, id uuid.UU
 	return next, key, err
 }
 
-// questionAPI asks the query workers; the store keeps the jobs.
+// questionAPI sends questions to the query workers; jobs are kept in the store.
 type questionAPI struct {
 	*questions.QuestionStore
 	nats    *nats.Conn
 	workers *bus.Workers
 	signer  *signature.Signer
 	plans   planAPI
-	// waiting ends when the server stops and who waits for an answer has had time.
+	// waiting ends when the server stops and requests that wait for an answer have had their time.
 	waiting context.Context
 }
 
@@ -132,8 +132,8 @@ func (a questionAPI) Search(ctx context.Context, p schema.Principal, q schema.Qu
 	return reply.SearchResult, nil
 }
 
-// create stores a question; one that names an unknown plan is refused before. The note is
-// why it is not the collection's plan that it is asked with.
+// create stores a question. A question that names an unknown plan is refused before it is stored.
+// note says why the plan isn't the collection's.
 func (a questionAPI) create(ctx context.Context, p schema.Principal, q schema.Query, async bool) (_ schema.Job, note string, _ error) {
 	asked, err := a.plans.resolve(ctx, p, q)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package apiserver puts the HTTP API together: `sluice serve` runs it alone,
-// `sluice up` beside everything else.
+// Package apiserver puts the HTTP API together. `sluice serve` runs it alone, `sluice up` runs it
+// with all other parts.
 package apiserver
 
 import (
@@ -39,38 +39,39 @@ import (
 	"github.com/sluice-rag/sluice/web"
 )
 
-// Deps are what the API stands on; they stay the caller's.
+// Deps are the connections and keys that the API uses. The caller closes them.
 type Deps struct {
 	Store  *store.Store
 	NATS   *nats.Conn
-	Signer *signature.Signer // of requests that speak for a tenant; nil: they are not signed
-	// Receipts signs those of answers; nil: there are none.
+	Signer *signature.Signer // signs requests that act for a tenant; nil: they are not signed
+	// Receipts signs receipts of answers; nil: there are no receipts.
 	Receipts *receipt.Signer
-	// SourceKeys encrypt secrets of sources; without any, sources with secrets are refused.
+	// SourceKeys encrypt secrets of sources; if there are none, sources with secrets are refused.
 	SourceKeys seal.Keys
 	Version    string
-	Plans      config.Plans // those of the query workers
+	Plans      config.Plans // the plans of the query workers
 
-	OIDC      config.OIDC // where people sign in; without an issuer: nowhere
-	PublicURL string      // where people reach the API; empty: where their browser found it
+	OIDC      config.OIDC // the identity provider where people sign in; none if it has no issuer
+	PublicURL string      // the address at which people reach the API; empty: the address that their browser used
 
-	Temporal  client.Client // whose task queues are shown; nil: none
-	Namespace string        // of theirs
+	Temporal  client.Client // for the state of task queues; nil: none is shown
+	Namespace string        // the Temporal namespace of the task queues
 
-	// Room says why nothing may be uploaded now, a schema.ErrStorageFull; nil: never.
+	// Room returns a schema.ErrStorageFull if nothing may be uploaded now; nil: uploads are always
+	// possible.
 	Room func() error
-	// Ready says why this server cannot do its work, beside the database and NATS;
-	// nil: it can.
+	// Ready returns an error if this server cannot do its work; the database and NATS are checked
+	// besides. nil: nothing else is checked.
 	Ready func() error
 
-	// Remember is how long collections and plans are remembered, where another server of
-	// the API does not say that they have changed; 0: 3 s.
+	// Remember is how long collections and plans are cached unless another API server announces
+	// that they have changed; 0: 3 s.
 	Remember      time.Duration
 	BodyIdle      time.Duration // as httpserver.Limits.Idle
 	TenantStreams int           // as httpapi.Options.TenantStreams
 }
 
-// stopShare is the part of the time to stop that questions which somebody waits for get to end.
+// stopShare is the part of the time to stop in which questions that clients wait for may finish.
 const stopShare = 1.0 / 3
 
 // Server is the API as a service.
@@ -82,8 +83,8 @@ type Server struct {
 	certificate *httpserver.Certificate // nil: plain HTTP
 }
 
-// New listens at once, so that a taken address is an early error and URL is
-// known; it serves from Start on. A Server runs once.
+// New listens at once, so that an address in use is reported early and URL is known. The server
+// serves from Start on. A Server runs once.
 func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	d.Store.OnOutbox(bus.WakeRelay(d.NATS))
 	catalogue, err := queryworker.Plans(d.Plans.Plans)
@@ -201,11 +202,11 @@ func New(ctx context.Context, c config.HTTP, d Deps) (*Server, error) {
 	return s, nil
 }
 
-// lackingLimit is short, because who asks whether a server is ready waits little.
+// lackingLimit is short because clients that check whether a server is ready do not wait long.
 const lackingLimit = 500 * time.Millisecond
 
-// lacking is s3 when that does not answer: searches and questions do not need it,
-// so that the server is ready.
+// lacking returns "s3" if S3 does not answer. The server is ready all the same: searches and
+// questions do not need S3.
 func lacking(ctx context.Context, s *store.Store) string {
 	objects := s.Options().Objects
 	if objects == nil {
@@ -220,7 +221,7 @@ func lacking(ctx context.Context, s *store.Store) string {
 	return ""
 }
 
-// certificate reads the API's; nil: there is none.
+// certificate reads the API's certificate; nil: there is none.
 func certificate(c config.HTTP) (*httpserver.Certificate, error) {
 	if c.APITLSCert == "" && c.APITLSKey == "" {
 		return nil, nil
@@ -235,10 +236,10 @@ func certificate(c config.HTTP) (*httpserver.Certificate, error) {
 	return read, nil
 }
 
-// auditOff is the setting by which nobody's reads are recorded.
+// auditOff is the setting that turns off the recording of reads.
 const auditOff = "off"
 
-// checkTraceURL reports a template that leads nowhere.
+// checkTraceURL returns an error if a template is no address with {trace} in it.
 func checkTraceURL(template string) error {
 	if template == "" {
 		return nil
@@ -250,7 +251,8 @@ func checkTraceURL(template string) error {
 	return nil
 }
 
-// URL is where this machine reaches the API; with a certificate, under a name that this has.
+// URL returns the API's address for clients on this machine. With a certificate, its host is a name
+// that the certificate is for.
 func (s *Server) URL() string {
 	host, port, err := net.SplitHostPort(s.listener.Addr().String())
 	if err != nil {
@@ -265,10 +267,10 @@ func (s *Server) URL() string {
 	return "http://" + net.JoinHostPort(host, port)
 }
 
-// Close gives the address back when the server was never started.
+// Close closes the listener of a server that was never started.
 func (s *Server) Close() { _ = s.listener.Close() }
 
-// subscribe hears what other processes tell until stop is called.
+// subscribe listens to messages of other processes until stop is called.
 type subscribe func() (stop func(), err error)
 
 func (s *Server) serve(ctx context.Context, handler http.Handler, recorder *audit.Recorder, listeners []subscribe, stopping chan struct{}, cutShort func()) (lifecycle.Run, error) {

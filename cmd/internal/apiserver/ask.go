@@ -1,7 +1,6 @@
 package apiserver
 
-// Asking the query workers for an answer now, and hearing on the way how far
-// they are.
+// Synchronous questions: asking the query workers, and passing on their progress.
 
 import (
 	"context"
@@ -57,7 +56,7 @@ func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query
 	if q.Asked != "" {
 		reply.Answer.Standalone = q.Text
 	}
-	// Labels may have changed while it was made.
+	// Labels may have changed while the answer was made.
 	hidden, err := a.SourcesHidden(context.WithoutCancel(ctx), p, job.ID)
 	if err != nil {
 		return schema.Answer{}, err
@@ -68,8 +67,8 @@ func (a questionAPI) Ask(ctx context.Context, p schema.Principal, q schema.Query
 	return *reply.Answer, nil
 }
 
-// unanswered ends a question whose request has ended without an answer. Its worker has
-// done so itself, unless it is gone or never had it.
+// unanswered fails a question whose request has ended without an answer. Usually its worker has
+// done so already, unless the worker died or never got the question.
 func (a questionAPI) unanswered(ctx context.Context, p schema.Principal, question uuid.UUID, why error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -79,11 +78,11 @@ func (a questionAPI) unanswered(ctx context.Context, p schema.Principal, questio
 	}
 }
 
-// errStopping is why a question has no answer when the server stops.
+// errStopping is the error of questions that have no answer when the server stops.
 var errStopping = fmt.Errorf("the server is stopping; ask again: %w", schema.ErrUnavailable)
 
-// asking is the context of a question that somebody waits for. When they leave, or the server does,
-// the workers are told.
+// asking returns the context of a question that a client waits for. When the client disconnects or
+// the server stops, the workers are notified.
 func (a questionAPI) asking(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() bool { return true }
@@ -97,7 +96,7 @@ func (a questionAPI) asking(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// given is the error that the asker gets.
+// given returns the error that the client gets: errStopping if the server stops, else err.
 func given(ctx context.Context, err error) error {
 	if errors.Is(context.Cause(ctx), errStopping) {
 		return errStopping
@@ -105,8 +104,8 @@ func given(ctx context.Context, err error) error {
 	return err
 }
 
-// passOn passes on what one message of a stream says. One that cannot be read,
-// such as a newer build's, is left out: the answer does not depend on it.
+// passOn passes on one message of a stream. A message that cannot be decoded, such as one of a
+// newer build, is left out: the answer does not depend on it.
 func passOn(ctx context.Context, part string, data []byte, tell func(httpapi.Progress)) {
 	var err error
 	switch part {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// evaluationAPI compares those that the store keeps.
+// evaluationAPI compares evaluations that are in the store.
 type evaluationAPI struct{ *evaluations.EvaluationStore }
 
 // CompareEvaluations implements httpapi.Evaluations.

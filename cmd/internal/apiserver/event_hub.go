@@ -1,7 +1,7 @@
 package apiserver
 
-// What happens in a tenant is heard once by a process, and told to all who follow it
-// there.
+// A process subscribes once to the events of a tenant, and passes them to all clients that follow
+// the tenant.
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func (h *eventHub) follow(ctx context.Context, tenant uuid.UUID) (<-chan *api.Ch
 	changes := make(chan *api.ChangeEvent, changeBuffer)
 	h.mu.Lock()
 	f := h.tenants[tenant]
-	if f == nil || !f.sub.IsValid() { // after its connection was closed
+	if f == nil || !f.sub.IsValid() { // the subscription ended when its connection was closed
 		sub, err := h.nats.Subscribe(wire.TenantEvents(tenant), func(m *nats.Msg) { h.dispatch(tenant, m) })
 		if err != nil {
 			h.mu.Unlock()
@@ -65,7 +65,7 @@ func (h *eventHub) follow(ctx context.Context, tenant uuid.UUID) (<-chan *api.Ch
 	f.followers[changes] = struct{}{}
 	h.mu.Unlock()
 	context.AfterFunc(ctx, func() { h.unfollow(tenant, f, changes) })
-	// Also when the subscription is another's: its own flush may be under way.
+	// Flush also if the subscription was there already: its own flush may be in progress.
 	return changes, h.nats.FlushWithContext(ctx)
 }
 
@@ -75,7 +75,7 @@ func (h *eventHub) unfollow(tenant uuid.UUID, f *tenantFollowers, changes chan *
 	if delete(f.followers, changes); len(f.followers) > 0 {
 		return
 	}
-	_ = f.sub.Unsubscribe() // the connection's end ends it too
+	_ = f.sub.Unsubscribe() // closing the connection ends it too
 	if h.tenants[tenant] == f {
 		delete(h.tenants, tenant)
 	}
@@ -84,7 +84,7 @@ func (h *eventHub) unfollow(tenant uuid.UUID, f *tenantFollowers, changes chan *
 // dispatch passes an event to the followers of its tenant. It does not block.
 func (h *eventHub) dispatch(tenant uuid.UUID, m *nats.Msg) {
 	c, err := changeOf(m)
-	if err != nil { // of a newer build
+	if err != nil { // an event of a newer build
 		slog.Debug("could not read an event", "subject", m.Subject, "error", err)
 		return
 	}
@@ -97,8 +97,8 @@ func (h *eventHub) dispatch(tenant uuid.UUID, m *nats.Msg) {
 	}
 }
 
-// put adds a change for whoever reads; when too many wait, the oldest goes, and a
-// copy of this one tells of it. Nobody else writes.
+// put adds a change to a follower's buffer. If the buffer is full, the oldest change is dropped,
+// and a copy of the new one counts it in Dropped. No other goroutine may send on changes.
 func put(changes chan *api.ChangeEvent, c *api.ChangeEvent) {
 	if len(changes) == cap(changes) {
 		select {
@@ -106,7 +106,7 @@ func put(changes chan *api.ChangeEvent, c *api.ChangeEvent) {
 			late := *c
 			late.Dropped = 1 + old.Dropped
 			c = &late
-		default: // it was read in that moment
+		default: // the follower has just received it
 		}
 	}
 	changes <- c

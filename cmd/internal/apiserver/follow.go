@@ -11,27 +11,27 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// FollowJob implements httpapi.Questions: states are told as events, steps and text
-// by the worker that takes them.
+// FollowJob implements httpapi.Questions. Changes of state come as events, steps and text from the
+// worker that runs them.
 func (a questionAPI) FollowJob(ctx context.Context, p schema.Principal, id uuid.UUID, tell func(text string)) (<-chan struct{}, error) {
 	changed := make(chan struct{}, 1)
 	hint := func() {
 		select {
 		case changed <- struct{}{}:
-		default: // one that nobody has looked at says as much
+		default: // an earlier hint is still unread, which is enough
 		}
 	}
 	for subject, heard := range map[string]nats.MsgHandler{
 		wire.StageSubject(p.Tenant, id): func(*nats.Msg) { hint() },
 		wire.TextSubject(p.Tenant, id): func(m *nats.Msg) {
-			// One that cannot be read, such as a newer worker's, is left out: the job has
-			// its result.
+			// A message that cannot be decoded, such as one of a newer worker, is left out: the job
+			// has its result.
 			if t, err := wire.Decode[wire.QuestionText](m.Data); err == nil && t.Question == id {
 				tell(t.Text)
 			}
 		},
 		wire.QuestionEventsOf(p.Tenant): func(m *nats.Msg) {
-			// One that cannot be read may be of this job.
+			// An event that cannot be decoded may be about this job.
 			if e, err := wire.Decode[wire.QuestionEvent](m.Data); err != nil || e.Question == id {
 				hint()
 			}
@@ -41,7 +41,7 @@ func (a questionAPI) FollowJob(ctx context.Context, p schema.Principal, id uuid.
 		if err != nil {
 			return nil, fmt.Errorf("follow job %s: %w", id, err)
 		}
-		context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // the connection's end ends it too
+		context.AfterFunc(ctx, func() { _ = sub.Unsubscribe() }) // closing the connection ends it too
 	}
 	return changed, nil
 }

@@ -1,9 +1,8 @@
 package apiserver
 
-// What nearly every request looks up is remembered for a moment: which collection a
-// name means, and which plan it is asked with. A process that changes such a thing
-// tells the others, by NATS; one that does not hear it believes what it knows for
-// lookupTime.
+// A short-lived cache of what nearly every request looks up: the collection that a name means, and
+// the plan that it is asked with. A process that changes these notifies the others by NATS. A
+// process that misses the notification uses its cached values for lookupTime.
 
 import (
 	"cmp"
@@ -21,30 +20,30 @@ import (
 
 const (
 	lookupTime = 3 * time.Second
-	// maxLookups bounds how many are remembered.
+	// maxLookups bounds the number of cached values.
 	maxLookups = 65_536
 )
 
-// lookups remembers what was looked up, by tenant. It is safe for concurrent use.
+// lookups is a cache of lookups by tenant. It is safe for concurrent use.
 type lookups struct {
 	nats     *nats.Conn
 	believed time.Duration
-	// also is told of a tenant whose keys, collections or plans have changed elsewhere.
+	// also is called with a tenant whose keys, collections or plans another process has changed.
 	also func(tenant uuid.UUID)
 
 	mu      sync.Mutex
 	known   map[uuid.UUID]map[any]lookup
 	size    int
-	changes uint64 // told of so far
+	changes uint64 // number of changes seen so far
 }
 
-// lookup is what was found, and until when it is believed.
+// lookup is a cached value and the time until which it is used.
 type lookup struct {
 	value any
 	until time.Time
 }
 
-// Keys of what is looked up.
+// Keys of cached values.
 type (
 	collectionNamed struct{ ref string }
 	planOf          struct{ collection uuid.UUID }
@@ -55,8 +54,8 @@ func newLookups(nc *nats.Conn, believed time.Duration, also func(tenant uuid.UUI
 	return &lookups{nats: nc, believed: cmp.Or(believed, lookupTime), also: also, known: map[uuid.UUID]map[any]lookup{}}
 }
 
-// look returns what is known under a key, or else what find finds. Errors are not
-// remembered, nor is what may have changed while it was looked for.
+// look returns the cached value of a key, or else calls find. Errors are not cached, nor are values
+// if anything changed during find.
 func look[T any](l *lookups, tenant uuid.UUID, key any, find func() (T, error)) (T, error) {
 	now := time.Now()
 	l.mu.Lock()
@@ -91,15 +90,15 @@ func look[T any](l *lookups, tenant uuid.UUID, key any, find func() (T, error)) 
 	return found, nil
 }
 
-// changed forgets what is known of a tenant, here and in other processes. It is called
-// when the change is committed.
+// changed drops the cached values of a tenant, here and in other processes. It is called after the
+// change is committed.
 func (l *lookups) changed(ctx context.Context, tenant uuid.UUID) {
 	l.forget(tenant)
 	data, err := wire.Encode(wire.Changed{Envelope: wire.Header(), Tenant: tenant})
 	if err == nil {
 		err = l.nats.Publish(wire.ChangedSubject, data)
 	}
-	if err != nil { // they believe what they know for lookupTime
+	if err != nil { // they use their cached values for lookupTime
 		slog.DebugContext(ctx, "cannot notify other servers of a change", "tenant", tenant, "error", err)
 	}
 }
@@ -112,11 +111,11 @@ func (l *lookups) forget(tenant uuid.UUID) {
 	delete(l.known, tenant)
 }
 
-// listen hears of changes elsewhere until stop is called.
+// listen drops cached values that other processes have changed, until stop is called.
 func (l *lookups) listen() (stop func(), err error) {
 	sub, err := l.nats.Subscribe(wire.ChangedSubject, func(m *nats.Msg) {
 		c, err := wire.Decode[wire.Changed](m.Data)
-		if err != nil { // of a newer build
+		if err != nil { // a message of a newer build
 			slog.Debug("cannot decode a notice of a change", "error", err)
 			return
 		}
@@ -126,5 +125,5 @@ func (l *lookups) listen() (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("subscribe to %s: %w", wire.ChangedSubject, err)
 	}
-	return func() { _ = sub.Unsubscribe() }, nil // the connection's end ends it too
+	return func() { _ = sub.Unsubscribe() }, nil // closing the connection ends it too
 }

@@ -17,17 +17,17 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// operationAPI asks the store, NATS and Temporal what runs.
+// operationAPI reports what the store, NATS and Temporal are working on.
 type operationAPI struct {
 	questions *questions.QuestionStore
 	tenants   *tenants.TenantStore
 	nats      *nats.Conn
 	hub       *eventHub
-	temporal  client.Client // nil: it was not said where Temporal is
+	temporal  client.Client // nil: Temporal's address is not set
 	namespace string
 }
 
-// askTime bounds how long one of the parts is waited for: a page shows the others.
+// askTime bounds the wait for one of the parts. The page shows the others without it.
 const askTime = 5 * time.Second
 
 // TenantOperations implements httpapi.Operations.
@@ -41,14 +41,14 @@ func (o operationAPI) TenantOperations(ctx context.Context, p schema.Principal) 
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	out.Queues, err = bus.TenantQueues(ctx, o.nats, p.Tenant)
-	if err != nil { // what is stored says enough
+	if err != nil { // the stored state is returned without it
 		slog.WarnContext(ctx, "cannot look up a tenant's queues", "tenant", p.Tenant, "error", err)
 		out.Queues = []schema.TenantQueue{}
 	}
 	return out, nil
 }
 
-// Installation implements httpapi.Operations. It asks all parts at once.
+// Installation implements httpapi.Operations. It queries all parts at once.
 func (o operationAPI) Installation(ctx context.Context) (schema.Installation, error) {
 	out := schema.Installation{Queues: []schema.QueueState{}, Tasks: []schema.TaskQueue{}, Services: []schema.ServiceState{}}
 	var mu sync.Mutex
@@ -81,7 +81,8 @@ func (o operationAPI) Installation(ctx context.Context) (schema.Installation, er
 	return out, err
 }
 
-// keep sets what could be asked, also when something of it could not.
+// keep returns a function that sets *to to a list unless the list is nil, also if it comes with an
+// error: the list is partial then.
 func keep[T any](mu *sync.Mutex, to *[]T) func([]T, error) error {
 	return func(list []T, err error) error {
 		mu.Lock()

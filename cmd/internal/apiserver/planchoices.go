@@ -1,7 +1,6 @@
 package apiserver
 
-// Choices of plans. The query workers measure; what is asked for and what came of it is in
-// the store.
+// Choices of plans. The query workers measure the plans; requests and results are in the store.
 
 import (
 	"context"
@@ -39,7 +38,7 @@ func (a choiceAPI) StartChoice(ctx context.Context, p schema.Principal, collecti
 	return a.ChoiceStore.StartChoice(ctx, p, choices.NewChoice{Collection: collection, Plans: compared, Current: current.name, Request: n, Alpha: choose.Alpha})
 }
 
-// compared finds the plans of some names; without names, all that can be run.
+// compared returns the plans with these names; without names, all plans that can be run.
 func (a choiceAPI) compared(ctx context.Context, p schema.Principal, names []string) ([]planchoice.PlanText, error) {
 	var out []planchoice.PlanText
 	if len(names) == 0 {

@@ -1,7 +1,7 @@
 package apiserver
 
-// The plans that can be asked for: those that every query worker has, and those
-// of the tenant's own, which are stored. A name means the workers' plan first.
+// The plans that questions can name: those that every query worker has, and the tenant's own, which
+// are stored. If both have a name, it means the workers' plan.
 
 import (
 	"cmp"
@@ -20,13 +20,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// defaultPage and maxPage are how many plans a list has.
+// defaultPage and maxPage are the default and the maximum number of plans on a page of a list.
 const (
 	defaultPage = 50
 	maxPage     = 500
 )
 
-// planAPI has the workers' plans, and the tenants' in the store.
+// planAPI has the workers' plans, and the tenants' plans in the store.
 type planAPI struct {
 	catalogue   *plan.Catalogue
 	store       *plans.PlanStore
@@ -34,7 +34,7 @@ type planAPI struct {
 	lookups     *lookups
 }
 
-// Plans implements httpapi.Plans. The cursor is the last name of the page before.
+// Plans implements httpapi.Plans. The cursor is the last name of the previous page.
 func (c planAPI) Plans(ctx context.Context, p schema.Principal, q schema.PageQuery) ([]schema.Plan, string, error) {
 	limit := min(cmp.Or(max(q.Limit, 0), defaultPage), maxPage)
 	stored, err := c.store.StoredPlans(ctx, p, q.Cursor, limit+1)
@@ -56,7 +56,7 @@ func (c planAPI) Plans(ctx context.Context, p schema.Principal, q schema.PageQue
 	if len(out) <= limit {
 		return out, "", nil
 	}
-	// Both of a name are on one page.
+	// Plans with the same name, one of the workers and one of the tenant, are on one page.
 	for limit < len(out) && out[limit].Name == out[limit-1].Name {
 		limit++
 	}
@@ -66,8 +66,8 @@ func (c planAPI) Plans(ctx context.Context, p schema.Principal, q schema.PageQue
 	return out[:limit], out[limit-1].Name, nil
 }
 
-// describe describes a stored plan. Another version of the server may have
-// stored it.
+// describe describes a stored plan. If it cannot be parsed, for example because another version of
+// the server stored it, Problem says why.
 func (c planAPI) describe(s plans.StoredPlan) schema.Plan {
 	out := schema.Plan{Name: s.Name, Stages: []schema.PlanStage{}}
 	if plan, err := plan.Parse([]byte(s.Text)); err != nil {
@@ -98,7 +98,7 @@ func (c planAPI) Plan(ctx context.Context, p schema.Principal, name string) (sch
 	return c.describe(s), nil
 }
 
-// own reads a plan that is a tenant's own, which may cost less than the server's.
+// own parses a tenant's own plan, and returns an error if its cost is over the limit of such plans.
 func own(text string) (plan.Plan, error) {
 	p, err := plan.Parse([]byte(text))
 	if err != nil {
@@ -148,15 +148,15 @@ func (c planAPI) DeletePlan(ctx context.Context, p schema.Principal, name string
 	return err
 }
 
-// resolved is the plan that a question is asked with.
+// resolved is the plan that a question runs through.
 type resolved struct {
 	name string
 	text string // empty: every query worker has it
-	note string // why it is not the collection's
+	note string // why it is not the collection's plan
 }
 
-// resolve finds the plan of a question: the one that it names or brings, else its
-// collection's, else the server's default.
+// resolve returns the plan of a question: the one that it names or contains, else its collection's,
+// else the server's default.
 func (c planAPI) resolve(ctx context.Context, p schema.Principal, q schema.Query) (resolved, error) {
 	if q.PlanText != "" {
 		plan, err := own(q.PlanText)
@@ -181,7 +181,7 @@ func (c planAPI) resolve(ctx context.Context, p schema.Principal, q schema.Query
 	return resolved{name: plan.Name, note: problem}, err
 }
 
-// named finds a plan by its name.
+// named returns the plan with a name.
 func (c planAPI) named(ctx context.Context, p schema.Principal, name string) (resolved, error) {
 	plan, unknown := c.catalogue.Plan(name)
 	if unknown == nil {
@@ -194,8 +194,8 @@ func (c planAPI) named(ctx context.Context, p schema.Principal, name string) (re
 	return resolved{name: s.Name, text: s.Text}, err
 }
 
-// runnable finds a collection's plan, or says why it cannot be run: it was deleted, or
-// another version of the server stored it.
+// runnable returns a collection's plan. If the plan cannot be run, because it was deleted or
+// another version of the server stored it, problem says so.
 func (c planAPI) runnable(ctx context.Context, p schema.Principal, name string) (out resolved, problem string, err error) {
 	out, err = c.named(ctx, p, name)
 	switch {
@@ -210,7 +210,7 @@ func (c planAPI) runnable(ctx context.Context, p schema.Principal, name string) 
 	return out, "", nil
 }
 
-// collectionAPI keeps collections, whose plans are to be there.
+// collectionAPI stores collections, and checks that their plans exist.
 type collectionAPI struct {
 	*documents.DocumentStore
 	plans planAPI
@@ -249,8 +249,8 @@ func (c collectionAPI) DeleteCollection(ctx context.Context, p schema.Principal,
 	return err
 }
 
-// ResolveCollection implements httpapi.Collections. Of one that is deleted elsewhere it
-// may still give the id for a moment; what is asked of that is not found.
+// ResolveCollection implements httpapi.Collections. For a moment after another process has deleted
+// a collection, it may still return the id; requests with that id find nothing.
 func (c collectionAPI) ResolveCollection(ctx context.Context, p schema.Principal, ref string) (uuid.UUID, error) {
 	return look(c.plans.lookups, p.Tenant, collectionNamed{ref}, func() (uuid.UUID, error) { return c.DocumentStore.ResolveCollection(ctx, p, ref) })
 }
@@ -260,7 +260,7 @@ func (c collectionAPI) Collection(ctx context.Context, p schema.Principal, ref s
 	return c.checked(ctx, p)(c.DocumentStore.Collection(ctx, p, ref))
 }
 
-// checked says of a collection whether its plan can be run.
+// checked returns a function that sets PlanProblem of a collection whose plan cannot be run.
 func (c collectionAPI) checked(ctx context.Context, p schema.Principal) func(schema.Collection, error) (schema.Collection, error) {
 	return func(out schema.Collection, err error) (schema.Collection, error) {
 		if err == nil && out.Plan != "" {

@@ -1,7 +1,7 @@
 package apiserver
 
-// What is learnt of language models: the query workers ask them, and what they said is in the
-// store.
+// Labels of questions, and preferences learnt from them. The query workers ask the language models;
+// the labels are in the store.
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (a preferenceAPI) Label(ctx context.Context, p schema.Principal, collection
 	if err != nil {
 		return schema.Labelled{}, given(ctx, err)
 	}
-	if reply.Error != nil && reply.Calls > 0 { // they are paid for
+	if reply.Error != nil && reply.Calls > 0 { // the calls have cost something
 		reply.Problem = reply.Error.Message
 		return reply.Labelled, nil
 	}

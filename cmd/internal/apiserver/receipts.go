@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// receiptAPI signs what the store says of answers.
+// receiptAPI signs receipts of the store's answers.
 type receiptAPI struct {
 	store   *questions.QuestionStore
 	signer  *receipt.Signer // nil: there are no receipts

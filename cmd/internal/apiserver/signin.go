@@ -25,12 +25,12 @@ import (
 const (
 	leastSession = time.Minute
 	mostSession  = 720 * time.Hour
-	// maxNamed is how many groups or collections a refusal names, and maxNamedBytes how long their
-	// names are together.
+	// maxNamed is how many groups or collections an error lists at most, and maxNamedBytes how many
+	// bytes their names have together at most.
 	maxNamed, maxNamedBytes = 20, 1000
 )
 
-// signInProvider is where people sign in; nil: nowhere.
+// signInProvider returns the identity provider; nil: people can't sign in.
 func signInProvider(c config.HTTP, o config.OIDC) (*oidc.Provider, error) {
 	if o.OIDCIssuer == "" {
 		return nil, nil
@@ -59,7 +59,7 @@ func signInProvider(c config.HTTP, o config.OIDC) (*oidc.Provider, error) {
 		GroupsClaim: o.OIDCGroupsClaim, AccessFile: o.OIDCAccess, Audience: o.OIDCAudience, Seals: seals})
 }
 
-// peopleAPI keeps sessions through auth, and tells other processes of their ends.
+// peopleAPI manages sessions through auth, and notifies other processes when sessions begin or end.
 type peopleAPI struct {
 	*auth.Auth
 	lookups *lookups
@@ -83,7 +83,7 @@ func (a peopleAPI) SignOut(ctx context.Context, secret string) error {
 	return err
 }
 
-// signInAPI makes sessions of those whom the provider knows.
+// signInAPI creates sessions for people whom the identity provider authenticates.
 type signInAPI struct {
 	provider  *oidc.Provider
 	people    peopleAPI
@@ -157,7 +157,7 @@ func (a signInAPI) SignInByToken(ctx context.Context, secret string, from schema
 	}
 	err = a.people.SignInBy(ctx, secret, as.tenant, as.Person, from)
 	if errors.Is(err, schema.ErrConflict) {
-		return true, nil // another request with it came first
+		return true, nil // another request with this token was first
 	}
 	if err == nil {
 		a.people.lookups.changed(ctx, as.tenant)
@@ -169,10 +169,10 @@ func (a signInAPI) SignInByToken(ctx context.Context, secret string, from schema
 type entrant struct {
 	schema.Person
 	tenant  uuid.UUID
-	choices []string // of tenants, when the person has to say which; tenant is uuid.Nil then
+	choices []string // tenants that the person must choose from; tenant is uuid.Nil then
 }
 
-// granted is what the rules give a person in a tenant that there is.
+// granted is what the access rules grant a person in an existing tenant.
 type granted struct {
 	schema.Tenant
 	scopes      []schema.Scope
@@ -180,8 +180,8 @@ type granted struct {
 	collections []schema.CollectionScopes
 }
 
-// entering is who a person is in the tenant that they chose, or in the only one that they may
-// enter. Their sessions in tenants that they may enter no more end.
+// entering returns the person's rights in the tenant that they chose, or in the only one that they
+// may enter. It ends their sessions in all tenants that they may no longer enter.
 func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, error) {
 	given, missing, err := a.grants(ctx, who)
 	if err != nil {
@@ -213,8 +213,9 @@ func (a signInAPI) entering(ctx context.Context, who oidc.Identity) (entrant, er
 	return entrant{Person: person, tenant: chosen.ID}, nil
 }
 
-// grants are what the rules give a person in the tenants that there are. Where they give nothing
-// but collections that are not there, these are returned, by the tenant's name.
+// grants returns what the access rules grant a person in existing tenants. If the rules for a
+// tenant grant only collections that don't exist, missing has these collections under the tenant's
+// name.
 func (a signInAPI) grants(ctx context.Context, who oidc.Identity) (given []granted, missing map[string][]string, err error) {
 	missing = map[string][]string{}
 	for _, g := range a.provider.Grants(ctx, who.Groups) {
@@ -239,8 +240,8 @@ func (a signInAPI) grants(ctx context.Context, who oidc.Identity) (given []grant
 	return given, missing, nil
 }
 
-// granted looks up the collections of a grant. Those that are not there are returned, and give
-// nothing.
+// granted looks up the collections of a grant. Collections that don't exist are returned in
+// missing, and grant nothing.
 func (a signInAPI) granted(ctx context.Context, tenant schema.Tenant, g oidc.Grant) (e granted, missing []string, err error) {
 	e = granted{Tenant: tenant, scopes: g.Scopes, groups: g.Groups}
 	if len(g.Collections) == 0 {
@@ -269,7 +270,7 @@ func (a signInAPI) granted(ctx context.Context, tenant schema.Tenant, g oidc.Gra
 	return e, missing, nil
 }
 
-// chosenGrant returns the grant that a person signs in by; nil: they have to say which.
+// chosenGrant returns the grant of the tenant that a person enters; nil: they have to choose one.
 func chosenGrant(who oidc.Identity, given []granted, missing map[string][]string) (*granted, error) {
 	i := slices.IndexFunc(given, func(e granted) bool { return e.Name == who.Tenant })
 	gone := missing[who.Tenant]
@@ -294,7 +295,7 @@ func chosenGrant(who oidc.Identity, given []granted, missing map[string][]string
 	return &given[i], nil
 }
 
-// describeGroups tells a person which groups they have.
+// describeGroups says which groups a person has.
 func describeGroups(who oidc.Identity) string {
 	if len(who.Groups) == 0 {
 		return "the provider sends no groups for " + who.Name
@@ -302,7 +303,7 @@ func describeGroups(who oidc.Identity) string {
 	return who.Name + " has the groups " + enumerate(who.Groups)
 }
 
-// enumerate lists names, of many the first ones.
+// enumerate lists names, up to maxNamed and maxNamedBytes, and counts the rest.
 func enumerate(names []string) string {
 	named, bytes := 0, 0
 	for _, n := range names {

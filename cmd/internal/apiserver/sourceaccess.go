@@ -1,7 +1,7 @@
 package apiserver
 
-// Who may see what in sources: what is said of it here holds at once in this process, and in others
-// as soon as they look.
+// Access to documents of sources. Changes made here take effect at once in this process, and in
+// other processes when they next read the permissions.
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// What bounds the labels that a push gives before it is answered.
+// Limits of the relabelling that is done before a push is answered: documents, and time.
 const (
 	pushedDocuments = 500
 	pushedTime      = 5 * time.Second
@@ -55,7 +55,7 @@ func (a accessAPI) PushAccess(ctx context.Context, p schema.Principal, source uu
 	a.permits.Forget(p.Tenant)
 	for looked, began := 0, time.Now(); looked < pushedDocuments && time.Since(began) < pushedTime; {
 		some, changed, err := follow.Relabel(ctx, a.sources, a.documents, p, source, 50)
-		if err != nil { // what was pushed holds; the source gives the labels
+		if err != nil { // the push is stored; the source relabels the rest
 			slog.WarnContext(ctx, "cannot update documents' labels after permissions were pushed; the next run of the source does so", "tenant", p.Tenant, "source", source, "error", err)
 			break
 		}
@@ -69,7 +69,7 @@ func (a accessAPI) PushAccess(ctx context.Context, p schema.Principal, source uu
 		return out, err
 	}
 	out.Waiting = true
-	// One that is paused, or stopped, gives them when it goes on.
+	// A source that is paused or stopped relabels them when it runs again.
 	if _, err := a.sources.RunSource(ctx, p, source); err != nil && !errors.Is(err, schema.ErrConflict) {
 		return out, err
 	}

@@ -1,7 +1,7 @@
 package apiserver
 
-// Sources: settings are checked by what workers say of their drivers, and secrets are sealed before
-// they are stored.
+// Sources. Settings are checked against the fields that workers registered for their drivers;
+// secrets are encrypted before they are stored.
 
 import (
 	"context"
@@ -23,10 +23,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// maxSetting bounds a setting's value, in bytes: the key of a service account is the longest.
+// maxSetting is the maximum size of a setting's value, in bytes. The longest is the key of a
+// service account.
 const maxSetting = 16 << 10
 
-// everyHour is how often a source runs that doesn't say, in minutes.
+// everyHour is the interval between runs if a source has none, in minutes.
 const everyHour = 60
 
 // sourceAPI implements httpapi.SyncSources.
@@ -58,7 +59,7 @@ func (a sourceAPI) CreateSource(ctx context.Context, p schema.Principal, collect
 	return a.withWorkerProblem(ctx)(a.SourceStore.CreateSource(ctx, p, out))
 }
 
-// driver finds a driver that workers told of.
+// driver returns a driver that workers have registered.
 func (a sourceAPI) driver(ctx context.Context, name string) (schema.SourceDriver, error) {
 	drivers, err := a.SourceDrivers(ctx)
 	if err != nil {
@@ -101,8 +102,8 @@ func checkRules(s schema.SourceSettings) error {
 	return nil
 }
 
-// set checks the values of a driver's fields beside those that were there, and seals the secrets
-// among them.
+// set checks the values of a driver's fields, merges them into the earlier ones, and encrypts the
+// secrets among them.
 func (a sourceAPI) set(s *schema.SourceSettings, tenant, id uuid.UUID, driver schema.SourceDriver, values, had, secret map[string]string) error {
 	plain, hidden := maps.Clone(had), maps.Clone(secret)
 	if plain == nil {
@@ -210,7 +211,7 @@ func (a sourceAPI) currentSecrets(tenant, id uuid.UUID, driver schema.SourceDriv
 	return nil, nil
 }
 
-// setIfGiven sets a field that a change has.
+// setIfGiven sets *to if value is not nil.
 func setIfGiven[T any](value, to *T) {
 	if value != nil {
 		*to = *value

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// webhookAPI makes secrets and keeps the rest in the store.
+// webhookAPI generates secrets, and leaves everything else to the store.
 type webhookAPI struct{ *webhooks.WebhookStore }
 
 // CreateWebhook implements httpapi.Webhooks.

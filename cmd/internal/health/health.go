@@ -1,5 +1,5 @@
-// Package health shows how a worker is: /healthz says that it runs, /readyz that
-// it can work, /metrics what it does. Check asks a running one.
+// Package health serves a worker's state: /healthz answers while it runs, /readyz says whether it
+// can work, and /metrics has its metrics. Check asks a running worker.
 package health
 
 import (
@@ -18,17 +18,17 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
-// Off is the address that means: no server.
+// Off as an address means that there is no server.
 const Off = "off"
 
 // readyLimit bounds the checks of /readyz.
 const readyLimit = 5 * time.Second
 
-// Checks are what must answer for a worker to be ready, by name.
+// Checks are the checks that must succeed for a worker to be ready, by name.
 type Checks map[string]func(ctx context.Context) error
 
-// New makes the server. It listens when Start returns; service counts as ready
-// only while it runs.
+// New returns the server. It listens when Start returns. service counts as ready only while it
+// runs.
 func New(listen string, service lifecycle.Service, checks Checks, metrics http.Handler) lifecycle.Service {
 	if listen == Off {
 		return lifecycle.NewResource("health", nil, nil)
@@ -50,8 +50,8 @@ func New(listen string, service lifecycle.Service, checks Checks, metrics http.H
 	return serve("health", "SLUICE_HEALTH_LISTEN", listen, mux, nil)
 }
 
-// Metrics makes the server of /metrics alone, for a program that shows its health elsewhere.
-// listening, if not nil, is told where before Start returns.
+// Metrics returns a server of /metrics alone, for a program that has its own health checks. If
+// listening is not nil, it is called with the address before Start returns.
 func Metrics(listen string, metrics http.Handler, listening func(net.Addr)) lifecycle.Service {
 	if listen == Off {
 		return lifecycle.NewResource("metrics", nil, nil)
@@ -92,8 +92,8 @@ func serve(name, setting, listen string, handler http.Handler, listening func(ne
 	})
 }
 
-// ready names the parts that are missing. Anybody may ask, so that what is wrong with them goes to
-// the log alone.
+// ready returns an error that names the checks that failed. The endpoint is open to everyone, so
+// the details are only logged.
 func ready(ctx context.Context, service lifecycle.Service, checks Checks) error {
 	select {
 	case <-service.Done():
@@ -114,8 +114,7 @@ func ready(ctx context.Context, service lifecycle.Service, checks Checks) error 
 	return errors.New("does not answer: " + strings.Join(missing, ", "))
 }
 
-// Check asks the worker that listens on an address of this machine whether it is
-// ready.
+// Check asks the worker that listens on an address of this machine whether it is ready.
 func Check(ctx context.Context, listen string) error {
 	if listen == Off {
 		return errors.New("the worker serves no health checks: SLUICE_HEALTH_LISTEN is off")

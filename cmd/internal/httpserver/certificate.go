@@ -13,17 +13,16 @@ import (
 	"sync"
 )
 
-// Certificate is what a server shows to its clients: a certificate and its key, from files. It
-// follows the files: a pair that was replaced is shown to the next client, and one that does not
-// work is logged and not taken.
+// Certificate is a server's certificate and key, from files. Changes of the files are followed: new
+// connections get the new pair. A new pair that is invalid is logged and not used.
 type Certificate struct {
 	certFile, keyFile string
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	read    [2][]byte // what the files last held, whether it was taken or not
-	problem error     // why that was not taken
-	logged  string    // the last problem that was logged; empty: it is over
+	read    [2][]byte // the last content of the files, whether or not it was valid
+	problem error     // why the last content is not used
+	logged  string    // the last problem that was logged; empty: there is none now
 }
 
 // ReadCertificate reads a certificate and its key, both PEM.
@@ -35,8 +34,8 @@ func ReadCertificate(certFile, keyFile string) (*Certificate, error) {
 	return c, nil
 }
 
-// follow takes the pair that the files hold now, if it is another one. The files are compared as a
-// whole: their times may be too coarse, and they may be links.
+// follow loads the pair from the files if their content has changed. It compares contents, because
+// modification times may be too coarse and the files may be links.
 func (c *Certificate) follow() error {
 	cert, certErr := os.ReadFile(c.certFile)
 	key, keyErr := os.ReadFile(c.keyFile)
@@ -56,7 +55,7 @@ func (c *Certificate) follow() error {
 	return nil
 }
 
-// get returns the pair to show: the files' or, while they hold none that works, the one before.
+// get returns the pair in the files or, while that is invalid, the last valid one.
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,8 +74,8 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return c.current, nil
 }
 
-// Host is the name that a client of this machine asks for: host if the certificate is for it, else
-// the certificate's first name.
+// Host returns the host name under which a client on this machine reaches the server: host if the
+// certificate is for it, else the certificate's first name.
 func (c *Certificate) Host(host string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,8 +94,8 @@ func (c *Certificate) Host(host string) string {
 	return host
 }
 
-// Encrypt has server speak TLS 1.2 or newer with the certificate. It speaks HTTP/1.1 alone: Guard's
-// limits are those of one request on a connection. ServeTLS without files then serves.
+// Encrypt makes server use TLS 1.2 or newer with the certificate, and HTTP/1.1 only, because
+// Guard's limits assume one request at a time on a connection. Call ServeTLS without files then.
 func (c *Certificate) Encrypt(server *http.Server) {
 	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}
 	server.Protocols = new(http.Protocols)

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// maxRefusal is the length of a reply with a status of 4xx, in bytes.
+// maxRefusal is the maximum length of a reply with a 4xx status, in bytes.
 const maxRefusal = 64 << 10
 
-// Guard gives a handler bodies that end when they stand still, and sends its reply without waiting
-// for the rest of a body that it left unread.
+// Guard ends request bodies that stall, and sends a handler's reply without waiting for the rest of
+// a body that the handler has not read.
 //
-// When a body has ended net/http reads on, to learn whether the client goes away. A deadline for
-// reading that is set then and passes counts as that: it cancels the request, and all later ones of
-// the connection. So none is set.
+// After the end of a body, net/http reads on to detect that the client disconnects. A read deadline
+// that passes during that counts as a disconnection: it cancels the request, and all later ones on
+// the connection. So no deadline is set after the end of the body.
 func Guard(next http.Handler, l Limits) http.Handler {
 	l = l.orDefault()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -25,7 +25,7 @@ func Guard(next http.Handler, l Limits) http.Handler {
 		if r.ContentLength != 0 && r.Body != nil {
 			g.body = &paced{ReadCloser: r.Body, control: g.control, limits: l,
 				length: r.ContentLength, awaited: r.Header.Get("Expect") != ""}
-			r = r.WithContext(r.Context()) // the server looks at the body that it made
+			r = r.WithContext(r.Context()) // the server keeps its own request, with its own body
 			r.Body = g.body
 		}
 		next.ServeHTTP(g, r)
@@ -33,13 +33,13 @@ func Guard(next http.Handler, l Limits) http.Handler {
 	})
 }
 
-// paced reads a body that has to go on coming.
+// paced reads a body, and fails if it stalls or is too slow.
 type paced struct {
 	io.ReadCloser
 	control *http.ResponseController
 	limits  Limits
 	length  int64 // -1: unknown
-	awaited bool  // it comes when it is asked for
+	awaited bool  // the client sends it only after 100 Continue
 
 	read   int64
 	waited time.Duration
@@ -63,23 +63,22 @@ func (p *paced) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// shortBody is a body that has come with the headers, most likely.
+// shortBody is the size up to which a body has most likely arrived with the headers, in bytes.
 const shortBody = 2 << 10
 
-// ends tells whether the whole body was read. What is left of a short one, and is there already, is
-// read by it.
+// ends reports whether the whole body was read. It reads what has arrived of a short body.
 func (p *paced) ends() bool {
 	if p.ended.Load() || p.awaited || p.length < 0 || p.length-p.read > shortBody {
 		return p.ended.Load()
 	}
-	_ = p.control.SetReadDeadline(time.Unix(1, 0)) // nothing is waited for
+	_ = p.control.SetReadDeadline(time.Unix(1, 0)) // do not wait
 	_, err := io.Copy(io.Discard, p.ReadCloser)
 	p.ended.Store(err == nil)
 	return err == nil
 }
 
-// guarded writes a reply. One with a status of 4xx is sent at the end of the handler, when its
-// length is known.
+// guarded writes a reply. A reply with a 4xx status is buffered and sent at the end of the handler,
+// when its length is known.
 type guarded struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -87,7 +86,7 @@ type guarded struct {
 	idle    time.Duration
 	http1   bool
 
-	refusal int // the status of a reply that is held back
+	refusal int // the status of a buffered reply; 0: none
 	held    bytes.Buffer
 	long    bool
 	written bool
@@ -107,16 +106,16 @@ func (g *guarded) WriteHeader(status int) {
 	}
 }
 
-// begin sends a reply on its way, whether or not the whole request has come.
+// begin sends the status and headers, whether or not the whole request has arrived.
 func (g *guarded) begin(status int) {
 	g.written = true
 	if g.body != nil && !g.body.ends() {
-		// With a connection that stays the server would read the rest of the body before it sends
-		// anything.
+		// On a connection that is kept alive, the server would read the rest of the body before it
+		// sends anything.
 		if g.http1 {
 			g.Header().Set("Connection", "close")
 		}
-		_ = g.control.SetReadDeadline(time.Now().Add(g.idle)) // it reads some of it afterwards
+		_ = g.control.SetReadDeadline(time.Now().Add(g.idle)) // the server reads some of the body afterwards
 	}
 	g.ResponseWriter.WriteHeader(status)
 }
@@ -146,7 +145,7 @@ func (g *guarded) Flush() {
 	_ = http.NewResponseController(g.ResponseWriter).Flush()
 }
 
-// SetReadDeadline is what http.ResponseController calls.
+// SetReadDeadline implements the method that http.ResponseController calls.
 func (g *guarded) SetReadDeadline(deadline time.Time) error {
 	if g.body == nil || g.body.ended.Load() {
 		return nil
@@ -157,7 +156,7 @@ func (g *guarded) SetReadDeadline(deadline time.Time) error {
 // Unwrap lets http.ResponseController reach the connection.
 func (g *guarded) Unwrap() http.ResponseWriter { return g.ResponseWriter }
 
-// end sends what was held back.
+// end sends the buffered reply.
 func (g *guarded) end() {
 	if g.refusal == 0 {
 		return
@@ -170,5 +169,5 @@ func (g *guarded) end() {
 		g.Header().Set("Content-Type", "application/problem+json")
 	}
 	g.begin(g.refusal)
-	_, _ = g.ResponseWriter.Write(g.held.Bytes()) // the client may be gone
+	_, _ = g.ResponseWriter.Write(g.held.Bytes()) // the client may have disconnected
 }

@@ -1,5 +1,6 @@
-// Package httpserver makes the HTTP servers of all programs: a client that sends nothing, or too
-// slowly, holds none of them for ever, a refusal waits for no body, and is short.
+// Package httpserver makes the HTTP servers of all programs. They close connections of clients that
+// send nothing or send too slowly. A 4xx reply is sent without waiting for the request's body, and
+// is short.
 package httpserver
 
 import (
@@ -7,15 +8,15 @@ import (
 	"time"
 )
 
-// Limits are what one request may take. The zero value of each is its default.
+// Limits are the time limits of one request. A zero value means the default.
 type Limits struct {
-	// Header is how long a request's line and headers may take: 10 s.
+	// Header is the time limit for the request line and headers. The default is 10 s.
 	Header time.Duration
-	// Idle is how long a body may stand still: 15 s.
+	// Idle is how long a body may stall. The default is 15 s.
 	Idle time.Duration
-	// Grace is how long a body may be slower than Rate: 30 s.
+	// Grace is how long a body may be slower than Rate. The default is 30 s.
 	Grace time.Duration
-	// Rate is how fast a body comes at least, in bytes a second: 8 KB.
+	// Rate is the minimum rate of a body, in bytes per second. The default is 8 KB.
 	Rate int64
 }
 
@@ -39,13 +40,13 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// New returns a server of handler; where it listens is the caller's to say.
+// New returns a server with a handler. The caller listens.
 func New(handler http.Handler, l Limits) *http.Server {
 	l = l.orDefault()
 	return &http.Server{
 		Handler:           Guard(handler, l),
 		ReadHeaderTimeout: l.Header,
-		ReadTimeout:       l.Header + l.Grace, // of what no handler reads; Guard sets the time of what one reads
+		ReadTimeout:       l.Header + l.Grace, // for bodies that no handler reads; Guard sets the deadlines of others
 		IdleTimeout:       keepAlive,
 		MaxHeaderBytes:    maxHeader,
 	}

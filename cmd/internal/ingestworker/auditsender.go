@@ -9,10 +9,11 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/stores"
 )
 
-// sendAuditEvery is how often entries of the audit log are looked for that are to be sent.
+// sendAuditEvery is the interval between checks for unsent entries of the audit log.
 const sendAuditEvery = 2 * time.Second
 
-// auditSender sends the audit log where it is kept, or watched, too. One of all leads.
+// auditSender sends entries of the audit log to an external server. One worker at a time, the
+// leader, runs it.
 func auditSender(s stores.All, address string) ([]lifecycle.Service, error) {
 	if address == "" {
 		return nil, nil

@@ -1,8 +1,7 @@
 package ingestworker
 
-// This file is curation's side of Temporal: the worker that runs the workflows
-// of collections and their steps, the signals that begin them, and the client
-// that the reconciler begins them with.
+// Curation on Temporal: the worker that runs the workflows of collections and their activities, the
+// signals that start them, and the client with which the reconciler starts them.
 
 import (
 	"context"
@@ -29,20 +28,20 @@ import (
 )
 
 const (
-	// curateAtOnce is how many steps of curations and rebuilds one worker runs:
-	// few, for ingestion and questions go first. One that waits for the second
-	// encoder, of which one is built at a time, leaves room for two others.
+	// curateAtOnce is how many activities of curations and rebuilds one worker runs at once: few,
+	// because ingestion and questions have priority. An activity that waits for the second encoder,
+	// which serves one build at a time, leaves slots for two others.
 	curateAtOnce = 3
-	// signalEvery is how often changes become signals at most.
+	// signalEvery is the minimum time between signals.
 	signalEvery = 250 * time.Millisecond
-	// curateTogether is how many collections are curated together at most.
+	// curateTogether is the maximum number of collections in one workflow.
 	curateTogether = 200
-	// signalTime bounds one signal.
+	// signalTime is the timeout of one signal.
 	signalTime = 5 * time.Second
 )
 
-// curator makes the Temporal worker of curations and rebuilds. Stop cuts their
-// steps short; another worker goes on with them.
+// curator returns the Temporal worker of curations and rebuilds. Stop cancels their activities;
+// another worker repeats them.
 func curator(c client.Client, a *curate.Activities, r *ingest.Rebuilder, searches *fairness.Foreground) lifecycle.Service {
 	return durable.Worker("curation", c, wire.TaskQueueCurate, worker.Options{
 		MaxConcurrentActivityExecutionSize:     curateAtOnce,
@@ -66,8 +65,8 @@ func curator(c client.Client, a *curate.Activities, r *ingest.Rebuilder, searche
 	})
 }
 
-// reparser makes the Temporal worker that parses documents again, a part at a time.
-// Stop cuts it short; another worker goes on.
+// reparser returns the Temporal worker that parses documents again, one part at a time. Stop
+// cancels it; another worker goes on.
 func reparser(c client.Client, r *ingest.Reparser, searches *fairness.Foreground) lifecycle.Service {
 	return durable.Worker("parsing again", c, wire.TaskQueueReparse, worker.Options{
 		MaxConcurrentActivityExecutionSize: 1,
@@ -85,9 +84,9 @@ func reparser(c client.Client, r *ingest.Reparser, searches *fairness.Foreground
 	})
 }
 
-// signals tells curations of changes, without making anyone wait. A collection that
-// changes alone has its curation signalled; several that change together are
-// curated together, while the next ones gather. What gets lost costs time alone: the
+// signals starts curations after changes, without blocking the caller. If one collection has
+// changed, its own curation is signalled. Several changed collections are curated in one workflow;
+// changes that come meanwhile wait for the next one. A lost signal only costs time, because the
 // reconciler finds the collections.
 type signals struct {
 	*lifecycle.Loop
@@ -115,7 +114,7 @@ func (s *signals) Changed(tenant, collection uuid.UUID) {
 	}
 }
 
-// take takes out what changed, up to a number, the tenants in turns.
+// take removes and returns up to most changed collections, taking from each tenant in turn.
 func (s *signals) take(most int) []wire.Curation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,13 +146,13 @@ func (s *signals) run(fetch, work context.Context) error {
 	var together sync.WaitGroup
 	defer together.Wait()
 	over := make(chan struct{}, 1)
-	busy := false // collections are curated together
+	busy := false // a workflow of several collections runs
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	for {
 		select {
 		case <-fetch.Done():
-			for s.waiting() > 0 { // what the last batches changed
+			for s.waiting() > 0 { // changes of the last batches
 				if _, err := s.send(work, s.take(curateTogether)); err != nil {
 					slog.WarnContext(work, "cannot signal curations; the reconciler will begin them", "error", err)
 				}
@@ -166,7 +165,7 @@ func (s *signals) run(fetch, work context.Context) error {
 		if busy || s.waiting() == 0 {
 			continue
 		}
-		// What comes together goes together.
+		// Wait, so that changes that come close together are sent together.
 		pause.Reset(signalEvery)
 		select {
 		case <-fetch.Done():
@@ -192,8 +191,8 @@ func (s *signals) run(fetch, work context.Context) error {
 	}
 }
 
-// send begins the curation of collections, and returns the id of the workflow of
-// several.
+// send starts the curation of collections. For several collections it returns the id of their
+// workflow.
 func (s *signals) send(ctx context.Context, list []wire.Curation) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, signalTime)
 	defer cancel()
@@ -225,11 +224,11 @@ func curateOptions(c wire.Curation) client.StartWorkflowOptions {
 	}
 }
 
-// curations begins workflows for the reconciler.
+// curations starts workflows for the reconciler.
 type curations struct{ client client.Client }
 
-// Curate implements curate.Workflows. Of several collections one workflow runs at a
-// time; what it does not have is found again.
+// Curate implements curate.Workflows. Only one workflow of several collections runs at a time;
+// collections that it does not include are found again later.
 func (s curations) Curate(ctx context.Context, list []wire.Curation) error {
 	if len(list) > 1 {
 		if err := curateTogetherAs(ctx, s.client, wire.CurateManyWorkflowID("found"), list); err != nil {

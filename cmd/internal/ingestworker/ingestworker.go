@@ -1,6 +1,6 @@
-// Package ingestworker puts ingestion together: relay, intake, the Temporal
-// workers with the stages and with curation, reconcilers and purger, as one service. ingest-worker
-// runs it alone, `sluice up` beside everything else.
+// Package ingestworker composes ingestion as one service: relay, intake, the Temporal workers of
+// stages and of curation, reconcilers and purger. ingest-worker runs it alone, `sluice up` runs it
+// with all other parts.
 package ingestworker
 
 import (
@@ -31,10 +31,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/stores"
 )
 
-// Grace is how long a worker that stops gives the work in hand.
+// Grace is how long a worker that stops waits for the work in progress.
 const Grace = 20 * time.Second
 
-// Settings of the worker.
+// Settings are the settings of the worker.
 type Settings struct {
 	config.Ingest
 	config.Retention
@@ -42,8 +42,8 @@ type Settings struct {
 	config.Streams
 
 	CurateAfter time.Duration // how long a change waits for its signal before its collection is curated without one; 0: 15 s
-	CurateKeep  time.Duration // as curate.Options.Keep
-	PurgeEvery  time.Duration // how often what was deleted or replaced is purged; 0: 30 s
+	CurateKeep  time.Duration // see curate.Options.Keep
+	PurgeEvery  time.Duration // interval between purges of deleted and replaced data; 0: 30 s
 }
 
 const (
@@ -51,14 +51,14 @@ const (
 	purgeEvery  = 30 * time.Second
 )
 
-// Deps are the connections that the worker works on; they stay the caller's.
+// Deps are the connections that the worker uses. The caller closes them.
 type Deps struct {
 	Store    *store.Store
 	NATS     *nats.Conn
 	Temporal client.Client
 }
 
-// Options are the settings as ingestion takes them, for a new holder of leases.
+// Options returns the settings as ingest.Options, with a new holder of leases.
 func (s Settings) Options() ingest.Options {
 	o := ingest.Defaults(holder())
 	o.Batches, o.BatchVersions = s.IngestBatches, s.IngestBatchSize
@@ -73,18 +73,18 @@ func (s Settings) Options() ingest.Options {
 	return o
 }
 
-// keep is how long the ledger of language model calls goes back.
+// keep returns how long entries of the ledger are kept.
 func (s Settings) keep() ledger.Retention {
 	return ledger.Retention{Calls: s.KeepLLMCalls, SearchCalls: s.KeepLLMSearchCalls, Days: s.KeepLLMDays}
 }
 
-// keepQuestions is for how long questions are kept.
+// keepQuestions returns how long questions are kept.
 func (s Settings) keepQuestions() questions.QuestionRetention {
 	return questions.QuestionRetention{Questions: s.QuestionDays(), Retrievals: s.KeepRetrievals}
 }
 
-// New makes the worker. It is ready when it can take work; Stop lets the stages
-// that run finish, hands back the rest, and ends within Grace.
+// New returns the worker. It is ready when it can take work. Stop lets running stages finish,
+// returns the rest to the queue, and ends within Grace.
 func New(s Settings, d Deps) (lifecycle.Service, error) {
 	if err := errors.Join(s.keep().Check(), s.keepQuestions().Check(s.KeepLLMCalls),
 		auditlog.CheckAuditRetention(s.KeepAudit), auditlog.CheckReadsRetention(s.KeepAuditReads)); err != nil {
@@ -103,7 +103,7 @@ func New(s Settings, d Deps) (lifecycle.Service, error) {
 	return lifecycle.NewGroup("ingest worker", Grace, append([]lifecycle.Service{parsers}, work...)...), nil
 }
 
-// compose makes the worker's parts, in the order in which they start.
+// compose returns the worker's parts, in the order in which they start.
 func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models, second ingest.Models) ([]lifecycle.Service, error) {
 	if err := d.Store.CheckDirect(); err != nil {
 		return nil, err
@@ -113,8 +113,7 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 		return nil, fmt.Errorf("use jetstream: %w", err)
 	}
 	streams := func(ctx context.Context) error {
-		// A request that a breaking connection swallowed must not be waited for
-		// as long as ctx lives.
+		// A request that is lost with a broken connection must not block until ctx ends.
 		ctx, cancel := context.WithTimeout(ctx, streamsLimit)
 		defer cancel()
 		return bus.EnsureStreams(ctx, js, bus.StreamLimits{PerTenant: s.QueuePerTenant, Replicas: s.StreamReplicas})
@@ -164,11 +163,11 @@ func compose(o ingest.Options, s Settings, d Deps, parser ingest.Parser, models,
 }
 
 const (
-	streamsLimit = 5 * time.Second        // to make or check the streams
-	streamsPause = 250 * time.Millisecond // until it is tried again
+	streamsLimit = 5 * time.Second        // timeout of creating or checking the streams
+	streamsPause = 250 * time.Millisecond // pause before the next attempt
 )
 
-// retry tries until it works or ctx ends.
+// retry repeats try until it succeeds or ctx ends.
 func retry(ctx context.Context, try func(context.Context) error) error {
 	for {
 		err := try(ctx)
@@ -186,8 +185,7 @@ func retry(ctx context.Context, try func(context.Context) error) error {
 	}
 }
 
-// holder names this process in leases. No two processes, and no two runs of
-// one, share a name.
+// holder returns a name for this process in leases. It is unique for each run of a process.
 func holder() string {
 	host, err := os.Hostname()
 	if err != nil {

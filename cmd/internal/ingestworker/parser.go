@@ -1,7 +1,6 @@
 package ingestworker
 
-// This file is the parser pool, whose children are this same program under a
-// hidden argument.
+// The parser pool. Its child processes run this same program with a hidden argument.
 
 import (
 	"context"
@@ -18,20 +17,20 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// childArgument is the argument under which this program is a parser child.
+// childArgument is the argument with which this program runs as a parser child.
 const childArgument = "parse-child"
 
-// maxBytes is the largest file that is parsed. Uploads have their own, lower
-// limit.
+// maxBytes is the maximum size of a file to parse. Uploads have their own, lower limit.
 const maxBytes = 1 << 30
 
-// RunIfParseChild makes this process a parser child if it was started as one,
-// and reports whether it did: then main returns. It must come first in main.
+// RunIfParseChild runs a parser child if the process was started as one, and reports whether it
+// did; main returns then. main must call it first.
 func RunIfParseChild() bool {
 	if len(os.Args) != 2 || os.Args[1] != childArgument {
 		return false
 	}
-	// It leads a group of its own. Where that can't be, it parses all the same.
+	// Lower the priority of the child, which leads a process group of its own. If that fails, it
+	// parses all the same.
 	_ = nice.Own()
 	if err := parse.RunChild(os.Stdin, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "parser:", err)
@@ -40,7 +39,7 @@ func RunIfParseChild() bool {
 	return true
 }
 
-// pool is a parse.Pool as ingestion asks for it.
+// pool adapts a parse.Pool to ingest.Parser.
 type pool struct{ *parse.Pool }
 
 func parsers(s Settings) (pool, error) {
@@ -74,8 +73,8 @@ func childOf(program string) func() *exec.Cmd {
 	return func() *exec.Cmd { return exec.Command(program, childArgument) }
 }
 
-// Confinement says what keeps parsers from the rest of this machine. The program must call
-// RunIfParseChild.
+// Confinement describes how parsers are isolated from the rest of this machine. The program must
+// call RunIfParseChild.
 func Confinement(ctx context.Context) (string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -85,8 +84,7 @@ func Confinement(ctx context.Context) (string, error) {
 	return c.String(), err
 }
 
-// codeCache is where compiled code is kept between runs; empty when there is no
-// such place.
+// codeCache returns the folder in which compiled code is kept between runs, or "" if there is none.
 func codeCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -15,17 +15,18 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/stores"
 )
 
-// purgeRows is how much one transaction purges.
+// purgeRows is the maximum number of rows that one transaction purges.
 const purgeRows = 200
 
-// forgetRows is how many small rows of the ledger one transaction removes,
-// forgetQuestions how many questions, with what belongs to each.
+// forgetRows is the maximum number of small rows, such as the ledger's, that one transaction
+// removes. forgetQuestions is the maximum number of questions, which are removed with everything
+// that belongs to them.
 const (
 	forgetRows      = 2000
 	forgetQuestions = 200
 )
 
-// emptier has the documents of deleted collections retire. One of all leads.
+// emptier retires the documents of deleted collections. One worker at a time, the leader, runs it.
 func emptier(s stores.All) lifecycle.Service {
 	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "emptier of deleted collections", Elector: s, Every: emptyEvery, Round: func(fetch, _ context.Context) error {
 		for fetch.Err() == nil {
@@ -37,15 +38,15 @@ func emptier(s stores.All) lifecycle.Service {
 	}})
 }
 
-// emptyEvery is how often deleted collections are looked for, emptyDocuments how many
-// documents retire in one transaction.
+// emptyEvery is the interval between checks for deleted collections. emptyDocuments is the maximum
+// number of documents that retire in one transaction.
 const (
 	emptyEvery     = 2 * time.Second
 	emptyDocuments = 500
 )
 
-// recountAge is after how long a tenant's documents and bytes are counted anew,
-// recountTenants of how many tenants in one round.
+// recountAge is the age at which a tenant's counts of documents and bytes are recomputed.
+// recountTenants is the maximum number of tenants per round.
 const (
 	recountAge     = 24 * time.Hour
 	recountTenants = 10
@@ -59,10 +60,10 @@ func newPurged() metric.Int64Counter {
 	return c
 }
 
-// purger gives back the space of what was deleted or replaced, and of what the
-// ledger of language model calls no longer has to keep, then of questions and the audit log,
-// whose next months it makes room for, and puts right how much tenants are said to have. One of
-// all leads.
+// purger deletes data that was deleted or replaced, and entries of the ledger, questions and
+// entries of the audit log whose retention has ended. It also creates the audit log's partitions
+// for the next months, and corrects the stored counts of tenants' documents and bytes. One worker
+// at a time, the leader, runs it.
 func purger(s stores.All, every time.Duration, keepCalls ledger.Retention, keepQuestions questions.QuestionRetention,
 	keepAudit, keepReads int) lifecycle.Service {
 	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "purger", Elector: s, Every: every, Round: func(fetch, _ context.Context) error {

@@ -1,7 +1,7 @@
 package ingestworker
 
-// This file has ingestion give way to searches on the same machine: it hears of them, and pauses
-// between its stages.
+// Ingestion yields to searches on the same machine: it is notified of them, and pauses between its
+// stages.
 
 import (
 	"context"
@@ -17,11 +17,12 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// searchedFor is how long after a search somebody counts as searching. Query workers tell of
-// searches more often than that. While NATS is away nobody searches: searches travel through it.
+// searchedFor is how long after a notification a search counts as running. Query workers send
+// notifications more often than that. While NATS is down there are no searches, because they are
+// sent through it.
 const searchedFor = 2 * time.Second
 
-// subscribeToSearches makes the service that notes searches.
+// subscribeToSearches returns the service that records notifications of searches.
 func subscribeToSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle.Service {
 	var sub *nats.Subscription
 	return lifecycle.NewResource("subscription to searches", func(context.Context) (err error) {
@@ -42,14 +43,14 @@ func subscribeToSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle
 	})
 }
 
-// fromThisMachine reports whether word of a search came from this machine. An older query worker
-// does not say where it runs.
+// fromThisMachine reports whether a notification of a search came from this machine. Messages of
+// older query workers, which don't name their machine, count as from this one.
 func fromThisMachine(data []byte) bool {
 	searching, err := wire.Decode[wire.Searching](data)
 	return err != nil || searching.Machine == machine.ID()
 }
 
-// pausing has each stage followed by a pause while somebody searches.
+// pausing adds a pause after each stage while searches run.
 type pausing struct {
 	interceptor.WorkerInterceptorBase
 	searches *fairness.Foreground

@@ -1,7 +1,7 @@
 package ingestworker
 
-// This file is ingestion's side of Temporal: the worker that runs the workflow
-// and its stages, and the client that starts batches.
+// Ingestion on Temporal: the worker that runs the workflow and its stages, and the client that
+// starts batches.
 
 import (
 	"context"
@@ -26,11 +26,11 @@ import (
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// stages makes the Temporal worker. Stop lets the stages in hand finish; when
-// its time is over they are cancelled, and another worker goes on with them.
+// stages returns the Temporal worker. Stop lets running stages finish; after WorkerStopTimeout they
+// are cancelled, and another worker repeats them.
 func stages(c client.Client, a *ingest.Activities, searches *fairness.Foreground, o ingest.Options) lifecycle.Service {
 	return durable.Worker("ingest stages", c, wire.TaskQueueIngest, worker.Options{
-		// Stages of the batches this worker took in, and as many of others'.
+		// Stages of the batches that this worker has claimed, and as many of other workers'.
 		MaxConcurrentActivityExecutionSize:     2 * o.Batches,
 		MaxConcurrentActivityTaskPollers:       2,
 		MaxConcurrentWorkflowTaskPollers:       2,
@@ -79,7 +79,7 @@ func (b batches) Wait(ctx context.Context, id string) error {
 		slog.InfoContext(ctx, "batch ended", "batch", id, "ready", result.Ready, "failed", result.Failed, "lost", result.Lost)
 		return nil
 	case errors.As(err, &failed):
-		// Its versions' leases end, and they are queued again.
+		// The leases of its versions expire, and they are queued again.
 		slog.ErrorContext(ctx, "batch failed", "batch", id, "error", err)
 		return nil
 	case errors.As(err, &unknown):

@@ -1,7 +1,7 @@
 package ingestworker
 
-// This file is the side of Temporal of large collections' vectors: a worker of its own,
-// as a step of it may take hours, and the signal that begins it.
+// Vectors of large collections on Temporal: a separate worker, because an activity may take hours,
+// and the signal that starts it.
 
 import (
 	"context"
@@ -21,8 +21,8 @@ import (
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// vectors makes the Temporal worker that tends vectors, of one collection at a time. Stop
-// cuts a step short; another worker goes on with it.
+// vectors returns the Temporal worker that builds vector indexes, of one collection at a time. Stop
+// cancels an activity; another worker goes on with it.
 func vectors(c client.Client, a *curate.Activities) lifecycle.Service {
 	return durable.Worker("vectors", c, wire.TaskQueueVectors, worker.Options{
 		MaxConcurrentActivityExecutionSize: 1,

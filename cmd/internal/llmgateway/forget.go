@@ -1,7 +1,7 @@
 package llmgateway
 
-// A tenant's cache of replies is bounded when it asks. This takes from those who do
-// not ask any more what is too old to be given.
+// A tenant's cache of replies is trimmed when the tenant makes a call. For tenants that make no
+// more calls, this removes replies that are too old to be used.
 
 import (
 	"context"
@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// forgetEvery is how often old replies are looked for, forgetRows how many one
-	// transaction removes.
+	// forgetEvery is the interval between checks for old replies. forgetRows is the maximum number
+	// that one transaction removes.
 	forgetEvery = 10 * time.Minute
 	forgetRows  = 500
 )
 
-// forgetCached removes cached replies that are older than an age, of all tenants, at
-// once and then again and again. One of all leads.
+// forgetCached removes cached replies of all tenants that are older than age, at once and then
+// every interval. One gateway at a time, the leader, runs it.
 func forgetCached(s *questions.QuestionStore, elector lifecycle.Elector, age time.Duration, every time.Duration) lifecycle.Service {
 	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "sweeper of cached replies", Elector: elector, Every: every, Round: func(fetch, _ context.Context) error {
 		for fetch.Err() == nil {

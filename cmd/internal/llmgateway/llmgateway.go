@@ -1,5 +1,5 @@
-// Package llmgateway composes the language model gateway: its providers, the
-// ledger, and the service that answers over NATS.
+// Package llmgateway composes the language model gateway: its providers, the ledger, and the
+// service that answers over NATS.
 package llmgateway
 
 import (
@@ -25,44 +25,43 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Deps are the connections that the gateway works on; they stay the caller's.
+// Deps are the connections that the gateway uses. The caller closes them.
 type Deps struct {
 	Store *store.Store
 	NATS  *nats.Conn
-	// Trusted are the keys of those who may ask; nil: all.
+	// Trusted are the keys of programs whose requests are accepted; nil: all requests are.
 	Trusted *signature.Trusted
 }
 
-// calls is how many calls one gateway makes at once where no setting says so.
+// calls is the default number of calls that one gateway makes at once.
 const calls = 32
 
-// remoteConcurrency is how many requests to models behind an API one gateway works on at
-// once, remoteBulk how many of them that nobody waits for.
+// remoteConcurrency is how many requests to models behind an API one gateway handles at once.
+// remoteBulk is how many of them may be bulk requests, which no client waits for.
 const (
 	remoteConcurrency = 8
 	remoteBulk        = 6
 )
 
-// stopShare is the part of the time to stop that completions in progress get to
-// end; then they are cancelled.
+// stopShare is the part of the time to stop in which running completions may finish; then they are
+// cancelled.
 const stopShare = 0.75
 
-// cacheEntries is how many replies are kept of one tenant at most, the newest ones.
+// cacheEntries is the maximum number of cached replies of one tenant; the newest are kept.
 const cacheEntries = 10_000
 
-// extractivePrice is what extractive's tokens are stated to cost, though nobody is paid for them
-// and no budget counts them: so plans can be compared without a language model.
+// extractivePrice is the stated price of extractive's tokens. Nothing is paid for them and no
+// budget counts them; it makes plans comparable without a language model.
 var extractivePrice = llm.Price{Input: 0.10, Output: 0.40}
 
-// grace is how long the parts get to stop when one of them fails.
+// grace is how long the parts may take to stop when one of them fails.
 const grace = 20 * time.Second
 
-// New makes the gateway. The provider "extractive" is always there, for whoever
-// asks for it; which one answers by default, and which ones stand in for it, is
-// the settings' choice.
+// New returns the gateway. The provider "extractive" can always be asked for. The settings choose
+// the default provider and its fallbacks.
 func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	names := []string{Provider(settings)}
-	// A variable that is set to nothing is a list of one empty name.
+	// A variable that is set to "" is parsed as a list of one empty name.
 	settings.LLMFallback = slices.DeleteFunc(slices.Clone(settings.LLMFallback), func(s string) bool { return s == "" })
 	for _, name := range append(slices.Clone(settings.LLMFallback), "extractive") {
 		if !slices.Contains(names, name) {
@@ -72,7 +71,7 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	books := ledger.New(d.Store)
 	o := llm.Options{Ledger: books, Accounts: books, Fallback: settings.LLMFallback, Deltas: deltas{d.NATS}, Prices: map[string]llm.Price{
 		"openai": llm.Price(settings.LLMPrice), "anthropic": llm.Price(settings.AnthropicPrice), "extractive": extractivePrice}}
-	var age time.Duration // without a cache, what an earlier one left goes
+	var age time.Duration // 0 without a cache: replies of an earlier one are removed
 	if settings.LLMCacheAge > 0 {
 		age = settings.LLMCacheAge
 		o.Cache = ledger.NewReplyCache(d.Store, age, cacheEntries)
@@ -113,7 +112,7 @@ func New(settings config.LLM, d Deps) (lifecycle.Service, error) {
 	return lifecycle.NewGroup("llm gateway", grace, append(parts, serve)...), nil
 }
 
-// provider makes a provider by its name.
+// provider returns a provider by its name.
 func provider(name string, settings config.LLM, d Deps) (llm.Provider, error) {
 	switch name {
 	case "openai":
@@ -129,8 +128,7 @@ func provider(name string, settings config.LLM, d Deps) (llm.Provider, error) {
 	return nil, schema.Invalid("SLUICE_LLM_FALLBACK", "there is no provider %q; there are openai, anthropic and extractive", name)
 }
 
-// Provider is the name of the provider that answers by default under these
-// settings.
+// Provider returns the name of the default provider under these settings.
 func Provider(settings config.LLM) string {
 	switch {
 	case settings.LLMProvider != "auto" && settings.LLMProvider != "":
@@ -143,7 +141,7 @@ func Provider(settings config.LLM) string {
 	return "extractive"
 }
 
-// deltas publishes the pieces of answers, without waiting for anybody.
+// deltas publishes parts of answers while they are made. It does not wait for a receiver.
 type deltas struct{ nc *nats.Conn }
 
 // Send implements llm.Deltas.
