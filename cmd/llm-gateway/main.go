@@ -1,5 +1,5 @@
-// Command llm-gateway is the only way to a language model: it answers
-// completion requests over NATS and keeps every reply. Any number may run.
+// Command llm-gateway is the only way to a language model: it answers completion requests over NATS
+// and keeps every reply. Any number may run.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 // version is set by the build.
 var version = "dev"
 
-// grace is to finish the work in hand.
+// grace is how long work in progress may take to finish.
 const grace = 25 * time.Second
 
 func worker() program.Worker {
@@ -27,7 +27,7 @@ type gatewayCommand struct {
 	config.LLMGateway
 }
 
-// Run runs the gateway until it is told to end.
+// Run runs the gateway until it is told to stop.
 func (r *gatewayCommand) Run() error {
 	if err := config.Require([2]string{"SLUICE_DATABASE_URL", r.DatabaseURL}, [2]string{"SLUICE_NATS_URL", r.NATSURL}); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command query-worker answers searches and questions: over NATS at once, and
-// as workflows on Temporal. Any number may run.
+// Command query-worker answers searches and questions: over NATS at once, and as workflows on
+// Temporal. Any number may run.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 // version is set by the build.
 var version = "dev"
 
-// grace is to finish the work in hand.
+// grace is how long work in progress may take to finish.
 const grace = 25 * time.Second
 
 func worker() program.Worker {
@@ -27,7 +27,7 @@ type queryCommand struct {
 	config.QueryWorker
 }
 
-// Run runs the worker until it is told to end.
+// Run runs the worker until it is told to stop.
 func (r *queryCommand) Run() error {
 	ctx := context.Background()
 	parts, err := program.Connect(ctx, worker(), program.Needs{Log: r.Log, Database: r.Database, Replica: r.DatabaseReplica, NATS: r.NATS, Temporal: &r.Temporal})

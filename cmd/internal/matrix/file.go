@@ -1,7 +1,7 @@
-// Package matrix is what `sluice eval --matrix` measures: a file that names datasets,
-// model packs, plans and settings (file.go), the rows that these make (rows.go), and the
-// folder in which what questions gave is kept, so that a second run asks only what is
-// missing (kept.go). It asks no server; docs/evaluation.md describes the file.
+// Package matrix describes what `sluice eval --matrix` measures: a file that names datasets, model
+// packs, plans and settings (file.go), the rows that these make (rows.go), and the folder in which
+// the figures of questions are kept, so that a second run asks only what is missing (kept.go). It
+// calls no server. docs/evaluation.md describes the file.
 package matrix
 
 import (
@@ -22,18 +22,18 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// File is a matrix as it is written.
+// File is a parsed matrix file.
 type File struct {
 	Path        string
 	Name        string
 	Description string
 	Datasets    []Dataset
-	Packs       []string // names of model packs; none: the one in use
+	Packs       []string // names of model packs; none: the pack in use
 	Metrics     []string // of the tables
-	Baseline    string   // a row; empty: the first
+	Baseline    string   // name of a row; empty: the first
 	Answers     bool
 	Judge       bool   // a language model judges the answers
-	JudgeLabels string // file of labels by people; empty: there is none
+	JudgeLabels string // file of labels by people; empty: none
 	Risk        *float64
 	Prices      evaluate.Prices
 	Cutoffs     []int
@@ -43,53 +43,53 @@ type File struct {
 	settings []setting
 }
 
-// Dataset is a BEIR folder and which of its questions are asked.
+// Dataset is a BEIR folder and the choice of its questions.
 type Dataset struct {
 	Folder   string
-	Name     string // in tables
+	Name     string // as shown in tables
 	Split    string
 	Limit    int
 	Seed     uint64
 	Language string
 }
 
-// planEntry is a plan as the file has it: a name, a file, or the plan itself.
+// planEntry is a plan of the file: the name of a server's plan, a plan's file, or the plan itself.
 type planEntry struct {
 	as   string // its name in tables; empty: the plan's own
 	name string // of a plan of the server
-	text string // of a file, or of the matrix
+	text string // YAML, from a file or the matrix itself
 }
 
-// setting is what plans are changed by.
+// setting is a named set of changes to plans.
 type setting struct {
-	field  string // settings[2]
+	field  string // where it is in the file: settings[2]
 	name   string
-	plans  []string // that it applies to; none: all
+	plans  []string // names of the plans that it applies to; none: all
 	change plan.Change
 	vary   []axis
 	model  map[string]string // settings of the language model
 }
 
-// axis is a parameter and the values that it takes in turn.
+// axis is a parameter and the values that it takes.
 type axis struct {
 	field  string
 	values []*yaml.Node
 }
 
-// What bounds a file.
+// Limits of a file.
 const (
 	maxFile  = 1 << 20
 	maxNodes = 100_000
-	maxRows  = 64 // of a report
+	maxRows  = 64 // rows of a report
 )
 
-// Metrics of the tables when a file names none.
+// Default metrics of the tables.
 var (
 	usual        = []string{"ndcg@10", "hit@1", "ar@4", "evidence_recall", "tokens", "ms"}
 	usualAnswers = []string{"ndcg@10", "f1", "em", "cost", "cost_efficiency", "answer_ms"}
 )
 
-// Read reads a matrix file. What is wrong is told with the field's name.
+// Read reads a matrix file. Errors name the field that is wrong.
 func Read(path string) (*File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -194,7 +194,7 @@ func (f *File) check() error {
 	return evaluate.CheckMetrics(f.Metrics, f.Cutoffs, f.Answers, f.Judge)
 }
 
-// withoutAliases puts in place of each alias what it stands for.
+// withoutAliases replaces each alias by a copy of the value that it refers to.
 func withoutAliases(n *yaml.Node, left *int) (*yaml.Node, error) {
 	if *left--; *left < 0 {
 		return nil, schema.Invalid("matrix", "its aliases expand to more than %d values", maxNodes)
@@ -242,7 +242,7 @@ func (f *File) readPlan(field string, node *yaml.Node) error {
 	if err != nil {
 		return err
 	}
-	// The plan itself, as a plan's file has it.
+	// The plan itself, in the form of a plan's file.
 	if stages := p.Take("stages"); stages != nil {
 		text, err := yaml.Marshal(node)
 		if err != nil {
@@ -271,7 +271,7 @@ func (f *File) readPlan(field string, node *yaml.Node) error {
 	return f.addPlan(field+".file", as, string(text))
 }
 
-// addPlan adds a plan that the server need not have.
+// addPlan adds a plan that the server need not know.
 func (f *File) addPlan(field, as, text string) error {
 	p, err := plan.Parse([]byte(text))
 	if err != nil {
@@ -284,7 +284,7 @@ func (f *File) addPlan(field, as, text string) error {
 	return nil
 }
 
-// resolve is where a path is that the file names.
+// resolve resolves a path relative to the file.
 func (f *File) resolve(path string) string {
 	if filepath.IsAbs(path) {
 		return path
@@ -292,7 +292,7 @@ func (f *File) resolve(path string) string {
 	return filepath.Join(filepath.Dir(f.Path), path)
 }
 
-// Labels reads the labels by people, if there are any.
+// Labels reads the file of labels by people. Without one, it returns no labels.
 func (f *File) Labels() (evaluate.HumanLabels, error) {
 	if f.JudgeLabels == "" {
 		return evaluate.HumanLabels{}, nil
@@ -304,7 +304,7 @@ func (f *File) Labels() (evaluate.HumanLabels, error) {
 	return labels, nil
 }
 
-// Dir is the folder of a dataset: in root, where one is given, else beside the file.
+// Dir returns the folder of a dataset: in root if that is given, else relative to the file.
 func (f *File) Dir(d Dataset, root string) string {
 	if root != "" && !filepath.IsAbs(d.Folder) {
 		return filepath.Join(root, d.Folder)
@@ -312,8 +312,8 @@ func (f *File) Dir(d Dataset, root string) string {
 	return f.resolve(d.Folder)
 }
 
-// modelSettings are the settings of the language model that a setting may have, as the
-// flags --llm-... of `sluice up` without that beginning. Keys are no matter of a file.
+// modelSettings are the settings of the language model that a setting may change: the flags
+// --llm-... of `sluice up` without the prefix. API keys are not among them.
 var modelSettings = []string{"provider", "fallback", "timeout", "max_tokens", "reasoning_tokens", "base_url", "model", "format", "price",
 	"anthropic_base_url", "anthropic_model", "anthropic_price"}
 
@@ -390,7 +390,7 @@ func items(p *stage.Parameters, name string, required bool, each func(field stri
 	}
 }
 
-// pairs calls each with every field of a mapping.
+// pairs calls each for every field of a mapping.
 func pairs(p *stage.Parameters, name string, each func(name string, value *yaml.Node)) {
 	node := p.Take(name)
 	if node == nil {
@@ -411,7 +411,7 @@ func pairs(p *stage.Parameters, name string, each func(name string, value *yaml.
 	}
 }
 
-// texts reads a list of texts.
+// texts reads a list of strings.
 func texts(p *stage.Parameters, name string) []string {
 	var out []string
 	items(p, name, false, func(field string, item *yaml.Node) error {
@@ -424,7 +424,7 @@ func texts(p *stage.Parameters, name string) []string {
 	return out
 }
 
-// decode reads a value, if it is there.
+// decode reads a value if the field exists.
 func decode[T any](p *stage.Parameters, name string, into *T, what string) {
 	if node := p.Take(name); node != nil {
 		if err := node.Decode(into); err != nil {
@@ -433,11 +433,11 @@ func decode[T any](p *stage.Parameters, name string, into *T, what string) {
 	}
 }
 
-// lines is what plan.Parse says of where in a plan's text something is wrong, which for a
-// plan that was written here would mislead.
+// lines matches the line number in errors of plan.Parse. It is removed, because for a plan inside a
+// matrix it does not refer to the matrix file.
 var lines = regexp.MustCompile(`^line [0-9]+: `)
 
-// inside is an error about a field of something that is itself in a field.
+// inside adds the path of the enclosing field to an error.
 func inside(field string, err error) error {
 	var wrong *schema.FieldError
 	if errors.As(err, &wrong) {

@@ -1,14 +1,14 @@
 package matrix
 
-// This file keeps what questions gave, in a folder: for each cell, a dataset under a row
-// with a model pack, a folder named by the hash of all that decides its figures, with
+// This file keeps the figures of questions in a folder. Each cell, a dataset under a row with a
+// model pack, has a folder named by the hash of everything that determines its figures, with
 //
-//	cell.json       what was hashed
-//	questions.jsonl a line for each question, written as soon as it is measured
+//	cell.json       the hashed values
+//	questions.jsonl one line per question, written as soon as it is measured
 //
-// Which questions are asked is not in the hash: with another limit or seed those that
-// were asked before count. A line has the hash of its question, so that one that was
-// changed is asked again.
+// The choice of questions is not hashed: with another limit or seed, figures of questions that were
+// asked before are used. Each line has the hash of its question, so that a changed question is asked
+// again.
 
 import (
 	"bufio"
@@ -30,26 +30,26 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Cell is everything that decides what a question gives.
+// Cell is everything that determines the figures of a question.
 type Cell struct {
 	Measures     int                `json:"measures"` // evaluate.MeasuresVersion
-	Dataset      string             `json:"dataset"`  // for people
+	Dataset      string             `json:"dataset"`  // name; not hashed
 	Corpus       string             `json:"corpus"`   // SHA-256
 	Language     string             `json:"language"`
 	Segmentation string             `json:"segmentation"`
-	Row          string             `json:"row"`    // for people
-	Plan         any                `json:"plan"`   // as it is written
-	Stages       []schema.PlanStage `json:"stages"` // with all parameters, those that the plan leaves out, too
+	Row          string             `json:"row"`    // name; not hashed
+	Plan         any                `json:"plan"`   // as the plan is written
+	Stages       []schema.PlanStage `json:"stages"` // with all parameters, including defaults
 	Server       string             `json:"server"` // the hash of its model pack and its language model, or its address
 	Answers      bool               `json:"answers"`
 	Judge        bool               `json:"judge,omitempty"`
 	Risk         *float64           `json:"risk"`
 	Prices       evaluate.Prices    `json:"prices"`
 	Cutoffs      []int              `json:"cutoffs"`
-	Failed       int                `json:"failed"` // documents that could not be ingested; it decides nothing
+	Failed       int                `json:"failed"` // number of documents that could not be ingested; not hashed
 }
 
-// Cell is that of a dataset and a row at a server.
+// Cell returns the cell of a dataset and a row at a server.
 func (f *File) Cell(d Dataset, corpus string, r Row, segmentation schema.Segmentation, server string) (Cell, error) {
 	c := Cell{Measures: evaluate.MeasuresVersion, Dataset: d.Name, Corpus: corpus, Language: d.Language, Segmentation: segmentation.String(), Row: r.Name,
 		Stages: r.Described.Stages, Server: server, Answers: f.Answers, Judge: f.Judge, Risk: f.Risk, Prices: f.Prices, Cutoffs: f.Cutoffs}
@@ -63,7 +63,7 @@ func (f *File) Cell(d Dataset, corpus string, r Row, segmentation schema.Segment
 	return c, nil
 }
 
-// key is the hash of a cell, without what is for people.
+// key returns the hash of a cell, without the fields that are not hashed.
 func (c Cell) key() (string, error) {
 	c.Dataset, c.Row, c.Failed = "", "", 0
 	text, err := json.Marshal(c)
@@ -74,14 +74,14 @@ func (c Cell) key() (string, error) {
 	return hex.EncodeToString(sum[:10]), nil
 }
 
-// Results is the file of a cell. It may be used by several at once.
+// CellResults is the folder of a cell. It is safe for concurrent use.
 type CellResults struct {
 	dir  string
 	cell Cell
 
 	mu    sync.Mutex
 	known map[string]evaluate.QuestionFigures // by the hash of the question
-	file  *os.File                            // nil: nothing was written yet
+	file  *os.File                            // nil: nothing has been written yet
 }
 
 // line is a line of questions.jsonl.
@@ -92,16 +92,16 @@ type line struct {
 
 const questionsFile = "questions.jsonl"
 
-// Folder is where the cells of a matrix are kept.
+// Folder is the folder in which the cells of a matrix are kept.
 type Folder struct {
 	dir  string
 	open map[string]*CellResults
 }
 
-// NewFolder is a folder that need not be there yet.
+// NewFolder returns the folder dir, which need not exist yet.
 func NewFolder(dir string) *Folder { return &Folder{dir: dir, open: map[string]*CellResults{}} }
 
-// Results reads what is kept of a cell. Cells that are the same have one.
+// Results reads the kept results of a cell. Equal cells share one CellResults.
 func (f *Folder) Results(c Cell) (*CellResults, error) {
 	key, err := c.key()
 	if err != nil {
@@ -142,7 +142,7 @@ func open(dir string, c Cell) (*CellResults, error) {
 	}
 	whole, err := k.read(f)
 	if err == nil {
-		err = f.Truncate(whole) // a line that a killed program did not finish
+		err = f.Truncate(whole) // drop a line that a killed process left incomplete
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
 		return nil, fmt.Errorf("read what is kept, %s (delete it to ask its questions again): %w", path, err)
@@ -150,7 +150,7 @@ func open(dir string, c Cell) (*CellResults, error) {
 	return k, nil
 }
 
-// read reads the lines, and returns how many bytes the whole ones have.
+// read reads the lines, and returns the length of all complete lines in bytes.
 func (k *CellResults) read(f io.Reader) (whole int64, err error) {
 	in := bufio.NewReaderSize(f, 1<<16)
 	for n := 1; ; n++ {
@@ -172,17 +172,18 @@ func (k *CellResults) read(f io.Reader) (whole int64, err error) {
 
 func (k *CellResults) about() string { return filepath.Join(k.dir, "cell.json") }
 
-// Failed is how many documents could not be ingested.
+// Failed returns the number of documents that could not be ingested.
 func (k *CellResults) Failed() int { return k.cell.Failed }
 
-// Ingested says how many documents could not be, before questions are kept.
+// Ingested sets the number of documents that could not be ingested. Call it before figures are
+// kept.
 func (k *CellResults) Ingested(failed int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.cell.Failed = failed
 }
 
-// Has reports whether it is known what a question gave.
+// Has reports whether the figures of a question are kept.
 func (k *CellResults) Has(q evaluate.Topic) bool {
 	_, there := k.find(q)
 	return there
@@ -196,8 +197,8 @@ func (k *CellResults) find(q evaluate.Topic) (evaluate.QuestionFigures, bool) {
 	return f, there
 }
 
-// keep adds what a question gave. An answer that failed, or that nobody judged, is known in
-// this run alone, so that the next one asks again.
+// keep adds the figures of a question. An answer that failed or that was not judged is kept only in
+// memory, so that the next run asks again.
 func (k *CellResults) keep(q evaluate.Topic, f evaluate.QuestionFigures) error {
 	hash := q.Hash()
 	k.mu.Lock()
@@ -248,10 +249,10 @@ func (k *CellResults) close() error {
 	return nil
 }
 
-// Rows are what is kept of some rows, by name, as an evaluation takes it.
+// Rows are the kept results of some rows by name. They implement evaluate.Results.
 type Rows struct {
 	Of map[string]*CellResults
-	// Told is called after each question under a row; calls may overlap.
+	// Told is called after each question under a row. Calls may be concurrent.
 	Told func()
 }
 

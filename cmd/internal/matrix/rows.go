@@ -18,17 +18,17 @@ import (
 // Row is a plan with its settings.
 type Row struct {
 	Name string
-	Plan string // the server's, as it is; empty: Text is sent with each question
+	Plan string // name of a plan of the server that is used unchanged; empty: Text is sent with each question
 	Text string // the plan's YAML
-	// Model are settings of the language model other than the server's, by name.
+	// Model has settings of the language model that differ from the server's, by name.
 	Model     map[string]string
 	Described schema.Plan
 }
 
-// maxName bounds a row's name, as that of a plan in a report.
+// maxName is the maximum length of a row's name, the same as that of a plan in a report.
 const maxName = 128
 
-// Rows makes the rows. named returns the YAML of a plan of the server.
+// Rows returns the rows. named returns the YAML of a plan of the server.
 func (f *File) Rows(named func(name string) (string, error)) ([]Row, error) {
 	texts := make([]string, len(f.plans))
 	for i, p := range f.plans {
@@ -106,7 +106,7 @@ func (f *File) planNames() string {
 	return strings.Join(names, ", ")
 }
 
-// rows are those of a plan under a setting: one, or with vary one for each combination of
+// rows returns the rows of a plan under a setting: one, or with vary one for each combination of
 // the values.
 func (s setting) rows(p planEntry, text string) ([]Row, error) {
 	choices := [][]plan.Setting{nil}
@@ -136,7 +136,7 @@ func (s setting) rows(p planEntry, text string) ([]Row, error) {
 	return out, nil
 }
 
-// row is a plan under a setting, with some more fields set.
+// row returns the row of a plan under a setting, with more fields set.
 func (s setting) row(p planEntry, text string, more []plan.Setting, suffix []string) (Row, error) {
 	names := []string{p.as}
 	if s.name != "" {
@@ -164,7 +164,7 @@ func (s setting) row(p planEntry, text string, more []plan.Setting, suffix []str
 	return out, nil
 }
 
-// written is a value on one line.
+// written formats a value on one line.
 func written(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode {
 		return n.Value

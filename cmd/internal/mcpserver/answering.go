@@ -11,9 +11,9 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Answering is t for a server whose client may send its requests and close its end, as a pipe does:
-// the end of the input counts when every request before it has its reply. Without, the end cancels
-// what is being answered.
+// Answering wraps t for clients that send their requests and then close their end, as a pipe does:
+// the end of the input is reported after every earlier request has its reply. Otherwise it would
+// cancel the requests in progress.
 func Answering(t mcp.Transport) mcp.Transport { return answering{t} }
 
 type answering struct{ mcp.Transport }
@@ -33,7 +33,7 @@ type answeringConnection struct {
 
 	mu       sync.Mutex
 	open     map[jsonrpc.ID]bool // requests without a reply
-	answered chan struct{}       // made when the input has ended; closed when none is open
+	answered chan struct{}       // made when the input has ended; closed when no request is open
 }
 
 func (c *answeringConnection) Read(ctx context.Context) (jsonrpc.Message, error) {
@@ -52,7 +52,7 @@ func (c *answeringConnection) Read(ctx context.Context) (jsonrpc.Message, error)
 	return m, err
 }
 
-// note keeps a request until it is answered, or its client wants no answer.
+// note records a request until it is answered or its client cancels it.
 func (c *answeringConnection) note(r *jsonrpc.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,7 +1,7 @@
 package mcpserver
 
-// How an assistant finds out where its user signs in, as the protocol's authorization says: RFC
-// 9728.
+// How an assistant finds out where its user signs in, according to the protocol's authorization:
+// RFC 9728.
 
 import (
 	"encoding/json"
@@ -10,17 +10,17 @@ import (
 	"github.com/sluice-rag/sluice/internal/httpapi"
 )
 
-// Authorization is where people sign in whom assistants act for. The zero value is nowhere:
+// Authorization says where people sign in for whom assistants act. The zero value means nowhere:
 // requests carry API keys.
 type Authorization struct {
-	Issuer    string // of the provider whose access tokens are taken; empty: none are
-	PublicURL string // where clients reach the server, without a slash at the end; empty: where a request found it
+	Issuer    string // the provider whose access tokens are accepted; empty: none are
+	PublicURL string // address of the server for clients, without a slash at the end; empty: the address that a request was sent to
 }
 
-// metadataPath is where the metadata of a resource is found; those of Path are below, too.
+// metadataPath is the path of a resource's metadata. The metadata of Path is also below it.
 const metadataPath = "/.well-known/oauth-protected-resource"
 
-// resourceMetadata is what RFC 9728 calls the metadata of a protected resource.
+// resourceMetadata is the metadata of a protected resource (RFC 9728).
 type resourceMetadata struct {
 	Resource             string   `json:"resource"`
 	AuthorizationServers []string `json:"authorization_servers"`
@@ -34,15 +34,15 @@ func (a Authorization) mount(mux *http.ServeMux) {
 	}
 	metadata := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Access-Control-Allow-Origin", "*") // assistants in browsers read it; it is no secret
+		w.Header().Set("Access-Control-Allow-Origin", "*") // assistants in browsers read it; it is not secret
 		_ = json.NewEncoder(w).Encode(resourceMetadata{Resource: a.at(r) + Path, AuthorizationServers: []string{a.Issuer},
-			BearerMethods: []string{"header"}, Name: "Sluice"}) // the caller may be gone
+			BearerMethods: []string{"header"}, Name: "Sluice"}) // the client may have disconnected
 	}
 	mux.HandleFunc("GET "+metadataPath, metadata)
 	mux.HandleFunc("GET "+metadataPath+Path, metadata)
 }
 
-// challenge is what a request without a good key is told.
+// challenge returns the WWW-Authenticate header for a request without a valid key.
 func (a Authorization) challenge(r *http.Request) string {
 	if a.Issuer == "" {
 		return "Bearer"
@@ -50,7 +50,7 @@ func (a Authorization) challenge(r *http.Request) string {
 	return `Bearer resource_metadata="` + a.at(r) + metadataPath + Path + `"`
 }
 
-// at is where clients reach the server.
+// at returns the address of the server for clients.
 func (a Authorization) at(r *http.Request) string {
 	if a.PublicURL != "" {
 		return a.PublicURL

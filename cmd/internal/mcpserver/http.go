@@ -18,13 +18,13 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Path is where a server speaks the protocol.
+// Path is the path of the MCP endpoint.
 const Path = "/mcp"
 
-// Mount adds the protocol to an API: streamable HTTP at Path, without sessions,
-// so that any of several servers may answer any request. Requests carry an API
-// key, or a provider's access token, as the API's do, and name a person in the same
-// headers; what they ask for goes to the API in this process.
+// Mount adds the protocol to an API: streamable HTTP at Path, without sessions, so that any of
+// several servers can answer any request. Requests carry an API key or a provider's access token,
+// and name a person, in the same headers as requests to the API. Their calls go to the API in this
+// process.
 func Mount(handler http.Handler, version string, a Authorization) http.Handler {
 	protocol := mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		c, _ := r.Context().Value(clientKey{}).(*apiclient.Client)
@@ -56,7 +56,7 @@ func Mount(handler http.Handler, version string, a Authorization) http.Handler {
 
 type clientKey struct{}
 
-// refuse answers a request whose key the API does not take; challenge says how to get one.
+// refuse answers a request whose key the API refuses. challenge says how to get one.
 func refuse(w http.ResponseWriter, err error, challenge string) {
 	p := &api.Problem{Status: http.StatusServiceUnavailable, Title: http.StatusText(http.StatusServiceUnavailable), Detail: err.Error()}
 	var said *api.Problem
@@ -68,10 +68,10 @@ func refuse(w http.ResponseWriter, err error, challenge string) {
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(p.Status)
-	_ = json.NewEncoder(w).Encode(p) // the caller may be gone
+	_ = json.NewEncoder(w).Encode(p) // the client may have disconnected
 }
 
-// inProcess sends requests to a handler, with more headers, as from an address.
+// inProcess calls a handler with additional headers and a remote address.
 type inProcess struct {
 	handler http.Handler
 	header  http.Header
@@ -97,7 +97,7 @@ func (t inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r}, nil
 }
 
-// recorded is a reply in the making.
+// recorded is a reply while the handler writes it.
 type recorded struct {
 	header  http.Header
 	body    bytes.Buffer

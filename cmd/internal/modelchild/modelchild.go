@@ -1,6 +1,6 @@
-// Package modelchild runs programs as child processes of `sluice up`: gpu-segmenter, so
-// that only that program needs ONNX Runtime, and source-worker, with what connectors
-// need. A child that dies is started again.
+// Package modelchild runs programs as child processes of `sluice up`: gpu-segmenter, so that only
+// that program needs ONNX Runtime, and source-worker, with the dependencies of connectors. A child
+// that dies is restarted.
 package modelchild
 
 import (
@@ -23,21 +23,21 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Options of the child.
+// Options describe the child.
 type Options struct {
-	// Name is what the program is called; empty: gpu-segmenter.
+	// Name is the program's name; empty: gpu-segmenter.
 	Name string
-	// Program is the program's file; see Find.
+	// Program is the path of the executable; see Find.
 	Program string
-	// Env is the child's environment, but for what turns ONNX Runtime's telemetry off.
+	// Env is the child's environment. A variable that turns off ONNX Runtime's telemetry is added.
 	Env []string
-	// Ready asks whether the child answers; Start waits for it.
+	// Ready checks whether the child answers. Start waits for it.
 	Ready func(context.Context) error
 	Log   *slog.Logger
 }
 
-// A child that lives this long has started well, and the next one starts at
-// once; before, each waits longer, up to maxPause.
+// settled is how long a child must have run for the next one to start at once. Otherwise the pause
+// before each restart doubles, up to maxPause.
 const (
 	settled  = 30 * time.Second
 	maxPause = 10 * time.Second
@@ -47,13 +47,13 @@ const (
 // errStart means that the first child never became ready.
 var errStart = errors.New("the program did not start")
 
-// modelServer is the program that children are unless they have another name.
+// modelServer is the default name of the program.
 const modelServer = "gpu-segmenter"
 
-// Find returns gpu-segmenter: the one beside this program, else from PATH.
+// Find returns the path of gpu-segmenter: beside this program, else from PATH.
 func Find() (string, error) { return FindProgram(modelServer) }
 
-// FindProgram returns a program of Sluice: the one beside this program, else from PATH.
+// FindProgram returns the path of a program of Sluice: beside this program, else from PATH.
 func FindProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err == nil {
@@ -72,7 +72,7 @@ func FindProgram(name string) (string, error) {
 	return path, nil
 }
 
-// New makes the service. Start returns when the child answers.
+// New returns the service. Start returns when the child answers.
 func New(o Options) lifecycle.Service {
 	if o.Name == "" {
 		o.Name = modelServer
@@ -94,8 +94,8 @@ func New(o Options) lifecycle.Service {
 	})
 }
 
-// ready waits until the child answers. Should the first child die
-// before, its last words are the error.
+// ready waits until the child answers. If the first child dies before that, the error has its last
+// log line.
 func (o Options) ready(ctx context.Context, first <-chan error) error {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -116,8 +116,8 @@ func (o Options) ready(ctx context.Context, first <-chan error) error {
 	}
 }
 
-// supervise runs children one after the other until ctx ends. The end of the
-// first is told on first.
+// supervise runs one child after another until ctx ends. It sends the error of the first one on
+// first.
 func supervise(ctx context.Context, o Options, first chan<- error) {
 	pause := time.Duration(0)
 	for {
@@ -145,12 +145,12 @@ func supervise(ctx context.Context, o Options, first chan<- error) {
 	}
 }
 
-// child runs one child to its end. It is asked to end when ctx ends, and when
-// this process does: its standard input closes then.
+// child runs one child until it ends. When ctx ends, the child gets SIGTERM. When this process
+// dies, the child's standard input closes, which also tells it to end.
 func child(ctx context.Context, o Options) error {
 	cmd := exec.CommandContext(ctx, o.Program, "--with-parent")
 	cmd.Env = append(slices.Clone(o.Env), modelpack.NoTelemetry+"=1")
-	// A terminal's Ctrl-C is for the parent, which stops its children in order.
+	// Ctrl-C in a terminal must only reach the parent, which stops its children in order.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTime
@@ -174,16 +174,16 @@ func child(ctx context.Context, o Options) error {
 	return err
 }
 
-// longestLine is how many bytes of a line of the child are passed on.
+// longestLine is the maximum number of bytes of a child's line that are logged.
 const longestLine = 64 << 10
 
-// relay passes the child's log lines on and returns the last.
+// relay logs the child's lines and returns the last.
 func relay(words io.Reader, program string, log *slog.Logger) string {
 	last := ""
 	lines := bufio.NewReaderSize(words, longestLine)
 	for {
 		line, more, err := lines.ReadLine()
-		if err != nil { // its end; Wait tells of a child that ended badly
+		if err != nil { // the end of the output; Wait returns the error of a child that failed
 			return last
 		}
 		last = string(line)
@@ -199,8 +199,8 @@ func relay(words io.Reader, program string, log *slog.Logger) string {
 
 var levelOf = regexp.MustCompile(`\blevel=([A-Z]+)\b|"level":"([A-Z]+)"`)
 
-// level is a line's own level. What has none, such as the words of a library or
-// a crash, is a warning: it must be seen.
+// level returns the level that a line names. A line without one, such as a library's output or a
+// crash, is logged as a warning, so that it is seen.
 func level(line string) slog.Level {
 	found := levelOf.FindStringSubmatch(line)
 	if found == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Bucket is the one that the settings describe; nil: they describe none.
+// Bucket returns the bucket that the settings describe; nil: they describe none.
 func Bucket(b config.Blobs) (*objects.Bucket, error) {
 	if b.S3Endpoint == "" {
 		if b.Blobs == "s3" {
@@ -21,10 +21,10 @@ func Bucket(b config.Blobs) (*objects.Bucket, error) {
 	})
 }
 
-// WithBlobs are the options of a store that keeps bytes of documents where the settings say.
+// WithBlobs adds to the options of a store where the settings say that bytes of documents are kept.
 func WithBlobs(o store.Options, b config.Blobs) (store.Options, error) {
 	bucket, err := Bucket(b)
-	if err != nil || bucket == nil { // a nil bucket in the interface would be one that is there
+	if err != nil || bucket == nil { // a nil *objects.Bucket in the interface would not be nil
 		return o, err
 	}
 	o.Objects, o.NewInObjects = bucket, b.Blobs == "s3"

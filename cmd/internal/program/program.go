@@ -1,6 +1,5 @@
-// Package program is what the worker programs have in common: how they read
-// their settings, connect, show their health and end. What a worker does is
-// put together elsewhere.
+// Package program is what the worker programs have in common: reading settings, connecting, serving
+// health checks and stopping. What a worker does is composed in other packages.
 package program
 
 import (
@@ -28,13 +27,12 @@ import (
 
 // Worker describes a worker program.
 type Worker struct {
-	Name        string // of the program, a wire.Program
+	Name        string // a wire.Program
 	Version     string
 	Description string
 }
 
-// commandLine has the worker's own settings in Run, which must have a method
-// Run() error.
+// commandLine has the worker's own settings in Run, which must have a method Run() error.
 type commandLine[R any] struct {
 	Run         R                `cmd:"" default:"withargs" help:"Run the worker."`
 	Healthcheck healthcheck      `cmd:"" help:"Ask the worker that runs on this machine whether it is ready."`
@@ -45,11 +43,11 @@ type healthcheck struct {
 	config.Health
 }
 
-// Run asks the running worker.
+// Run checks the running worker.
 func (h *healthcheck) Run() error { return health.Check(context.Background(), h.HealthListen) }
 
-// Main reads the settings R from flags, environment and file, and runs its
-// method Run, with what options bind. It ends the process with status 1 when that fails.
+// Main reads the settings R from flags, environment and file, and runs their method Run with the
+// bindings of options. If that fails, it ends the process with status 1.
 func Main[R any](w Worker, options ...kong.Option) {
 	if err := run[R](w, os.Args[1:], options...); err != nil {
 		fmt.Fprintln(os.Stderr, w.Name+":", err)
@@ -77,24 +75,24 @@ func run[R any](w Worker, args []string, options ...kong.Option) error {
 	return command.Run()
 }
 
-// Needs are what a worker connects to.
+// Needs describe what a worker connects to.
 type Needs struct {
 	Log      config.Log
 	Database config.Database
-	Replica  config.DatabaseReplica // none where it has no URL
+	Replica  config.DatabaseReplica // no replica if it has no URL
 	NATS     config.NATS
-	Temporal *config.Temporal // nil: none
-	Lane     store.Lane       // of its statements; store.Interactive by default
+	Temporal *config.Temporal // nil: not needed
+	Lane     store.Lane       // of the worker's statements; store.Interactive by default
 	Vectors  config.DatabaseVectors
-	Blobs    config.Blobs // zero: the worker reads none
+	Blobs    config.Blobs // zero: the worker reads no blobs
 }
 
-// Parts are a worker's connections. Close them when the worker has ended.
+// Parts are a worker's connections. Close them when the worker has stopped.
 type Parts struct {
 	Store    *store.Store
 	Replica  *store.Replica // nil: there is none
 	NATS     *nats.Conn
-	Temporal client.Client // nil when not needed
+	Temporal client.Client // nil if not needed
 
 	worker   Worker
 	log      *slog.Logger
@@ -102,8 +100,8 @@ type Parts struct {
 	closing  []func()
 }
 
-// Connect sets up logging and telemetry and connects. A database that
-// this build may not work with is refused.
+// Connect sets up logging and telemetry and connects. It returns an error if this build does not
+// support the database's schema version.
 func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	p := &Parts{worker: w}
 	defer func() {
@@ -161,15 +159,15 @@ func Connect(ctx context.Context, w Worker, n Needs) (_ *Parts, err error) {
 	return p, nil
 }
 
-// Close closes what was opened, in reverse.
+// Close closes the connections in reverse order.
 func (p *Parts) Close() {
 	for _, f := range slices.Backward(p.closing) {
 		f()
 	}
 }
 
-// Serve runs service, and its health on listen, until the program is told to
-// end, or has been without NATS for bus.Lost; grace is for the work in hand then.
+// Serve runs service, with health checks on listen, until the process is told to stop or has been
+// without NATS for bus.DisconnectLimit. Work in progress then has grace to finish.
 func (p *Parts) Serve(ctx context.Context, listen string, grace time.Duration, service lifecycle.Service) error {
 	checks := health.Checks{"database": p.Store.Ping, "nats": func(ctx context.Context) error {
 		if !p.NATS.IsConnected() {

@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/signature"
 )
 
-// Signatures reads the keys of a worker: its own, nil when it has none, and those that it trusts,
-// nil when it takes what is not signed. It logs a warning then.
+// Signatures reads the keys of a worker: its own, nil if it has none, and those that it trusts. If
+// trusted is nil, unsigned requests are accepted, and a warning is logged.
 func Signatures(c config.Signatures) (*signature.Signer, *signature.Trusted, error) {
 	signer, err := signature.ReadSigner("SLUICE_SIGNING_KEY", c.SigningKey)
 	if err != nil {
@@ -18,7 +18,7 @@ func Signatures(c config.Signatures) (*signature.Signer, *signature.Trusted, err
 	return signer, trusted, err
 }
 
-// Trusted are the keys of Signatures that a worker trusts.
+// Trusted returns the keys that a worker trusts, as in Signatures.
 func Trusted(c config.Trust) (*signature.Trusted, error) {
 	trusted, err := signature.ReadTrusted("SLUICE_TRUSTED_KEYS", c.TrustedKeys)
 	if err != nil {

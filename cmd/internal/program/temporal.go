@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/durable"
 )
 
-// TemporalOptions are those of a connection that the settings describe; name is shown in Temporal's
+// TemporalOptions returns the connection options from the settings. name is shown in Temporal's
 // histories.
 func TemporalOptions(t config.Temporal, name string) durable.Options {
 	return durable.Options{

@@ -1,9 +1,9 @@
 package queryworker
 
 // Streaming of a job's answer. The gateway sends deltas to the worker, and the worker publishes the
-// whole text so far, so that a client that comes late, or misses a message, has all of it with the
-// next. When a worker is killed, the one that repeats the step gets the reply from the ledger in
-// one delta.
+// whole text so far, so that a client that connects late or misses a message gets everything with
+// the next one. When a worker is killed, the worker that repeats the step gets the reply from the
+// ledger in one delta.
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// maxJobText is the most bytes that are published of one answer; the rest of a longer one comes
-// with the result.
+// maxJobText is the maximum number of bytes of one answer that are published. The rest of a longer
+// one comes with the result.
 const maxJobText = 64 << 10
 
-// completeStreaming gets a job's answer from the gateway, and publishes its text meanwhile.
+// completeStreaming gets a job's answer from the gateway, and publishes its text while it is made.
 func (g gateway) completeStreaming(ctx context.Context, in wire.QuestionInput, r wire.LLMRequest) (wire.LLMReply, error) {
 	text := jobText{nc: g.nc, subject: wire.TextSubject(in.Tenant, in.Question), question: in.Question}
 	reply, err := bus.RequestStream[wire.LLMReply](ctx, g.nc, wire.LLMSubject, func(stream string) any {
@@ -38,14 +38,14 @@ func (g gateway) completeStreaming(ctx context.Context, in wire.QuestionInput, r
 	return reply, err
 }
 
-// jobText is the text so far of a job's answer.
+// jobText is the text of a job's answer so far.
 type jobText struct {
 	nc          *nats.Conn
 	subject     string
 	question    uuid.UUID
 	text        strings.Builder
-	published   int // bytes, of the text as it is
-	unpublished int // pieces that were not told
+	published   int // bytes of the current text
+	unpublished int // deltas that were not published
 }
 
 // add adds a delta and publishes the text when it has grown by a sixteenth, so that the bytes
@@ -62,7 +62,7 @@ func (j *jobText) add(d wire.LLMDelta) {
 	}
 }
 
-// end publishes the rest.
+// end publishes the rest of the text.
 func (j *jobText) end() {
 	if j.unpublished > 0 {
 		j.publish()

@@ -1,7 +1,7 @@
 package queryworker
 
-// The service that has answers judged: it asks the language model whether one is right, by right
-// ones.
+// The service that judges answers: it asks the language model whether an answer is correct, given
+// reference answers.
 
 import (
 	"context"
@@ -25,13 +25,13 @@ func (w *worker) judge(ctx context.Context, slot bus.Slot, r wire.JudgeRequest) 
 	return wire.JudgeReply{Envelope: wire.Header(), Judgement: out}
 }
 
-// judged asks which model judges, which costs nothing, and then that model.
+// judged asks which model judges, which costs nothing, and then asks that model.
 func judged(ctx context.Context, g gateway, r wire.JudgeRequest) (schema.Judgement, error) {
 	who, err := g.Complete(ctx, wire.LLMRequest{Envelope: wire.Header(), Tenant: r.Principal.Tenant, Task: wire.TaskWho})
 	if err != nil {
 		return schema.Judgement{}, fmt.Errorf("ask which language model judges: %w", err)
 	}
-	if who.Usage.Model == "" { // one of Sluice's own
+	if who.Usage.Model == "" { // the provider is Sluice's own, without a language model
 		return schema.Judgement{}, schema.Invalid("provider", "the provider %s has no language model to judge an answer: set one up (SLUICE_LLM_BASE_URL or a key)", who.Usage.Provider)
 	}
 	out := schema.Judgement{Model: who.Usage.By()}

@@ -1,7 +1,7 @@
 package queryworker
 
-// The service that labels questions: it asks the language model what it knows, and from
-// which texts it answers right.
+// The service that labels questions: it asks the language model what it knows without texts, and
+// with which texts it answers correctly.
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// labelPlan finds the texts that are labelled: what the plan fitrag finds before any model
-// has read it.
+// labelPlan retrieves the texts to label: the candidates of the plan fitrag before its first model
+// stage.
 const labelPlan = `name: label
 stages:
   - hybrid: {unit: passage, k: 100, depth: 100, method: weighted, normalise: max, of: [{lexical: {unit: passage, weight: 1}}, {dense: {unit: passage, weight: 0.5}}]}

@@ -1,6 +1,6 @@
 package queryworker
 
-// How the lexical index's cache does, as metrics.
+// Metrics of the lexical index's cache.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 
 const scope = "github.com/sluice-rag/sluice/cmd/internal/queryworker"
 
-// lexicalMeters shows the cache of an index as long as it runs.
+// lexicalMeters exports the metrics of an index's cache while it runs.
 func lexicalMeters(x *search.Index) lifecycle.Service {
 	var shown metric.Registration
 	return lifecycle.NewResource("lexical index metrics", func(context.Context) (err error) {

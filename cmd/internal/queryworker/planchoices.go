@@ -1,7 +1,7 @@
 package queryworker
 
-// Choices of plans run here: the workflow and its steps, and a loop that starts the
-// workflows of choices which none works on, and repeats those that are due.
+// Plan choices run here: the workflow and its steps, and a loop that starts the workflows of new
+// choices and repeats choices that are due.
 
 import (
 	"context"
@@ -29,12 +29,12 @@ import (
 const (
 	// choiceSlice is how long one step of a choice measures.
 	choiceSlice = 30 * time.Second
-	// choicesAtOnce bounds the choices that one look starts, or repeats.
+	// choicesAtOnce is the maximum number of choices that one round starts, and that it repeats.
 	choicesAtOnce = 100
 )
 
-// measuredSearch implements planchoice.Searcher. It searches as a search does that somebody
-// waits for, as its time is measured, and one at a time.
+// measuredSearch implements planchoice.Searcher. Searches run with the priority of a client's
+// search, because their time is measured, and one at a time.
 type measuredSearch struct{ *worker }
 
 func (s measuredSearch) Search(ctx context.Context, q wire.SearchQuery) (schema.SearchResult, error) {
@@ -65,8 +65,9 @@ func (w *worker) choiceWorker() lifecycle.Service {
 	})
 }
 
-// choiceStarter starts what is to be worked on. One query worker leads: beside another one
-// a workflow that runs already stays, and a choice is repeated by whoever locks it.
+// choiceStarter starts and repeats choices. One query worker at a time, the leader, runs it. If two
+// do so, starting a workflow that runs already has no effect, and the worker that locks a choice
+// repeats it.
 func (w *worker) choiceStarter() lifecycle.Service {
 	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "starter of plan choices", Elector: w.deps.Store, Every: w.jobs.Every,
 		Round: func(_, work context.Context) error { return w.startChoices(work) }})
@@ -101,7 +102,7 @@ func (w *worker) startChoices(ctx context.Context) error {
 
 var _ planchoice.Store = choiceStore{}
 
-// choiceStore is what choices are made from: they, and ratings of answers.
+// choiceStore stores choices and ratings of answers.
 type choiceStore struct {
 	*choices.ChoiceStore
 	ratings

@@ -1,8 +1,8 @@
 package queryworker
 
-// This file tells of the steps of answering as they begin: to the stream of who
-// waits for the answer, or to whoever follows a job (whose text is told in
-// jobtext.go). Nothing depends on it, and what is lost on the way stays lost.
+// Progress of answering. When a step begins, a message is sent to the stream of the client that
+// waits for the answer, or to clients that follow the job, whose text is sent in jobtext.go.
+// Delivery is best effort.
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// stream is where one question's progress goes while its asker waits. Its steps
-// run one after another.
+// stream is the progress stream of one question whose client waits. Its steps run one after
+// another.
 type stream struct {
 	subject    string
 	round      int
@@ -25,7 +25,7 @@ type stream struct {
 	generated  bool // an answer has been asked for
 }
 
-// newStream returns the stream of that name, nil for "".
+// newStream returns the stream with a NATS subject, nil for "".
 func newStream(subject string) (*stream, error) {
 	if subject == "" {
 		return nil, nil
@@ -36,11 +36,11 @@ func newStream(subject string) (*stream, error) {
 	return &stream{subject: subject}, nil
 }
 
-// progressStore is the store that answering uses, and tells of its steps.
+// progressStore is an answer.Store that publishes the steps.
 type progressStore struct {
 	answer.Store
 	nc *nats.Conn
-	to *stream // nil: to whoever follows the question as a job
+	to *stream // nil: publish to clients that follow the job
 }
 
 // Begin implements answer.Store.
@@ -99,14 +99,14 @@ func publish(nc *nats.Conn, subject string, m any, question uuid.UUID) {
 	}
 }
 
-// makesAnswer reports whether a call's reply is to be the answer to its question, from
-// passages or without, so that its text is told while it is made.
+// makesAnswer reports whether the reply of a call is the answer to its question, from passages or
+// without, so that its text is streamed.
 func makesAnswer(r wire.LLMRequest) bool {
 	return r.Task == wire.TaskAnswer || r.Task == wire.TaskBackground
 }
 
-// streamed has the gateway tell the text of an answer on the request's stream. An
-// answer of a later round makes void what was told before.
+// streamed makes the gateway send the text of an answer to the request's stream. The answer of a
+// later round replaces the text sent before.
 func (g gateway) streamed(r *wire.LLMRequest) {
 	s := g.to
 	if s == nil || !makesAnswer(*r) {

@@ -1,5 +1,5 @@
-// Package queryworker composes the query worker: search and ask as services
-// over NATS, and asynchronous questions as workflows on Temporal.
+// Package queryworker composes the query worker: search and ask as services over NATS, and
+// asynchronous questions as Temporal workflows.
 package queryworker
 
 import (
@@ -41,16 +41,16 @@ import (
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// Settings of a query worker.
+// Settings are the settings of a query worker.
 type Settings struct {
 	config.Answering
 	config.Streams
 	config.Webhooks
 	config.Public
 
-	Queue        int           // searches, and questions, of one tenant that wait in a worker; more are refused; 0: 64
-	Wait         time.Duration // how long one may wait for its slot; then it is refused; 0: 10 s
-	SlowQuestion time.Duration // questions that take as long are kept as slow ones; 0: 10 s, negative: none is
+	Queue        int           // maximum number of waiting searches, and of waiting questions, of one tenant; more are refused; 0: 64
+	Wait         time.Duration // how long one may wait for a slot before it is refused; 0: 10 s
+	SlowQuestion time.Duration // duration from which a question is recorded as slow; 0: 10 s, negative: none is recorded
 }
 
 const (
@@ -59,47 +59,45 @@ const (
 	slowQuestion = 10 * time.Second
 )
 
-// Deps are the connections that the worker works on; they stay the caller's.
+// Deps are the connections that the worker uses. The caller closes them.
 type Deps struct {
 	Store *store.Store
-	// Replica is what searches read from; nil: from Store.
+	// Replica is the database that searches read; nil: Store.
 	Replica *store.Replica
 	NATS    *nats.Conn
-	// Signer signs what is asked of the gateway; nil: it is not signed. Trusted are the keys of
-	// those who may ask; nil: all.
+	// Signer signs requests to the gateway; nil: they are not signed. Trusted are the keys of
+	// programs whose requests are accepted; nil: all requests are.
 	Signer   *signature.Signer
 	Trusted  *signature.Trusted
 	Temporal client.Client
 }
 
-// grace is what the other parts get to finish when one of them fails.
+// grace is how long the other parts may take to finish when one fails.
 const grace = 20 * time.Second
 
-// stopShare is the part of the time to stop that searches, questions and steps of
-// jobs each get to end; then they are cut short. A step that was is repeated by
-// another worker.
+// stopShare is the part of the time to stop in which searches, questions and steps of jobs each may
+// finish; then they are cancelled. Another worker repeats a cancelled step.
 const stopShare = 1.0 / 3
 
-// worker is what the parts share.
+// worker has what the parts share.
 type worker struct {
-	id       uuid.UUID // of this run
+	id       uuid.UUID // unique for this run
 	settings Settings
 	deps     Deps
 	engine   *run.Engine
 	models   *modelclient.Client
 	index    *lexicalsearch.Index
-	// answerer makes what answers one question.
+	// answerer returns the Answerer of one question.
 	answerer func(requestState) *answer.Answerer
-	// searching is told of every search and question that somebody waits for.
+	// searching is notified of every search and question that a client waits for.
 	searching *searching
 	jobs      *question.Jobs
 	learnt    learn.Store
 	choices   choiceStore
 }
 
-// Plans returns the plans that a query worker runs, for whoever wants to check
-// a question before it is sent: those that ship, and those of a folder, if one is
-// named.
+// Plans returns the plans that a query worker runs: those that ship and, if folder is not "", those
+// in that folder. It is also used to check a question before it is sent.
 func Plans(folder string) (*plan.Catalogue, error) {
 	c, err := plan.LoadCatalogue(plans.FS, plans.Default)
 	if err != nil || folder == "" {
@@ -118,9 +116,8 @@ func Plans(folder string) (*plan.Catalogue, error) {
 	return c, nil
 }
 
-// New makes a query worker: the services search and ask, the Temporal worker of
-// asynchronous questions, the intake that starts their workflows, and the
-// reconciler that finds those that were lost.
+// New returns a query worker: the services search and ask, the Temporal worker of asynchronous
+// questions, the intake that starts their workflows, and the reconciler that finds lost questions.
 func New(settings Settings, deps Deps) (lifecycle.Service, error) {
 	w, err := newWorker(settings, deps)
 	if err != nil {
@@ -173,15 +170,15 @@ func newWorker(settings Settings, deps Deps) (*worker, error) {
 	return w, nil
 }
 
-// requestState is what a search, or the answering of one question, has for itself.
+// requestState is the state of one search or of the answering of one question.
 type requestState struct {
 	slot bus.Slot            // nil: none
-	to   *stream             // where its progress is told; nil: to whoever follows it as a job
-	job  *wire.QuestionInput // whose answer's text is told while it is made; nil: no job's
+	to   *stream             // where its progress is published; nil: to clients that follow the job
+	job  *wire.QuestionInput // the job whose answer's text is published while it is made; nil: none
 }
 
-// engineFor returns the engine for a request of a tenant, which gives way to others as its slot
-// says.
+// engineFor returns the engine for a request of a tenant. It yields to other requests when the
+// request's slot says so.
 func (w *worker) engineFor(tenant uuid.UUID, r requestState) *run.Engine {
 	return w.engine.With(func(s *retrieval.Sources) {
 		models := w.models.For(tenant, r.slot.Yields)
@@ -190,7 +187,7 @@ func (w *worker) engineFor(tenant uuid.UUID, r requestState) *run.Engine {
 	})
 }
 
-// sources are what plans draw on.
+// sources returns the sources of candidates, scores and models for plans.
 func sources(settings Settings, deps Deps, kept *search.SearchStore, index *lexicalsearch.Index, models *modelclient.Client) retrieval.Sources {
 	return retrieval.Sources{
 		Model:   models,
@@ -208,7 +205,7 @@ func sources(settings Settings, deps Deps, kept *search.SearchStore, index *lexi
 	}
 }
 
-// service puts the parts together, in the order in which they start.
+// service returns the parts in the order in which they start.
 func (w *worker) service() lifecycle.Service {
 	share := w.settings.QueryTenant
 	if share <= 0 {
@@ -222,7 +219,7 @@ func (w *worker) service() lifecycle.Service {
 		return bus.ServeOptions{Subject: subject, Group: wire.QueryGroup, Concurrency: slots, Share: share, StopShare: stopShare,
 			Queue: w.settings.Queue, Wait: w.settings.Wait, Timeout: timeout, Trusted: w.deps.Trusted}
 	}
-	// What a worker has in memory of a collection serves the next search of it.
+	// A worker caches data of collections, so later searches of a collection go to the same worker.
 	near := func(o bus.ServeOptions) bus.ServeOptions {
 		o.At = w.id
 		return o
@@ -242,7 +239,7 @@ func (w *worker) service() lifecycle.Service {
 	), w.jobs.Services()...), w.choiceStarter(), w.sendWebhooks())...)
 }
 
-// temporalWorker runs the workflow of questions that run as jobs, and its steps.
+// temporalWorker runs the workflow of asynchronous questions and its steps.
 func (w *worker) temporalWorker() lifecycle.Service {
 	return durable.Worker("question workflows", w.deps.Temporal, wire.TaskQueueQuestions, temporalworker.Options{
 		MaxConcurrentActivityExecutionSize: w.settings.QueryQuestions,
@@ -255,7 +252,7 @@ func (w *worker) temporalWorker() lifecycle.Service {
 	})
 }
 
-// gateway asks the language model gateway over NATS.
+// gateway calls the language model gateway over NATS.
 type gateway struct {
 	nc     *nats.Conn
 	signer *signature.Signer

@@ -1,6 +1,6 @@
 package queryworker
 
-// This file lets answering use the engine of plans.
+// Retrieval for answering, by the engine of plans.
 
 import (
 	"context"
@@ -29,7 +29,7 @@ func (r retriever) Check(q wire.SearchQuery) (answer.PlanTraits, error) {
 	}
 	out := answer.PlanTraits{Name: plan.Name, Prompt: plan.Prompt()}
 	if plan.SkipsRetrieval() {
-		out.Sampled = r.settings.ShadowShare // of questions that plans learn from
+		out.Sampled = r.settings.ShadowShare // share of questions that are also asked without retrieval, to learn from
 	}
 	if f := plan.Feedback(); f != nil {
 		out.Feedback = &answer.FeedbackRule{Least: f.Least, Rounds: f.Rounds}
@@ -37,7 +37,7 @@ func (r retriever) Check(q wire.SearchQuery) (answer.PlanTraits, error) {
 	return out, nil
 }
 
-// originTime is how long an answer that is made waits for the name of the model pack.
+// originTime is how long an answer waits for the name of the model pack.
 const originTime = 2 * time.Second
 
 // Origin implements answer.Retriever.
@@ -58,10 +58,9 @@ func (r retriever) Origin(ctx context.Context, q wire.SearchQuery) schema.Origin
 	return out
 }
 
-// Retrieve gives the context alone, in its order: it is what an answer is made
-// from and what is stored with it. The explanation is stored too, but for the
-// names of documents that are not in the context: those stay with an answer
-// when their document is deleted, so it has their ids and scores only.
+// Retrieve returns only the context, in its order: the answer is made from it and stored with it.
+// The explanation is stored, too, but without the names of documents that are not in the context.
+// An answer outlives its documents, so of those it only has ids and scores.
 func (r retriever) Retrieve(ctx context.Context, q wire.SearchQuery) (answer.Retrieval, error) {
 	q.Explain = true
 	found, err := r.engineFor(q.Principal.Tenant, r.request).Run(ctx, q)
@@ -86,7 +85,7 @@ func (r retriever) Select(ctx context.Context, q wire.SearchQuery, pool []byte, 
 	return retrieved(found), nil
 }
 
-// retrieved is what answering sees of a result.
+// retrieved converts a result for answering.
 func retrieved(found run.Result) answer.Retrieval {
 	out := answer.Retrieval{Trace: found.Trace, Skipped: found.Skipped}
 	named := map[string]bool{}

@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// minInterval is the least time between two notifications.
+// minInterval is the minimum time between two notifications.
 const minInterval = 250 * time.Millisecond
 
 // searching notifies ingestion of searches.

@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// askTimeout bounds a question whose request has no deadline.
+// askTimeout is the timeout of a question whose request has no deadline.
 const askTimeout = 2 * time.Minute
 
 func (w *worker) search(ctx context.Context, slot bus.Slot, r wire.SearchRequest) wire.SearchReply {
@@ -41,8 +41,8 @@ func searchFailure(e *schema.RemoteError) wire.SearchReply {
 	return wire.SearchReply{Envelope: wire.Header(), Error: e, SearchResult: schema.SearchResult{Candidates: []schema.Candidate{}, Trace: []schema.StageReport{}}}
 }
 
-// ask answers a question that is stored already. Its text, plan and asker are
-// read from the store, as for an asynchronous one.
+// ask answers a stored question. Its text, plan and asker are read from the store, as for
+// asynchronous questions.
 func (w *worker) ask(ctx context.Context, slot bus.Slot, r wire.AskRequest) wire.AskReply {
 	w.searching.notify()
 	defer w.searching.notify()
@@ -70,7 +70,7 @@ func askFailure(e *schema.RemoteError) wire.AskReply {
 	return wire.AskReply{Envelope: wire.Header(), Error: e}
 }
 
-// until bounds ctx by a deadline, or by a time when there is none.
+// until returns ctx with a deadline, or with a timeout if there is no deadline.
 func until(ctx context.Context, deadline time.Time, otherwise time.Duration) (context.Context, context.CancelFunc) {
 	if deadline.IsZero() {
 		return context.WithTimeout(ctx, otherwise)

@@ -9,10 +9,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// sendWebhooks sends what webhooks are to hear. It is here because this worker
-// ends jobs and finds what was lost already, and because the API, which the
-// world reaches, then needs no way out. Any number of workers may send: a
-// delivery is claimed.
+// sendWebhooks sends events to webhooks. It runs in this worker, which ends jobs and finds lost
+// ones already, so that the API, which is reachable from outside, needs no outgoing connections.
+// Any number of workers may send: each claims its deliveries.
 func (w *worker) sendWebhooks() lifecycle.Service {
 	var sender *webhook.Sender
 	return lifecycle.NewLoop("webhooks", func(context.Context) error {

@@ -1,6 +1,6 @@
 package sourceworker
 
-// This file is source-worker as a program: its settings, its connections and its end.
+// The program source-worker: its settings, its connections and its end.
 
 import (
 	"context"
@@ -16,20 +16,20 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// command is what the program is told. drivers are bound to it by Main.
+// command has the settings of the program. Main binds the drivers.
 type command struct {
 	config.SourceWorker
 	WithParent bool `help:"End when standard input closes. A parent keeps a pipe open to it, so that this process never outlives it."`
 }
 
-// Main runs the program source-worker, which follows places by these drivers and by folder's. It
-// ends the process with status 1 when that fails.
+// Main runs the program source-worker with these drivers and the driver of folders. If that fails,
+// it ends the process with status 1.
 func Main(version string, drivers []source.Driver) {
 	w := program.Worker{Name: string(wire.ProgramSourceWorker), Version: version, Description: "Keeps collections of Sluice in step with places."}
 	program.Main[command](w, kong.Bind(w, drivers))
 }
 
-// Run runs the worker until it is told to end.
+// Run runs the worker until it is told to stop.
 func (c *command) Run(w program.Worker, drivers []source.Driver) error {
 	trusted, err := program.Trusted(c.Trust)
 	if err != nil {

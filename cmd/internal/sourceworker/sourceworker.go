@@ -1,6 +1,6 @@
-// Package sourceworker composes the worker that keeps collections in step with places: it finds the
-// sources that are due, and runs their synchronisations as workflows. Which places there are is its
-// caller's to say, so that what their connectors depend on is linked by one program alone.
+// Package sourceworker composes the worker that keeps collections in step with sources: it finds
+// the sources that are due, and runs their synchronisations as workflows. The caller passes the
+// drivers, so that only one program links what their connectors depend on.
 package sourceworker
 
 import (
@@ -37,33 +37,33 @@ import (
 	"github.com/sluice-rag/sluice/workflows"
 )
 
-// Grace is how long a worker that stops gives the work in hand.
+// Grace is how long a worker that stops waits for the work in progress.
 const Grace = 20 * time.Second
 
-// Settings of the worker.
+// Settings are the settings of the worker.
 type Settings struct {
 	config.Synchronisation
 	config.SourceKeys
 }
 
-// Deps are the connections that the worker works on; they stay the caller's.
+// Deps are the connections that the worker uses. The caller closes them.
 type Deps struct {
 	Store    *store.Store
 	NATS     *nats.Conn
 	Temporal client.Client
-	Trusted  *signature.Trusted // whose requests for previews are taken; nil: anybody's
+	Trusted  *signature.Trusted // keys whose requests for previews are accepted; nil: all requests are
 }
 
 const (
-	// dueAtOnce bounds the sources that one look starts.
+	// dueAtOnce is the maximum number of sources that one round starts.
 	dueAtOnce = 200
-	// tellEvery is how often a worker says which drivers it has.
+	// tellEvery is the interval at which a worker registers its drivers.
 	tellEvery = 15 * time.Second
-	// previewTime bounds a preview.
+	// previewTime is the timeout of a preview.
 	previewTime = 2 * time.Minute
 	previews    = 4 // at once
-	// stopShare is the part of the time to stop that steps get to end by themselves; then another
-	// worker repeats them.
+	// stopShare is the part of the time to stop in which steps may finish; then they are cancelled,
+	// and another worker repeats them.
 	stopShare = 0.5
 )
 
@@ -75,7 +75,7 @@ type worker struct {
 	drivers  map[string]source.Driver
 }
 
-// New makes the worker of these drivers; that of local folders is always there.
+// New returns the worker with these drivers and the driver of local folders.
 func New(s Settings, d Deps, drivers []source.Driver) (lifecycle.Service, error) {
 	named := map[string]source.Driver{}
 	for _, driver := range append(slices.Clone(drivers), folder.Driver()) {
@@ -123,8 +123,8 @@ func (w *worker) temporalWorker() lifecycle.Service {
 	})
 }
 
-// starter starts what is due. One worker leads: beside another one a workflow that runs already
-// stays.
+// starter starts the synchronisations that are due. One worker at a time, the leader, runs it. If
+// two do so, starting a workflow that runs already has no effect.
 func (w *worker) starter() lifecycle.Service {
 	return lifecycle.NewLeaderLoop(lifecycle.LeaderLoop{Name: "starter of synchronisations", Elector: w.deps.Store, Every: cmp.Or(w.settings.SourceTick, 2*time.Second),
 		Round: func(_, work context.Context) error { return w.start(work) }})
@@ -148,7 +148,7 @@ func (w *worker) start(ctx context.Context) error {
 	return nil
 }
 
-// registerDrivers says which drivers this worker has, for as long as it runs.
+// registerDrivers registers this worker's drivers while it runs.
 func (w *worker) registerDrivers() lifecycle.Service {
 	var shown []schema.SourceDriver
 	for _, name := range slices.Sorted(maps.Keys(w.drivers)) {
