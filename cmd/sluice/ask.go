@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// question are the flags of a search and of a question.
+// question has the flags that searches and questions share.
 type question struct {
 	queryFlags
 	Text string `arg:"" name:"question" help:"What to ask."`
@@ -25,7 +25,7 @@ func (q question) query(ctx context.Context, c *apiclient.Client) (api.Query, er
 	return out, err
 }
 
-// queryFlags are the flags of whatever asks.
+// queryFlags are the flags of all commands that search or ask.
 type queryFlags struct {
 	remote
 	Collection string   `required:"" short:"c" help:"Name or id of the collection."`
@@ -35,8 +35,8 @@ type queryFlags struct {
 	K          int      `short:"k" help:"How many candidates; the plan's own number when 0. An answer is made from these at most."`
 }
 
-// query is what is asked, without the question. A plan of a file is checked first, so
-// that what is wrong with it is said of the file.
+// query returns the query that the flags describe, without its text. A plan's file is checked here,
+// so that errors refer to the file.
 func (q queryFlags) query(ctx context.Context, c *apiclient.Client) (api.Query, error) {
 	out := api.Query{Collection: q.Collection, Plan: q.Plan, K: q.K}
 	if q.PlanFile != "" {
@@ -150,7 +150,7 @@ func (a *askCommand) Run(ctx context.Context) error {
 	return nil
 }
 
-// trace prints how an answer was found: all of it, or what everybody should know.
+// trace prints all stages with --explain, else only notes that everybody should see.
 func (a *askCommand) trace(answer schema.Answer) {
 	if a.Explain {
 		printTrace(os.Stdout, answer.Trace)
@@ -159,15 +159,15 @@ func (a *askCommand) trace(answer schema.Answer) {
 	printNotes(os.Stdout, answer.Trace)
 }
 
-// printPlanNote says why it was not the collection's plan that ran.
+// printPlanNote prints why another plan ran than the collection's.
 func printPlanNote(note string) {
 	if note != "" {
 		fmt.Println("  note: " + printable(note))
 	}
 }
 
-// wait follows a job and prints its end: on a terminal step by step, and with the
-// answer's text as it is made. One that has no answer ends the program with 1.
+// wait follows a job and prints its result. On a terminal it shows the steps, and the answer's text
+// while it is made. If the job ends without an answer, the program exits with 1.
 func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.Job) error {
 	live := !a.JSON && onTerminal()
 	s := &screen{out: os.Stderr}
@@ -213,8 +213,8 @@ func (a *askCommand) wait(ctx context.Context, c *apiclient.Client, job schema.J
 	return nil
 }
 
-// streamAnswer asks and prints the answer's text, on a terminal while it is made; for
-// programs all of the answer.
+// streamAnswer asks and prints the answer's text, on a terminal while it is made. As JSON it prints
+// the whole answer.
 func streamAnswer(ctx context.Context, c *apiclient.Client, q api.Query, asJSON bool) (schema.Answer, error) {
 	if !asJSON && onTerminal() {
 		s := &screen{out: os.Stdout}

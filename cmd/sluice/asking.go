@@ -1,6 +1,6 @@
 package main
 
-// What a terminal shows of an answer while it is made.
+// What a terminal shows while an answer is made.
 
 import (
 	"fmt"
@@ -13,18 +13,17 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// screen shows the steps of answering in a line that goes, and the text of the
-// answer as it comes.
+// screen shows the current step in a line that is overwritten, and the answer's text as it arrives.
 type screen struct {
 	out   io.Writer
-	text  strings.Builder // that stands there
-	stage bool            // a step is shown
+	text  strings.Builder // shown so far
+	stage bool            // the current line shows a step
 }
 
-// checkedLine stands between what was told and the answer that counts.
+// checkedLine separates text that was shown early from the final answer.
 const checkedLine = "The answer, checked:"
 
-// clearLine takes back what the current line shows.
+// clearLine erases the current line.
 const clearLine = "\r\x1b[K"
 
 func (s *screen) show(p apiclient.Progress) {
@@ -55,7 +54,7 @@ func (s *screen) show(p apiclient.Progress) {
 	}
 }
 
-// wipe takes back the step that is shown.
+// wipe erases the step that is shown.
 func (s *screen) wipe() {
 	if s.stage {
 		fmt.Fprint(s.out, clearLine)
@@ -63,8 +62,7 @@ func (s *screen) wipe() {
 	}
 }
 
-// end leaves the answer that counts: the text that stands there is enough when
-// it is the same.
+// end shows the final answer, unless the text on the screen is the same.
 func (s *screen) end(a schema.Answer) {
 	s.wipe()
 	shown := strings.Fields(s.text.String())
@@ -80,7 +78,7 @@ func (s *screen) end(a schema.Answer) {
 	indent(s.out, "", a.Answer, 100)
 }
 
-// fail leaves what stands there, and room for the error.
+// fail erases the step and ends the line, so that the error starts on a new one.
 func (s *screen) fail() {
 	s.wipe()
 	if s.text.Len() > 0 {
@@ -88,7 +86,7 @@ func (s *screen) fail() {
 	}
 }
 
-// printChoice says which choice an answer is.
+// printChoice prints the choice that an answer selected.
 func printChoice(a schema.Answer, choices []string) {
 	if a.Choice < 1 || a.Choice > len(choices) {
 		if len(choices) > 0 {
@@ -99,5 +97,5 @@ func printChoice(a schema.Answer, choices []string) {
 	fmt.Printf("\n  %c) %s\n", 'A'+a.Choice-1, printable(choices[a.Choice-1]))
 }
 
-// onTerminal tells whether a person watches the output.
+// onTerminal reports whether standard output is a terminal.
 func onTerminal() bool { return terminal(os.Stdout) }

@@ -20,7 +20,7 @@ type auditCommand struct {
 	Verify auditVerify `cmd:"" help:"Check that no entry was changed, removed, inserted or moved."`
 }
 
-// auditChain says which entries a command is about.
+// auditChain selects the entries that a command works on.
 type auditChain struct {
 	Chain   schema.AuditChain `enum:"reads,changes" default:"reads" help:"Who read what, or who changed what: ${enum}."`
 	Unknown bool              `help:"Requests with unknown keys; for operators."`

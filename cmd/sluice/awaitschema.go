@@ -8,8 +8,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// awaitSchemaCommand is for what starts a program before somebody else has migrated, such as a
-// container that runs before it.
+// awaitSchemaCommand waits for the database's migration before a program starts, for example in an
+// init container.
 type awaitSchemaCommand struct {
 	config.Database
 	config.Log

@@ -23,8 +23,8 @@ type backupCommand struct {
 	Verify backupVerify `cmd:"" help:"Compare all files of a backup with their hashes."`
 }
 
-// administrator is how a command finds the database past row-level security: the
-// one that is given, or the one that 'sluice up' runs.
+// administrator has the address of the database without row-level security: the one in the
+// settings, or that of a running 'sluice up'.
 type administrator struct {
 	config.DatabaseAdmin
 	config.DataDirectory
@@ -45,8 +45,8 @@ func (a *administrator) address() (string, error) {
 	return address, nil
 }
 
-// source takes a snapshot of the database, or of one tenant of it, and its files in S3. The options
-// lack where these are.
+// source opens a snapshot of the database, or of one tenant in it, and of its files in S3. It sets
+// the URL and the bucket in o.
 func (a *administrator) source(ctx context.Context, files config.Blobs, o backups.SourceOptions) (*backups.Snapshot, error) {
 	var err error
 	if o.URL, err = a.address(); err != nil {
@@ -107,7 +107,7 @@ func (b *backupCreate) print(dir string, m backup.Manifest) error {
 	return nil
 }
 
-// backupSummary is a backup for programs.
+// backupSummary is what is printed as JSON.
 type backupSummary struct {
 	Dir       string       `json:"dir"`
 	Tenants   int          `json:"tenants"`
@@ -129,16 +129,16 @@ func summaryOf(dir string, m backup.Manifest) backupSummary {
 	}
 }
 
-// maxJobs bounds connections to the database.
+// maxJobs is the maximum number of connections to the database.
 const maxJobs = 32
 
-// printProgress prints progress, which is for people.
+// printProgress returns a function that prints progress for people.
 func printProgress() func(string) {
 	began := time.Now()
 	return func(text string) { fmt.Fprintf(os.Stderr, "%6.1fs  %s\n", time.Since(began).Seconds(), text) }
 }
 
-// findTools looks for tools in a directory; empty: everywhere.
+// findTools returns a function that finds the tools in dir; if dir is empty, everywhere.
 func findTools(dir string) backups.FindTools {
 	return func(ctx context.Context, least int) (backups.Tools, error) {
 		t, err := local.FindPostgresTools(ctx, dir, least)
@@ -187,7 +187,7 @@ func (r *restoreCommand) Run(ctx context.Context) (err error) {
 	if r.Jobs < 1 || r.Jobs > maxJobs {
 		return schema.Invalid("jobs", "%d is not between 1 and %d", r.Jobs, maxJobs)
 	}
-	if _, err := backup.Read(r.Dir); err != nil { // before a server is started
+	if _, err := backup.Read(r.Dir); err != nil { // check it before a server is started
 		return err
 	}
 	tell := printProgress()
@@ -226,7 +226,7 @@ func (r *restoreCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// ownPostgres starts the server of a 'sluice up' that does not run.
+// ownPostgres starts the Postgres server of a 'sluice up' that is not running.
 func (r *restoreCommand) ownPostgres(ctx context.Context) (*local.Postgres, error) {
 	data, err := dataDirectory(r.Data)
 	if err != nil {

@@ -20,9 +20,9 @@ type blobsCommand struct {
 	Check blobsCheck `cmd:"" help:"Read the bytes of all documents, and compare them with their hashes."`
 }
 
-// blobsRun is what both commands have: they work on the database themselves, as
-// programs do, for the bytes of all tenants: the one that is given, or the one
-// that 'sluice up' runs.
+// blobsRun is what both commands share. Like the programs, they connect to the database, and work
+// on the bytes of all tenants. The database is the one in the settings, or that of a running
+// 'sluice up'.
 type blobsRun struct {
 	config.Database
 	config.Blobs
@@ -52,7 +52,7 @@ func (c *blobsCheck) Run(ctx context.Context) error {
 	})
 }
 
-// database is the address of the database.
+// database returns the address of the database.
 func (b *blobsRun) database() (string, error) {
 	if b.DatabaseURL != "" {
 		return b.DatabaseURL, nil
@@ -68,10 +68,10 @@ func (b *blobsRun) database() (string, error) {
 	return address, nil
 }
 
-// blobsConnections are enough for what is done at once.
+// blobsConnections is the maximum number of connections to the database.
 const blobsConnections = 8
 
-// tellEvery is the least time between two lines of progress.
+// tellEvery is the minimum time between two lines of progress.
 const tellEvery = 2 * time.Second
 
 func (b *blobsRun) run(ctx context.Context, done string, do func(context.Context, *blobs.BlobStore, *blobs.Run) (blobs.Tally, error)) error {

@@ -10,10 +10,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// chatCommand asks what is typed, and keeps what was said.
+// chatCommand asks each line that is typed, with the conversation so far.
 type chatCommand struct{ queryFlags }
 
-// handlesSignals leaves Ctrl-C to end the program, which waits for a line.
+// handlesSignals makes Ctrl-C end the program at once, because it waits for a line.
 func (*chatCommand) handlesSignals() {}
 
 func (c *chatCommand) Run(ctx context.Context) error {
@@ -67,7 +67,7 @@ func (c *chatCommand) Run(ctx context.Context) error {
 	return nil
 }
 
-// remembered is as much of a conversation as a question may have with it: its end.
+// remembered returns the end of a conversation, as much as a question may have.
 func remembered(history []schema.Turn) []schema.Turn {
 	bytes, from := 0, len(history)
 	for from > 0 && len(history)-from < schema.MaxTurns {

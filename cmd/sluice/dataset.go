@@ -1,6 +1,6 @@
 package main
 
-// This file turns published question sets into folders that sluice eval reads.
+// This file converts published question sets into folders for sluice eval.
 
 import (
 	"context"
@@ -29,7 +29,7 @@ type datasetConvert struct {
 	JSON    bool   `help:"Print JSON, for programs."`
 }
 
-// shownFrom is the size of a file, in bytes, from which on its progress is shown.
+// shownFrom is the size of a file, in bytes, from which its progress is shown.
 const shownFrom = 8 << 20
 
 func (c *datasetConvert) Run(ctx context.Context) error {

@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// doctorCommand checks what `sluice up` would use: what is given answers, and
-// what is not can be started. With a server running it checks that too.
+// doctorCommand checks what `sluice up` would use: that configured servers answer, and that the
+// others can be started. If a server runs, it checks that, too.
 type doctorCommand struct {
 	remote
 	config.Database
@@ -31,14 +31,14 @@ type doctorCommand struct {
 	config.Model
 }
 
-// finding is one part and how it is.
+// finding is the state of one part.
 type finding struct {
 	Part   string `json:"part"`
 	OK     bool   `json:"ok"`
 	Detail string `json:"detail"`
 }
 
-// asking bounds one check.
+// asking is the timeout of one check.
 const asking = 5 * time.Second
 
 func (d *doctorCommand) Run(ctx context.Context) error {
@@ -131,7 +131,7 @@ func (d *doctorCommand) nats(ctx context.Context) (string, error) {
 		return "SLUICE_NATS_URL answers; no model server does", nil
 	}
 	found := fmt.Sprintf("SLUICE_NATS_URL answers, and a model server with pack %s on %s", info.Pack, info.Provider)
-	asking, cancel := context.WithTimeout(ctx, time.Second) // there need not be any
+	asking, cancel := context.WithTimeout(ctx, time.Second) // there may be no server
 	defer cancel()
 	if second, err := models.Second().Info(asking); err == nil {
 		found += fmt.Sprintf(", and a second encoder with pack %s", second.Pack)

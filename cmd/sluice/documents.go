@@ -54,8 +54,8 @@ type someDocuments struct {
 	Collection string   `short:"c" help:"Name or id of the collection, for external ids."`
 }
 
-// each does the same to every document and says what went wrong with which. When
-// asked to, it prints the result as JSON: of several documents, a list.
+// each applies do to every document and reports errors with the document's name. With --json it
+// prints the results: of several documents, a list.
 func (s someDocuments) each(ctx context.Context, do func(c *apiclient.Client, id uuid.UUID, name string) (any, error)) error {
 	c, err := s.client()
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *documentsShow) Run(ctx context.Context) error {
 	})
 }
 
-// metadataText is metadata as --metadata takes them.
+// metadataText formats metadata as --metadata takes it.
 func metadataText(m schema.Metadata) string {
 	var out []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/erasures"
 )
 
-// tenantsErase works on the database itself: no key of the API may do this.
+// tenantsErase connects to the database, because no API key may erase a tenant.
 type tenantsErase struct {
 	Tenant  string `arg:"" help:"The tenant's name or id."`
 	Confirm string `required:"" placeholder:"NAME" help:"The tenant's name again: nothing brings it back but a backup."`

@@ -52,7 +52,7 @@ type evalCommand struct {
 	DryRun bool   `help:"List what --matrix would ask, and ask nothing."`
 }
 
-// cleaning is how long the end may take after a Ctrl-C.
+// cleaning is the time limit for cleaning up after Ctrl-C.
 const cleaning = time.Minute
 
 func (c *evalCommand) Run(ctx context.Context) (err error) {
@@ -133,7 +133,7 @@ func (c *evalCommand) Run(ctx context.Context) (err error) {
 	return err
 }
 
-// parallel is how many questions are asked at once.
+// parallel returns how many questions are asked at once.
 func (c *evalCommand) parallel(usual int) int {
 	if c.Parallel != nil {
 		return *c.Parallel
@@ -141,8 +141,8 @@ func (c *evalCommand) parallel(usual int) int {
 	return usual
 }
 
-// segmentation is the one that is named for all plans, with every setting; the zero
-// value when none is.
+// segmentation returns the segmentation that is set for all plans, complete; the zero value if none
+// is set.
 func (c *evalCommand) segmentation() (schema.Segmentation, error) {
 	if c.Segmentation == "" {
 		return schema.Segmentation{}, nil
@@ -154,8 +154,8 @@ func (c *evalCommand) segmentation() (schema.Segmentation, error) {
 	return s.Complete()
 }
 
-// measure evaluates the datasets, each with one. Files have what is done after
-// every dataset; standard output, which is not written twice, at the end.
+// measure evaluates each dataset with one. Files are written after every dataset, with the results
+// so far. JSON on standard output is written once, at the end.
 func (c *evalCommand) measure(datasets []*evaluate.Dataset, one func(*evaluate.Dataset) (*evaluate.Results, error)) (done []*evaluate.Results, summaries []evaluate.Summary, err error) {
 	screen := os.Stdout
 	if c.JSON == "-" {
@@ -183,7 +183,8 @@ func (c *evalCommand) measure(datasets []*evaluate.Dataset, one func(*evaluate.D
 	return done, summaries, nil
 }
 
-// writable reports a file that could not be written, before the work is done.
+// writable returns an error for a file that cannot be written, so that it is found before the work
+// is done.
 func writable(flag, path string) error {
 	if path == "" || path == "-" {
 		return nil
@@ -224,8 +225,8 @@ func (c *evalCommand) report(done []*evaluate.Results, summaries []evaluate.Summ
 	return write(c.HTML, func(w io.Writer) error { return evaluate.WriteHTML(w, done, summaries, about) })
 }
 
-// writeJSON writes one object for one dataset and a list for several, however
-// many of them are done.
+// writeJSON writes one object if one dataset was given, and a list if several were, however many of
+// them are done.
 func (c *evalCommand) writeJSON(summaries []evaluate.Summary) error {
 	return write(c.JSON, func(w io.Writer) error {
 		e := json.NewEncoder(w)
@@ -237,7 +238,7 @@ func (c *evalCommand) writeJSON(summaries []evaluate.Summary) error {
 	})
 }
 
-// write writes a file whole or not at all; "-" is standard output.
+// write writes a file atomically; "-" is standard output.
 func write(path string, content func(io.Writer) error) error {
 	if path == "-" {
 		return content(os.Stdout)

@@ -1,6 +1,6 @@
 package main
 
-// This file has the server's language model judge answers.
+// This file lets the server's language model judge answers.
 
 import (
 	"context"
@@ -23,8 +23,7 @@ func (j judge) Judge(ctx context.Context, q evaluate.Topic, answer string) (sche
 	return j.client.JudgeAnswer(ctx, api.AnswerToJudge{Question: q.Text, References: references(q.Answers), Answer: answer})
 }
 
-// references are the right answers that a judge is shown: the first ones, where there are
-// more than it may be.
+// references returns the reference answers for the judge: distinct ones, up to the maximum number.
 func references(answers []string) []string {
 	var out []string
 	for _, a := range answers {
@@ -35,8 +34,8 @@ func references(answers []string) []string {
 	return out
 }
 
-// canJudge reports that the server has no language model, before anything is measured. It
-// makes no call of one.
+// canJudge returns an error if the server has no language model, before anything is measured. It
+// makes no call of a model.
 func canJudge(ctx context.Context, client *apiclient.Client) error {
 	_, err := client.JudgeAnswer(ctx, api.AnswerToJudge{Question: "?", References: []string{"?"}, Answer: "?", DryRun: true})
 	var p *api.Problem
@@ -49,7 +48,7 @@ func canJudge(ctx context.Context, client *apiclient.Client) error {
 	return fmt.Errorf("ask which language model judges: %w", err)
 }
 
-// labels reads what people say of answers.
+// labels reads labels of answers by people.
 func (c *evalCommand) labels() (evaluate.HumanLabels, error) {
 	switch {
 	case c.Labels == "":

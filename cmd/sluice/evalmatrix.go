@@ -1,8 +1,7 @@
 package main
 
-// This file measures a matrix (eval --matrix): each row, a plan with its settings, on each
-// dataset with each model pack. What was asked before, and is kept in the folder of the
-// figures, is not asked again.
+// This file measures a matrix (eval --matrix): each row, a plan with its settings, on each dataset
+// with each model pack. Questions whose figures are kept in the output folder are not asked again.
 
 import (
 	"cmp"
@@ -34,7 +33,7 @@ type matrixRun struct {
 	out      string
 	datasets []*evaluate.Dataset
 	rows     []matrix.Row
-	asked    *apiclient.Client // the server that runs; nil: servers are started
+	asked    *apiclient.Client // the running server; nil: servers are started
 	servers  []*matrixServer
 	labels   evaluate.HumanLabels
 	folder   *matrix.Folder
@@ -42,30 +41,30 @@ type matrixRun struct {
 	progress *matrixProgress
 }
 
-// matrixCell is a dataset under a row with a pack, by their places.
+// matrixCell is a dataset under a row with a pack, by their indexes.
 type matrixCell struct{ dataset, pack, row int }
 
-// matrixServer is a server with one model pack and one language model, and the rows that
-// it is asked under.
+// matrixServer is a server with one model pack and one language model, and the rows whose questions
+// it is asked.
 type matrixServer struct {
 	pack     int
 	rows     []int
-	settings *upCommand // nil: it runs
-	space    string     // tells collections of servers apart whose models differ
+	settings *upCommand // nil: it is running already
+	space    string     // hash of the model packs; collections of servers with different packs are kept apart
 	identity string
 }
 
-// matrixRows are the rows that one dataset is asked under at one server.
+// matrixRows are the rows of one dataset at one server.
 type matrixRows struct {
-	tag      string // in the collections' names
+	tag      string // part of the collections' names
 	rows     map[string]matrix.Row
-	plans    []schema.Plan // under the names of the rows
+	plans    []schema.Plan // named after their rows
 	kept     map[string]*matrix.CellResults
-	needed   map[schema.Segmentation]bool // by rows of other servers with the same collections
+	needed   map[schema.Segmentation]bool // segmentations that rows of later servers need in the same collections
 	ingested func(failed int)
 }
 
-// plan is the name by which the server knows a row's plan, or its text.
+// plan returns the name of a row's plan at the server, or its text.
 func (m *matrixRows) plan(row string) (known, text string) {
 	if r := m.rows[row]; r.Plan == "" {
 		return "", r.Text
@@ -73,10 +72,10 @@ func (m *matrixRows) plan(row string) (known, text string) {
 	return m.rows[row].Plan, ""
 }
 
-// later reports whether a collection will be asked again.
+// later reports whether a collection is needed again.
 func (m *matrixRows) later(g *ground) bool { return m.needed[g.segmentation] }
 
-// withoutMatrix reports what only a matrix has.
+// withoutMatrix returns an error for flags that need --matrix.
 func (c *evalCommand) withoutMatrix() error {
 	switch {
 	case len(c.Datasets) == 0:
@@ -87,7 +86,7 @@ func (c *evalCommand) withoutMatrix() error {
 	return nil
 }
 
-// withMatrix reports what the file of a matrix says in place of flags.
+// withMatrix returns an error for flags that the matrix file replaces.
 func (c *evalCommand) withMatrix() error {
 	for flag, given := range map[string]bool{"dataset": len(c.Datasets) > 0, "plan": len(c.Plan) > 0, "plan-file": len(c.PlanFile) > 0, "split": c.Split != "test",
 		"seed": c.Seed != 1, "language": c.Language != "en", "segmentation": c.Segmentation != "", "answers": c.Answers, "judge": c.Judge, "judge-labels": c.Labels != "", "risk": c.Risk != nil, "k": len(c.K) > 0,
@@ -170,7 +169,7 @@ func (m *matrixRun) read() error {
 	return nil
 }
 
-// plan makes the rows, and says which servers they are asked at.
+// plan computes the rows, and the servers at which they are asked.
 func (m *matrixRun) plan(ctx context.Context) error {
 	data, err := dataDirectory(m.Data)
 	if err != nil {
@@ -208,7 +207,8 @@ func indexes[T any](of []T) []int {
 	return out
 }
 
-// named finds plans by their names, at the server that runs or among those that ship.
+// named returns a function that finds plans by name, at the running server or among the plans that
+// ship.
 func (m *matrixRun) named(ctx context.Context) func(string) (string, error) {
 	if m.asked != nil {
 		return func(name string) (string, error) {
@@ -226,7 +226,7 @@ func (m *matrixRun) named(ctx context.Context) func(string) (string, error) {
 	}
 }
 
-// ownServers says which servers are started: one for each pack and language model.
+// ownServers plans one server for each pack and language model.
 func (m *matrixRun) ownServers(data string) error {
 	packs := m.file.Packs
 	if len(packs) == 0 {
@@ -264,7 +264,8 @@ func (m *matrixRun) ownServers(data string) error {
 	return nil
 }
 
-// identify chooses the model packs, and says by which models the server's figures are.
+// identify chooses the model packs, and sets an identity from everything about the server's models
+// that affects figures.
 func (s *matrixServer) identify(data, pack string) error {
 	hash := func(chosen *string, name string) (string, error) {
 		path, err := modelpack.Find(modelsDirectory(data), name)
@@ -306,7 +307,7 @@ func (s *matrixServer) identify(data, pack string) error {
 	return nil
 }
 
-// open reads what is kept of each cell.
+// open reads the kept results of each cell.
 func (m *matrixRun) open() error {
 	for _, s := range m.servers {
 		for _, r := range s.rows {
@@ -340,19 +341,19 @@ func rowSegmentation(r matrix.Row) (schema.Segmentation, error) {
 	return cut, nil
 }
 
-// questions are those of a dataset that are asked.
+// questions returns the questions of a dataset that are asked.
 func (m *matrixRun) questions(dataset int) []evaluate.Topic {
 	d := m.file.Datasets[dataset]
 	return m.datasets[dataset].Draw(d.Limit, d.Seed, m.file.Answers)
 }
 
-// missing are the questions of a cell of which nothing is kept.
+// missing returns the questions of a cell that have no kept figures.
 func (m *matrixRun) missing(c matrixCell) []evaluate.Topic {
 	return slices.DeleteFunc(slices.Clone(m.questions(c.dataset)), m.kept[c].Has)
 }
 
-// toAsk is how many questions are to be asked, under all rows. Cells may be the same: two
-// datasets with the same documents and questions.
+// toAsk returns the number of questions to ask under all rows. Equal cells count once: two datasets
+// may have the same documents and questions.
 func (m *matrixRun) toAsk() int {
 	type question struct {
 		of   *matrix.CellResults
@@ -367,7 +368,7 @@ func (m *matrixRun) toAsk() int {
 	return len(ask)
 }
 
-// unfinished are those of a server's rows under which a dataset has questions to be asked.
+// unfinished returns the rows of a server under which a dataset has questions to ask.
 func (m *matrixRun) unfinished(s *matrixServer, dataset int) []int {
 	var out []int
 	for _, r := range s.rows {
@@ -378,7 +379,7 @@ func (m *matrixRun) unfinished(s *matrixServer, dataset int) []int {
 	return out
 }
 
-// ask asks a server what is missing; one that is not needed is not started.
+// ask asks a server the missing questions. A server without missing questions is not started.
 func (m *matrixRun) ask(ctx context.Context, s *matrixServer) (err error) {
 	if !slices.ContainsFunc(indexes(m.datasets), func(d int) bool { return len(m.unfinished(s, d)) > 0 }) {
 		return nil
@@ -446,8 +447,8 @@ func (m *matrixRun) options(dataset int) evaluate.Options {
 	return evaluate.Options{Limit: of.Limit, Seed: of.Seed, Parallel: m.file.Parallel, Cutoffs: m.file.Cutoffs, Prices: m.file.Prices, HumanLabels: m.labels.For(of.Name)}
 }
 
-// tag is in the names of the collections: those of another matrix, or of other models,
-// are others.
+// tag returns a part of the collections' names that depends on the output folder and the model
+// packs, so that matrices and packs do not share collections.
 func (m *matrixRun) tag(s *matrixServer) string {
 	absolute, err := filepath.Abs(m.out)
 	if err != nil {
@@ -457,8 +458,7 @@ func (m *matrixRun) tag(s *matrixServer) string {
 	return "m" + hex.EncodeToString(sum[:4])
 }
 
-// needed are the segmentations of a dataset that servers after this one will ask about,
-// in the same collections.
+// needed returns the segmentations of a dataset that later servers need in the same collections.
 func (m *matrixRun) needed(s *matrixServer, dataset int) map[schema.Segmentation]bool {
 	out := map[schema.Segmentation]bool{}
 	for _, other := range m.servers[slices.Index(m.servers, s)+1:] {

@@ -1,6 +1,6 @@
 package main
 
-// This file says how far a matrix is, and writes what it gave.
+// This file shows the progress of a matrix, and writes its results.
 
 import (
 	"context"
@@ -19,20 +19,21 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// matrixProgress tells now and then how much was asked, and about how long the rest takes.
+// matrixProgress prints at intervals how many questions were asked, and about how long the rest
+// takes.
 type matrixProgress struct {
 	out   io.Writer
 	name  string
-	total int // questions to be asked, under each row
+	total int // questions to ask under all rows
 
 	mu    sync.Mutex
 	done  int
-	spent time.Duration // asking, until begun
-	begun time.Time     // zero: nothing is asked now
-	last  time.Time     // that it was told
+	spent time.Duration // time spent asking before begun
+	begun time.Time     // zero: nothing is being asked
+	last  time.Time     // time of the last line
 }
 
-// begin says that asking begins: what goes before, such as ingestion, is not counted.
+// begin starts the clock. Time before it, such as for ingestion, does not count.
 func (p *matrixProgress) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -40,7 +41,7 @@ func (p *matrixProgress) begin() {
 	p.print()
 }
 
-// end says that asking pauses.
+// end stops the clock.
 func (p *matrixProgress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -50,7 +51,7 @@ func (p *matrixProgress) end() {
 	}
 }
 
-// count counts a question under a row.
+// count counts one question under a row.
 func (p *matrixProgress) count() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +73,7 @@ func (p *matrixProgress) print() {
 	fmt.Fprintln(p.out)
 }
 
-// remaining is how long the rest takes if it goes on as before; 0: nobody knows.
+// remaining returns how long the rest takes at the same rate; 0: unknown.
 func remaining(spent time.Duration, done, total int) time.Duration {
 	if done == 0 {
 		return 0
@@ -80,7 +81,7 @@ func remaining(spent time.Duration, done, total int) time.Duration {
 	return (spent / time.Duration(done) * time.Duration(total-done)).Round(time.Second)
 }
 
-// list lists the cells and how many of their questions are to be asked.
+// list lists the cells and the number of their questions to ask.
 func (m *matrixRun) list(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "DATASET\tPACK\tROW\tQUESTIONS\tKEPT\tTO ASK\n")
@@ -101,7 +102,7 @@ func (m *matrixRun) list(out io.Writer) error {
 	return err
 }
 
-// packName is what a pack is called.
+// packName returns the name of a pack for tables.
 func packName(pack string) string {
 	if pack == "" {
 		return "(in use)"
@@ -109,7 +110,7 @@ func packName(pack string) string {
 	return pack
 }
 
-// nobody is asked where everything is kept.
+// nobody is asked only if a result is not kept, which is an error.
 type nobody struct{}
 
 var errMissing = errors.New("its result is not kept")
@@ -126,16 +127,16 @@ func (nobody) Judge(context.Context, evaluate.Topic, string) (schema.Judgement, 
 	return schema.Judgement{}, errMissing
 }
 
-// matrixReport is what is written as JSON.
+// matrixReport is the content of matrix.json.
 type matrixReport struct {
 	Matrix      string               `json:"matrix"`
 	Description string               `json:"description,omitempty"`
 	Packs       []string             `json:"packs,omitempty"`
 	Combination evaluate.Combination `json:"combination"`
-	Reports     []evaluate.Summary   `json:"reports"` // of each dataset and pack
+	Reports     []evaluate.Summary   `json:"reports"` // one for each dataset and pack
 }
 
-// report writes the tables of all cells, which are kept by now.
+// report writes the tables of all cells. All results must be kept.
 func (m *matrixRun) report(ctx context.Context) error {
 	out := matrixReport{Matrix: m.file.Name, Description: m.file.Description}
 	many := len(m.file.Packs) > 1
@@ -181,7 +182,8 @@ func (m *matrixRun) report(ctx context.Context) error {
 	return printCombination(os.Stdout, out.Combination, m.out)
 }
 
-// printCombination writes the tables without intervals, which are too wide for a terminal.
+// printCombination prints the tables without confidence intervals, which are too wide for a
+// terminal.
 func printCombination(out io.Writer, c evaluate.Combination, folder string) error {
 	titles, datasets := c.Datasets, c.Datasets
 	if len(c.Datasets) > 1 {
@@ -204,7 +206,7 @@ func printCombination(out io.Writer, c evaluate.Combination, folder string) erro
 	return err
 }
 
-// results are those of all rows on a dataset with a pack.
+// results returns the results of all rows on a dataset with a pack.
 func (m *matrixRun) results(ctx context.Context, dataset, pack int) (*evaluate.Results, error) {
 	d := *m.datasets[dataset]
 	if len(m.file.Packs) > 1 {

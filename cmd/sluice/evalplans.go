@@ -1,6 +1,6 @@
 package main
 
-// This file reads the plans that are compared beside those of the server.
+// This file reads the plans of --plan-file, which are compared with those of the server.
 
 import (
 	"fmt"
@@ -11,20 +11,20 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// ownPlans are plans that were read from files, in a folder of this run's.
+// ownPlans are plans that were read from files, in a temporary folder.
 type ownPlans struct {
 	names  []string
-	folder string // empty: none were named
+	folder string // empty: there are none
 }
 
 func (p ownPlans) remove() {
 	if p.folder != "" {
-		_ = os.RemoveAll(p.folder) // in the system's folder of such things
+		_ = os.RemoveAll(p.folder) // it is in the system's temporary folder
 	}
 }
 
-// planFiles reads --plan-file. The files are copied, each under its plan's name,
-// as a server wants them.
+// planFiles reads --plan-file. It copies each file under its plan's name, which a server's folder
+// of plans requires.
 func (c *evalCommand) planFiles() (out ownPlans, err error) {
 	if len(c.PlanFile) == 0 {
 		return ownPlans{}, nil

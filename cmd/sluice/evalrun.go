@@ -1,7 +1,7 @@
 package main
 
-// This file evaluates one dataset: it ingests it once for each segmentation that
-// the plans want, asks its questions, and removes what it made.
+// This file evaluates one dataset: it ingests the dataset once for each segmentation that the plans
+// need, asks its questions, and deletes the collections that it created.
 
 import (
 	"context"
@@ -22,23 +22,23 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// curationStuck is after how long without progress curation is given up.
+// curationStuck is how long curation may make no progress.
 const curationStuck = 5 * time.Minute
 
-// evaluation is one dataset's.
+// evaluation is the evaluation of one dataset.
 type evaluation struct {
 	*evalCommand
 	client  *apiclient.Client
 	dataset *evaluate.Dataset
 	options evaluate.Options
 
-	segmentation schema.Segmentation // of all plans, complete; none: each plan's own
+	segmentation schema.Segmentation // for all plans, complete; zero: each plan's own
 	grounds      map[string]*ground  // by plan
 
 	matrix *matrixRows // nil: plans of the server are compared
 }
 
-// ground is a collection of the dataset's documents, cut in one way.
+// ground is a collection with the dataset's documents in one segmentation.
 type ground struct {
 	segmentation schema.Segmentation // complete
 	collection   string
@@ -46,7 +46,7 @@ type ground struct {
 
 var unnamed = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
 
-// run evaluates.
+// run runs the evaluation.
 func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 	grounds, err := e.plans(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 		if made && !e.Keep {
 			defer func() {
 				if e.matrix != nil && (err != nil || e.matrix.later(g)) {
-					return // what goes on with it need not ingest again
+					return // a later server or run uses the documents
 				}
 				ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleaning)
 				defer cancel()
@@ -97,8 +97,8 @@ func (e *evaluation) run(ctx context.Context) (_ *evaluate.Results, err error) {
 	return results, nil
 }
 
-// plans finds out how the documents are to be cut for each plan, and what the
-// default one is called. A wrong name is told before anything is ingested.
+// plans resolves the plans and their segmentations, and the name of the default plan. An unknown
+// name is reported before anything is ingested.
 func (e *evaluation) plans(ctx context.Context) (grounds []*ground, err error) {
 	if e.matrix != nil {
 		return e.cut(e.matrix.plans)
@@ -126,7 +126,7 @@ func (e *evaluation) plans(ctx context.Context) (grounds []*ground, err error) {
 	return e.cut(chosen)
 }
 
-// cut says which documents each plan searches.
+// cut determines the collection that each plan searches.
 func (e *evaluation) cut(plans []schema.Plan) (grounds []*ground, err error) {
 	names := make([]string, len(plans))
 	e.grounds = map[string]*ground{}
@@ -146,12 +146,12 @@ func (e *evaluation) cut(plans []schema.Plan) (grounds []*ground, err error) {
 		names[i], e.grounds[plan.Name] = plan.Name, byCut[cut]
 	}
 	e.options.Plans = names
-	return grounds, e.options.Check() // the default plan may have been named too
+	return grounds, e.options.Check() // checks again for duplicates, now that the default plan's name is known
 }
 
-// open finds the collection that an earlier run kept, or makes one. A kept one is
-// named after the folder, its content and how it is cut; one that goes again has a
-// name that no other run uses.
+// open finds the collection that an earlier run kept, or creates one. The name of a kept collection
+// is made of the folder, a hash of the content and the segmentation. A collection that is deleted
+// at the end gets a unique name.
 func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error) {
 	name := unnamed.ReplaceAllString(e.dataset.Name, "-")
 	g.collection = fmt.Sprintf("eval-%.60s-%s-%s", name, e.Language, e.dataset.Hash[:12])
@@ -171,7 +171,7 @@ func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error)
 		return false, schema.Invalid("segmentation", "collection %s, kept by an earlier run, has been rebuilt with segmentation %s: delete it", g.collection, have.Segmentation)
 	}
 	if !apiclient.IsStatus(err, http.StatusNotFound) {
-		return e.matrix != nil && err == nil, err // of an earlier run of the matrix
+		return e.matrix != nil && err == nil, err // created by an earlier run of the matrix
 	}
 	if !e.Keep && e.matrix == nil {
 		g.collection += "-" + uuid.NewString()[:8]
@@ -179,12 +179,12 @@ func (e *evaluation) open(ctx context.Context, g *ground) (made bool, err error)
 	_, err = e.client.CreateCollection(ctx, api.NewCollection{Name: g.collection, Language: e.Language, Segmentation: &g.segmentation,
 		Description: "documents of " + e.dataset.Name + ", for sluice eval"})
 	if (e.Keep || e.matrix != nil) && apiclient.IsStatus(err, http.StatusConflict) {
-		return false, nil // another run has just made it
+		return false, nil // another run has just created it
 	}
 	return true, err
 }
 
-// ingest puts the documents in and returns how many failed.
+// ingest ingests the documents and returns how many failed.
 func (e *evaluation) ingest(ctx context.Context, g *ground) (failed int, err error) {
 	if e.dataset.Documents == 0 {
 		fmt.Fprintf(os.Stderr, "%s: there is no corpus.jsonl: plans find nothing, and the language model answers without documents\n", e.dataset.Name)
@@ -218,8 +218,8 @@ func (e *evaluation) ingest(ctx context.Context, g *ground) (failed int, err err
 	return s.Failed, nil
 }
 
-// curated waits until the documents are in clusters. They are found before, each
-// section as a cluster of its own, and that is not what is to be measured.
+// curated waits until the documents are clustered. Before that, searches find each section as a
+// cluster of its own, which is not to be measured.
 func (e *evaluation) curated(ctx context.Context, g *ground) error {
 	bar := newCounter(os.Stderr, e.dataset.Name+" curated")
 	defer bar.end()
@@ -270,7 +270,7 @@ func (e *evaluation) Ask(ctx context.Context, plan string, q evaluate.Topic) (ev
 	return evaluate.Answered{Answer: a, Millis: float64(time.Since(begin).Microseconds()) / 1000}, err
 }
 
-// plan is the name by which the server knows a plan, or its text.
+// plan returns the name of a plan at the server, or its text.
 func (e *evaluation) plan(name string) (known, text string) {
 	if e.matrix != nil {
 		return e.matrix.plan(name)

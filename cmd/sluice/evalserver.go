@@ -15,9 +15,9 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// server returns a client of the server that is named or runs here. When none is
-// named and none runs it starts one, whose data stays for other runs; stop
-// ends it. With a folder of plans one is started always, which has them.
+// server returns a client of the server that is named or runs on this machine. If there is none, or
+// if plans is not "", it starts a server, with the folder of plans, and keeps its data for later
+// runs. stop stops a started server.
 func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Client, stop func() error, err error) {
 	stop = func() error { return nil }
 	data, err := dataDirectory(c.Data)
@@ -33,7 +33,7 @@ func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Cl
 	case plans == "" && err == nil && client.Answers(ctx) == nil:
 		return client, stop, nil
 	}
-	// Beside the data of `sluice up`, which may be started meanwhile.
+	// Separate from the data of `sluice up`, which may be started meanwhile.
 	settings, err := ownSettings(filepath.Join(data, "eval"))
 	if err != nil {
 		return nil, stop, err
@@ -44,7 +44,7 @@ func (c *evalCommand) server(ctx context.Context, plans string) (_ *apiclient.Cl
 	return settings.started(ctx)
 }
 
-// started starts a server with these settings; stop ends it.
+// started starts a server with these settings; stop stops it.
 func (c *upCommand) started(ctx context.Context) (_ *apiclient.Client, stop func() error, err error) {
 	stop = func() error { return nil }
 	fmt.Fprintf(os.Stderr, "Starting a server for this evaluation, with its data in %s.\n", c.Data)
@@ -64,8 +64,8 @@ func (c *upCommand) started(ctx context.Context) (_ *apiclient.Client, stop func
 	return client, stop, err
 }
 
-// ownSettings are those that `sluice up` would have in a directory, with servers
-// of its own and any free port, and more flags.
+// ownSettings returns the settings of `sluice up` with a data directory, servers of its own, any
+// free port, and more flags.
 func ownSettings(data string, flags ...string) (*upCommand, error) {
 	source, err := config.Read(append([]string{"up", "--data", data, "--listen", "127.0.0.1:0"}, flags...))
 	if err != nil {
@@ -82,8 +82,8 @@ func ownSettings(data string, flags ...string) (*upCommand, error) {
 		return nil, err
 	}
 	c.Up.DatabaseOwnerURL, c.Up.DatabaseVectorURL = "", ""
-	c.Up.APITLSCert, c.Up.APITLSKey = "", "" // nobody else asks it
+	c.Up.APITLSCert, c.Up.APITLSKey = "", "" // no other client uses this server
 	c.Up.DatabaseURL, c.Up.NATSURL, c.Up.TemporalAddress = "", "", ""
-	c.Up.LLMCacheAge = 0 // what is measured is done
+	c.Up.LLMCacheAge = 0 // every measured call must be made
 	return &c.Up, nil
 }

@@ -1,6 +1,6 @@
 package main
 
-// This file stores what an evaluation measured with the server.
+// This file stores the results of an evaluation at the server.
 
 import (
 	"context"
@@ -15,9 +15,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// keeper is the server that what is measured is stored with: the one that other
-// commands ask, also when another one is started to be measured. nil: nothing is
-// stored. That it cannot be is told before anything is measured.
+// keeper returns a client of the server that stores the results: the one that other commands use,
+// even if another server is started and measured. nil: results are not stored. It checks the key's
+// scope before anything is measured.
 func (c *evalCommand) keeper(ctx context.Context) (*apiclient.Client, error) {
 	if !c.Store {
 		return nil, nil

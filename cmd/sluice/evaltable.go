@@ -1,6 +1,6 @@
 package main
 
-// This file prints what an evaluation found as a table.
+// This file prints the results of an evaluation as a table.
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/evaluate"
 )
 
-// printSummary writes one row per plan. The best value of a column has a star;
-// one that the questions do not tell from it has a wave.
+// printSummary prints one row per plan. A star marks the best value of a column; a tilde marks
+// values that do not differ significantly from it.
 func printSummary(out io.Writer, s evaluate.Summary) error {
 	fmt.Fprintf(out, "\n%s: %s, %s", printable(s.Dataset), plural(s.Documents, "document"), plural(s.Queries, "question"))
 	if s.Failed > 0 {
@@ -58,7 +58,7 @@ func printSummary(out io.Writer, s evaluate.Summary) error {
 	return nil
 }
 
-// printJudge writes how far labels agree with the judge.
+// printJudge prints how far labels agree with the judge.
 func printJudge(out io.Writer, judged evaluate.Judged) error {
 	fmt.Fprint(out, "\n\nThe judge, and labels of the answers that it judged (95 % intervals)\n\n")
 	return printTable(out, judged.Table())
@@ -89,8 +89,8 @@ func printTable(out io.Writer, table evaluate.Table) error {
 	return w.Flush()
 }
 
-// printCalibration writes how far the answers' confidence can be believed, and the
-// reliability diagram as a table.
+// printCalibration prints the calibration error of the answers' confidence, and the reliability
+// diagram as a table.
 func printCalibration(out io.Writer, p evaluate.PlanSummary) {
 	c := p.Calibration
 	if c == nil {

@@ -1,6 +1,6 @@
 package main
 
-// This file shows evaluations that were stored.
+// This file shows stored evaluations.
 
 import (
 	"context"
@@ -106,8 +106,8 @@ func (s *evaluationsCompare) Run(ctx context.Context) error {
 	return printComparison(compared)
 }
 
-// printComparison writes a row per metric. A star is a difference that is more
-// than chance, for the better or the worse.
+// printComparison prints one row per metric. A star marks a significant difference, better or
+// worse.
 func printComparison(compared schema.EvaluationComparison) error {
 	fmt.Printf("%s, against %s\n", printable(compared.Evaluation.Name), printable(compared.Against.Name))
 	if len(compared.Datasets) == 0 {

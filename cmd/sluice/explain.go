@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// printNotes prints what everybody should know who does not ask what the stages did.
+// printNotes prints notes that everybody should see, without the details of the stages.
 func printNotes(w io.Writer, trace []schema.StageReport) {
 	if i := slices.IndexFunc(trace, func(s schema.StageReport) bool { return s.Stage == schema.StageVectors }); i >= 0 {
 		fmt.Fprintf(w, "note: %s\n", printable(trace[i].Why))
@@ -78,7 +78,7 @@ func printStatistics(w io.Writer, all map[string]float64) {
 	}
 }
 
-// numbers are the positions of a context as a person counts them.
+// numbers formats the positions of a context, counted from 1.
 func numbers(context []int) string {
 	if len(context) == 0 {
 		return "none"

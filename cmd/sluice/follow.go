@@ -9,17 +9,17 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// followedRun is how a run of the server, of which a collection has one at a time, is looked at.
+// followedRun describes a server-side run, of which a collection has one at a time.
 type followedRun[R any] struct {
-	quiet   bool // its progress is not printed
+	quiet   bool // do not print progress
 	number  func(R) int
 	running func(R) bool
 	text    func(R) string
 	look    func(context.Context) (R, error)
-	other   func(number int) string // names another one
+	other   func(number int) string // describes another run that has begun
 }
 
-// follow looks at the run r until it has ended.
+// follow polls the run r until it has ended.
 func follow[R any](ctx context.Context, r R, f followedRun[R]) (R, error) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()

@@ -34,8 +34,8 @@ type ingestCommand struct {
 	Parallel     int      `default:"4" help:"Uploads at once."`
 }
 
-// Sizes of one compare and one upload request. A file over soloBytes goes by
-// itself, streamed.
+// Sizes of one compare request and one upload request. A file larger than soloBytes is streamed in
+// a request of its own.
 const (
 	compareCount = 1000
 	uploadCount  = 64
@@ -68,7 +68,7 @@ type ingestion struct {
 
 	mu       sync.Mutex
 	summary  summary
-	sent     map[string]bool // external ids whose outcome is waited for
+	sent     map[string]bool // external ids of uploads whose outcome is not known yet
 	progress *progress
 }
 
@@ -105,7 +105,7 @@ func (c *ingestCommand) Run(ctx context.Context) error {
 	return run.report()
 }
 
-// ensure makes the collection when it does not exist.
+// ensure creates the collection if it does not exist.
 func (c *ingestCommand) ensure(ctx context.Context, client *apiclient.Client) error {
 	segmentation, err := schema.ParseSegmentation(c.Segmentation)
 	if err != nil {
@@ -120,13 +120,13 @@ func (c *ingestCommand) ensure(ctx context.Context, client *apiclient.Client) er
 		made.Segmentation = &segmentation
 	}
 	_, err = client.CreateCollection(ctx, made)
-	if apiclient.IsStatus(err, http.StatusConflict) { // someone was quicker
+	if apiclient.IsStatus(err, http.StatusConflict) { // someone else has just created it
 		return nil
 	}
 	return err
 }
 
-// upload sends what the server does not have, in the order found.
+// upload uploads the documents that the server does not have, in the order in which they are found.
 func (r *ingestion) upload(ctx context.Context, common schema.Attributes) error {
 	uploads, ctx := errgroup.WithContext(ctx)
 	uploads.SetLimit(r.Parallel)
@@ -168,14 +168,14 @@ func (r *ingestion) upload(ctx context.Context, common schema.Attributes) error 
 		return flush()
 	}
 	walked := walk()
-	// An upload that failed is the cause of a walk that was cancelled.
+	// If an upload failed and so cancelled the walk, its error is the cause.
 	if err := uploads.Wait(); err != nil {
 		return err
 	}
 	return walked
 }
 
-// compare returns the documents that the server does not have as they are.
+// compare returns the documents that the server does not have, or has with other content.
 func (r *ingestion) compare(ctx context.Context, documents []source) ([]source, error) {
 	known := make([]api.Fingerprint, len(documents))
 	for i, d := range documents {
@@ -229,7 +229,7 @@ func (r *ingestion) send(ctx context.Context, group []source) error {
 	done, err := r.sendGroup(ctx, group)
 	var refused *api.Problem
 	if errors.As(err, &refused) && len(group) > 1 && refused.Status >= 400 && refused.Status < 500 && refused.Status != http.StatusUnauthorized {
-		// One document spoils its request: find out which.
+		// One bad document makes its request fail. Send the documents one by one to find it.
 		for _, d := range group {
 			if err := r.send(ctx, []source{d}); err != nil {
 				return err
@@ -274,7 +274,7 @@ func (r *ingestion) sendGroup(ctx context.Context, group []source) ([]api.Upload
 		}
 		documents[i] = api.NewDocument{ExternalID: d.externalID, Title: d.attributes.Title, MediaType: d.media(),
 			Labels: d.attributes.Labels, Metadata: d.attributes.Metadata}
-		// As text the same bytes arrive, and nobody has to code and check base64.
+		// Text arrives as the same bytes, and saves encoding and checking base64.
 		if utf8.Valid(content) {
 			documents[i].Text = string(content)
 		} else {
@@ -293,7 +293,7 @@ func read(d source) ([]byte, error) {
 	return io.ReadAll(content)
 }
 
-// media is the type that an upload names.
+// media returns the media type of an upload.
 func (s source) media() string {
 	if s.mediaType != "" {
 		return s.mediaType

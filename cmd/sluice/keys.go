@@ -20,12 +20,12 @@ type keysCommand struct {
 	Revoke keysRevoke `cmd:"" help:"Revoke an API key."`
 }
 
-// ofTenant names whose keys a command is about.
+// ofTenant selects the tenant whose keys a command works on.
 type ofTenant struct {
 	Tenant string `placeholder:"ID" help:"Another tenant's, by its id; needs an operator's key."`
 }
 
-// id is the tenant's id; uuid.Nil is the key's own.
+// id returns the tenant's id; uuid.Nil is the tenant of the key in use.
 func (o ofTenant) id() (uuid.UUID, error) {
 	if o.Tenant == "" {
 		return uuid.Nil, nil
@@ -67,7 +67,8 @@ func (l *keysList) Run(ctx context.Context) error {
 	})
 }
 
-// shownScopes are a key's scopes of the tenant, and those of collections behind their names.
+// shownScopes formats a key's scopes in the tenant, and its scopes in collections after their
+// names.
 func shownScopes(k api.Key) string {
 	var out []string
 	if len(k.Scopes) > 0 || len(k.Collections) == 0 {

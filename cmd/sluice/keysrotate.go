@@ -20,8 +20,8 @@ type keysRotate struct {
 	Overlap time.Duration `default:"24h" help:"How long the old key stays good, 720h at most; 0 ends it at once."`
 }
 
-// Run makes the key. When the old one is what 'sluice up' left in the data directory,
-// the new one takes its place there.
+// Run rotates the key. If the old key is the one that 'sluice up' wrote to the data directory, the
+// new key replaces it there.
 func (r *keysRotate) Run(ctx context.Context) error {
 	if r.Overlap%time.Second != 0 {
 		return schema.Invalid("--overlap", "must be whole seconds, e.g. 24h")
@@ -51,7 +51,7 @@ func (r *keysRotate) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// It is shown before anything else can fail: it is not shown again.
+	// Print it before anything else can fail, because it cannot be shown again.
 	if r.JSON {
 		err = printJSON(made)
 	} else {
@@ -64,8 +64,8 @@ func (r *keysRotate) Run(ctx context.Context) error {
 	return err
 }
 
-// leftKey returns what 'sluice up' left in the data directory, and whether its key is
-// the one with an id.
+// leftKey returns the credentials that 'sluice up' wrote to the data directory, and whether their
+// key has this id.
 func (r *keysRotate) leftKey(ctx context.Context, id uuid.UUID) (apiclient.Credentials, bool, error) {
 	data, err := dataDirectory(r.Data)
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *keysRotate) leftKey(ctx context.Context, id uuid.UUID) (apiclient.Crede
 		return left, false, err
 	}
 	me, err := c.WhoAmI(ctx)
-	if err != nil { // of a server that is stopped, or a key that has ended
+	if err != nil { // the server is stopped, or the key has ended
 		return left, false, nil
 	}
 	return left, me.Key == id, nil

@@ -25,18 +25,19 @@ const (
 	maxQuestionsLine = 1 << 20
 )
 
-// readLabelledQuestions reads a file of questions with answers, each question once: what comes
-// again adds its answers. The format follows from the name: .csv, or else JSON Lines with
-// {"question": ..., "answer": [...]} (answer or answers, a string or a list), or BEIR's
-// {"text": ..., "metadata": {"answers": [...]}}. A CSV file has a header with the columns question
-// and answer (or answers), whose cells are an answer or a JSON list.
+// readLabelledQuestions reads a file of questions with answers. Answers of a repeated question are
+// merged. The format follows from the name: .csv, or else JSON Lines with {"question": ...,
+// "answer": [...]} (answer or answers, a string or a list), or BEIR's {"text": ..., "metadata":
+// {"answers": [...]}}. A CSV file has a header with the columns question and answer (or answers),
+// whose cells are an answer or a JSON list.
 func readLabelledQuestions(path string) ([]schema.LabelledQuestion, error) {
 	return readQuestions(path, schema.LabelledQuestion.Check)
 }
 
-// readKnownQuestions reads questions of which it is known what answers them: as above, and
-// with "documents" (external ids) and "answer_contains", either of which may stand instead
-// of answers. A CSV file may have a column documents, whose cells are an id or a JSON list.
+// readKnownQuestions reads questions for which it is known what answers them. The format is that of
+// readLabelledQuestions, with "documents" (external ids) and "answer_contains", either of which may
+// replace the answers. A CSV file may have a column documents, whose cells are an id or a JSON
+// list.
 func readKnownQuestions(path string) ([]schema.LabelledQuestion, error) {
 	return readQuestions(path, schema.LabelledQuestion.CheckKnown)
 }
@@ -70,7 +71,7 @@ func readQuestions(path string, check func(schema.LabelledQuestion) error) ([]sc
 	return c.all, err
 }
 
-// collector puts questions together.
+// collector collects questions and merges repeated ones.
 type collector struct {
 	path  string
 	check func(schema.LabelledQuestion) error
@@ -97,7 +98,7 @@ func (c *collector) add(line int, q schema.LabelledQuestion) error {
 	return nil
 }
 
-// joined adds to a list what it does not have.
+// joined appends the values of more that are not in list.
 func joined(list, more []string) []string {
 	for _, v := range more {
 		if !slices.Contains(list, v) {
@@ -111,7 +112,7 @@ func (c *collector) wrong(line int, err error) error {
 	return fmt.Errorf("%s:%d: %w", c.path, line, err)
 }
 
-// answerList is one answer or several.
+// answerList is a string or a list of strings in JSON.
 type answerList []string
 
 func (a *answerList) UnmarshalJSON(data []byte) error {
@@ -214,7 +215,7 @@ func (c *collector) csv(in io.Reader) error {
 	}
 }
 
-// cell is one value, or a JSON list of them.
+// cell parses the cell of a CSV file: one value, or a JSON list.
 func cell(text string) []string {
 	var list []string
 	if strings.HasPrefix(strings.TrimSpace(text), "[") && json.Unmarshal([]byte(text), &list) == nil {
@@ -223,7 +224,8 @@ func cell(text string) []string {
 	return []string{text}
 }
 
-// firstOf draws a number of questions, the same ones for a longer draw: by a hash of each.
+// firstOf draws up to limit questions by their hashes. A larger limit draws the same questions and
+// more.
 func firstOf(all []schema.LabelledQuestion, limit int) []schema.LabelledQuestion {
 	if limit <= 0 || limit >= len(all) {
 		return all

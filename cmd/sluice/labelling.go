@@ -1,7 +1,7 @@
 package main
 
-// This file has the server label questions one by one, within a budget. What is done is kept by
-// the server, so that the next run goes on.
+// This file makes the server label questions one by one, within a budget. The server keeps the
+// labels, so that the next run goes on.
 
 import (
 	"context"
@@ -16,11 +16,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// callsAtOnce is how many calls of the language model one request makes at most, so that it ends in
-// time.
+// callsAtOnce is the maximum number of calls of the language model in one request, so that the
+// request ends in time.
 const callsAtOnce = 4
 
-// labelling are the flags of commands that ask the language model labelled questions.
+// labelling has the flags of commands that label questions with the language model.
 type labelling struct {
 	remote
 	Collection string  `required:"" short:"c" help:"Name or id of the collection."`
@@ -31,40 +31,40 @@ type labelling struct {
 	DryRun     bool    `help:"Say how many calls there are to make, and make none."`
 }
 
-// labelled is what a run came to.
+// labelled is the result of a run.
 type labelled struct {
 	Model      string       `json:"model"`
 	Questions  int          `json:"questions"`
-	Done       int          `json:"done"`  // of the questions: nothing is left to ask
-	Known      int          `json:"known"` // answered rightly without retrieval
-	Asked      int          `json:"asked"` // without retrieval, by now
+	Done       int          `json:"done"`  // questions with nothing left to ask
+	Known      int          `json:"known"` // answered correctly without retrieval
+	Asked      int          `json:"asked"` // questions answered without retrieval so far
 	Texts      int          `json:"texts"`
 	HaveAnswer int          `json:"have_answer"`
 	Preferred  int          `json:"preferred"`
 	Calls      int          `json:"calls"`
-	Left       int          `json:"left"`   // calls, at most
-	Unseen     int          `json:"unseen"` // questions that the budget left nothing for
+	Left       int          `json:"left"`   // maximum number of calls that are left
+	Unseen     int          `json:"unseen"` // questions that were not started for lack of budget
 	LeftTokens int          `json:"left_tokens"`
 	Usage      schema.Usage `json:"usage"`
-	Stopped    string       `json:"stopped,omitempty"` // why it ended before all was done
+	Stopped    string       `json:"stopped,omitempty"` // why it ended early
 	Failures   []string     `json:"failures,omitempty"`
 
 	mu sync.Mutex
 }
 
-// budget is what may still be used.
+// budget is what is left of the bounds on calls and cost.
 type budget struct {
 	mu       sync.Mutex
-	settled  *sync.Cond // of mu
+	settled  *sync.Cond // uses mu
 	bounded  bool
 	calls    int
-	reserved int     // takes that are not settled yet
-	dollars  float64 // that are left; 0 without costly
+	reserved int     // reservations that are not settled yet
+	dollars  float64 // what is left; 0 unless costly
 	costly   bool
 	parallel int
 }
 
-// budget is what the flags allow. A dry run makes no call, whatever they say.
+// budget returns the budget that the flags set. In a dry run it has no calls.
 func (l *labelling) budget() *budget {
 	b := &budget{bounded: l.Calls > 0 || l.DryRun, calls: l.Calls, costly: l.Cost > 0, dollars: l.Cost, parallel: l.Parallel}
 	if l.DryRun {
@@ -74,9 +74,9 @@ func (l *labelling) budget() *budget {
 	return b
 }
 
-// take reserves calls, and says how much they may cost: of what is left, an equal part for each
-// of those that ask at once. Where all calls are reserved it waits for what comes back. What it
-// reserved is to be settled.
+// take reserves up to most calls, and returns how much they may cost: the remaining dollars divided
+// by the number of parallel questions. If all calls are reserved, it waits until some are settled.
+// The caller must call settle if calls is not 0.
 func (b *budget) take(most int) (calls int, dollars float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -100,7 +100,8 @@ func (b *budget) take(most int) (calls int, dollars float64) {
 	return calls, dollars
 }
 
-// settle ends what take reserved: so many of the calls were not made, and the others cost so much.
+// settle ends a reservation. unused is the number of its calls that were not made, and dollars the
+// cost of the others.
 func (b *budget) settle(unused int, dollars float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,17 +111,17 @@ func (b *budget) settle(unused int, dollars float64) {
 	b.settled.Broadcast()
 }
 
-// errNoPrice says that a bound in dollars binds nothing.
+// errNoPrice is the error of a bound in dollars on a model without a price.
 var errNoPrice = errors.New("the server knows no price of the language model, so --cost has no effect: set one (SLUICE_LLM_PRICE), or use --calls")
 
-// interrupted is a problem behind calls that were made.
+// interrupted is an error after some calls were made.
 type interrupted struct{ schema.Labelled }
 
 func (e *interrupted) Error() string { return e.Problem }
 
 const spentUp = "the budget is used up"
 
-// run labels questions with so many texts each.
+// run labels questions with a number of texts each.
 func (l *labelling) run(ctx context.Context, client *apiclient.Client, questions []schema.LabelledQuestion, texts int, what string) (*labelled, error) {
 	if l.Calls < 0 || l.Cost < 0 || l.Limit < 0 || l.Parallel < 1 || l.Parallel > 64 {
 		return nil, schema.Invalid("calls, cost, limit, parallel", "must be 0 or more (parallel: from 1 to 64)")
@@ -182,17 +183,17 @@ func (l *labelling) run(ctx context.Context, client *apiclient.Client, questions
 	return out, nil
 }
 
-// label labels one question until nothing is left of it, or of the budget.
+// label labels one question until it is done or the budget is used up.
 func (l *labelling) label(ctx context.Context, client *apiclient.Client, q schema.LabelledQuestion, texts int, b *budget, out *labelled) (last schema.Labelled, err error) {
 	for {
 		calls, dollars := b.take(callsAtOnce)
-		if calls == 0 && !l.DryRun { // which looks at what there is to do
+		if calls == 0 && !l.DryRun { // a dry run asks what there is to do
 			return last, nil
 		}
 		last, err = client.Label(ctx, l.Collection, api.LabelledQuestion{Question: q.Question, Answers: q.Answers, Texts: texts, Calls: calls, Cost: dollars})
 		unused := calls - last.Calls
 		if err != nil {
-			unused = 0 // the calls may have been made: they count
+			unused = 0 // the calls may have been made, so they count
 		}
 		if calls > 0 {
 			b.settle(unused, last.Usage.Cost)
@@ -215,7 +216,7 @@ func (l *labelling) label(ctx context.Context, client *apiclient.Client, q schem
 	}
 }
 
-// add counts a question as it is now.
+// add adds the latest state of a question.
 func (s *labelled) add(last schema.Labelled) {
 	if last.Model == "" {
 		s.Unseen++
@@ -234,14 +235,14 @@ func (s *labelled) add(last schema.Labelled) {
 	s.Left, s.LeftTokens = s.Left+last.Left, s.LeftTokens+last.LeftTokens
 }
 
-// stops reports whether an error is of more than one question.
+// stops reports whether an error also affects other questions.
 func stops(err error) bool {
 	var p *api.Problem
 	return !errors.As(err, &p) || p.Status != http.StatusBadRequest && p.Status != http.StatusUnprocessableEntity && p.Status != http.StatusConflict ||
 		errors.Is(err, errNoPrice)
 }
 
-// say prints what a run came to.
+// say prints the result of a run.
 func (l *labelling) say(s *labelled) {
 	fmt.Printf("model      %s\n", printable(s.Model))
 	fmt.Printf("questions  %d, %d of them done; %d of %d answered correctly without retrieval\n", s.Questions, s.Done, s.Known, s.Asked)

@@ -1,5 +1,5 @@
-// Command sluice is the person's tool: it runs everything on one machine, puts
-// documents in, and asks.
+// Command sluice is the command-line tool: it runs everything on one machine, ingests documents,
+// and asks questions.
 package main
 
 import (
@@ -65,7 +65,7 @@ type commands struct {
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
-// remote is how a command finds the server.
+// remote has the flags with which a command finds the server.
 type remote struct {
 	config.Client
 	JSON bool `help:"Print JSON, for programs."`
@@ -79,7 +79,7 @@ func (r remote) client() (*apiclient.Client, error) {
 	return apiclient.Find(r.APITLSCA, r.URL, r.APIKey, data)
 }
 
-// dataDirectory is where 'sluice up' keeps its data, unless it is told.
+// dataDirectory returns the data directory of 'sluice up': the given one, else the default.
 func dataDirectory(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
@@ -103,7 +103,7 @@ func (c *versionCommand) Run() error {
 	return nil
 }
 
-// errSilent ends the program with status 1; what is wrong has been said.
+// errSilent ends the program with status 1 without a message; the error has been printed already.
 var errSilent = errors.New("")
 
 func main() {
@@ -130,7 +130,7 @@ func run(args []string) error {
 		kong.Name("sluice"),
 		kong.Description("Ingest documents, search them, and get answers with citations."),
 		kong.ShortUsageOnError(),
-		kong.Exit(func(code int) { os.Exit(min(code, 1)) }), // whatever is wrong is 1
+		kong.Exit(func(code int) { os.Exit(min(code, 1)) }), // all failures exit with 1
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}))
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ type collectionsCreate struct {
 	Segmentation string `placeholder:"BY[,SETTING=N]" help:"How sections become passages: segmenter (when left out), similarity, sentences or recursive, and settings, e.g. similarity,threshold=0.5."`
 }
 
-// segmentationOf reads a flag; nothing is nil.
+// segmentationOf parses a flag; nil if it is empty.
 func segmentationOf(flag string) (*schema.Segmentation, error) {
 	if flag == "" {
 		return nil, nil
@@ -213,7 +213,7 @@ func (q *tenantsQuotas) Run(ctx context.Context) error {
 	return nil
 }
 
-// tenantID returns the id of the tenant that has a name or id.
+// tenantID returns the id of a tenant that is given by name or id.
 func tenantID(ctx context.Context, c *apiclient.Client, ref string) (uuid.UUID, error) {
 	if id, err := uuid.Parse(ref); err == nil {
 		return id, nil

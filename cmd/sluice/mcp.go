@@ -12,8 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 )
 
-// mcpCommand speaks the Model Context Protocol over standard input and output,
-// for programs that start their servers themselves.
+// mcpCommand speaks the Model Context Protocol over standard input and output, for programs that
+// start MCP servers themselves.
 type mcpCommand struct{ config.Client }
 
 func (m *mcpCommand) Run(ctx context.Context) error {

@@ -1,7 +1,7 @@
 package main
 
-// This file is `sluice models`: which model packs there are, which is used, and adding and removing
-// them. modelscheck.go tries them.
+// This file is `sluice models`: listing, choosing, adding and removing model packs. modelscheck.go
+// checks them.
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ type modelsCommand struct {
 	Remove    modelsRemove    `cmd:"" help:"Delete an added pack."`
 }
 
-// packs is how a command finds the model packs.
+// packs has the flags with which a command finds the model packs.
 type packs struct {
 	config.DataDirectory
 	JSON bool `help:"Print JSON, for programs."`
@@ -36,7 +36,7 @@ func (p packs) dir() (string, error) {
 	return modelsDirectory(data), err
 }
 
-// modelsDirectory is where added packs are, in a data directory.
+// modelsDirectory returns the folder of added packs in a data directory.
 func modelsDirectory(data string) string { return filepath.Join(data, "models") }
 
 type modelsList struct {
@@ -70,7 +70,7 @@ func (l *modelsList) Run() error {
 	})
 }
 
-// number leaves out what there is none of.
+// number formats n; 0 is empty.
 func number(n int) string {
 	if n == 0 {
 		return "-"
@@ -100,7 +100,7 @@ type modelsAdd struct {
 	Unchecked bool    `help:"Do not run the pack before it is added."`
 }
 
-// Help says more than one line can.
+// Help returns the long help text.
 func (a *modelsAdd) Help() string {
 	return "Models of the families of BERT, RoBERTa, XLM-R and ModernBERT can be added: encoders (vectors of texts) and cross-encoders " +
 		"(relevance of a text for a question). The folder needs config.json, tokenizer.json or vocab.txt, and an ONNX graph. " +
@@ -208,7 +208,7 @@ func (u *modelsUse) Run() error {
 	return nil
 }
 
-// packInUse is the pack that is chosen in dir; found is false when there is none.
+// packInUse returns the chosen pack in dir; found is false if there is none.
 func packInUse(dir string) (pack modelpack.Pack, found bool, err error) {
 	all, err := modelpack.List(dir, "")
 	if i := slices.IndexFunc(all, func(p modelpack.Pack) bool { return p.InUse }); i >= 0 {

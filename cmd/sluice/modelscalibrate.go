@@ -1,7 +1,7 @@
 package main
 
-// This file calibrates model packs: it runs a pack on a NATS server of its own, has package
-// calibrate ask it, and writes what that found into the pack.
+// This file calibrates model packs: it runs a pack on a NATS server of its own, lets package
+// calibrate measure it, and writes the results into the pack.
 
 import (
 	"context"
@@ -41,7 +41,7 @@ type modelsCalibrate struct {
 	DryRun    bool   `help:"Say what was found, and leave the pack as it is."`
 }
 
-// Help says more than one line can.
+// Help returns the long help text.
 func (c *modelsCalibrate) Help() string {
 	return "A threshold fits only the graph whose scores it bounds: a pack whose encoder, pair model or reranker was replaced " +
 		"has none for the new one. This command finds thresholds on questions with known answers, trains a detector on the pair model's scores, and fits the " +
@@ -90,7 +90,7 @@ func (c *modelsCalibrate) Run(ctx context.Context) error {
 	return nil
 }
 
-// find runs the pack and asks it.
+// find runs the pack and calibrates it.
 func (c *modelsCalibrate) find(ctx context.Context, checker checker, pack string, dataset *evaluate.Dataset) (found calibrate.Found, err error) {
 	work, err := os.MkdirTemp("", "sluice-calibrate-")
 	if err != nil {
@@ -136,10 +136,10 @@ func (c *modelsCalibrate) find(ctx context.Context, checker checker, pack string
 		calibrate.Options{Questions: c.Questions, Language: c.Language, Seed: c.Seed, Progress: steps.show})
 }
 
-// calibratedEnd bounds the stop of what was started to calibrate.
+// calibratedEnd is the timeout for stopping the programs that were started.
 const calibratedEnd = 15 * time.Second
 
-// steps shows how far each step is.
+// steps shows the progress of each step.
 type steps struct {
 	name string
 	*counter
@@ -161,7 +161,7 @@ func (s *steps) end() {
 	}
 }
 
-// withThresholds is a model server whose pack has other thresholds.
+// withThresholds is a client whose Info has other thresholds than the pack.
 type withThresholds struct {
 	*modelclient.Client
 	thresholds map[string]float64
@@ -177,7 +177,7 @@ func (w withThresholds) Info(ctx context.Context) (wire.ModelInfo, error) {
 	return info, err
 }
 
-// reading answers as the provider "extractive" does, whatever the risk.
+// reading returns a reader that answers as the provider "extractive" does, at any risk.
 func reading(client *modelclient.Client) calibrate.Reader {
 	return func(ctx context.Context, question string, passages []wire.LLMPassage, thresholds map[string]float64) (calibrate.ReadAnswer, error) {
 		risk := 1.0
@@ -198,7 +198,7 @@ func reading(client *modelclient.Client) calibrate.Reader {
 	}
 }
 
-// numbersOf is what goes into the pack.
+// numbersOf returns the numbers to write into the pack.
 func numbersOf(f calibrate.Found) modelpack.Numbers {
 	n := modelpack.Numbers{Calibrated: f.Thresholds()}
 	if f.Encoder != nil {

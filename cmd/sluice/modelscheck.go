@@ -1,7 +1,7 @@
 package main
 
-// This file tries model packs. gpu-segmenter does it, as a child that prints a report: this program
-// links no ONNX Runtime.
+// This file checks model packs. gpu-segmenter does it, as a child process that prints a report,
+// because this program does not link ONNX Runtime.
 
 import (
 	"bytes"
@@ -25,7 +25,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// notes is where remarks go: not between the JSON.
+// notes returns where remarks are written: not into the JSON on standard output.
 func (p packs) notes() io.Writer {
 	if p.JSON {
 		return os.Stderr
@@ -33,16 +33,16 @@ func (p packs) notes() io.Writer {
 	return os.Stdout
 }
 
-// checker runs gpu-segmenter on packs.
+// checker checks packs with gpu-segmenter.
 type checker struct {
 	program string
 	model   config.Model
 }
 
-// checking bounds one check: a large graph takes a while to load.
+// checking is the timeout of one check: loading a large graph takes a while.
 const checking = 10 * time.Minute
 
-// newChecker finds what checking needs.
+// newChecker finds the programs and libraries that checking needs.
 func newChecker(model config.Model) (checker, error) {
 	program, err := modelchild.Find()
 	if err == nil && model.ONNXRuntimeLib == "" {
@@ -51,7 +51,7 @@ func newChecker(model config.Model) (checker, error) {
 	return checker{program, model}, err
 }
 
-// check tries the pack in dir. What keeps it from being loaded is the error.
+// check checks the pack in dir. If the pack cannot be loaded, it returns an error.
 func (c checker) check(ctx context.Context, dir string) (modelpack.Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, checking)
 	defer cancel()
@@ -75,7 +75,7 @@ func (c checker) check(ctx context.Context, dir string) (modelpack.Report, error
 	return report, nil
 }
 
-// mustWork is modelpack.Options.Check.
+// mustWork implements modelpack.Options.Check.
 func (c checker) mustWork(ctx context.Context, dir string) error {
 	report, err := c.check(ctx, dir)
 	if err == nil && len(report.Problems) > 0 {

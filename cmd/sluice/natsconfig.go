@@ -14,7 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// natsConfigCommand writes what a NATS server and the programs need to know of each other.
+// natsConfigCommand writes the configuration of a NATS server, and the credentials and keys of the
+// programs.
 type natsConfigCommand struct {
 	Dir       string   `arg:"" placeholder:"DIR" help:"Folder for the files. What is secret in it is made once and stays."`
 	Store     string   `default:"/data" help:"Where the server keeps its streams."`
@@ -51,9 +52,9 @@ const trustedKeysFile = "trusted-keys"
 
 func signingKeyFile(p wire.Program) string { return string(p) + ".signing-key" }
 
-// writeSigningKeys makes the private keys that are not there, and adds public ones to those that
-// are trusted: one that was changed stays trusted until its line is taken out, so that programs may
-// get theirs one after the other.
+// writeSigningKeys creates the private keys that don't exist, and adds their public keys to the
+// trusted ones. After a key is replaced, the old one stays trusted until its line is removed, so
+// that programs can get their new keys one after another.
 func writeSigningKeys(dir string, programs []wire.Program) error {
 	trusted := filepath.Join(dir, trustedKeysFile)
 	text, err := os.ReadFile(trusted)
@@ -70,7 +71,7 @@ func writeSigningKeys(dir string, programs []wire.Program) error {
 			if signer, err = signature.NewSigner(string(p)); err != nil {
 				return err
 			}
-			// As credentials: the folder keeps others out.
+			// Like credentials, it is protected by the folder's permissions.
 			if err := os.WriteFile(file, []byte(signer.Private()), 0o644); err != nil {
 				return fmt.Errorf("write the signing key of %s: %w", p, err)
 			}

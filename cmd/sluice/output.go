@@ -18,7 +18,7 @@ func printJSON(v any) error {
 	return e.Encode(v)
 }
 
-// table writes rows in aligned columns.
+// table prints rows in aligned columns.
 func table(header string, rows func(row func(cells ...any))) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.ReplaceAll(header, " ", "\t"))
@@ -34,7 +34,8 @@ func table(header string, rows func(row func(cells ...any))) error {
 	return w.Flush()
 }
 
-// printable keeps text from a document from moving the cursor, or worse.
+// printable replaces control characters in text of a document, which could move the cursor, or
+// worse.
 func printable(s string) string {
 	return norm.NFC.String(strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
@@ -44,7 +45,7 @@ func printable(s string) string {
 	}, s))
 }
 
-// printList prints a list: as JSON one array, else a table.
+// printList prints a list: as one JSON array, or as a table.
 func printList[T any](asJSON bool, items iter.Seq2[T, error], header string, cells func(T) []any) error {
 	all := []T{}
 	for item, err := range items {
@@ -93,7 +94,7 @@ func bytesText(n int64) string {
 	return fmt.Sprintf("%.1f %cB", value, "kMGT"[suffix])
 }
 
-// plural is a count with its noun: 1 document, 2 documents.
+// plural formats a count with its noun: 1 document, 2 documents.
 func plural[N int | int32 | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun

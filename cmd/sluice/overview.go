@@ -1,7 +1,7 @@
 package main
 
 // This file shows what is in a collection: its documents by type, some titles, and questions that
-// their text suggests and the server can answer.
+// the text suggests and the server can answer.
 
 import (
 	"cmp"
@@ -25,15 +25,15 @@ type overviewCommand struct {
 	Questions  int    `default:"3" help:"How many questions to look for; 0 is none."`
 }
 
-// What is read and asked at most, beside the list of all documents, however large the collection
-// is.
+// Limits of what is read and asked, however large the collection is. All documents are listed
+// besides.
 const (
-	overviewDocuments = 16 // whose text is read for questions
-	overviewSections  = 30 // of each
-	overviewAsked     = 5  // times as many questions as are wanted
+	overviewDocuments = 16 // documents whose text is read for questions
+	overviewSections  = 30 // sections of each document
+	overviewAsked     = 5  // questions asked per question wanted
 )
 
-// overview is what there is to see.
+// overview is what the command prints.
 type overview struct {
 	Collection string         `json:"collection"`
 	Documents  int            `json:"documents"`
@@ -61,7 +61,7 @@ type answered struct {
 	Question  string            `json:"question"`
 	Answer    string            `json:"answer"`
 	Citations []schema.Citation `json:"citations"`
-	proof     schema.Citation   // of Citations, the one of what suggested the question
+	proof     schema.Citation   // the one of Citations that proves the answer
 }
 
 func (o *overviewCommand) Run(ctx context.Context) error {
@@ -93,7 +93,7 @@ func (o *overviewCommand) Run(ctx context.Context) error {
 	return nil
 }
 
-// look lists the documents. Those that can be asked about are returned, too.
+// look lists the documents. It also returns the documents that can be asked about.
 func (o *overviewCommand) look(ctx context.Context, c *apiclient.Client) (*overview, []schema.Document, error) {
 	out := &overview{Collection: o.Collection, Titles: []titled{}}
 	types := map[string]documentType{}
@@ -131,8 +131,8 @@ func (o *overviewCommand) look(ctx context.Context, c *apiclient.Client) (*overv
 	return out, live, nil
 }
 
-// suggested reads some documents and returns the questions that they suggest, in the order to ask
-// them.
+// suggested reads some documents and returns the questions that they suggest, in the order in which
+// to ask them.
 func (o *overviewCommand) suggested(
 	ctx context.Context, c *apiclient.Client, live []schema.Document,
 ) ([]suggest.Suggestion, error) {
@@ -154,7 +154,7 @@ func (o *overviewCommand) suggested(
 	return suggest.Order(out), nil
 }
 
-// spread picks at most n documents, evenly over the list, one of each type first.
+// spread picks at most n documents: first one of each type, then the others evenly over the list.
 func spread(documents []schema.Document, n int) []schema.Document {
 	var firsts, others []schema.Document
 	seen := map[string]bool{}
@@ -174,7 +174,8 @@ func spread(documents []schema.Document, n int) []schema.Document {
 	return out
 }
 
-// answerable asks, and keeps the questions that are answered from what suggested them.
+// answerable asks the questions, and returns those that are answered from the text that suggested
+// them.
 func (o *overviewCommand) answerable(
 	ctx context.Context, c *apiclient.Client, questions []suggest.Suggestion,
 ) ([]answered, error) {
@@ -199,11 +200,11 @@ func (o *overviewCommand) answerable(
 	return out, nil
 }
 
-// leastWords is how many words a quote has at least that answers a question by more than a heading.
+// leastWords is the minimum number of words in a quote. A shorter one is often only a heading.
 const leastWords = 5
 
-// proves reports whether a citation is of what suggested a question: of the sentence that answers
-// it, where one is known, else a sentence of the document.
+// proves reports whether a citation is from the text that suggested a question: the sentence that
+// answers it if that is known, else any sentence of the document.
 func proves(c schema.Citation, q suggest.Suggestion) bool {
 	words := strings.Fields(c.Quote)
 	if c.Document != q.Document || len(words) < leastWords {
@@ -254,7 +255,7 @@ func (o *overview) printQuestions() {
 	}
 }
 
-// typeNames are what people call the types that Sluice reads.
+// typeNames are common names of the media types that Sluice parses.
 var typeNames = map[string]string{
 	"text/plain":      "text",
 	"text/markdown":   "Markdown",

@@ -169,7 +169,7 @@ func printPlan(w io.Writer, p schema.Plan) {
 	}
 }
 
-// settings writes parameters on one line.
+// settings formats parameters on one line.
 func settings(parameters map[string]any) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {

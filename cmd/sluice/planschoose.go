@@ -1,6 +1,6 @@
 package main
 
-// This file has the server choose a collection's plan, waits for it, and shows its table.
+// This file lets the server choose a collection's plan, waits for the choice, and shows its table.
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type plansChoose struct {
 	Repeat *int   `xor:"do" placeholder:"DAYS" help:"Measure again every so many days what was chosen last; 0: no more."`
 }
 
-// Run begins a choice, or shows, lists, cancels or repeats what there is.
+// Run starts a choice, or shows, lists, cancels or repeats choices.
 func (k *plansChoose) Run(ctx context.Context) error {
 	c, err := k.client()
 	if err != nil {
@@ -96,7 +96,7 @@ func (k *plansChoose) begin(ctx context.Context, c *apiclient.Client) (schema.Pl
 	return c.ChoosePlan(ctx, k.Collection, n)
 }
 
-// find returns the choice of an id, or the newest.
+// find returns the choice with an id, or the newest for "last".
 func (k *plansChoose) find(ctx context.Context, c *apiclient.Client, id string) (schema.PlanChoice, error) {
 	if id != "last" {
 		parsed, err := uuid.Parse(id)
@@ -134,7 +134,7 @@ func (k *plansChoose) list(ctx context.Context, c *apiclient.Client) error {
 	return w.Flush()
 }
 
-// wait looks at a choice until it has ended.
+// wait polls a choice until it has ended.
 func (k *plansChoose) wait(ctx context.Context, c *apiclient.Client, choice schema.PlanChoice) (schema.PlanChoice, error) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -161,7 +161,7 @@ func (k *plansChoose) wait(ctx context.Context, c *apiclient.Client, choice sche
 	return choice, nil
 }
 
-// printPlanChoice shows a choice with its table.
+// printPlanChoice prints a choice with its table.
 func printPlanChoice(w io.Writer, c schema.PlanChoice, collection string) {
 	fmt.Fprintf(w, "choice     %s, %s\n", c.ID, c.State)
 	if len(c.Sources) > 0 {

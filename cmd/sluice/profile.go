@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// heapProfiles writes a profile of the memory in use into dir whenever the
-// process gets SIGUSR1, until stop.
+// heapProfiles writes a heap profile into dir whenever the process gets SIGUSR1, until stop is
+// called.
 func heapProfiles(dir string, log *slog.Logger) (stop func()) {
 	asked, over := make(chan os.Signal, 1), make(chan struct{})
 	signal.Notify(asked, syscall.SIGUSR1)
@@ -41,8 +41,8 @@ func heapProfiles(dir string, log *slog.Logger) (stop func()) {
 	}
 }
 
-// writeHeap writes what is in use after a collection. The file has its name when
-// it is whole.
+// writeHeap writes a heap profile after a garbage collection. The file gets its name when it is
+// complete.
 func writeHeap(path string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err

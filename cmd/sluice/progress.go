@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far an ingestion is: bars on a terminal, a line now and
-// then elsewhere, nothing for programs.
+// progress shows the progress of an ingestion: as bars on a terminal, as lines at intervals
+// elsewhere, and not at all with --json.
 type progress struct {
 	out   io.Writer
 	bars  *mpb.Progress
@@ -27,7 +27,7 @@ type progress struct {
 	lastDone, lastTotal int
 }
 
-// lineEvery is how often a line is written where there is no terminal.
+// lineEvery is the interval between lines without a terminal.
 const lineEvery = 2 * time.Second
 
 func newProgress(out *os.File, quiet bool) *progress {
@@ -97,7 +97,7 @@ func (p *progress) end() {
 	p.bars.Wait()
 }
 
-// counter shows how far one thing is.
+// counter shows the progress of one task.
 type counter struct {
 	out  io.Writer
 	name string
@@ -117,7 +117,7 @@ func newCounter(out *os.File, name string) *counter {
 	return c
 }
 
-// show tells that done of total are done; calls must not overlap.
+// show shows that done of total are done. Calls must not overlap.
 func (c *counter) show(done, total int) {
 	if c.bar != nil {
 		c.bar.SetTotal(int64(total), false)
@@ -130,7 +130,7 @@ func (c *counter) show(done, total int) {
 	}
 }
 
-// counterEvery is how often a line is written where there is no terminal.
+// counterEvery is the interval between lines without a terminal.
 const counterEvery = 10 * time.Second
 
 // end leaves the last state on the screen.

@@ -1,6 +1,6 @@
 package main
 
-// This file shows and gives ratings of answers.
+// This file lists and sets ratings of answers.
 
 import (
 	"context"

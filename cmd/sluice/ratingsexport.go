@@ -1,8 +1,7 @@
 package main
 
-// This file writes ratings of a collection's answers as a BEIR folder: what was
-// asked, with the documents that answers cited which people found good as those
-// that are relevant, and the collection's documents as they are now.
+// This file exports ratings of a collection's answers as a BEIR folder: the questions, as relevant
+// documents those that were cited by answers rated up, and the collection's current documents.
 
 import (
 	"bufio"
@@ -35,8 +34,8 @@ type exported struct {
 	Questions    int `json:"questions"`
 	Unanswerable int `json:"unanswerable"`
 	Documents    int `json:"documents"`
-	// Undecided are questions rated down, or up and down alike; Gone are those whose
-	// cited documents are not in the collection any more.
+	// Undecided counts questions rated down, or up and down equally often. Gone counts questions
+	// whose cited documents are no longer in the collection.
 	Undecided int `json:"undecided"`
 	Gone      int `json:"gone"`
 }
@@ -97,7 +96,7 @@ func (e *ratingsExport) Run(ctx context.Context) error {
 	return nil
 }
 
-// judgedQuestion is a line of queries.jsonl, with what is relevant to it.
+// judgedQuestion is a line of queries.jsonl, with its relevant documents.
 type judgedQuestion struct {
 	ID       string         `json:"_id"`
 	Text     string         `json:"text"`
@@ -113,12 +112,11 @@ type judgedMetadata struct {
 	Unanswerable bool     `json:"unanswerable,omitempty"`
 }
 
-// judgedQuestions are the questions whose answers more keys rate up than down. The
-// documents that such an answer cites are relevant, its quotes are evidence, and
-// what was read out of the surest quote, or the choice that was made, is a right
-// answer. One that says that the documents do not say makes its question
-// unanswerable. Nothing is known from an answer that was rated down: its
-// documents may be right.
+// judgedQuestions returns the questions whose answers more keys rate up than down. The documents
+// that such an answer cites are relevant, and its quotes are evidence. The correct answer is the
+// text that was read from the quote with the highest confidence, or the choice that was made. If
+// the answer is that the documents do not say, the question is unanswerable. An answer that was
+// rated down tells nothing: its documents may be relevant.
 func judgedQuestions(rated []schema.RatedAnswer, living map[string]bool, done *exported) []judgedQuestion {
 	votes := map[string]int{}
 	for _, r := range rated {
@@ -184,8 +182,8 @@ func writeJudgements(w io.Writer, questions []judgedQuestion) error {
 	return b.Flush()
 }
 
-// corpus writes the documents of the collection, and returns their external ids.
-// A document is the text of its sections as it was read; its markup is gone.
+// corpus writes the documents of the collection, and returns their external ids. A document is the
+// text of its sections as parsed, without markup.
 func (e *ratingsExport) corpus(ctx context.Context, c *apiclient.Client) (map[string]bool, error) {
 	living := map[string]bool{}
 	collection, err := c.Collection(ctx, e.Collection)
@@ -204,7 +202,7 @@ func (e *ratingsExport) corpus(ctx context.Context, c *apiclient.Client) (map[st
 			if err != nil {
 				return err
 			}
-			if !d.Live || strings.ContainsAny(d.ExternalID, "\t\r\n") { // a qrels file has no room for these
+			if !d.Live || strings.ContainsAny(d.ExternalID, "\t\r\n") { // a qrels file cannot hold such names
 				skipped++
 				continue
 			}
@@ -239,7 +237,7 @@ func (e *ratingsExport) corpus(ctx context.Context, c *apiclient.Client) (map[st
 	return living, err
 }
 
-// documentText is the text of a document's sections.
+// documentText returns the text of a document's sections.
 func documentText(ctx context.Context, c *apiclient.Client, d schema.Document) (string, error) {
 	var text []string
 	for s, err := range c.Sections(ctx, d.ID) {
@@ -251,7 +249,7 @@ func documentText(ctx context.Context, c *apiclient.Client, d schema.Document) (
 	return strings.Join(text, "\n\n"), nil
 }
 
-// lines writes a file of JSON, one object a line.
+// lines writes a file of JSON Lines.
 func (e *ratingsExport) lines(name string, each func(line func(any) error) error) error {
 	return write(filepath.Join(e.Folder, name), func(w io.Writer) error {
 		b := bufio.NewWriter(w)

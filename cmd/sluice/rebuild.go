@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// pollInterval is how often a rebuild that is waited for is looked at.
+// pollInterval is the interval between polls of a run.
 const pollInterval = 500 * time.Millisecond
 
 type collectionsRebuild struct {
@@ -82,7 +82,7 @@ func (r *collectionsRecluster) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait looks at the rebuild until it has ended.
+// wait polls the rebuild until it has ended.
 func (b *collectionsRebuild) wait(ctx context.Context, c *apiclient.Client, r schema.Rebuild) (schema.Rebuild, error) {
 	return follow(ctx, r, followedRun[schema.Rebuild]{
 		quiet:   b.JSON,

@@ -49,7 +49,7 @@ func (b *collectionsReparse) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait looks at the run until it has ended.
+// wait polls the run until it has ended.
 func (b *collectionsReparse) wait(ctx context.Context, c *apiclient.Client, r schema.Reparse) (schema.Reparse, error) {
 	return follow(ctx, r, followedRun[schema.Reparse]{
 		quiet:   b.JSON,

@@ -25,7 +25,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// grace is what work in hand gets when the program is asked to stop.
+// grace is how long work in progress may take to finish when the program is told to stop.
 const grace = 25 * time.Second
 
 // logging sets the process's logger; logs go to standard error.
@@ -53,7 +53,7 @@ type serveCommand struct {
 	config.Log
 }
 
-// handlesSignals: lifecycle.Main does.
+// handlesSignals marks the command as handling signals itself: lifecycle.Main does.
 func (*serveCommand) handlesSignals() {}
 
 func (c *serveCommand) Run(ctx context.Context) error {
@@ -102,7 +102,7 @@ func (c *serveCommand) Run(ctx context.Context) error {
 		return err
 	}
 	deps := apiserver.Deps{SourceKeys: sealing, Signer: signer, Receipts: receipts, Store: db, NATS: nc, Version: version, Plans: c.Plans, OIDC: c.OIDC, PublicURL: c.PublicURL, Namespace: c.TemporalNamespace}
-	if c.TemporalAddress != "" { // it serves without
+	if c.TemporalAddress != "" { // the API also works without Temporal
 		deps.Temporal, err = durable.Later(program.TemporalOptions(c.Temporal, "sluice serve"))
 		if err != nil {
 			return err
@@ -119,8 +119,8 @@ func (c *serveCommand) Run(ctx context.Context) error {
 	return lifecycle.Main(ctx, log, grace, service, func() { log.Info("serving", "url", server.URL(), "docs", server.URL()+"/docs") })
 }
 
-// receiptSigner reads the keys of receipts; where no file is named, one in the data directory is
-// made at the first start.
+// receiptSigner reads the keys of receipts. If no file is named, it uses one in the data directory,
+// which is created at the first start.
 func receiptSigner(data, file string) (*receipt.Signer, error) {
 	if file == "" {
 		file = filepath.Join(data, "receipt.key")

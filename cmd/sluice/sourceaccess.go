@@ -1,6 +1,6 @@
 package main
 
-// Commands on who may see what in sources whose permissions are followed.
+// Commands on who may see what in sources that follow permissions.
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// accessSubject are the flags that name somebody, one of them.
+// accessSubject has the flags that name one person, group or other subject.
 type accessSubject struct {
 	Person string `xor:"who" placeholder:"ISSUER|SUB" help:"A person of the identity provider: its issuer, |, and their sub."`
 	Key    string `xor:"who" placeholder:"ID" help:"An API key, or a person's row among them, by its id."`
@@ -58,14 +58,14 @@ func (s *sourcesPrincipals) Run(ctx context.Context) error {
 	})
 }
 
-// onePrincipal is a principal of a source, with somebody who is it.
+// onePrincipal is a principal of a source, and the subject that it is mapped to.
 type onePrincipal struct {
 	oneSource
 	Principal string `arg:"" help:"Its id in the source, as 'sluice sources principals' lists it."`
 	accessSubject
 }
 
-// open returns a client, and who it is.
+// open returns a client and the subject.
 func (p *onePrincipal) open() (*apiclient.Client, schema.AccessSubject, error) {
 	c, err := p.client()
 	if err != nil {
@@ -161,7 +161,7 @@ func (e *accessExplain) Run(ctx context.Context) error {
 	return nil
 }
 
-// nameOf shows a principal by its id and its name.
+// nameOf formats a principal's id and name.
 func nameOf(id, name string) string {
 	if name == "" || name == id {
 		return id

@@ -1,7 +1,8 @@
 package main
 
-// Sources in `sluice up`: the key of their secrets, and source-worker as a child, where it lies
-// beside this program. Where it doesn't, this process follows sources, and knows folders alone.
+// Sources in `sluice up`: the key of their secrets, and source-worker as a child process if it is
+// beside this program or on PATH. Otherwise this process synchronises sources, with the driver of
+// folders only.
 
 import (
 	"context"
@@ -20,13 +21,13 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// sources makes the keys of secrets, and what follows sources.
+// sources returns the keys of secrets, and the service that synchronises sources.
 func (u *system) sources() (seal.Keys, lifecycle.Service, error) {
 	s := u.settings
 	file := s.SourcesKeyFile
 	if file == "" && s.SourcesKey == "" {
 		file = filepath.Join(s.Data, "sources.key")
-		if err := receipt.MakeKey(file); err != nil { // which is 32 random bytes in base64, too
+		if err := receipt.MakeKey(file); err != nil { // it also makes 32 random bytes in base64
 			return seal.Keys{}, nil, err
 		}
 	}
@@ -46,10 +47,11 @@ func (u *system) sources() (seal.Keys, lifecycle.Service, error) {
 		return keys, nil, err
 	}
 	return keys, modelchild.New(modelchild.Options{Name: string(wire.ProgramSourceWorker), Program: program, Env: env, Log: u.log,
-		Ready: func(context.Context) error { return nil }}), nil // nothing else waits for it
+		Ready: func(context.Context) error { return nil }}), nil // nothing waits for it to be ready
 }
 
-// sourceEnv is source-worker's environment: this process's, without what is not its business.
+// sourceEnv returns source-worker's environment: this process's environment without other settings
+// of Sluice, and the settings of source-worker.
 func (u *system) sourceEnv(keyFile string) ([]string, error) {
 	s := u.settings
 	credentials, trusted := s.NATSCredentials, s.TrustedKeys

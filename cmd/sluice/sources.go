@@ -19,28 +19,28 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// This file finds what to ingest: files under folders, the entries of archives
-// (sourcesarchive.go), and the documents of BEIR folders. It reads contents only to hash them.
+// This file finds what to ingest: files in folders, the entries of archives (sourcesarchive.go),
+// and the documents of BEIR folders. It reads contents only to hash them.
 
 // source is one document to ingest.
 type source struct {
 	externalID  string
 	fileName    string
-	mediaType   string // a hint, as text; empty: what the file's name says
+	mediaType   string // a hint, such as text/plain; empty: determined by the file's name
 	bytes       int64
 	open        func() (io.ReadCloser, error)
 	attributes  schema.Attributes
-	sha256      string // hex, of the bytes
+	sha256      string // of the bytes, in hex
 	fingerprint string
 }
 
-// unreadable is a file that could not be read; the others go on.
+// unreadable is the error of a file that could not be read. The other files are still ingested.
 type unreadable struct {
 	path string
 	err  error
 }
 
-// Error drops the operation and path that the system's error repeats.
+// Error omits the operation and path, which the system's error repeats.
 func (u *unreadable) Error() string {
 	var p *fs.PathError
 	if errors.As(u.err, &p) {
@@ -49,11 +49,11 @@ func (u *unreadable) Error() string {
 	return u.path + ": " + u.err.Error()
 }
 
-// maxLine bounds one line of a corpus.jsonl.
+// maxLine is the maximum length of a line of corpus.jsonl, in bytes.
 const maxLine = 64 << 20
 
-// sources walks paths in order. An *unreadable error tells of one document;
-// any other ends the walk.
+// sources walks paths in order. An *unreadable error concerns one document; any other ends the
+// walk.
 func sources(paths []string, prefix string, common schema.Attributes) iter.Seq2[source, error] {
 	return func(yield func(source, error) bool) {
 		seen := map[string]string{}
@@ -83,7 +83,7 @@ func sources(paths []string, prefix string, common schema.Attributes) iter.Seq2[
 	}
 }
 
-// expand resolves a glob that the shell has left alone.
+// expand expands a glob that the shell did not expand.
 func expand(path string) ([]string, error) {
 	if _, err := os.Lstat(path); err == nil || !strings.ContainsAny(path, "*?[") {
 		return []string{path}, nil
@@ -128,7 +128,7 @@ func walk(root string, common schema.Attributes, give func(source, error) bool) 
 		case hidden || entry.IsDir():
 			return nil
 		}
-		// A link to a file counts as the file; a link to a folder is not followed.
+		// A link to a file is treated as the file; a link to a folder is not followed.
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			return nil
 		}
@@ -163,7 +163,7 @@ func giveFile(path, id string, common schema.Attributes, give func(source, error
 	return give(s, nil)
 }
 
-// hash sets the size and the fingerprint.
+// hash sets the size, the hash and the fingerprint.
 func (s *source) hash() error {
 	content, err := s.open()
 	if err != nil {
@@ -237,8 +237,8 @@ func corpusDocument(line []byte, common schema.Attributes) (source, error) {
 	return s, s.hash()
 }
 
-// parseMetadata reads key=value flags: a JSON number or boolean is one, anything
-// else is text; a repeated key makes a list.
+// parseMetadata parses key=value flags. A JSON number or boolean keeps its type, anything else is
+// text; a repeated key makes a list.
 func parseMetadata(flags []string) (schema.Metadata, error) {
 	if len(flags) == 0 {
 		return nil, nil

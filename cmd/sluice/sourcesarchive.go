@@ -11,22 +11,22 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// archive is a ZIP file whose entries are documents of their own.
+// archive is a ZIP file whose entries are separate documents.
 type archive struct {
 	path  string
 	files []parse.ArchiveFile
-	err   error // why it can't be read
+	err   error // why it cannot be read
 }
 
-// openArchive opens a file that is named as an archive. It reports false for one that is none, or a
-// document that is a ZIP file itself.
+// openArchive opens a file with the extension .zip. It returns false if the file is no archive, or
+// if it is a document in a ZIP-based format.
 func openArchive(path string, info fs.FileInfo) (archive, bool) {
 	a := archive{path: path}
 	if !strings.EqualFold(filepath.Ext(path), ".zip") || !info.Mode().IsRegular() {
 		return a, false
 	}
-	// It stays open for as long as its entries may be sent, and sent again; when
-	// none is left the runtime closes it.
+	// The file stays open for as long as its entries may be sent or sent again. The runtime closes
+	// it when no entry refers to it.
 	f, err := os.Open(path)
 	if err != nil {
 		a.err = err
@@ -39,7 +39,7 @@ func openArchive(path string, info fs.FileInfo) (archive, bool) {
 	return a, a.err != nil || len(a.files) > 0
 }
 
-// walk gives the entries in the archive's order.
+// walk passes the entries to give in the archive's order.
 func (a archive) walk(common schema.Attributes, give func(source, error) bool) bool {
 	if a.err != nil {
 		return give(source{}, &unreadable{a.path, plain(a.err)})
@@ -60,7 +60,7 @@ func (a archive) walk(common schema.Attributes, give func(source, error) bool) b
 	return true
 }
 
-// plain is what a reason says, without its code and cause.
+// plain returns the message of a parse error, without its code and cause.
 func plain(err error) error {
 	var e *parse.Error
 	if errors.As(err, &e) {

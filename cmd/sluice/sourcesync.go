@@ -1,6 +1,6 @@
 package main
 
-// Commands on sources: places that collections are kept in step with.
+// Commands on sources, which collections are kept in step with.
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func (l *sourcesList) Run(ctx context.Context) error {
 	})
 }
 
-// at is a time as lists show it; "-" for none.
+// at formats a time for lists; "-" for nil.
 func at(t *time.Time) string {
 	if t == nil {
 		return "-"
@@ -87,7 +87,7 @@ func (d *sourcesDrivers) Run(ctx context.Context) error {
 	return nil
 }
 
-// describeField says what a setting is for, and what it may be.
+// describeField describes a setting and its allowed values.
 func describeField(f schema.SourceField) string {
 	out := f.Summary
 	if len(f.Values) > 0 {
@@ -102,13 +102,13 @@ func describeField(f schema.SourceField) string {
 	return out
 }
 
-// sourceSettings are the flags of a driver's settings.
+// sourceSettings has the flags of a driver's settings.
 type sourceSettings struct {
 	Set     map[string]string `short:"s" placeholder:"NAME=VALUE" help:"A setting of the driver; may be repeated. 'sluice sources drivers' lists them."`
 	SetFile map[string]string `placeholder:"NAME=FILE" help:"A setting whose value is in a file, as a password should be; may be repeated."`
 }
 
-// values are those of the flags, with what the files have.
+// values returns the values of the flags, including those from files.
 func (s sourceSettings) values() (map[string]string, error) {
 	out := map[string]string{}
 	for name, value := range s.Set {
@@ -165,7 +165,7 @@ func (a *sourcesAdd) Run(ctx context.Context) error {
 	return printSource(made, a.JSON)
 }
 
-// minutes are those of a time between runs.
+// minutes converts the interval between runs to minutes.
 func minutes(d time.Duration) (int, error) {
 	if d < 0 || d%time.Minute != 0 {
 		return 0, schema.Invalid("every", "%s is not a whole number of minutes, such as 15m or 24h", d)
@@ -173,7 +173,7 @@ func minutes(d time.Duration) (int, error) {
 	return int(d / time.Minute), nil
 }
 
-// printSource shows a source on a few lines.
+// printSource prints a source on a few lines.
 func printSource(s schema.Source, asJSON bool) error {
 	if asJSON {
 		return printJSON(s)
@@ -189,7 +189,7 @@ func printSource(s schema.Source, asJSON bool) error {
 	fmt.Printf("  %s, %s, %d to do; next %s\n", plural(s.Items, "item"), plural(s.Documents, "document"), s.Pending, at(s.NextAt))
 	if r := s.Run; r != nil {
 		state := r.State
-		if s.State == schema.SourceAsking { // it goes on when somebody has answered
+		if s.State == schema.SourceAsking { // the source waits for an answer
 			state = string(s.State)
 		}
 		fmt.Printf("  run %s is %s: %d seen, %d added, %d changed, %d unchanged, %d moved, %d deleted, %d skipped; %d fetched, %s\n", r.ID, state,
@@ -204,7 +204,7 @@ type oneSource struct {
 	Source string `arg:"" help:"The source's name, or its id."`
 }
 
-// do has the server do something to the source, and shows it.
+// do makes the server perform an action on the source, and prints the source.
 func (o oneSource) do(ctx context.Context, action string) error {
 	c, err := o.client()
 	if err != nil {
@@ -337,7 +337,8 @@ func (s *sourcesSync) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// A run that was asked for is another than the one before, unless that one goes on.
+		// The requested run has another id than the earlier one, unless the earlier one had not
+		// finished.
 		begun := before.Run == nil && now.Run != nil || before.Run != nil && (before.Run.FinishedAt == nil || now.Run.ID != before.Run.ID)
 		switch now.State {
 		case schema.SourceRefused, schema.SourceInvalid, schema.SourceAsking, schema.SourcePaused:

@@ -11,16 +11,16 @@ import (
 
 // Supervision of the servers that `sluice up` starts.
 
-// A server that ran for stableAfter is restarted at once. Else the pause before the next start
-// doubles, up to longestPause.
+// A server that ran for longer than stableAfter is restarted at once. Otherwise the pause before
+// each restart doubles, from firstPause up to longestPause.
 const (
 	stableAfter  = 30 * time.Second
 	firstPause   = 100 * time.Millisecond
 	longestPause = 10 * time.Second
 )
 
-// supervise restarts a server when it ends by itself. Its address stays the same, so that its
-// clients reconnect.
+// supervise restarts a server when it ends by itself. The server's address stays the same, so that
+// its clients reconnect.
 func supervise(server lifecycle.Service, log *slog.Logger) lifecycle.Service {
 	return lifecycle.NewLoop(fmt.Sprint(server), server.Start, func(fetch, work context.Context) error {
 		var pause time.Duration
@@ -44,7 +44,8 @@ func supervise(server lifecycle.Service, log *slog.Logger) lifecycle.Service {
 			}
 			pause = min(max(2*pause, firstPause), longestPause)
 			began = time.Now()
-			// When this fails the server is still done, and the next iteration logs the error.
+			// If this fails, Done of the server stays closed, and the next iteration logs the
+			// error.
 			_ = server.Start(fetch)
 		}
 	})

@@ -40,35 +40,34 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// This file puts everything together in one process, the workers as their own
-// programs put them together.
+// This file runs all parts in one process. Each worker is composed as in its own program.
 
-// system is everything that runs for `sluice up`.
+// system is everything that `sluice up` runs.
 type system struct {
 	settings *upCommand
 	log      *slog.Logger
 	observed *telemetry.Telemetry
 
 	credentials apiclient.Credentials
-	metrics     net.Addr // where /metrics is; nil: nowhere
+	metrics     net.Addr // address of /metrics; nil: none
 	auth        *auth.Auth
 	store       *store.Store
-	ingestion   *store.Store                // of the ingest worker
+	ingestion   *store.Store                // the ingest worker's, with its own connections
 	replica     *store.Replica              // nil: there is none
-	nats        map[wire.Program]*nats.Conn // of each part, with its own credentials
+	nats        map[wire.Program]*nats.Conn // by program, each with its own credentials
 	temporal    client.Client
 
-	// Where the servers are, given or of what was started.
+	// Addresses of the servers, given or started.
 	databaseURL, natsURL string
-	ownerURL, vectorURL  string // of the database; empty: nobody migrates, or builds indexes
+	ownerURL, vectorURL  string // of the database; empty: nothing migrates or builds indexes
 	temporalAt           config.Temporal
-	ownNATS              *local.NATS // nil: one was given
+	ownNATS              *local.NATS // nil: a server is given
 	signers              map[wire.Program]*signature.Signer
 	trusted              *signature.Trusted
 }
 
-// start brings the parts up, each when those before it are ready, and returns
-// what stops them in reverse. When it fails nothing is left running.
+// start starts the parts, each when the parts before it are ready. The returned Stop stops them in
+// reverse order. If start fails, nothing is left running.
 func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
 	var running []func(context.Context) error
 	closing := func(f func()) { running = append(running, func(context.Context) error { f(); return nil }) }
@@ -94,7 +93,7 @@ func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
 			return nil, err
 		}
 		u.addresses(servers)
-		if u.ownerURL != "" { // else somebody else migrates; it takes the time that it takes
+		if u.ownerURL != "" { // else something else migrates, which may take any time
 			program := u.databaseURL
 			if u.settings.DatabaseURL != "" {
 				program = u.settings.ServerURL()
@@ -125,7 +124,7 @@ func (u *system) start(ctx context.Context) (lifecycle.Run, error) {
 	return lifecycle.Run{Done: workers.Done(), Err: workers.Err, Stop: stop}, nil
 }
 
-// servers makes those of the three servers that are not given.
+// servers returns the servers among Postgres, NATS and Temporal that are not given.
 func (u *system) servers() ([]lifecycle.Service, error) {
 	var out []lifecycle.Service
 	dir := func(name string) string { return filepath.Join(u.settings.Data, name) }
@@ -153,7 +152,7 @@ func (u *system) servers() ([]lifecycle.Service, error) {
 	return out, nil
 }
 
-// together starts services at once; they do not need each other.
+// together starts services in parallel. They must not depend on each other.
 func together(ctx context.Context, services []lifecycle.Service) error {
 	starts, ctx := errgroup.WithContext(ctx)
 	for _, s := range services {
@@ -162,7 +161,7 @@ func together(ctx context.Context, services []lifecycle.Service) error {
 	return starts.Wait()
 }
 
-// stopTogether stops services at once.
+// stopTogether stops services in parallel.
 func stopTogether(ctx context.Context, services []lifecycle.Service) error {
 	failures := make([]error, len(services))
 	var stops sync.WaitGroup
@@ -193,7 +192,7 @@ func (u *system) addresses(servers []lifecycle.Service) {
 }
 
 func (u *system) connect(ctx context.Context, closing func(func())) (err error) {
-	// A third of the connections is ingestion's, which so can't take them all.
+	// A third of the connections is for ingestion, so that it cannot use up all of them.
 	apart := max(4, u.settings.DatabaseConnections/3)
 	o, err := program.WithBlobs(store.Options{
 		Name: "sluice up", MaxConns: max(4, u.settings.DatabaseConnections-apart),
@@ -202,7 +201,7 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	if err != nil {
 		return err
 	}
-	if u.settings.DatabaseURL != "" { // to its own it connects itself
+	if u.settings.DatabaseURL != "" { // its own Postgres is connected to directly
 		o.Pooled, o.DirectURL = u.settings.DatabasePooled, u.settings.DatabaseDirectURL
 	}
 	if u.store, err = store.Open(ctx, u.databaseURL, o); err != nil {
@@ -243,8 +242,8 @@ func (u *system) connect(ctx context.Context, closing func(func())) (err error) 
 	return nil
 }
 
-// connectNATS connects each part to the server that was started, with the part's own credentials;
-// to one that was given all have one connection, with those of the settings.
+// connectNATS connects each part to the server that was started, with the part's own credentials.
+// To a given server all parts share one connection, with the credentials of the settings.
 func (u *system) connectNATS(ctx context.Context, closing func(func())) error {
 	u.nats = map[wire.Program]*nats.Conn{}
 	parts := []wire.Program{wire.ProgramServe, wire.ProgramIngestWorker, wire.ProgramQueryWorker, wire.ProgramLLMGateway, wire.ProgramSourceWorker}
@@ -273,8 +272,9 @@ func (u *system) connectNATS(ctx context.Context, closing func(func())) error {
 	return nil
 }
 
-// signatures makes the keys that requests in the name of a tenant are signed and checked with: with
-// a NATS of its own new ones, which only this process has; else those of the settings.
+// signatures creates the keys that sign and verify requests on behalf of a tenant. If NATS is
+// started here, the keys are new and known only to this process; otherwise they come from the
+// settings.
 func (u *system) signatures() (err error) {
 	u.signers = map[wire.Program]*signature.Signer{}
 	if u.ownNATS == nil {
@@ -294,7 +294,7 @@ func (u *system) signatures() (err error) {
 	return err
 }
 
-// queues says why nothing can be queued now.
+// queues returns an error if nothing can be queued now.
 func (u *system) queues() error {
 	if u.ownNATS == nil {
 		return nil
@@ -302,7 +302,8 @@ func (u *system) queues() error {
 	return u.ownNATS.Trouble()
 }
 
-// background lowers the priority of backends, so that the database works for searches first.
+// background returns a function that lowers the priority of a database backend, so that the
+// database serves searches first.
 func (u *system) background() func(backend uint32) {
 	var once sync.Once
 	return func(backend uint32) {
@@ -312,8 +313,8 @@ func (u *system) background() func(backend uint32) {
 	}
 }
 
-// workers makes the model server's child, the three workers and the API. The
-// API comes last: when it answers, everything does.
+// workers composes the model server's child, the workers and the API. The API starts last: when it
+// answers, everything does.
 func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	s := u.settings
 	program, err := modelchild.Find()
@@ -379,8 +380,8 @@ func (u *system) workers(ctx context.Context) (lifecycle.Service, error) {
 	return lifecycle.NewGroup("workers", grace, append(servers, ingest, gateway, query, follower, api, metrics, left)...), nil
 }
 
-// modelEnv is the model server's environment: this process's, without what
-// is not its business, which pack it serves, and where NATS is.
+// modelEnv returns the model server's environment: this process's environment without other
+// settings of Sluice, and the settings of the pack and of NATS.
 func (u *system) modelEnv(pack string) ([]string, error) {
 	env := withoutSettings()
 	s := u.settings
@@ -404,8 +405,8 @@ func (u *system) modelEnv(pack string) ([]string, error) {
 	return env, nil
 }
 
-// withoutSettings is this process's environment without the settings of Sluice,
-// but for where its home and its file of settings are.
+// withoutSettings returns this process's environment without the settings of Sluice, except
+// SLUICE_HOME and SLUICE_CONFIG.
 func withoutSettings() []string {
 	var env []string
 	for _, kv := range os.Environ() {

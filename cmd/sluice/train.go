@@ -1,6 +1,6 @@
 package main
 
-// This file learns what language models know and prefer, from questions with known answers.
+// This file learns from questions with known answers what language models know and prefer.
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type trainLabels struct {
 	Seed      uint64 `default:"1" help:"Divides the questions into those to learn from and those to measure on."`
 }
 
-// Help says more than one line can.
+// Help returns the long help text.
 func (*trainLabels) Help() string {
 	return "Every question takes one call to the language model without texts and, where that answer is wrong, one for each text. The tenant's budgets apply, " +
 		"and the server keeps every reply: if the command ends early (a budget, an error, Ctrl-C), run it again to continue; nothing is paid for twice. " +
@@ -110,7 +110,7 @@ func (c *trainList) Run(ctx context.Context) error {
 	})
 }
 
-// withoutErrors is a list as printList takes it.
+// withoutErrors converts a slice for printList.
 func withoutErrors[T any](all []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, one := range all {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store/backups"
 )
 
-// tenantsExport works on the database itself: it reads past the API's rules.
+// tenantsExport connects to the database, because it reads data that the API does not return.
 type tenantsExport struct {
 	Tenant string `arg:"" help:"The tenant's name or id."`
 	Dir    string `arg:"" help:"Where to: a directory that is not there yet, or that of an export that was interrupted."`

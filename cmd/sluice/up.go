@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/telemetry"
 )
 
-// upCommand runs everything on one machine. What is given (a database, NATS,
-// Temporal) is used; the rest is started, with its data under --data.
+// upCommand runs everything on one machine. A database, NATS or Temporal in the settings is used;
+// otherwise it is started, with its data under --data.
 type upCommand struct {
 	config.DataDirectory
 	JSON bool `help:"Print one line of JSON when ready, for programs."`
@@ -50,14 +50,15 @@ type upCommand struct {
 	config.Log `set:"log_level=warn"`
 }
 
-// tenantName is the tenant that `sluice up` works for.
+// tenantName is the name of the tenant that `sluice up` creates.
 const tenantName = "default"
 
-// serversGrace is what Postgres, NATS and Temporal get to stop after the work in hand, however long
-// that took: a Postgres that is cut short has to recover at the next start.
+// serversGrace is how long Postgres, NATS and Temporal may take to stop after the workers have. It
+// does not depend on how long those took, because a Postgres that is killed has to recover at the
+// next start.
 const serversGrace = 20 * time.Second
 
-// handlesSignals: lifecycle.Main does.
+// handlesSignals marks the command as handling signals itself: lifecycle.Main does.
 func (*upCommand) handlesSignals() {}
 
 func (c *upCommand) Run(ctx context.Context) error {
@@ -73,7 +74,7 @@ func (c *upCommand) Run(ctx context.Context) error {
 	return err
 }
 
-// service makes the system of these settings. name is what traces call it.
+// service returns the system with these settings. name is its name in traces.
 func (c *upCommand) service(ctx context.Context, name string) (*system, lifecycle.Service, error) {
 	log, err := logging(c.Log)
 	if err != nil {
@@ -82,7 +83,8 @@ func (c *upCommand) service(ctx context.Context, name string) (*system, lifecycl
 	if c.Data, err = dataDirectory(c.Data); err != nil {
 		return nil, nil, fmt.Errorf("data directory: %w", err)
 	}
-	// Another user, Postgres', passes through when this is root.
+	// If this process is root, Postgres runs as another user, which must be able to enter the
+	// directory.
 	if err := os.MkdirAll(c.Data, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("make the data directory: %w", err)
 	}
@@ -94,7 +96,7 @@ func (c *upCommand) service(ctx context.Context, name string) (*system, lifecycl
 	return u, lifecycle.NewFunc("sluice", u.start), nil
 }
 
-// announce says where everything is.
+// announce prints the address, the key and the next commands.
 func (u *system) announce() {
 	if u.settings.JSON {
 		if err := printJSON(u.credentials); err != nil {
@@ -102,7 +104,7 @@ func (u *system) announce() {
 		}
 		return
 	}
-	elsewhere := "" // what other commands have to be told to find this server
+	elsewhere := "" // the flag with which other commands find this server
 	if usual, err := dataDirectory(""); err != nil || usual != u.settings.Data {
 		elsewhere = " --data " + u.settings.Data
 	}
@@ -123,8 +125,7 @@ Press Ctrl-C to stop; the data is kept.
 `, u.credentials.URL, u.credentials.APIKey, u.credentials.Data, elsewhere, metrics)
 }
 
-// key returns the key that this data directory is reached with: the one left
-// there if it still works, else a new one.
+// key returns the API key of this data directory: the stored one if it still works, else a new one.
 func (u *system) key(ctx context.Context) (string, error) {
 	kept, err := apiclient.ReadCredentials(u.settings.Data)
 	switch {

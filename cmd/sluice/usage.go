@@ -1,6 +1,6 @@
 package main
 
-// What language models cost, and may cost.
+// Usage and budgets of language models.
 
 import (
 	"context"

@@ -62,14 +62,14 @@ func (v *verifyCommand) Run(ctx context.Context) error {
 	return v.print(said, proofs)
 }
 
-// evidence is what an answer is proved from.
+// evidence is what a proof of an answer starts from.
 type evidence struct {
 	receipt []byte
 	keys    []receipt.PublicKey
-	server  *apiclient.Client // for files; nil: no server is asked
+	server  *apiclient.Client // serves files; nil: no server is asked
 }
 
-// read reads a receipt that was saved.
+// read reads a saved receipt.
 func (v *verifyCommand) read() (out evidence, err error) {
 	if out.receipt, err = readAtMost(v.Receipt, receipt.MaxBytes+1); err != nil {
 		return out, err
@@ -90,7 +90,7 @@ func (v *verifyCommand) trusted() ([]receipt.PublicKey, error) {
 	return keys, nil
 }
 
-// fetch asks the server for a receipt, and for its keys where none are trusted already.
+// fetch fetches a receipt from the server, and the server's keys unless --key is set.
 func (v *verifyCommand) fetch(ctx context.Context) (out evidence, err error) {
 	id, err := uuid.Parse(v.Answer)
 	if err != nil {
@@ -165,7 +165,7 @@ func (v *verifyCommand) prove(ctx context.Context, said receipt.Receipt, from ev
 	})
 }
 
-// bytes finds the file of a citation in the folder, or fetches it.
+// bytes returns the file of a citation, from the folder or the server.
 func (v *verifyCommand) bytes(ctx context.Context, server *apiclient.Client, c receipt.CitedQuote) ([]byte, error) {
 	if v.Files != "" {
 		data, err := findFile(v.Files, c)
@@ -180,7 +180,7 @@ func (v *verifyCommand) bytes(ctx context.Context, server *apiclient.Client, c r
 	return data, v.save(c.Version.String(), data)
 }
 
-// findFile reads the file of a citation out of a folder: the one that is named as its version, or
+// findFile finds the file of a citation in a folder: the one that is named after its version, or
 // one with its hash.
 func findFile(dir string, c receipt.CitedQuote) ([]byte, error) {
 	data, err := readAtMost(filepath.Join(dir, c.Version.String()), c.File.Bytes+1)
@@ -225,7 +225,7 @@ func fileSum(path string) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// readAtMost reads so many bytes of a file: one that is larger is not what it should be.
+// readAtMost reads up to most bytes of a file. A larger file is not the expected one.
 func readAtMost(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// unfinished are the states that a worker will move a document out of.
+// unfinished are the states of documents that a worker still has to process.
 var unfinished = []schema.State{schema.StateReceived, schema.StateQueued, schema.StateProcessing}
 
-// listEvery bounds how often all unfinished documents are listed while others
-// keep the collection busy.
+// listEvery is the minimum time between two listings of all unfinished documents if the collection
+// has many.
 const listEvery = 10 * time.Second
 
 // wait polls until every document of this run has an outcome.
@@ -49,7 +49,7 @@ func (r *ingestion) wait(ctx context.Context) error {
 	}
 }
 
-// mine counts this run's documents that are not finished.
+// mine counts this run's unfinished documents.
 func (r *ingestion) mine(ctx context.Context) (int, error) {
 	open := map[string]bool{}
 	for _, state := range unfinished {
@@ -58,7 +58,7 @@ func (r *ingestion) mine(ctx context.Context) (int, error) {
 				return 0, err
 			}
 			if r.sent[d.ExternalID] {
-				open[d.ExternalID] = true // a set: one may move on while we read
+				open[d.ExternalID] = true // a set, because a document may change its state during the listing
 			}
 		}
 	}

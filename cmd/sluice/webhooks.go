@@ -72,7 +72,7 @@ type oneWebhook struct {
 	Webhook string `arg:"" help:"The webhook's id."`
 }
 
-// named is the client and the webhook's id.
+// named returns the client and the webhook's id.
 func (o oneWebhook) named() (*apiclient.Client, uuid.UUID, error) {
 	c, err := o.client()
 	if err != nil {

@@ -7,8 +7,8 @@ package matrix
 //	questions.jsonl one line per question, written as soon as it is measured
 //
 // The choice of questions is not hashed: with another limit or seed, figures of questions that were
-// asked before are used. Each line has the hash of its question, so that a changed question is asked
-// again.
+// asked before are used. Each line has the hash of its question, so that a changed question is
+// asked again.
 
 import (
 	"bufio"
