@@ -1,6 +1,6 @@
-// Command source-worker keeps collections in step with places: it reads file services, web sites,
-// repositories and mailboxes. Any number may run. It is a module of its own, so that no other
-// program grows by the libraries that it needs.
+// Command source-worker keeps collections in step with sources: file services, web sites,
+// repositories and mailboxes. Any number may run. It is a separate Go module, so that no other
+// program depends on the libraries that it needs.
 package main
 
 import (
@@ -17,7 +17,7 @@ var version = "dev"
 
 func main() { sourceworker.Main(version, drivers()) }
 
-// drivers are the kinds of places that it reads; sourceworker has that of folders.
+// drivers returns all drivers but that of folders, which sourceworker has.
 func drivers() []source.Driver {
 	return append(rclonefs.Drivers(), web.Driver(), git.Driver(), mailbox.Driver())
 }

@@ -1,5 +1,5 @@
 // Package git connects sources to git repositories, over HTTP and SSH. It fetches one commit,
-// without its history, into a temporary folder that goes with the connector.
+// without its history, into a temporary folder, which Close removes.
 package git
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// pageItems is how many files a page of a listing has at most.
+// pageItems is the maximum number of files on a page of a listing.
 const pageItems = 5000
 
 var fields = []source.Field{
@@ -42,7 +42,7 @@ var fields = []source.Field{
 	{Name: "max_megabytes", Summary: "how much may be fetched, up to 20480; 1024 when empty"},
 }
 
-// Driver reads git repositories.
+// Driver returns the driver of git repositories.
 func Driver() source.Driver { return secret.Keep(driver(pageItems)) }
 
 func driver(items int) source.Driver {
@@ -62,14 +62,14 @@ type repository struct {
 	remote    *gogit.Remote
 	auth      transport.AuthMethod
 	url       string
-	branch    string // empty for the one that the repository is on
+	branch    string // empty: the default branch
 	path      string
 	maxBytes  int64
 	pageItems int
-	proxy     *guard.Proxy // for HTTP; SSH is given an address that may be dialled
+	proxy     *guard.Proxy // for HTTP; for SSH, the url has an address that may be dialled
 
-	turn chan struct{} // who holds it uses what is below
-	copy *snapshot     // nil until something was fetched
+	turn chan struct{} // a semaphore that guards the fields below
+	copy *snapshot     // nil until a commit is fetched
 }
 
 func open(ctx context.Context, settings source.Settings) (*repository, error) {
@@ -98,7 +98,7 @@ func open(ctx context.Context, settings source.Settings) (*repository, error) {
 	return r, nil
 }
 
-// reach says how the repository is reached.
+// reach sets the url, the credentials and the proxy.
 func (r *repository) reach(ctx context.Context, v map[string]string, keeper *guard.Guard) error {
 	at, err := transport.NewEndpoint(v["url"])
 	if err != nil || at.Host == "" || at.Password != "" || (at.Protocol != "https" && at.Protocol != "http" && at.Protocol != "ssh") {
@@ -115,7 +115,7 @@ func (r *repository) reach(ctx context.Context, v map[string]string, keeper *gua
 		if r.auth, err = sshKeys(at.User, v["private_key"], v["host_key"]); err != nil {
 			return err
 		}
-		at.Host = address.String() // its name can't change its mind then
+		at.Host = address.String() // use the checked address, because the name may resolve to another one later
 		if address.Is6() {
 			at.Host = "[" + at.Host + "]"
 		}
@@ -137,7 +137,7 @@ func (r *repository) reach(ctx context.Context, v map[string]string, keeper *gua
 	return err
 }
 
-// through is the proxy that connections take.
+// through returns the proxy options of connections.
 func (r *repository) through() transport.ProxyOptions {
 	if r.proxy == nil {
 		return transport.ProxyOptions{}
@@ -145,7 +145,7 @@ func (r *repository) through() transport.ProxyOptions {
 	return transport.ProxyOptions{URL: r.proxy.URL()}
 }
 
-// head asks which commit the branch is on.
+// head returns the commit that the branch is on.
 func (r *repository) head(ctx context.Context) (plumbing.Hash, error) {
 	refs, err := r.remote.ListContext(ctx, &gogit.ListOptions{Auth: r.auth, ProxyOptions: r.through()})
 	if err != nil {
@@ -155,7 +155,7 @@ func (r *repository) head(ctx context.Context) (plumbing.Hash, error) {
 	if r.branch != "" {
 		want = plumbing.NewBranchReferenceName(r.branch)
 	}
-	for range 2 { // HEAD is the name of a branch
+	for range 2 { // the first pass may only resolve HEAD to a branch
 		for _, ref := range refs {
 			if ref.Name() != want {
 				continue
@@ -170,7 +170,7 @@ func (r *repository) head(ctx context.Context) (plumbing.Hash, error) {
 	return plumbing.ZeroHash, &source.FieldError{Field: "branch", Reason: fmt.Sprintf("the repository has no branch %s", want.Short())}
 }
 
-// take waits for the turn.
+// take acquires the semaphore.
 func (r *repository) take(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (r *repository) fetch(ctx context.Context, item source.Item) (source.Downlo
 	defer r.yield()
 	file, err := r.file(item.ID)
 	if err != nil || file.Hash.String() != item.Version {
-		// Nothing was fetched yet, or the branch went on since.
+		// Nothing has been fetched yet, or the branch has moved since.
 		if err := r.refresh(ctx); err != nil {
 			return source.Download{}, err
 		}
@@ -228,7 +228,7 @@ func (r *repository) fetch(ctx context.Context, item source.Item) (source.Downlo
 		return source.Download{}, err
 	}
 	defer reader.Close()
-	// go-git holds a blob in memory as it is; what is handed out must not need the turn.
+	// go-git keeps the whole blob in memory anyway. The returned body must not need the semaphore.
 	content, err := io.ReadAll(reader)
 	if err != nil {
 		return source.Download{}, err
@@ -239,7 +239,7 @@ func (r *repository) fetch(ctx context.Context, item source.Item) (source.Downlo
 	return source.Download{Body: io.NopCloser(bytes.NewReader(content)), Version: file.Hash.String()}, nil
 }
 
-// file finds a file in what was fetched.
+// file returns a file of the fetched commit.
 func (r *repository) file(id string) (*object.File, error) {
 	if r.copy == nil {
 		return nil, source.ErrGone
@@ -251,7 +251,7 @@ func (r *repository) file(id string) (*object.File, error) {
 	return file, err
 }
 
-// refresh fetches the commit that the branch is on, unless it is there.
+// refresh fetches the commit that the branch is on, unless it has been fetched.
 func (r *repository) refresh(ctx context.Context) error {
 	head, err := r.head(ctx)
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
@@ -271,7 +271,7 @@ func (r *repository) refresh(ctx context.Context) error {
 	return err
 }
 
-// failure says what an error of go-git means.
+// failure converts an error of go-git.
 func (r *repository) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -292,7 +292,7 @@ func (r *repository) failure(ctx context.Context, err error) error {
 		errors.Is(err, transport.ErrInvalidAuthMethod), strings.Contains(err.Error(), "ssh: unable to authenticate"):
 		return fmt.Errorf("%w: %w", source.ErrRefused, err)
 	case errors.Is(err, transport.ErrRepositoryNotFound):
-		// Hosts say so, too, where somebody must sign in to know that it is there.
+		// Hosts also answer this for repositories that need other credentials.
 		return &source.FieldError{Field: "url", Reason: "there is no such repository, or these credentials do not give access to it"}
 	case errors.Is(err, errHostKey):
 		return &source.FieldError{Field: "host_key", Reason: errHostKey.Error()}

@@ -11,10 +11,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// errHostKey is the error of a server that has another key than the settings say.
+// errHostKey is the error of a server whose key differs from the one in the settings.
 var errHostKey = errors.New("the server's key is another one")
 
-// keys sign in by a key, at a server with a known key.
+// keys authenticates with a private key, and accepts only one known host key.
 type keys struct {
 	*gitssh.PublicKeys
 	host ssh.PublicKey
@@ -38,8 +38,7 @@ func sshKeys(user, private, host string) (*keys, error) {
 	return &keys{PublicKeys: &gitssh.PublicKeys{User: user, Signer: signer}, host: known}, nil
 }
 
-// ClientConfig implements ssh.AuthMethod of go-git. The server is asked for the key of the kind
-// that is known.
+// ClientConfig implements ssh.AuthMethod of go-git. It requests a host key of the known key's type.
 func (k *keys) ClientConfig() (*ssh.ClientConfig, error) {
 	config := &ssh.ClientConfig{User: k.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(k.Signer)}, HostKeyAlgorithms: []string{k.host.Type()}}
 	if k.host.Type() == ssh.KeyAlgoRSA {

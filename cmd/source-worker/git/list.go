@@ -19,17 +19,17 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// place is where a listing stands: behind After in the files of Commit, or of what changed between
-// Since and it.
+// place is the position of a listing: after the path After in the files of Commit or, with Since,
+// in the files that changed between Since and Commit.
 type place struct {
 	Commit string `json:"commit,omitempty"`
 	Since  string `json:"since,omitempty"`
 	After  string `json:"after,omitempty"`
 }
 
-// List implements source.Connector. The changes that follow a listing are told by servers that give
-// out commits by their hashes; others have everything listed again, which costs no more than
-// fetching the commit.
+// List implements source.Connector. It lists only the changes since the last listing if the server
+// can serve commits by hash. Otherwise it lists everything again, which costs no more than fetching
+// the commit.
 func (r *repository) List(ctx context.Context, cursor string) (source.Listing, error) {
 	var at place
 	if cursor != "" {
@@ -61,7 +61,7 @@ func (r *repository) list(ctx context.Context, at place) (source.Listing, error)
 		return source.Listing{Changes: changes}, err
 	}
 	if at.Commit != "" && at.Commit != head.String() {
-		return source.Listing{}, source.ErrCursorExpired // the branch went on in the middle of a listing
+		return source.Listing{}, source.ErrCursorExpired // the branch moved during the listing
 	}
 	found, deleted, skipped, err := r.found(ctx, at.Since)
 	if err != nil {
@@ -87,7 +87,7 @@ func (r *repository) list(ctx context.Context, at place) (source.Listing, error)
 	return out, err
 }
 
-// found lists the files in the order of their paths: all, or those that changed since a commit.
+// found lists files in the order of their paths: all, or those that changed since a commit.
 func (r *repository) found(ctx context.Context, since string) (items []source.Item, deleted []string, skipped []source.Skipped, err error) {
 	if since == "" {
 		if err := r.refresh(ctx); err != nil {
@@ -101,7 +101,7 @@ func (r *repository) found(ctx context.Context, since string) (items []source.It
 	return items, deleted, skipped, err
 }
 
-// everything lists what is in the commit.
+// everything lists all files of the commit.
 func (r *repository) everything() (items []source.Item, skipped []source.Skipped, err error) {
 	walker := object.NewTreeWalker(r.copy.tree, true, nil)
 	defer walker.Close()
@@ -130,7 +130,8 @@ func (r *repository) everything() (items []source.Item, skipped []source.Skipped
 	return items, skipped, nil
 }
 
-// item makes an item of a file; none where it isn't in the folder that is read.
+// item returns the item of a file. It is empty if the file is outside the source's folder. If the
+// file is skipped, the string says why.
 func (r *repository) item(name string, entry object.TreeEntry) (source.Item, string) {
 	inside := name
 	if r.path != "" {
@@ -155,7 +156,7 @@ func (r *repository) item(name string, entry object.TreeEntry) (source.Item, str
 	return source.Item{ID: name, Path: path.Clean(inside), Version: entry.Hash.String(), Size: size}, ""
 }
 
-// changed lists what changed since a commit.
+// changed lists the files that changed since a commit.
 func (r *repository) changed(ctx context.Context, since plumbing.Hash) (items []source.Item, deleted []string, skipped []source.Skipped, err error) {
 	head, err := r.head(ctx)
 	if err != nil {

@@ -20,8 +20,8 @@ import (
 // snapshot is one commit without its history, or two, in a temporary folder.
 type snapshot struct {
 	commit plumbing.Hash
-	tree   *object.Tree // of the repository, or of the folder that is read
-	before *object.Tree // of the commit before, where it was asked for
+	tree   *object.Tree // of the commit
+	before *object.Tree // of the earlier commit, if one was fetched
 	dir    string
 	store  *filesystem.Storage
 }
@@ -29,7 +29,7 @@ type snapshot struct {
 // remove removes the folder.
 func (s *snapshot) remove() error { return errors.Join(s.store.Close(), os.RemoveAll(s.dir)) }
 
-// fetchCommit fetches the commit that the branch is on, and older ones by their hashes.
+// fetchCommit fetches the commit that the branch is on, and older commits by their hashes.
 func (r *repository) fetchCommit(ctx context.Context, commit plumbing.Hash, older ...plumbing.Hash) (_ *snapshot, err error) {
 	dir, err := os.MkdirTemp("", "sluice-git-")
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *repository) fetchCommit(ctx context.Context, commit plumbing.Hash, olde
 	if err != nil {
 		return nil, err
 	}
-	s.commit = now.Hash() // it may have gone on meanwhile
+	s.commit = now.Hash() // the branch may have moved meanwhile
 	if s.tree, err = tree(repo, s.commit); err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("the repository has more than %d MB; raise max_megabytes to allow more", e.megabytes)
 }
 
-// bounded is a file system that takes so many bytes and no more.
+// bounded is a file system to which only a limited number of bytes can be written.
 type bounded struct {
 	billy.Filesystem
 	left *atomic.Int64

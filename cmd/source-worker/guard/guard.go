@@ -1,7 +1,7 @@
 // Package guard keeps connectors away from addresses that a tenant must not reach through this
-// machine: loopback, link-local and private ones, and those that clouds answer on from inside. What
-// counts is the address that is dialled, after its name was resolved, so neither a redirect nor a
-// name that changes its mind gains anything.
+// machine: loopback, link-local and private addresses, and those of clouds' internal services. It
+// checks the address that is dialled, after name resolution, so neither a redirect nor a changed
+// DNS answer gets around it.
 package guard
 
 import (
@@ -21,26 +21,25 @@ import (
 // ErrPrivate is the error of an address that may not be dialled.
 var ErrPrivate = errors.New("the address is not public")
 
-// connectTime is how long a connection may take to come about.
+// connectTime is the timeout of connecting.
 const connectTime = 15 * time.Second
 
-// platforms are addresses that look public and are a cloud's own: Azure's WireServer, Google's
-// private and restricted APIs, IBM's services. IANA's registries of special addresses are in the
-// library.
+// platforms are public addresses of clouds' internal services: Azure's WireServer, Google's private
+// and restricted APIs, IBM's services. The library has the special addresses of IANA's registries.
 var platforms = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("199.36.153.4/30"), netip.MustParsePrefix("199.36.153.8/30"),
 	netip.MustParsePrefix("161.26.0.0/16"), netip.MustParsePrefix("166.8.0.0/14"),
 }
 
-// Guard says which addresses may be dialled.
+// Guard decides which addresses may be dialled.
 type Guard struct {
 	private bool
 	known   *ssrf.Guardian
 	network Network
 }
 
-// Network is the network as a test has it: servers on the loopback interface that count as public,
-// and a name server. So a test sees what comes of a public server that leads to a private one.
+// Network is a network for tests: servers on the loopback interface that count as public, and a
+// name server. With it a test can have a public server that refers to a private one.
 type Network struct {
 	Public []netip.Addr
 	Names  *net.Resolver
@@ -48,13 +47,12 @@ type Network struct {
 
 type networkKey struct{}
 
-// WithNetwork is the context of a test: guards that are made with it are in that network.
+// WithNetwork returns a context for tests: guards that are created with it use the network n.
 func WithNetwork(ctx context.Context, n Network) context.Context {
 	return context.WithValue(ctx, networkKey{}, n)
 }
 
-// New returns a guard that lets public addresses through, and all where private ones are allowed,
-// too.
+// New returns a guard that allows public addresses and, with allowPrivate, all others.
 func New(ctx context.Context, allowPrivate bool) *Guard {
 	g := &Guard{private: allowPrivate, known: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(platforms...))}
 	g.network, _ = ctx.Value(networkKey{}).(Network)
@@ -64,10 +62,10 @@ func New(ctx context.Context, allowPrivate bool) *Guard {
 	return g
 }
 
-// AllowsAll reports whether private addresses may be dialled, too.
+// AllowsAll reports whether private addresses may be dialled.
 func (g *Guard) AllowsAll() bool { return g.private }
 
-// Allowed returns an error that wraps ErrPrivate where the address may not be dialled.
+// Allowed returns an error that wraps ErrPrivate if the address may not be dialled.
 func (g *Guard) Allowed(address netip.Addr) error {
 	if g.private || slices.Contains(g.network.Public, address.Unmap()) {
 		return nil
@@ -78,7 +76,7 @@ func (g *Guard) Allowed(address netip.Addr) error {
 	return nil
 }
 
-// Dialer dials allowed addresses alone.
+// Dialer returns a dialer for allowed addresses only.
 func (g *Guard) Dialer() *net.Dialer {
 	return &net.Dialer{Timeout: connectTime, Resolver: g.network.Names, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -89,8 +87,8 @@ func (g *Guard) Dialer() *net.Dialer {
 	}}
 }
 
-// Transport is for HTTP to allowed addresses alone. It uses no proxy, because a proxy would dial
-// for it.
+// Transport returns an HTTP transport for allowed addresses only. It uses no proxy from the
+// environment, because the guard could not check what the proxy dials.
 func (g *Guard) Transport() *http.Transport {
 	return &http.Transport{
 		DialContext: g.Dialer().DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: connectTime,
@@ -98,8 +96,8 @@ func (g *Guard) Transport() *http.Transport {
 	}
 }
 
-// Resolve looks a name up and returns an address of it that may be dialled. Where one of its
-// addresses may not, none may.
+// Resolve resolves a name and returns one of its addresses. If any of them may not be dialled, it
+// returns an error.
 func (g *Guard) Resolve(ctx context.Context, host string) (netip.Addr, error) {
 	if literal, err := netip.ParseAddr(host); err == nil {
 		return literal, g.Allowed(literal)

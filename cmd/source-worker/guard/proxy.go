@@ -18,9 +18,8 @@ import (
 	"time"
 )
 
-// Proxy is an HTTP proxy on the loopback interface that dials by a guard. It is for libraries that
-// make their connections themselves, but can be told of a proxy. Only who knows its password may
-// use it.
+// Proxy is an HTTP proxy on the loopback interface that only dials addresses that a guard allows.
+// It is for libraries that make their own connections but can use a proxy. It requires a password.
 type Proxy struct {
 	guard    *Guard
 	password string
@@ -33,11 +32,11 @@ type Proxy struct {
 	end    context.CancelFunc
 	served chan struct{}
 
-	mu      sync.Mutex // held where tunnels grows, so that none begins while Close waits
+	mu      sync.Mutex // held while tunnels is incremented, so that no tunnel starts while Close waits
 	tunnels sync.WaitGroup
 }
 
-// NewProxy starts a proxy. Close ends it.
+// NewProxy starts a proxy. Close stops it.
 func (g *Guard) NewProxy() (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -46,7 +45,7 @@ func (g *Guard) NewProxy() (*Proxy, error) {
 	p := &Proxy{guard: g, password: rand.Text(), listener: listener, served: make(chan struct{})}
 	p.ending, p.end = context.WithCancel(context.Background())
 	transport := g.Transport()
-	transport.DisableCompression = true // what comes is handed on as it is
+	transport.DisableCompression = true // pass content on unchanged
 	p.forward = &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.Out.Header.Del("Proxy-Authorization") },
 		Transport:     transport,
@@ -63,14 +62,14 @@ func (g *Guard) NewProxy() (*Proxy, error) {
 	return p, nil
 }
 
-// URL is what the library is told, with the password.
+// URL returns the address of the proxy, with the password.
 func (p *Proxy) URL() string {
 	at := url.URL{Scheme: "http", Host: p.listener.Addr().String(), User: url.UserPassword("sluice", p.password)}
 	return at.String()
 }
 
-// Refused is why the proxy last refused an address, or nil. Libraries hide it behind errors of
-// their own.
+// Refused returns the error of the address that was last refused, or nil. Libraries hide it behind
+// errors of their own.
 func (p *Proxy) Refused() error {
 	if err := p.refused.Load(); err != nil {
 		return *err
@@ -89,7 +88,7 @@ func (p *Proxy) Close() {
 	p.forward.Transport.(*http.Transport).CloseIdleConnections()
 }
 
-// failure notes an address that was refused, and returns the status to answer with.
+// failure records an error of a refused address, and returns the status to answer with.
 func (p *Proxy) failure(err error) int {
 	if errors.Is(err, ErrPrivate) {
 		p.refused.Store(&err)
@@ -117,7 +116,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r)
 }
 
-// connect opens a tunnel, and returns when it ended.
+// connect opens a tunnel, and returns when the tunnel has ended.
 func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 	far, err := p.guard.Dialer().DialContext(r.Context(), "tcp", r.Host)
 	if err != nil {
@@ -144,7 +143,7 @@ func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
 	join(near, buffered.Reader, far)
 }
 
-// begin counts a tunnel, unless the proxy ends.
+// begin counts a tunnel, and returns false if the proxy is closing.
 func (p *Proxy) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +154,7 @@ func (p *Proxy) begin() bool {
 	return true
 }
 
-// join copies both ways until both directions have ended.
+// join copies in both directions until both have ended.
 func join(near net.Conn, buffered *bufio.Reader, far net.Conn) {
 	var up sync.WaitGroup
 	up.Go(func() {
@@ -167,7 +166,7 @@ func join(near net.Conn, buffered *bufio.Reader, far net.Conn) {
 	up.Wait()
 }
 
-// halfClose says that nothing more comes, and closes what can't be told so.
+// halfClose closes the write side of a connection, or all of it if that is not possible.
 func halfClose(c net.Conn) {
 	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
 		return

@@ -52,13 +52,13 @@ func (a *account) content(c *imapclient.Client, item string) ([]byte, error) {
 	return m.content, nil
 }
 
-// message is what a server sent of one.
+// message is a message as the server sent it.
 type message struct {
 	content        []byte
 	found, deleted bool
 }
 
-// whole reads a message up to one byte more than it may have.
+// whole reads a message up to most+1 bytes, so that a longer one is noticed.
 func whole(c *imapclient.Client, uid imap.UID, most int64) (out message, err error) {
 	cmd := c.Fetch(imap.UIDSetNum(uid), &imap.FetchOptions{UID: true, Flags: true, BodySection: []*imap.FetchItemBodySection{
 		{Peek: true, Partial: &imap.SectionPartial{Size: most + 1}}}})

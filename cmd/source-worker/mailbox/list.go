@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// place is where a listing stands: behind the message UID of Mailbox, whose ids were those of
+// place is the position of a listing: after the message UID of Mailbox, whose UIDVALIDITY is
 // Validity.
 type place struct {
 	Mailbox  string   `json:"mailbox"`
@@ -32,8 +32,8 @@ type place struct {
 // box is a mailbox of the account.
 type box struct{ name, path string }
 
-// List implements source.Connector. Everything is listed every time: a mailbox tells in one reply
-// which messages it has.
+// List implements source.Connector. It always lists everything, because one reply of the server has
+// all messages of a mailbox.
 func (a *account) List(ctx context.Context, cursor string) (source.Listing, error) {
 	var at place
 	if cursor != "" {
@@ -81,7 +81,7 @@ func (a *account) list(c *imapclient.Client, at place) (source.Listing, error) {
 	return out, nil
 }
 
-// boxes are the mailboxes that are read, in the order of their names.
+// boxes returns the mailboxes to read, in the order of their names.
 func (a *account) boxes(c *imapclient.Client) ([]box, error) {
 	options := &imap.ListOptions{}
 	caps := c.Caps()
@@ -117,14 +117,14 @@ func has(attrs []imap.MailboxAttr, any ...imap.MailboxAttr) bool {
 	})
 }
 
-// messages lists those of a mailbox that come behind a place, as many as the page has room for. It
-// returns where it stands, and whether there are more.
+// messages appends the messages of a mailbox after a position to the page, as many as fit. It
+// returns the new position, and whether there are more.
 func (a *account) messages(c *imapclient.Client, b box, at place, out *source.Listing) (place, bool, error) {
 	selected, err := examine(c, b.name)
 	var answer *imap.Error
 	switch {
 	case errors.As(err, &answer) && answer.Code == imap.ResponseCodeNonExistent:
-		return at, false, nil // it went while the listing was under way
+		return at, false, nil // deleted during the listing
 	case errors.As(err, &answer) && answer.Code == imap.ResponseCodeNoPerm:
 		out.Skipped = append(out.Skipped, source.Skipped{Path: b.path, Reason: "the server refuses access to the mailbox"})
 		return at, false, nil
@@ -157,7 +157,7 @@ func (a *account) messages(c *imapclient.Client, b box, at place, out *source.Li
 	return at, more, nil
 }
 
-// examine opens a mailbox to read it alone.
+// examine opens a mailbox read-only.
 func examine(c *imapclient.Client, name string) (*imap.SelectData, error) {
 	selected, err := c.Select(name, &imap.SelectOptions{ReadOnly: true}).Wait()
 	if err != nil {
@@ -166,7 +166,7 @@ func examine(c *imapclient.Client, name string) (*imap.SelectData, error) {
 	return selected, nil
 }
 
-// present are the messages behind one that aren't marked as deleted.
+// present returns the UIDs of messages after a UID that are not marked as deleted.
 func present(c *imapclient.Client, after imap.UID) ([]imap.UID, error) {
 	if after == 1<<32-1 {
 		return nil, nil
@@ -177,15 +177,15 @@ func present(c *imapclient.Client, after imap.UID) ([]imap.UID, error) {
 		return nil, err
 	}
 	uids := slices.Sorted(slices.Values(found.AllUIDs()))
-	from, _ := slices.BinarySearch(uids, after+1) // "5:*" has the last message always
+	from, _ := slices.BinarySearch(uids, after+1) // a range such as "5:*" always includes the last message
 	return slices.Compact(uids[from:]), nil
 }
 
-// subject is the one header that an item's name is made of.
+// subject requests the one header from which an item's name is made.
 var subject = &imap.FetchItemBodySection{Specifier: imap.PartSpecifierHeader, HeaderFields: []string{"Subject"}, Peek: true,
 	Partial: &imap.SectionPartial{Size: 4 << 10}}
 
-// describe makes items of messages.
+// describe returns the items of messages.
 func describe(c *imapclient.Client, b box, validity uint32, uids []imap.UID) ([]source.Item, error) {
 	found, err := c.Fetch(imap.UIDSetNum(uids...), &imap.FetchOptions{UID: true, InternalDate: true, RFC822Size: true,
 		BodySection: []*imap.FetchItemBodySection{subject}}).Collect()
@@ -209,15 +209,15 @@ func describe(c *imapclient.Client, b box, validity uint32, uids []imap.UID) ([]
 	return out, nil
 }
 
-// id names a message for as long as its mailbox keeps its ids (RFC 9051, 2.3.1.1).
+// id identifies a message while its mailbox keeps its UIDVALIDITY (RFC 9051, 2.3.1.1).
 func id(mailbox string, validity uint32, uid imap.UID) string {
 	return fmt.Sprintf("%d/%d/%s", validity, uid, mailbox)
 }
 
-// version of a message, which never changes.
+// version returns the version of a message, which never changes.
 func version(validity uint32, uid imap.UID) string { return fmt.Sprintf("%d/%d", validity, uid) }
 
-// readID reads what id wrote.
+// readID parses an id.
 func readID(id string) (mailbox string, validity uint32, uid imap.UID, ok bool) {
 	parts := strings.SplitN(id, "/", 3)
 	if len(parts) != 3 {
@@ -228,7 +228,7 @@ func readID(id string) (mailbox string, validity uint32, uid imap.UID, ok bool) 
 	return parts[2], uint32(v), imap.UID(u), errV == nil && errU == nil
 }
 
-// folder is the path of a mailbox.
+// folder returns the path of a mailbox, with slashes between its levels.
 func folder(name string, delim rune) string {
 	levels := []string{name}
 	if delim != 0 {
@@ -240,10 +240,10 @@ func folder(name string, delim rune) string {
 	return strings.Join(levels, "/")
 }
 
-// titleRunes is how much of a subject is in an item's name.
+// titleRunes is the maximum number of runes of a subject in an item's name.
 const titleRunes = 80
 
-// title is the subject as part of a file's name.
+// title returns the subject as part of a file name.
 func title(header []byte) string {
 	text := ""
 	if m, err := mail.ReadMessage(bytes.NewReader(append(bytes.TrimRight(header, "\r\n"), "\r\n\r\n"...))); err == nil {
@@ -262,7 +262,7 @@ func title(header []byte) string {
 	return plain(strings.TrimSpace(text))
 }
 
-// plain is a text that can be a step of a path.
+// plain makes a text usable as an element of a path.
 func plain(text string) string {
 	out := strings.Map(func(r rune) rune {
 		switch {

@@ -1,5 +1,5 @@
-// Package mailbox connects sources to mailboxes by IMAP. A message is an item, whose content is the
-// message as it came (message/rfc822). Mailboxes are opened read-only, so that no message is marked
+// Package mailbox connects sources to mailboxes by IMAP. Each message is an item, whose content is
+// the message itself (message/rfc822). Mailboxes are opened read-only, so that no message is marked
 // as read.
 package mailbox
 
@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// pageItems is how many messages a page of a listing has at most.
+	// pageItems is the maximum number of messages on a page of a listing.
 	pageItems = 500
-	// pageMailboxes is how many mailboxes are opened for a page at most.
+	// pageMailboxes is the maximum number of mailboxes opened for one page.
 	pageMailboxes = 100
-	// wholeBytes is how large a message may be where the settings don't say.
+	// wholeBytes is the default maximum size of a message.
 	wholeBytes = 256 << 20
 )
 
@@ -40,7 +40,7 @@ var fields = []source.Field{
 		"and virtual mailboxes, which show messages of others"},
 }
 
-// Driver reads mailboxes.
+// Driver returns the driver of mailboxes.
 func Driver() source.Driver { return secret.Keep(driver(pageItems)) }
 
 func driver(items int) source.Driver {
@@ -54,17 +54,17 @@ func driver(items int) source.Driver {
 		}}
 }
 
-// account is the mailboxes of a user.
+// account is a user's account, with its mailboxes.
 type account struct {
 	address, security string
 	user, password    string
-	mailbox           string // with slashes; empty for all
+	mailbox           string // path with slashes; empty: all
 	maxBytes          int64
 	pageItems         int
 	tls               *tls.Config
 	dialer            *net.Dialer
 
-	turn   chan struct{} // who holds it uses what is below
+	turn   chan struct{} // a semaphore that guards the fields below
 	client *imapclient.Client
 	conn   *line
 }

@@ -20,13 +20,14 @@ import (
 )
 
 const (
-	// silence is how long a server may say nothing.
+	// silence is how long a server may send nothing.
 	silence = time.Minute
-	// callBytes is how much a server may say in one call, besides the content of a message.
+	// callBytes is the maximum number of bytes that a server may send in one call, besides the
+	// content of a message.
 	callBytes = 64 << 20
 )
 
-// line is a connection that ends when its server is silent for too long, or says too much.
+// line is a connection that fails if the server is silent for too long or sends too much.
 type line struct {
 	net.Conn
 	left atomic.Int64
@@ -42,12 +43,12 @@ func (l *line) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// SetReadDeadline implements net.Conn. The library's deadlines are for whole messages, or half an
-// hour.
+// SetReadDeadline implements net.Conn. It does nothing: the library sets deadlines for whole
+// messages, or of half an hour.
 func (l *line) SetReadDeadline(time.Time) error { return nil }
 
-// use calls f with a connection that is signed in, one caller at a time. The connection ends with
-// ctx. Where one that was there already turns out to be dead, f is called again with a new one.
+// use calls f with a signed-in connection, one caller at a time. When ctx ends, the connection is
+// closed. If an existing connection turns out to be dead, f is called again with a new one.
 func (a *account) use(ctx context.Context, f func(*imapclient.Client) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -69,7 +70,7 @@ func (a *account) use(ctx context.Context, f func(*imapclient.Client) error) err
 	return failure(err)
 }
 
-// try calls f, and hangs up where the connection can't be used any more.
+// try calls f, and closes the connection if it cannot be used any more.
 func (a *account) try(ctx context.Context, f func(*imapclient.Client) error) error {
 	if a.client == nil {
 		if err := a.call(ctx); err != nil {
@@ -87,7 +88,7 @@ func (a *account) try(ctx context.Context, f func(*imapclient.Client) error) err
 	return err
 }
 
-// settled reports whether a call ended in good order.
+// settled reports whether the connection can be used after a call.
 func settled(err error) bool {
 	var answer *imap.Error
 	var item *source.ItemError
@@ -96,10 +97,10 @@ func settled(err error) bool {
 		errors.Is(err, source.ErrCursorExpired) || errors.As(err, &item) || errors.As(err, &field)
 }
 
-// hangUp ends the connection.
+// hangUp closes the connection.
 func (a *account) hangUp() {
 	if a.client != nil {
-		_ = a.client.Close() // it ends with an error where the server ended it before
+		_ = a.client.Close() // it returns an error if the server has closed the connection
 	}
 	a.client, a.conn = nil, nil
 }
@@ -136,7 +137,7 @@ func (a *account) call(ctx context.Context) error {
 	return a.signIn()
 }
 
-// refusal is the error of a server that doesn't take the credentials.
+// refusal is the error of a server that rejects the credentials.
 type refusal struct{ error }
 
 func (r refusal) Unwrap() error { return r.error }
@@ -158,7 +159,7 @@ func (a *account) signIn() error {
 	return err
 }
 
-// failure says what an error of the library means.
+// failure converts an error of the library.
 func failure(err error) error {
 	var answer *imap.Error
 	var refused refusal
@@ -185,7 +186,7 @@ func failure(err error) error {
 	return err
 }
 
-// answered says what an answer means (RFC 9051, 7.1; RFC 5530).
+// answered converts an error reply (RFC 9051, 7.1; RFC 5530).
 func answered(answer *imap.Error, signingIn bool, err error) error {
 	switch answer.Code {
 	case imap.ResponseCodeLimit, imap.ResponseCodeOverQuota:

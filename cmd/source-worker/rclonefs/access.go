@@ -1,7 +1,7 @@
 package rclonefs
 
-// Who may see what, in places whose API tells. Every item is asked about by itself: what its
-// folders, or a shared drive, let in is in the answer.
+// Read permissions from services whose API has them. Each item is queried separately; the answer
+// includes permissions inherited from its folders or a shared drive.
 
 import (
 	"context"
@@ -15,39 +15,40 @@ import (
 )
 
 const (
-	// asks is how many items are asked about at once.
+	// asks is how many items are queried at once.
 	asks = 8
-	// askedItems is how many a page has at most, all of which are asked about again when one fails.
+	// askedItems is the maximum number of items on a page. If the query of one item fails, all of
+	// the page are queried again.
 	askedItems = 200
 )
 
-// readers are what a place tells of who may read its files.
+// readers returns who may read files of a service.
 type readers interface {
-	// of returns who may read an item. Where the place doesn't tell, the error is an untoldError.
+	// of returns who may read an item. If the service doesn't say, the error is an untoldError.
 	of(ctx context.Context, id string) ([]source.Principal, error)
 	close()
 }
 
-// untoldError is the error of an item whose permissions the place doesn't tell to the source's
+// untoldError is the error of an item whose permissions the service doesn't show to the source's
 // account.
 type untoldError struct{ error }
 
-// Unwrap is for errors.Is and errors.As.
+// Unwrap supports errors.Is and errors.As.
 func (e *untoldError) Unwrap() error { return e.error }
 
 const untold = "the source's account may not read this item's permissions, so nobody can see it here"
 
-// teller is a connector that tells who may see what.
+// teller is a connector that also returns permissions.
 type teller struct {
 	*connector
 	readers          readers
 	include, exclude []string
 
 	mu   sync.Mutex
-	told map[string]bool // principals of the listing of them that is under way
+	told map[string]bool // principals that the current listing of principals has returned
 }
 
-// newTeller has a connector tell who may see what.
+// newTeller returns a teller for a connector.
 func newTeller(c *connector, s source.Settings) (*teller, error) {
 	if c.kind.readers == nil {
 		return nil, &source.FieldError{Field: source.PermissionsSetting, Reason: "permissions cannot be read from " + c.kind.name}
@@ -82,7 +83,7 @@ func (t *teller) List(ctx context.Context, cursor string) (source.Listing, error
 	return page, nil
 }
 
-// entries let readers in.
+// entries returns access entries that allow readers.
 func entries(readers []source.Principal) []source.AccessEntry {
 	out := make([]source.AccessEntry, 0, len(readers))
 	for _, p := range readers {
@@ -91,13 +92,13 @@ func entries(readers []source.Principal) []source.AccessEntry {
 	return out
 }
 
-// answer is what a place says of an item.
+// answer is the result of querying the permissions of an item.
 type answer struct {
 	asked, told bool
 	readers     []source.Principal
 }
 
-// ask asks who may read items. What the source's patterns leave out is not asked about.
+// ask queries who may read items. Items that the source's patterns exclude are not queried.
 func (t *teller) ask(ctx context.Context, items []source.Item) ([]answer, error) {
 	out := make([]answer, len(items))
 	asking, ctx := errgroup.WithContext(ctx)
@@ -126,8 +127,8 @@ func (t *teller) ask(ctx context.Context, items []source.Item) ([]answer, error)
 	return out, asking.Wait()
 }
 
-// Principals implements source.Permissions. A drive has no list of the users and groups that its
-// files are shared with: they are those of the files.
+// Principals implements source.Permissions. A drive has no list of all users and groups, so they
+// are collected from the permissions of the files.
 func (t *teller) Principals(ctx context.Context, cursor string) (source.PrincipalPage, error) {
 	listed, err := t.connector.List(ctx, cursor)
 	if err != nil {
@@ -154,8 +155,8 @@ func (t *teller) Principals(ctx context.Context, cursor string) (source.Principa
 	return page, nil
 }
 
-// Fetch implements source.Connector. Who sees an item was told of what was listed: other content
-// waits for the next run.
+// Fetch implements source.Connector. The permissions were read for the listed version, so a file
+// that has changed since waits for the next run.
 func (t *teller) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
 	down, err := t.connector.Fetch(ctx, item)
 	if err == nil && down.Version != item.Version {

@@ -9,13 +9,13 @@ import (
 	"github.com/rclone/rclone/fs"
 )
 
-// body reads a file, and fails where it ends too early.
+// body reads a file, and returns an error if the file ends too early.
 type body struct {
 	io.ReadCloser
 	place *connector
 	ctx   context.Context
 	stop  func() bool
-	left  int64 // -1 where the place doesn't say
+	left  int64 // -1: unknown
 }
 
 func (c *connector) body(ctx context.Context, of io.ReadCloser, o fs.Object) *body {

@@ -1,6 +1,6 @@
 package rclonefs
 
-// Services that one company runs. None of them was there when this was tested.
+// Cloud services. They were not available for tests.
 
 import (
 	"encoding/json"
@@ -119,7 +119,7 @@ var drive = &kind{
 		options["scope"], options["root_folder_id"] = "drive.readonly", v["folder_id"]
 		options["skip_dangling_shortcuts"] = "true"
 		if v[source.PermissionsSetting] == source.FollowPermissions {
-			// Who may see a shortcut need not be who may see what it leads to.
+			// Those who may see a shortcut need not be those who may see its target.
 			options["skip_shortcuts"] = "true"
 			if v["service_account"] == "" && (v["client_id"] == "" || v["client_secret"] == "") {
 				return target{}, &source.FieldError{Field: "client_id", Reason: "required with permissions=follow, together with client_secret: " +
@@ -144,7 +144,7 @@ var dropbox = &kind{
 	fields:  []source.Field{required(tokenField), clientField, clientSecretField, pathField},
 	target: func(v values) (target, error) {
 		options := v.options("client_id", "client_secret")
-		options["batch_mode"] = "off" // of uploads; there are none
+		options["batch_mode"] = "off" // for uploads; there are none
 		if err := token(v, options); err != nil {
 			return target{}, err
 		}
@@ -180,7 +180,7 @@ func required(f source.Field) source.Field {
 	return f
 }
 
-// token checks and takes what `rclone authorize` printed.
+// token checks the output of `rclone authorize` and adds it to the options.
 func token(v values, options map[string]string) error {
 	if v["token"] == "" {
 		return &source.FieldError{Field: "token", Reason: "needed"}

@@ -1,6 +1,6 @@
 // Package rclonefs connects sources to file services by rclone's backends: S3, WebDAV, SFTP, SMB,
-// and the drives and buckets of clouds. The backends are used as a library: no configuration of
-// rclone is read or written, neither files nor environment.
+// and the drives and buckets of clouds. The backends are used as a library: rclone's configuration,
+// in files and the environment, is neither read nor written.
 package rclonefs
 
 import (
@@ -23,42 +23,41 @@ import (
 )
 
 const (
-	// tries is how often a request is made that fails in a way that may pass. The synchronisation
-	// tries later again.
+	// tries is how often a request with a temporary error is tried. The synchronisation tries again
+	// later.
 	tries = 3
 	// idle is how long a connection may be silent.
 	idle = time.Minute
-	// probe is a name that nothing has: looking it up shows whether the place lets us in, for one
-	// small request.
+	// probe is a name that no file has. Looking it up is a small request that shows whether the
+	// service accepts the credentials.
 	probe = "sluice-access-check"
 )
 
-// quiet ends what rclone writes to standard error in a form of its own; what matters comes as
-// errors. It also keeps rclone from ending the process when a signal comes, which is the program's
-// to do.
+// quiet turns off rclone's log on standard error; errors are returned anyway. It also keeps rclone
+// from ending the process on a signal, which is left to the program.
 var quiet = sync.OnceFunc(func() {
 	fs.GetConfig(context.Background()).LogLevel = fs.LogLevelEmergency
 	atexit.IgnoreSignals()
 })
 
-// connector is one place by one backend.
+// connector is a connection to one service by one backend.
 type connector struct {
 	kind  *kind
 	fs    fs.Fs
 	hash  hash.Type
-	proxy *guard.Proxy // nil where none is needed
-	page  int          // how many items a page of a listing has at most
+	proxy *guard.Proxy // nil: not needed
+	page  int          // maximum number of items on a page of a listing
 
-	life    context.Context // rclone's settings are in it; it ends with Close
+	life    context.Context // has rclone's settings; Close cancels it
 	end     context.CancelFunc
 	running sync.WaitGroup
 
 	mu     sync.Mutex
 	walk   *walk
-	cursor string // of walk's next page
+	cursor string // of the next page of walk
 }
 
-// open connects to a place.
+// open connects to a service.
 func (k *kind) open(ctx context.Context, settings source.Settings) (source.Connector, error) {
 	quiet()
 	keeper := guard.New(ctx, settings.AllowPrivate)
@@ -71,7 +70,7 @@ func (k *kind) open(ctx context.Context, settings source.Settings) (source.Conne
 	c.life, c.end = context.WithCancel(life)
 	config.LowLevelRetries, config.MaxStatsGroups = tries, 1
 	config.Timeout, config.ConnectTimeout = fs.Duration(idle), fs.Duration(15*time.Second)
-	config.UseServerModTime = true // else S3 is asked for each object's own
+	config.UseServerModTime = true // otherwise S3 is asked for the modification time of each object
 	config.UserAgent = "sluice-source-worker"
 	if !keeper.AllowsAll() || k.tunnel {
 		if c.proxy, err = keeper.NewProxy(); err != nil {
@@ -99,7 +98,7 @@ func (k *kind) open(ctx context.Context, settings source.Settings) (source.Conne
 	return t, nil
 }
 
-// connect makes the backend and asks whether the place lets us in.
+// connect creates the backend and checks that the service accepts the credentials.
 func (c *connector) connect(ctx context.Context, target target) error {
 	backend, err := fs.Find(c.kind.backend)
 	if err != nil {
@@ -145,7 +144,7 @@ func (c *connector) connect(ctx context.Context, target target) error {
 }
 
 // do calls f with rclone's settings, and returns when f does or ctx ends. Some backends go on until
-// their connection is silent for too long; Close waits for them.
+// their connection has been silent for too long; Close waits for them.
 func (c *connector) do(ctx context.Context, f func(context.Context) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -188,7 +187,7 @@ func (c *connector) List(ctx context.Context, cursor string) (source.Listing, er
 	return page, nil
 }
 
-// take returns the listing that stands at a cursor, which is then the caller's.
+// take returns the walk that is kept at a cursor, and gives it to the caller.
 func (c *connector) take(cursor string) *walk {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,13 +205,13 @@ func (c *connector) keep(w *walk, cursor string) {
 	c.walk, c.cursor = w, cursor
 }
 
-// item describes a file.
+// item returns the item of a file.
 func (c *connector) item(ctx context.Context, o fs.Object) source.Item {
 	modified := o.ModTime(ctx)
 	return source.Item{ID: id(o), Path: o.Remote(), Version: c.version(o, modified), Size: max(o.Size(), -1), Modified: modified}
 }
 
-// id is the place's own where it has any, else the path.
+// id returns the service's id of a file if there is one, else the path.
 func id(o fs.Object) string {
 	if known, ok := o.(fs.IDer); ok && known.ID() != "" {
 		return known.ID()
@@ -220,10 +219,10 @@ func id(o fs.Object) string {
 	return o.Remote()
 }
 
-// version is the hash of a file where its listing brought one, else its size and time.
+// version returns the hash of a file if the listing included it, else its size and time.
 func (c *connector) version(o fs.Object, modified time.Time) string {
 	if c.hash != hash.None {
-		// What has to be asked for needs a context that hasn't ended.
+		// A cancelled context makes Hash fail if it needs a request.
 		ended, end := context.WithCancel(c.life)
 		end()
 		if sum, err := o.Hash(ended, c.hash); err == nil && sum != "" {
@@ -299,7 +298,7 @@ func (c *connector) Close() error {
 	if shut := c.fs.Features().Shutdown; shut != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), idle)
 		defer cancel()
-		_ = shut(ctx) // what was read is read; connections that don't close in good order are closed all the same
+		_ = shut(ctx) // everything has been read, so connections that do not close cleanly do not matter
 	}
 	return nil
 }

@@ -1,8 +1,7 @@
 package rclonefs
 
-// Who may read the files of Google Drive, as its API tells: one request for each hundred who a file
-// is shared with. What rclone makes of permissions leaves out those that files of shared drives
-// inherit.
+// Permissions of files in Google Drive, from its API: one request for each hundred permissions of a
+// file. rclone's own reading of permissions omits those that files of shared drives inherit.
 
 import (
 	"context"
@@ -24,18 +23,17 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// driveGap is between two questions on permissions, after the first hundred.
+// driveGap is the minimum time between two requests, after the first hundred.
 const driveGap = 20 * time.Millisecond
 
-// driveReaders asks Google Drive.
+// driveReaders reads permissions from Google Drive.
 type driveReaders struct {
 	client *http.Client
 	api    *driveapi.Service
 	pacer  *fs.Pacer
 }
 
-// newDriveReaders signs in with what rclone's backend signs in with, and goes the way that its
-// connections go.
+// newDriveReaders uses the same credentials and connection settings as rclone's backend.
 func newDriveReaders(c *connector, v values) (readers, error) {
 	r := &driveReaders{client: fshttp.NewClient(c.life), pacer: fs.NewPacer(c.life, pacer.NewGoogleDrive(pacer.MinSleep(driveGap)))}
 	ctx := context.WithValue(c.life, oauth2.HTTPClient, r.client)
@@ -97,13 +95,13 @@ func (r *driveReaders) of(ctx context.Context, id string) ([]source.Principal, e
 	}
 }
 
-// driveRoles are those that may read.
+// driveRoles are the roles that may read.
 var driveRoles = []string{"owner", "organizer", "fileOrganizer", "writer", "commenter", "reader"}
 
-// driveReader is who a permission lets read. A permission's id is that of whom it is for, in all of
-// Drive.
+// driveReader returns whom a permission allows to read. A permission's id identifies its grantee in
+// all of Drive.
 func driveReader(p *driveapi.Permission, now time.Time) (source.Principal, bool) {
-	// One that is of a view shows something else than the file.
+	// A permission for a view applies to something other than the file.
 	if p.Deleted || p.PendingOwner || p.View != "" || !slices.Contains(driveRoles, p.Role) || p.Id == "" {
 		return source.Principal{}, false
 	}

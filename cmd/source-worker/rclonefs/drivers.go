@@ -5,7 +5,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// Drivers are those that rclone's backends are behind.
+// Drivers returns the drivers that use rclone's backends.
 func Drivers() []source.Driver {
 	var out []source.Driver
 	for _, k := range []*kind{webdav, s3, sftp, smb, gcs, azureblob, onedrive, drive, dropbox, box} {
@@ -14,10 +14,10 @@ func Drivers() []source.Driver {
 	return out
 }
 
-// pathField is of all of them.
+// pathField is a field of all drivers.
 var pathField = source.Field{Name: "path", Summary: "folder to read, without a slash at the start; everything when empty"}
 
-// The fields of places that people sign in to with a browser (rclone authorize).
+// Fields of services that people sign in to with a browser (rclone authorize).
 var (
 	tokenField = source.Field{Name: "token", Summary: "what `rclone authorize` printed: a JSON object with access_token and refresh_token",
 		Secret: true}

@@ -1,7 +1,7 @@
 package rclonefs
 
-// What the errors of backends mean. Each backend has its own; rclone has words in common for what
-// is absent alone.
+// The meaning of backends' errors. Each backend has its own types; rclone has common errors only
+// for files and folders that do not exist.
 
 import (
 	"context"
@@ -29,17 +29,17 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// errForbidden is the error of a place that knows who asks, and doesn't let them have this. Where
-// it is about everything, it is a source.ErrRefused.
+// errForbidden is the error of a service that accepts the credentials but denies access. If it
+// concerns the whole source, it acts as source.ErrRefused.
 var errForbidden = fmt.Errorf("access is denied: %w", source.ErrRefused)
 
-// isAbsent reports whether a place says that there is no such file.
+// isAbsent reports whether an error says that there is no such file.
 func isAbsent(err error) bool {
 	return errors.Is(err, fs.ErrorObjectNotFound) || errors.Is(err, fs.ErrorDirNotFound) || errors.Is(err, fs.ErrorIsDir) ||
 		errors.Is(err, fs.ErrorNotAFile) || errors.Is(err, iofs.ErrNotExist) || status(err).code == http.StatusNotFound
 }
 
-// failure says what an error means: one of package source where there is one.
+// failure converts an error to one of package source if one fits.
 func (c *connector) failure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -69,14 +69,14 @@ func (c *connector) failure(ctx context.Context, err error) error {
 	return err
 }
 
-// reply is what an HTTP service said.
+// reply is what an error says about the reply of a service.
 type reply struct {
 	code  int
-	slow  bool // it asks for fewer requests, by another code than 429
+	slow  bool // it asks for fewer requests, with another status than 429
 	after time.Duration
 }
 
-// status finds a reply in an error.
+// status extracts a reply from an error.
 func status(err error) reply {
 	var (
 		dav    *webdavapi.Error
@@ -124,8 +124,8 @@ func status(err error) reply {
 	return reply{}
 }
 
-// googleReply reads Google's words. What is used up for a day need not be asked for again in a
-// second.
+// googleReply interprets Google's error messages. When a daily quota is used up, the request is not
+// repeated after a second.
 func googleReply(err *googleapi.Error) reply {
 	made, said := reply{code: err.Code, after: retry.After(err.Header)}, strings.ToLower(err.Error())
 	if made.code == http.StatusForbidden && strings.Contains(said, "dailylimitexceeded") {
@@ -135,7 +135,7 @@ func googleReply(err *googleapi.Error) reply {
 	return made
 }
 
-// graphReply reads Microsoft's words.
+// graphReply interprets Microsoft's error codes.
 func graphReply(err *onedriveapi.Error) reply {
 	switch code := err.ErrorInfo.Code; {
 	case code == "InvalidAuthenticationToken", code == "unauthenticated", strings.HasPrefix(code, "401"):
@@ -150,7 +150,7 @@ func graphReply(err *onedriveapi.Error) reply {
 	return reply{}
 }
 
-// smbReply reads NT status codes (MS-ERREF 2.3.1).
+// smbReply interprets NT status codes (MS-ERREF 2.3.1).
 func smbReply(code uint32) reply {
 	switch code {
 	case 0xC000006D, 0xC000006E, 0xC0000064, 0xC000006A, 0xC0000071, 0xC0000072, 0xC0000234: // log-on failures
@@ -163,7 +163,7 @@ func smbReply(code uint32) reply {
 	return reply{}
 }
 
-// refusesToken reports whether a token couldn't be had or renewed.
+// refusesToken reports whether a token could not be obtained or renewed.
 func refusesToken(err error) bool {
 	var token *oauth2.RetrieveError
 	if errors.As(err, &token) {
@@ -172,7 +172,7 @@ func refusesToken(err error) bool {
 	return false
 }
 
-// refusesSSH knows the one error of a sign-in that x/crypto/ssh has no type for.
+// refusesSSH reports whether signing in failed, for which x/crypto/ssh has no error type.
 func refusesSSH(err error) bool {
 	return strings.Contains(err.Error(), "ssh: unable to authenticate")
 }

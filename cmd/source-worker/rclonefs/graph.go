@@ -1,7 +1,7 @@
 package rclonefs
 
-// Who may read the files of OneDrive and SharePoint, as Microsoft Graph tells: one request for each
-// page of a file's permissions.
+// Permissions of files in OneDrive and SharePoint, from Microsoft Graph: one request for each page
+// of a file's permissions.
 
 import (
 	"cmp"
@@ -29,21 +29,20 @@ import (
 const (
 	graphDrives = "https://graph.microsoft.com/v1.0/drives/"
 	graphLogin  = "https://login.microsoftonline.com/"
-	// graphGap is between two questions on permissions.
+	// graphGap is the minimum time between two requests.
 	graphGap = 20 * time.Millisecond
-	// graphBytes is how long a page of permissions may be.
+	// graphBytes is the maximum size of a page of permissions.
 	graphBytes = 16 << 20
 )
 
-// graphReaders asks Microsoft Graph.
+// graphReaders reads permissions from Microsoft Graph.
 type graphReaders struct {
 	plain, signedIn *http.Client
 	drive           string
 	pacer           *fs.Pacer
 }
 
-// newGraphReaders signs in with what rclone's backend signs in with, and goes the way that its
-// connections go.
+// newGraphReaders uses the same credentials and connection settings as rclone's backend.
 func newGraphReaders(c *connector, v values) (readers, error) {
 	r := &graphReaders{plain: fshttp.NewClient(c.life), drive: v["drive_id"], pacer: fs.NewPacer(c.life, pacer.NewDefault(pacer.MinSleep(graphGap)))}
 	ctx := context.WithValue(c.life, oauth2.HTTPClient, r.plain)
@@ -71,7 +70,8 @@ type graphPage struct {
 	Next  string            `json:"@odata.nextLink"`
 }
 
-// graphPermission is as Graph has it. Personal drives have the fields without V2 alone.
+// graphPermission is a permission in Graph's format. Personal drives only have the fields without
+// V2.
 type graphPermission struct {
 	Roles                 []string         `json:"roles"`
 	GrantedTo             *graphIdentities `json:"grantedTo"`
@@ -86,14 +86,14 @@ type graphPermission struct {
 	} `json:"link"`
 }
 
-// graphIdentities are one grantee, seen from the directory and from the site.
+// graphIdentities identify one grantee, in the directory and at the site.
 type graphIdentities struct {
 	User, Group, SiteGroup, SiteUser *graphIdentity
 }
 
 type graphIdentity struct{ ID, DisplayName, Email string }
 
-// of implements readers. What others' drives share has the id of the drive before its own.
+// of implements readers. An item that another drive shares has that drive's id before its own.
 func (r *graphReaders) of(ctx context.Context, id string) ([]source.Principal, error) {
 	drive, item, theirs := strings.Cut(id, "#")
 	if !theirs {
@@ -124,7 +124,7 @@ func (r *graphReaders) of(ctx context.Context, id string) ([]source.Principal, e
 	return out, nil
 }
 
-// page asks for a page; again says that the same question may be answered in a moment.
+// page requests a page. again reports whether the request may be repeated at once.
 func (r *graphReaders) page(ctx context.Context, at string) (page graphPage, again bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -153,13 +153,14 @@ func (r *graphReaders) page(ctx context.Context, at string) (page graphPage, aga
 	}
 }
 
-// graphRoles are those that may read, and graphLinks the links that show what a file says.
+// graphRoles are the roles that may read, and graphLinks the types of links that show a file's
+// content.
 var (
 	graphRoles = []string{"read", "write", "owner", "member"}
 	graphLinks = []string{"view", "edit", "review"}
 )
 
-// readers are whom a permission lets read.
+// readers returns whom a permission allows to read.
 func (p graphPermission) readers(now time.Time) (out []source.Principal) {
 	if p.HasPassword || !slices.ContainsFunc(p.Roles, func(role string) bool { return slices.Contains(graphRoles, role) }) {
 		return nil
@@ -195,7 +196,8 @@ func (p graphPermission) readers(now time.Time) (out []source.Principal) {
 	return out
 }
 
-// principal names a grantee by the id of the directory where it has one, else by the site's.
+// principal identifies a grantee by its id in the directory if it has one, else by its id at the
+// site.
 func (g graphIdentities) principal() (source.Principal, bool) {
 	for _, known := range []struct {
 		kind  string

@@ -13,39 +13,39 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// kind is one of rclone's backends, and what it is told.
+// kind describes one of rclone's backends and its settings.
 type kind struct {
 	name, summary string
 	backend       string
 	fields        []source.Field
-	rootField     string // the setting that an absent folder is blamed on
-	// tunnel is for a backend whose connections can be guarded by a tunnel alone, which ends them,
-	// too.
+	rootField     string // the setting to name in the error if the folder does not exist
+	// tunnel is set for a backend whose connections can only be guarded by a CONNECT proxy, which
+	// also closes them.
 	tunnel bool
-	// unguarded is for a backend whose connections can't be guarded.
+	// unguarded is set for a backend whose connections can't be guarded.
 	unguarded bool
-	// signsIn is for a backend that gets its first token when it is configured.
+	// signsIn is set for a backend that gets its first token when it is configured.
 	signsIn bool
-	// inexactSizes is for a place whose sizes aren't those of what it sends.
+	// inexactSizes is set for a service whose listed sizes differ from those of the content.
 	inexactSizes bool
-	page         int // how many items a page has at most; pageItems where it is zero
+	page         int // maximum number of items on a page; 0: pageItems
 	target       func(values) (target, error)
-	readers      func(*connector, values) (readers, error) // nil where nothing tells who may see what
+	readers      func(*connector, values) (readers, error) // nil: permissions are not available
 }
 
-// target is what a backend is told.
+// target has the parameters of a backend.
 type target struct {
 	options map[string]string
 	root    string
-	hosts   map[string]string // that are dialled, by the settings that they are from
+	hosts   map[string]string // host names to dial, by the setting that they come from
 }
 
-// driver is the kind as sources see it.
+// driver returns the source driver of the kind.
 func (k *kind) driver() source.Driver {
 	return source.Driver{Name: k.name, Summary: k.summary, Fields: k.fields, Open: k.open}
 }
 
-// settings checks the values of the fields, and makes of them what the backend is told.
+// settings checks the values of the fields, and converts them to parameters of the backend.
 func (k *kind) settings(ctx context.Context, v values, keeper *guard.Guard) (target, error) {
 	if err := setting.Check(k.fields, v); err != nil {
 		return target{}, err
@@ -66,8 +66,8 @@ func (k *kind) settings(ctx context.Context, v values, keeper *guard.Guard) (tar
 		if err != nil {
 			return target{}, err
 		}
-		// A backend that dials by itself is given the address, so that its name can't change its
-		// mind.
+		// A backend that dials by itself gets the checked address, because the name may resolve to
+		// another one later.
 		if _, dials := made.options["host"]; dials && !keeper.AllowsAll() && !k.tunnel {
 			made.options["host"] = address.String()
 		}
@@ -78,7 +78,7 @@ func (k *kind) settings(ctx context.Context, v values, keeper *guard.Guard) (tar
 // values are settings by their names.
 type values map[string]string
 
-// options takes the fields whose names are those of the backend's options, where they have values.
+// options returns the non-empty fields that have the same names as the backend's options.
 func (v values) options(names ...string) map[string]string {
 	out := map[string]string{}
 	for _, name := range names {
@@ -89,13 +89,12 @@ func (v values) options(names ...string) map[string]string {
 	return out
 }
 
-// folder is the root of a backend, with its bucket or share before it.
+// folder returns the root of a backend: the path after its bucket or share.
 func (v values) folder(parts ...string) string {
 	return strings.Trim(path.Join(append(parts, v["path"])...), "/")
 }
 
-// hidden is a password in the form that rclone takes, which hides it from a look over the shoulder
-// alone.
+// hidden obscures a password in the form that rclone takes. It only hides it from a glance.
 func hidden(field, value string) (string, error) {
 	if value == "" {
 		return "", nil

@@ -43,7 +43,7 @@ var webdav = &kind{
 	},
 }
 
-// slashed says that a root is a folder, which saves the backend from asking.
+// slashed adds a slash to a root, which says that it is a folder and saves the backend a request.
 func slashed(root string) string {
 	if root == "" {
 		return ""
@@ -115,8 +115,8 @@ var sftp = &kind{
 		}
 		options := v.options("host", "port", "user")
 		options["pass"], options["host_keys"] = pass, strings.Join(strings.Fields(key)[:2], " ")
-		options["shell_type"], options["disable_hashcheck"] = "none", "true" // no commands are run there
-		options["skip_links"] = "true"                                       // a link may lead anywhere, and round in circles
+		options["shell_type"], options["disable_hashcheck"] = "none", "true" // do not run commands there
+		options["skip_links"] = "true"                                       // a link may lead anywhere, and in circles
 		if key := v["private_key"]; key != "" {
 			if _, err := ssh.ParsePrivateKey([]byte(key)); err != nil {
 				return target{}, &source.FieldError{Field: "private_key", Reason: err.Error()}
@@ -128,7 +128,7 @@ var sftp = &kind{
 	},
 }
 
-// sftpRoot keeps the slash at the start, which means something here.
+// sftpRoot keeps the slash at the start, which is significant for SFTP.
 func sftpRoot(p string) string {
 	if p == "" {
 		return ""

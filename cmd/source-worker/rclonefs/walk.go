@@ -1,9 +1,9 @@
 package rclonefs
 
-// A listing goes through folders in the order of their names, and into each folder where its name
-// stands. So where it is fits into a few bytes, however many files and folders there are, and
-// another process goes on from there: it lists the folder again, and leaves out what comes before.
-// The process that began keeps what it listed.
+// A listing walks folders in the order of their names, and descends into each folder at its place
+// in the order. So its position fits into a few bytes, however many files and folders there are,
+// and another process can continue from it: it lists the folder again and skips the entries before
+// the position. The process that began the listing keeps the entries in memory.
 
 import (
 	"context"
@@ -18,51 +18,51 @@ import (
 )
 
 const (
-	// pageItems is how many items a page has at most.
+	// pageItems is the maximum number of items on a page.
 	pageItems = 1000
-	// pageFolders is how many folders are listed for a page at most, so that empty folders can't
-	// make one endless.
+	// pageFolders is the maximum number of folders listed for one page, so that empty folders
+	// cannot make a page endless.
 	pageFolders = 200
-	// heldEntries is how many entries of folders are kept in memory. What a larger folder has
-	// beyond them is listed again when they are through.
+	// heldEntries is the maximum number of entries of folders in memory. The rest of a larger
+	// folder is listed again when they are used up.
 	heldEntries = 50_000
-	// idBytes is how long an id may be.
+	// idBytes is the maximum length of an id.
 	idBytes = 1024
 )
 
-// position is where a listing stands: in Dir, everything up to After, and with it, is done.
+// position is where a listing stands: in Dir, all entries up to and including After are done.
 type position struct {
 	Dir   string `json:"dir,omitempty"`
 	After string `json:"after,omitempty"`
 }
 
-// entry is a file or a folder of a folder.
+// entry is a file or a folder in a folder.
 type entry struct {
-	key    string // the name; with a slash behind it, where it is a folder
+	key    string // the name; folders have a slash at the end
 	folder bool
 	item   source.Item
 }
 
-// level is what is still to come of a folder.
+// level has the remaining entries of a folder.
 type level struct {
 	entries []entry
-	more    bool // the folder has more than is here
+	more    bool // the folder has more entries than these
 }
 
-// walk is a listing under way.
+// walk is a listing in progress.
 type walk struct {
 	place  *connector
 	at     position
 	levels map[string]*level
 	held   int
-	listed int // folders, for the page at hand
+	listed int // number of folders listed for the current page
 }
 
 func newWalk(c *connector, at position) *walk {
 	return &walk{place: c, at: at, levels: map[string]*level{}}
 }
 
-// page goes on until a page is full or everything is listed.
+// page returns the next page, which ends when it is full or everything is listed.
 func (w *walk) page(ctx context.Context) (source.Listing, error) {
 	var out source.Listing
 	w.listed = 0
@@ -105,7 +105,7 @@ func (w *walk) page(ctx context.Context) (source.Listing, error) {
 	return out, err
 }
 
-// above is where a listing goes on when a folder is through.
+// above returns the position after a folder in its parent.
 func above(dir string) position {
 	parent := path.Dir(dir)
 	if parent == "." {
@@ -114,8 +114,8 @@ func above(dir string) position {
 	return position{Dir: parent, After: path.Base(dir) + "/"}
 }
 
-// level is what is to come of the folder where the listing stands. It lists the folder where that
-// isn't known.
+// level returns the remaining entries of the current folder. It lists the folder if they are not in
+// memory.
 func (w *walk) level(ctx context.Context) (*level, error) {
 	if here := w.levels[w.at.Dir]; here != nil && (len(here.entries) > 0 || !here.more) {
 		return here, nil
@@ -134,10 +134,10 @@ func (w *walk) level(ctx context.Context) (*level, error) {
 	return here, nil
 }
 
-// folderRefusedError is the error of a folder below the root that may not be listed.
+// folderRefusedError is the error of a subfolder that may not be listed.
 type folderRefusedError struct{ error }
 
-// folder lists what a folder has after a position, up to heldEntries of it.
+// folder lists the entries of a folder after a position, at most heldEntries.
 func (c *connector) folder(ctx context.Context, at position) (*level, error) {
 	here := &level{}
 	take := func(found fs.DirEntries) error {
@@ -166,7 +166,7 @@ func (c *connector) folder(ctx context.Context, at position) (*level, error) {
 		here.cut()
 		return here, nil
 	case errors.Is(err, fs.ErrorDirNotFound) && at.Dir != "":
-		return &level{}, nil // it went while the listing was under way
+		return &level{}, nil // deleted during the listing
 	case errors.Is(err, fs.ErrorDirNotFound):
 		return nil, &source.FieldError{Field: c.kind.rootField, Reason: "the place has no such folder"}
 	}
@@ -177,7 +177,7 @@ func (c *connector) folder(ctx context.Context, at position) (*level, error) {
 	return nil, err
 }
 
-// cut sorts what was listed, and keeps the first of it.
+// cut sorts the entries, and keeps the first heldEntries.
 func (l *level) cut() {
 	slices.SortFunc(l.entries, func(a, b entry) int {
 		if by := strings.Compare(a.key, b.key); by != 0 {
@@ -191,7 +191,7 @@ func (l *level) cut() {
 	}
 }
 
-// entry makes an entry of what rclone listed.
+// entry converts an entry of rclone's listing.
 func (c *connector) entry(ctx context.Context, e fs.DirEntry) (entry, bool) {
 	name := path.Base(e.Remote())
 	switch e := e.(type) {

@@ -1,4 +1,4 @@
-// Package retry reads when an HTTP server wants to be asked again.
+// Package retry reads the Retry-After header of HTTP servers.
 package retry
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// After is what the header Retry-After says: seconds or a date (RFC 9110, 10.2.3). It is zero where
-// there is none.
+// After returns the duration in the header Retry-After, which has seconds or a date (RFC 9110,
+// 10.2.3). It is zero if there is none.
 func After(h http.Header) time.Duration {
 	value := strings.TrimSpace(h.Get("Retry-After"))
 	if seconds, err := strconv.Atoi(value); err == nil && seconds > 0 && seconds < 1<<31 {

@@ -1,5 +1,5 @@
-// Package secret keeps the secret settings of a place out of errors, whatever a server or a library
-// writes into them.
+// Package secret removes the secret settings of a source from errors, whatever a server or a
+// library writes into them.
 package secret
 
 import (
@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// shortest is how long a text must be to be taken for a secret; shorter ones are in every error
-	// by chance.
+	// shortest is the minimum length of a text that is treated as a secret. Shorter ones occur in
+	// errors by chance.
 	shortest = 4
 	hidden   = "***"
 )
 
-// Keep is a driver whose errors show no secret.
+// Keep returns a driver whose errors contain no secrets.
 func Keep(d source.Driver) source.Driver {
 	open := d.Open
 	d.Open = func(ctx context.Context, settings source.Settings) (source.Connector, error) {
@@ -65,7 +65,7 @@ func (c *connector) Fetch(ctx context.Context, item source.Item) (source.Downloa
 // Close implements source.Connector.
 func (c *connector) Close() error { return c.keeper.hide(c.Connector.Close()) }
 
-// teller is a connector that tells who may see what.
+// teller is a connector that also returns permissions.
 type teller struct {
 	*connector
 	tells source.Permissions
@@ -91,7 +91,7 @@ func (b body) Read(p []byte) (int, error) {
 	return n, b.keeper.hide(err)
 }
 
-// keeper knows the secrets of a place, in the forms in which they are sent.
+// keeper has the secrets of a source, in the forms in which they are sent.
 type keeper struct{ texts *strings.Replacer }
 
 func newKeeper(fields []source.Field, values map[string]string) *keeper {
@@ -104,11 +104,11 @@ func newKeeper(fields []source.Field, values map[string]string) *keeper {
 		}
 	}
 	for _, text := range slices.Clone(found) {
-		quoted, _ := json.Marshal(text) // a string can always be written
+		quoted, _ := json.Marshal(text) // encoding a string cannot fail
 		found = append(found, url.QueryEscape(text), url.PathEscape(text), strings.Trim(string(quoted), `"`))
 	}
 	found = slices.DeleteFunc(found, func(text string) bool { return len(text) < shortest })
-	slices.SortFunc(found, func(a, b string) int { return len(b) - len(a) }) // longer ones may have shorter ones in them
+	slices.SortFunc(found, func(a, b string) int { return len(b) - len(a) }) // longer ones first, because they may contain shorter ones
 	var pairs []string
 	for _, text := range slices.Compact(found) {
 		pairs = append(pairs, text, hidden)
@@ -116,7 +116,7 @@ func newKeeper(fields []source.Field, values map[string]string) *keeper {
 	return &keeper{texts: strings.NewReplacer(pairs...)}
 }
 
-// members are the secrets in a JSON object, such as a token or the key of a service account.
+// members returns the secrets in a JSON object, such as a token or the key of a service account.
 func members(value string) (out []string) {
 	var object map[string]any
 	if json.Unmarshal([]byte(value), &object) != nil {
@@ -143,7 +143,7 @@ func members(value string) (out []string) {
 	return out
 }
 
-// lines are those of a key; what frames them is in every key.
+// lines returns the lines of a key, without the header and footer, which all keys share.
 func lines(value string) (out []string) {
 	if !strings.Contains(value, "\n") {
 		return nil
@@ -156,8 +156,8 @@ func lines(value string) (out []string) {
 	return out
 }
 
-// hide returns the error, or where there is a secret in it, one with the same meaning and without
-// it.
+// hide returns the error unchanged if it contains no secret. Otherwise it returns an error without
+// the secrets that matches the same errors.
 func (k *keeper) hide(err error) error {
 	if err == nil {
 		return nil
@@ -188,7 +188,7 @@ func (k *keeper) hide(err error) error {
 	return out
 }
 
-// kept is an error that had a secret in it.
+// kept is an error from which secrets were removed.
 type kept struct {
 	text  string
 	means []error
@@ -196,8 +196,8 @@ type kept struct {
 
 func (e *kept) Error() string { return e.text }
 
-// Unwrap is for errors.Is and errors.As.
+// Unwrap supports errors.Is and errors.As.
 func (e *kept) Unwrap() []error { return e.means }
 
-// Format has no verb show more than the text.
+// Format makes all verbs print only the text.
 func (e *kept) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.text) }

@@ -1,4 +1,4 @@
-// Package setting checks the settings that drivers get.
+// Package setting checks the settings of drivers.
 package setting
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// Check returns a *source.FieldError where a required value is missing, one isn't allowed, or
-// nobody knows its field.
+// Check returns a *source.FieldError if a required value is missing, a value isn't allowed, or a
+// field is unknown.
 func Check(fields []source.Field, values map[string]string) error {
 	known := map[string]bool{}
 	for _, f := range fields {
@@ -43,7 +43,7 @@ func names(fields []source.Field) string {
 	return strings.Join(out, ", ")
 }
 
-// HTTP reads the address of a web server.
+// HTTP parses the address of a web server.
 func HTTP(field, value string) (*url.URL, error) {
 	at, err := url.Parse(value)
 	switch {
@@ -55,7 +55,7 @@ func HTTP(field, value string) (*url.URL, error) {
 	return at, nil
 }
 
-// Number reads a whole number between two bounds; an empty value is the default.
+// Number parses a whole number between two bounds. An empty value means the default.
 func Number(field, value string, least, most, otherwise int) (int, error) {
 	if value == "" {
 		return otherwise, nil

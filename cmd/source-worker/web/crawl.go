@@ -1,8 +1,8 @@
 package web
 
-// A crawl reads pages in the order of their distance from the start, some for each page of the
-// listing. What it still has to read, and what it has seen, is in the cursor, compressed: at most
-// 10,000 pages, and a megabyte of addresses that wait.
+// A crawl reads pages in the order of their distance from the start page, a fixed number for each
+// page of the listing. The cursor has the addresses that wait and those that were seen, compressed:
+// at most 10,000 pages, and a megabyte of waiting addresses.
 
 import (
 	"bytes"
@@ -27,18 +27,19 @@ import (
 
 const (
 	mostPages = 10_000
-	// waitingBytes is how many bytes of addresses may wait.
+	// waitingBytes is the maximum size of all waiting addresses.
 	waitingBytes = 1 << 20
-	// cursorBytes is how large a cursor may be when it is unpacked.
+	// cursorBytes is the maximum size of an unpacked cursor.
 	cursorBytes = 4 << 20
 )
 
-// frontier is where a crawl stands.
+// frontier is the state of a crawl.
 type frontier struct {
 	Waiting []waiting `json:"waiting"`
-	// Seen are hashes of addresses, 8 bytes each.
+	// Seen are 8-byte hashes of addresses.
 	Seen []byte `json:"seen"`
-	// Full is whether addresses were left out because too many waited.
+	// Full is whether addresses were left out because there were too many, or because they were too
+	// long.
 	Full bool `json:"full,omitempty"`
 
 	seen  map[uint64]bool
@@ -78,7 +79,7 @@ func (s *site) crawl(ctx context.Context, cursor string) (source.Listing, error)
 	return out, err
 }
 
-// visit reads a page: it becomes an item, and its links wait.
+// visit reads a page, adds it to the listing, and adds its links to the frontier.
 func (s *site) visit(ctx context.Context, at waiting, f *frontier, out *source.Listing) error {
 	address, err := url.Parse(at.URL)
 	if err != nil {
@@ -105,16 +106,17 @@ func (s *site) visit(ctx context.Context, at waiting, f *frontier, out *source.L
 	case errors.As(err, &limit), r.StatusCode == http.StatusUnauthorized:
 		return err
 	case errors.Is(err, source.ErrGone):
-		return nil // a link that leads nowhere
+		return nil // a broken link
 	case errors.Is(err, errForbidden):
 		out.Skipped = append(out.Skipped, source.Skipped{Path: at.URL, Reason: "the site refuses access to the page"})
 		return nil
 	default:
-		// It is there, and out of order: fetching says so, and what was read of it before stays.
+		// The page exists but fails. List it, so that fetching reports the error and its last
+		// content stays.
 		out.Items = append(out.Items, item(address, ""))
 		return nil
 	}
-	final := normal(r.Request.URL) // behind redirects
+	final := normal(r.Request.URL) // after redirects
 	if !s.within(final) || final.String() != at.URL && !f.once(final) {
 		return nil
 	}
@@ -142,7 +144,7 @@ func (s *site) visit(ctx context.Context, at waiting, f *frontier, out *source.L
 		}
 	}
 	if canonical != nil && s.within(canonical) && canonical.String() != final.String() {
-		f.add(canonical, at.Depth, s.maxPages) // the same page by its own name
+		f.add(canonical, at.Depth, s.maxPages) // the same page under its canonical address
 		return nil
 	}
 	known := version(r)
@@ -157,7 +159,7 @@ func item(at *url.URL, version string) source.Item {
 	return source.Item{ID: at.String(), Path: file(at), Version: version, Size: -1, URL: at.String()}
 }
 
-// links finds where a page leads, and what it says its own address is.
+// links returns the links of a page, and its canonical address if it names one.
 func links(content []byte, kind string, at *url.URL) (found []*url.URL, canonical *url.URL, err error) {
 	plain, err := charset.NewReader(bytes.NewReader(content), kind)
 	if err != nil {
@@ -194,7 +196,7 @@ func links(content []byte, kind string, at *url.URL) (found []*url.URL, canonica
 	}
 }
 
-// once reports whether an address is seen for the first time.
+// once reports whether an address is new, and marks it as seen.
 func (f *frontier) once(at *url.URL) bool {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(at.String()))
@@ -205,7 +207,7 @@ func (f *frontier) once(at *url.URL) bool {
 	return true
 }
 
-// add has an address wait, unless it was seen, or there are too many.
+// add adds an address to the frontier, unless it was seen, it is too long or there are too many.
 func (f *frontier) add(at *url.URL, depth, most int) {
 	address := at.String()
 	if len(f.seen) >= most || len(address) > addressBytes || f.bytes+len(address) > waitingBytes {
@@ -218,7 +220,7 @@ func (f *frontier) add(at *url.URL, depth, most int) {
 	}
 }
 
-// pack makes a cursor of it.
+// pack encodes the state as a cursor.
 func (f *frontier) pack() (string, error) {
 	for h := range f.seen {
 		f.Seen = binary.BigEndian.AppendUint64(f.Seen, h)
@@ -238,7 +240,7 @@ func (f *frontier) pack() (string, error) {
 	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }
 
-// unpack reads a cursor.
+// unpack decodes a cursor.
 func (f *frontier) unpack(cursor string) error {
 	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(cursor)))
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// allowed reports whether robots.txt lets us read a page. Where the site has none, everything may
-// be read; where it can't say, nothing may (RFC 9309, 2.3.1).
+// allowed reports whether robots.txt allows us to read a page. If the site has none, everything may
+// be read; if the server fails, nothing may (RFC 9309, 2.3.1).
 func (s *site) allowed(ctx context.Context, at *url.URL) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *site) ask(ctx context.Context) (*robotstxt.Group, error) {
 	}
 	parsed, err := robotstxt.FromBytes(rules)
 	if err != nil {
-		// What can't be read forbids nothing.
+		// A robots.txt that cannot be parsed forbids nothing.
 		if parsed, err = robotstxt.FromString(""); err != nil {
 			return nil, err
 		}

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// sitemapBytes and sitemapEntries are what sitemaps.org allows.
+	// sitemapBytes and sitemapEntries are the limits of sitemaps.org.
 	sitemapBytes   = 50 << 20
 	sitemapEntries = 50_000
-	// addressBytes is how long an address may be, which is an id.
+	// addressBytes is the maximum length of an address, which is an item's id.
 	addressBytes = 1024
 )
 
@@ -30,15 +30,15 @@ type location struct {
 	LastMod string `xml:"lastmod"`
 }
 
-// place is where the listing of a sitemap stands: behind After in the Sitemap; at its beginning
-// where After is empty.
+// place is the position of a listing: after the entry After of a sitemap, or at its beginning if
+// After is empty.
 type place struct {
 	Sitemap string `json:"sitemap"`
 	After   string `json:"after,omitempty"`
 }
 
-// sitemaps lists what sitemaps list: that of the start address, or those that it lists where it is
-// an index.
+// sitemaps lists the pages of the start address's sitemap or, if it is an index, of the sitemaps in
+// it.
 func (s *site) sitemaps(ctx context.Context, cursor string) (source.Listing, error) {
 	var at place
 	if cursor != "" {
@@ -98,7 +98,7 @@ func (s *site) sitemaps(ctx context.Context, cursor string) (source.Listing, err
 	return out, err
 }
 
-// refusal says that a site whose start is gone has wrong settings.
+// refusal turns a missing start page into an error of the setting.
 func refusal(err error) error {
 	if errors.Is(err, source.ErrGone) {
 		return &source.FieldError{Field: "url", Reason: "the site has no such page"}
@@ -106,7 +106,7 @@ func refusal(err error) error {
 	return err
 }
 
-// child reads a sitemap of an index, or takes it from memory where it was read last.
+// child reads a sitemap of an index, or returns it from memory if it was read last.
 func (s *site) child(ctx context.Context, address string) ([]location, error) {
 	if known, ok := s.read[address]; ok {
 		return known, nil
@@ -126,7 +126,7 @@ func (s *site) child(ctx context.Context, address string) ([]location, error) {
 	return entries, nil
 }
 
-// entry makes an item of an entry.
+// entry adds an entry to the listing, as an item or as skipped.
 func (s *site) entry(ctx context.Context, e location, out *source.Listing) error {
 	skip := func(reason string) { out.Skipped = append(out.Skipped, source.Skipped{Path: e.Loc, Reason: reason}) }
 	at, err := url.Parse(e.Loc)
@@ -155,8 +155,8 @@ func (s *site) entry(ctx context.Context, e location, out *source.Listing) error
 	return nil
 }
 
-// lastMod reads a W3C date; zero where it is none. It is no version: many sites give every page the
-// time of the last build.
+// lastMod parses a W3C date; zero if it is not one. It is not used as a version, because many sites
+// give every page the time of the last build.
 func lastMod(text string) time.Time {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
 		if at, err := time.Parse(layout, strings.TrimSpace(text)); err == nil {
@@ -166,8 +166,8 @@ func lastMod(text string) time.Time {
 	return time.Time{}
 }
 
-// readSitemap reads a sitemap, or an index of sitemaps, which may be compressed. Entries that come
-// twice are taken once.
+// readSitemap reads a sitemap or an index of sitemaps, which may be compressed. Duplicate entries
+// are dropped.
 func (s *site) readSitemap(ctx context.Context, at *url.URL) (index bool, entries []location, err error) {
 	r, err := s.get(ctx, at, "")
 	if err != nil {

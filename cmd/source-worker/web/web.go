@@ -1,6 +1,6 @@
-// Package web connects sources to web sites: those that a sitemap lists, or those that links lead
-// to from a start page. It keeps to robots.txt, asks for one page at a time, and asks again only
-// for what changed where the site can tell.
+// Package web connects sources to web sites: the pages that a sitemap lists, or those that can be
+// reached by links from a start page. It obeys robots.txt, requests one page at a time, and uses
+// conditional requests if the site supports them.
 package web
 
 import (
@@ -29,15 +29,15 @@ import (
 )
 
 const (
-	// agent is how we say who asks; robots.txt may name it.
+	// agent is the name that robots.txt may use for us.
 	agent     = "Sluice"
 	userAgent = agent + "/1.0 (document ingestion; keeps to robots.txt)"
-	// pageItems is how many pages of a sitemap a listing's page has at most, and crawlPages how
-	// many pages are read for one.
+	// pageItems is the maximum number of pages of a sitemap in a page of a listing, and crawlPages
+	// the number of web pages read for one.
 	pageItems, crawlPages = 500, 50
 	redirects             = 5
 	robotsBytes           = 500 << 10 // RFC 9309, 2.5
-	pageBytes             = 16 << 20  // of a page that is read for its links, or to tell its version
+	pageBytes             = 16 << 20  // of a page that is parsed for links, or hashed for its version
 	slowest               = 30 * time.Second
 )
 
@@ -52,7 +52,7 @@ var fields = []source.Field{
 	{Name: "password", Summary: "its password", Secret: true},
 }
 
-// Driver reads web sites.
+// Driver returns the driver of web sites.
 func Driver() source.Driver { return secret.Keep(driver(pageItems, crawlPages)) }
 
 func driver(items, pages int) source.Driver {
@@ -82,7 +82,7 @@ type site struct {
 	pace   *rate.Limiter
 
 	mu     sync.Mutex
-	robots *robotstxt.Group // nil until it was asked for
+	robots *robotstxt.Group // nil until it is fetched
 
 	listing sync.Mutex
 	read    map[string][]location // the sitemap that was read last, by its address
@@ -200,7 +200,7 @@ func (s *site) fetch(ctx context.Context, item source.Item) (source.Download, er
 	if down.Version != "" {
 		return down, nil
 	}
-	// Only the content itself can tell whether it changed.
+	// Only the content shows whether it has changed.
 	defer r.Body.Close()
 	content, err := s.whole(r.Body)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *site) fetch(ctx context.Context, item source.Item) (source.Download, er
 	return down, nil
 }
 
-// whole reads a body that must be small.
+// whole reads a body of limited size.
 func (s *site) whole(body io.Reader) ([]byte, error) {
 	most := int64(pageBytes)
 	if s.maxBytes > 0 {
@@ -227,8 +227,7 @@ func (s *site) whole(body io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// get asks for an address when it is time to. With a version, the site may answer that its content
-// is still that one.
+// get requests an address, at the allowed rate. With a version, the request is conditional.
 func (s *site) get(ctx context.Context, at *url.URL, known string) (*http.Response, error) {
 	if err := s.pace.Wait(ctx); err != nil {
 		return nil, err
@@ -256,11 +255,11 @@ func (s *site) get(ctx context.Context, at *url.URL, known string) (*http.Respon
 	return answer, err
 }
 
-// errForbidden is the error of a page that the site refuses; where it is the start page or the
-// sitemap, it refuses us.
+// errForbidden is the error of a page that the site refuses. For the start page or the sitemap, it
+// acts as source.ErrRefused.
 var errForbidden = fmt.Errorf("the server answered 403: %w", source.ErrRefused)
 
-// status says what a status other than 200 means.
+// status converts a status other than 200 to an error.
 func status(r *http.Response) error {
 	switch {
 	case r.StatusCode == http.StatusOK:
@@ -277,7 +276,7 @@ func status(r *http.Response) error {
 	return fmt.Errorf("the server answered %s", r.Status)
 }
 
-// version is what a server says of its content: an entity tag, else a time.
+// version returns the version from a response's headers: an entity tag, else a time.
 func version(r *http.Response) string {
 	if tag := r.Header.Get("ETag"); tag != "" {
 		return "etag:" + tag
@@ -293,7 +292,7 @@ func digest(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// readable are types that have text.
+// readable reports whether a media type has text.
 func readable(kind string) bool {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ";")
 	switch kind = strings.TrimSpace(kind); {
@@ -311,8 +310,8 @@ func readable(kind string) bool {
 	return false
 }
 
-// normal is an address as it names an item: without a fragment, its host in small letters, and a
-// path.
+// normal returns an address in the form in which it identifies an item: without fragment and
+// default port, with a lower-case host, and with a path.
 func normal(at *url.URL) *url.URL {
 	n := *at
 	n.Fragment, n.RawFragment, n.User = "", "", nil
@@ -331,8 +330,7 @@ func (s *site) within(at *url.URL) bool {
 	return at.Scheme == s.start.Scheme && at.Host == s.start.Host && strings.HasPrefix(at.Path, s.prefix)
 }
 
-// file is the path of an item: a page of a folder is index.html, and what is behind a question mark
-// is part of the name.
+// file returns the path of an item. A folder's page is index.html; a query is part of the name.
 func file(at *url.URL) string {
 	name := strings.TrimPrefix(path.Clean(at.Path), "/")
 	if strings.HasSuffix(at.Path, "/") {
