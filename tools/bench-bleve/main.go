@@ -1,7 +1,7 @@
-// Command bench-bleve is Bleve as `make bench` compares itself with it: an index of passages with
-// BM25, English stemming and stop words, which stores nothing but ids. It reads requests from its
-// standard input and answers them on its standard output, a JSON value each, and ends with its
-// input. Times are of Bleve's work alone.
+// Command bench-bleve runs Bleve for the comparison in `make bench`: an index of passages with
+// BM25, English stemming and stop words, which stores only ids. It reads requests from standard
+// input and writes replies to standard output, one JSON value each, and ends with its input. Times
+// are those of Bleve's work only.
 package main
 
 import (
@@ -30,34 +30,34 @@ import (
 	index "github.com/blevesearch/bleve_index_api"
 )
 
-// request is one thing to do.
+// request is one operation.
 type request struct {
 	// Op is "index", "merge", "search" or "size".
 	Op string `json:"op"`
-	// Texts are to be indexed; their ids count from First.
+	// Texts are the texts to index; their ids count from First.
 	Texts []string `json:"texts,omitempty"`
 	First int      `json:"first,omitempty"`
-	// Batch is how many texts go into one batch, Writers how many batches are written at a time.
+	// Batch is the number of texts in a batch, Writers the number of batches written in parallel.
 	Batch   int `json:"batch,omitempty"`
 	Writers int `json:"writers,omitempty"`
-	// Queries are to be asked one after another; any of their words may match.
+	// Queries are asked one after another; any of their words may match.
 	Queries []string `json:"queries,omitempty"`
 	K       int      `json:"k,omitempty"`
-	// Hits asks for the ids that were found.
+	// Hits says whether to return the ids that were found.
 	Hits bool `json:"hits,omitempty"`
 }
 
-// reply says what was done.
+// reply is the result of an operation.
 type reply struct {
 	Error   string  `json:"error,omitempty"`
 	Seconds float64 `json:"seconds"`
-	// Found is how many hits all queries had, together.
+	// Found is the number of hits of all queries together.
 	Found     int         `json:"found,omitempty"`
 	Hits      [][]int     `json:"hits,omitempty"`
 	Scores    [][]float64 `json:"scores,omitempty"`
 	Bytes     int64       `json:"bytes,omitempty"`
 	Documents uint64      `json:"documents,omitempty"`
-	// Terms is how many different ones there are.
+	// Terms is the number of different terms.
 	Terms int `json:"terms,omitempty"`
 }
 
@@ -105,7 +105,8 @@ func run(folder string, in io.Reader, out io.Writer) (err error) {
 	}
 }
 
-// passages is a mapping for one field of text: no positions, nothing stored, nothing for sorting.
+// passages returns a mapping for one text field without positions, stored values or doc values for
+// sorting.
 func passages() (mapping.IndexMapping, error) {
 	m := bleve.NewIndexMapping()
 	m.ScoringModel = index.BM25Scoring
@@ -150,7 +151,7 @@ func do(ix bleve.Index, folder string, r request) (reply, error) {
 	return out, err
 }
 
-// add writes batches; each is on disk when it returns, as Bleve does unless told otherwise.
+// add writes batches. Each is on disk when its write returns, which is Bleve's default.
 func add(ix bleve.Index, r request) error {
 	if r.Batch < 1 || r.Writers < 1 {
 		return fmt.Errorf("batches of %d by %d writers: both must be at least 1", r.Batch, r.Writers)
@@ -190,7 +191,7 @@ func addBatch(ix bleve.Index, r request, from int) error {
 	return nil
 }
 
-// merge leaves one segment, in which Bleve searches fastest.
+// merge merges everything into one segment, in which Bleve searches fastest.
 func merge(ix bleve.Index) error {
 	advanced, err := ix.Advanced()
 	if err != nil {
@@ -243,7 +244,7 @@ func size(folder string) (int64, error) {
 	var sum int64
 	err := filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) || err == nil && entry.IsDir() {
-			return nil // merging removes files meanwhile
+			return nil // merging deletes files meanwhile
 		}
 		if err != nil {
 			return err

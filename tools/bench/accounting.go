@@ -2,10 +2,10 @@ package main
 
 // This file counts the CPU seconds of Sluice's processes from /proc.
 //
-// Two snapshots are enough, and no process has to be watched: the kernel adds what a child used to
-// its parent when the parent has waited for it. What a group of processes used is the own time of
-// those that live and what the parent was given for those that ended, and ending moves time from
-// the one to the other.
+// Two snapshots are enough, and no process has to be watched: when a parent has waited for a child,
+// the kernel adds the child's time to the parent's. The time of a group of processes is the own
+// time of the living ones plus the children's time of those that have waited. The end of a process
+// moves its time from the former to the latter.
 
 import (
 	"errors"
@@ -34,11 +34,11 @@ const (
 
 var parts = []part{partParse, partModel, partSQL, partSluice, partNATS, partTemporal, partClient}
 
-// ticks is how many units of /proc's times a second has, USER_HZ, which is 100 on every
+// ticks is the number of units per second of times in /proc, USER_HZ, which is 100 on every
 // architecture that Go runs on.
 const ticks = 100
 
-// process is what is counted of a process.
+// process has the counters of a process.
 type process struct {
 	pid, parent int
 	started     uint64  // ticks since boot; with the pid it is unique
@@ -57,7 +57,7 @@ func processes() (map[int]process, error) {
 		stat, err := one.Stat()
 		switch {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ESRCH):
-			continue // it has ended
+			continue // the process has ended
 		case err != nil:
 			return nil, fmt.Errorf("read process %d: %w", one.PID, err)
 		}
@@ -67,17 +67,17 @@ func processes() (map[int]process, error) {
 	return out, nil
 }
 
-// arguments returns a process's command line; nil when it has ended.
+// arguments returns a process's command line; nil if the process has ended.
 func arguments(pid int) []string {
 	one, err := procfs.NewProc(pid)
 	if err != nil {
 		return nil
 	}
-	argv, _ := one.CmdLine() // none where it has ended
+	argv, _ := one.CmdLine() // empty if the process has ended
 	return argv
 }
 
-// below returns root and what descends from it, by pid.
+// below returns root and its descendants, by pid.
 func below(all map[int]process, root int) []process {
 	children := map[int][]int{}
 	for _, p := range all {
@@ -94,18 +94,17 @@ func below(all map[int]process, root int) []process {
 	return out
 }
 
-// usage is what the parts have used until now.
+// usage is what the parts have used so far.
 type usage struct {
 	seconds map[part]float64
 	// servers are the processes that must live from the first snapshot to the last, by part.
 	servers map[part][]int
 }
 
-// account reads the usage of `sluice up` with the pid sluice, and of the NATS server with the pid
-// nats.
+// account reads the usage of the `sluice up` process and the NATS server with these pids.
 func account(sluice, nats int) (usage, error) {
-	// A process that ended between the reading of its parent and its own would be counted nowhere:
-	// only a reading between whose begin and end none came or went is good.
+	// The time of a process that ends between the reading of its parent and its own would be lost.
+	// So a reading is valid only if no process started or ended during it.
 	for range 50 {
 		before, err := processes()
 		if err != nil {
@@ -128,7 +127,7 @@ func account(sluice, nats int) (usage, error) {
 	return usage{}, errors.New("read processes: they come and go too fast to be counted")
 }
 
-// attribute divides the time of the processes among the parts. argv tells a process's command line.
+// attribute divides the processes' time among the parts. argv returns a process's command line.
 func attribute(all map[int]process, sluice, nats int, argv func(pid int) []string) (usage, error) {
 	out := usage{seconds: map[part]float64{}, servers: map[part][]int{}}
 	for pid, what := range map[int]string{sluice: "sluice up", nats: "the NATS server"} {
@@ -141,7 +140,7 @@ func attribute(all map[int]process, sluice, nats int, argv func(pid int) []strin
 		return out, fmt.Errorf("sluice up (process %d) has ended", sluice)
 	}
 	out.seconds[partSluice] = all[sluice].own
-	// Of its children only parsers end while it runs; that the others don't is checked.
+	// Only parsers among its children end while it runs; since checks that the others do not.
 	out.seconds[partParse] = all[sluice].reaped
 	out.seconds[partNATS] = all[nats].own + all[nats].reaped
 	out.servers[partSluice], out.servers[partNATS] = []int{sluice}, []int{nats}
@@ -160,10 +159,10 @@ func attribute(all map[int]process, sluice, nats int, argv func(pid int) []strin
 	return out, nil
 }
 
-// kindOf tells what a child of `sluice up` is from its command line.
+// kindOf determines the part of a child of `sluice up` from its command line.
 func kindOf(argv []string, sluice string) part {
 	if len(argv) == 0 {
-		return partParse // just ended, or not yet begun
+		return partParse // it has just ended or not yet called exec
 	}
 	switch filepath.Base(argv[0]) {
 	case filepath.Base(sluice):
@@ -176,8 +175,8 @@ func kindOf(argv []string, sluice string) part {
 	return partTemporal
 }
 
-// since returns what was used after an earlier snapshot. A server that ended meanwhile is an error:
-// its time is lost among the parsers'.
+// since returns what was used after an earlier snapshot. If a server ended in between, it returns
+// an error, because the server's time would be counted as the parsers'.
 func (u usage) since(before usage) (map[part]float64, error) {
 	if !maps.EqualFunc(u.servers, before.servers, slices.Equal[[]int]) {
 		return nil, fmt.Errorf("a server ended or started while it was measured (processes before: %v, after: %v); its log says why",
@@ -190,8 +189,8 @@ func (u usage) since(before usage) (map[part]float64, error) {
 	return out, nil
 }
 
-// systemBusy returns the CPU seconds that everything on this machine has used since it started: all
-// but idle time and waiting for a disk. Guests are in user time already.
+// systemBusy returns the CPU seconds that this machine has used since it started, without idle time
+// and waiting for a disk. The time of guests is included in user time.
 func systemBusy() (float64, error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {

@@ -1,7 +1,7 @@
 package main
 
-// This file checks that Bleve and Sluice do the same work: that Bleve's scores are those of the
-// formula over our terms.
+// This file checks that Bleve and Sluice do the same work: that Bleve's scores follow its formula
+// over our terms.
 
 import (
 	"context"
@@ -13,17 +13,17 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Bleve's BM25 differs from ours in four ways: a term's inverse document frequency counts twice,
-// its frequency in a text is the square root of how often it is there, a score is multiplied by the
-// share of the question's words that a text has, and the mean length that lengths are compared with
-// is the number of different terms divided by that of texts, rounded up.
+// bleveFormula is Bleve's BM25. It differs from ours in four ways: a term's inverse document
+// frequency is squared; the square root of a term's frequency in a text is used; a score is
+// multiplied by the share of the question's terms that the text has; and the mean length is the
+// number of different terms divided by the number of texts, rounded up.
 type bleveFormula struct {
 	texts, mean float64
-	holding     map[string]int // texts by term
+	holding     map[string]int // number of texts that have a term
 	terms       func(text string) []string
 }
 
-// newBleveFormula counts what the formula needs to know about some questions' terms.
+// newBleveFormula counts the texts that have the terms of some questions.
 func newBleveFormula(passages, asked []string, size bleveReply) (*bleveFormula, error) {
 	analyzer, err := lexical.NewAnalyzer("en")
 	if err != nil {
@@ -47,7 +47,8 @@ func newBleveFormula(passages, asked []string, size bleveReply) (*bleveFormula, 
 	return f, nil
 }
 
-// score is a text's for a question, but for a factor that is the question's.
+// score returns the score of a text for a question, up to a factor that depends only on the
+// question.
 func (f *bleveFormula) score(question []string, text string) float64 {
 	frequency := map[string]float64{}
 	terms := f.terms(text)
@@ -67,8 +68,8 @@ func (f *bleveFormula) score(question []string, text string) float64 {
 	return sum * float64(found) / float64(len(question))
 }
 
-// agreement fails unless Bleve's scores are those of the formula, and notes how many of the same
-// passages both find.
+// agreement returns an error unless Bleve's scores follow the formula. It notes how many of the
+// same passages both find.
 func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve, index *search.Index, passages, asked []string, f *findings) error {
 	size, err := other.ask(ctx, bleveRequest{Op: "size"})
 	if err != nil {
@@ -110,7 +111,7 @@ func (c *lexicalCommand) agreement(ctx context.Context, l *loader, other *bleve,
 			factors[j] = r.Scores[i][j] / formula.score(question, passages[id])
 		}
 		for _, factor := range factors {
-			if math.Abs(factor/median(factors)-1) < 0.05 { // stop words and possessives differ a little, and so do lengths
+			if math.Abs(factor/median(factors)-1) < 0.05 { // stop words and possessives differ slightly, and so do lengths
 				same++
 			}
 		}

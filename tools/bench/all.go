@@ -19,13 +19,13 @@ type allCommand struct {
 	JSON  string `placeholder:"FILE" help:"Write the findings there too, as JSON; those of ingestion beside it."`
 }
 
-// names of the parts, in the order of running.
+// Names of the parts in the order in which they run.
 var (
 	quickParts = []string{"ingest", "store", "segments", "fresh"}
 	slowParts  = []string{"coarse", "lexical", "vectors", "models", "neighbour", "callers", "audit", "collections", "workers", "scale", "idle"}
 )
 
-// finding is a part that returns what it found.
+// finding is a part of the benchmark.
 type finding interface {
 	findings(ctx context.Context) (*findings, error)
 }
@@ -56,14 +56,14 @@ func (c *funnelCommand) findings(ctx context.Context) (*findings, error) {
 }
 func (c *neighbourCommand) findings(ctx context.Context) (*findings, error) { return c.find(ctx) }
 
-// Run runs part after part, whatever becomes of one, and sums up.
+// Run runs all parts, even if some fail, and prints a summary.
 func (c *allCommand) Run(ctx context.Context) error {
 	var found []*findings
 	var errs []error
 	names := quickParts
 	if !c.Quick {
 		names = slices.Concat(quickParts, slowParts)
-		if c.Docs != "" { // without a dataset's questions it can't run
+		if c.Docs != "" { // it needs a dataset's questions
 			names = append(names, "funnel")
 		}
 	}
@@ -99,7 +99,7 @@ func (c *allCommand) Run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// part runs one as its own command line would: with its defaults.
+// part runs one part with the defaults of its command line.
 func (c *allCommand) part(ctx context.Context, name string) (*findings, error) {
 	var all commands
 	parser, err := kong.New(&all, kong.Name("bench"))

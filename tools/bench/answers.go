@@ -1,9 +1,9 @@
 package main
 
-// This file measures what answers are worth, on articles with questions whose answers are known
-// (SQuAD's form): how well it is seen whether a quote supports a sentence, how often the provider
-// "extractive" finds the answer, says that there is none where there is none, and chooses right. It
-// measures quality, not pace.
+// This file measures the quality of answers on articles with questions whose answers are known
+// (SQuAD's format): whether it is recognised that a quote supports a sentence, and how often the
+// provider "extractive" finds the answer, says that there is none when there is none, and selects
+// the right choice. It does not measure speed.
 
 import (
 	"context"
@@ -117,7 +117,7 @@ func (c *answersCommand) Run(ctx context.Context) (err error) {
 	return figures.print(os.Stdout)
 }
 
-// pool is the paragraphs of articles, to be searched by their words.
+// pool has the paragraphs of articles, which can be searched by words.
 type pool struct {
 	articles []squadArticle
 	texts    []pooled
@@ -144,7 +144,7 @@ func newPool(articles []squadArticle) *pool {
 	return p
 }
 
-// sampled is a question and where its answer is.
+// sampled is a question and the position of its answer.
 type sampled struct {
 	squadQuestion
 	article, paragraph int
@@ -169,10 +169,11 @@ func (p *pool) sample(n int, r *rand.Rand) []sampled {
 	return out
 }
 
-// contextPassages is how many passages a question is asked of.
+// contextPassages is the number of passages with which a question is asked.
 const contextPassages = 10
 
-// nearest are the passages that share most rare words with a question, among those that may be.
+// nearest returns the passages that share most rare words with a question, among those that may
+// allows.
 func (p *pool) nearest(question string, may func(pooled) bool) []wire.LLMPassage {
 	type ranked struct {
 		at    int

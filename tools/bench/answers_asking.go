@@ -1,7 +1,7 @@
 package main
 
-// This file asks the provider "extractive" questions: with the answer among the passages, with the
-// paragraphs that have it taken away, with its whole article taken away, and with choices.
+// This file asks the provider "extractive" questions: with the answer among the passages, without
+// the paragraphs that have it, without the whole article, and with choices.
 
 import (
 	"context"
@@ -23,9 +23,9 @@ type askingFigures struct {
 	there, answered, first, any, exact int // with the answer among the passages
 	f1                                 float64
 	headings                           int // first quotes without a full stop
-	near, nearRefused                  int // without the paragraphs that hold it
+	near, nearRefused                  int // without the paragraphs that have it
 	far, farRefused                    int // without its article
-	chosen, right, cited               int // of four choices
+	chosen, right, cited               int // with four choices
 }
 
 func measureAsking(ctx context.Context, provider *llm.Extractive, p *pool, asked []sampled) (f askingFigures, err error) {
@@ -88,7 +88,7 @@ func quoted(q wire.Quote, passages []wire.LLMPassage) string {
 	return passages[q.Passage].Text[q.Start:q.End]
 }
 
-// count counts an answer to a question whose answer is among the passages.
+// count counts the answer to a question whose answer is among the passages.
 func (f *askingFigures) count(c llm.Completion, passages []wire.LLMPassage, right string) {
 	f.there++
 	if len(c.Quotes) == 0 {
@@ -120,8 +120,9 @@ func (f *askingFigures) count(c llm.Completion, passages []wire.LLMPassage, righ
 	}
 }
 
-// distractors are three answers to other questions that ask the same way, of the paragraph before
-// those of its article, none of them in the answer or it in them.
+// distractors returns three answers to other questions with the same question word, preferably from
+// the same paragraph, then from the article. None of them contains the right answer or is contained
+// in it.
 func (p *pool) distractors(q sampled, r *rand.Rand) []string {
 	way := strings.ToLower(questionWord.FindString(q.Question))
 	var all, same []string

@@ -1,8 +1,8 @@
 package main
 
-// This file makes sentences that a quote supports, and others that it does not, out of questions
-// and their answers: a question with its answer in the place of the question word says what the
-// paragraph's sentence says, in other words.
+// This file makes sentences that a quote supports, and others that it does not, from questions and
+// their answers. A question with its answer in place of the question word says what the paragraph's
+// sentence says, in other words.
 
 import (
 	"context"
@@ -29,15 +29,15 @@ var (
 var supportKinds = []string{"supported", "another sentence of the paragraph", "the likest sentence of other paragraphs", "another answer, not in the quote",
 	"another answer, in the quote", "a digit of the answer changed", "a digit of the question changed", "the sentence denied", "the quote denied before the answer, in its clause", "the quote denied elsewhere"}
 
-// supportCase is a sentence, the question it answers, and a quote.
+// supportCase is a sentence, the question that it answers, and a quote.
 type supportCase struct {
 	kind                             int
 	sentence, question, quote, title string
-	passage                          string // that the quote is of
+	passage                          string // from which the quote is taken
 }
 
-// supportFigures count pairs, and those that were taken for supported, by kind, half of the
-// articles, and trust: by the rules alone, and with what is read in the quotes.
+// supportFigures count pairs, and pairs that were classified as supported, by kind, half of the
+// articles, and trust: byRules with the rules alone, taken also with the reader's spans.
 type supportFigures struct{ pairs, byRules, taken map[[3]int]int }
 
 func measureSupport(ctx context.Context, provider *llm.Extractive, articles []squadArticle, n int, seed uint64) (supportFigures, error) {
@@ -72,7 +72,7 @@ func measureSupport(ctx context.Context, provider *llm.Extractive, articles []sq
 	return out, nil
 }
 
-// evidence is a case's quote with what the provider reads in it.
+// evidence returns the quote of a case, and the spans that the provider reads in it.
 func (c supportCase) evidence(ctx context.Context, provider *llm.Extractive) (answer.Evidence, error) {
 	e := answer.Evidence{Quote: c.quote, Context: c.title, Passage: c.passage}
 	read, err := provider.Complete(ctx, wire.LLMRequest{Task: wire.TaskRead, Question: c.question, Passages: []wire.LLMPassage{{Title: c.title, Text: c.quote}}})
@@ -151,7 +151,7 @@ func supportCases(a squadArticle, r *rand.Rand) []supportCase {
 	return out
 }
 
-// holds reports whether s has part, in whatever case.
+// holds reports whether s contains part, ignoring case.
 func holds(s, part string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(part)) }
 
 // otherDigit changes one digit of a number.
@@ -166,8 +166,8 @@ func otherDigit(number string, r *rand.Rand) string {
 	}
 }
 
-// likestElsewhere is the sentence of an article's other paragraphs, of each third one, that shares
-// most words with a sentence and does not have the answer.
+// likestElsewhere returns, from every third of an article's other paragraphs, the sentence that
+// shares most words with a sentence and does not contain the answer.
 func likestElsewhere(a squadArticle, at int, sentence, right string) string {
 	words := text.ContentWords(sentence)
 	best, out := -1.0, ""

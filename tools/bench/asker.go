@@ -1,7 +1,7 @@
 package main
 
-// This file is a process that searches and nothing else, so that its memory is that of searching:
-// `bench ask`, which reads its job from standard input and writes what it saw to standard output.
+// This file is `bench ask`, a process that only searches, so that its memory is that of searching.
+// It reads its job from standard input and writes the results to standard output.
 
 import (
 	"bytes"
@@ -27,12 +27,12 @@ import (
 
 type askCommand struct{}
 
-// askJob says what is to be searched.
+// askJob describes the searches.
 type askJob struct {
 	URL    string
 	K      int
 	Cache  int64
-	Spaces []askSpace // the largest first
+	Spaces []askSpace // in descending order of size
 }
 
 type askSpace struct {
@@ -41,7 +41,7 @@ type askSpace struct {
 	Vectors            [][]float32
 }
 
-// askResult is what the process saw. Times are in milliseconds, memory in bytes.
+// askResult has the measurements of the process. Times are in milliseconds, memory in bytes.
 type askResult struct {
 	Units               []askUnit
 	Before, After, Peak int64
@@ -54,7 +54,7 @@ type askUnit struct {
 	Cold, Warm, Largest []float64
 }
 
-// runAsker runs this program as the process.
+// runAsker runs this program as that process.
 func runAsker(ctx context.Context, job askJob) (askResult, error) {
 	var out askResult
 	self, err := os.Executable()
@@ -94,7 +94,7 @@ func (askCommand) Run(ctx context.Context) error {
 	}
 	defer db.Close()
 	for _, unit := range searched {
-		// Each size of text begins with nothing in memory.
+		// Each size of text starts with an empty index in memory.
 		one := askUnit{Unit: string(unit)}
 		index := lexicalsearch.NewIndex(search.New(db), job.Cache)
 		vectors := dense.NewMemoryVectors(search.New(db), index, job.Cache)
@@ -113,7 +113,7 @@ func (askCommand) Run(ctx context.Context) error {
 			for n, s := range job.Spaces {
 				for i := range s.Questions {
 					if pass == 0 && i > 0 {
-						break // the first question of each tenant is the cold one
+						break // only the first question of each tenant is cold
 					}
 					ms, err := ask(s, i)
 					switch {
@@ -146,7 +146,7 @@ func (askCommand) Run(ctx context.Context) error {
 	return json.NewEncoder(os.Stdout).Encode(out)
 }
 
-// memory reads this process's resident bytes, now and at most.
+// memory returns this process's resident bytes, current and peak.
 func memory() (now, peak int64, err error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -170,7 +170,7 @@ func memory() (now, peak int64, err error) {
 	return now, peak, nil
 }
 
-// restart stops PostgreSQL and starts it again, with nothing in its memory.
+// restart restarts PostgreSQL, so that its memory is empty.
 func (b *workbench) restart(ctx context.Context) error {
 	b.others.Reset()
 	stopping, cancel := context.WithTimeout(ctx, 2*time.Minute)

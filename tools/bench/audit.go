@@ -1,7 +1,7 @@
 package main
 
-// This file measures what the audit of reads costs: the processor time of a whole Sluice for a
-// search, with it and without.
+// This file measures what the audit of reads costs: the processor time per search of a whole
+// Sluice, with and without it.
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// batched is longer than reads wait to be written.
+// batched is longer than the delay with which reads are written.
 const batched = 2 * time.Second
 
 type auditCommand struct {
@@ -53,7 +53,7 @@ func (c *auditCommand) findings(ctx context.Context) (*findings, error) {
 	return f, nil
 }
 
-// audited is a Sluice that records reads, or does not.
+// audited is a Sluice that records reads, or one that does not.
 type audited struct {
 	*bed
 	search side
@@ -91,7 +91,7 @@ func (c *auditCommand) measure(ctx context.Context, program string, f *findings)
 	return nil
 }
 
-// filled has a tenant with documents, and its searches.
+// filled creates a tenant with documents, and returns it with its searches.
 func (c *auditCommand) filled(ctx context.Context, b *bed, setting string) (audited, error) {
 	operator, err := b.client()
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *auditCommand) filled(ctx context.Context, b *bed, setting string) (audi
 	if err != nil {
 		return audited{}, err
 	}
-	// Every caller keeps its connection: making them is not what is measured.
+	// Each caller keeps its connection, because connecting is not measured.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, c.Callers
 	t.client = apiclient.Over(&http.Client{Transport: transport}, b.access.URL, t.key)
@@ -121,12 +121,12 @@ func (c *auditCommand) filled(ctx context.Context, b *bed, setting string) (audi
 		_, err := t.client.Search(ctx, api.Query{Collection: collected, Query: q, Plan: "bm25"})
 		return err
 	})}
-	_, _, err = a.search.measure(ctx, 0) // not counted: caches
+	_, _, err = a.search.measure(ctx, 0) // warm up the caches; not counted
 	return a, err
 }
 
-// measure returns milliseconds of processor time a search, those of the batch after the last one
-// included.
+// measure returns the milliseconds of processor time per search, including the batch that is
+// written after the last one.
 func (a audited) measure(ctx context.Context, round int) (float64, time.Duration, error) {
 	before, err := account(a.sluice.cmd.Process.Pid, a.nats.cmd.Process.Pid)
 	if err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// This file speaks with tools/bench-bleve, the program that is Bleve here.
+// This file communicates with tools/bench-bleve, the program that runs Bleve.
 
 import (
 	"bufio"
@@ -15,24 +15,24 @@ import (
 	"time"
 )
 
-// bleve is an index of the other side's.
+// bleve is an index in Bleve.
 type bleve struct {
 	*rival
 	encoder *json.Encoder
 }
 
-// rival is a program that is another index: it is told what to do on its standard input, and
-// replies in JSON.
+// rival is a program with another index. It reads requests from its standard input and replies in
+// JSON.
 type rival struct {
 	name    string
 	cmd     *exec.Cmd
 	stdin   io.WriteCloser
 	decoder *json.Decoder
-	words   strings.Builder // what it said when it failed
+	words   strings.Builder // its error output
 }
 
-// startRival runs a program, the one beside this one when none is named, on a new folder. made says
-// what builds it. When ctx ends the program is killed.
+// startRival runs a program on a new folder. If no path is given, it is the one beside this
+// program; made names the command that builds it. When ctx ends, the program is killed.
 func startRival(ctx context.Context, name, program, made, folder string) (*rival, error) {
 	program, err := beside(program, name)
 	if err != nil {
@@ -57,7 +57,7 @@ func startRival(ctx context.Context, name, program, made, folder string) (*rival
 	return r, nil
 }
 
-// reply reads one, where writing the request went well.
+// reply reads a reply, unless writing the request failed with err.
 func (r *rival) reply(err error) (out bleveReply, _ error) {
 	if err == nil {
 		err = r.decoder.Decode(&out)
@@ -68,7 +68,7 @@ func (r *rival) reply(err error) (out bleveReply, _ error) {
 	return out, err
 }
 
-// close ends the program. Its folder goes with the workbench's.
+// close ends the program. The workbench removes its folder.
 func (r *rival) close() error {
 	_ = r.stdin.Close()
 	kill := time.AfterFunc(stopTime, func() { _ = r.cmd.Process.Kill() })
@@ -79,7 +79,7 @@ func (r *rival) close() error {
 	return nil
 }
 
-// bleveRequest and bleveReply are as tools/bench-bleve has them.
+// bleveRequest and bleveReply are the messages of tools/bench-bleve.
 type bleveRequest struct {
 	Op      string   `json:"op"`
 	Texts   []string `json:"texts,omitempty"`
@@ -111,7 +111,7 @@ func startBleve(program, folder string) (*bleve, error) {
 	return &bleve{r, json.NewEncoder(r.stdin)}, nil
 }
 
-// ask has one thing done; the time in the reply is Bleve's alone. When ctx ends the program is
+// ask performs one operation. The time in the reply is Bleve's only. When ctx ends, the program is
 // killed.
 func (b *bleve) ask(ctx context.Context, r bleveRequest) (bleveReply, error) {
 	stop := context.AfterFunc(ctx, func() { _ = b.cmd.Process.Kill() })
@@ -123,5 +123,5 @@ func (b *bleve) ask(ctx context.Context, r bleveRequest) (bleveReply, error) {
 	return out, nil
 }
 
-// took is the reply's time.
+// took returns the time in the reply.
 func (r bleveReply) took() time.Duration { return time.Duration(r.Seconds * float64(time.Second)) }

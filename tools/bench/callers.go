@@ -1,7 +1,7 @@
 package main
 
-// This file measures how many searches a whole running Sluice answers one tenant, through its API,
-// by how many callers ask at a time.
+// This file measures how many searches per second a whole running Sluice answers for one tenant
+// through its API, by the number of concurrent callers.
 
 import (
 	"context"
@@ -59,7 +59,7 @@ func (c *callersCommand) findings(ctx context.Context) (_ *findings, err error) 
 	return f, nil
 }
 
-// crowd is so many callers, and what they saw.
+// crowd is a number of concurrent callers, and their measurements.
 type crowd struct {
 	size    int
 	refused atomic.Int64
@@ -76,7 +76,7 @@ func (c *callersCommand) measure(ctx context.Context, b *bed, f *findings) error
 	if err != nil {
 		return err
 	}
-	// Every caller keeps its connection: making them is not what is measured.
+	// Each caller keeps its connection, because connecting is not measured.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, slices.Max(c.Callers)
 	defer transport.CloseIdleConnections()
@@ -122,8 +122,8 @@ func (c *callersCommand) measure(ctx context.Context, b *bed, f *findings) error
 	return nil
 }
 
-// search has all callers ask, each again as soon as it is answered. What is answered while all are
-// at it counts: from a quarter of the window after they began, for as long as the window is.
+// search makes all callers search, each again as soon as it is answered. It counts the answers of
+// one window, which starts a quarter of its length after the callers.
 func (c *crowd) search(ctx context.Context, t *tenant, questions []string, window time.Duration) (answered float64, took time.Duration, err error) {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()

@@ -1,7 +1,7 @@
 package main
 
 // This file measures search over clusters: exact BM25 of the index against PostgreSQL's own ranking
-// with a GIN index over the same texts. What ours finds is checked against scoring every cluster.
+// with a GIN index over the same texts. Our results are compared with scoring every cluster.
 
 import (
 	"context"
@@ -33,10 +33,10 @@ func (c *coarseCommand) Run(ctx context.Context) error { return c.run(ctx, "coar
 
 const (
 	clusterTokens = 4096
-	indexCache    = 1 << 30 // bytes of the index's parts in memory
+	indexCache    = 1 << 30 // bytes of index data in memory
 )
 
-// cluster is a set of sections, by their place in the loaded documents.
+// cluster is a set of sections, given by their positions in the loaded documents.
 type cluster struct {
 	id       uuid.UUID
 	sections [][2]int // document, section
@@ -122,7 +122,7 @@ func (c *coarseCommand) measure(ctx context.Context, b *workbench, t texts, f *f
 	return f.pure(ctx, index, s, asked, lexical.TermQuery{Unit: schema.UnitCluster, K: c.K, Settings: lexical.Defaults})
 }
 
-// cluster groups sections as clustering does: by what they are about, up to a number of tokens.
+// cluster groups sections as clustering does: by topic, up to a number of tokens.
 func (l *loader) cluster(docs []written, most int) []cluster {
 	order := make([]int, len(docs))
 	for i := range order {
@@ -170,7 +170,7 @@ func (l *loader) saveClusters(ctx context.Context, all []cluster) error {
 	return nil
 }
 
-// others makes the table of the other side: a row per cluster.
+// others creates the table for PostgreSQL's ranking: one row per cluster.
 func (c *coarseCommand) others(ctx context.Context, b *workbench, docs []written, all []cluster) error {
 	if err := b.execute(ctx, `CREATE TABLE others.clusters (id int PRIMARY KEY, words tsvector NOT NULL)`, `CREATE TABLE others.texts (id int, body text)`); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (k cluster) text(docs []written) string {
 	return b.String()
 }
 
-// anyOf asks PostgreSQL for texts with any of the words.
+// anyOf returns a PostgreSQL query for texts with any of the words.
 func anyOf(question string) string {
 	words := strings.Fields(question)
 	for i, w := range words {
@@ -203,7 +203,7 @@ func anyOf(question string) string {
 	return strings.Join(words, " | ")
 }
 
-// check compares what is found with scoring every cluster.
+// check compares the results with scoring every cluster.
 func (c *coarseCommand) check(ctx context.Context, docs []written, all []cluster, asked []string, find func(context.Context, string) (lexical.Result, error)) error {
 	analyzer, err := lexical.NewAnalyzer("en")
 	if err != nil {

@@ -1,8 +1,8 @@
 package main
 
 // This file measures what it costs to ingest the same documents into many collections instead of
-// one, in a whole running Sluice and through its API: processor time, transactions and workflows,
-// until curation is over.
+// one, in a whole running Sluice and through its API: processor time, transactions and workflows
+// until curation is done.
 
 import (
 	"bufio"
@@ -42,8 +42,7 @@ type collectionsCommand struct {
 
 const (
 	uploadersAtOnce = 4
-	// statistics is how long PostgreSQL's idle backends may keep what they have counted to
-	// themselves.
+	// statistics is how long PostgreSQL's idle backends may delay reporting their statistics.
 	statistics = 11 * time.Second
 )
 
@@ -78,13 +77,13 @@ func (c *collectionsCommand) findings(ctx context.Context) (_ *findings, err err
 	return f, nil
 }
 
-// spending is what one side took in one round.
+// spending is the cost of one side in one round.
 type spending struct {
 	wall         float64 // seconds until the last document is ready
 	cpu          map[part]float64
 	transactions float64
 	workflows    float64
-	curations    float64 // of the workflows, those that curate
+	curations    float64 // number of curation workflows
 }
 
 func (s spending) seconds() float64 {
@@ -100,9 +99,9 @@ func (c *collectionsCommand) measure(ctx context.Context, b *bed, f *findings) e
 	if err != nil {
 		return err
 	}
-	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // a connection that only read
+	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection only read
 	random := rand.New(rand.NewPCG(c.Seed, 0))
-	// A first load that is not counted: caches, plans, the space of the vectors.
+	// The first load warms up caches, query plans and the vectors' tables. It is not counted.
 	if _, err := c.load(ctx, b, db, random, 10, 1, 100); err != nil {
 		return err
 	}
@@ -150,8 +149,8 @@ func (c *collectionsCommand) measure(ctx context.Context, b *bed, f *findings) e
 	return nil
 }
 
-// load makes tenants and collections, puts documents into them, and tells what that took from the
-// first upload until everything is curated.
+// load creates tenants and collections, uploads documents, and returns the cost from the first
+// upload until everything is curated.
 func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, random *rand.Rand, collections, tenants, documents int) (out spending, err error) {
 	operator, err := b.client()
 	if err != nil {
@@ -174,7 +173,7 @@ func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, ran
 			return out, fmt.Errorf("make a collection: %w", err)
 		}
 	}
-	// Either side sends as many requests with as many documents.
+	// Both sides send the same number of requests, with the same number of documents each.
 	size := max(1, documents/c.Collections)
 	var loads [][]api.NewDocument
 	for n := 0; n < documents; n += size {
@@ -251,7 +250,7 @@ func (c *collectionsCommand) load(ctx context.Context, b *bed, db *pgx.Conn, ran
 
 const uncurated = `SELECT count(*) FROM versions WHERE tenant_id = ANY ($1) AND state IN ('ready', 'superseded') AND NOT curated`
 
-// rest waits until what was done is over and counted.
+// rest waits until the work is done and its statistics have been reported.
 func rest(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -263,7 +262,7 @@ func rest(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// untilNone asks again and again until a query for a number gives 0, and tells how often.
+// untilNone repeats a query for a number until it returns 0, and returns how often it was run.
 func untilNone(ctx context.Context, db *pgx.Conn, query string, tenants []uuid.UUID) (looks int, err error) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -283,7 +282,7 @@ func untilNone(ctx context.Context, db *pgx.Conn, query string, tenants []uuid.U
 	}
 }
 
-// telling is everything that is counted, at one moment.
+// telling has all counters at one moment.
 type telling struct {
 	usage                              usage
 	transactions, workflows, curations float64
@@ -312,7 +311,7 @@ func (b *bed) tell(ctx context.Context, db *pgx.Conn) (out telling, err error) {
 	return out, nil
 }
 
-// database connects to the PostgreSQL that `sluice up` runs, as its superuser.
+// database connects to PostgreSQL of `sluice up` as superuser.
 func (b *bed) database(ctx context.Context) (*pgx.Conn, error) {
 	at, err := b.databaseURL("postgres")
 	if err != nil {
@@ -325,7 +324,7 @@ func (b *bed) database(ctx context.Context) (*pgx.Conn, error) {
 	return db, nil
 }
 
-// databaseURL is where a role connects to that PostgreSQL.
+// databaseURL returns the URL with which a role connects to PostgreSQL of `sluice up`.
 func (b *bed) databaseURL(role string) (string, error) {
 	dir := filepath.Join(b.dir, "data", "postgres")
 	password, err := os.ReadFile(filepath.Join(dir, role+".password"))

@@ -1,8 +1,8 @@
 package main
 
-// This file makes the documents that are ingested when none are given: mostly prose in Markdown,
-// HTML and text, some tables, and copies of the examples' PDF and DOCX files. The same seed makes
-// the same bytes.
+// This file generates the documents to ingest if none are given: mostly prose in Markdown, HTML and
+// text, some tables, and copies of the examples' PDF and DOCX files. The same seed gives the same
+// bytes.
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// prose is about how many bytes of text a made document has: 5,000 tokens.
+// prose is the approximate size of a generated document's text in bytes: 5,000 tokens.
 const prose = 25_000
 
 // makeCorpus writes count documents into a new folder.
@@ -46,7 +46,7 @@ func makeCorpus(folder, examples string, count int, seed uint64) error {
 	return nil
 }
 
-// binaryFile is an example in a format that is not written here.
+// binaryFile is an example in a format that is not generated here.
 type binaryFile struct {
 	name string
 	data []byte
@@ -72,8 +72,8 @@ func binaries(folder string) ([]binaryFile, error) {
 	return out, nil
 }
 
-// document makes document i: of ten, four are Markdown, two HTML, two text, one a table and one an
-// example.
+// document generates document i: of ten, four are Markdown, two HTML, two text, one is a table and
+// one an example.
 func document(random *rand.Rand, t topic, i int, binary []binaryFile) (name string, data []byte) {
 	w := &writer{random: random, topic: t}
 	w.turn()
@@ -93,7 +93,7 @@ func document(random *rand.Rand, t topic, i int, binary []binaryFile) (name stri
 }
 
 // sections calls begin with a heading and then add with each of its paragraphs, until there is
-// enough.
+// enough text.
 func (w *writer) sections(begin, add func(string)) {
 	for size := 0; size < prose; {
 		w.turn()
@@ -132,7 +132,7 @@ func (w *writer) html() []byte {
 	return b.Bytes()
 }
 
-// text is hard-wrapped, as people and mail programs do.
+// text returns hard-wrapped text, as people and mail programs write it.
 func (w *writer) text() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n%s\n", w.topic.name, strings.Repeat("=", len(w.topic.name)))
@@ -160,7 +160,7 @@ func (w *writer) text() []byte {
 func (w *writer) table() []byte {
 	var b bytes.Buffer
 	c := csv.NewWriter(&b)
-	write := func(row ...string) { _ = c.Write(row) } // a buffer takes everything
+	write := func(row ...string) { _ = c.Write(row) } // writing to a buffer cannot fail
 	write("number", "item", "condition", "responsible", "since", "remark")
 	for i := 1; b.Len() < prose; i++ {
 		write(fmt.Sprint(i), w.fill('O'), w.choose(w.topic.traits), w.fill('P'), w.fill('Y'), w.sentence())

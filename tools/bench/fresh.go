@@ -1,8 +1,8 @@
 package main
 
-// This file measures how long after its commit a document is found: by another process's eyes, that
-// is through a store and an index of their own, which have searched the collection before. It is
-// asked for from the moment of the commit on.
+// This file measures how long after its commit a document is found by another process, simulated by
+// a store and an index of their own that have searched the collection before. Searches for the
+// document start at the commit.
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type freshCommand struct {
 
 func (c *freshCommand) Run(ctx context.Context) error { return c.run(ctx, "fresh", c.measure) }
 
-// freshLimit is how long a document may take to be found, in seconds.
+// freshLimit is the maximum time until a document is found, in seconds.
 const freshLimit = 1.0
 
 func (c *freshCommand) measure(ctx context.Context, b *workbench, t texts, f *findings) error {
@@ -51,7 +51,7 @@ func (c *freshCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	}
 	defer reader.Close()
 	index := lexicalsearch.NewIndex(search.New(reader), indexCache)
-	for _, unit := range units { // it knows the collection
+	for _, unit := range units { // load the collection
 		for _, q := range questions(docs, 20, c.Seed) {
 			if _, err := index.SearchText(ctx, s.Tenant, s.collection, q, lexical.TermQuery{Unit: unit, K: 10, Settings: lexical.Defaults}); err != nil {
 				return err
@@ -78,7 +78,8 @@ func (c *freshCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	return nil
 }
 
-// one adds a document with a word that no other has, and asks for that until it is found.
+// one adds a document with a word that no other document has, searches for that word until the
+// document is found, and returns the time.
 func (c *freshCommand) one(ctx context.Context, l *loader, index *lexicalsearch.Index, unit schema.Unit, serial int) (time.Duration, error) {
 	word := "zyx" + strings.Map(func(r rune) rune { return 'a' + (r - '0') }, fmt.Sprintf("%06d", serial)) + "q"
 	d := newSynthetic(c.Seed + 1).document(serial)

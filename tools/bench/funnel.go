@@ -1,9 +1,9 @@
 package main
 
-// This file measures funnels against flat retrieval with the same models: an exact search of all
-// vectors, and the pair model on many passages. A hybrid funnel goes from clusters over their
-// sections to their passages, a few of which the pair model reads; it is no plan that ships. Those
-// that do, such as funnelrag, are measured beside it, as they are.
+// This file compares funnels with flat retrieval by the same models: an exact search of all
+// vectors, and the pair model on many passages. A hybrid funnel narrows from clusters over their
+// sections to their passages, a few of which the pair model reads. It is not a plan that ships;
+// plans that ship, such as funnelrag, are measured beside it.
 
 import (
 	"cmp"
@@ -42,10 +42,10 @@ type funnelCommand struct {
 	Plans    []string `default:"funnelrag" placeholder:"NAME" help:"Plans that ship, to be measured beside the funnels; several with commas, none when empty."`
 }
 
-// funnelSetting is how narrow a funnel is: clusters kept, sections kept of these, passages read.
+// funnelSetting is the width of a funnel: clusters kept, sections kept of these, passages read.
 type funnelSetting struct{ clusters, sections, read int }
 
-// plan is its name among the plans.
+// plan returns the name of the setting's plan.
 func (s funnelSetting) plan() string {
 	return fmt.Sprintf("funnel-%d-%d-%d", s.clusters, s.sections, s.read)
 }
@@ -54,7 +54,7 @@ func (s funnelSetting) String() string {
 	return fmt.Sprintf("%d/%d/%d", s.clusters, s.sections, s.read)
 }
 
-// parseFunnelSettings reads settings such as 400/200/40.
+// parseFunnelSettings parses settings such as 400/200/40.
 func parseFunnelSettings(texts []string) ([]funnelSetting, error) {
 	var out []funnelSetting
 	for _, text := range texts {
@@ -81,10 +81,10 @@ func parseFunnelSettings(texts []string) ([]funnelSetting, error) {
 	return out, nil
 }
 
-// flatSide is the name of the side that is no plan.
+// flatSide is the name of flat retrieval, which is not a plan.
 const flatSide = "flat"
 
-// plans are the shipped plans to be measured.
+// plans returns the names of the shipped plans to measure.
 func (c *funnelCommand) plans() []string {
 	return slices.DeleteFunc(slices.Clone(c.Plans), func(name string) bool { return name == "" })
 }
@@ -142,7 +142,7 @@ func (c *funnelCommand) measure(ctx context.Context, b *workbench, _ texts, f *f
 	return asked.conclude(f)
 }
 
-// load writes the corpus, has curation's work done, and notes what there is.
+// load writes the corpus, does curation's work, and notes the sizes.
 func (c *funnelCommand) load(ctx context.Context, b *workbench, s space, corpus *funnelCorpus, f *findings) error {
 	say("funnel: loading")
 	l := &loader{workbench: b, space: s, vectors: corpus.rows, modelSpace: corpus.space}
@@ -185,7 +185,7 @@ func (c *funnelCommand) load(ctx context.Context, b *workbench, s space, corpus 
 	return b.settle(ctx)
 }
 
-// funnelPlan is what a setting does.
+// funnelPlan returns the plan of a setting.
 func funnelPlan(s funnelSetting) string {
 	return fmt.Sprintf(`name: %s
 description: clusters, their sections, their passages
@@ -213,7 +213,7 @@ stages:
 `, s.plan(), s.clusters, s.sections, s.read)
 }
 
-// engine runs the funnels, and the plans that ship, as a query worker does.
+// engine returns an engine that runs the funnels and the shipped plans, as a query worker does.
 func (c *funnelCommand) engine(b *workbench, models *funnelReaders, settings []funnelSetting) (*planrun.Engine, error) {
 	folder := filepath.Join(b.dir, "plans")
 	if err := os.Mkdir(folder, 0o755); err != nil {
@@ -242,7 +242,7 @@ func (c *funnelCommand) engine(b *workbench, models *funnelReaders, settings []f
 	})
 }
 
-// funnelSides searches in either way.
+// funnelSides searches by plans or flat.
 type funnelSides struct {
 	engine *planrun.Engine
 	space  space
@@ -250,11 +250,12 @@ type funnelSides struct {
 	models *funnelReaders
 	flat   int
 	took   map[string][]float64 // milliseconds by side
-	tokens map[string][]float64 // that models read, by side
-	scan   []float64            // of the flat side, comparing vectors
+	tokens map[string][]float64 // tokens that models read, by side
+	scan   []float64            // milliseconds of the flat side for comparing vectors
 }
 
-// Search implements evaluate.Searcher. What is made has no text, so that no answer is found in it.
+// Search implements evaluate.Searcher. Generated documents are returned without text, so that no
+// answer is found in them.
 func (s *funnelSides) Search(ctx context.Context, plan string, q evaluate.Topic, depth, passages int) (found evaluate.Found, err error) {
 	s.models.texts = nil
 	took, err := timed(func() error {
@@ -270,7 +271,7 @@ func (s *funnelSides) Search(ctx context.Context, plan string, q evaluate.Topic,
 	}
 	found.Plan, found.Millis = plan, took.Seconds()*1000
 	s.took[plan] = append(s.took[plan], found.Millis)
-	s.tokens[plan] = append(s.tokens[plan], float64(s.models.read())) // after the clock has stopped
+	s.tokens[plan] = append(s.tokens[plan], float64(s.models.read())) // after the time is taken
 	return found, nil
 }
 
@@ -292,7 +293,7 @@ func (s *funnelSides) searchFunnel(ctx context.Context, plan, question string, d
 	return out, nil
 }
 
-// id is what the dataset calls a document; made ones have none.
+// id returns the dataset's id of a document; "" for generated ones.
 func (s *funnelSides) id(document string) string {
 	n, err := strconv.Atoi(strings.TrimPrefix(document, "document-"))
 	if err != nil || n >= len(s.corpus.ids) {

@@ -1,9 +1,9 @@
 package main
 
-// This file asks the questions of a funnel's measurement in groups, tells after each group what was
-// seen so far, and says in the end how the funnels compare with the flat side. Of several funnels
-// one is chosen on every other group, by its time among those whose recall is high enough, and
-// compared on the groups between: a choice flatters what it was made on.
+// This file asks the questions of a funnel measurement in groups, prints interim results after each
+// group, and finally compares the funnels with the flat side. If there are several funnels, the
+// fastest one whose recall is high enough is chosen on every other group, and compared on the
+// remaining groups, because a choice is biased towards the data that it was made on.
 
 import (
 	"cmp"
@@ -17,32 +17,32 @@ import (
 	"github.com/sluice-rag/sluice/internal/evaluate"
 )
 
-// answered is up to which rank an answer counts.
+// answered is the rank up to which an answer counts.
 const answered = 4
 
-// recallLost is how much lower a funnel's answer recall may be.
+// recallLost is how much lower than the flat side's a funnel's answer recall may be.
 const recallLost = 0.01
 
-// funnelGroup is what one side did with a group of questions.
+// funnelGroup has the results of one side for a group of questions.
 type funnelGroup struct {
 	millis        []float64 // by question
-	tokens        []float64 // that models read, by question
-	first, recall float64   // answer recall at 1, and at answered
+	tokens        []float64 // tokens that models read, by question
+	first, recall float64   // answer recall at 1, and at the rank answered
 	hit           float64
-	stages        map[string]float64 // milliseconds at the median
+	stages        map[string]float64 // median milliseconds
 }
 
-// funnelAsked is what was seen of all sides.
+// funnelAsked has the results of all sides.
 type funnelAsked struct {
 	settings []funnelSetting
-	plans    []string // that ship
+	plans    []string // names of the shipped plans
 	flat     int
 	scan     []float64
 	groups   []map[string]funnelGroup // by side
-	order    map[string][]string      // of a plan's stages
+	order    map[string][]string      // stages of each plan, in order
 }
 
-// sides are the names of all sides, the flat one first.
+// sides returns the names of all sides, the flat one first.
 func (a *funnelAsked) sides() []string {
 	names := []string{flatSide}
 	for _, s := range a.settings {
@@ -51,7 +51,7 @@ func (a *funnelAsked) sides() []string {
 	return append(names, a.plans...)
 }
 
-// ask has all sides search for so many of the dataset's questions, in groups.
+// ask makes all sides search for a number of the dataset's questions, in groups.
 func (a *funnelAsked) ask(ctx context.Context, dataset *evaluate.Dataset, sides *funnelSides, groups, questions int, seed uint64) error {
 	if len(dataset.Queries) == 0 {
 		return errors.New("the dataset has no questions")
@@ -77,7 +77,7 @@ func (a *funnelAsked) ask(ctx context.Context, dataset *evaluate.Dataset, sides 
 			continue
 		}
 		sides.took, sides.tokens = map[string][]float64{}, map[string][]float64{}
-		// Who begins changes with every group, too.
+		// The side that begins also changes with every group.
 		results, err := evaluate.Run(ctx, &part, sides, evaluate.Options{Plans: slices.Concat(names[group%len(names):], names[:group%len(names)]), Seed: seed, Parallel: 1})
 		if err != nil {
 			return fmt.Errorf("after %d of %d questions: %w", done, len(all), err)
@@ -92,7 +92,7 @@ func (a *funnelAsked) ask(ctx context.Context, dataset *evaluate.Dataset, sides 
 	return nil
 }
 
-// drawn are so many of the questions, in an order of chance: any part of them is like the others.
+// drawn returns up to limit questions in random order, so that any part of them is representative.
 func drawn(all []evaluate.Topic, limit int, seed uint64) []evaluate.Topic {
 	out := slices.Clone(all)
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
@@ -102,7 +102,7 @@ func drawn(all []evaluate.Topic, limit int, seed uint64) []evaluate.Topic {
 	return out
 }
 
-// add takes the results of a group.
+// add adds the results of a group.
 func (a *funnelAsked) add(results *evaluate.Results, took, tokens map[string][]float64) error {
 	group := map[string]funnelGroup{}
 	for _, p := range results.Summary().Plans {
@@ -123,7 +123,7 @@ func (a *funnelAsked) add(results *evaluate.Results, took, tokens map[string][]f
 	return nil
 }
 
-// tell says what was seen so far.
+// tell prints the interim results.
 func (a *funnelAsked) tell(done, total int) {
 	all := funnelSeen(a.groups)
 	say("funnel: %d of %d questions: %s", done, total, all.of(flatSide))
@@ -132,10 +132,10 @@ func (a *funnelAsked) tell(done, total int) {
 	}
 }
 
-// funnelSeen are some groups, by side.
+// funnelSeen are the results of some groups, by side.
 type funnelSeen []map[string]funnelGroup
 
-// mean is that of a figure over all questions of a side.
+// mean returns the mean of a figure over all questions of a side.
 func (f funnelSeen) mean(side string, of func(funnelGroup) float64) float64 {
 	sum, questions := 0.0, 0.0
 	for _, g := range f {
@@ -153,7 +153,7 @@ func (f funnelSeen) time(side string) float64 {
 	return f.mean(side, func(g funnelGroup) float64 { return meanOf(g.millis) })
 }
 
-// times are a side's mean times, by group.
+// times returns a side's mean times, by group.
 func (f funnelSeen) times(side string) []float64 {
 	var out []float64
 	for _, g := range f {
@@ -162,7 +162,7 @@ func (f funnelSeen) times(side string) []float64 {
 	return out
 }
 
-// millis are the times of all questions of a side.
+// millis returns the times of all questions of a side.
 func (f funnelSeen) millis(side string) []float64 {
 	var out []float64
 	for _, g := range f {
@@ -171,7 +171,7 @@ func (f funnelSeen) millis(side string) []float64 {
 	return out
 }
 
-// read are the tokens that models read for a question of a side, the mean of each group.
+// read returns the mean number of tokens that models read per question of a side, by group.
 func (f funnelSeen) read(side string) []float64 {
 	var out []float64
 	for _, g := range f {
@@ -188,7 +188,7 @@ func meanOf(all []float64) float64 {
 	return sum / float64(max(len(all), 1))
 }
 
-// of is a side in words.
+// of describes a side's results.
 func (f funnelSeen) of(side string) string {
 	all := f.millis(side)
 	return fmt.Sprintf("%s: answer recall at 1 and %d: %.3f, %.3f; hit at 1 %.3f; %.0f ms at the median, %.0f at the 95th percentile, %.0f on average", side, answered,
@@ -196,7 +196,8 @@ func (f funnelSeen) of(side string) string {
 		quantile(all, 0.5), quantile(all, 0.95), f.time(side))
 }
 
-// choose gives the fastest setting whose recall is high enough, or the one with the highest.
+// choose returns the fastest setting whose recall is high enough, or else the one with the highest
+// recall.
 func (f funnelSeen) choose(settings []funnelSetting) funnelSetting {
 	least := f.recall(flatSide) - recallLost
 	return slices.MinFunc(settings, func(one, two funnelSetting) int {
@@ -210,8 +211,7 @@ func (f funnelSeen) choose(settings []funnelSetting) funnelSetting {
 	})
 }
 
-// conclude compares times and answer recall. Without a group that was asked there is nothing to
-// compare.
+// conclude compares times and answer recall. It returns an error if no group was asked.
 func (a *funnelAsked) conclude(f *findings) error {
 	if len(a.groups) == 0 {
 		return nil

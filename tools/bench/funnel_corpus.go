@@ -1,8 +1,8 @@
 package main
 
-// This file makes the passages among which a funnel and flat retrieval look for the same: those of
-// a dataset, and many more that are about two of them each, in words and in meaning, but say
-// nothing.
+// This file generates the passages in which a funnel and flat retrieval search: those of a dataset,
+// and many more that resemble two of the dataset's documents each, in words and in vector, but have
+// no meaning.
 
 import (
 	"cmp"
@@ -24,30 +24,30 @@ import (
 )
 
 const (
-	// aboutShare is how many of a made passage's words are of each of the two that it is about; the
-	// others are of any.
+	// aboutShare is the share of a generated passage's words from each of the two documents that it
+	// resembles. The other words are from any document.
 	aboutShare = 0.3
-	// madeNoise is the length of the noise on a made passage's vector, whose own length is 1
-	// before.
+	// madeNoise is the length of the noise that is added to a generated passage's unit vector.
 	madeNoise = 0.5
-	// madeSections of madePassages passages are a made document.
+	// madeSections is the number of sections of a generated document, madePassages the number of
+	// passages of each.
 	madeSections, madePassages = 4, 6
 )
 
-// funnelCorpus are a dataset's documents, and made ones after them.
+// funnelCorpus has a dataset's documents, followed by generated ones.
 type funnelCorpus struct {
 	seed    uint64
 	ids     []string   // of the dataset's documents
-	docs    []written  // all
-	words   [][]string // by document of the dataset
+	docs    []written  // all documents
+	words   [][]string // words of each document of the dataset
 	all     []string   // words of all documents
-	vectors []float32  // of all passages, as they are made; one per document of the dataset at first
-	starts  []int      // by document, its first passage
+	vectors []float32  // of all passages in order; the dataset's documents have one passage each
+	starts  []int      // index of each document's first passage
 	space   string
 }
 
-// readFunnelCorpus reads a dataset's documents and has the model make their vectors. Each is one
-// passage.
+// readFunnelCorpus reads a dataset's documents, each as one passage, and gets their vectors from
+// the model.
 func readFunnelCorpus(ctx context.Context, dir string, seed uint64, models *modelclient.Client) (*funnelCorpus, error) {
 	c := &funnelCorpus{seed: seed}
 	file, err := os.Open(filepath.Join(dir, "corpus.jsonl"))
@@ -97,7 +97,7 @@ func (c *funnelCorpus) vector(passage int) []float32 {
 	return c.vectors[passage*dimension : (passage+1)*dimension]
 }
 
-// rows are the vectors of a document's passages.
+// rows returns the vectors of a document's passages.
 func (c *funnelCorpus) rows(document int) []float32 {
 	end := c.passages()
 	if document+1 < len(c.starts) {
@@ -106,7 +106,7 @@ func (c *funnelCorpus) rows(document int) []float32 {
 	return c.vectors[c.starts[document]*dimension : end*dimension]
 }
 
-// make makes a document with its vectors.
+// make generates a document with its vectors.
 func (c *funnelCorpus) make() written {
 	number := len(c.starts)
 	random := seeded(c.seed, number)
@@ -140,7 +140,7 @@ func (c *funnelCorpus) make() written {
 	return d
 }
 
-// passage is the title and text of one.
+// passage returns the title and text of a passage.
 func (c *funnelCorpus) passage(number int) (title, body string) {
 	document, found := slices.BinarySearch(c.starts, number)
 	if !found {
@@ -156,7 +156,8 @@ func (c *funnelCorpus) passage(number int) (title, body string) {
 	return d.title, ""
 }
 
-// nearest compares a vector with all passages' on all cores, and returns the k nearest, best first.
+// nearest compares a vector with those of all passages, on all cores, and returns the k nearest,
+// best first.
 func (c *funnelCorpus) nearest(question []float32, k int) []int {
 	type near struct {
 		passage int
@@ -200,7 +201,7 @@ func (c *funnelCorpus) nearest(question []float32, k int) []int {
 	return out
 }
 
-// between is a vector near those of two documents of the dataset.
+// between returns a vector near those of two documents of the dataset.
 func (c *funnelCorpus) between(random *rand.Rand, one, two int) []float32 {
 	out := make([]float32, dimension)
 	share := float32(0.3 + 0.4*random.Float64())

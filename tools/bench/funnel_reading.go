@@ -1,6 +1,6 @@
 package main
 
-// This file counts what models read of texts when a question is asked.
+// This file counts the tokens that models read for a question.
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// funnelReaders are the models, which note the texts that they are given with a question.
-// One question is asked at a time.
+// funnelReaders is a model client that records the texts that it gets with a question. One question
+// is asked at a time.
 type funnelReaders struct {
 	*modelclient.Client
 	texts [][]string
@@ -35,7 +35,7 @@ func (r *funnelReaders) Fuse(ctx context.Context, lane wire.Lane, question strin
 	return r.Client.Fuse(ctx, lane, question, texts, tokens, withQuestion)
 }
 
-// read counts the tokens of the texts, the question apart.
+// read counts the tokens of the texts, without the question.
 func (r *funnelReaders) read() int {
 	n := 0
 	for _, texts := range r.texts {

@@ -1,8 +1,8 @@
 package main
 
-// This file reads texts of a folder: a collection in BEIR's layout (corpus.jsonl), or files of
-// plain text and Markdown. They are cut by length alone: what is measured with them is an index,
-// not segmentation.
+// This file reads the texts of a folder: a collection in BEIR's layout (corpus.jsonl), or files of
+// plain text and Markdown. Texts are cut by length only, because they measure an index and not
+// segmentation.
 
 import (
 	"bufio"
@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 )
 
-// given are texts that were read.
+// given are texts that were read from a folder.
 type given struct {
 	folder string
 	docs   []written
@@ -29,7 +29,7 @@ func (g given) name() string           { return g.folder }
 func (g given) most() int              { return len(g.docs) }
 func (g given) document(i int) written { return g.docs[i] }
 
-// open returns a folder's texts, or made ones when none is named.
+// openTexts returns a folder's texts, or generated ones if folder is empty.
 func openTexts(folder string, seed uint64) (texts, error) {
 	if folder == "" {
 		return newSynthetic(seed), nil
@@ -78,7 +78,7 @@ func (g *given) files() error {
 	})
 }
 
-// Lengths of what a text is cut into.
+// Lengths of passages and sections.
 const (
 	givenPassage = 100 // words
 	givenSection = 8   // passages
@@ -91,7 +91,7 @@ func (g *given) add(title, text string) {
 	}
 	d := written{title: title, topic: len(g.docs) % topicCount}
 	var p piece
-	begin := 0 // of the section
+	begin := 0 // start of the section
 	close := func(end int) {
 		p.text = text[begin:end]
 		d.pieces = append(d.pieces, p)
@@ -117,7 +117,7 @@ func (g *given) add(title, text string) {
 	g.docs = append(g.docs, d)
 }
 
-// wordsIn counts words, as lengths of text are told in.
+// wordsIn returns the length of a text in words.
 func wordsIn(text string) int {
 	n, inWord := 0, false
 	for i := 0; i < len(text); {

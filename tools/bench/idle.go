@@ -1,8 +1,8 @@
 package main
 
 // This file measures what a whole running Sluice costs while nobody uses it: an empty one, and one
-// with many documents in many collections of many tenants, of which everything is done. Both run at
-// once, and are measured in the same windows.
+// with many documents in many collections of many tenants and no work left. Both run at once, and
+// are measured in the same windows.
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type idleCommand struct {
 	Timeout     time.Duration `default:"60m" help:"Longest time of the whole measurement."`
 }
 
-// idleTarget is how many times what an empty server costs one with documents may.
+// idleTarget is how many times the cost of an empty server one with documents may cost.
 const idleTarget = 1.5
 
 func (c *idleCommand) Run(ctx context.Context) error {
@@ -92,8 +92,8 @@ type idleSide struct {
 	spent     []idleSpending // by round
 }
 
-// start makes a database, fills it if it is to have documents, starts a Sluice on it and waits
-// until nothing is left to do.
+// start creates a database, fills it if it is to have documents, starts a Sluice on it and waits
+// until no work is left.
 func (c *idleCommand) start(ctx context.Context, program string, s idleSide, f *findings) (_ *bed, err error) {
 	dir, err := newDir()
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *idleCommand) start(ctx context.Context, program string, s idleSide, f *
 	if err != nil {
 		return nil, errors.Join(err, removeDir(dir))
 	}
-	// Statements are counted from the next start of PostgreSQL on.
+	// Statements are counted from the next start of PostgreSQL.
 	err = b.execute(ctx, `DROP SCHEMA others`, `CREATE EXTENSION pg_stat_statements`,
 		`ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'`)
 	if err == nil && s.documents {
@@ -164,8 +164,8 @@ func (c *idleCommand) measure(ctx context.Context, sides []idleSide, f *findings
 	return nil
 }
 
-// window watches all servers for as long as a round takes, and tells what each spent in a minute,
-// and the whole machine.
+// window watches all servers for one round, and returns what each spent per minute, and what the
+// whole machine spent.
 func (c *idleCommand) window(ctx context.Context, watches []*idleWatch) (spent []idleSpending, busy float64, err error) {
 	before, after := make([]idleTelling, len(watches)), make([]idleTelling, len(watches))
 	tell := func(out []idleTelling) (float64, error) {
@@ -203,7 +203,7 @@ func (c *idleCommand) window(ctx context.Context, watches []*idleWatch) (spent [
 	return spent, (busyAfter - busyBefore) / minutes, nil
 }
 
-// idleSide notes what one side costs, by kind of process, and which statements took most of
+// idleSide notes the cost of one side by kind of process, and the statements that took most of
 // PostgreSQL's time.
 func (f *findings) idleSide(s idleSide, statements int) {
 	of := func(p part) float64 {

@@ -1,7 +1,7 @@
 package main
 
-// This file fills the database of a server that nobody will use: many collections of many tenants,
-// of which everything is done.
+// This file fills the database of an idle server: many collections of many tenants, with no work
+// left.
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// short are texts in the made-up language, of one short passage each.
+// short are texts in the generated language, with one short passage each.
 type short struct{ synthetic }
 
 // shortWords is the median length of such a passage.
@@ -30,7 +30,7 @@ func (m short) document(i int) written {
 	return out
 }
 
-// shares divides a number of things into parts whose sizes differ by 1 at most.
+// shares divides a number into parts that differ by 1 at most.
 func shares(things, parts int) []int {
 	out := make([]int, parts)
 	for i := range out {
@@ -39,11 +39,11 @@ func shares(things, parts int) []int {
 	return out
 }
 
-// load writes the documents as ingestion does, and does what curation, the relay and the counters
-// of what tenants have stored would do with them.
+// load writes the documents as ingestion does, and does the work of curation, the relay and the
+// counters of tenants' storage.
 func (c *idleCommand) load(ctx context.Context, b *workbench) error {
 	say("idle: loading %d documents", c.Documents)
-	// A crash meanwhile would spoil the measurement anyway.
+	// A crash would spoil the measurement anyway.
 	if err := b.execute(ctx, `ALTER SYSTEM SET synchronous_commit = off`, `SELECT pg_reload_conf()`); err != nil {
 		return err
 	}
@@ -94,8 +94,7 @@ func (c *idleCommand) load(ctx context.Context, b *workbench) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	// The relay would publish messages about documents that are ready, which is no more than work
-	// that is done in the end.
+	// The relay would only publish messages about documents that are ready already.
 	if err := b.execute(ctx, `TRUNCATE outbox`, `ALTER SYSTEM RESET synchronous_commit`, `SELECT pg_reload_conf()`); err != nil {
 		return err
 	}
@@ -108,7 +107,7 @@ func (c *idleCommand) load(ctx context.Context, b *workbench) error {
 	return b.settle(ctx)
 }
 
-// documentsAtOnce is how many documents an upload has.
+// documentsAtOnce is the number of documents in an upload.
 const documentsAtOnce = 64
 
 // curate does what curation does with a collection until nothing is due.

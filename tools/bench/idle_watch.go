@@ -1,7 +1,6 @@
 package main
 
-// This file counts what a running Sluice costs that nobody uses, and tells when it has nothing left
-// to do.
+// This file counts the cost of an idle Sluice, and waits until a server has no work left.
 
 import (
 	"cmp"
@@ -20,19 +19,19 @@ import (
 )
 
 const (
-	// unfinishedSQL counts what a server has begun.
+	// unfinishedSQL counts unfinished work of a server.
 	unfinishedSQL = `
 SELECT (SELECT count(*) FROM versions WHERE state IN ('received', 'queued', 'processing')) + (SELECT count(*) FROM outbox)
      + (SELECT count(*) FROM tenant_changes)
      + (SELECT count(*) FROM tenants t JOIN tenant_counts c ON c.tenant_id = t.id WHERE c.counted_at IS NULL)`
-	// doneLooks is at how many looks in a row nothing may be left, doneEvery the pause between
-	// them.
+	// doneLooks is the number of checks in a row that must find no work left, doneEvery the pause
+	// between them.
 	doneLooks = 3
 	doneEvery = 2 * time.Second
 )
 
-// untilDone waits until a server has nothing left to do, and has PostgreSQL do what it would do by
-// itself in a while.
+// untilDone waits until a server has no work left, and then makes PostgreSQL do its background work
+// at once.
 func (b *bed) untilDone(ctx context.Context) error {
 	at, err := b.databaseURL(local.Program)
 	if err != nil {
@@ -48,7 +47,7 @@ func (b *bed) untilDone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // a connection that only read
+	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection only read
 	for looks := 0; looks < doneLooks; looks++ {
 		var unfinished int
 		if err := db.QueryRow(ctx, unfinishedSQL).Scan(&unfinished); err != nil {
@@ -77,7 +76,7 @@ func (b *bed) untilDone(ctx context.Context) error {
 type idleWatch struct {
 	bed   *bed
 	db    *pgx.Conn
-	tells int // how often it told, each of which is a transaction or two
+	tells int // number of readings, each of which is one or two transactions
 }
 
 func newIdleWatch(ctx context.Context, b *bed) (*idleWatch, error) {
@@ -91,23 +90,23 @@ func (w *idleWatch) close() {
 	_ = w.db.Close(ctx) // it only read
 }
 
-// statement is what calls of one statement took.
+// statement is the cost of all calls of one statement.
 type statement struct {
 	text          string
 	calls, millis float64
 	log           float64 // bytes of the write-ahead log
 }
 
-// idleTelling is everything that is counted, at one moment.
+// idleTelling has all counters at one moment.
 type idleTelling struct {
 	at                time.Time
 	usage             usage
 	transactions, log float64
-	statements        map[int64]statement // by the id of their form
+	statements        map[int64]statement // by query id
 }
 
-// tellingSQL reads what PostgreSQL has counted but for the statements of the superuser, who
-// measures.
+// tellingSQL reads PostgreSQL's statistics, without the superuser's statements, which are those of
+// the measurement.
 const (
 	tellingSQL = `
 SELECT xact_commit + xact_rollback, (pg_current_wal_insert_lsn() - '0/0')::float8 FROM pg_stat_database WHERE datname = current_database()`
@@ -146,7 +145,7 @@ func (w *idleWatch) tell(ctx context.Context) (out idleTelling, err error) {
 	return out, nil
 }
 
-// idleSpending is what a server takes in a minute.
+// idleSpending is the cost of a server per minute.
 type idleSpending struct {
 	cpu               map[part]float64 // seconds
 	transactions, log float64
@@ -162,7 +161,7 @@ func (s idleSpending) seconds() float64 {
 	return sum
 }
 
-// since tells what was spent in a minute after an earlier moment.
+// since returns the cost per minute since an earlier moment.
 func (t idleTelling) since(before idleTelling) (out idleSpending, err error) {
 	minutes := t.at.Sub(before.at).Minutes()
 	if out.cpu, err = t.usage.since(before.usage); err != nil {
@@ -186,8 +185,7 @@ func (t idleTelling) since(before idleTelling) (out idleSpending, err error) {
 	return out, nil
 }
 
-// costliest are the statements that took most of PostgreSQL's time, with what they take in a
-// minute.
+// costliest returns the statements that took most of PostgreSQL's time, with their cost per minute.
 func costliest(spent []idleSpending, most int) []statement {
 	sums := map[int64]statement{}
 	for _, s := range spent {
@@ -204,7 +202,7 @@ func costliest(spent []idleSpending, most int) []statement {
 	return out[:min(most, len(out))]
 }
 
-// shortened is a statement on one line.
+// shortened returns a statement on one line, cut to a maximum length.
 func shortened(text string) string {
 	const most = 160
 	line := []rune(strings.Join(strings.Fields(text), " "))

@@ -1,7 +1,7 @@
 package main
 
-// This file measures ingestion: how long a folder takes, what it costs whom, and how far that is
-// from what the machine could do if nothing ever waited.
+// This file measures ingestion: how long a folder takes, what each part costs, and how far the time
+// is from what the machine could reach if nothing ever waited.
 
 import (
 	"context"
@@ -27,7 +27,7 @@ type ingestCommand struct {
 	Timeout   time.Duration `default:"30m" help:"Longest time of the whole measurement."`
 }
 
-// Collections that are made.
+// Names of the collections.
 const (
 	warmCollection     = "warm-up"
 	measuredCollection = "measured"
@@ -35,8 +35,8 @@ const (
 
 const (
 	warmDocuments = 24
-	// look is how often it is asked whether the last document is ready: the wall time is right to
-	// that.
+	// look is the interval at which it is checked whether the last document is ready: the precision
+	// of the wall time.
 	look = 100 * time.Millisecond
 )
 
@@ -114,8 +114,8 @@ func (c *ingestCommand) measure(ctx context.Context, b *bed) (*ingestResult, err
 	return m, nil
 }
 
-// ingest ingests a folder and measures it from the start of `sluice ingest` until its last document
-// is ready.
+// ingest ingests a folder and measures from the start of `sluice ingest` until the last document is
+// ready.
 func (b *bed) ingest(ctx context.Context, client *apiclient.Client, folder, collection string) (*ingestResult, error) {
 	before, err := b.reading(ctx)
 	if err != nil {
@@ -158,7 +158,7 @@ func (b *bed) ingest(ctx context.Context, client *apiclient.Client, folder, coll
 	return r, nil
 }
 
-// reading is everything that is counted, at one moment.
+// reading has all counters at one moment.
 type reading struct {
 	usage    usage
 	busy     float64
@@ -181,7 +181,7 @@ func (b *bed) reading(ctx context.Context) (reading, error) {
 	return reading{used, busy, ingestion(samples)}, nil
 }
 
-// finished waits until no document of a collection has work ahead of it.
+// finished waits until all documents of a collection have been processed.
 func finished(ctx context.Context, client *apiclient.Client, collection string) (schema.Collection, error) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()
@@ -201,7 +201,7 @@ func finished(ctx context.Context, client *apiclient.Client, collection string) 
 	}
 }
 
-// idle waits until no batch is under way and returns what has happened until then.
+// idle waits until no batch runs, and returns the progress up to then.
 func (b *bed) idle(ctx context.Context) (progress, error) {
 	tick := time.NewTicker(look)
 	defer tick.Stop()

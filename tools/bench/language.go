@@ -1,10 +1,10 @@
 package main
 
-// This file makes text for measuring an index. What a search costs hangs on how often words come,
-// how they cluster in documents and how long texts are, so these are as in a language: frequencies
-// follow Zipf and Mandelbrot's law, the most frequent words are English ones (a third are stop
-// words), a document returns to the words of its topic, content words are inflected, and lengths
-// are log-normal. Sentences say nothing.
+// This file generates text for measuring an index. The cost of a search depends on how frequent
+// words are, how they cluster in documents and how long texts are, so these are as in a natural
+// language: frequencies follow the Zipf-Mandelbrot law, the most frequent words are English (a
+// third are stop words), a document repeats the words of its topic, content words are inflected,
+// and lengths are log-normal. The sentences have no meaning.
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// commonWords come first in the order of frequency, about as they do in English.
+// commonWords are the first words in the order of frequency, about the same as in English.
 const commonWords = `the of and to in a is that for it as was with be by on not he i this are or his from at which but have an
 had they you were their one all we can her has there been if more when will would who so no she other its may these what
 them than some him time into only do such my new about out also two any up first could our then most see me should after
@@ -26,9 +26,9 @@ const (
 	zipfS      = 1.05   // exponent of Zipf's law
 	zipfV      = 2.7    // Mandelbrot's shift
 	topicCount = 400
-	topicWords = 300  // of a topic's own
-	topicShare = 0.25 // of words are the topic's
-	sentence   = 18   // words, about
+	topicWords = 300  // number of words of a topic
+	topicShare = 0.25 // share of words from the topic
+	sentence   = 18   // mean number of words
 	// passageWords is the median length of a passage, passageSpread the deviation of its logarithm.
 	passageWords  = 95
 	passageSpread = 0.35
@@ -37,10 +37,10 @@ const (
 // language is a vocabulary in the order of frequency.
 type language struct {
 	words  []string
-	common int // so many are of commonWords
+	common int // number of words from commonWords
 }
 
-// newLanguage makes the vocabulary; it is the same every time.
+// newLanguage generates the vocabulary, which is always the same.
 func newLanguage() *language {
 	l := &language{words: strings.Fields(commonWords)}
 	l.common = len(l.words)
@@ -69,15 +69,15 @@ func newLanguage() *language {
 	return l
 }
 
-// inflections of content words.
+// Inflections of content words.
 var inflections = []string{"", "", "", "", "", "s", "s", "ed", "ing"}
 
-// speaker writes one document.
+// speaker generates one document.
 type speaker struct {
 	*language
 	random *rand.Rand
 	all    *rand.Zipf
-	own    *rand.Zipf // places in the topic's words
+	own    *rand.Zipf // ranks within the topic's words
 	topic  uint64
 }
 
@@ -89,20 +89,20 @@ func (l *language) speaker(random *rand.Rand) *speaker {
 	}
 }
 
-// rank draws a word.
+// rank draws the rank of a word.
 func (s *speaker) rank() int {
 	if s.random.Float64() >= topicShare {
 		return int(s.all.Uint64())
 	}
-	// A topic's words lie scattered over the vocabulary, by a fixed hash; the square draws them to
-	// its frequent part.
+	// The words of a topic are scattered over the vocabulary by a fixed hash; the square favours
+	// frequent words.
 	h := (s.topic*topicWords + s.own.Uint64() + 1) * 0x9E3779B97F4A7C15
 	h ^= h >> 29
 	x := float64(h%1_000_003) / 1_000_003
 	return s.common + int(x*x*float64(vocabulary-s.common))
 }
 
-// content returns a content word as it stands in a text.
+// content returns a content word, inflected.
 func (s *speaker) content() string {
 	for {
 		if r := s.rank(); r >= s.common {
@@ -134,12 +134,12 @@ func (s *speaker) passage(b *strings.Builder, n int) {
 	}
 }
 
-// length draws a log-normal length around a median.
+// length draws a log-normal length with a median.
 func (s *speaker) length(median, spread float64) int {
 	return max(1, int(median*math.Exp(spread*s.random.NormFloat64())))
 }
 
-// title writes a few words.
+// title generates a short title.
 func (s *speaker) title() string {
 	words := make([]string, 3+s.random.IntN(4))
 	for i := range words {

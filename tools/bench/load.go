@@ -1,7 +1,7 @@
 package main
 
-// This file fills collections: documents are taken in, claimed and written as ingestion does it at
-// its end, with vectors that are made and without any parsing.
+// This file fills collections: documents are stored, claimed and written as in the last stage of
+// ingestion, with generated vectors and without parsing.
 
 import (
 	"context"
@@ -19,21 +19,22 @@ import (
 type loader struct {
 	*workbench
 	space
-	points *points // of the passages; nil: no vectors are made, all are the same
-	// vectors, if any, gives those of a document's passages instead; they are of a model's space.
+	points *points // generates vectors of passages; nil: all vectors are the same
+	// vectors returns the vectors of a document's passages instead, if it is not nil. They are in
+	// the model's space.
 	vectors    func(number int) []float32
 	modelSpace string
 	loaded     int // documents
-	// kept remembers what was written when keep is set: parts look for it.
+	// kept has the written documents if keep is set. Parts search for them.
 	keep bool
 	kept []batch.Document
-	// segments are ids of those of the index that are to stay.
+	// segments are the ids of index segments that are to be kept.
 	segments []string
-	// spent is the time in WriteVersions.
+	// spent is the time spent in WriteVersions.
 	spent time.Duration
 }
 
-// written versions of one batch, as ingestion cuts batches: few enough and small enough.
+// batches divides documents into batches within ingestion's limits on number and size.
 func batches(docs []written) [][]written {
 	var out [][]written
 	for from := 0; from < len(docs); {
@@ -67,7 +68,7 @@ func (l *loader) load(ctx context.Context, docs []written) error {
 	return nil
 }
 
-// prepare takes documents in and claims them.
+// prepare stores documents and claims their versions.
 func (l *loader) prepare(ctx context.Context, docs []written) ([]batch.Document, error) {
 	uploads := make([]schema.Upload, len(docs))
 	for i, d := range docs {
@@ -103,7 +104,7 @@ func (l *loader) prepare(ctx context.Context, docs []written) ([]batch.Document,
 	return out, nil
 }
 
-// ready makes of a document what the stages before writing make.
+// ready returns what the stages before writing make of a document.
 func ready(item wire.Attempt, d written, in string, rows []float32) batch.Document {
 	out := batch.Document{Attempt: item, Text: batch.Text{MediaType: "text/plain", Title: d.title}}
 	for n, p := range d.pieces {
@@ -122,7 +123,7 @@ func ready(item wire.Attempt, d written, in string, rows []float32) batch.Docume
 	return out
 }
 
-// write is the last stage of ingestion.
+// write runs the last stage of ingestion.
 func (l *loader) write(ctx context.Context, docs []batch.Document) error {
 	begin := time.Now()
 	lost, err := l.store.WriteVersions(ctx, l.Tenant, l.collection, docs)

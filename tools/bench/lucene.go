@@ -1,7 +1,7 @@
 package main
 
-// This file measures the lexical index against Lucene: the same passages and questions, as the same
-// terms, on one thread, in memory. Neither analyses, and neither asks a database.
+// This file compares the lexical index with Lucene: the same passages and questions as the same
+// terms, on one thread, in memory, without text analysis or a database.
 
 import (
 	"bufio"
@@ -67,7 +67,7 @@ func (c *luceneCommand) findings(ctx context.Context) (_ *findings, err error) {
 	return f, nil
 }
 
-// builtAtOnce is how many documents make a segment, as many as curation indexes at once.
+// builtAtOnce is the number of documents of a segment, as many as curation indexes at once.
 const builtAtOnce = indexedAtOnce
 
 func (c *luceneCommand) measure(ctx context.Context, other *lucene, t texts, f *findings) error {
@@ -92,7 +92,7 @@ func (c *luceneCommand) measure(ctx context.Context, other *lucene, t texts, f *
 	}
 	f.note("corpus", "%d passages of %d documents, as terms", passages, len(docs))
 
-	var parts []segment.Built // by round
+	var parts []segment.Built // segments by round
 	ours := side{"Sluice", func(_ context.Context, round int) (float64, time.Duration, error) {
 		part := texts[len(texts)*round/c.Rounds : len(texts)*(round+1)/c.Rounds]
 		var built segment.Built
@@ -133,7 +133,7 @@ func (c *luceneCommand) measure(ctx context.Context, other *lucene, t texts, f *
 	return c.search(ctx, other, whole, texts, questions(docs, c.Queries, c.Seed), analyzer, f)
 }
 
-// search asks both the same questions.
+// search asks both indexes the same questions.
 func (c *luceneCommand) search(ctx context.Context, other *lucene, whole segment.Built, texts []segment.VersionText, asked []string, analyzer *lexical.Analyzer, f *findings) error {
 	shelf := &shelf{whole}
 	index := search.NewIndex(shelf, 1<<40)
@@ -173,7 +173,7 @@ func (c *luceneCommand) search(ctx context.Context, other *lucene, whole segment
 		return float64(len(lines)), r.took(), err
 	}}
 	say("lucene: warming up")
-	for range 20 { // Java compiles what is asked often
+	for range 20 { // let Java's JIT compile the code
 		for _, s := range []side{ours, theirs} {
 			if _, _, err := s.measure(ctx, 0); err != nil {
 				return err
@@ -191,8 +191,8 @@ func (c *luceneCommand) search(ctx context.Context, other *lucene, whole segment
 	return nil
 }
 
-// agree checks that both do the same work. Lucene leaves out the factor k1 + 1, and keeps lengths
-// in a byte, so that scores differ by some per cent and near ones trade places.
+// agree checks that both do the same work. Lucene omits the factor k1 + 1, and stores lengths in
+// one byte, so scores differ by a few per cent and close ones may be in another order.
 func (c *luceneCommand) agree(other *lucene, texts []segment.VersionText, lines []string, ask func(i int) (lexical.Result, error), f *findings) error {
 	number := map[lexical.Ref]int{}
 	for _, t := range texts {
@@ -232,7 +232,7 @@ func (c *luceneCommand) agree(other *lucene, texts []segment.VersionText, lines 
 	return nil
 }
 
-// builtOf makes one segment of documents, by way of some small ones.
+// builtOf builds one segment of documents by merging smaller ones.
 func builtOf(docs []segment.VersionText) (segment.Built, error) {
 	var small []segment.Built
 	for some := range slices.Chunk(docs, builtAtOnce) {
@@ -245,7 +245,7 @@ func builtOf(docs []segment.VersionText) (segment.Built, error) {
 	return mergedOf(small)
 }
 
-// mergedOf makes one segment of several.
+// mergedOf merges segments into one.
 func mergedOf(parts []segment.Built) (segment.Built, error) {
 	inputs := make([]segment.MergeInput, len(parts))
 	for i, b := range parts {
@@ -258,7 +258,7 @@ func mergedOf(parts []segment.Built) (segment.Built, error) {
 	return segment.Merge(schema.NewID(), inputs, nil)
 }
 
-// linesOf are the passages of documents, a line of terms each.
+// linesOf returns the passages of documents, each as a line of terms.
 func linesOf(texts []segment.VersionText) []string {
 	var out []string
 	for _, t := range texts {
@@ -271,7 +271,7 @@ func linesOf(texts []segment.VersionText) []string {
 	return out
 }
 
-// shelf is a storage of one segment. It implements search.Storage.
+// shelf stores one segment. It implements search.Storage.
 type shelf struct{ segment.Built }
 
 // LoadLexical implements search.Storage.
@@ -290,12 +290,12 @@ func (s *shelf) LoadLexical(_ context.Context, l search.Load) (search.Loaded, er
 	return out, nil
 }
 
-// LexicalRevision implements search.Storage: nothing changes.
+// LexicalRevision implements search.Storage. The revision never changes.
 func (s *shelf) LexicalRevision(context.Context, uuid.UUID, uuid.UUID) (wait func() (int64, error)) {
 	return func() (int64, error) { return 1, nil }
 }
 
-// MatchLexical implements search.Storage: there is no metadata.
+// MatchLexical implements search.Storage. There is no metadata.
 func (s *shelf) MatchLexical(_ context.Context, _, _ uuid.UUID, asked []search.Match) ([][]uuid.UUID, error) {
 	return make([][]uuid.UUID, len(asked)), nil
 }
@@ -306,7 +306,7 @@ type lucene struct {
 	out *bufio.Writer
 }
 
-// startLucene runs the program on a new folder. When ctx ends it is killed.
+// startLucene runs the program on a new folder. When ctx ends, it is killed.
 func startLucene(ctx context.Context, program, folder string) (*lucene, error) {
 	r, err := startRival(ctx, "bench-lucene", program, "make bench PART=lucene", folder)
 	if err != nil {
@@ -315,7 +315,7 @@ func startLucene(ctx context.Context, program, folder string) (*lucene, error) {
 	return &lucene{r, bufio.NewWriterSize(r.stdin, 1<<16)}, nil
 }
 
-// ask has one thing done with some lines; the time in the reply is Lucene's alone.
+// ask performs one operation with some lines. The time in the reply is Lucene's only.
 func (l *lucene) ask(what string, lines []string) (bleveReply, error) {
 	if lines != nil {
 		what = fmt.Sprintf("%s %d", what, len(lines))

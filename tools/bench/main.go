@@ -1,6 +1,6 @@
-// Command bench measures Sluice on this machine against the ratios that it is meant to reach, and
-// says what holds it up. Each part is a subcommand: `bench ingest` measures ingestion, `bench all`
-// everything. docs/benchmarks.md tells what each does.
+// Command bench measures Sluice on this machine against target ratios, and reports bottlenecks.
+// Each part is a subcommand: `bench ingest` measures ingestion, `bench all` everything.
+// docs/benchmarks.md describes the parts.
 package main
 
 import (
@@ -44,7 +44,7 @@ type commands struct {
 	NATS natsCommand `cmd:"" name:"nats" hidden:"" help:"Be the NATS server of a measurement."`
 }
 
-// errSystem says where measuring works.
+// errSystem is the error on other systems than Linux.
 var errSystem = errors.New("CPU seconds are read from /proc, which only Linux has: run this on Linux (Sluice itself runs here)")
 
 func main() {

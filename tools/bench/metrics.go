@@ -1,6 +1,6 @@
 package main
 
-// This file reads what `sluice up` says of itself at /metrics.
+// This file reads the metrics of `sluice up` at /metrics.
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// parseSamples reads Prometheus' text format.
+// parseSamples parses Prometheus' text format.
 func parseSamples(r io.Reader) (model.Vector, error) {
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	families, err := parser.TextToMetricFamilies(r)
@@ -50,19 +50,19 @@ func scrape(ctx context.Context, url string) (model.Vector, error) {
 // stage is one timed part of one stage of ingestion.
 type stage struct{ stage, part string }
 
-// whole is the part that is all of a stage.
+// whole is the part that covers a whole stage.
 const whole = "all"
 
-// progress is what ingestion has said about itself until now.
+// progress has the totals of ingestion's metrics so far.
 type progress struct {
 	stages  map[stage]float64 // seconds, summed over batches
-	batches float64           // that have ended
-	seconds float64           // of those batches, summed
-	durable float64           // seconds of their workflows, summed
-	open    float64           // batches under way
+	batches float64           // number of batches that have ended
+	seconds float64           // total of those batches
+	durable float64           // total seconds of their workflows
+	open    float64           // number of running batches
 }
 
-// ingestion reads how far ingestion is.
+// ingestion extracts the progress of ingestion.
 func ingestion(samples model.Vector) progress {
 	out := progress{stages: map[stage]float64{}}
 	for _, s := range samples {
@@ -85,7 +85,7 @@ func ingestion(samples model.Vector) progress {
 	return out
 }
 
-// since returns what happened after an earlier reading.
+// since returns the difference from an earlier reading.
 func (p progress) since(before progress) progress {
 	out := progress{stages: maps.Clone(p.stages), batches: p.batches - before.batches, seconds: p.seconds - before.seconds,
 		durable: p.durable - before.durable, open: p.open}

@@ -1,8 +1,8 @@
 package main
 
-// This file measures the model server: its pace, what batches save, how little they pad, how long
-// somebody waits for an answer while it works on a backlog, and how it does beside another program
-// on the same ONNX Runtime.
+// This file measures the model server: its throughput, what batching saves, the share of padding,
+// the latency of interactive requests while it works on a backlog, and how it compares with another
+// program on the same ONNX Runtime.
 
 import (
 	"context"
@@ -29,10 +29,10 @@ type modelsCommand struct {
 }
 
 const (
-	// sagePace is what SAGE's segmentation does, in tokens per second (its table VIII).
+	// sagePace is the throughput of SAGE's segmentation in tokens per second (its table VIII).
 	sagePace = 725
-	// reranked is how many passages an interactive score is of, callers how many ask at once where
-	// many do.
+	// reranked is the number of passages of an interactive scoring request. callers is the number
+	// of concurrent callers where there are many.
 	reranked = 50
 	callers  = 64
 )
@@ -45,7 +45,7 @@ func (c *modelsCommand) Run(ctx context.Context) error {
 	return err
 }
 
-// findings are of every row that could be measured; the error names those that could not.
+// findings returns the results of every row that could be measured. The error names the other rows.
 func (c *modelsCommand) findings(ctx context.Context) (_ *findings, err error) {
 	if c.Rounds < 1 || c.Window <= 0 {
 		return nil, errors.New("rounds and window must be above 0")
@@ -65,7 +65,7 @@ func (c *modelsCommand) findings(ctx context.Context) (_ *findings, err error) {
 	return f, f.failure()
 }
 
-// measure measures row after row, whatever becomes of one.
+// measure measures all rows, even if some fail.
 func (c *modelsCommand) measure(ctx context.Context, b *modelBed, f *findings) {
 	f.note("model pack", "%s %s on %s", b.info.Pack, b.info.Version, b.info.Provider)
 	t := newModelTexts(c.Seed)
@@ -97,7 +97,7 @@ func (c *modelsCommand) measure(ctx context.Context, b *modelBed, f *findings) {
 	wanted("onnxruntime-node", func() error { return c.beside(ctx, b, t, f, row) })
 }
 
-// segmentation measures tokens per second from sentences to scores, on the clock and by the
+// segmentation measures tokens per second from sentences to scores, by the clock and by the
 // server's processor time.
 func (c *modelsCommand) segmentation(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
 	var pace, busy, sage, share []float64
@@ -128,8 +128,7 @@ func (c *modelsCommand) segmentation(ctx context.Context, b *modelBed, t *modelT
 	return nil
 }
 
-// padding measures what share of the tokens that are run is padding, when callers have texts of all
-// lengths.
+// padding measures the share of padding among the tokens that are run, with texts of all lengths.
 func (c *modelsCommand) padding(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
 	var shares, tokenising []float64
 	for range c.Rounds {
@@ -169,8 +168,8 @@ func (c *modelsCommand) padding(ctx context.Context, b *modelBed, t *modelTexts,
 	return nil
 }
 
-// lanes measures how long a score of some passages takes that somebody waits for: alone, and while
-// bulk requests of every kind keep the server full.
+// lanes measures how long an interactive scoring request takes: alone, and while bulk requests of
+// every kind keep the server busy.
 func (c *modelsCommand) lanes(ctx context.Context, b *modelBed, t *modelTexts, f *findings) error {
 	asking := func(ctx context.Context) (float64, error) {
 		var times []time.Duration
@@ -195,8 +194,7 @@ func (c *modelsCommand) lanes(ctx context.Context, b *modelBed, t *modelTexts, f
 		loaded, stop := context.WithCancel(ctx)
 		bulk := make(chan error, 1)
 		go func() {
-			// Calls that have begun go on to their end: what the server has taken in, it would do
-			// anyway.
+			// Calls in progress are not cancelled: the server would finish accepted work anyway.
 			bulk <- together(loaded, 6, c.Timeout, func(_ context.Context, i int) error {
 				var err error
 				switch i % 3 {
@@ -221,8 +219,8 @@ func (c *modelsCommand) lanes(ctx context.Context, b *modelBed, t *modelTexts, f
 	return nil
 }
 
-// together has callers do something over and over for a while, each call with a number of its own,
-// and waits for them.
+// together makes callers repeat do for a while, each call with a number of its own, and waits for
+// them.
 func together(ctx context.Context, callers int, window time.Duration, do func(ctx context.Context, i int) error) error {
 	var group sync.WaitGroup
 	var next atomic.Int64

@@ -1,8 +1,8 @@
 package main
 
-// This file measures what batches over requests save: many callers of one text each, at a server
-// that gathers their texts into batches and at one that runs every text alone. Whatever else a
-// request costs, both sides pay.
+// This file measures what batching across requests saves: many callers with one text each, at a
+// server that gathers their texts into batches and at one that runs every text alone. The other
+// costs of a request are the same for both.
 
 import (
 	"context"
@@ -14,15 +14,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// oneText is a request of one text, the i-th.
+// oneText is a kind of request with one text, the i-th.
 type oneText struct {
 	what, graph string
 	do          func(ctx context.Context, b *modelBed, i int) error
-	// target is how many times as many texts per second batches have to do; 0: as it comes.
+	// target is by how much batching must increase the texts per second; 0: no target.
 	target float64
 }
 
-// oneTexts are the requests whose batches are measured.
+// oneTexts returns the kinds of requests that are measured.
 func (c *modelsCommand) oneTexts(b *modelBed, t *modelTexts) []oneText {
 	score := func(texts []string) func(context.Context, *modelBed, int) error {
 		return func(ctx context.Context, b *modelBed, i int) error {
@@ -40,7 +40,7 @@ func (c *modelsCommand) oneTexts(b *modelBed, t *modelTexts) []oneText {
 	return all
 }
 
-// batching compares a server that batches with one that doesn't, under the same load.
+// batching compares a server with batching and one without under the same load.
 func (c *modelsCommand) batching(ctx context.Context, b *modelBed, t *modelTexts, f *findings, row func(string, func() error)) (err error) {
 	alone, err := newModelBed(ctx, c.Program, c.Pack, "--batch=1")
 	if err != nil {
@@ -59,8 +59,8 @@ func (c *modelsCommand) batchingOne(ctx context.Context, batched, alone *modelBe
 		each
 		single
 	)
-	// By side and round: milliseconds of the server's processor and of the graph's runs per text,
-	// and texts per run.
+	// By side and round: milliseconds of processor time and of graph runs per text, and texts per
+	// run.
 	var processor, running, shared [3][]float64
 	counted := func(of int, b *modelBed, callers int) func(context.Context, int) (float64, time.Duration, error) {
 		return func(ctx context.Context, _ int) (float64, time.Duration, error) {

@@ -1,7 +1,6 @@
 package main
 
-// This file starts the model server that is measured, beside a NATS server, and reads what it says
-// of itself.
+// This file starts the model server that is measured, with a NATS server, and reads its metrics.
 
 import (
 	"context"
@@ -24,19 +23,20 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// modelBed is a running model server on a NATS of its own.
+// modelBed is a running model server with its own NATS server.
 type modelBed struct {
 	dir    string
 	nats   *server
 	nc     *nats.Conn
 	models *exec.Cmd
 	stdin  io.WriteCloser
-	health string // address
+	health string // address of the health checks and metrics
 	client *modelclient.Client
 	info   wire.ModelInfo
 }
 
-// newModelBed starts everything, with more arguments for the server. When it fails nothing is left.
+// newModelBed starts everything, with more arguments for the model server. If it fails, nothing is
+// left running.
 func newModelBed(ctx context.Context, program, pack string, more ...string) (_ *modelBed, err error) {
 	if program, err = beside(program, "gpu-segmenter"); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func newModelBed(ctx context.Context, program, pack string, more ...string) (_ *
 		return nil, err
 	}
 	b.models = exec.Command(program, append(more, "--with-parent", "--health-listen="+b.health, "--log-level=error")...)
-	// One thread a run, as the other runtime has.
+	// One thread per run, as in the other program.
 	b.models.Env = append(environment(), "SLUICE_NATS_URL="+url, "SLUICE_MODEL_THREADS=1")
 	if pack != "" {
 		b.models.Env = append(b.models.Env, "SLUICE_MODEL_PACK="+pack)
@@ -96,7 +96,7 @@ func newModelBed(ctx context.Context, program, pack string, more ...string) (_ *
 	return b, nil
 }
 
-// freeAddress is one on which nobody listens.
+// freeAddress returns an address on which nothing listens.
 func freeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -111,7 +111,7 @@ func (b *modelBed) can(op wire.ModelOp) bool { return slices.Contains(b.info.Ope
 func (b *modelBed) close() error {
 	var errs []error
 	if b.models != nil && b.models.Process != nil {
-		_ = b.stdin.Close() // its parent is gone
+		_ = b.stdin.Close() // as if its parent had ended
 		kill := time.AfterFunc(stopTime, func() { _ = b.models.Process.Kill() })
 		if err := b.models.Wait(); err != nil {
 			errs = append(errs, fmt.Errorf("stop gpu-segmenter: %w", err))
@@ -130,9 +130,9 @@ func (b *modelBed) close() error {
 	return errors.Join(errs...)
 }
 
-// modelLook is what the model server has done until a moment.
+// modelLook has the totals of the model server's metrics at one moment.
 type modelLook struct {
-	cpu           float64            // seconds of its process
+	cpu           float64            // seconds of processor time
 	text, padding map[string]float64 // tokens run, by graph
 	runs, running map[string]float64 // batches and their seconds, by graph
 	tokenising    float64            // seconds
@@ -171,8 +171,8 @@ func (b *modelBed) look(ctx context.Context) (modelLook, error) {
 	return l, nil
 }
 
-// tokenisingSince is the share of the time spent tokenising and running graphs that went into
-// tokenising.
+// tokenisingSince returns the share of tokenising in the time spent on tokenising and running
+// graphs.
 func (l modelLook) tokenisingSince(before modelLook) float64 {
 	tokenising, running := l.tokenising-before.tokenising, 0.0
 	for graph := range l.running {

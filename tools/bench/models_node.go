@@ -1,10 +1,10 @@
 package main
 
 // This file compares the model server's runs of a graph with those of onnxruntime-node, a C++
-// binding to the same library, on the same tensors: batches of texts that all have the same number
-// of tokens. A batch is run by the one, then by the other, then the next: a run that comes after
-// anything else takes longer than one in a loop of its like, whose weights and tensors are in the
-// caches, and a server's never come in such a loop.
+// binding to the same library, on the same tensors: batches of texts with the same number of
+// tokens. Each batch is run by one program, then by the other, then comes the next batch: a run
+// after other work takes longer than a run in a loop of equal ones, whose weights and tensors are
+// in the caches, and a server's runs are never in such a loop.
 
 import (
 	"bufio"
@@ -29,11 +29,11 @@ import (
 //go:embed models_node.mjs
 var nodeScript []byte
 
-// nodePackage is what npm installs: the version whose library `make setup` takes.
+// nodePackage is the npm package, in the version whose library `make setup` uses.
 const nodePackage = "onnxruntime-node@1.30.0"
 
-// shapes are the batches that are compared, rows by tokens: each fits one of the server's batches
-// on a CPU. Of pairs there are fewer rows: see batch.PairTokens.
+// shapes are the batches to compare, rows by tokens. Each fits one of the server's batches on a
+// CPU. Batches of pairs have fewer rows: see batch.PairTokens.
 var shapes = [][2]int{{batch.TextTokens / 32, 32}, {batch.TextTokens / 128, 128}, {batch.TextTokens / 512, 512}}
 
 func (c *modelsCommand) beside(ctx context.Context, b *modelBed, t *modelTexts, f *findings, row func(string, func() error)) error {
@@ -107,7 +107,7 @@ func (c *modelsCommand) besideGraph(ctx context.Context, b *modelBed, t *modelTe
 		took := 0.0
 		for range passes {
 			for i, rows := range texts {
-				// Who goes second changes with every round.
+				// The order changes with every round.
 				if round%2 == 0 {
 					if err := ask(rows); err != nil {
 						return err
@@ -152,7 +152,7 @@ func (c *modelsCommand) besideGraph(ctx context.Context, b *modelBed, t *modelTe
 	return nil
 }
 
-// exactly makes texts of so many tokens each, and gives their ids.
+// exactly returns texts with an exact number of tokens, and their token ids.
 func (t *modelTexts) exactly(words *tokenizer.Tokenizer, rows, tokens int) (texts []string, ids [][]int32) {
 	for at := 0; len(texts) < rows; at++ {
 		var text strings.Builder
@@ -179,8 +179,8 @@ type node struct {
 	errors strings.Builder
 }
 
-// nodeRequest either has batches of rows of token ids made tensors, a question makes pairs of them;
-// or one of these batches run several times.
+// nodeRequest either sends batches of token ids to be made into tensors, as pairs if there is a
+// question, or runs one of these batches several times.
 type nodeRequest struct {
 	Batches  [][][]int32 `json:"batches,omitempty"`
 	Question []int32     `json:"question,omitempty"`
@@ -188,7 +188,7 @@ type nodeRequest struct {
 	Runs     int         `json:"runs"`
 }
 
-// startNode loads a graph, and has npm install what is missing.
+// startNode loads a graph. It installs missing packages with npm.
 func startNode(ctx context.Context, dir, modules, graph string) (*node, error) {
 	if _, err := os.Stat(filepath.Join(modules, "node_modules", "onnxruntime-node")); err != nil {
 		say("models: npm installs %s in %s", nodePackage, modules)
@@ -224,7 +224,7 @@ func (n *node) load(ctx context.Context, r nodeRequest) error {
 	return err
 }
 
-// run runs a batch so many times, one after another, and returns the seconds that it took.
+// run runs a batch a number of times, one after another, and returns the seconds that it took.
 func (n *node) run(ctx context.Context, batch, runs int) (float64, error) {
 	return n.ask(ctx, nodeRequest{Batch: batch, Runs: runs})
 }

@@ -1,7 +1,7 @@
 package main
 
-// This file makes what the model server is asked: prose of real English words, for a tokenizer has
-// less to do with a made-up language's.
+// This file generates input for the model server: prose of real English words, because a made-up
+// language would make the tokenizer's work harder.
 
 import (
 	"math/rand/v2"
@@ -37,7 +37,7 @@ func newModelTexts(seed uint64) *modelTexts {
 	return t
 }
 
-// runs are 50 sections of 40 sentences; other numbers, others.
+// runs returns 50 sections of 40 sentences, different for each i.
 func (t *modelTexts) runs(i int) [][]string {
 	out := make([][]string, 50)
 	for j := range out {
@@ -47,13 +47,13 @@ func (t *modelTexts) runs(i int) [][]string {
 	return out
 }
 
-// some are n passages.
+// some returns n passages.
 func (t *modelTexts) some(i, n int) []string {
 	from := i * 131 % (len(t.passages) - n)
 	return t.passages[from : from+n]
 }
 
-// mixed are n texts of all lengths: sentences, passages and sections.
+// mixed returns n texts of all lengths: sentences, passages and sections.
 func (t *modelTexts) mixed(i, n int) []string {
 	out := make([]string, n)
 	for j := range out {

@@ -1,8 +1,8 @@
 package main
 
-// This file measures vector search in a small collection among a million vectors: ours, an exact
-// scan of the collection's rows through an index on them, and one HNSW graph of all with a filter,
-// set so that it finds 99 of 100.
+// This file measures vector search in a small collection among a million vectors: Sluice's, an
+// exact scan of the collection's rows through an index, and one HNSW graph of all vectors with a
+// filter, tuned to find 99 of 100.
 
 import (
 	"context"
@@ -75,12 +75,12 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	}
 	f.note("recall, Sluice", "%.4f", recall)
 	sides := []side{c.side("Sluice", questions, ours), c.side("exact", questions, exact)}
-	// Its settings are of this connection.
+	// The settings apply to this connection.
 	conn, err := b.connect(ctx)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the server ends next
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the server stops next
 	graph, err := c.graph(ctx, conn, s, questions, exact, f)
 	if err != nil {
 		return err
@@ -120,8 +120,9 @@ func (c *vectorsCommand) side(name string, questions [][]float32, find finder) s
 	})
 }
 
-// load fills the table of vectors as many tenants' ingestion would, in turns: batches of the
-// collection, through the store, among batches of others, which are vectors alone.
+// load fills the table of vectors as concurrent ingestion by many tenants would: batches of the
+// collection, through the store, alternate with batches of other collections, which only have
+// vectors.
 func (c *vectorsCommand) load(ctx context.Context, b *workbench, l *loader, docs []written) error {
 	const others = 99
 	ids := make([]uuid.UUID, 2*others)
@@ -150,7 +151,7 @@ func (c *vectorsCommand) load(ctx context.Context, b *workbench, l *loader, docs
 				if filled+n >= until {
 					return nil, nil
 				}
-				// A batch of 1,500 vectors is of one tenant.
+				// 1,500 vectors in a row belong to one tenant.
 				who := (filled + n) / 1500 % others
 				l.points.near(random, (filled+n)/12, vector)
 				n++
@@ -164,7 +165,7 @@ func (c *vectorsCommand) load(ctx context.Context, b *workbench, l *loader, docs
 	return nil
 }
 
-// graph builds the shared graph and returns a search of it that finds enough; nil when there is
+// graph builds the shared graph and returns a search of it with enough recall; nil if there is
 // none.
 func (c *vectorsCommand) graph(ctx context.Context, conn *pgx.Conn, s space, questions [][]float32, exact finder, f *findings) (finder, error) {
 	say("vectors: building the shared HNSW graph, up to %s", c.Building)
@@ -213,7 +214,7 @@ type querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// nearest asks one of the others.
+// nearest searches with SQL.
 func nearest(ctx context.Context, db querier, sql string, collection uuid.UUID, q []float32, k int) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, sql, collection, pgvector.NewHalfVector(q), k)
 	if err != nil {
@@ -226,7 +227,7 @@ func nearest(ctx context.Context, db querier, sql string, collection uuid.UUID, 
 	return out, nil
 }
 
-// nearestOf asks Sluice.
+// nearestOf searches with Sluice.
 func nearestOf(ctx context.Context, vectors *dense.MemoryVectors, s space, q []float32, k int) ([]uuid.UUID, error) {
 	hits, err := vectors.Nearest(ctx, dense.NearestQuery{Principal: s.Principal, Collection: s.collection, Space: vectorSpace, Vector: q, K: k})
 	if err != nil {
@@ -239,7 +240,7 @@ func nearestOf(ctx context.Context, vectors *dense.MemoryVectors, s space, q []f
 	return out, nil
 }
 
-// recallOf is the share of what one finds that the other finds, too.
+// recallOf returns the share of exact's results that other also finds.
 func recallOf(ctx context.Context, questions [][]float32, exact, other finder) (float64, error) {
 	found, all := 0, 0
 	for _, q := range questions {

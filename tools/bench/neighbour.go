@@ -1,7 +1,7 @@
 package main
 
-// This file measures what one tenant's searches take while another, a hundred times as noisy,
-// ingests and searches, in a whole running Sluice and through its API.
+// This file measures the latency of one tenant's searches while another tenant with a hundred times
+// the load ingests and searches, in a whole running Sluice and through its API.
 
 import (
 	"context"
@@ -33,8 +33,8 @@ type neighbourCommand struct {
 }
 
 const (
-	// uploadRate is how many documents per second the noisy tenant uploads, for each of its
-	// searches per second by noise.
+	// uploadRate is the number of documents per second that the noisy tenant uploads, per search
+	// per second of its load.
 	uploadRate   = 0.1
 	ownDocuments = 40
 	collected    = "documents"
@@ -73,7 +73,7 @@ func (c *neighbourCommand) find(ctx context.Context) (_ *findings, err error) {
 	return f, nil
 }
 
-// beside returns the program named, or the one that lies beside this one.
+// beside returns the path of a program: the given one, or the one beside this program.
 func beside(program, name string) (string, error) {
 	if program == "" {
 		self, err := os.Executable()
@@ -89,7 +89,7 @@ func beside(program, name string) (string, error) {
 	return program, nil
 }
 
-// tenant is one with documents.
+// tenant is a tenant with documents.
 type tenant struct {
 	client *apiclient.Client
 	key    string
@@ -98,7 +98,7 @@ type tenant struct {
 	serial int
 }
 
-// newTenant makes a tenant with a collection.
+// newTenant creates a tenant with a collection.
 func (c *neighbourCommand) newTenant(ctx context.Context, b *bed, operator *apiclient.Client, name string, n int) (*tenant, error) {
 	made, err := operator.CreateTenant(ctx, api.NewTenant{Name: name})
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *neighbourCommand) newTenant(ctx context.Context, b *bed, operator *apic
 	return &tenant{client: client, key: made.APIKey, random: random, writer: &writer{random: random, topic: topics()[n]}}, nil
 }
 
-// upload uploads documents that were not there.
+// upload uploads new documents.
 func (t *tenant) upload(ctx context.Context, count int) error {
 	docs := make([]api.NewDocument, count)
 	for i := range docs {
@@ -127,7 +127,7 @@ func (t *tenant) upload(ctx context.Context, count int) error {
 	return err
 }
 
-// question is a heading's words: a few things of the topic.
+// question returns the words of a heading: a few things of the topic.
 func (t *tenant) question() string {
 	t.writer.turn()
 	return strings.TrimSuffix(t.writer.sentence(), ".")
@@ -165,7 +165,7 @@ func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) err
 	}
 	say("neighbour: measuring")
 	var alone, with []float64
-	refused := 0 // of the quiet tenant's
+	refused := 0 // searches of the quiet tenant
 	var noise noiseCount
 	for round := range c.Rounds {
 		measureAlone := func() error {
@@ -188,7 +188,7 @@ func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) err
 			if err != nil {
 				return err
 			}
-			// What the noise has left behind is not the next window's.
+			// Finish the noisy tenant's work, so that it does not affect the next window.
 			_, err = finished(ctx, noisy.client, collected)
 			return err
 		}
@@ -211,12 +211,12 @@ func (c *neighbourCommand) measure(ctx context.Context, b *bed, f *findings) err
 	return nil
 }
 
-// count is the searches of one window.
+// count returns the number of searches of one window.
 func (c *neighbourCommand) count() int { return max(1, int(c.Window.Seconds()*c.Rate)) }
 
 // window searches at the tenant's rate and returns how long each search took, in milliseconds, and
-// how many failed, with the last one's error: these count with the time until they were given up. A
-// search waits for nothing of this program's: it begins when it is due.
+// how many failed, with the last error. A failed search counts with the time until it failed. Each
+// search starts when it is due, regardless of earlier ones.
 func (c *neighbourCommand) window(ctx context.Context, t *tenant) (ms []float64, failed int, err error) {
 	took, errs := make([]time.Duration, c.count()), make([]error, c.count())
 	tick := time.NewTicker(time.Duration(float64(time.Second) / c.Rate))
@@ -246,10 +246,10 @@ func (c *neighbourCommand) window(ctx context.Context, t *tenant) (ms []float64,
 	return millis(took), failed, err
 }
 
-// noiseCount counts what the noisy tenant did.
+// noiseCount counts the operations of the noisy tenant.
 type noiseCount struct{ answered, refused, uploaded atomic.Int64 }
 
-// makeNoise searches and uploads, much, until the returned function is called.
+// makeNoise searches and uploads at a high rate until the returned function is called.
 func (c *neighbourCommand) makeNoise(ctx context.Context, t *tenant, count *noiseCount) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var questions []string
@@ -270,7 +270,7 @@ func (c *neighbourCommand) makeNoise(ctx context.Context, t *tenant, count *nois
 			}
 			select {
 			case due <- questions[i%len(questions)]:
-			default: // as many as may be are under way
+			default: // the maximum number of requests is running
 			}
 		}
 	})

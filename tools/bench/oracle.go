@@ -1,6 +1,7 @@
 package main
 
-// This file scores every unit for a question, slowly and plainly: what an exact search must find.
+// This file scores every unit for a question in a simple, slow way. An exact search must find the
+// same.
 
 import (
 	"bytes"
@@ -17,10 +18,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/lexical/search"
 )
 
-// oracle knows how often each term of the questions comes in each unit.
+// oracle has the frequencies of the questions' terms in each unit.
 type oracle struct {
 	analyzer *lexical.Analyzer
-	wanted   map[string]int // terms of questions, by place in counts
+	wanted   map[string]int // index of each term in counts
 	ids      []uuid.UUID
 	counts   []map[int]int
 	lengths  []int
@@ -41,7 +42,7 @@ func newOracle(a *lexical.Analyzer, questions []string) *oracle {
 	return o
 }
 
-// add takes a unit's passages.
+// add adds a unit's passages.
 func (o *oracle) add(id uuid.UUID, passages []string) {
 	counts, length := map[int]int{}, 0
 	for _, p := range passages {
@@ -92,7 +93,7 @@ func (o *oracle) best(question string, k int) []scored {
 	return out[:min(k, len(out))]
 }
 
-// compare says how a result of clusters differs from the best ones.
+// compare returns an error if a result of clusters differs from the best ones.
 func (o *oracle) compare(question string, k int, got lexical.Result) error {
 	want := o.best(question, k)
 	if len(got.Hits) != len(want) {
@@ -103,7 +104,7 @@ func (o *oracle) compare(question string, k int, got lexical.Result) error {
 		if math.Abs(h.Score-w.score) > 1e-6 {
 			return fmt.Errorf("%q: rank %d has score %.9f, not %.9f", question, i+1, h.Score, w.score)
 		}
-		// Sums in another order may differ in their last bits, and swap what is equal.
+		// Sums in another order may differ in their last bits, which may swap equal scores.
 		if h.Cluster != w.id && !slices.ContainsFunc(want, func(s scored) bool { return s.id == h.Cluster && math.Abs(s.score-h.Score) < 1e-6 }) &&
 			math.Abs(w.score-want[len(want)-1].score) > 1e-6 {
 			return fmt.Errorf("%q: rank %d is %s, not %s", question, i+1, h.Cluster, w.id)
@@ -112,8 +113,8 @@ func (o *oracle) compare(question string, k int, got lexical.Result) error {
 	return nil
 }
 
-// pure notes how fast searching is without asking the store, and how fast PostgreSQL answers that
-// nothing changed: of a query both run at the same time.
+// pure notes how fast a search is without queries to the store, and how fast PostgreSQL answers
+// that nothing has changed. A search runs both at the same time.
 func (f *findings) pure(ctx context.Context, index *search.Index, s space, asked []string, q lexical.TermQuery) error {
 	analyzer, err := lexical.NewAnalyzer("en")
 	if err != nil {

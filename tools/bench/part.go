@@ -1,6 +1,6 @@
 package main
 
-// This file is what the parts with a workbench share: their options, and how they begin and end.
+// This file has what the parts with a workbench share: their options, their start and their end.
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type common struct {
 // partFunc measures one part.
 type partFunc func(ctx context.Context, b *workbench, t texts, f *findings) error
 
-// run sets up, measures and takes down.
+// run sets up, measures and cleans up.
 func (c *common) run(ctx context.Context, name string, measure partFunc) error {
 	f, err := c.find(ctx, name, measure)
 	if f != nil {
@@ -33,7 +33,7 @@ func (c *common) run(ctx context.Context, name string, measure partFunc) error {
 	return err
 }
 
-// find returns what was found; with an error, what was found all the same.
+// find returns the results, also those before an error.
 func (c *common) find(ctx context.Context, name string, measure partFunc) (_ *findings, err error) {
 	if c.Rounds < 1 {
 		return nil, fmt.Errorf("rounds: %d: it must be at least 1", c.Rounds)
@@ -63,13 +63,13 @@ func (c *common) find(ctx context.Context, name string, measure partFunc) (_ *fi
 	return f, f.failure()
 }
 
-// measuring says that loading is over.
+// measuring is called when loading is done.
 func (c *common) measuring(name string) error {
 	say("%s: measuring", name)
 	if c.Profile == "" {
 		return nil
 	}
-	file, err := os.Create(c.Profile) // closed when the program ends, which is when it is complete
+	file, err := os.Create(c.Profile) // closed when the program ends, and complete then
 	if err == nil {
 		err = pprof.StartCPUProfile(file)
 	}
@@ -79,5 +79,5 @@ func (c *common) measuring(name string) error {
 	return nil
 }
 
-// say tells people what is going on; results go to standard output.
+// say prints progress messages; results go to standard output.
 func say(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }

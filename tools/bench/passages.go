@@ -1,7 +1,7 @@
 package main
 
-// This file measures search over passages, and indexing them, against Bleve with the same texts and
-// the same analysis.
+// This file compares searching and indexing passages with Bleve, with the same texts and the same
+// text analysis.
 
 import (
 	"context"
@@ -27,8 +27,8 @@ type lexicalCommand struct {
 func (c *lexicalCommand) Run(ctx context.Context) error { return c.run(ctx, "lexical", c.measure) }
 
 const (
-	indexedAtOnce = 256  // documents: what curation asks for
-	bleveBatch    = 2000 // passages, about as many
+	indexedAtOnce = 256  // documents, as in curation
+	bleveBatch    = 2000 // passages, about the same amount
 )
 
 func (c *lexicalCommand) measure(ctx context.Context, b *workbench, t texts, f *findings) (err error) {
@@ -100,8 +100,8 @@ func (c *lexicalCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	return f.pure(ctx, index, s, asked, query)
 }
 
-// index loads the documents, takes their postings away again and has them made anew, in as many
-// parts as there are rounds.
+// index loads the documents, deletes their postings and rebuilds them, in as many parts as there
+// are rounds.
 func (c *lexicalCommand) index(ctx context.Context, l *loader, other *bleve, docs []written, f *findings) error {
 	parts := make([][]written, c.Rounds)
 	for i := range parts {
@@ -111,7 +111,7 @@ func (c *lexicalCommand) index(ctx context.Context, l *loader, other *bleve, doc
 		if err := l.load(ctx, parts[round]); err != nil {
 			return 0, 0, err
 		}
-		// The newest versions are those of this part; older ones keep their postings.
+		// The newest versions are those of this part; the older ones keep their postings.
 		if err := l.forgetPostings(ctx, len(parts[round])); err != nil {
 			return 0, 0, err
 		}
@@ -134,7 +134,7 @@ func (c *lexicalCommand) index(ctx context.Context, l *loader, other *bleve, doc
 	return nil
 }
 
-// forgetPostings takes away the postings of the newest documents.
+// forgetPostings deletes the postings of the newest documents.
 func (l *loader) forgetPostings(ctx context.Context, newest int) error {
 	var versions []string
 	for _, d := range l.kept[len(l.kept)-newest:] {
@@ -142,8 +142,7 @@ func (l *loader) forgetPostings(ctx context.Context, newest int) error {
 	}
 	_, err := l.others.Exec(ctx, `DELETE FROM lexical_entries WHERE version_id = ANY ($1::text[]::uuid[])`, versions)
 	if err == nil {
-		// Segments are in the order of their making: those of this part are the ones that came with
-		// it.
+		// Segments are created in order: those that are new belong to this part.
 		_, err = l.others.Exec(ctx, `
 			WITH gone AS (DELETE FROM lexical_segments WHERE collection_id = $1 AND NOT id = ANY ($2::text[]::uuid[]) RETURNING id)
 			DELETE FROM lexical_pages WHERE segment_id IN (SELECT id FROM gone)`, l.collection, append([]string{}, l.segments...))
@@ -154,7 +153,7 @@ func (l *loader) forgetPostings(ctx context.Context, newest int) error {
 	return nil
 }
 
-// indexAll has the postings made that are lacking.
+// indexAll creates all missing postings.
 func (l *loader) indexAll(ctx context.Context) error {
 	for {
 		done, left, err := l.store.BackfillLexical(ctx, l.Tenant, l.collection, indexedAtOnce)
@@ -170,14 +169,14 @@ func (l *loader) indexAll(ctx context.Context) error {
 	}
 }
 
-// noteSegments remembers the segments that there are.
+// noteSegments records the current segments.
 func (l *loader) noteSegments(ctx context.Context) error {
 	var err error
 	l.segments, err = single[[]string](ctx, l.workbench, `SELECT coalesce(array_agg(id::text), '{}') FROM lexical_segments WHERE collection_id = $1`, l.collection)
 	return err
 }
 
-// sizes notes what both take on disk.
+// sizes notes the size of both indexes on disk.
 func (c *lexicalCommand) sizes(ctx context.Context, b *workbench, other *bleve, passages int, f *findings) error {
 	r, err := other.ask(ctx, bleveRequest{Op: "size"})
 	if err != nil {

@@ -1,7 +1,7 @@
 package main
 
-// This file makes vectors like those of a text encoder: in groups by topic, on few dimensions
-// within them as meanings are, with a little noise on all, of length 1.
+// This file generates unit vectors like those of a text encoder: in groups by topic, with few
+// dimensions of variation within a group, and some noise.
 
 import (
 	"math"
@@ -12,11 +12,11 @@ const (
 	// dimension is that of the model pack that comes with Sluice.
 	dimension   = 256
 	vectorSpace = "bench"
-	// latent is how many dimensions really vary.
+	// latent is the number of dimensions of variation.
 	latent = 16
 )
 
-// points makes vectors; the same ones for the same seed.
+// points generates vectors, the same ones for the same seed.
 type points struct {
 	seed    uint64
 	centres [][]float32 // by topic
@@ -62,7 +62,7 @@ func (p *points) near(random *rand.Rand, topic int, out []float32) {
 	}
 }
 
-// seeded is a generator that depends on two numbers alone.
+// seeded returns a generator that depends only on the two numbers.
 func seeded(seed uint64, number int) *rand.Rand { return rand.New(rand.NewPCG(seed, uint64(number))) }
 
 // rows returns the vectors of a document's passages.

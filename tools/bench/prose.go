@@ -1,8 +1,8 @@
 package main
 
-// This file writes English prose about made-up matters: sentences of the length and the words of
-// real ones, paragraphs that stay with a few things and sections that change them, so that models
-// and cutters have what they have with real text.
+// This file generates English prose about made-up matters: sentences with the lengths and words of
+// real ones, paragraphs that keep to a few things and sections that change them, so that models and
+// segmentation work as on real text.
 
 import (
 	_ "embed"
@@ -50,10 +50,10 @@ type writer struct {
 	focus  []string // the things that the section is about
 }
 
-// choose takes one of some.
+// choose returns a random element.
 func (w *writer) choose(some []string) string { return some[w.random.IntN(len(some))] }
 
-// turn takes up other things.
+// turn chooses other things to write about.
 func (w *writer) turn() {
 	order := w.random.Perm(len(w.topic.things))
 	w.focus = w.focus[:0]
@@ -69,9 +69,9 @@ var (
 		"Until recently, ", "Since then, ", "In addition, ", "By contrast, ", "At the same time, ", "Despite this, ", "Over the years, "}
 	endings = []string{"", "", "", " as planned", " without further notice", " within five working days", " for the second time", " after a long delay",
 		" under supervision", " at no extra cost", " e.g. during the winter", " in spite of the weather", ", which nobody had expected", ", although this is seldom necessary"}
-	// Each is a sentence without its opening, ending and full stop. T: a thing of the section; A:
-	// with its trait; P: a person; D: a deed; N: a number; Y: a date; F: a family name; O: a thing
-	// of the whole topic.
+	// Each pattern is a sentence without its opening, ending and full stop. T: a thing of the
+	// section; A: the same with its trait; P: a person; D: a deed; N: a number; Y: a date; F: a
+	// family name; O: a thing of the whole topic.
 	patterns = []string{
 		"the P D the A before the O reaches the T",
 		"one A D the T, and the P is told of it on Y",
@@ -94,7 +94,7 @@ var (
 	}
 )
 
-// sentence writes one.
+// sentence returns a sentence.
 func (w *writer) sentence() string {
 	var b strings.Builder
 	b.WriteString(w.choose(openings))
@@ -115,7 +115,7 @@ func (w *writer) sentence() string {
 	return strings.ToUpper(s[:1]) + s[1:] + "."
 }
 
-// fill returns what stands for a letter of a pattern.
+// fill returns a replacement for a letter of a pattern.
 func (w *writer) fill(letter byte) string {
 	switch letter {
 	case 'T':
@@ -136,7 +136,7 @@ func (w *writer) fill(letter byte) string {
 	return w.choose(names)
 }
 
-// paragraph writes one.
+// paragraph returns a paragraph.
 func (w *writer) paragraph() string {
 	sentences := make([]string, 3+w.random.IntN(6))
 	for i := range sentences {
@@ -145,7 +145,7 @@ func (w *writer) paragraph() string {
 	return strings.Join(sentences, " ")
 }
 
-// heading writes one of a few words.
+// heading returns a short heading.
 func (w *writer) heading() string {
 	s := fmt.Sprintf("The %s and the %s", w.choose(w.focus), w.choose(w.focus))
 	if w.random.IntN(2) == 0 {

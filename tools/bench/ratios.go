@@ -1,6 +1,7 @@
 package main
 
-// This file prints what a part found as one table: both sides, their ratio, and the ratio to reach.
+// This file prints the results of a part as one table: both sides, their ratio, and the target
+// ratio.
 
 import (
 	"encoding/json"
@@ -18,10 +19,10 @@ type ratio struct {
 	What  string    `json:"what"`
 	Unit  string    `json:"unit"`
 	Ours  []float64 `json:"ours"`            // by round
-	Other []float64 `json:"other,omitempty"` // none: ours is compared with the target itself
+	Other []float64 `json:"other,omitempty"` // none: Ours is compared with Target directly
 	// Against names the other side.
 	Against string  `json:"against,omitempty"`
-	Target  float64 `json:"target"` // 0: there is none
+	Target  float64 `json:"target"` // 0: none
 	AtMost  bool    `json:"at_most,omitempty"`
 }
 
@@ -37,10 +38,10 @@ func (r ratio) each() []float64 {
 	return out
 }
 
-// value is what counts: the median over the rounds.
+// value returns the median of the ratios over the rounds.
 func (r ratio) value() float64 { return median(r.each()) }
 
-// reached reports whether the target is.
+// reached reports whether the target is reached.
 func (r ratio) reached() bool {
 	if r.AtMost {
 		return r.value() <= r.Target
@@ -48,7 +49,7 @@ func (r ratio) reached() bool {
 	return r.value() >= r.Target
 }
 
-// MarshalJSON adds what follows from the figures.
+// MarshalJSON adds the values that are computed from the figures.
 func (r ratio) MarshalJSON() ([]byte, error) {
 	type figures ratio
 	each := r.each()
@@ -72,7 +73,7 @@ type note struct {
 	Says string `json:"says"`
 }
 
-// findings are all that one part found.
+// findings are the results of one part.
 type findings struct {
 	Part   string  `json:"part"`
 	Corpus string  `json:"corpus"`
@@ -87,7 +88,8 @@ func (f *findings) note(what, format string, args ...any) {
 	f.Notes = append(f.Notes, note{what, fmt.Sprintf(format, args...)})
 }
 
-// row measures one row, or several that belong together. Others are measured although it fails.
+// row measures one row, or several that belong together. If it fails, the other rows are still
+// measured.
 func (f *findings) row(what string, measure func() error) {
 	if err := measure(); err != nil {
 		say("%s: %s: FAILED: %v", f.Part, what, err)
@@ -95,7 +97,7 @@ func (f *findings) row(what string, measure func() error) {
 	}
 }
 
-// failure is the error of a part some of whose rows could not be measured.
+// failure returns an error if some rows of a part could not be measured.
 func (f *findings) failure() error {
 	if len(f.Failed) == 0 {
 		return nil
@@ -129,7 +131,7 @@ func (f *findings) print(out io.Writer) error {
 	line("  what", "unit", "Sluice", "other", "ratio", "rounds", "target", "")
 	for _, r := range f.Ratios {
 		each := r.each()
-		// Without another side the figure itself is what has a target.
+		// Without another side, the target applies to the figure itself.
 		other, ratio, target, verdict := "", "", "", ""
 		if r.Other != nil {
 			ratio = figure(r.value())
@@ -153,7 +155,7 @@ func (f *findings) print(out io.Writer) error {
 	return nil
 }
 
-// figure writes a number with three digits that count.
+// figure formats a number with three significant digits.
 func figure(x float64) string {
 	switch {
 	case x >= 1000:

@@ -1,6 +1,7 @@
 package main
 
-// This file is a measurement's result: what follows from it, and how it is printed.
+// This file has the result of an ingestion measurement: the values computed from it, and how it is
+// printed.
 
 import (
 	"cmp"
@@ -13,14 +14,14 @@ import (
 	"text/tabwriter"
 )
 
-// limit is the most that the wall time may be of the time that the machine would take if nothing
+// limit is the maximum ratio of the wall time to the time that the machine would take if nothing
 // ever waited.
 const limit = 1.3
 
 // ratioText defines the ratio.
 const ratioText = "wall time / ((parse + model + SQL CPU seconds) / cores)"
 
-// partTexts say what a part's CPU seconds are of.
+// partTexts describe the CPU seconds of the parts.
 var partTexts = map[part]string{
 	partParse:    "parser children of the ingest worker",
 	partModel:    "gpu-segmenter",
@@ -34,26 +35,26 @@ var partTexts = map[part]string{
 // ingestResult is one measured ingestion. Times are in seconds.
 type ingestResult struct {
 	Corpus    string `json:"corpus"`
-	Documents int    `json:"documents"` // that became ready
+	Documents int    `json:"documents"` // documents that became ready
 	Failed    int    `json:"failed"`
 	Bytes     int64  `json:"bytes"`
 	Passages  int64  `json:"passages"`
 
 	Cores int     `json:"cores"`
 	Wall  float64 `json:"wall_seconds"`
-	// CPU holds CPU seconds by part, SystemBusy those of everything on the machine.
+	// CPU has the CPU seconds by part; SystemBusy those of all processes on the machine.
 	CPU        map[part]float64 `json:"cpu_seconds"`
 	SystemBusy float64          `json:"system_cpu_seconds"`
 
 	Batches      int     `json:"batches"`
-	BatchSeconds float64 `json:"batch_seconds"` // from a batch's first message to its end, summed over batches
-	// Workflows is how long their workflows took, summed over batches.
+	BatchSeconds float64 `json:"batch_seconds"` // from the first message of a batch to its end, summed over batches
+	// Workflows is the duration of the batches' workflows, summed over batches.
 	Workflows float64 `json:"workflow_seconds"`
-	// Stages holds the time of batches by "stage/part", summed over batches: waiting counts.
+	// Stages is the time of batches by "stage/part", including waiting, summed over batches.
 	Stages map[string]float64 `json:"stage_seconds"`
 }
 
-// MarshalJSON adds what follows from the figures.
+// MarshalJSON adds the values that are computed from the figures.
 func (r *ingestResult) MarshalJSON() ([]byte, error) {
 	type figures ingestResult
 	return json.Marshal(struct {
@@ -68,7 +69,7 @@ func (r *ingestResult) MarshalJSON() ([]byte, error) {
 	}{(*figures)(r), float64(r.Documents) / r.Wall, r.spans(), ratioText, r.ratio(), limit, r.others(), r.bottleneck()})
 }
 
-// add takes what ingestion has said of its batches.
+// add adds ingestion's metrics of its batches.
 func (r *ingestResult) add(p progress) {
 	r.Batches, r.BatchSeconds, r.Workflows = int(p.batches), p.seconds, p.durable
 	r.Stages = map[string]float64{}
@@ -79,7 +80,7 @@ func (r *ingestResult) add(p progress) {
 	}
 }
 
-// total is the CPU seconds of all parts.
+// total returns the CPU seconds of all parts.
 func (r *ingestResult) total() float64 {
 	sum := 0.0
 	for _, s := range r.CPU {
@@ -88,32 +89,32 @@ func (r *ingestResult) total() float64 {
 	return sum
 }
 
-// floor is the time that parsing, models and SQL alone would take, spread over all cores without a
-// gap.
+// floor returns the time that parsing, models and SQL alone would take if they were spread over all
+// cores without gaps.
 func (r *ingestResult) floor() float64 {
 	return (r.CPU[partParse] + r.CPU[partModel] + r.CPU[partSQL]) / float64(r.Cores)
 }
 
-// ratio is the wall time by the floor.
+// ratio returns the wall time divided by the floor.
 func (r *ingestResult) ratio() float64 { return r.Wall / r.floor() }
 
-// others is the share of the machine that everything else took.
+// others returns the share of the machine that other processes took.
 func (r *ingestResult) others() float64 {
 	return max(0, r.SystemBusy-r.total()) / r.capacity()
 }
 
-// capacity is the CPU seconds that there were.
+// capacity returns the available CPU seconds.
 func (r *ingestResult) capacity() float64 { return r.Wall * float64(r.Cores) }
 
-// span is a kind of what a batch's time goes to.
+// span is a kind of work or waiting, and its share of the batches' time.
 type span struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
 }
 
-// spans divides the time of the batches: what runs in a stage, what Temporal takes between the
-// stages of a workflow, and the rest: a batch waits until fewer than four are open, and claims its
-// versions. What passes through NATS is among what it is for.
+// spans divides the time of the batches: work within stages, Temporal between the stages of a
+// workflow, and the rest, in which a batch waits until fewer than four are open and claims its
+// versions. Time in NATS counts for the work that it serves.
 func (r *ingestResult) spans() []span {
 	names := map[string]string{
 		"parser": "parsing", "model": "models", "store": "PostgreSQL", "transaction": "PostgreSQL", "text": "cutting text",
@@ -142,14 +143,14 @@ func (r *ingestResult) spans() []span {
 	return out
 }
 
-// queueing is the span of a batch that waits behind those that are open: it says nothing about what
-// those wait for.
+// queueing is the span in which a batch waits behind open batches. It does not show what those wait
+// for.
 const queueing = "waiting for a turn, and claiming"
 
-// saturated is the share of the machine from which on CPU time is what lacks.
+// saturated is the share of the machine from which CPU time is the bottleneck.
 const saturated = 0.85
 
-// bottleneck names what holds ingestion up.
+// bottleneck names what limits the throughput of ingestion.
 func (r *ingestResult) bottleneck() string {
 	most := slices.MaxFunc(parts, func(a, b part) int { return cmp.Compare(r.CPU[a], r.CPU[b]) })
 	spans := slices.DeleteFunc(r.spans(), func(s span) bool { return s.Name == queueing })
@@ -162,7 +163,7 @@ func (r *ingestResult) bottleneck() string {
 		100*own, spans[0].Name, 100*spans[0].Seconds/r.BatchSeconds)
 }
 
-// check reports what makes a result worthless.
+// check returns an error if a result is not meaningful.
 func (r *ingestResult) check() error {
 	switch {
 	case r.Documents == 0:

@@ -1,7 +1,7 @@
 package main
 
-// This file measures sides against each other: in turns, in one run, so that whatever else the
-// machine does meanwhile meets them all alike.
+// This file compares sides by alternating between them in one run, so that other activity on the
+// machine affects all of them alike.
 
 import (
 	"context"
@@ -14,15 +14,15 @@ import (
 )
 
 // side is one of the things that are compared. Its measure does the same work in every round and
-// returns how much of it was done, in what it took.
+// returns the amount of work and the time it took.
 type side struct {
 	name    string
 	measure func(ctx context.Context, round int) (amount float64, took time.Duration, err error)
 }
 
-// rounds measures the sides one after another, and that several times. It returns rates, amounts
-// per second, by side and round. The order turns around with every round: who comes second finds
-// warmer or dirtier caches.
+// rounds measures the sides one after another, count times. It returns rates, amounts per second,
+// by side and round. Every other round is in reverse order, because a later side finds warmer or
+// dirtier caches.
 func rounds(ctx context.Context, count int, sides ...side) ([][]float64, error) {
 	out := make([][]float64, len(sides))
 	for round := range count {
@@ -50,9 +50,9 @@ func rounds(ctx context.Context, count int, sides ...side) ([][]float64, error) 
 	return out, nil
 }
 
-// asking is a side that asks queries, each once per round and so many at a time, and counts them.
-// It stops after the time limit, so that a slow side asks fewer: those that it asks are the first
-// ones of the same list, and the next round goes on where it stopped.
+// asking returns a side that asks queries, each at most once per round and callers at a time, and
+// counts them. It stops after the time limit, so that a slow side asks fewer. The next round goes
+// on in the list where the last one stopped.
 func asking[Q any](name string, queries []Q, callers int, limit time.Duration, ask func(ctx context.Context, q Q) error) side {
 	from := 0
 	return side{name, func(ctx context.Context, _ int) (float64, time.Duration, error) {
@@ -79,8 +79,8 @@ func asking[Q any](name string, queries []Q, callers int, limit time.Duration, a
 	}}
 }
 
-// quantile returns the value below which share q of the values lie, by linear interpolation; it
-// needs at least one.
+// quantile returns the value below which the share q of the values lies, by linear interpolation.
+// There must be at least one value.
 func quantile(values []float64, q float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	at := q * float64(len(sorted)-1)
@@ -93,7 +93,7 @@ func quantile(values []float64, q float64) float64 {
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// millis are durations in milliseconds.
+// millis converts durations to milliseconds.
 func millis(times []time.Duration) []float64 {
 	out := make([]float64, len(times))
 	for i, t := range times {

@@ -1,8 +1,7 @@
 package main
 
 // This file loads a million passages of a hundred tenants of very different sizes through the
-// store's own way of writing, has curation's work done, and tells what that took, what it takes on
-// disk, and how searches do.
+// store, does curation's work, and measures the time, the size on disk, and searches.
 
 import (
 	"context"
@@ -27,7 +26,7 @@ type scaleCommand struct {
 
 func (c *scaleCommand) Run(ctx context.Context) error { return c.run(ctx, "scale", c.measure) }
 
-// sizes are the tenants' shares of so many passages, by Zipf's law.
+// sizes divides a number of passages among tenants by Zipf's law.
 func sizes(passages, tenants int) []int {
 	sum := 0.0
 	for i := range tenants {
@@ -44,7 +43,7 @@ func sizes(passages, tenants int) []int {
 type resident struct {
 	*loader
 	mu     sync.Mutex
-	wanted int // passages
+	wanted int // number of passages
 	have   int
 	number int
 	docs   []int // numbers of its documents
@@ -93,8 +92,8 @@ func (c *scaleCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 
 func writers() int { return max(2, runtime.GOMAXPROCS(0)) }
 
-// load writes batches of tenants drawn at random by what they lack, as if all were ingesting at
-// once.
+// load writes batches of tenants that are drawn in proportion to what they lack, as if all were
+// ingesting at once.
 func (c *scaleCommand) load(ctx context.Context, t texts, residents []*resident) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -111,7 +110,7 @@ func (c *scaleCommand) load(ctx context.Context, t texts, residents []*resident)
 				for i, number := range n.docs {
 					docs[i] = t.document(number)
 				}
-				n.r.mu.Lock() // a tenant's batches follow each other
+				n.r.mu.Lock() // batches of one tenant are written one after another
 				err := n.r.load(ctx, docs)
 				n.r.mu.Unlock()
 				if err != nil {
@@ -158,8 +157,8 @@ func (c *scaleCommand) load(ctx context.Context, t texts, residents []*resident)
 	return context.Cause(ctx)
 }
 
-// curate does what curation does: merges segments, gives large collections' vectors an index, and
-// clusters.
+// curate does the work of curation: it merges segments, builds vector indexes of large collections,
+// and clusters.
 func (c *scaleCommand) curate(ctx context.Context, residents []*resident, f *findings) error {
 	ends := time.Now().Add(c.Curation)
 	for _, step := range []struct {
@@ -196,7 +195,7 @@ func (c *scaleCommand) curate(ctx context.Context, residents []*resident, f *fin
 	return nil
 }
 
-// disk notes what each table takes, with its indexes and what it keeps elsewhere.
+// disk notes the size of each table, with its indexes and its TOAST data.
 func (c *scaleCommand) disk(ctx context.Context, b *workbench, passages int, f *findings) error {
 	rows, err := b.others.Query(ctx, `
 		SELECT coalesce(parent.relname, c.relname), sum(pg_total_relation_size(c.oid))::bigint AS bytes
@@ -226,7 +225,7 @@ func (c *scaleCommand) disk(ctx context.Context, b *workbench, passages int, f *
 	return nil
 }
 
-// ask has a process of its own search.
+// ask runs the searches in a separate process.
 func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents []*resident, f *findings) error {
 	job := askJob{URL: b.postgres.URL(), K: c.K, Cache: c.Cache}
 	for _, r := range residents {
@@ -241,7 +240,7 @@ func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents
 		})
 	}
 	say("scale: asking")
-	// Its memory is empty, and so is PostgreSQL's; files may still be in the system's.
+	// PostgreSQL's memory is empty then; files may still be in the system's cache.
 	if err := b.restart(ctx); err != nil {
 		return err
 	}
@@ -260,7 +259,7 @@ func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents
 
 func mega(bytes int64) float64 { return float64(bytes) / 1e6 }
 
-// recall measures the vector search of collections with a graph; others are exact.
+// recall measures the recall of vector search in collections with a graph; in others it is exact.
 func (c *scaleCommand) recall(ctx context.Context, residents []*resident, f *findings) error {
 	say("scale: recall")
 	worst, graphs := 1.0, 0
@@ -280,5 +279,5 @@ func (c *scaleCommand) recall(ctx context.Context, residents []*resident, f *fin
 	return nil
 }
 
-// searched are the sizes of text, and vectors, in the order of asking.
+// searched are the kinds of searches in the order in which they are run.
 var searched = append([]schema.Unit{"vector"}, units...)

@@ -1,7 +1,7 @@
 package main
 
-// This file measures what searches find while the second encoder encodes a collection in the
-// background: nDCG@10 by the seconds since its upload began.
+// This file measures the quality of searches while the second encoder encodes a collection in the
+// background: nDCG@10 by the seconds since the upload began.
 
 import (
 	"bytes"
@@ -33,13 +33,13 @@ type secondCommand struct {
 	Timeout time.Duration `default:"60m" help:"Longest time of the whole measurement."`
 }
 
-// secondLook is what searches found at a time.
+// secondLook is the quality of searches at one moment.
 type secondLook struct {
-	Seconds float64            `json:"seconds"` // since the upload began, at the middle of the look
+	Seconds float64            `json:"seconds"` // since the upload began, at the middle of the measurement
 	NDCG    map[string]float64 `json:"ndcg_at_10"`
 	P50     map[string]float64 `json:"p50_millis"`
-	Encoded float64            `json:"encoded"` // share of the documents that the second encoder has come to
-	Live    bool               `json:"live"`    // its generation is
+	Encoded float64            `json:"encoded"` // share of the documents that the second encoder has encoded
+	Live    bool               `json:"live"`    // whether the second encoder's generation is live
 }
 
 func (c *secondCommand) Run(ctx context.Context) (err error) {
@@ -74,7 +74,7 @@ func (c *secondCommand) Run(ctx context.Context) (err error) {
 	return os.WriteFile(c.Picture, []byte(secondPicture(filepath.Base(c.Dataset), c.Plans, looks)), 0o644)
 }
 
-// watch looks again and again until the second encoder's generation is live, and once more.
+// watch repeats look until the second encoder's generation is live, and once more.
 func (c *secondCommand) watch(ctx context.Context, b *bed) (looks []secondLook, err error) {
 	client, err := b.client()
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *secondCommand) watch(ctx context.Context, b *bed) (looks []secondLook, 
 			return nil, err
 		}
 		if len(looks) == 0 {
-			from = time.Now() // it uploaded before it asked
+			from = time.Now() // the first measurement also uploaded
 		}
 		look.Seconds = time.Since(begin).Seconds() - time.Since(from).Seconds()/2
 		say("%4.0f s: %3.0f %% encoded, live %v, nDCG@10 %v, p50 %v", look.Seconds, 100*look.Encoded, look.Live, look.NDCG, look.P50)
@@ -107,7 +107,7 @@ func (c *secondCommand) watch(ctx context.Context, b *bed) (looks []secondLook, 
 	}
 }
 
-// look has the questions asked; the first time it uploads the documents before.
+// look asks the questions. The first time it uploads the documents first.
 func (c *secondCommand) look(ctx context.Context, b *bed) (look secondLook, err error) {
 	cmd := exec.CommandContext(ctx, b.program, "eval", c.Dataset, "--plan", strings.Join(c.Plans, ","), "--keep", "--parallel", "1",
 		fmt.Sprintf("--limit=%d", c.Limit), "--json", "-")
@@ -128,14 +128,14 @@ func (c *secondCommand) look(ctx context.Context, b *bed) (look secondLook, err 
 	return look, nil
 }
 
-// encodedShare is how far the second encoder is with the collection, of which there is one.
+// encodedShare returns the second encoder's progress in the only collection.
 func encodedShare(ctx context.Context, client *apiclient.Client) (encoded float64, live bool, err error) {
 	for collection, err := range client.Collections(ctx) {
 		if err != nil {
 			return 0, false, err
 		}
 		r, err := client.Rebuild(ctx, collection.Name)
-		if errors.Is(err, schema.ErrNotFound) { // it has not begun
+		if errors.Is(err, schema.ErrNotFound) { // the second encoder has not begun
 			return 0, false, nil
 		}
 		return min(1, float64(r.Versions)/float64(max(r.Total, 1))), r.State == schema.GenerationLive, err
@@ -143,7 +143,7 @@ func encodedShare(ctx context.Context, client *apiclient.Client) (encoded float6
 	return 0, false, errors.New("the collection is gone")
 }
 
-// secondPicture draws the looks: a line for each plan, and when the generation went live.
+// secondPicture draws the measurements: a line for each plan, and when the generation went live.
 func secondPicture(dataset string, plans []string, looks []secondLook) string {
 	const width, height, left, top, right, bottom = 720.0, 320.0, 56.0, 34.0, 110.0, 46.0
 	last := looks[len(looks)-1].Seconds

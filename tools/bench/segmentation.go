@@ -1,8 +1,8 @@
 package main
 
-// This file measures how well ways of segmentation find where texts change their subject, on texts
-// that were put together from pieces: Pk and WindowDiff, as the literature on segmentation has
-// them. It measures quality; `models` measures pace.
+// This file measures how well methods of segmentation find where texts change their subject, on
+// texts that were concatenated from pieces: Pk and WindowDiff, as in the literature. It measures
+// quality; `models` measures speed.
 
 import (
 	"bytes"
@@ -39,34 +39,34 @@ type segmentationCommand struct {
 type reference struct {
 	name, set string
 	sentences []string
-	bounds    []bool // behind each sentence but the last
+	bounds    []bool // after each sentence but the last
 }
 
-// way cuts texts. cut gives the boundaries of the i-th.
+// way is a method of segmentation. cut returns the boundaries of the i-th text.
 type way struct {
 	name string
 	cut  func(i int) ([]bool, error)
 }
 
-// closeness is how far a way's boundaries are from the reference's, the mean over a set's texts; 0
-// is best.
+// closeness is the distance of a method's boundaries from the reference's, as the mean over a set's
+// texts; 0 is best.
 type closeness struct {
 	Set        string  `json:"set"`
 	Texts      int     `json:"texts"`
 	Pk         float64 `json:"pk"`
 	WindowDiff float64 `json:"window_diff"`
-	Segments   float64 `json:"segments"` // per segment of the reference
+	Segments   float64 `json:"segments"` // ratio to the number of segments of the reference
 }
 
-// segmentationResult are the figures of every way.
+// segmentationResult has the figures of every method.
 type segmentationResult struct {
 	Pack string                 `json:"pack"`
 	Sets []string               `json:"sets"`
 	Ways []string               `json:"ways"`
-	Is   map[string][]closeness `json:"figures"` // by way, in the order of Sets
+	Is   map[string][]closeness `json:"figures"` // by method, in the order of Sets
 }
 
-// allTexts is the name of all sets together.
+// allTexts is the name of the union of all sets.
 const allTexts = "all"
 
 func (c *segmentationCommand) Run(ctx context.Context) (err error) {
@@ -114,7 +114,7 @@ func (c *segmentationCommand) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// ways are those that are always measured, and more. Models are asked about all texts at once.
+// ways returns the methods that are always measured, and more. Models get all texts at once.
 func (c *segmentationCommand) ways(ctx context.Context, models *modelclient.Client, texts []reference, more []schema.Segmentation) ([]way, error) {
 	runs := make([][]string, len(texts))
 	var sentences []string
@@ -172,7 +172,7 @@ func (c *segmentationCommand) ways(ctx context.Context, models *modelclient.Clie
 
 var usualWays = []schema.Segmentation{{By: schema.BySegmenter}, {By: schema.BySimilarity}, {By: schema.BySentences}, {By: schema.ByRecursion}}
 
-// fixedWays know nothing of the text, but for the first, which is told the mean length of its set's
+// fixedWays returns methods that ignore the text. The first one uses the mean length of its set's
 // segments.
 func fixedWays(texts []reference) []way {
 	lengths := map[string]int{}
@@ -200,11 +200,11 @@ func fixedWays(texts []reference) []way {
 	}
 }
 
-// cut gives the boundaries of the passages that ingestion would make.
+// cut returns the boundaries of the passages that ingestion would make.
 func (t *reference) cut(scores []float64, g schema.Segmentation) ([]bool, error) {
 	var b strings.Builder
 	ranges := make([]text.Range, len(t.sentences))
-	last := map[int]int{} // sentence by its end
+	last := map[int]int{} // sentence by its end offset
 	for i, s := range t.sentences {
 		start := b.Len()
 		b.WriteString(s + " ")
@@ -238,7 +238,7 @@ func (r *segmentationResult) measure(texts []reference, ways []way) error {
 	r.Is = map[string][]closeness{}
 	for _, w := range ways {
 		if r.Is[w.name] != nil {
-			continue // named twice
+			continue // the method was named twice
 		}
 		cut := make([][]bool, len(texts))
 		for i := range texts {
@@ -335,7 +335,7 @@ func readReference(data []byte) (reference, error) {
 	return t, nil
 }
 
-// bySet gives the numbers of each set's texts.
+// bySet returns the indexes of each set's texts.
 func bySet(texts []reference) map[string][]int {
 	out := map[string][]int{}
 	for i, t := range texts {
@@ -354,7 +354,7 @@ func cuts(bounds []bool) int {
 	return n
 }
 
-// cosine is that of two unit vectors.
+// cosine returns the cosine of two unit vectors.
 func cosine(a, b []float32) float64 {
 	sum := float32(0)
 	for i, x := range a {

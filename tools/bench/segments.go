@@ -1,7 +1,7 @@
 package main
 
-// This file measures what becomes of searches while segments wait to be merged: the same documents
-// in 64 segments, and in as few as merging makes of them.
+// This file measures searches while segments wait to be merged: the same documents in 64 segments,
+// and in as few as merging leaves.
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func (c *segmentsCommand) measure(ctx context.Context, b *workbench, t texts, f 
 			return err
 		}
 		l := &loader{workbench: b, space: spaces[i], keep: true}
-		// Exactly as many batches as segments.
+		// Write exactly one batch per segment.
 		for n := range c.Segments {
 			part := docs[len(docs)*n/c.Segments : len(docs)*(n+1)/c.Segments]
 			ready, err := l.prepare(ctx, part)

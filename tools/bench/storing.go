@@ -1,7 +1,7 @@
 package main
 
-// This file measures storing: what ingestion writes for documents, against a raw binary COPY of the
-// same rows, byte by byte, into tables without keys, checks or row-level security.
+// This file compares what ingestion writes for documents with a raw binary COPY of the same rows
+// into tables without keys, checks or row-level security.
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ type storeCommand struct {
 
 func (c *storeCommand) Run(ctx context.Context) error { return c.run(ctx, "store", c.measure) }
 
-// copied are the tables that are copied, and which of their rows.
+// copied are the tables that are copied, with conditions for their rows.
 var copied = []struct{ table, rows string }{
 	{"sections", "version_id IN (SELECT id FROM others.wanted)"},
 	{"passages", "version_id IN (SELECT id FROM others.wanted)"},
@@ -34,7 +34,7 @@ var copied = []struct{ table, rows string }{
 	{"lexical_pages", "segment_id IN (SELECT id FROM others.wanted)"},
 }
 
-// image is a batch's rows as COPY writes them, by table.
+// image has a batch's rows in COPY's format, by table.
 type image struct {
 	passages int
 	tables   [][]byte
@@ -47,7 +47,7 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	}
 	l := &loader{workbench: b, space: s, points: newPoints(c.Seed)}
 	for _, table := range copied {
-		// Storage as in the original; text compressed in the fastest way.
+		// Storage is as in the original; text is compressed by the fastest method.
 		if err := b.execute(ctx, fmt.Sprintf(`CREATE TABLE others.%[1]s (LIKE %[1]s INCLUDING STORAGE INCLUDING COMPRESSION)`, table.table)); err != nil {
 			return err
 		}
@@ -65,10 +65,10 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	if err != nil {
 		return err
 	}
-	var analysing []time.Duration // of a round's texts
+	var analysing []time.Duration // times of the batches' text analysis
 	var ours, others cost
 	next := 0
-	// The other side copies what the round before has stored: the first is stored here.
+	// The other side copies what the previous round stored; so the first round is stored here.
 	store := func(ctx context.Context) (passages int, took time.Duration, err error) {
 		var images []image
 		var apart time.Duration
@@ -85,8 +85,8 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 			if err != nil {
 				return 0, 0, err
 			}
-			// Words that are met for the first time are stemmed: that is not to count once and be
-			// taken off never.
+			// Stem new words now: the stems are cached, so the time would be counted in storing but
+			// not in the measurement that is subtracted.
 			texts := textsOf(ready)
 			analyzer.TermsOfAll(texts)
 			if err := b.spent(ctx, &ours, func() error {
@@ -143,9 +143,9 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	if err != nil {
 		return err
 	}
-	// Analysing is not storing: it comes before the transaction, so what it takes, measured right
-	// after each batch, is taken off. The segment is built while PostgreSQL writes: how long the
-	// one waits for the other counts.
+	// Text analysis is not storing. It happens before the transaction, so its time, measured right
+	// after each batch, is subtracted. The segment is built while PostgreSQL writes, so waiting for
+	// each other counts.
 	analysing = analysing[len(analysing)-c.Rounds:]
 	alone := make([]float64, c.Rounds)
 	for i, rate := range rates[0] {
@@ -168,7 +168,7 @@ func (c *storeCommand) measure(ctx context.Context, b *workbench, t texts, f *fi
 	return nil
 }
 
-// textsOf are the passages of documents.
+// textsOf returns the passages of documents.
 func textsOf(docs []batch.Document) (out []string) {
 	for _, d := range docs {
 		for _, sec := range d.Text.Sections {
@@ -180,19 +180,19 @@ func textsOf(docs []batch.Document) (out []string) {
 	return out
 }
 
-// copier reads rows that were stored, and copies them into plain tables.
+// copier reads stored rows, and copies them into plain tables.
 type copier struct {
 	*workbench
 	conn  *pgxpool.Conn
 	space space
-	seen  map[uuid.UUID]bool // segments
+	seen  map[uuid.UUID]bool // ids of segments
 	later [][]image
 
 	images, passages, bytes int
 	byTable                 [6]int
 }
 
-// take reads the rows of documents just stored.
+// take reads the rows of documents that were just stored.
 func (c *copier) take(ctx context.Context, docs []batch.Document) (image, error) {
 	out := image{}
 	var wanted [][]any
@@ -234,7 +234,7 @@ func (c *copier) take(ctx context.Context, docs []batch.Document) (image, error)
 	return out, nil
 }
 
-// put copies what was taken longest ago, a batch in a transaction.
+// put copies the rows that were taken first, one batch per transaction.
 func (c *copier) put(ctx context.Context) (passages int, took time.Duration, err error) {
 	images := c.later[0]
 	c.later = c.later[1:]

@@ -1,7 +1,7 @@
 package main
 
-// This file counts what a side of a measurement costs: processor time of PostgreSQL and of this
-// process, and what goes into the write-ahead log. On a busy machine these say more than the clock.
+// This file counts the cost of one side: processor time of PostgreSQL and of this process, and
+// bytes of the write-ahead log. On a busy machine these are more reliable than the clock.
 
 import (
 	"context"
@@ -17,7 +17,7 @@ func (c cost) minus(d cost) cost {
 	return cost{c.postgres - d.postgres, c.self - d.self, c.log - d.log}
 }
 
-// cost reads what was spent until now.
+// cost returns the totals so far.
 func (b *workbench) cost(ctx context.Context) (cost, error) {
 	var out cost
 	var err error
@@ -43,7 +43,7 @@ func (b *workbench) cost(ctx context.Context) (cost, error) {
 	return out, nil
 }
 
-// spent adds what f costs to sum.
+// spent adds the cost of f to sum.
 func (b *workbench) spent(ctx context.Context, sum *cost, f func() error) error {
 	before, err := b.cost(ctx)
 	if err != nil {

@@ -1,7 +1,7 @@
 package main
 
-// This file starts and stops what is measured: `sluice up` from bin/, on a data directory of its
-// own, with NATS in a process of its own, so that its CPU time can be told from the workers'.
+// This file starts and stops the system that is measured: `sluice up` from bin/, on its own data
+// directory, with NATS in a separate process, so that its CPU time is counted separately.
 
 import (
 	"bufio"
@@ -23,14 +23,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 )
 
-// Times that starting and stopping may take.
+// Timeouts of starting and stopping.
 const (
 	startTime = 3 * time.Minute
 	stopTime  = time.Minute
 )
 
-// natsCommand is the NATS server that `sluice up` has within, as a process. It ends when its
-// standard input does.
+// natsCommand runs the NATS server that `sluice up` embeds as a process of its own. It ends with
+// its standard input.
 type natsCommand struct {
 	Dir string `arg:"" help:"Where its streams are kept."`
 }
@@ -53,28 +53,28 @@ func (c natsCommand) Run(ctx context.Context) error {
 	return server.Stop(context.WithoutCancel(ctx))
 }
 
-// bed is a running Sluice on a directory that goes with it.
+// bed is a running Sluice in a directory that is removed with it.
 type bed struct {
-	program string // sluice
+	program string // path of sluice
 	dir     string
 	nats    *server
 	sluice  *server
 	access  apiclient.Credentials
-	metrics string // where /metrics is served
+	metrics string // address of /metrics
 }
 
-// server is a child process that says that it is ready by a line on its standard output.
+// server is a child process that prints a line on standard output when it is ready.
 type server struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	output *bufio.Reader
-	said   chan struct{} // closed when the line was read, or never will be
-	line   string        // what it said
-	failed error         // why it said nothing
+	said   chan struct{} // closed when the line has been read or cannot come any more
+	line   string        // the line
+	failed error         // why there is no line
 	log    string
 }
 
-// newBed starts everything. When it fails nothing is left.
+// newBed starts everything. If it fails, nothing is left running.
 func newBed(ctx context.Context, program string, more ...string) (*bed, error) {
 	if _, err := os.Stat(program); err != nil {
 		return nil, fmt.Errorf("%w; `make build` makes it", err)
@@ -86,8 +86,8 @@ func newBed(ctx context.Context, program string, more ...string) (*bed, error) {
 	return newBedIn(ctx, dir, program, more...)
 }
 
-// newBedIn starts everything in a directory, which goes away with it. Its folder data is that of
-// `sluice up`.
+// newBedIn starts everything in a directory, which is removed at the end. Its subfolder data is
+// that of `sluice up`.
 func newBedIn(ctx context.Context, dir, program string, more ...string) (_ *bed, err error) {
 	b := &bed{program: program, dir: dir}
 	defer func() {
@@ -119,11 +119,11 @@ func newBedIn(ctx context.Context, dir, program string, more ...string) (_ *bed,
 	return b, nil
 }
 
-// foreign are the settings that would have `sluice up` use a server whose CPU time is not seen
-// here.
+// foreign are the settings that would make `sluice up` use servers whose CPU time cannot be
+// counted.
 var foreign = []string{"SLUICE_DATABASE_URL", "SLUICE_DATABASE_OWNER_URL", "SLUICE_DATABASE_VECTOR_URL", "SLUICE_NATS_URL", "SLUICE_TEMPORAL_ADDRESS", "SLUICE_URL", "SLUICE_API_KEY", "SLUICE_DATA"}
 
-// environment is this process's without the settings that are the measurement's own.
+// environment returns this process's environment without the settings that the measurement sets.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -131,7 +131,7 @@ func environment() []string {
 	})
 }
 
-// start runs a child until it has printed a line, which is returned.
+// start runs a child until it has printed a line, which it returns.
 func start(ctx context.Context, dir, name string, env []string, program string, args ...string) (*server, string, error) {
 	s, err := launch(dir, name, env, program, args...)
 	if err != nil {
@@ -150,16 +150,16 @@ func start(ctx context.Context, dir, name string, env []string, program string, 
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	_ = s.stop() // what it says is in the log, too
+	_ = s.stop() // its output is also in the log
 	return nil, "", fmt.Errorf("start %s: %w\n%s", name, err, s.lastWords())
 }
 
 // launch runs a child and returns at once.
 func launch(dir, name string, env []string, program string, args ...string) (*server, error) {
 	s := &server{cmd: exec.Command(program, args...), said: make(chan struct{}), log: filepath.Join(dir, name+".log")}
-	s.cmd.Dir = dir // a sluice.yaml of the user's would change what is measured
+	s.cmd.Dir = dir // the user's sluice.yaml would change the measurement
 	s.cmd.Env = append(environment(), env...)
-	// A terminal's Ctrl-C comes here first; the children are then stopped in order.
+	// Ctrl-C in a terminal must only reach this process, which stops the children in order.
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	log, err := os.Create(s.log)
 	if err != nil {
@@ -185,7 +185,7 @@ func launch(dir, name string, env []string, program string, args ...string) (*se
 	return s, nil
 }
 
-// stop ends a child as Ctrl-C would, and kills it when it takes too long.
+// stop interrupts a child as Ctrl-C does, and kills it if it takes too long.
 func (s *server) stop() error {
 	_ = s.cmd.Process.Signal(os.Interrupt)
 	_ = s.stdin.Close()
@@ -199,7 +199,7 @@ func (s *server) stop() error {
 	return nil
 }
 
-// lastWords is the end of a child's log.
+// lastWords returns the end of a child's log.
 func (s *server) lastWords() string {
 	const most = 4000
 	text, err := os.ReadFile(s.log)
@@ -223,13 +223,12 @@ func (b *bed) close() error {
 	return errors.Join(errs...)
 }
 
-// client calls the running Sluice's API.
+// client returns a client of the running Sluice's API.
 func (b *bed) client() (*apiclient.Client, error) {
 	return apiclient.New(b.access.URL, b.access.APIKey)
 }
 
-// run runs a command of `sluice` to its end and returns what it printed, also when it failed, and
-// the CPU seconds it took.
+// run runs a command of `sluice` and returns its output, also if it fails, and its CPU seconds.
 func (b *bed) run(ctx context.Context, args ...string) (output []byte, seconds float64, err error) {
 	cmd := exec.CommandContext(ctx, b.program, args...)
 	cmd.Dir = b.dir

@@ -1,7 +1,7 @@
 package main
 
-// This file holds the texts that parts are measured with: made ones, any of which can be made again
-// by its number, or those of a folder. Questions are drawn from them.
+// This file has the texts that parts are measured with: generated ones, which are determined by
+// their numbers, or those of a folder. Questions are drawn from them.
 
 import (
 	"fmt"
@@ -11,13 +11,13 @@ import (
 	"sync"
 )
 
-// piece is a section: text and where its passages begin; they tile it.
+// piece is a section: its text, and where its passages begin. The passages tile the text.
 type piece struct {
 	text   string
 	starts []int
 }
 
-// passage returns the text of one.
+// passage returns the text of a passage.
 func (p piece) passage(i int) string {
 	end := len(p.text)
 	if i+1 < len(p.starts) {
@@ -33,7 +33,7 @@ type written struct {
 	pieces []piece
 }
 
-// passages counts its passages.
+// passages returns the number of passages.
 func (w written) passages() int {
 	n := 0
 	for _, p := range w.pieces {
@@ -42,15 +42,15 @@ func (w written) passages() int {
 	return n
 }
 
-// texts are documents by number, the same for the same number.
+// texts are documents by number. The same number gives the same document.
 type texts interface {
 	name() string
-	// most is how many documents there are; made ones never end.
+	// most returns the number of documents; generated ones have no limit.
 	most() int
 	document(i int) written
 }
 
-// synthetic are texts in a made-up language.
+// synthetic are texts in the generated language.
 type synthetic struct {
 	language *language
 	seed     uint64
@@ -67,8 +67,8 @@ func (m synthetic) document(i int) written {
 	random := rand.New(rand.NewPCG(m.seed, uint64(i)))
 	s := m.language.speaker(random)
 	out := written{title: s.title(), topic: int(s.topic)}
-	// Eight passages on average make a section of some 1,000 tokens; sections are few, sometimes
-	// many.
+	// A section has eight passages on average, about 1,000 tokens. A document usually has few
+	// sections, and sometimes many.
 	for range min(40, s.length(3, 0.7)) {
 		var b strings.Builder
 		var p piece
@@ -82,7 +82,7 @@ func (m synthetic) document(i int) written {
 	return out
 }
 
-// first returns the first documents that have so many passages together, or all.
+// first returns the first documents with at least a number of passages in total, or all.
 func first(t texts, passages int) []written {
 	var out []written
 	for i, n := 0, 0; n < passages && i < t.most(); i++ {
@@ -93,7 +93,7 @@ func first(t texts, passages int) []written {
 	return out
 }
 
-// flat lists the passages of documents.
+// flat returns the passages of documents.
 func flat(docs []written) []string {
 	var out []string
 	for _, d := range docs {
@@ -106,7 +106,7 @@ func flat(docs []written) []string {
 	return out
 }
 
-// minor are words that no question is made of, though a text is.
+// minor are words that are not used in questions.
 var minor = func() map[string]bool {
 	out := map[string]bool{}
 	for _, w := range strings.Fields(commonWords) {
@@ -115,8 +115,8 @@ var minor = func() map[string]bool {
 	return out
 }()
 
-// questions draws questions: two to six different content words each, of one passage, so that
-// frequent and rare words meet as they do in text.
+// questions draws questions: two to six different content words of one passage each, so that
+// frequent and rare words are combined as in text.
 func questions(docs []written, count int, seed uint64) []string {
 	random := rand.New(rand.NewPCG(seed, 1<<32))
 	out := make([]string, 0, count)
@@ -133,8 +133,7 @@ func questions(docs []written, count int, seed uint64) []string {
 	return out
 }
 
-// contentWords lists the different words of a text that are no minor ones, in the order of the
-// text.
+// contentWords returns the different words of a text that are not minor, in the order of the text.
 func contentWords(text string) []string {
 	var out []string
 	for _, w := range strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && r < 128 }) {

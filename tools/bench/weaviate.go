@@ -1,7 +1,7 @@
 package main
 
-// This file measures BM25 searches of a whole Sluice against a Weaviate server: the same texts and
-// questions, each server by its own HTTP API.
+// This file compares BM25 searches of a whole Sluice with those of a Weaviate server: the same
+// texts and questions, each server through its own HTTP API.
 
 import (
 	"context"
@@ -85,7 +85,7 @@ func (c *weaviateCommand) measure(ctx context.Context, b *bed, w *weaviate, t te
 	if err := w.fill(ctx, all); err != nil {
 		return err
 	}
-	// Its memtables are on disk then, as those of a server that has been running for a while are.
+	// The restart writes its memtables to disk, as on a server that has been running for a while.
 	if err := w.restart(ctx); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (c *weaviateCommand) measure(ctx context.Context, b *bed, w *weaviate, t te
 	return nil
 }
 
-// searchAlone drops what a search returns.
+// searchAlone discards the results of a search.
 func searchAlone(search func(context.Context, string) ([]string, error)) func(context.Context, string) error {
 	return func(ctx context.Context, q string) error {
 		_, err := search(ctx, q)
@@ -143,7 +143,7 @@ func searchAlone(search func(context.Context, string) ([]string, error)) func(co
 	}
 }
 
-// fill uploads the texts to a tenant of its own, and waits until they are searched as they will be.
+// fill uploads the texts to a new tenant, and waits until ingestion and curation are done.
 func (c *weaviateCommand) fill(ctx context.Context, b *bed, all []string) (*apiclient.Client, error) {
 	operator, err := b.client()
 	if err != nil {
@@ -153,7 +153,7 @@ func (c *weaviateCommand) fill(ctx context.Context, b *bed, all []string) (*apic
 	if err != nil {
 		return nil, fmt.Errorf("make a tenant: %w", err)
 	}
-	// Every caller keeps its connection: making them is not what is measured.
+	// Each caller keeps its connection, because connecting is not measured.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, slices.Max(c.Callers)
 	client := apiclient.Over(&http.Client{Transport: transport}, b.access.URL, made.APIKey)
@@ -176,7 +176,7 @@ func (c *weaviateCommand) fill(ctx context.Context, b *bed, all []string) (*apic
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // a connection that only read
+	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection only read
 	if _, err := finished(ctx, client, collected); err != nil {
 		return nil, err
 	}
@@ -184,8 +184,8 @@ func (c *weaviateCommand) fill(ctx context.Context, b *bed, all []string) (*apic
 	return client, err
 }
 
-// compare notes how much of what one side finds the other finds, too. Sides analyse words and
-// count lengths differently; it shows that neither answers from less.
+// compare notes the overlap of both sides' results. Text analysis and lengths differ; the overlap
+// shows that neither side searches fewer texts.
 func (c *weaviateCommand) compare(ctx context.Context, asked []string, ours, theirs func(context.Context, string) ([]string, error), f *findings) error {
 	var results [2]int
 	same := 0
@@ -214,7 +214,7 @@ func (c *weaviateCommand) compare(ctx context.Context, asked []string, ours, the
 	return nil
 }
 
-// seconds are the processor seconds of all programs of Sluice so far.
+// seconds returns the processor seconds of all programs of Sluice so far.
 func (b *bed) seconds() (float64, error) {
 	used, err := account(b.sluice.cmd.Process.Pid, b.nats.cmd.Process.Pid)
 	if err != nil {
@@ -227,7 +227,7 @@ func (b *bed) seconds() (float64, error) {
 	return sum, nil
 }
 
-// seconds are the processor seconds of the server so far.
+// seconds returns the processor seconds of the server so far.
 func (w *weaviate) seconds() (float64, error) {
 	proc, err := procfs.NewProc(w.server.cmd.Process.Pid)
 	if err != nil {

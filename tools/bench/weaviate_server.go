@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 )
 
-// weaviate is a running server on a folder that its caller removes.
+// weaviate is a running server on a folder that the caller removes.
 type weaviate struct {
 	program, dir, url string
 	env, args         []string
@@ -73,7 +73,7 @@ func startWeaviate(ctx context.Context, program, dir string) (*weaviate, error) 
 	return w, w.begin(ctx)
 }
 
-// begin starts the server and waits until it says that it is ready.
+// begin starts the server and waits until it is ready.
 func (w *weaviate) begin(ctx context.Context) (err error) {
 	if w.server, err = launch(w.dir, "weaviate", w.env, w.program, w.args...); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (w *weaviate) begin(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("start Weaviate: %w\n%s", err, w.server.lastWords())
-			_ = w.stop() // what it says is in the log, too
+			_ = w.stop() // its output is also in the log
 		}
 	}()
 	ctx, cancel := context.WithTimeoutCause(ctx, startTime, fmt.Errorf("it is not ready after %s", startTime))
@@ -112,7 +112,7 @@ func (w *weaviate) stop() error {
 	return s.stop()
 }
 
-// call returns what the server replies, of any status 2xx.
+// call returns the reply of the server. A status other than 2xx is an error.
 func (w *weaviate) call(ctx context.Context, method, path string, body any) ([]byte, error) {
 	var sent io.Reader
 	if body != nil {
@@ -142,10 +142,10 @@ func (w *weaviate) call(ctx context.Context, method, path string, body any) ([]b
 	return text, nil
 }
 
-// paragraphs is the name of the class of objects that texts are kept in.
+// paragraphs is the name of the class of the text objects.
 const paragraphs = "Paragraph"
 
-// fill makes a class with an inverted index and no vectors, and puts texts into it.
+// fill creates a class with an inverted index and without vectors, and adds texts to it.
 func (w *weaviate) fill(ctx context.Context, texts []string) error {
 	type object map[string]any
 	if _, err := w.call(ctx, http.MethodPost, "/v1/schema", object{
@@ -219,7 +219,7 @@ func (w *weaviate) search(ctx context.Context, query string, k int) ([]string, e
 	return out, nil
 }
 
-// overlap tells whether a passage is of a paragraph, or has it within.
+// overlap reports whether a passage is part of a paragraph or contains it.
 func overlap(passage, paragraph string) bool {
 	passage, paragraph = strings.TrimSpace(passage), strings.TrimSpace(paragraph)
 	return strings.Contains(paragraph, passage) || strings.Contains(passage, paragraph)

@@ -1,8 +1,8 @@
 package main
 
-// This file is what most parts measure with: a PostgreSQL server of their own, set as `sluice up`
-// sets it but with more memory, a store on it, and connections for what Sluice is compared with. It
-// all goes away afterwards.
+// This file has what most parts measure with: a PostgreSQL server of their own, configured as by
+// `sluice up` but with more memory, a store on it, and connections for what Sluice is compared
+// with. Everything is removed afterwards.
 
 import (
 	"context"
@@ -24,25 +24,25 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// workbench is a database with a store, and a way past it.
+// workbench is a database with a store and direct connections.
 type workbench struct {
 	dir      string
 	postgres *local.Postgres
 	store    stores.All
-	// others is a pool of the superuser's in the same database, for what Sluice is compared with:
-	// it lives in schema others.
+	// others is a pool of superuser connections to the same database, for what Sluice is compared
+	// with, which is in the schema others.
 	others *pgxpool.Pool
 }
 
-// serverSettings are over those of `sluice up`; both sides have them.
+// serverSettings override those of `sluice up`, for both sides.
 var serverSettings = map[string]string{
 	"shared_buffers": "1GB", "maintenance_work_mem": "2GB", "max_wal_size": "8GB", "log_min_messages": "error",
-	// Shared memory of parallel index builds goes into files: /dev/shm may be small.
+	// Keep shared memory of parallel index builds in files, because /dev/shm may be small.
 	"dynamic_shared_memory_type": "mmap",
 }
 
-// newDir makes a directory that every user may enter, as PostgreSQL's must, and that is not in
-// memory.
+// newDir creates a directory that every user may enter, because PostgreSQL runs as another user,
+// and that is not in memory.
 func newDir() (string, error) {
 	home, err := local.Home()
 	if err != nil {
@@ -61,7 +61,7 @@ func newDir() (string, error) {
 	return dir, nil
 }
 
-// newWorkbench starts everything. When it fails nothing is left.
+// newWorkbench starts everything. If it fails, nothing is left running.
 func newWorkbench(ctx context.Context) (*workbench, error) {
 	dir, err := newDir()
 	if err != nil {
@@ -70,7 +70,7 @@ func newWorkbench(ctx context.Context) (*workbench, error) {
 	return newWorkbenchIn(ctx, dir)
 }
 
-// newWorkbenchIn starts everything in a directory, which goes away with it.
+// newWorkbenchIn starts everything in a directory, which is removed at the end.
 func newWorkbenchIn(ctx context.Context, dir string) (_ *workbench, err error) {
 	b := &workbench{dir: dir}
 	defer func() {
@@ -83,7 +83,7 @@ func newWorkbenchIn(ctx context.Context, dir string) (_ *workbench, err error) {
 	if b.postgres, err = local.StartPostgres(starting, local.PostgresOptions{Dir: filepath.Join(dir, "postgres"), Settings: serverSettings}); err != nil {
 		return nil, fmt.Errorf("start PostgreSQL: %w", err)
 	}
-	// The log of migrating is not what anyone came for.
+	// The log of the migration is not of interest.
 	if err := quietly(func() error {
 		return store.Migrate(starting, b.postgres.OwnerURL(local.Database), b.postgres.URL(), b.postgres.VectorURL(local.Database))
 	}); err != nil {
@@ -110,7 +110,7 @@ func newWorkbenchIn(ctx context.Context, dir string) (_ *workbench, err error) {
 	return b, nil
 }
 
-// connect makes a connection like those of the pool, with settings of its own.
+// connect opens a connection like those of the pool, whose settings can be changed.
 func (b *workbench) connect(ctx context.Context) (*pgx.Conn, error) {
 	conn, err := pgx.Connect(ctx, b.postgres.AdminURL(local.Database))
 	if err == nil {
@@ -131,7 +131,7 @@ func (b *workbench) close() error {
 	return err
 }
 
-// stop stops everything and leaves the database.
+// stop stops everything but keeps the database.
 func (b *workbench) stop() error {
 	if b.others != nil {
 		b.others.Close()
@@ -153,7 +153,7 @@ type space struct {
 	collection uuid.UUID
 }
 
-// newSpace makes a tenant with a collection.
+// newSpace creates a tenant with a collection.
 func (b *workbench) newSpace(ctx context.Context, name string) (space, error) {
 	p, err := b.newTenant(ctx, name)
 	if err != nil {
@@ -162,7 +162,7 @@ func (b *workbench) newSpace(ctx context.Context, name string) (space, error) {
 	return b.newCollection(ctx, p, "bench")
 }
 
-// newTenant makes a tenant.
+// newTenant creates a tenant.
 func (b *workbench) newTenant(ctx context.Context, name string) (schema.Principal, error) {
 	id := schema.NewID()
 	tenant, err := b.store.CreateTenant(ctx, schema.Principal{}, schema.NewTenant{Name: name}, schema.SealedKey{
@@ -175,7 +175,7 @@ func (b *workbench) newTenant(ctx context.Context, name string) (schema.Principa
 	return schema.Principal{Tenant: tenant.ID, Scopes: []schema.Scope{schema.ScopeAdmin}}, nil
 }
 
-// newCollection makes a collection of a tenant.
+// newCollection creates a collection of a tenant.
 func (b *workbench) newCollection(ctx context.Context, p schema.Principal, name string) (space, error) {
 	c, err := b.store.CreateCollection(ctx, p, schema.NewCollection{Name: name})
 	if err != nil {
@@ -184,8 +184,8 @@ func (b *workbench) newCollection(ctx context.Context, p schema.Principal, name 
 	return space{Principal: p, collection: c.ID}, nil
 }
 
-// settle has PostgreSQL do now what it would do in a while, in the middle of a measurement: count
-// rows, and clean up.
+// settle makes PostgreSQL do its background work now, and not in the middle of a measurement:
+// statistics, vacuum and checkpoint.
 func (b *workbench) settle(ctx context.Context) error {
 	for _, sql := range []string{`VACUUM (ANALYZE)`, `CHECKPOINT`} {
 		if _, err := b.others.Exec(ctx, sql); err != nil {
@@ -195,7 +195,7 @@ func (b *workbench) settle(ctx context.Context) error {
 	return nil
 }
 
-// execute runs statements of the other side.
+// execute runs statements as superuser.
 func (b *workbench) execute(ctx context.Context, statements ...string) error {
 	for _, sql := range statements {
 		if _, err := b.others.Exec(ctx, sql); err != nil {
@@ -205,21 +205,21 @@ func (b *workbench) execute(ctx context.Context, statements ...string) error {
 	return nil
 }
 
-// quietly runs f without what the log has below warnings.
+// quietly runs f with only warnings and errors logged.
 func quietly(f func() error) error {
 	before := slog.SetLogLoggerLevel(slog.LevelWarn)
 	defer slog.SetLogLoggerLevel(before)
 	return f()
 }
 
-// timed runs f and tells how long it took.
+// timed runs f and returns how long it took.
 func timed(f func() error) (time.Duration, error) {
 	begin := time.Now()
 	err := f()
 	return time.Since(begin), err
 }
 
-// single reads one value.
+// single returns the single value of a query.
 func single[T any](ctx context.Context, b *workbench, sql string, args ...any) (T, error) {
 	rows, err := b.others.Query(ctx, sql, args...)
 	if err != nil {

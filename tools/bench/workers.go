@@ -1,8 +1,8 @@
 package main
 
 // This file measures whether the stages scale: how much more four workers of a stage do than one.
-// What takes time is simulated by waiting (workers_waiting.go), so that a few cores suffice;
-// workers_rows.go has the stages.
+// Expensive work is simulated by waiting (workers_waiting.go), so that a few cores suffice. The
+// stages are in workers_rows.go.
 
 import (
 	"context"
@@ -28,10 +28,10 @@ type workersCommand struct {
 	Timeout   time.Duration `default:"20m" help:"Longest time of the whole measurement."`
 }
 
-// workerCounts are how many workers of a stage are measured.
+// workerCounts are the numbers of workers that are measured.
 var workerCounts = []int{1, 2, 4}
 
-// efficiency is how much of so many times the rate of one worker several are to reach.
+// efficiency is the share of linear scaling that several workers must reach.
 const efficiency = 0.9
 
 func (c *workersCommand) Run(ctx context.Context) error {
@@ -80,21 +80,21 @@ func (c *workersCommand) findings(ctx context.Context) (_ *findings, err error) 
 // stageRow is a stage that is measured.
 type stageRow struct {
 	name, what, unit string
-	// prepare makes ready what all its measurements need; nil: nothing.
+	// prepare prepares all measurements of the stage; nil: nothing to do.
 	prepare func(ctx context.Context) error
-	// scale has so many workers run.
+	// scale starts or stops workers until count run.
 	scale func(ctx context.Context, count int) error
-	// work works for a while with them.
+	// work measures one window with these workers.
 	work func(ctx context.Context) (worked, error)
 }
 
-// worked is what was done in a window of time.
+// worked is the work done in a window of time.
 type worked struct {
 	items   float64
 	took    time.Duration
 	refused int64
-	cpu     float64 // seconds of processor time of all that was started
-	busy    float64 // those of the whole machine
+	cpu     float64 // seconds of processor time of all started processes
+	busy    float64 // seconds of processor time of the whole machine
 }
 
 func (c *workersCommand) measure(ctx context.Context, f *findings, r stageRow) (err error) {
@@ -141,7 +141,7 @@ func times(by float64, values []float64) []float64 {
 	return out
 }
 
-// sum is what was done in several windows together.
+// sum adds up several windows.
 func sum(all []worked) (out worked) {
 	for _, w := range all {
 		out.items, out.took, out.refused = out.items+w.items, out.took+w.took, out.refused+w.refused
@@ -150,7 +150,7 @@ func sum(all []worked) (out worked) {
 	return out
 }
 
-// says tells of the work on a machine of so many cores.
+// says describes the work on a machine with a number of cores.
 func (w worked) says(unit string, cores int) string {
 	capacity := w.took.Seconds() * float64(cores)
 	out := fmt.Sprintf("%.1f %s; %.1f ms of processor each, %.0f %% of the machine, of which others took %.0f %%", w.items/w.took.Seconds(), unit,
@@ -161,9 +161,9 @@ func (w worked) says(unit string, cores int) string {
 	return out
 }
 
-// crowded has callers ask, each again as soon as it is answered, and counts what is answered in a
-// window that begins when they have been at it for as long: a worker that is new has nothing in
-// memory. Then all leave, whatever they wait for. refused tells the errors that say to come again.
+// crowded makes callers ask, each again as soon as it is answered, and counts the answers in a
+// window. The callers start one window earlier, because a new worker's caches are empty. At the end
+// all calls are cancelled. refused reports whether an error means that the caller should try again.
 func (b *workersBed) crowded(ctx context.Context, callers int, window time.Duration, refused func(error) bool, ask func(ctx context.Context, caller, n int) error) (out worked, err error) {
 	var count, turnedAway, next atomic.Int64
 	var counting, over atomic.Bool
@@ -192,7 +192,7 @@ func (b *workersBed) crowded(ctx context.Context, callers int, window time.Durat
 	err = pauseFor(asking, window)
 	if err == nil {
 		out, err = b.during(asking, window, func(context.Context) (float64, error) {
-			counting.Store(true) // the first reading; what is counted until the second one is what was done
+			counting.Store(true) // the first reading starts the count, the second one returns it
 			return float64(count.Load()), nil
 		})
 	}
@@ -206,7 +206,7 @@ func (b *workersBed) crowded(ctx context.Context, callers int, window time.Durat
 	return out, err
 }
 
-// during reads a counter and the processor time at the begin and at the end of a window.
+// during reads a counter and the processor time at the beginning and at the end of a window.
 func (b *workersBed) during(ctx context.Context, window time.Duration, counter func(ctx context.Context) (float64, error)) (out worked, err error) {
 	type reading struct {
 		items, cpu, busy float64

@@ -1,7 +1,7 @@
 package main
 
-// This file starts what the part workers measures: each program as processes of its own, beside a
-// PostgreSQL, a NATS and a Temporal, and as many of a kind as are wanted.
+// This file starts what the part workers measures: each program as processes of its own, with
+// PostgreSQL, NATS and Temporal, and any number of processes per program.
 
 import (
 	"context"
@@ -25,20 +25,20 @@ import (
 type workersBed struct {
 	*workbench
 	nats     *server
-	url      string // of NATS
+	url      string // address of NATS
 	nc       *nats.Conn
 	temporal *local.Temporal
 	serve    *server
 	api      *apiclient.Client
 	programs string   // folder of the programs
-	settings []string // that all programs have
+	settings []string // environment of all programs
 	started  int
 	running  map[string][]*server // by program
 	models   *waitingModels
 	service  atomic.Int64 // nanoseconds that a request to the models takes
 }
 
-// newWorkersBed starts all but the workers. When it fails nothing is left.
+// newWorkersBed starts everything but the workers. If it fails, nothing is left running.
 func newWorkersBed(ctx context.Context, programs string) (_ *workersBed, err error) {
 	b := &workersBed{programs: programs, running: map[string][]*server{}}
 	defer func() {
@@ -77,7 +77,7 @@ func newWorkersBed(ctx context.Context, programs string) (_ *workersBed, err err
 	if err != nil {
 		return nil, err
 	}
-	// As many searches are open as the callers are.
+	// Allow as many concurrent searches as there are callers.
 	settings := append([]string{"SLUICE_LISTEN=" + address, "SLUICE_TENANT_SEARCHES=1000"}, b.settings...)
 	if b.serve, err = launch(b.dir, "serve", settings, filepath.Join(programs, "sluice"), "serve"); err != nil {
 		return nil, err
@@ -85,14 +85,14 @@ func newWorkersBed(ctx context.Context, programs string) (_ *workersBed, err err
 	if err := b.serve.ready(starting, "http://"+address+"/readyz"); err != nil {
 		return nil, err
 	}
-	// Every caller keeps its connection.
+	// Each caller keeps its connection.
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 1000
 	b.api = apiclient.Over(&http.Client{Transport: transport}, "http://"+address, key)
 	return b, nil
 }
 
-// ready waits until a child says at an address that it can work.
+// ready waits until a child's health check at an address succeeds.
 func (s *server) ready(ctx context.Context, url string) error {
 	name := filepath.Base(s.cmd.Path)
 	for {
@@ -119,8 +119,8 @@ func (s *server) ready(ctx context.Context, url string) error {
 	}
 }
 
-// scale has so many processes of a program run, the new ones with more settings, and returns when
-// all can work.
+// scale runs count processes of a program, new ones with more settings, and returns when all are
+// ready.
 func (b *workersBed) scale(ctx context.Context, program string, count int, settings ...string) error {
 	var errs []error
 	for len(b.running[program]) > count {
@@ -157,8 +157,8 @@ func (b *workersBed) scale(ctx context.Context, program string, count int, setti
 	return nil
 }
 
-// spent is the processor time, in seconds, of all processes that this one has started. Between two
-// readings none of its children may end.
+// spent returns the processor time, in seconds, of all processes that this process has started.
+// None of its children may end between two readings.
 func (b *workersBed) spent() (float64, error) {
 	all, err := processes()
 	if err != nil {

@@ -1,6 +1,6 @@
 package main
 
-// This file has the stages of the part workers: what is asked of each, and by whom.
+// This file has the stages of the part workers: the requests of each, and its callers.
 
 import (
 	"context"
@@ -26,17 +26,17 @@ const (
 	searchedCollections = 32
 	searchSlots         = 4 // of a query-worker
 	searchCallers       = 64
-	searchPlan          = "naive" // the model encodes the question, and vectors are compared
+	searchPlan          = "naive" // the model encodes the question, and its vector is compared
 
 	llmSlots   = 4 // of an llm-gateway
 	llmCallers = 128
 
-	ingestSlots       = 2   // batches of an ingest-worker
-	ingestBatch       = 1   // documents of a batch; four times as many while many wait
-	ingestDocuments   = 600 // for each round and 4 s of window
+	ingestSlots       = 2   // batches per ingest-worker
+	ingestBatch       = 1   // documents per batch; four times as many under load
+	ingestDocuments   = 600 // per round and 4 s of window
 	ingestCollections = 8
 
-	modelSlots   = 1 // of a waiting model server
+	modelSlots   = 1 // per simulated model server
 	modelCallers = 96
 	modelTime    = 100 * time.Millisecond
 )
@@ -54,7 +54,7 @@ func (c *workersCommand) rows(ctx context.Context, b *workersBed) ([]stageRow, e
 		return nil, err
 	}
 	filled := false
-	fill := func(ctx context.Context) error { // documents for searches, by a worker without waiting
+	fill := func(ctx context.Context) error { // adds the documents for searches, with a worker that does not wait
 		b.service.Store(int64(c.Search))
 		if filled {
 			return nil
@@ -103,12 +103,12 @@ func (c *workersCommand) rows(ctx context.Context, b *workersBed) ([]stageRow, e
 	}, nil
 }
 
-// comeAgain reports whether an error of the API says to.
+// comeAgain reports whether an error of the API means that the caller should try again.
 func comeAgain(err error) bool {
 	return apiclient.IsStatus(err, http.StatusTooManyRequests) || apiclient.IsStatus(err, http.StatusServiceUnavailable)
 }
 
-// collections makes so many of a name.
+// collections creates count collections.
 func (b *workersBed) collections(ctx context.Context, name string, count int) (out []string, err error) {
 	for i := range count {
 		made := fmt.Sprintf("%s-%d", name, i)
@@ -120,7 +120,7 @@ func (b *workersBed) collections(ctx context.Context, name string, count int) (o
 	return out, nil
 }
 
-// upload uploads documents of a paragraph each, divided among collections.
+// upload uploads documents of one paragraph each, divided among collections.
 func (b *workersBed) upload(ctx context.Context, w *writer, collections []string, count int) error {
 	for i, collection := range collections {
 		var docs []api.NewDocument
@@ -140,7 +140,7 @@ func (b *workersBed) upload(ctx context.Context, w *writer, collections []string
 	return nil
 }
 
-// gatewayRow asks for other words of questions, as searches do. Each caller is a tenant of its own,
+// gatewayRow asks for paraphrases of questions, as searches do. Each caller is a separate tenant,
 // because a gateway lets no more requests of one tenant wait than it has slots.
 func (b *workersBed) gatewayRow(ctx context.Context, c *workersCommand) (stageRow, error) {
 	callers := make([]uuid.UUID, llmCallers)
@@ -171,8 +171,8 @@ func (b *workersBed) gatewayRow(ctx context.Context, c *workersCommand) (stageRo
 		work: func(ctx context.Context) (worked, error) {
 			return b.crowded(ctx, len(callers), c.Window, func(err error) bool { return errors.Is(err, schema.ErrTenantOverloaded) },
 				func(ctx context.Context, caller, _ int) error {
-					ctx = bus.Cancels(ctx, func(error) bool { return true }) // who leaves says so
-					// No question comes twice, in no window: gateways keep replies.
+					ctx = bus.Cancels(ctx, func(error) bool { return true }) // cancel the request when the caller leaves
+					// No question is repeated, because gateways cache replies.
 					reply, err := bus.Request[wire.LLMReply](ctx, b.nc, wire.LLMSubject, wire.LLMRequest{Envelope: wire.Header(), Tenant: callers[caller],
 						Task: wire.TaskRewrite, Step: wire.Step{Step: "rewrite"}, Question: "What is asked as " + schema.NewID().String() + "?"})
 					if err == nil && reply.Error != nil {
@@ -183,7 +183,7 @@ func (b *workersBed) gatewayRow(ctx context.Context, c *workersCommand) (stageRo
 		}}, nil
 }
 
-// ingestRow takes documents in, of which more wait than are taken while it is measured.
+// ingestRow ingests documents. More documents wait than can be processed during the measurement.
 func (b *workersBed) ingestRow(c *workersCommand, w *writer) stageRow {
 	return stageRow{name: "documents", what: "ingest-workers", unit: "documents/s",
 		prepare: func(ctx context.Context) error {
@@ -199,7 +199,7 @@ func (b *workersBed) ingestRow(c *workersCommand, w *writer) stageRow {
 			return b.scale(ctx, "ingest-worker", count, fmt.Sprintf("SLUICE_INGEST_BATCHES=%d", ingestSlots), fmt.Sprintf("SLUICE_INGEST_BATCH_SIZE=%d", ingestBatch))
 		},
 		work: func(ctx context.Context) (worked, error) {
-			if err := pauseFor(ctx, c.Window); err != nil { // until all have batches open
+			if err := pauseFor(ctx, c.Window); err != nil { // until all workers have batches open
 				return worked{}, err
 			}
 			out, err := b.during(ctx, 4*c.Window, func(ctx context.Context) (float64, error) {
@@ -216,8 +216,8 @@ func (b *workersBed) ingestRow(c *workersCommand, w *writer) stageRow {
 		}}
 }
 
-// modelsRow asks simulated model servers, with a slot each. It shows how NATS divides requests
-// among the servers of a queue group, by chance, and nothing of the real ones.
+// modelsRow calls simulated model servers with one slot each. It shows how NATS distributes
+// requests in a queue group, which is random, and nothing about real model servers.
 func (b *workersBed) modelsRow(c *workersCommand) stageRow {
 	type one struct {
 		nc *nats.Conn
@@ -234,7 +234,7 @@ func (b *workersBed) modelsRow(c *workersCommand) stageRow {
 		},
 		scale: func(ctx context.Context, count int) error {
 			var errs []error
-			for _, m := range running { // all of them: requests may wait there whose callers have left
+			for _, m := range running { // all of them, because requests of callers that have left may wait there
 				errs = append(errs, m.close())
 				m.nc.Close()
 			}

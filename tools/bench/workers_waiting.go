@@ -1,8 +1,7 @@
 package main
 
-// This file has the two simulated services of the part workers, which work by waiting: a model
-// server and a language model. What asks them is as busy as with real ones, and the processor is
-// not.
+// This file has the two simulated services of the part workers, which only wait: a model server and
+// a language model. Their clients are as busy as with real ones, but the processor is not.
 
 import (
 	"context"
@@ -23,21 +22,20 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// waitingSpace names the vectors of waiting model servers.
+// waitingSpace is the name of the vector space of simulated model servers.
 const waitingSpace = "waiting"
 
-// waitingModels is a simulated model server: it answers encode, segment and info, encode and
-// segment after a fixed time, with vectors that follow from the texts. It answers in the queue
-// group of the real ones.
+// waitingModels is a simulated model server. It answers encode, segment and info in the queue group
+// of the real ones. Encode and segment take a fixed time; vectors depend only on the texts.
 type waitingModels struct {
 	service *atomic.Int64  // nanoseconds that a request takes
-	slots   chan struct{}  // one for each request that runs; nil: as many run as come
-	work    sync.WaitGroup // requests in hand
+	slots   chan struct{}  // one for each running request; nil: no limit
+	work    sync.WaitGroup // requests in progress
 	stop    context.CancelFunc
 	subs    []*nats.Subscription
 }
 
-// newWaitingModels starts one. slots is how many requests run at once; 0: all.
+// newWaitingModels starts a server. slots is how many requests run at once; 0: no limit.
 func newWaitingModels(nc *nats.Conn, service *atomic.Int64, slots int) (*waitingModels, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	m := &waitingModels{service: service, stop: stop}
@@ -60,10 +58,10 @@ func waits[Request, Reply any](ctx context.Context, m *waitingModels, nc *nats.C
 		m.work.Go(func() {
 			var r Request
 			if json.Unmarshal(msg.Data, &r) != nil || op != wire.OpInfo && !m.wait(ctx) {
-				return // who asked asks again
+				return // the caller asks again
 			}
 			if data, err := json.Marshal(answer(r)); err == nil {
-				_ = msg.Respond(data) // when the connection is gone nobody waits
+				_ = msg.Respond(data) // if the connection is closed, nobody waits for it
 			}
 		})
 	})
@@ -73,7 +71,7 @@ func waits[Request, Reply any](ctx context.Context, m *waitingModels, nc *nats.C
 	return err
 }
 
-// wait is the work; it reports whether it came to its end.
+// wait simulates the work. It returns false if it was cancelled.
 func (m *waitingModels) wait(ctx context.Context) bool {
 	if m.slots != nil {
 		select {
@@ -86,7 +84,7 @@ func (m *waitingModels) wait(ctx context.Context) bool {
 	return pauseFor(ctx, time.Duration(m.service.Load())) == nil
 }
 
-// close takes no more requests, and gives up those in hand.
+// close stops taking requests, and cancels those in progress.
 func (m *waitingModels) close() error {
 	var errs []error
 	for _, sub := range m.subs {
@@ -95,7 +93,7 @@ func (m *waitingModels) close() error {
 			errs = append(errs, fmt.Errorf("stop a waiting model server: %w", err))
 			continue
 		}
-		<-closed // no handler begins any more
+		<-closed // no handler starts any more
 	}
 	m.stop()
 	m.work.Wait()
@@ -111,10 +109,10 @@ func waitingEncode(r wire.EncodeRequest) wire.EncodeReply {
 	return out
 }
 
-// waitingVector is a unit vector that follows from the text alone.
+// waitingVector returns a unit vector that depends only on the text.
 func waitingVector(text string) []float32 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(text)) // it never fails
+	_, _ = h.Write([]byte(text)) // it cannot fail
 	random := rand.New(rand.NewPCG(h.Sum64(), 0))
 	v, squares := make([]float32, dimension), 0.0
 	for i := range v {
@@ -146,15 +144,15 @@ func waitingInfo(wire.ModelInfoRequest) wire.ModelInfo {
 		Provider: "cpu", Operations: []wire.ModelOp{wire.OpEncode, wire.OpSegment}}
 }
 
-// waitingLLM is a scripted language model behind OpenAI's API, which gives one reply to everything,
-// after a fixed time.
+// waitingLLM is a simulated language model with OpenAI's API. It returns the same reply to every
+// request after a fixed time.
 type waitingLLM struct {
 	server http.Server
 	url    string
 	ended  chan error
 }
 
-// waitingReply is what it says: other words of a question.
+// waitingReply is its reply: a paraphrase of a question.
 const waitingReply = `{"question":"what is asked, in other words"}`
 
 func newWaitingLLM(service time.Duration) (*waitingLLM, error) {
@@ -188,7 +186,7 @@ func (m *waitingLLM) close() error {
 	return err
 }
 
-// pauseFor waits, or returns why it did not.
+// pauseFor waits, or returns an error if ctx ends.
 func pauseFor(ctx context.Context, how time.Duration) error {
 	timer := time.NewTimer(how)
 	defer timer.Stop()

@@ -1,10 +1,10 @@
-// Command mutate changes one constant or operator at a time, of the shipped plans and of the
-// formulas behind them, and runs the tests that should notice. It prints the changes that no test
-// noticed.
+// Command mutate changes one constant or operator at a time, in the shipped plans and in the
+// formulas behind them, and runs the tests that should detect it. It prints the changes that no
+// test detected.
 //
 //	go run ./tools/mutate [-only plans/saki] [-list] [-at 2/8]
 //
-// No file is changed: each variant is given to go test as an overlay.
+// No file is changed: each variant is passed to go test as an overlay.
 package main
 
 import (
