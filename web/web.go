@@ -1,6 +1,6 @@
-// Package web is the back office: pages for browsers that speak the public API
-// and nothing else. `make build` makes them of the sources beside this file; a
-// program built without them serves a page that says so.
+// Package web is the back office: pages for browsers that only use the public API. `make build`
+// builds them from the sources beside this file. A program built without them serves a page that
+// says so.
 package web
 
 import (
@@ -22,17 +22,17 @@ var built embed.FS
 //go:embed unbuilt.html
 var unbuilt []byte
 
-// policy lets pages load what this server has and nothing else; scripts and
-// styles come from files alone.
+// policy is a Content-Security-Policy that lets pages load only from this server, and scripts and
+// styles only from files.
 const policy = "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; " +
 	"manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// api are the first parts of paths that are never pages.
+// api has the first elements of paths that are never pages.
 var api = map[string]bool{"v1": true, "docs": true, "openapi.json": true, "openapi.yaml": true, "openapi-3.0.json": true, "openapi-3.0.yaml": true,
 	"metrics": true, "healthz": true, "readyz": true, "mcp": true}
 
-// Mount serves the back office at / in front of an API, which keeps its own
-// paths, and gets whatever is not a browser's visit to a page.
+// Mount serves the back office at / in front of an API. The API keeps its own paths, and gets every
+// request that is not a browser's visit to a page.
 func Mount(handler http.Handler) http.Handler {
 	dist, err := fs.Sub(built, "dist")
 	if err != nil {
@@ -53,7 +53,7 @@ func mount(handler http.Handler, dist fs.FS) http.Handler {
 				return newFile(name, body)
 			})
 		}
-		return nil // what cannot be read is not served
+		return nil // a file that cannot be read is not served
 	})
 	if s.files[indexPage] == nil {
 		s.files[indexPage] = sync.OnceValue(func() *file { return newFile(indexPage, unbuilt) })
@@ -69,7 +69,7 @@ const indexPage = "index.html"
 
 type site struct{ files map[string]func() *file }
 
-// serve answers a visit; false: it is the API's.
+// serve answers a visit. It returns false if the request is for the API.
 func (s *site) serve(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return false
@@ -86,18 +86,18 @@ func (s *site) serve(w http.ResponseWriter, r *http.Request) bool {
 		}
 		return false
 	case name == "", first != "assets" && strings.Contains(r.Header.Get("Accept"), "text/html"):
-		// Every other path is a page of the one application.
+		// Every other path is a page of the single-page application.
 		s.files[indexPage]().write(w, r, false)
 		return true
 	}
 	return false
 }
 
-// file is a file as it is sent.
+// file is a file in the forms in which it is sent.
 type file struct {
 	mediaType string
 	body      []byte
-	zipped    []byte // nil: that would not be smaller
+	zipped    []byte // gzip; nil: it would not be smaller
 }
 
 func newFile(name string, body []byte) *file {
@@ -119,8 +119,8 @@ func newFile(name string, body []byte) *file {
 	return f
 }
 
-// write sends the file. The names of assets have a hash of what is in them:
-// such a file never changes.
+// write sends the file. The names of assets contain a hash of their content, so such a file never
+// changes.
 func (f *file) write(w http.ResponseWriter, r *http.Request, unchanging bool) {
 	h := w.Header()
 	h.Set("Content-Type", f.mediaType)
@@ -142,6 +142,6 @@ func (f *file) write(w http.ResponseWriter, r *http.Request, unchanging bool) {
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
 	if r.Method == http.MethodGet {
-		_, _ = w.Write(body) // the visitor may be gone
+		_, _ = w.Write(body) // the client may have disconnected
 	}
 }

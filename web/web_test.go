@@ -17,7 +17,7 @@ var pages = fstest.MapFS{
 	"icon.svg":            {Data: []byte("<svg/>")},
 }
 
-// visit asks for a path as a browser or a program does.
+// visit requests a path as a browser or a program does.
 func visit(t *testing.T, h http.Handler, method, path, accept string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, nil)

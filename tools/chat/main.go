@@ -1,6 +1,6 @@
 // Command chat asks a server with OpenAI's client for Go and prints, as one line of JSON, what the
-// client made of the replies. client.mjs and client.py do the same with the clients for JavaScript
-// and Python; tests compare.
+// client parsed from the replies. client.mjs and client.py do the same with the clients for
+// JavaScript and Python; tests compare the three.
 package main
 
 import (
@@ -37,7 +37,7 @@ type refused struct {
 
 type seen struct {
 	Models     []string `json:"models"`
-	Model      string   `json:"model"` // asked for by its name, with a plan
+	Model      string   `json:"model"` // a plan, selected by the model's name
 	Answer     said     `json:"answer"`
 	FollowUp   said     `json:"follow_up"`
 	Stream     said     `json:"stream"`
@@ -103,7 +103,7 @@ func use(ctx context.Context, client openai.Client, model, question, followUp st
 			if c.FinishReason != "" {
 				out.Stream.Finish = c.FinishReason
 			}
-			var delta struct{ Annotations []cited } // the client's type has none of a delta
+			var delta struct{ Annotations []cited } // the client's type of a delta has no annotations
 			if err := json.Unmarshal([]byte(c.Delta.RawJSON()), &delta); err != nil {
 				return out, fmt.Errorf("read a delta: %w", err)
 			}
@@ -149,7 +149,7 @@ func told(c *openai.ChatCompletion) said {
 	var more struct {
 		Standalone string `json:"standalone_question"`
 	}
-	_ = json.Unmarshal([]byte(c.JSON.ExtraFields["sluice"].Raw()), &more) // without it there is none
+	_ = json.Unmarshal([]byte(c.JSON.ExtraFields["sluice"].Raw()), &more) // absent in other servers' replies
 	out.Standalone = more.Standalone
 	return out
 }

@@ -1,7 +1,7 @@
 package main
 
-// FairytaleQA: a story is a CSV file of sections, another has its questions,
-// each with the sections that it was written from.
+// FairytaleQA: a story is a CSV file of sections. Another CSV file has its questions, each with the
+// sections that it was written from.
 
 import (
 	"encoding/csv"
@@ -104,7 +104,7 @@ func table(path string, columns ...string) ([]map[string]string, error) {
 	return out, nil
 }
 
-// title makes a title of a file's name: "golden-goose" is "Golden goose".
+// title makes a title from a file name: "golden-goose" becomes "Golden goose".
 func title(name string) string {
 	words := strings.ReplaceAll(name, "-", " ")
 	return strings.ToUpper(words[:1]) + words[1:]

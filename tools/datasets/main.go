@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/evaluate/beir"
 )
 
-// set is a BEIR folder to be.
+// set is the content of a BEIR folder.
 type set struct {
 	Documents  []beir.CorpusLine
 	Questions  []beir.QueryLine
@@ -56,7 +56,7 @@ func run(from, to string, out io.Writer) error {
 	return nil
 }
 
-// write writes the set; one that is there is replaced.
+// write writes the set, and replaces an existing folder.
 func (s set) write(dir string) (err error) {
 	folder, err := beir.Create(dir, true)
 	if err != nil {
@@ -85,12 +85,13 @@ func (s set) write(dir string) (err error) {
 	return folder.Commit()
 }
 
-// answers is the metadata of a question with these right answers, which may be none.
+// answers returns the metadata of a question with these correct answers, of which there may be
+// none.
 func answers(texts ...string) map[string]any {
 	return map[string]any{"answers": unique(texts...)}
 }
 
-// unique are the texts that are not blank, each once, in their order.
+// unique returns the texts that are not blank, without duplicates, in their order.
 func unique(texts ...string) []string {
 	out := []string{}
 	seen := map[string]bool{}

@@ -1,7 +1,6 @@
 package main
 
-// QED: a line is a search question, a paragraph of Wikipedia and where the
-// answer is in it.
+// QED: a line has a search question, a paragraph of Wikipedia, and where the answer is in it.
 
 import (
 	"bufio"
@@ -50,7 +49,7 @@ func qed(path string) (set, error) {
 			documents[key] = fmt.Sprintf("d%d", len(documents)+1)
 			out.Documents = append(out.Documents, beir.CorpusLine{ID: documents[key], Title: l.Title, Text: l.Paragraph})
 		}
-		if l.Annotation.Type == "none" { // its annotators found that the paragraph does not answer
+		if l.Annotation.Type == "none" { // the annotators found no answer in the paragraph
 			continue
 		}
 		out.ask(fmt.Sprintf("q%d", n), documents[key], l)
@@ -61,7 +60,7 @@ func qed(path string) (set, error) {
 func (s *set) ask(id, document string, l qedLine) {
 	var single []string
 	for _, annotator := range l.Answers {
-		if len(annotator) == 1 { // several spans are a list, no one of which is the answer
+		if len(annotator) == 1 { // several spans form a list, none of which is the answer alone
 			single = append(single, annotator[0].String)
 		}
 	}

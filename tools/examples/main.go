@@ -35,8 +35,8 @@ func main() {
 	}
 }
 
-// makers maps the end of a source's name to the end of the document's name and
-// to the function that makes the document's bytes.
+// makers maps the suffix of a source's name to the suffix of the document's name and to the
+// function that makes the document's bytes.
 var makers = []struct {
 	source, document string
 	make             func([]byte) ([]byte, error)
@@ -77,8 +77,8 @@ func makeAll(sources, documents string) ([]string, error) {
 	return made, err
 }
 
-// makeDocument returns the path and the bytes of the document that the source
-// of that name stands for.
+// makeDocument returns the path and the bytes of the document that is made from a source with this
+// name.
 func makeDocument(name string, source []byte) (target string, content []byte, err error) {
 	for _, maker := range makers {
 		if stem, ok := strings.CutSuffix(name, maker.source); ok {

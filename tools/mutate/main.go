@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// targets are the files that are changed, and the packages whose tests should notice.
+// targets are the files that are changed, and the packages whose tests should detect the change.
 var targets = []struct {
 	files    []string // patterns
 	packages []string
@@ -38,8 +38,8 @@ var targets = []struct {
 	},
 }
 
-// What bounds the tests of a change: some changes make a loop that does not end, and some of these
-// take memory all the while. A change whose tests fail for want of memory counts as noticed.
+// bounds limits the tests of a change: some changes make endless loops, some of which also allocate
+// memory. A change whose tests run out of memory counts as detected.
 type bounds struct {
 	time   time.Duration
 	memory uint64 // address space of each process, in bytes
@@ -121,16 +121,16 @@ type result int
 
 const (
 	killed result = iota
-	late          // the tests did not end, for which a busy machine may be the reason
+	late          // the tests did not end, perhaps because the machine is busy
 	survived
 	noBuild
 )
 
-// bounded runs a command with a limit in KiB on the address space of each of its processes. The
-// limit cannot be set between fork and exec from here, and set on this process it would stay.
+// bounded runs a command with a limit in KiB on the address space of each of its processes. Go
+// cannot set the limit between fork and exec, and a limit on this process would stay.
 const bounded = `ulimit -v "$1" && shift && exec "$@"`
 
-// try runs the tests of the packages with another source in the place of path.
+// try runs the tests of the packages with another source in place of path.
 func try(ctx context.Context, path string, source []byte, packages []string, most bounds) (result, error) {
 	folder, err := os.MkdirTemp("", "mutate")
 	if err != nil {
@@ -153,7 +153,8 @@ func try(ctx context.Context, path string, source []byte, packages []string, mos
 	defer cancel()
 	args := []string{"-c", bounded, "sh", strconv.FormatUint(most.memory>>10, 10), "go", "test", "-overlay", overlay, "-count=1", "-failfast", "-vet=off"}
 	test := exec.CommandContext(limited, "sh", append(args, packages...)...)
-	// A group of its own, so that the end of the context reaches the tests and not go alone.
+	// The command has its own process group, so that the end of the context kills the tests and not
+	// only go.
 	test.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	test.Cancel = func() error { return syscall.Kill(-test.Process.Pid, syscall.SIGKILL) }
 	output, err := test.CombinedOutput()

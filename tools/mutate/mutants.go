@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A mutant is a file with one change.
+// mutant is a file with one change.
 type mutant struct {
 	path          string
 	line          int
@@ -24,7 +24,7 @@ func (m mutant) String() string {
 	return fmt.Sprintf("%s:%d: %s -> %s", m.path, m.line, m.before, m.after)
 }
 
-// mutantsOf gives all changes of a file, in order.
+// mutantsOf returns all changes of a file, in order.
 func mutantsOf(path string) ([]mutant, error) {
 	source, err := os.ReadFile(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func mutantsOf(path string) ([]mutant, error) {
 	return ofPlan(path, source), nil
 }
 
-// change makes the mutant in which the bytes from start to end are replaced.
+// change returns the mutant in which the bytes from start to end are replaced.
 func change(path string, source []byte, start, end int, after string) mutant {
 	return mutant{
 		path: path, line: 1 + bytes.Count(source[:start], []byte("\n")), before: string(source[start:end]), after: after,
@@ -44,8 +44,8 @@ func change(path string, source []byte, start, end int, after string) mutant {
 	}
 }
 
-// operators has what each operator becomes: the nearest other one, so that only a test of the very
-// case notices.
+// operators maps each operator to its replacement: the nearest other one, so that only a test of
+// the exact case detects it.
 var operators = map[token.Token]token.Token{
 	token.ADD: token.SUB, token.SUB: token.ADD, token.MUL: token.QUO, token.QUO: token.MUL,
 	token.LSS: token.LEQ, token.LEQ: token.LSS, token.GTR: token.GEQ, token.GEQ: token.GTR,
@@ -81,14 +81,13 @@ func ofGo(path string, source []byte) ([]mutant, error) {
 	return all, nil
 }
 
-// isText reports whether an expression is a string's literal, so that + joins and nothing is
-// computed.
+// isText reports whether an expression is a string literal, so that + concatenates.
 func isText(x ast.Expr) bool {
 	literal, ok := x.(*ast.BasicLit)
 	return ok && literal.Kind == token.STRING
 }
 
-// another gives a number close by: one more, or a quarter more of what has a fraction.
+// another returns a number close by: one more for an integer, a quarter more for a fraction.
 func another(number string) (string, bool) {
 	if whole, err := strconv.Atoi(number); err == nil {
 		return strconv.Itoa(whole + 1), true
@@ -108,7 +107,7 @@ var (
 	}
 )
 
-// ofPlan changes numbers and names of a plan, and takes away each line that can be missed.
+// ofPlan changes numbers and names of a plan, and removes each line that is optional.
 func ofPlan(path string, source []byte) []mutant {
 	var all []mutant
 	start := 0

@@ -1,5 +1,5 @@
-// Command oidc-server is a provider of OpenID Connect for tests: zitadel's library, with users of a
-// file and two clients. It is not part of the product, and no place to sign in at.
+// Command oidc-server is an OpenID Connect provider for tests: zitadel's library, with users from a
+// file and two clients. It is not part of the product, and must not be used to sign in anywhere.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the command line's options.
 type options struct {
 	listen, issuer string
 	users          string

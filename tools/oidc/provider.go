@@ -14,7 +14,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// user is one of the file.
+// user is a user of the file.
 type user struct {
 	ID       string   `json:"id"`
 	Username string   `json:"username"`
@@ -23,11 +23,11 @@ type user struct {
 	Groups   []string `json:"groups"`
 	// Where says which of "id_token" and "userinfo" lists the groups; empty: both.
 	Where string `json:"where"`
-	// Audience takes the client's place in the ID token.
+	// Audience replaces the client in the ID token.
 	Audience string `json:"audience"`
 }
 
-// users reads the file for everything that it is asked, so that tests may change it.
+// users reads the file on every request, so that tests may change it.
 type users struct{ path string }
 
 func (u users) all() []user {
@@ -71,7 +71,7 @@ func (u *user) stored() *storage.User {
 	return &storage.User{ID: u.ID, Username: u.Username, Password: u.Password, FirstName: u.Name}
 }
 
-// kept is the library's own storage, whose users have groups.
+// kept is the library's storage with groups of users.
 type kept struct {
 	*storage.Storage
 	users    users
@@ -85,7 +85,7 @@ func (k kept) groups(info *oidc.UserInfo, id, where string) {
 	}
 }
 
-// SetUserinfoFromRequest says what the ID token has.
+// SetUserinfoFromRequest sets the claims of the ID token.
 func (k kept) SetUserinfoFromRequest(ctx context.Context, info *oidc.UserInfo, r op.IDTokenRequest, scopes []string) error {
 	if err := k.Storage.SetUserinfoFromRequest(ctx, info, r, scopes); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (k kept) SetUserinfoFromRequest(ctx context.Context, info *oidc.UserInfo, r
 	return nil
 }
 
-// SetUserinfoFromToken says what the user info has.
+// SetUserinfoFromToken sets the claims of the user info.
 func (k kept) SetUserinfoFromToken(ctx context.Context, info *oidc.UserInfo, token, subject, origin string) error {
 	if err := k.Storage.SetUserinfoFromToken(ctx, info, token, subject, origin); err != nil {
 		return err
@@ -106,11 +106,11 @@ func (k kept) SetUserinfoFromToken(ctx context.Context, info *oidc.UserInfo, tok
 	return nil
 }
 
-// elsewhere is a sign-in whose ID token is for another client.
+// elsewhere is a sign-in whose ID token is issued for another client.
 type elsewhere struct {
 	op.AuthRequest
 	audience string
-	checked  bool // the client's code is exchanged, and the ID token comes next
+	checked  bool // the client's code has been exchanged; the ID token is created next
 }
 
 // GetAudience implements op.AuthRequest.
@@ -124,7 +124,7 @@ func (e *elsewhere) GetClientID() string {
 	return e.AuthRequest.GetClientID()
 }
 
-// CreateAccessToken implements op.Storage; it comes before the ID token is made.
+// CreateAccessToken implements op.Storage. It is called before the ID token is created.
 func (k kept) CreateAccessToken(ctx context.Context, r op.TokenRequest) (string, time.Time, error) {
 	if e, ok := r.(*elsewhere); ok {
 		e.checked = true
@@ -145,7 +145,7 @@ func (k kept) AuthRequestByCode(ctx context.Context, code string) (op.AuthReques
 	return r, nil
 }
 
-// GetPrivateClaimsFromScopes says what an access token has that is a JWT.
+// GetPrivateClaimsFromScopes sets the claims of access tokens that are JWTs.
 func (k kept) GetPrivateClaimsFromScopes(_ context.Context, subject, _ string, _ []string) (map[string]any, error) {
 	u := k.users.find(func(x user) bool { return x.ID == subject })
 	if u == nil {
@@ -154,10 +154,11 @@ func (k kept) GetPrivateClaimsFromScopes(_ context.Context, subject, _ string, _
 	return map[string]any{"name": u.Name, "groups": u.Groups}, nil
 }
 
-// assistant is the client that acts for people by access tokens: JWTs, whose audience it is.
+// assistant is the client that acts for people with access tokens. These are JWTs with the client
+// as audience.
 const assistant = "assistant"
 
-// client may be sent back to any address of a pattern.
+// client allows redirects to any address that matches a pattern.
 type client struct {
 	op.Client
 	redirect string

@@ -1,5 +1,5 @@
 // Command s3-server is an S3 server for tests: Versity's gateway over a folder, with one account.
-// It is not part of the product, and not meant to keep anything.
+// It is not part of the product, and must not be used to keep data.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the command line's options.
 type options struct {
 	dir, listen, region string
 	access, secret      string
@@ -86,12 +86,12 @@ func run(ctx context.Context, args []string, stdin io.Reader) error {
 	case err := <-failed:
 		return fmt.Errorf("serve on %s: %w", o.listen, err)
 	case <-ctx.Done():
-		// What was acknowledged is in its file; requests that run are cut off.
+		// Acknowledged writes are in their files; requests in progress are cut off.
 		return nil
 	}
 }
 
-// newServer prepares the folder and builds the server; it doesn't listen yet.
+// newServer prepares the folder and builds the server, which does not listen yet.
 func newServer(o options) (*s3api.S3ApiServer, error) {
 	objects, attributes := filepath.Join(o.dir, "objects"), filepath.Join(o.dir, "attributes")
 	for _, dir := range []string{objects, attributes} {
@@ -99,7 +99,8 @@ func newServer(o options) (*s3api.S3ApiServer, error) {
 			return nil, err
 		}
 	}
-	// In files of their own: not every file system of a test has extended attributes.
+	// Attributes are kept in separate files, because not every file system in tests has extended
+	// attributes.
 	kept, err := meta.NewSideCar(attributes)
 	if err != nil {
 		return nil, fmt.Errorf("attributes of objects: %w", err)
@@ -121,8 +122,8 @@ func newServer(o options) (*s3api.S3ApiServer, error) {
 	return server, nil
 }
 
-// oneAccount says of other keys what S3 does, InvalidAccessKeyId, which the gateway does for
-// services of many accounts alone.
+// oneAccount returns InvalidAccessKeyId for other keys, as S3 does. The gateway itself only does so
+// for services with several accounts.
 type oneAccount struct{ auth.IAMService }
 
 // GetUserAccount implements auth.IAMService.

@@ -54,19 +54,18 @@ func run(ctx context.Context, args []string, stdin io.Reader) error {
 		return fmt.Errorf("starting on %s:%d: %w", opts.ip, opts.port, err)
 	}
 	if opts.postgres != "" {
-		// A member that can't register the namespace is of no use, and is started again by whoever
-		// keeps it.
+		// A member that cannot register the namespace is useless. Its supervisor starts it again.
 		if err := registerNamespace(ctx, opts); err != nil && ctx.Err() == nil {
 			return err
 		}
 	}
 	<-ctx.Done()
-	// By the time a caller hears of a change it is a committed transaction, so there is nothing to
-	// finish. The server's own Stop would drain its internal queues for two seconds first.
+	// When a caller is notified of a change, its transaction is committed, so there is nothing to
+	// finish. The server's own Stop would first drain its internal queues for two seconds.
 	return nil
 }
 
-// options are what the command line says.
+// options are the command line's options.
 type options struct {
 	dbFilename    string
 	postgres      string

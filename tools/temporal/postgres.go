@@ -1,5 +1,4 @@
-// This file keeps the state in Postgres, where several servers share it as the members of one
-// cluster.
+// This file keeps the state in Postgres, which several servers share as members of one cluster.
 
 package main
 
@@ -27,23 +26,25 @@ import (
 )
 
 const (
-	// visibilitySuffix makes the name of the database that lists of workflows are read from: each
-	// database has a version of its own.
+	// visibilitySuffix is added to the name of the database that lists of workflows are read from.
+	// It is a separate database because its schema has a version of its own.
 	visibilitySuffix = "_visibility"
 
-	// setupLock is held while a member sets up the schema; the others wait.
+	// setupLock is the advisory lock that a member holds while it sets up the schema; the others
+	// wait.
 	setupLock = 7_233_000
 
 	// retention is how long a namespace keeps workflows that have ended.
 	retention = 24 * time.Hour
 )
 
-// postgresStores reads a URL as postgres://user:password@host:port/name, for what the server writes
-// and for what lists of workflows are read from.
+// postgresStores parses a URL such as postgres://user:password@host:port/name. It returns the
+// configurations of the main store and of the visibility store, from which lists of workflows are
+// read.
 func postgresStores(text string) (main, visibility *config.SQL, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, nil, errors.New("--postgres: not a URL") // the error would tell the password
+		return nil, nil, errors.New("--postgres: not a URL") // err would show the password
 	}
 	name := strings.TrimPrefix(u.Path, "/")
 	if u.Scheme != "postgres" && u.Scheme != "postgresql" || u.Host == "" || name == "" || strings.Contains(name, "/") {
@@ -60,7 +61,7 @@ func postgresStores(text string) (main, visibility *config.SQL, err error) {
 	}
 	for attribute, values := range u.Query() {
 		if attribute == "sslmode" && values[0] == "disable" {
-			continue // as the plug-in has it where no certificate is set
+			continue // the plug-in's default without a certificate
 		}
 		store.ConnectAttributes[attribute] = values[0]
 	}
@@ -69,20 +70,20 @@ func postgresStores(text string) (main, visibility *config.SQL, err error) {
 	return &store, &other, nil
 }
 
-// preparePostgres makes the databases that are missing and brings their schemas to this server's
-// version. Members that start at once do it one after another: each has its turn until it calls
-// done, when it has registered the cluster too.
+// preparePostgres creates missing databases and migrates their schemas to this server's version.
+// Members that start at the same time do it one after another: each holds a lock until it calls
+// done, after it has registered the cluster too.
 func preparePostgres(ctx context.Context, text string, main, visibility *config.SQL, logger log.Logger) (done func() error, err error) {
 	cfg, err := pgx.ParseConfig(text)
 	if err != nil {
 		return nil, errors.New("--postgres: not a URL of PostgreSQL")
 	}
-	cfg.Database = "postgres" // which is there before all others
+	cfg.Database = "postgres" // exists in every cluster
 	db, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, fmt.Errorf("--postgres: connecting: %w", err)
 	}
-	done = func() error { return db.Close(context.WithoutCancel(ctx)) } // and the lock goes with it
+	done = func() error { return db.Close(context.WithoutCancel(ctx)) } // this also releases the lock
 	if err := setUp(ctx, db, main, visibility, logger); err != nil {
 		return nil, errors.Join(err, done())
 	}
@@ -123,7 +124,8 @@ func updateSchema(store *config.SQL, schema string, logger log.Logger) error {
 	return toolschema.NewUpdateSchemaTask(conn, &toolschema.UpdateConfig{DBName: store.DatabaseName, SchemaName: schema}, logger).Run()
 }
 
-// registerNamespace asks the running server for the namespace, until it is there or ctx ends.
+// registerNamespace registers the namespace with the running server. It repeats that until the
+// namespace exists or ctx ends.
 func registerNamespace(ctx context.Context, o options) (err error) {
 	conn, err := grpc.NewClient(hostPort(o.ip, o.port), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -141,7 +143,7 @@ func registerNamespace(ctx context.Context, o options) (err error) {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("registering namespace %q: %w: %w", o.namespace, context.Cause(ctx), err)
-		case <-time.After(200 * time.Millisecond): // it begins to serve, or the database is away
+		case <-time.After(200 * time.Millisecond): // the server is starting, or the database is down
 		}
 	}
 }

@@ -32,22 +32,22 @@ const (
 	// joinTime is how long a member tries to join the others.
 	joinTime = 30 * time.Second
 
-	// historyShards are those of a database file, for its life. SQLite has a single writer, so more
-	// shards would only add goroutines.
+	// historyShards is the number of shards of a database file, which never changes. SQLite has a
+	// single writer, so more shards would only add goroutines.
 	historyShards = 4
 
-	// servicePorts are how many ports a member takes from --port on: of four services, each with
-	// one for its requests and one by which members know of each other. A member finds another's
-	// requests at its own ports' numbers, so members differ in their addresses.
+	// servicePorts is the number of ports that a member uses from --port on: two for each of four
+	// services, one for requests and one for membership. A member expects the services of another
+	// at the same port numbers, so members need different addresses.
 	servicePorts = 8
 )
 
-// storage is where a server keeps its state, and the ports of its services.
+// storage has the stores of a server's state, and the ports of its services.
 type storage struct {
 	main, visibility *config.SQL
 	ports            []int
 	membership       []int        // none: the server is alone
-	prepared         func() error // is called when the server is built
+	prepared         func() error // called when the server has been built
 }
 
 // openStorage prepares the database.
@@ -81,7 +81,7 @@ func openStorage(ctx context.Context, o options, logger log.Logger) (s storage, 
 	return s, err
 }
 
-// newServer prepares the database and builds the server; it doesn't listen yet.
+// newServer prepares the database and builds the server, which does not listen yet.
 func newServer(ctx context.Context, o options) (_ temporal.Server, err error) {
 	logger := log.NewZapLogger(log.BuildZapLogger(log.Config{Level: o.logLevel, Format: "json"}))
 	store, err := openStorage(ctx, o, logger)
@@ -159,8 +159,8 @@ func newServer(ctx context.Context, o options) (_ temporal.Server, err error) {
 func prepareStore(o options, store *config.SQL) error {
 	_, err := os.Stat(o.dbFilename)
 	if errors.Is(err, fs.ErrNotExist) {
-		// The schema isn't written in one transaction: a file that was cut short must not look like
-		// a finished one.
+		// The schema is not written in one transaction, so an incomplete file must not look like a
+		// complete one.
 		fresh := *store
 		fresh.DatabaseName += ".new"
 		fresh.ConnectAttributes = map[string]string{"mode": "rwc", "journal_mode": "delete"}
@@ -189,14 +189,14 @@ func prepareStore(o options, store *config.SQL) error {
 	return nil
 }
 
-// settings keep a single node with few CPUs responsive and idle when there is nothing to do.
+// settings make a single node with few CPUs responsive, and idle when there is nothing to do.
 func settings() dynamicconfig.StaticClient {
 	return dynamicconfig.StaticClient{
 		// One partition per task queue: with a single matching host, more of them only forward to
 		// each other.
 		dynamicconfig.MatchingNumTaskqueueReadPartitions.Key():  1,
 		dynamicconfig.MatchingNumTaskqueueWritePartitions.Key(): 1,
-		// A namespace registered through the API is known everywhere within a second.
+		// A namespace registered through the API is known to all services within a second.
 		dynamicconfig.NamespaceCacheRefreshInterval.Key(): time.Second,
 		// The defaults protect a shared cluster from its clients; here there is one client.
 		dynamicconfig.FrontendRPS.Key():                           100_000,
@@ -214,7 +214,7 @@ func settings() dynamicconfig.StaticClient {
 	}
 }
 
-// freePorts returns n ports of ip that nobody listens on now.
+// freePorts returns n ports of ip on which nothing listens.
 func freePorts(ip string, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
@@ -222,7 +222,7 @@ func freePorts(ip string, n int) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("finding a free port on %s: %w", ip, err)
 		}
-		// Held until all are found, so that they differ.
+		// The listeners stay open until all ports are found, so that the ports differ.
 		defer func() { _ = l.Close() }()
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}

@@ -1,17 +1,18 @@
-// This file has every port ask for a certificate: not the frontend's alone, for who reaches another
-// one gets at the same workflows.
+// This file makes every port require a client certificate, not only the frontend's, because all
+// ports give access to the same workflows.
 
 package main
 
 import "go.temporal.io/server/common/config"
 
-// certificate names the server's own, which it shows as server and as client of itself.
+// certificate has the files of the server's certificate, which it uses as a server and as a client
+// of itself.
 type certificate struct {
-	authority, cert, key string // files
+	authority, cert, key string // paths of files
 	name                 string
 }
 
-// set counts what is set.
+// set returns the number of fields that are set.
 func (c certificate) set() (n int) {
 	for _, s := range []string{c.authority, c.cert, c.key, c.name} {
 		if s != "" {

@@ -1,5 +1,5 @@
-// Command webtypes prints the schemas of the API's OpenAPI document, which `tools/web types` makes
-// web/src/types.ts of.
+// Command webtypes prints the schemas of the API's OpenAPI document, from which `tools/web types`
+// generates web/src/types.ts.
 package main
 
 import (
@@ -26,6 +26,6 @@ func run() error {
 	if err := json.Unmarshal(reply.Body.Bytes(), &document); err != nil {
 		return fmt.Errorf("the API's document: %w", err)
 	}
-	document["paths"] = struct{}{} // the back office names paths itself
+	document["paths"] = struct{}{} // the back office has paths of its own
 	return json.NewEncoder(os.Stdout).Encode(document)
 }

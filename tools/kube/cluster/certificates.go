@@ -1,6 +1,6 @@
 package main
 
-// This file is the cluster's authority, and whom it vouches for.
+// This file has the cluster's certificate authority and the certificates that it issues.
 
 import (
 	"crypto/ecdsa"
@@ -16,9 +16,9 @@ import (
 	"time"
 )
 
-// clients are who speaks to the API server, by the names of their files. Kubernetes itself gives
-// these names and groups the rights that they need, but for CoreDNS and kube-router, which have
-// them by files/cluster/rights.yaml.
+// clients are the clients of the API server, by the names of their files. Kubernetes itself grants
+// these names and groups the rights that they need, except for CoreDNS and kube-router, whose
+// rights are in files/cluster/rights.yaml.
 func clients() map[string]pkix.Name {
 	all := map[string]pkix.Name{
 		"admin":              {CommonName: "admin", Organization: []string{"system:masters"}},
@@ -37,7 +37,7 @@ func clients() map[string]pkix.Name {
 }
 
 // certificates are PEM files in a directory: ca.crt, service-account.key, and NAME.crt and NAME.key
-// for each.
+// for each client.
 type certificates struct {
 	dir       string
 	authority *x509.Certificate
@@ -90,7 +90,7 @@ func makeCertificates(dir string) (*certificates, error) {
 	return c, nil
 }
 
-// issue makes NAME.crt and NAME.key.
+// issue creates NAME.crt and NAME.key.
 func (c *certificates) issue(name string, template *x509.Certificate) error {
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {

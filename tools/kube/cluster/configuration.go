@@ -1,6 +1,6 @@
 package main
 
-// This file writes what the programs read when they start.
+// This file writes the programs' configuration files.
 
 import (
 	"bytes"
@@ -15,21 +15,21 @@ import (
 //go:embed files
 var files embed.FS
 
-// configurationOf is what the templates in files are given.
+// configurationOf has the values for the templates in files.
 type configurationOf struct {
 	Cluster, Pki, Address, DNS, Pods string
 	Nodes                            []place
 	Disks                            []string
 
-	Client string // whose kubeconfig it is
-	Node   place  // whose file it is
-	Dir    string // of the node
+	Client string // the client of the kubeconfig
+	Node   place  // the node of the file
+	Dir    string // directory of the node
 }
 
 // disks are folders that become volumes.
 var disks = []string{"a", "b"}
 
-// writeConfiguration writes what files has for the cluster, for each client and for each node.
+// writeConfiguration writes the files for the cluster, for each client and for each node.
 func writeConfiguration(dir string, c *certificates) error {
 	given := configurationOf{Cluster: dir, Pki: c.dir, Address: places[0].Address, DNS: dnsAddress, Pods: podRange, Nodes: places, Disks: disks}
 	all, err := template.ParseFS(files, "files/*/*")

@@ -25,7 +25,7 @@ import (
 	"syscall"
 )
 
-// inside is the first argument of the process that has namespaces of its own.
+// inside is the first argument of the process that has its own namespaces.
 const inside = "inside"
 
 func main() {
@@ -58,7 +58,7 @@ func run() error {
 	return supervise(ctx, programs, dir)
 }
 
-// supervise starts the nodes one after the other, and removes what is left of them when one ended.
+// supervise starts the nodes one after another, and cleans up when one has ended.
 func supervise(ctx context.Context, programs, dir string) (err error) {
 	if err := cleanUp(dir); err != nil {
 		return err
@@ -79,7 +79,7 @@ func supervise(ctx context.Context, programs, dir string) (err error) {
 		return err
 	}
 	left := make(chan struct{})
-	go func() { // it ends with the process: nothing else ends a read of standard input
+	go func() { // it ends with the process, because a read of standard input cannot be interrupted
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		close(left)
 	}()
@@ -129,11 +129,12 @@ func supervise(ctx context.Context, programs, dir string) (err error) {
 type nodeProcess struct {
 	process *exec.Cmd
 	begin   io.Writer
-	ready   chan struct{} // closed when it says so
-	gone    chan struct{} // closed when it ended
+	ready   chan struct{} // closed when the node says that it is ready
+	gone    chan struct{} // closed when the node has ended
 }
 
-// startProcess starts a node, which waits for its network. That it ended is sent to ended.
+// startProcess starts a node, which waits for its network. When the node ends, the error is sent to
+// ended.
 func startProcess(p place, programs, dir string, ended chan<- error) (*nodeProcess, error) {
 	n := &nodeProcess{process: exec.Command("/proc/self/exe", inside, programs, dir, p.Name), ready: make(chan struct{}), gone: make(chan struct{})}
 	n.process.Stderr = os.Stderr
@@ -161,13 +162,13 @@ func startProcess(p place, programs, dir string, ended chan<- error) (*nodeProce
 	return n, nil
 }
 
-// kill ends a node, and with it every process of its namespace.
+// kill kills a node, and with it every process in its PID namespace.
 func (n *nodeProcess) kill() {
 	_ = n.process.Process.Kill()
 	<-n.gone
 }
 
-// command runs a program, and says what it printed when it fails.
+// command runs a program. If it fails, the error has its output.
 func command(name string, args ...string) error {
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {

@@ -1,7 +1,7 @@
 package main
 
-// This file is the first process of a node's namespaces: it starts the others, and ends when one of
-// them does.
+// This file is the first process in a node's namespaces. It starts the others, and ends when one of
+// them ends.
 
 import (
 	"bufio"
@@ -21,11 +21,11 @@ import (
 // patience is how long one program may take until it answers.
 const patience = 5 * time.Minute
 
-// node is one that is being started.
+// node is a node that is being started.
 type node struct {
 	place
 	programs, cluster string
-	dir               string // its own
+	dir               string // the node's own directory
 	ended             chan error
 }
 
@@ -34,7 +34,7 @@ func runNode(programs, cluster, name string) error {
 	if err != nil {
 		return err
 	}
-	// Until the machine has made the link.
+	// Wait until the network link to the machine exists.
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return fmt.Errorf("waiting for the network: %w", err)
 	}
@@ -52,8 +52,8 @@ func runNode(programs, cluster, name string) error {
 	return <-n.ended
 }
 
-// mount hides from the machine what is mounted for pods, and from the node what the machine has at
-// the same paths.
+// mount hides the node's mounts for pods from the machine, and the machine's mounts at the same
+// paths from the node.
 func (n *node) mount() error {
 	for _, dir := range []string{"/run/containerd", "/run/netns", "/var/lib/kubelet", "/var/log/containers"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -93,14 +93,14 @@ func (n *node) network() error {
 	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644)
 }
 
-// step is a program, and what to ask it until it answers.
+// step is a program, and a check that succeeds when it answers.
 type step struct {
 	program string
 	args    []string
 	answers func() error
 }
 
-// start starts one program after the other, each when those that it needs answer.
+// start starts the programs one after another, each when those that it needs answer.
 func (n *node) start() error {
 	if n.first() {
 		steps, err := n.controllers()
@@ -138,7 +138,7 @@ func (n *node) kubectl(args ...string) func() error {
 	}
 }
 
-// controllers are the programs that a cluster has once.
+// controllers returns the programs that run once per cluster.
 func (n *node) controllers() ([]step, error) {
 	file := func(name string) string { return filepath.Join(n.cluster, name) }
 	pki := func(name string) string { return filepath.Join(n.cluster, "pki", name) }
@@ -170,7 +170,7 @@ func (n *node) controllers() ([]step, error) {
 	}, nil
 }
 
-// workers are the programs that each node has.
+// workers returns the programs that run on each node.
 func (n *node) workers() []step {
 	file := func(name string) string { return filepath.Join(n.dir, name) }
 	return []step{
@@ -178,15 +178,14 @@ func (n *node) workers() []step {
 		{"coredns", []string{"-conf", file("Corefile")}, nil},
 		{"kubelet", []string{"--config=" + file("kubelet.yaml"), "--kubeconfig=" + filepath.Join(n.cluster, n.Name+".kubeconfig"), "--hostname-override=" + n.Name,
 			"--node-ip=" + n.Address, "--cert-dir=" + file("kubelet/pki")}, n.kubectl("wait", "--for=condition=Ready", "node/"+n.Name, "--timeout=1s")},
-		// These two ask for their node when they start. Of what kube-router can do it does only
-		// network policies.
+		// These two request their node when they start. kube-router only enforces network policies.
 		{"kube-proxy", []string{"--config=" + file("kube-proxy.yaml")}, get(http.DefaultClient, "http://127.0.0.1:10256/livez")},
 		{"kube-router", []string{"--kubeconfig=" + filepath.Join(n.cluster, "policies.kubeconfig"), "--hostname-override=" + n.Name, "--run-firewall=true",
 			"--run-router=false", "--run-service-proxy=false", "--service-cluster-ip-range=" + serviceRange}, get(http.DefaultClient, "http://127.0.0.1:20244/healthz")},
 	}
 }
 
-// program starts one, whose output goes to a log of its own. That it ends ends the node.
+// program starts a program, whose output goes to its own log. When the program ends, the node ends.
 func (n *node) program(name string, args ...string) error {
 	log, err := os.Create(filepath.Join(n.dir, "log", name+".log"))
 	if err != nil {
@@ -209,7 +208,7 @@ func (n *node) program(name string, args ...string) error {
 	return nil
 }
 
-// until asks until a program answers.
+// until repeats a check until the program answers.
 func (n *node) until(name string, answers func() error) error {
 	end := time.Now().Add(patience)
 	for {
@@ -228,7 +227,7 @@ func (n *node) until(name string, answers func() error) error {
 	}
 }
 
-// client is one for the API server.
+// client returns an HTTP client for the API server.
 func (n *node) client() (*http.Client, error) {
 	authority, err := os.ReadFile(filepath.Join(n.cluster, "pki", "ca.crt"))
 	if err != nil {

@@ -1,20 +1,20 @@
 package main
 
-// This file is where the nodes are, and how they are linked with each other and with the machine.
+// This file has the nodes' addresses, and links the nodes with each other and with the machine.
 
 import (
 	"fmt"
 	"strings"
 )
 
-// Addresses that are the cluster's alone.
+// Addresses that only the cluster uses.
 const (
 	machineAddress = "172.28.0.1"
 	everything     = "172.28.0.0/16"
-	podRange       = "172.28.64.0/20" // of both nodes
+	podRange       = "172.28.64.0/20" // for both nodes
 	serviceRange   = "172.28.128.0/20"
 	firstService   = "172.28.128.1"  // of the API server
-	dnsAddress     = "169.254.20.10" // on each node, where a cache of names on the node usually is
+	dnsAddress     = "169.254.20.10" // on each node, at the usual address of a node's DNS cache
 	link           = "sluice-kube"   // the machine's end of the link to the first node
 	between        = "next"          // the first node's end of the link to the second
 	betweenAddress = "172.28.0.5"    // and its address
@@ -30,7 +30,7 @@ var places = []place{
 	{Name: "sluice-node-b", Address: "172.28.0.6", Gateway: betweenAddress, Pods: "172.28.72.0/21"},
 }
 
-// first reports whether it is the node with the programs that a cluster has once.
+// first reports whether this is the node with the programs that run once per cluster.
 func (p place) first() bool { return p.Name == places[0].Name }
 
 func placeOf(name string) (place, error) {
@@ -42,8 +42,8 @@ func placeOf(name string) (place, error) {
 	return place{}, fmt.Errorf("there is no node %s", name)
 }
 
-// connect links the network of the process pid, which is the node's, to the machine's, or to that
-// of the first node, through which the machine reaches the second.
+// connect links the network of a node, whose process is pid, to the machine's network or, for the
+// second node, to the first node's, through which the machine reaches it.
 func (p place) connect(first, pid int) error {
 	commands := []string{
 		fmt.Sprintf("ip link add %s type veth peer name node netns %d", link, pid),

@@ -1,6 +1,6 @@
 package main
 
-// This file is what a cluster changes outside of its namespaces, and how that is undone.
+// This file has the changes that a cluster makes outside its namespaces, and undoes them.
 
 import (
 	"errors"
@@ -12,12 +12,12 @@ import (
 	"slices"
 )
 
-// cleanUp removes the state of a cluster that ended; logs stay.
+// cleanUp removes the state of a cluster that has ended; logs stay.
 func cleanUp(dir string) error {
 	var errs []error
 	if _, err := net.InterfaceByName(link); err == nil {
 		err := command("ip", "link", "delete", link)
-		// It goes with the node's network too, which may be just now.
+		// The link is also removed with the node's network, possibly at this moment.
 		if _, gone := net.InterfaceByName(link); gone == nil {
 			errs = append(errs, err)
 		}
@@ -45,7 +45,8 @@ func cleanUp(dir string) error {
 
 const groupsRoot = "/sys/fs/cgroup"
 
-// groups are the control groups of a node's pods: one of each kind, or one of all.
+// groups returns the paths of the control groups for a node's pods: one for each controller, or a
+// single one with cgroup v2.
 func (p place) groups() ([]string, error) {
 	if _, err := os.Stat(filepath.Join(groupsRoot, "cgroup.controllers")); err == nil {
 		return []string{filepath.Join(groupsRoot, p.Name)}, nil
@@ -63,8 +64,8 @@ func (p place) groups() ([]string, error) {
 	return groups, nil
 }
 
-// makeGroups makes the nodes' control groups, which a kubelet with a root of its own asks for. Two
-// that share one would end each other's pods.
+// makeGroups creates the nodes' control groups, which a kubelet with its own root expects. Two
+// kubelets that share one would kill each other's pods.
 func makeGroups() error {
 	for _, p := range places {
 		groups, err := p.groups()
@@ -80,7 +81,7 @@ func makeGroups() error {
 	return nil
 }
 
-// removeGroups removes a control group with those in it, which have no processes any more.
+// removeGroups removes a control group with its children, which have no processes any more.
 func removeGroups(root string) error {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -103,7 +104,7 @@ func removeGroups(root string) error {
 	return nil
 }
 
-// kernelSettings are those of the whole machine that a kubelet changes.
+// kernelSettings are the settings of the whole machine that a kubelet changes.
 var kernelSettings = []string{"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes"}
 

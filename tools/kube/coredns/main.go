@@ -1,4 +1,4 @@
-// Command coredns is CoreDNS with the few plugins that a cluster's own names need.
+// Command coredns is CoreDNS with the few plugins that names within a cluster need.
 package main
 
 import (
@@ -10,7 +10,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/kubernetes"
 )
 
-// In the order in which CoreDNS itself has them.
+// The order is that of CoreDNS.
 func init() {
 	dnsserver.Directives = []string{"bind", "errors", "kubernetes"}
 }

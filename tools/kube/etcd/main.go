@@ -1,4 +1,5 @@
-// Command etcd is etcd's server, as its own main is, in the version that Kubernetes is tested with.
+// Command etcd is the etcd server, with the same main function, in the version that Kubernetes is
+// tested with.
 package main
 
 import (

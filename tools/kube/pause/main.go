@@ -1,5 +1,5 @@
-// Command pause holds the namespaces of a pod until it is told to end, and takes the exit statuses
-// of orphans.
+// Command pause keeps the namespaces of a pod open until it is told to stop, and reaps orphaned
+// processes.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command listen stands in for services that a test needs to be there and to say nothing: it takes
-// connections on the ports of the collector and of Temporal's pages, and closes them.
+// Command listen stands in for services that a test needs to exist but not to answer: it accepts
+// connections on the ports of the collector and of Temporal's web UI, and closes them.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package config stands in for github.com/aws/aws-sdk-go-v2/config, with which the Temporal server
-// finds out who it is at Amazon. A server for one machine is nobody there.
+// Package config replaces github.com/aws/aws-sdk-go-v2/config, with which the Temporal server finds
+// its AWS credentials. A server for one machine has none.
 package config
 
 import (
@@ -11,7 +11,7 @@ import (
 
 var errAbsent = errors.New("this Temporal server is built without Amazon's services")
 
-// What the server names of the original.
+// The types that the server uses.
 type (
 	LoadOptions     struct{}
 	LoadOptionsFunc func(*LoadOptions) error

@@ -1,5 +1,5 @@
-// Package s3 stands in for github.com/aws/aws-sdk-go-v2/service/s3, with which the Temporal server
-// can keep old histories in Amazon S3. A server for one machine keeps none: every call fails.
+// Package s3 replaces github.com/aws/aws-sdk-go-v2/service/s3, with which the Temporal server can
+// archive histories in Amazon S3. A server for one machine archives none: every call fails.
 package s3
 
 import (
@@ -13,7 +13,7 @@ import (
 
 var errAbsent = errors.New("this Temporal server is built without Amazon S3")
 
-// What the server names of the original.
+// The types that the server uses.
 type (
 	Client  struct{}
 	Options struct {
@@ -43,7 +43,7 @@ type (
 	}
 )
 
-// NewFromConfig makes a client that can do nothing.
+// NewFromConfig returns a client whose calls fail.
 func NewFromConfig(aws.Config, ...func(*Options)) *Client { return &Client{} }
 
 // All of these fail.

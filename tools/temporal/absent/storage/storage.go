@@ -1,6 +1,6 @@
-// Package storage stands in for cloud.google.com/go/storage, with which the Temporal server can
-// keep old histories in Google Cloud Storage. A server for one machine keeps none: no client can be
-// made.
+// Package storage replaces cloud.google.com/go/storage, with which the Temporal server can archive
+// histories in Google Cloud Storage. A server for one machine archives none: no client can be
+// created.
 package storage
 
 import (
@@ -10,12 +10,12 @@ import (
 	"google.golang.org/api/option"
 )
 
-// ScopeFullControl is the original's.
+// ScopeFullControl has the same value as in the original.
 const ScopeFullControl = "https://www.googleapis.com/auth/devstorage.full_control"
 
 var errAbsent = errors.New("this Temporal server is built without Google Cloud Storage")
 
-// What the server names of the original. Nothing gets hold of any, since there is no client.
+// The types that the server uses. None are created, because there is no client.
 type (
 	Client         struct{}
 	BucketHandle   struct{}

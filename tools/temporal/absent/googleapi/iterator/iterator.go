@@ -1,8 +1,8 @@
-// Package iterator stands in for google.golang.org/api/iterator, for the client of Google Cloud
-// Storage that stands in for the original beside it.
+// Package iterator replaces google.golang.org/api/iterator, for the replaced client of Google Cloud
+// Storage.
 package iterator
 
 import "errors"
 
-// Done ends a list.
+// Done marks the end of a list.
 var Done = errors.New("no more items in iterator")

@@ -1,11 +1,11 @@
-// Package option stands in for google.golang.org/api/option, for the client of Google Cloud Storage
-// that stands in for the original beside it.
+// Package option replaces google.golang.org/api/option, for the replaced client of Google Cloud
+// Storage.
 package option
 
 import "golang.org/x/oauth2"
 
-// ClientOption is what a client is made with.
+// ClientOption is an option of a client.
 type ClientOption struct{ source oauth2.TokenSource }
 
-// WithTokenSource is one of them.
+// WithTokenSource returns an option with a token source.
 func WithTokenSource(s oauth2.TokenSource) ClientOption { return ClientOption{s} }

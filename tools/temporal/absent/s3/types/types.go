@@ -1,13 +1,13 @@
-// Package types has what the Temporal server names of the types of Amazon S3.
+// Package types has the types of Amazon S3 that the Temporal server uses.
 package types
 
-// What a listing would have.
+// Types of a listing.
 type (
 	CommonPrefix struct{ Prefix *string }
 	Object       struct{ Key *string }
 )
 
-// Errors that would tell of what is not there. Nothing returns them.
+// Errors of missing buckets and objects. Nothing returns them.
 type (
 	NoSuchBucket struct{}
 	NoSuchKey    struct{}

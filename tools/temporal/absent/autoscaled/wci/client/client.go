@@ -1,7 +1,7 @@
-// Package client stands in for the client of go.temporal.io/auto-scaled-workers, which starts
-// workers in the clouds and links the clients of Amazon's, Google's and Kubernetes' interfaces for
-// that: a third of what a Temporal server takes to compile. A server for one machine starts no
-// workers: there is no such instance, and none can be made.
+// Package client replaces the client of go.temporal.io/auto-scaled-workers, which starts workers in
+// clouds and for that links the clients of Amazon, Google and Kubernetes, a third of a Temporal
+// server's compile time. A server for one machine starts no workers: no instance exists, and none
+// can be created.
 package client
 
 import (
@@ -14,7 +14,7 @@ import (
 	"go.uber.org/fx"
 )
 
-// Client is what the server calls of the original.
+// Client has the methods that the server calls.
 type Client interface {
 	DescribeWorkerControllerInstance(ctx context.Context, namespaceEntry *namespace.Namespace, version *deploymentpb.WorkerDeploymentVersion) (
 		*iface.QueryDescribeWorkerControllerInstanceResponse, []byte, error)

@@ -1,5 +1,4 @@
-// Package workercomponent stands in for the worker of go.temporal.io/auto-scaled-workers: there is
-// none.
+// Package workercomponent replaces the worker of go.temporal.io/auto-scaled-workers by nothing.
 package workercomponent
 
 import "go.uber.org/fx"

@@ -1,5 +1,5 @@
-// Package iface has the types of go.temporal.io/auto-scaled-workers that the Temporal server names.
-// Their fields and JSON are the original's.
+// Package iface has the types of go.temporal.io/auto-scaled-workers that the Temporal server uses.
+// Their fields and JSON are the same.
 package iface
 
 import (
@@ -19,16 +19,16 @@ type ComputeProviderSpec struct {
 	NexusEndpoint string              `json:"nexus_endpoint,omitempty"`
 }
 
-// ScalingAlgorithmType names how their number is found.
+// ScalingAlgorithmType names how the number of workers is computed.
 type ScalingAlgorithmType string
 
-// ScalingAlgorithmSpec says how their number is found.
+// ScalingAlgorithmSpec says how the number of workers is computed.
 type ScalingAlgorithmSpec struct {
 	ScalingAlgorithm ScalingAlgorithmType `json:"scaling_algorithm,omitempty"`
 	Config           *commonpb.Payload    `json:"config,omitempty"`
 }
 
-// ScalingGroupSpec says both for some types of tasks.
+// ScalingGroupSpec has both for some types of tasks.
 type ScalingGroupSpec struct {
 	TaskTypes []enumspb.TaskQueueType `json:"task_types"`
 	Compute   ComputeProviderSpec     `json:"compute"`
@@ -46,7 +46,7 @@ type WorkerControllerInstanceSpec struct {
 	ScalingGroupSpecs map[string]ScalingGroupSpec `json:"scaling_group_specs"`
 }
 
-// ValidationResult says how a check ended.
+// ValidationResult is the outcome of a check.
 type ValidationResult string
 
 // ValidationResultFailed is a check that failed.
@@ -65,7 +65,7 @@ type QueryDescribeWorkerControllerInstanceResponse struct {
 	ValidationStatus *ValidationStatus             `json:"validation_state,omitempty"`
 }
 
-// UpdateWorkerControllerInstanceResponse is what an update left.
+// UpdateWorkerControllerInstanceResponse has the spec after an update.
 type UpdateWorkerControllerInstanceResponse struct {
 	Spec *WorkerControllerInstanceSpec `json:"spec,omitempty"`
 }
