@@ -1,7 +1,7 @@
 package house
 
-// This file holds how containers run: with bounds on logs and memory, ours without rights and
-// unable to write.
+// This file checks how containers run: with limits on logs and memory, and ours without privileges
+// and with a read-only file system.
 
 import (
 	"os"
@@ -52,7 +52,7 @@ func TestContainersAreBounded(t *testing.T) {
 			continue
 		}
 		tmp := c.Tmpfs
-		if name == "source-worker" { // whole repositories are fetched there: it is on disk
+		if name == "source-worker" { // it fetches whole repositories, to disk
 			tmp = c.Volumes
 		}
 		if !c.ReadOnly || !slices.Contains(c.CapDrop, "ALL") || !slices.Contains(c.Security, "no-new-privileges:true") || !slices.Contains(tmp, "/tmp") {
@@ -61,7 +61,8 @@ func TestContainersAreBounded(t *testing.T) {
 	}
 }
 
-// TestTemporalsPagesAreForThisHost: whoever reaches them may read and end workflows.
+// TestTemporalsPagesAreForThisHost: everybody who can reach Temporal's web UI can read and end
+// workflows.
 func TestTemporalsPagesAreForThisHost(t *testing.T) {
 	ui := containers(t)["temporal-ui"]
 	if len(ui.Profiles) == 0 {
@@ -74,8 +75,9 @@ func TestTemporalsPagesAreForThisHost(t *testing.T) {
 	}
 }
 
-// TestTheClassicBuilderCanBuild: it knows no --chmod, and builds every stage above the one that it
-// is asked for, so that of CUDA, several GB, must stand below what needs none.
+// TestTheClassicBuilderCanBuild: the classic builder has no --chmod, and builds every stage above
+// the requested one, so the CUDA stage, which has several GB, must be below the stages that do not
+// need it.
 func TestTheClassicBuilderCanBuild(t *testing.T) {
 	text, err := os.ReadFile("../../Dockerfile")
 	if err != nil {

@@ -1,7 +1,7 @@
 package house
 
-// This file makes the smallest change of each kind that CONTRIBUTING.md tells of, in a copy of the
-// repository, and holds the page to the files that it touches.
+// This file makes the smallest change of each kind that CONTRIBUTING.md describes, in a copy of the
+// repository, and compares the files that it touches with those that the page lists.
 
 import (
 	"bytes"
@@ -74,7 +74,7 @@ func TestContributingNamesTheFilesOfEachKindOfChange(t *testing.T) {
 	}
 }
 
-// TestContributingNamesWhatThereIs: what is written as a path is one.
+// TestContributingNamesWhatThereIs checks that every path on the page exists.
 func TestContributingNamesWhatThereIs(t *testing.T) {
 	repository := files(t)
 	folders := map[string]bool{}
@@ -92,16 +92,16 @@ func TestContributingNamesWhatThereIs(t *testing.T) {
 	}
 }
 
-// change is the smallest one of its kind.
+// change is the smallest change of its kind.
 type change struct {
-	archive string // where it is written
+	archive string // path of the txtar archive
 	section string // of CONTRIBUTING.md
 	names   *strings.Replacer
 	tests   [][]string // a package, a pattern, and -update
 	edits   []edit
 }
 
-// edit is a new file, or text that is added to one.
+// edit is a new file, or text that is added to a file.
 type edit struct {
 	file          string
 	where, anchor string // above, below, before or behind which text; empty: a new file
@@ -145,7 +145,7 @@ func readChange(name string, repository map[string][]byte) (*change, error) {
 	return c, nil
 }
 
-// nextMigration is the number that the next migration has.
+// nextMigration returns the number of the next migration.
 func nextMigration(repository map[string][]byte) string {
 	last := 0
 	for name := range repository {
@@ -215,7 +215,8 @@ func (e edit) edit(text []byte, is bool) ([]byte, error) {
 	return slices.Concat(text[:at], bytes.TrimSuffix(e.text, []byte("\n")), text[at:]), nil
 }
 
-// copied is a copy of the repository. Large files, which no change edits, are links.
+// copied returns the path of a copy of the repository. Large files, which no change edits, are
+// links.
 func copied(t *testing.T, repository map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -234,7 +235,7 @@ func copied(t *testing.T, repository map[string][]byte) string {
 	return dir
 }
 
-// touched are the files of the copy that the repository has not, or otherwise.
+// touched returns the files of the copy that are new or differ from the repository.
 func touched(t *testing.T, dir string, repository map[string][]byte) []string {
 	t.Helper()
 	var out []string
@@ -258,8 +259,8 @@ func touched(t *testing.T, dir string, repository map[string][]byte) []string {
 	return out
 }
 
-// overlaid has the go command read the files of the change from the copy, and all others from where
-// they are, so that it finds in its cache what the change leaves alone.
+// overlaid makes the go command read the files of the change from the copy and all others from the
+// repository, so that its cache is used for everything that the change leaves alone.
 func overlaid(t *testing.T, dir string, changed []string) string {
 	t.Helper()
 	replace := map[string]string{}
@@ -277,7 +278,7 @@ func overlaid(t *testing.T, dir string, changed []string) string {
 	return file
 }
 
-// compiles compiles all packages, and has those with files of the change looked at.
+// compiles compiles all packages, and vets those with files of the change.
 func compiles(t *testing.T, overlay string, changed []string) {
 	t.Helper()
 	packages := map[string]bool{}
@@ -286,7 +287,7 @@ func compiles(t *testing.T, overlay string, changed []string) {
 			packages["./"+path.Dir(name)] = true
 		}
 	}
-	// It links nothing, as go build would link programs.
+	// go list -export links nothing, unlike go build.
 	for _, args := range [][]string{
 		{"list", "-overlay", overlay, "-export", "-f", "{{.ImportPath}}", "./..."},
 		slices.Concat([]string{"vet", "-overlay", overlay}, slices.Sorted(maps.Keys(packages))),
@@ -297,7 +298,7 @@ func compiles(t *testing.T, overlay string, changed []string) {
 	}
 }
 
-// test runs tests of a package in the copy. They must be there.
+// test runs tests of a package in the copy. The tests must exist.
 func (c *change) test(t *testing.T, dir, overlay string, test []string) {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "tests")
@@ -316,7 +317,7 @@ func (c *change) test(t *testing.T, dir, overlay string, test []string) {
 	}
 }
 
-// listed are the files of the change's section: of the rows of its table, whose first cell is one.
+// listed returns the files in the change's section: the first cells of the rows of its table.
 func (c *change) listed(page []byte) []string {
 	var out []string
 	in := false
@@ -333,7 +334,7 @@ func (c *change) listed(page []byte) []string {
 
 var rowOfFile = regexp.MustCompile("^\\| `([^`]+)` \\|")
 
-// kindsOfChanges are the sections that list files.
+// kindsOfChanges returns the sections that list files.
 func kindsOfChanges(page []byte) []string {
 	var out []string
 	section := ""
@@ -348,7 +349,7 @@ func kindsOfChanges(page []byte) []string {
 	return out
 }
 
-// differ says how two lists of files differ.
+// differ describes the differences between two lists of files.
 func differ(listed, touched []string) string {
 	var problems []string
 	for _, name := range touched {

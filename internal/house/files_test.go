@@ -1,6 +1,6 @@
 package house
 
-// This file looks at the text of the repository's files.
+// This file checks the text of the repository's files.
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxLines is the length from which a file has more than one subject.
+// maxLines is the maximum number of lines of a file. A longer one has more than one subject.
 const maxLines = 500
 
 func TestNoFileIsTooLong(t *testing.T) {
@@ -26,10 +26,10 @@ func TestNoFileIsTooLong(t *testing.T) {
 	}
 }
 
-// commentColumns is how wide a line of a comment may be, with tabs of four columns.
+// commentColumns is the maximum width of a comment line, with tabs of four columns.
 const commentColumns = 100
 
-// A comment of one word has no space to wrap at, and one that is indented is code or a table.
+// A comment of one word has no space to wrap at, and an indented one is code or a table.
 var wrappable = regexp.MustCompile(`^\s*(//|#|--) \S.* `)
 
 func TestCommentsWrap(t *testing.T) {
@@ -46,8 +46,8 @@ func TestCommentsWrap(t *testing.T) {
 	}
 }
 
-// hasComments tells whether people write the comments of a file. A migration that has been applied
-// never changes, and model packs and what is made for them are written by training.
+// hasComments reports whether people write the comments of a file. Applied migrations never change,
+// and training writes model packs and their files.
 func hasComments(name string) bool {
 	for _, dir := range []string{"migrations/", "models/", "training/"} {
 		if strings.HasPrefix(name, dir) {
@@ -63,8 +63,7 @@ func hasComments(name string) bool {
 	return false
 }
 
-// Where packages come from is the business of the machine that builds; a name in a file would
-// override it.
+// The machine that builds decides where packages come from; a registry in a file would override it.
 func TestNoRegistryIsNamed(t *testing.T) {
 	registries := []string{
 		host("proxy", "golang", "org"), host("sum", "golang", "org"), host("goproxy", "io"),
@@ -81,11 +80,11 @@ func TestNoRegistryIsNamed(t *testing.T) {
 	}
 }
 
-// host keeps the name that is looked for out of this file.
+// host joins labels, so that this file does not contain the names that are searched for.
 func host(labels ...string) string { return strings.Join(labels, ".") }
 
-// files are the repository's files, by name: those in version control, and new ones that are not
-// ignored.
+// files returns the repository's files, by name: those in version control, and new ones that are
+// not ignored.
 func files(t *testing.T) map[string][]byte {
 	t.Helper()
 	root := root(t)
@@ -97,7 +96,7 @@ func files(t *testing.T) map[string][]byte {
 	for name := range strings.SplitSeq(strings.TrimRight(string(out), "\x00"), "\x00") {
 		text, err := os.ReadFile(filepath.Join(root, name))
 		if os.IsNotExist(err) {
-			continue // deleted, and not yet in version control
+			continue // deleted, but the deletion is not committed yet
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package house has no code: its tests hold the rules of the house, which package may import which,
-// and what no file may contain.
+// Package house has no code. Its tests check the rules of the repository: which package may import
+// which, and what no file may contain.
 package house
 
 import (
@@ -18,24 +18,24 @@ import (
 
 const module = "github.com/sluice-rag/sluice"
 
-// kind is what a package is in the house; rules says what each kind may import.
+// kind is the role of a package in the architecture; rules says what each kind may import.
 type kind string
 
 const (
 	language   kind = "language"   // domain types, messages, the API's types
 	data       kind = "data"       // files that are embedded
-	pure       kind = "pure"       // computes; no input, no output
+	pure       kind = "pure"       // computes, without input or output
 	workflow   kind = "workflow"   // deterministic Temporal workflows
-	foundation kind = "foundation" // contracts of running, which everything that runs keeps
-	activity   kind = "activity"   // what activities of Temporal have in common
+	foundation kind = "foundation" // contracts for everything that runs
+	activity   kind = "activity"   // shared by activities of Temporal
 	capability kind = "capability" // what the system can do; declares the interfaces it needs
 	adapter    kind = "adapter"    // Postgres, NATS, Temporal, ONNX Runtime
 	edge       kind = "edge"       // HTTP, settings, keys, telemetry
 	program    kind = "program"    // composes
-	suite      kind = "suite"      // tests alone
+	suite      kind = "suite"      // only tests
 )
 
-// house says what every package is. A path ending in /... covers what is below it.
+// house has the kind of every package. A path that ends in /... covers everything below it.
 var house = map[string]kind{
 	"schema":      language,
 	"schema/api":  language,
@@ -90,7 +90,7 @@ var house = map[string]kind{
 	"internal/local/...":       adapter,
 	"internal/modelclient":     adapter,
 	"internal/store/...":       adapter,
-	"internal/store/storetest": program, // it starts servers for tests
+	"internal/store/storetest": program, // starts servers for tests
 
 	"internal/apiclient": edge,
 	"internal/auth":      edge,
@@ -107,12 +107,11 @@ var house = map[string]kind{
 	"internal/house": suite,
 }
 
-// rules says what code of a kind may import beside the standard library. Packages below one folder
-// of internal/ are one house and may always import each other.
+// rules says what code of a kind may import besides the standard library. Packages below one folder
+// of internal/ may always import each other.
 var rules = map[kind]struct {
 	ours []kind
-	// libraries are the modules, or packages, of others that are allowed; nil: all but those in
-	// refused.
+	// libraries are the allowed modules or packages of others; nil: all but those in refused.
 	libraries []string
 	refused   []string
 	// system lists refused packages of the standard library.
@@ -121,8 +120,8 @@ var rules = map[kind]struct {
 	language: {ours: []kind{language}, libraries: []string{"github.com/google/uuid"}, system: inputOutput},
 	data:     {libraries: []string{}},
 	pure:     {ours: []kind{language, pure}, refused: servers, system: inputOutput},
-	// Anything else of the SDK, and the clock, is not deterministic; workflowcheck looks at the
-	// standard library.
+	// The rest of the SDK, and the clock, are not deterministic. workflowcheck checks the standard
+	// library.
 	workflow:   {ours: []kind{language}, libraries: []string{"go.temporal.io/sdk/workflow", "go.temporal.io/sdk/temporal", "go.temporal.io/api/enums/v1"}, system: inputOutput},
 	foundation: {ours: []kind{foundation}, refused: servers},
 	activity:   {libraries: []string{"go.temporal.io/sdk/activity"}, system: inputOutput},
@@ -140,7 +139,8 @@ var (
 	inputOutput = []string{"net", "net/http", "os", "os/exec", "database/sql", "syscall"}
 )
 
-// runtimeUsers may reach ONNX Runtime; nothing else does, so that everything else builds without C.
+// runtimeUsers may depend on ONNX Runtime. Nothing else may, so that everything else builds without
+// C.
 var runtimeUsers = []string{"cmd/gpu-segmenter", "internal/inference"}
 
 type goPackage struct {
@@ -157,7 +157,7 @@ type goPackage struct {
 	Error      *struct{ Err string }
 }
 
-// path is the package's path in this module; empty for packages of others.
+// path returns the package's path in this module; empty for packages of others.
 func (p goPackage) path() string {
 	if p.Module == nil || p.Module.Path != module {
 		return ""
@@ -230,8 +230,8 @@ func TestEverythingElseBuildsWithoutC(t *testing.T) {
 			t.Errorf("%s still has C in %v", p.ImportPath, p.CgoFiles)
 		}
 	}
-	// Compiles all and links nothing, as go build would link programs; what is compiled already
-	// costs nothing.
+	// This compiles all packages without linking programs, as go build would. Packages that are
+	// compiled already cost nothing.
 	if out, err := command(root(t), noC, "go", append([]string{"list", "-export", "-f", "{{.ImportPath}}"}, paths...)...); err != nil {
 		t.Errorf("go list -export: %v\n%s", err, out)
 	}
@@ -249,7 +249,7 @@ func TestPackagesAreNamedAndDescribed(t *testing.T) {
 	}
 }
 
-// forbidden says why a package of a kind may not import another; empty: it may.
+// forbidden returns why a package of a kind may not import another; empty: it may.
 func forbidden(path string, k kind, imported string, standard bool) string {
 	rule := rules[k]
 	if standard {
@@ -285,8 +285,7 @@ func forbidden(path string, k kind, imported string, standard bool) string {
 	return ""
 }
 
-// wing is the part of the house that a package belongs to: internal/ingest for
-// internal/ingest/batch.
+// wing returns the folder that a package belongs to: internal/ingest for internal/ingest/batch.
 func wing(path string) string {
 	parts := strings.Split(path, "/")
 	if parts[0] == "internal" && len(parts) > 2 {
@@ -311,10 +310,10 @@ func kindOf(path string) (kind, bool) {
 	}
 }
 
-// listed is what go list said, by its arguments: several tests ask the same.
+// listed caches the output of go list by its arguments, because several tests need the same.
 var listed = map[string][]goPackage{}
 
-// listedFields are the fields that go list is asked for; it is slower where it is asked for all.
+// listedFields are the fields that go list prints. It is slower if it prints all.
 const listedFields = "-json=ImportPath,Name,Doc,Standard,ForTest,GoFiles,CgoFiles,Imports,Deps,Module,Error"
 
 // list runs go list on packages. Errors of single packages are in the result.
@@ -356,7 +355,7 @@ func command(dir string, env []string, name string, args ...string) ([]byte, err
 	return out, nil
 }
 
-// root is the repository's folder.
+// root returns the repository's folder.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.Abs("../..")

@@ -10,9 +10,9 @@ import (
 	"testing"
 )
 
-// TestATypeNameMeansOneThing: no type's name stands in three packages. What every package
-// may have (its options, the store that it keeps things in) is left out, and so are
-// interfaces, which whoever needs them declares.
+// TestATypeNameMeansOneThing checks that no type name is used in three packages. Names that every
+// package may use, such as Options and Store, are left out, and so are interfaces, which are
+// declared where they are needed.
 func TestATypeNameMeansOneThing(t *testing.T) {
 	anyPackage := []string{"Options", "Config", "Settings", "Client", "Deps", "Store"}
 	where := map[string][]string{}

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Of some packages the race detector sees those tests alone whose names match
-// an expression in the Makefile. It must not miss one that starts goroutines.
+// In some packages, the race detector only runs the tests whose names match an expression in the
+// Makefile. That must include every test that starts goroutines.
 func TestTheRaceDetectorSeesTestsThatStartGoroutines(t *testing.T) {
 	all := files(t)
 	setting := func(name string) string {
@@ -50,8 +50,8 @@ func TestTheRaceDetectorSeesTestsThatStartGoroutines(t *testing.T) {
 	}
 }
 
-// startsGoroutines looks for a go statement, or a call of a method Go, as
-// sync.WaitGroup has one.
+// startsGoroutines reports whether a function has a go statement or calls a method Go, such as that
+// of sync.WaitGroup.
 func startsGoroutines(f *ast.FuncDecl) (found bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -1,7 +1,7 @@
 package house
 
-// This file holds that what is deployed is what is built and tested: the versions in Dockerfile and
-// docker-compose.yml are those of go.mod and of the set-up.
+// This file checks that the deployed versions are the built and tested ones: the versions in
+// Dockerfile and docker-compose.yml are those of go.mod and of the set-up.
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// version returns what the pattern's group matches in a file of the repository, the same wherever
-// it matches.
+// version returns what the pattern's group matches in a file of the repository. All matches must be
+// the same.
 func version(t *testing.T, file, pattern string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", file))
@@ -54,8 +54,8 @@ func TestVersionsDeployedAreThoseBuiltWith(t *testing.T) {
 	}
 }
 
-// TestVersionsThatMayDifferFit: pgvector's may be newer than what is needed, and the image of
-// Temporal older than the server that tests run against, within its first number.
+// TestVersionsThatMayDifferFit: pgvector may be newer than required, and Temporal's image older
+// than the server in tests but with the same major version.
 func TestVersionsThatMayDifferFit(t *testing.T) {
 	need := version(t, "tools/setup.d/postgres", `^need_vector=(\S+)`)
 	if in := version(t, "internal/local/find.go", `minVector += "([^"]+)"`); in != need {

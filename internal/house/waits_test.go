@@ -15,7 +15,7 @@ import (
 const waits = "wait with internal/waittest (Context, Left, Receive, Until): until the thing happens or the test binary's deadline is near; " +
 	"count work where time was measured; where a limit is itself under test say so in a comment, //house:clock why, on the line or above it"
 
-// clocks are the functions that end a wait at a time of their own, or that measure time.
+// clocks are the functions that end a wait after a time of their own, or that measure time.
 var clocks = map[string][]string{
 	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},
 	"time":    {"After", "AfterFunc", "NewTimer", "Sleep", "Since", "Tick"},
@@ -24,7 +24,7 @@ var clocks = map[string][]string{
 // limited are methods of libraries whose last argument is a limit.
 var limited = []string{"FetchMaxWait", "FlushTimeout", "NextMsg", "ReadyForConnections", "Request", "RequestMsg", "SetDeadline", "SetReadDeadline"}
 
-// A private patience of a test is too short on some machine.
+// A timeout of a single test is too short on some machine.
 func TestTestsWaitUntilTheirBinarysDeadline(t *testing.T) {
 	seen := 0
 	for name, text := range files(t) {
@@ -65,15 +65,15 @@ func TestScriptsHaveNoPatience(t *testing.T) {
 	}
 }
 
-// patience lists the places of a file of tests that have a clock of their own, and counts the uses
-// of waittest.
+// patience returns the positions in a test file that have a timeout of their own, and the number of
+// uses of waittest.
 func patience(name string, text []byte) (used int, refused []string, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, text, parser.ParseComments)
 	if err != nil {
 		return 0, nil, err
 	}
-	packages := map[string]string{} // by the name that the file gives them
+	packages := map[string]string{} // by the name that the file imports them under
 	for _, i := range file.Imports {
 		imported := strings.Trim(i.Path.Value, `"`)
 		local := path.Base(imported)
@@ -99,9 +99,9 @@ func patience(name string, text []byte) (used int, refused []string, err error) 
 		pkg, function := called(call, packages)
 		switch {
 		case pkg == "testing/synctest" && function == "Test":
-			return false // on the clock of a bubble, which waits for nobody
+			return false // the clock of a synctest bubble, on which nothing waits
 		case pkg == "" && (function == "Log" || function == "Logf"):
-			return false // what is said, not asked for
+			return false // a reply, not a request
 		case pkg == module+"/internal/waittest":
 			used++
 		}
@@ -118,8 +118,8 @@ func patience(name string, text []byte) (used int, refused []string, err error) 
 	return used, refused, nil
 }
 
-// called is the package, by its path, and the name of what is called; the package of a method is
-// empty.
+// called returns the package path and the name of the called function; the package is empty for a
+// method.
 func called(call *ast.CallExpr, packages map[string]string) (pkg, function string) {
 	f := call.Fun
 	if generic, ok := f.(*ast.IndexExpr); ok {
@@ -135,8 +135,8 @@ func called(call *ast.CallExpr, packages map[string]string) (pkg, function strin
 	return "", s.Sel.Name
 }
 
-// mentions reports whether an expression names something of a package, or the one thing of it that
-// has a name.
+// mentions reports whether an expression refers to something of a package; if thing is not empty,
+// to that name.
 func mentions(e ast.Expr, packages map[string]string, pkg, thing string) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SelectorExpr); ok {
@@ -149,8 +149,7 @@ func mentions(e ast.Expr, packages map[string]string, pkg, thing string) (found 
 	return found
 }
 
-// constant reports whether an expression is a name with a constant behind it that this file
-// declares, as of a number.
+// constant reports whether an expression is the name of a constant of this file.
 func constant(e ast.Expr) bool {
 	x, ok := e.(*ast.Ident)
 	return ok && x.Obj != nil && x.Obj.Kind == ast.Con

@@ -1,7 +1,6 @@
 package apiserver_test
 
-// This file asks through HTTP and NATS, with stand-ins for query worker and
-// gateway.
+// This file asks through HTTP and NATS, with stand-ins for the query worker and the gateway.
 
 import (
 	"bytes"
@@ -24,7 +23,7 @@ func (w *world) answering(answer func(context.Context, wire.AskRequest) wire.Ask
 		func(e *schema.RemoteError) wire.AskReply { return wire.AskReply{Error: e} }))
 }
 
-// tell sends a part of a question's stream.
+// tell sends a message of a question's stream.
 func (w *world) tell(r wire.AskRequest, part string, m any) {
 	data, err := wire.Encode(m)
 	if err == nil {
@@ -79,7 +78,7 @@ func TestAnAnswerIsStreamedThroughTheAPI(t *testing.T) {
 	}
 }
 
-// TestWhatNobodyAnswersIsAProblem: asking for a stream changes nothing of it.
+// TestWhatNobodyAnswersIsAProblem: that is the same with a stream.
 func TestWhatNobodyAnswersIsAProblem(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
@@ -116,8 +115,8 @@ func TestWhatNobodyAnswersIsAProblem(t *testing.T) {
 	}
 }
 
-// TestAQuestionEndsWithItsRequest: also when the worker that had it is gone, has
-// refused it, or there is none.
+// TestAQuestionEndsWithItsRequest: also if the worker that had it is gone or has refused it, or if
+// there is no worker.
 func TestAQuestionEndsWithItsRequest(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)

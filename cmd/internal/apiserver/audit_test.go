@@ -30,7 +30,7 @@ func TestAuditOfReadsAsksTheDatabaseNothingMore(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
 	otel.SetTracerProvider(provider)
-	t.Cleanup(func() { // tracers that were made before go on with it, and record nothing once it is shut down
+	t.Cleanup(func() { // tracers that exist already keep it, and record nothing once it is shut down
 		if err := provider.Shutdown(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -50,7 +50,7 @@ func TestAuditOfReadsAsksTheDatabaseNothingMore(t *testing.T) {
 			w.post("/v1/search", api.Query{Collection: "c", Query: fmt.Sprintf("What is in document %d?", n)}, "").want(http.StatusOK, nil)
 		}
 		spans.Reset()
-		for n := range searches { // the first one asks who the key is, and what the collection's name means
+		for n := range searches { // the first one looks up the key, and the collection by its name
 			search(n)
 		}
 		requests := map[trace.TraceID]bool{}
@@ -79,7 +79,7 @@ func TestAuditOfReadsAsksTheDatabaseNothingMore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// What was asked may be asked again after 3 seconds, which is less than once a search.
+	// Lookups may be repeated after 3 seconds, which is less often than once per search.
 	if counts["off"] == 0 || counts["on"] >= counts["off"]+searches {
 		t.Errorf("%d searches make %d statements with the audit of reads, %d without", searches, counts["on"], counts["off"])
 	}

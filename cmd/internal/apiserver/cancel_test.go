@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestWhoLeavesCancelsTheQuestion: the worker that has it is told, with a stream and without, and
-// so it is when the server stops.
+// TestWhoLeavesCancelsTheQuestion: when a client disconnects or the server stops, the worker is
+// notified, with a stream and without.
 func TestWhoLeavesCancelsTheQuestion(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)

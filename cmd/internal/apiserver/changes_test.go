@@ -6,8 +6,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// TestChangesThatNobodyReadsAreCounted: the newest are kept, and with those that
-// were dropped they are all.
+// TestChangesThatNobodyReadsAreCounted: the newest changes are kept, and the dropped ones are
+// counted.
 func TestChangesThatNobodyReadsAreCounted(t *testing.T) {
 	changes := make(chan *api.ChangeEvent, 4)
 	const sent = 11

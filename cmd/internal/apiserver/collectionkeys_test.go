@@ -1,6 +1,6 @@
 package apiserver_test
 
-// Keys whose scopes hold in single collections.
+// Keys with scopes in single collections.
 
 import (
 	"context"
@@ -41,7 +41,7 @@ func TestAKeyOfACollection(t *testing.T) {
 	own, labelled := "/v1/documents/"+stored.Documents[0].Document.String(), "/v1/documents/"+stored.Documents[1].Document.String()
 	get := func(u user, path string) response { return u.do(http.MethodGet, path, nil, "") }
 	get(contributor, own).want(http.StatusOK, nil)
-	get(contributor, labelled).want(http.StatusOK, nil) // as any who uploads
+	get(contributor, labelled).want(http.StatusOK, nil) // it uploaded the document
 	get(reader, own+"/content").want(http.StatusOK, nil)
 	get(reader, labelled).want(http.StatusNotFound, nil)
 	var page api.Page[schema.Collection]
@@ -58,7 +58,7 @@ func TestAKeyOfACollection(t *testing.T) {
 	get(reader, "/v1/jobs/"+job.ID.String()).want(http.StatusOK, nil)
 	get(reader, "/v1/questions/"+job.ID.String()).want(http.StatusOK, nil)
 
-	// What it may read and not change, and what it does not see.
+	// What it may read but not change, and what it does not see.
 	r := reader.do(http.MethodDelete, own, nil, "")
 	if r.want(http.StatusForbidden, nil); !strings.Contains(string(r.body), "ingest scope in collection "+contracts.ID.String()) {
 		t.Errorf("refused as %s", r.body)
@@ -85,7 +85,7 @@ func TestAKeyOfACollection(t *testing.T) {
 		t.Errorf("a key of a collection is told %s", r.body)
 	}
 
-	// Rotated it is the same; who makes one is told what is wrong.
+	// After a rotation the key has the same rights. Errors of creating a key say what is wrong.
 	var next api.KeyCreated
 	contributor.post("/v1/keys/"+made.ID.String()+"/rotate", api.RotateKey{}, "").want(http.StatusCreated, &next)
 	var me api.Identity
@@ -112,7 +112,8 @@ func TestAKeyOfACollection(t *testing.T) {
 		t.Errorf("the audit log has %+v", log.Items)
 	}
 
-	// With the collection goes what the key may; a new one of its name is another one.
+	// When the collection is deleted, the key loses its rights; a new collection of that name is
+	// another one.
 	w.do(http.MethodDelete, "/v1/collections/contracts", nil, "").want(http.StatusNoContent, nil)
 	w.post("/v1/collections", api.NewCollection{Name: "contracts"}, "").want(http.StatusCreated, nil)
 	get(reader, "/v1/collections/contracts").want(http.StatusNotFound, nil)
@@ -122,7 +123,7 @@ func TestAKeyOfACollection(t *testing.T) {
 	}
 }
 
-// TestKeysOfCollectionsHaveAnswersJudged: a judgement is of what the request has, and of no
+// TestKeysOfCollectionsHaveAnswersJudged: a judgement uses the content of the request, and no
 // collection.
 func TestKeysOfCollectionsHaveAnswersJudged(t *testing.T) {
 	w := newWorld(t)

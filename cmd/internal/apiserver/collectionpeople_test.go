@@ -1,6 +1,6 @@
 package apiserver_test
 
-// People whose rules of access hold in single collections.
+// People with access rules for single collections.
 
 import (
 	"context"
@@ -27,11 +27,11 @@ import (
 
 const personPassword = "a password for tests"
 
-// provided is a world whose people sign in at a provider.
+// provided is a world whose people sign in at an identity provider.
 type provided struct {
 	*world
 	provider *localtest.OIDC
-	file     string // of the rules of access
+	file     string // path of the access rules
 }
 
 func newProvided(t *testing.T, users ...localtest.OIDCUser) provided {
@@ -47,7 +47,7 @@ func newProvided(t *testing.T, users ...localtest.OIDCUser) provided {
 	return p
 }
 
-// allow writes the rules of access.
+// allow writes the access rules.
 func (p provided) allow(t *testing.T, rules ...string) {
 	t.Helper()
 	text := "rules: [" + strings.Join(rules, ",\n  ") + "]\n"
@@ -59,7 +59,7 @@ func (p provided) allow(t *testing.T, rules ...string) {
 	}
 }
 
-// signIn signs somebody in as a browser does. Without a session there is what the server says.
+// signIn signs a user in as a browser does. Without a session it returns the server's message.
 func (p provided) signIn(name string) (who user, refusal string) {
 	p.t.Helper()
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -93,7 +93,7 @@ func (p provided) signIn(name string) (who user, refusal string) {
 	return user{}, string(body)
 }
 
-// enter signs somebody in who may.
+// enter signs a user in who must have access.
 func (p provided) enter(name string) user {
 	p.t.Helper()
 	who, refusal := p.signIn(name)
@@ -187,7 +187,7 @@ func TestRulesOfCollectionsHoldFromTheNextSignIn(t *testing.T) {
 	upload(bob, "contracts", http.StatusOK)
 	upload(bob, "handbook", http.StatusForbidden)
 
-	// A changed file holds at the next sign-in, for the session from before, too.
+	// A changed file takes effect at the next sign-in, for earlier sessions, too.
 	p.allow(t, adds)
 	get(bob, "/v1/collections/handbook", http.StatusOK)
 	again := p.enter("bob")
@@ -200,7 +200,7 @@ func TestRulesOfCollectionsHoldFromTheNextSignIn(t *testing.T) {
 	get(bob, "/v1/collections/handbook", http.StatusOK)
 	upload(bob, "contracts", http.StatusForbidden)
 
-	// A collection is another one after it was made again.
+	// A collection that was deleted and created again is another one.
 	p.allow(t, adds)
 	bob = p.enter("bob")
 	p.do(http.MethodDelete, "/v1/collections/contracts", nil, "").want(http.StatusNoContent, nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// Whoever manages documents need not read them.
+// A key that manages documents need not have the right to read them.
 func TestLabelsHoldForDownloads(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)

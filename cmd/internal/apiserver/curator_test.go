@@ -1,6 +1,6 @@
 package apiserver_test
 
-// What a curator may, and from where keys are used.
+// The rights of a curator, and the addresses that keys are used from.
 
 import (
 	"encoding/json"
@@ -62,7 +62,7 @@ func TestKeysAreUsedFromTheirAddresses(t *testing.T) {
 		t.Errorf("the key's addresses are %v, want %v", here.Addresses, want)
 	}
 	elsewhere, far := key("192.0.2.0/24")
-	for range 2 { // asked of the store, and remembered
+	for range 2 { // once from the store, once from the cache
 		near.do(http.MethodGet, "/v1/whoami", nil, "").want(http.StatusOK, nil)
 		r := far.do(http.MethodGet, "/v1/whoami", nil, "")
 		if r.want(http.StatusForbidden, nil); !strings.Contains(string(r.body), "127.0.0.1") {
@@ -76,7 +76,7 @@ func TestKeysAreUsedFromTheirAddresses(t *testing.T) {
 	if r.want(http.StatusUnprocessableEntity, nil); !strings.Contains(string(r.body), "addresses[1]") {
 		t.Errorf("the error does not name the field: %s", r.body)
 	}
-	// The audit log says for where it was made.
+	// The audit log says for which collection the key was made.
 	var log api.Page[api.AuditEntry]
 	w.do(http.MethodGet, "/v1/audit", nil, "").want(http.StatusOK, &log)
 	if !slices.ContainsFunc(log.Items, func(e api.AuditEntry) bool {

@@ -1,7 +1,7 @@
 package apiserver_test
 
-// This file stands between a server and Postgres, and takes the server away
-// from it right after a commit, as a kill of the server's process does.
+// This file has a proxy between a server and Postgres that cuts the connection right after a
+// commit, as a kill of the server's process does.
 
 import (
 	"context"
@@ -19,15 +19,15 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// cutter passes on what a server and its database say, until it has seen a
-// number of commits succeed. Then neither hears of the other again.
+// cutter forwards the messages of a server and its database until a number of commits have
+// succeeded. Then neither gets any more messages.
 type cutter struct {
 	address, target string
 	listener        net.Listener
 	running         sync.WaitGroup
 
 	mu      sync.Mutex
-	commits int // until the cut; 0: there is none
+	commits int // number of commits until the cut; 0: no cut
 	cut     bool
 	open    map[net.Conn]bool
 }
@@ -75,7 +75,7 @@ func (c *cutter) accept() {
 	}
 }
 
-// keep takes note of connections; after the cut there are none.
+// keep records connections; after the cut it refuses them.
 func (c *cutter) keep(both ...net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,8 +85,8 @@ func (c *cutter) keep(both ...net.Conn) bool {
 	return !c.cut
 }
 
-// replies passes on the server's messages: a byte of a kind, four of a length
-// that counts itself, and the rest.
+// replies forwards the database's messages: one byte for the type, four for the length including
+// themselves, and the rest.
 func (c *cutter) replies(client io.Writer, server io.Reader) {
 	for {
 		head := make([]byte, 5)
@@ -107,7 +107,7 @@ func (c *cutter) replies(client io.Writer, server io.Reader) {
 	}
 }
 
-// committed counts a commit, and tells whether it is the last one that was seen.
+// committed counts a commit, and reports whether it is the last one before the cut.
 func (c *cutter) committed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -128,8 +128,8 @@ func (c *cutter) end() {
 	}
 }
 
-// killedAfter sends a request to another server of w's database, which is taken
-// away from it after a number of commits. It tells whether there were as many.
+// killedAfter sends a request to another server on w's database, which is cut off after a number of
+// commits. It reports whether there were that many.
 func (w *world) killedAfter(commits int, path string, body any, key string) (response, bool) {
 	w.t.Helper()
 	u, err := url.Parse(w.database)

@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// TestUploadsLeaveRoomOnTheDisk: below the floor they are refused with 507, jobs and reads go on,
-// and so do uploads when there is room again.
+// TestUploadsLeaveRoomOnTheDisk: below the minimum of free space uploads are refused with 507 while
+// jobs and reads go on. Uploads work again when there is space.
 func TestUploadsLeaveRoomOnTheDisk(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
@@ -43,5 +43,5 @@ func TestUploadsLeaveRoomOnTheDisk(t *testing.T) {
 	if err := os.Remove(filler); err != nil {
 		t.Fatal(err)
 	}
-	upload().want(http.StatusOK, nil) // under the same key: the refusal passed
+	upload().want(http.StatusOK, nil) // with the same idempotency key: the refusal was not kept
 }

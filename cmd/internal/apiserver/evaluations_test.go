@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// stored is an evaluation of a plan on so many questions, of which the first hits
-// found what is relevant at the first place.
+// stored returns an evaluation of a plan on a number of questions. For the first hits of them, a
+// relevant document is ranked first.
 func stored(name string, questions, hits int) api.NewEvaluation {
 	figures := schema.EvaluationFigures{Queries: []string{}, Plans: []schema.PlanFigures{{Plan: "naive", Metrics: map[string][]*float64{}}}}
 	for i := range questions {
@@ -78,7 +78,7 @@ func TestEvaluationsAreStoredShownAndCompared(t *testing.T) {
 	}
 }
 
-// What is wrong is named as it was sent.
+// Errors name the field as it was sent.
 func TestEvaluationsThatAreWrong(t *testing.T) {
 	w := newWorld(t)
 	good, err := json.Marshal(stored("n", 2, 1))

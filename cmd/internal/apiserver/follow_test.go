@@ -1,6 +1,6 @@
 package apiserver_test
 
-// This file follows jobs through HTTP; what the workers do to them is done here.
+// This file follows jobs through HTTP. The tests act as the workers.
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// hint tells of a job as a worker or the outbox's relay does.
+// hint publishes a message about a job, as a worker or the outbox's relay does.
 func (w *world) hint(subject string, m any) {
 	data, err := wire.Encode(m)
 	if err == nil {
@@ -47,7 +47,7 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 	ended, err := c.FollowJob(t.Context(), job.ID, func(j schema.Job) {
 		told = append(told, string(j.State)+" "+j.Stage)
 		var failure error
-		switch told[len(told)-1] { // each is done once the one before was told
+		switch told[len(told)-1] { // each step follows the report of the one before
 		case "queued ":
 			_, failure = questions.Begin(t.Context(), in)
 			event(wire.EventQuestionRunning)
@@ -63,7 +63,7 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 	}, func(d api.DeltaEvent) {
 		said = append(said, d)
 		var failure error
-		switch len(said) { // each is told once the one before was heard
+		switch len(said) { // each message follows the receipt of the one before
 		case 1:
 			w.hint(wire.TextSubject(in.Tenant, job.ID), wire.QuestionText{Envelope: wire.Envelope{V: 99}, Question: job.ID, Text: "a newer worker's"})
 			text("Half of")
@@ -83,14 +83,14 @@ func TestAJobIsFollowedToItsEnd(t *testing.T) {
 	if err != nil || ended.State != schema.JobAnswered || ended.Result == nil || ended.Result.Answer != "a" || len(told) != 4 {
 		t.Errorf("told %q, ended %+v, %v", told, ended, err)
 	}
-	// Who comes after the end is told it at once.
+	// A client that comes after the end gets the end at once.
 	told = nil
 	if again, err := c.FollowJob(t.Context(), job.ID, func(j schema.Job) { told = append(told, string(j.State)) }, func(d api.DeltaEvent) { t.Errorf("told %+v of what is over", d) }); err != nil || again.Result == nil || len(told) != 1 {
 		t.Errorf("followed again: told %q, %+v, %v", told, again, err)
 	}
 }
 
-// TestAJobIsFollowedByItsAskerAlone: another key, or tenant, has no such job.
+// TestAJobIsFollowedByItsAskerAlone: for another key or tenant the job does not exist.
 func TestAJobIsFollowedByItsAskerAlone(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
@@ -106,7 +106,7 @@ func TestAJobIsFollowedByItsAskerAlone(t *testing.T) {
 
 // TestStoppingEndsWhatFollows: the server does not wait for jobs to end.
 func TestStoppingEndsWhatFollows(t *testing.T) {
-	w := newWorld(t) // its clean-up waits for the server's stop
+	w := newWorld(t) // its clean-up waits for the server to stop
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
 	var job schema.Job
 	w.post("/v1/jobs", api.Query{Collection: "c", Query: "q"}, "").want(http.StatusAccepted, &job)

@@ -42,7 +42,7 @@ type calls struct {
 	*growing
 	operations map[string]struct{ method, path string }
 	called     map[string]bool
-	ids        map[string]string // what stands for the parameters of paths
+	ids        map[string]string // values of path parameters
 }
 
 var parameter = regexp.MustCompile(`\{(\w+)\}`)
@@ -83,7 +83,7 @@ func (c *calls) call(id, query string, body, out any) {
 	c.called[id] = true
 }
 
-// callAll calls every operation that the API describes, with things that there are.
+// callAll calls every operation that the API describes, with existing objects.
 func (g *growing) callAll(name string, document, section uuid.UUID) {
 	g.t.Helper()
 	var spec struct {
@@ -97,7 +97,7 @@ func (g *growing) callAll(name string, document, section uuid.UUID) {
 			c.operations[o.OperationID] = struct{ method, path string }{strings.ToUpper(method), path}
 		}
 	}
-	// What may be repeated without acting twice, on things of its own.
+	// Operations with idempotency keys get objects of their own.
 	for _, id := range slices.Sorted(maps.Keys(samples)) {
 		s := samples[id](g.world, name+"-"+id)
 		if got := g.post(s.path, s.body, name+"-"+id); got.status >= 300 {
@@ -123,7 +123,7 @@ func (g *growing) callAll(name string, document, section uuid.UUID) {
 	}
 }
 
-// manage calls what keys, plans, webhooks, tenants and evaluations have.
+// manage calls the operations on keys, plans, webhooks, tenants and evaluations.
 func (c *calls) manage(name string) {
 	c.t.Helper()
 	c.call("put-plan", "", api.PlanText{Plan: minePlan}, nil)
@@ -154,7 +154,7 @@ func (c *calls) manage(name string) {
 	c.follow(name)
 }
 
-// follow calls what sources have. No worker follows them.
+// follow calls the operations on sources. No worker synchronises them.
 func (c *calls) follow(name string) {
 	c.t.Helper()
 	c.ids["source"] = c.source(name + "-source")
@@ -178,7 +178,7 @@ func (c *calls) follow(name string) {
 	c.call("map-principal", "", api.NewAccessMapping{Principal: "g", AccessSubject: who}, nil)
 }
 
-// signIn begins a session of somebody who comes from a provider.
+// signIn starts a session of a user of an identity provider.
 func (c *calls) signIn(name string) string {
 	c.t.Helper()
 	hash := sha256.Sum256([]byte(name))
@@ -188,7 +188,7 @@ func (c *calls) signIn(name string) string {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	// And of somebody whose rules are of one collection.
+	// Also of a user whose access rules are for one collection.
 	in, err := c.store.CollectionsNamed(c.t.Context(), c.principal().Tenant, []string{"papers"})
 	if err != nil || len(in) != 1 {
 		c.t.Fatal(in, err)
@@ -203,7 +203,7 @@ func (c *calls) signIn(name string) string {
 	return session.ID.String()
 }
 
-// teach labels questions, as a query worker does where a language model answers, and learns from
+// teach stores labels of questions, as a query worker does with a language model, and learns from
 // them.
 func (c *calls) teach(document uuid.UUID) {
 	c.t.Helper()
@@ -232,7 +232,7 @@ func (c *calls) teach(document uuid.UUID) {
 	c.call("learn-preference", "", map[string]any{}, nil)
 }
 
-// choose calls what choices of plans have.
+// choose calls the operations on plan choices.
 func (c *calls) choose() {
 	c.t.Helper()
 	var choice schema.PlanChoice
@@ -261,7 +261,7 @@ func (c *calls) choose() {
 	c.ids["choice"] = done
 }
 
-// ask calls what questions have, and waits for a job's answer.
+// ask calls the operations on questions, and waits for a job's answer.
 func (c *calls) ask(name string) {
 	c.t.Helper()
 	files, err := fs.Glob(plans.FS, "*.yaml")
@@ -302,7 +302,7 @@ func (c *calls) ask(name string) {
 	c.ids["job"] = answered
 }
 
-// end calls what removes things.
+// end calls the operations that delete things.
 func (c *calls) end(name string) {
 	c.t.Helper()
 	var webhooks api.Page[schema.Webhook]

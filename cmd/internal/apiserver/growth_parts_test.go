@@ -32,8 +32,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// startParts runs what answers questions beside the API: a model server, a gateway, a relay and a
-// query worker.
+// startParts runs the parts that answer questions besides the API: a model server, a gateway, a
+// relay and a query worker.
 func (g *growing) startParts() {
 	g.t.Helper()
 	ctx := waittest.Context(g.t)
@@ -84,7 +84,7 @@ func (g *growing) startParts() {
 	}, queryworker.Deps{Store: g.store.Store, NATS: g.nats, Temporal: client}))
 }
 
-// write takes a batch of documents through the store's part of ingestion.
+// write processes a batch of documents with the store's part of ingestion.
 func (g *growing) write(name string) {
 	g.t.Helper()
 	ctx, tenant := g.t.Context(), g.principal().Tenant
@@ -154,11 +154,11 @@ func (g *growing) write(name string) {
 	if len(outcomes) > 0 {
 		g.t.Fatalf("%+v", outcomes)
 	}
-	// Curation, which grows with what it clusters, has statements of its own.
+	// Curation, whose cost grows with what it clusters, has its own statements.
 	g.admin(g.t, `UPDATE versions SET curated = true WHERE state = 'ready' AND NOT curated`)
 }
 
-// tendAll does what goes on in the background.
+// tendAll does the background work.
 func (g *growing) tendAll() {
 	g.t.Helper()
 	ctx, tenant := g.t.Context(), g.principal().Tenant

@@ -31,29 +31,29 @@ const (
 	growthSessions = 4
 )
 
-// logged is an entry of auto_explain in the server's log.
+// logged matches an entry of auto_explain in the server's log.
 var logged = regexp.MustCompile(`(?m)^.*LOG:  duration: .* plan:\n((?:\t.*\n)+)`)
 
-// lookup is the condition of an index scan for ids that are known.
+// lookup matches the condition of an index scan for known ids.
 var lookup = regexp.MustCompile(`\(id = `)
 
-// used are the buffers that runs of a statement touched.
+// used has the buffers that runs of a statement touched.
 type used struct {
 	buffers float64
-	allowed float64 // more, for the rows that were returned, locked, changed or looked up
+	allowed float64 // additional buffers for rows that were returned, locked, changed or looked up
 	times   int
 	plan    string
 }
 
 func (u used) mean() float64 { return u.buffers / max(float64(u.times), 1) }
 
-// most is what a run may touch on average, when it touched so much at the smaller size.
+// most returns how many buffers a run may touch on average, given the average at the smaller size.
 func (u used) most(before float64) float64 {
 	cold := growthCatalog * min(float64(u.times), growthSessions)
 	return growthShare*before + growthRest + (u.allowed+cold)/float64(u.times)
 }
 
-// explained reads what the server wrote of statements since it was last asked.
+// explained parses the statements in the server's log since the last call.
 func (g *growing) explained() map[string]used {
 	g.t.Helper()
 	text, err := os.ReadFile(g.log)
@@ -89,7 +89,7 @@ func (g *growing) explained() map[string]used {
 	return out
 }
 
-// allowance is what a plan's rows may cost more.
+// allowance returns the additional buffers for a plan's rows.
 func allowance(plan map[string]any) float64 {
 	rows, _ := plan["Actual Rows"].(float64)
 	if plan["Node Type"] != "ModifyTable" {
@@ -99,12 +99,12 @@ func allowance(plan map[string]any) float64 {
 	if len(children) == 0 {
 		return 0
 	}
-	source, _ := children[len(children)-1].(map[string]any) // those before are of WITH, and of sub-selects
+	source, _ := children[len(children)-1].(map[string]any) // earlier children belong to WITH and sub-selects
 	rows, _ = source["Actual Rows"].(float64)
 	return growthChanged * rows
 }
 
-// lockedRows are the rows that a plan locks.
+// lockedRows returns the number of rows that a plan locks.
 func lockedRows(plan map[string]any) float64 {
 	var n float64
 	for node := range nodes(plan) {
@@ -116,7 +116,7 @@ func lockedRows(plan map[string]any) float64 {
 	return n
 }
 
-// lookups are the rows that a plan finds by primary keys, for ids that it has.
+// lookups returns the number of rows that a plan finds by known primary keys.
 func lookups(plan map[string]any) float64 {
 	var n float64
 	for node := range nodes(plan) {
@@ -132,7 +132,7 @@ func lookups(plan map[string]any) float64 {
 	return n
 }
 
-// nodes are a plan's nodes, itself first.
+// nodes returns a plan's nodes, the plan itself first.
 func nodes(plan map[string]any) iter.Seq[map[string]any] {
 	return func(yield func(map[string]any) bool) { walk(plan, yield) }
 }
@@ -150,7 +150,7 @@ func walk(plan map[string]any, yield func(map[string]any) bool) bool {
 	return true
 }
 
-// outline is a plan's nodes, a line each.
+// outline formats a plan's nodes, one per line.
 func outline(plan map[string]any, indent string) string {
 	line := indent + fmt.Sprint(plan["Node Type"])
 	for _, key := range []string{

@@ -21,11 +21,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// What a collection is measured at, in documents.
+// Sizes at which a collection is measured, in documents.
 const smallCollection, largeCollection = 2_000, 20_000
 
-// grows are the statements that are allowed to, by what is in their text, with
-// the reason.
+// grows has the statements that may grow, by a part of their text, with the reason.
 var grows = map[string]string{
 	"position(lower(": "a search for a part of a name goes through all names of the collection",
 	"FROM versions\nWHERE state = 'failed' AND finished_at >= now() - interval '24 hours'": "the failures of a day are counted, for operators",
@@ -42,12 +41,11 @@ var grows = map[string]string{
 	"INSERT INTO lexical_segments":          "a segment is as large as what it is of; a merge writes what several were of",
 }
 
-// TestStatementsDontGrowWithTheirTables: with the statistics of empty tables and
-// generic plans, no statement of any operation that the API describes, nor of
-// answering and of ingestion, touches more buffers in a large collection than in
-// a small one. The server itself tells of every statement, those of triggers and
-// constraints included. Of a search's postings only those of what the test
-// ingested are there: what is loaded in bulk has none.
+// TestStatementsDontGrowWithTheirTables: with the statistics of empty tables and generic plans, no
+// statement of any operation that the API describes, nor of answering and of ingestion, touches
+// more buffers in a large collection than in a small one. The server logs every statement,
+// including those of triggers and constraints. Searches only find the postings of documents that
+// the test ingests: documents loaded in bulk have none.
 func TestStatementsDontGrowWithTheirTables(t *testing.T) {
 	g := newGrowing(t)
 	g.grow(1, smallCollection)
@@ -83,10 +81,10 @@ func TestStatementsDontGrowWithTheirTables(t *testing.T) {
 	}
 }
 
-// growsOnPurpose shows that what grows is noticed.
+// growsOnPurpose is a statement that grows, to check that the test detects it.
 const growsOnPurpose = `SELECT count(body) FROM sections`
 
-// growing is an API on a database of its own whose planner knows nothing.
+// growing is an API on a database of its own without planner statistics.
 type growing struct {
 	*world
 	postgres   *local.Postgres
@@ -135,15 +133,14 @@ func (g *growing) admin(t *testing.T, sql string, args ...any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's connection
 	if _, err := conn.Exec(context.Background(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
 }
 
-// growSQL are documents $3 to $4, ready and curated but for the ten first of
-// them all, which failed. Their ids are in the order of their making, as they
-// always are.
+// growSQL creates documents $3 to $4, ready and curated, except for the first ten of all, which
+// failed. Their ids are in the order of their creation, as always.
 var growSQL = []string{
 	`CREATE OR REPLACE FUNCTION pg_temp.named(kind text, n int) RETURNS uuid LANGUAGE sql IMMUTABLE AS
 	 $$ SELECT (lpad(to_hex(1700000000000 + n), 12, '0') || '7' || substr(md5(kind || n), 1, 3) || '8' || substr(md5(kind || n), 5, 15))::uuid $$`,
@@ -171,14 +168,14 @@ var growSQL = []string{
 	 FROM generate_series($3::int, $4::int) n`,
 }
 
-// grow loads documents in bulk, as nobody but a test may.
+// grow loads documents in bulk, without the store.
 func (g *growing) grow(from, to int) {
 	g.t.Helper()
 	conn, err := pgx.Connect(g.t.Context(), g.postgres.AdminURL(local.Database))
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's connection
 	for i, sql := range growSQL {
 		args := []any{g.principal().Tenant, g.collection, from, to}
 		if i == 0 {
@@ -192,29 +189,29 @@ func (g *growing) grow(from, to int) {
 
 func (g *growing) principal() schema.Principal { return g.world.admin }
 
-// document is the id of a document of a state.
+// document returns the id of a document in a state.
 func (g *growing) document(state string, at int) (document uuid.UUID) {
 	g.t.Helper()
-	conn, err := pgx.Connect(g.t.Context(), g.postgres.AdminURL(local.Database)) // whose statements aren't measured
+	conn, err := pgx.Connect(g.t.Context(), g.postgres.AdminURL(local.Database)) // its statements are not measured
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	defer conn.Close(context.Background()) //nolint:errcheck // a test's
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's connection
 	if err := conn.QueryRow(g.t.Context(), `SELECT document_id FROM versions WHERE state = $1 ORDER BY id OFFSET $2 LIMIT 1`, state, at).Scan(&document); err != nil {
 		g.t.Fatal(err)
 	}
 	return document
 }
 
-// measure calls everything and returns what its statements touched.
+// measure calls everything and returns the buffers that its statements touched.
 func (g *growing) measure(name string) map[string]used {
 	g.t.Helper()
 	document := g.document("ready", 500)
 	section := scalar[uuid.UUID](g.world, `SELECT id FROM sections WHERE document_id = $1`, document)
-	// Plans are made for the tables as they are: those of sessions that began when
-	// these were smaller are the store's to avoid, by custom plans.
+	// Sessions that began when the tables were smaller might keep plans for those sizes. The store
+	// avoids that with custom plans; here the sessions are ended.
 	g.admin(g.t, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '`+local.Program+`'`)
-	g.explained() // what was before
+	g.explained() // discard earlier statements
 	g.callAll(name, document, section)
 	g.list()
 	g.change(name)

@@ -1,6 +1,6 @@
 package apiserver_test
 
-// This file throws hostile requests at every route that the API describes, with every kind of key.
+// This file sends hostile requests to every route that the API describes, with every kind of key.
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 	mostMemory  = 100 << 20
 )
 
-// TestHostileBodiesAreRefusedCheaply finds routes by itself.
+// TestHostileBodiesAreRefusedCheaply finds the routes in the API's description.
 func TestHostileBodiesAreRefusedCheaply(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
@@ -44,14 +44,14 @@ func TestHostileBodiesAreRefusedCheaply(t *testing.T) {
 	for i, r := range routes {
 		general, places := r.attacks()
 		for j, k := range keys {
-			if underRace && j != i%len(keys) { // it takes six times as long; all keys are tried without
+			if underRace && j != i%len(keys) { // the race detector makes it six times as slow; without it all keys are tried
 				continue
 			}
 			letIn := false
 			for _, a := range general {
 				letIn = k.attack(r, a, memory) || letIn
 			}
-			if !letIn { // nothing looks at what a body has
+			if !letIn { // the body is not read
 				continue
 			}
 			for _, a := range places {
@@ -67,7 +67,7 @@ type caller struct {
 	user
 }
 
-// attack sends one hostile request and looks at the refusal. It tells whether the key was let in.
+// attack sends one hostile request and checks the refusal. It reports whether the key was accepted.
 func (k caller) attack(r operation, a attack, m *memory) (letIn bool) {
 	k.t.Helper()
 	what := fmt.Sprintf("%s %s with %s and %s", r.method, r.path, k.name, a.name)
@@ -127,20 +127,20 @@ func (k caller) attack(r operation, a attack, m *memory) (letIn bool) {
 	return got.StatusCode != http.StatusUnauthorized && got.StatusCode != http.StatusForbidden
 }
 
-// hostile keeps connections: net/http's server lets a client read its refusal, while it still
-// sends, only then.
+// hostile keeps connections alive. Only then does net/http's server let a client that is still
+// sending read the refusal.
 var hostile = &http.Client{Transport: &http.Transport{}}
 
 // operation is a route of the API's description.
 type operation struct {
 	method, path, filled string
-	guarded              bool // it asks for a key
+	guarded              bool // requires a key
 	body                 *place
 }
 
 // place is the schema of a value.
 type place struct {
-	Type                 any    // a name, or a list of them
+	Type                 any    // a name, or a list of names
 	Ref                  string `json:"$ref"`
 	Properties           map[string]*place
 	Items                *place
@@ -167,7 +167,7 @@ func described(t *testing.T, u user) []operation {
 	for _, p := range doc.Components.Schemas {
 		p.resolve(doc.Components.Schemas)
 	}
-	// The protocol for language models has no description of its own.
+	// MCP is not in the API's description.
 	mcp := operation{method: http.MethodPost, path: "/mcp", filled: "/mcp", guarded: true, body: &place{Type: "object"}}
 	out := []operation{mcp}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
@@ -222,10 +222,10 @@ type attack struct {
 	query  string
 	body   func() io.Reader
 	length int64
-	cutOff bool // the body is shorter than its length: there may be no reply
+	cutOff bool // the body is shorter than its Content-Length, so there may be no reply
 }
 
-// unknown is an object of so many properties that no schema has.
+// unknown returns an object with n properties that no schema has.
 func unknown(n int) string {
 	b := []byte{'{'}
 	for i := range n {
@@ -237,7 +237,8 @@ func unknown(n int) string {
 
 var thousand, tenThousand = unknown(1000), unknown(10_000)
 
-// attacks are what is thrown at a route, the cheapest first: at any, and at the places of its body.
+// attacks returns the attacks on a route, the cheapest first: general ones, and those on parts of
+// its body.
 func (r operation) attacks() (general, places []attack) {
 	const kind = "application/json"
 	text := func(name, kind, body string) attack {
@@ -313,7 +314,7 @@ func (r operation) attacks() (general, places []attack) {
 	return general, places
 }
 
-// each visits the places of a value, with the JSON around them.
+// each calls visit for the parts of a value, with the JSON around them.
 func (p *place) each(at, before, after string, depth int, visit func(at, before, after string, p *place)) {
 	if p == nil || depth > 4 {
 		return
@@ -325,7 +326,7 @@ func (p *place) each(at, before, after string, depth int, visit func(at, before,
 	p.Items.each(at+"[0]", before+"[", "]"+after, depth+1, visit)
 }
 
-// repeated gives one text over and over.
+// repeated is a reader that repeats a text.
 type repeated struct {
 	text string
 	at   int
@@ -345,13 +346,13 @@ func (r *repeated) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// memory watches what the process takes.
+// memory measures the process's memory.
 type memory struct {
 	before uint64
 	most   atomic.Uint64
 }
 
-// watchMemory watches until the test ends.
+// watchMemory measures until the test ends.
 func watchMemory(t *testing.T) *memory {
 	t.Helper()
 	debug.FreeOSMemory()
@@ -384,13 +385,14 @@ func (m *memory) look() {
 	}
 }
 
-// grown is by how much the process had grown at most, in bytes.
+// grown returns the maximum growth of the process, in bytes.
 func (m *memory) grown() int64 {
 	m.look()
 	return int64(m.most.Load()) - int64(m.before)
 }
 
-// taken is what Go's runtime has of the system's memory. The race detector's own is not in it.
+// taken returns the memory that Go's runtime has taken from the system, without the race
+// detector's.
 func taken() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(s)

@@ -1,7 +1,7 @@
 package apiserver_test
 
-// Operators look after the keys, and the storage, of any tenant; nobody else does
-// after those of another.
+// Operators manage the keys and the storage of any tenant. All others only manage those of their
+// own tenant.
 
 import (
 	"net/http"
@@ -16,7 +16,7 @@ import (
 )
 
 func TestAnOperatorLooksAfterATenantsKeys(t *testing.T) {
-	w := newWorld(t) // its key is an operator's
+	w := newWorld(t) // its key has the operator scope
 	five := int64(5)
 	var made api.TenantCreated
 	w.post("/v1/tenants", api.NewTenant{Name: "acme", MaxDocuments: &five}, "").want(http.StatusCreated, &made)
@@ -51,7 +51,7 @@ func TestAnOperatorLooksAfterATenantsKeys(t *testing.T) {
 		t.Errorf("the used key is %+v", keys["crawler"])
 	}
 
-	// Of the operator's own tenant, and of none.
+	// Of the operator's own tenant, and of an unknown one.
 	if names, _ := list(w.user, "/v1/tenants/"+w.admin.Tenant.String()+"/keys"); len(names) != 1 {
 		t.Errorf("the operator's own are %v", names)
 	}
@@ -59,7 +59,7 @@ func TestAnOperatorLooksAfterATenantsKeys(t *testing.T) {
 	w.do(http.MethodDelete, path+"/"+uuid.NewString(), nil, "").want(http.StatusNotFound, nil)
 	w.do(http.MethodDelete, "/v1/tenants/"+w.admin.Tenant.String()+"/keys/"+crawler.ID.String(), nil, "").want(http.StatusNotFound, nil)
 
-	// An admin has its own tenant's alone, another key none.
+	// An admin sees the keys of its own tenant only, and another key sees none.
 	own := "/v1/tenants/" + w.admin.Tenant.String() + "/keys"
 	acme.do(http.MethodGet, own, nil, "").want(http.StatusNotFound, nil)
 	acme.do(http.MethodDelete, own+"/"+w.admin.Key.String(), nil, "").want(http.StatusNotFound, nil)

@@ -46,7 +46,7 @@ func TestDocumentsAreListedAsAsked(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsFoundByItsQuestion: one that was waited for tells where it is kept.
+// TestAnAnswerIsFoundByItsQuestion: a synchronous answer has the id of its question.
 func TestAnAnswerIsFoundByItsQuestion(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
@@ -77,7 +77,7 @@ func TestAnAnswerIsFoundByItsQuestion(t *testing.T) {
 			t.Errorf("%s: %+v", list, page)
 		}
 	}
-	w.do(http.MethodGet, path, nil, "").want(http.StatusOK, nil) // an admin
+	w.do(http.MethodGet, path, nil, "").want(http.StatusOK, nil) // with an admin's key
 	w.with(nil, schema.ScopeQuery).do(http.MethodGet, path, nil, "").want(http.StatusNotFound, nil)
 	w.do(http.MethodGet, "/v1/questions?collection=none", nil, "").want(http.StatusNotFound, nil)
 }

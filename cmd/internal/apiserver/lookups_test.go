@@ -1,7 +1,6 @@
 package apiserver_test
 
-// What servers remember of collections and plans is forgotten when it changes, by
-// whichever of them.
+// Cached collections and plans are dropped when any server changes them.
 
 import (
 	"net/http"
@@ -18,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestServersForgetWhatAnotherChanged: a second server, which has just answered by what
-// it knows, answers by what the first one changed as soon as it hears of it.
+// TestServersForgetWhatAnotherChanged: a second server answers from its cache until it is notified
+// of a change by the first one.
 func TestServersForgetWhatAnotherChanged(t *testing.T) {
 	w := newWorld(t)
 	receipts, err := receipt.ParseSigner(strings.Repeat("A", 43) + "=")
@@ -28,15 +27,16 @@ func TestServersForgetWhatAnotherChanged(t *testing.T) {
 	}
 	second := startServer(t, config.HTTP{}, apiserver.Deps{Store: w.store.Store, NATS: w.nats, Receipts: receipts, Remember: 24 * time.Hour})
 	other := user{t: t, url: second.URL(), key: w.key}
-	// Both servers have this connection, which gives each subscription what comes in its
-	// order: when this one has heard it, the servers have it to hear.
+	// Both servers use this connection, which delivers messages in order. When this subscription
+	// has received a message, it has been delivered to the servers.
 	heard := make(chan *nats.Msg, 16)
 	sub, err := w.nats.ChanSubscribe(wire.ChangedSubject, heard)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sub.Unsubscribe() })
-	// until asks until the answer is status: a subscription's messages wait for its turn.
+	// until repeats a request until it gets the status, because subscriptions process their
+	// messages asynchronously.
 	until := func(what string, status int, ask func() response) {
 		t.Helper()
 		<-heard

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	localtest.Main(m, localtest.Need{Postgres: true, Migrate: store.Migrate})
 }
 
-// world is a running API, its database, and the first key's caller.
+// world is a running API, its database, and a user with the first key.
 type world struct {
 	user
 	store    stores.All
@@ -38,17 +38,17 @@ type world struct {
 	nats     *nats.Conn
 	admin    schema.Principal
 	database string                      // its URL
-	stop     func(context.Context) error // the server; its clean-up does, too
+	stop     func(context.Context) error // stops the server; the clean-up does so, too
 }
 
 // user sends requests with one key.
 type user struct {
 	t        *testing.T
 	url, key string
-	headers  []string // more of them, names and values
+	headers  []string // additional headers, names and values
 }
 
-// acting is the user with more headers.
+// acting returns the user with additional headers.
 func (u user) acting(headers ...string) user {
 	u.headers = headers
 	return u
@@ -149,7 +149,7 @@ func (u user) do(method, path string, body io.Reader, idempotencyKey string) res
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	if u.key != "" { // a session's cookie is among the headers otherwise
+	if u.key != "" { // otherwise the headers have a session's cookie
 		r.Header.Set("Authorization", "Bearer "+u.key)
 	}
 	r.Header.Set("Content-Type", "application/json")

@@ -1,7 +1,6 @@
 package apiserver_test
 
-// Labels that change while an answer is made hold for the text that is told of it from
-// then on.
+// A change of labels while an answer is made applies to the rest of its text at once.
 
 import (
 	"context"
@@ -19,8 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// sourced stores that a question is answered from a document that all may read, and
-// returns what closes it.
+// sourced stores that a question is answered from a document that everybody may read, and returns a
+// function that restricts the document.
 func (w *world) sourced(in wire.QuestionInput) (narrow func()) {
 	w.t.Helper()
 	var up api.UploadResult
@@ -39,10 +38,10 @@ func (w *world) sourced(in wire.QuestionInput) (narrow func()) {
 	}
 }
 
-// halves is what one client is told: at first a half, then of the end.
+// halves is what one client receives: first half of the text, then the end.
 type halves struct {
 	first chan struct{}
-	said  strings.Builder // as it stands
+	said  strings.Builder // the current text
 	all   strings.Builder
 }
 
@@ -119,7 +118,7 @@ func TestTextOfANarrowedSourceIsToldNoMore(t *testing.T) {
 			case "told in ":
 				narrow()
 				text("told in halves")
-			default: // what was told was taken back, or the text was told
+			default: // either the text was withdrawn, or all of it was sent
 				if err := w.asked.SaveAnswer(t.Context(), in, whole); err == nil {
 					w.hint(wire.EventSubject(in.Tenant, wire.EventQuestionAnswered), wire.QuestionEvent{Envelope: wire.Header(), Question: job.ID})
 				}

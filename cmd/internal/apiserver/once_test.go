@@ -17,18 +17,17 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// sample is a request of an operation, and a count of what it does.
+// sample is a request of an operation, and a query that counts its effect.
 type sample struct {
 	path  string
 	body  any
-	count string // SQL, as the system
+	count string // SQL, run as the system
 	args  []any
 }
 
 const countAudit = `SELECT count(*) FROM audit WHERE action = $1`
 
-// samples make a request of each operation, on things of its own where it
-// needs some.
+// samples returns a request for each operation, with objects of its own where it needs some.
 var samples = map[string]func(w *world, name string) sample{
 	"create-collection": func(_ *world, name string) sample {
 		return sample{"/v1/collections", api.NewCollection{Name: name}, countAudit, []any{"collection.create"}}
@@ -127,7 +126,7 @@ func (w *world) webhook(name string) string {
 	return made.ID.String()
 }
 
-// newSource asks for a source of a collection of the same name. No worker follows it.
+// newSource returns a source for a collection of the same name. No worker synchronises it.
 func (w *world) newSource(name string) api.NewSource {
 	w.t.Helper()
 	driver := schema.SourceDriver{Name: "folder", Fields: []schema.SourceField{{Name: "path", Required: true}, {Name: "permissions"}}}
@@ -157,7 +156,7 @@ func (w *world) exec(sql string, args ...any) {
 	}
 }
 
-// did counts what s's operation has done.
+// did returns how often s's operation has taken effect.
 func (w *world) did(s sample) int {
 	w.t.Helper()
 	if strings.Contains(s.count, "tenants") {
@@ -172,9 +171,9 @@ func (w *world) did(s sample) int {
 
 var anID = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
 
-// TestARequestActsOnceThroughAKillAtAnyCommit: whichever commit a server dies
-// after, the same request under the same key gets the reply that is of the one
-// effect, or, where that has a secret, is told what was made.
+// TestARequestActsOnceThroughAKillAtAnyCommit: whichever commit a server is killed after, repeating
+// the request with the same key returns the reply to its single effect or, if that has a secret, an
+// error that names what was created.
 func TestARequestActsOnceThroughAKillAtAnyCommit(t *testing.T) {
 	all := newWorld(t)
 	for op := range all.takers() {
@@ -224,15 +223,15 @@ func TestARequestActsOnceThroughAKillAtAnyCommit(t *testing.T) {
 	}
 }
 
-// TestARepeatWhileTheFirstRunsIsToldToWait: it gets 409 with a time, and after
-// the first has ended its reply.
+// TestARepeatWhileTheFirstRunsIsToldToWait: the repeat gets 409 with Retry-After, and the first
+// request's reply after that has ended.
 func TestARepeatWhileTheFirstRunsIsToldToWait(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
 	ask := func() response { return w.post("/v1/jobs", api.Query{Collection: "c", Query: "What?"}, "key") }
 	done := make(chan response, 2)
 	err := w.store.AsTenant(t.Context(), w.admin.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT FROM collections FOR UPDATE`); err != nil { // keeps the job from being made
+		if _, err := tx.Exec(ctx, `SELECT FROM collections FOR UPDATE`); err != nil { // blocks the creation of the job
 			return err
 		}
 		for range 2 {

@@ -24,7 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// other makes a second tenant; its first key is its admin's.
+// other creates a second tenant, and returns its first key, which is an admin's.
 func (w *world) other() (user, uuid.UUID) {
 	w.t.Helper()
 	var made api.TenantCreated
@@ -32,7 +32,7 @@ func (w *world) other() (user, uuid.UUID) {
 	return user{t: w.t, url: w.url, key: made.APIKey}, made.ID
 }
 
-// keepSlow keeps a search of a tenant as a slow one.
+// keepSlow stores a search of a tenant as a slow one.
 func (w *world) keepSlow(tenant uuid.UUID, question string) {
 	w.t.Helper()
 	if err := w.asked.KeepSlowSearch(w.t.Context(), answer.SlowSearch{Query: wire.SearchQuery{Principal: schema.Principal{Tenant: tenant}, Query: schema.Query{Text: question}}, Plan: "sluice",
@@ -110,7 +110,7 @@ func TestWhatDoesNotAnswerIsAProblem(t *testing.T) {
 	w.do(http.MethodGet, "/v1/operations", nil, "").want(http.StatusOK, nil)
 }
 
-// events follows what happens until the test ends.
+// events follows the tenant's events until the test ends.
 func (u user) events() *bufio.Scanner {
 	u.t.Helper()
 	r, err := http.NewRequestWithContext(u.t.Context(), http.MethodGet, u.url+"/v1/events", nil)
@@ -129,7 +129,7 @@ func (u user) events() *bufio.Scanner {
 	return bufio.NewScanner(got.Body)
 }
 
-// nextChange reads on to the next change.
+// nextChange reads the next change.
 func nextChange(t *testing.T, s *bufio.Scanner) api.ChangeEvent {
 	t.Helper()
 	for s.Scan() {
@@ -145,7 +145,7 @@ func nextChange(t *testing.T, s *bufio.Scanner) api.ChangeEvent {
 	return api.ChangeEvent{}
 }
 
-// TestEventsAreTheTenantsOwn: documents and jobs, as they change.
+// TestEventsAreTheTenantsOwn: events of documents and jobs.
 func TestEventsAreTheTenantsOwn(t *testing.T) {
 	w := newWorld(t)
 	admin, otherID := w.other()
@@ -206,8 +206,8 @@ SELECT $1, (now() AT TIME ZONE 'UTC')::date - n, 10 + n, 1, 100, 50, 2500000000 
 	w.do(http.MethodGet, "/v1/tenants/"+uuid.NewString()+"/usage/days", nil, "").want(http.StatusNotFound, nil)
 }
 
-// TestTraceLinksNeedAnAddress: a template that leads nowhere keeps the API from
-// starting; a good one is told to whoever is signed in.
+// TestTraceLinksNeedAnAddress: with an invalid template the API does not start; everybody who is
+// signed in gets a valid one.
 func TestTraceLinksNeedAnAddress(t *testing.T) {
 	w := newWorld(t)
 	for template, good := range map[string]bool{"https://jaeger.example/trace/{trace}": true, "https://jaeger.example/trace": false, "javascript:alert({trace})": false, "/trace/{trace}": false} {

@@ -40,7 +40,7 @@ func TestRequestsForPeople(t *testing.T) {
 	if got := strings.Join(documents(bob), " "); got != "open secret" {
 		t.Errorf("a person of the board sees %q", got)
 	}
-	// Whoever manages documents does not for a person.
+	// A key that manages documents may not do so for a person.
 	manager := w.with(nil, schema.ScopeAdmin, schema.ScopeImpersonate)
 	if got := strings.Join(documents(manager.acting(personHeader, "ann")), " "); got != "open" {
 		t.Errorf("an admin's key for a person sees %q", got)
@@ -53,7 +53,7 @@ func TestRequestsForPeople(t *testing.T) {
 	question := api.Query{Collection: "papers", Query: "Why?", Plan: "naive"}
 	var annJob, bobJob, ownJob schema.Job
 	ann.post("/v1/jobs", question, "once").want(http.StatusAccepted, &annJob)
-	bob.post("/v1/jobs", question, "once").want(http.StatusConflict, nil) // another person's is another request
+	bob.post("/v1/jobs", question, "once").want(http.StatusConflict, nil) // the same request for another person is another request
 	bob.post("/v1/jobs", question, "").want(http.StatusAccepted, &bobJob)
 	app.post("/v1/jobs", question, "").want(http.StatusAccepted, &ownJob)
 	for _, c := range []struct {

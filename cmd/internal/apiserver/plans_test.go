@@ -123,8 +123,8 @@ func TestWhatRunsIsTheTextOfThePlan(t *testing.T) {
 	}
 }
 
-// TestACollectionsPlanRunsWhenNoneIsNamed: until it is deleted, then the server's default
-// does, and that is said.
+// TestACollectionsPlanRunsWhenNoneIsNamed: after the plan is deleted, the server's default runs,
+// and a note says so.
 func TestACollectionsPlanRunsWhenNoneIsNamed(t *testing.T) {
 	w := newWorld(t)
 	w.put("/v1/plans/mine", api.PlanText{Plan: minePlan}).want(http.StatusOK, nil)
@@ -150,7 +150,7 @@ func TestACollectionsPlanRunsWhenNoneIsNamed(t *testing.T) {
 		}
 		got.want(status, nil)
 	}
-	// ran is what a search of the collection that names no plan, or one, was asked with.
+	// ran checks with which plan a search of the collection was sent; named may be empty.
 	ran := func(named, name, text, note string) {
 		t.Helper()
 		var found api.SearchResult
@@ -183,7 +183,7 @@ func TestACollectionsPlanRunsWhenNoneIsNamed(t *testing.T) {
 	change("", http.StatusOK)
 	ran("", "sluice", "", "")
 
-	// A plan is changed by admins, of their own tenant.
+	// Only admins set a collection's plan, in their own tenant.
 	asker := w.with(nil, schema.ScopeQuery)
 	asker.do(http.MethodPatch, "/v1/collections/c", strings.NewReader(`{"plan":"naive"}`), "").want(http.StatusForbidden, nil)
 	var made api.TenantCreated
@@ -192,7 +192,7 @@ func TestACollectionsPlanRunsWhenNoneIsNamed(t *testing.T) {
 	other.do(http.MethodPatch, "/v1/collections/"+c.ID.String(), strings.NewReader(`{"plan":"naive"}`), "").want(http.StatusNotFound, nil)
 }
 
-// TestAPlanThatCostsTooMuchIsRefused: before anything is asked of a worker.
+// TestAPlanThatCostsTooMuchIsRefused: before a request is sent to a worker.
 func TestAPlanThatCostsTooMuchIsRefused(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)

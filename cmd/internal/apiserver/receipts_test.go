@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestReceiptsAreServed: what is served is what is signed, by the key that is listed.
+// TestReceiptsAreServed: a served receipt is signed by the listed key.
 func TestReceiptsAreServed(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)

@@ -1,6 +1,6 @@
 package apiserver_test
 
-// This file repeats requests under idempotency keys, and looks at what is kept.
+// This file repeats requests with idempotency keys, and checks what is stored.
 
 import (
 	"context"
@@ -46,7 +46,7 @@ func TestKeysAreShownOnceAndNotKept(t *testing.T) {
 			t.Errorf("%s left its key in the database", c.path)
 		}
 	}
-	// A refusal has no key, and is kept.
+	// A refusal has no secret, so it is stored.
 	bad := api.NewKey{Name: "k", Scopes: []schema.Scope{"everything"}}
 	first := w.post("/v1/keys", bad, "bad")
 	first.want(http.StatusUnprocessableEntity, nil)

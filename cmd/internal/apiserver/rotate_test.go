@@ -1,6 +1,6 @@
 package apiserver_test
 
-// Operators give their scope on, and keys are rotated.
+// Operators pass their scope on, and keys are rotated.
 
 import (
 	"net/http"
@@ -34,7 +34,7 @@ func TestOperatorsAloneGiveTheirScopeOn(t *testing.T) {
 }
 
 func TestTheFirstKeyIsRotatedWithOverlap(t *testing.T) {
-	w := newWorld(t) // its key is what sluice up leaves
+	w := newWorld(t) // its key is the one that sluice up writes
 	path := "/v1/keys/" + w.admin.Key.String() + "/rotate"
 	for _, seconds := range []int{-1, 2592001} {
 		if r := w.post(path, api.RotateKey{OverlapSeconds: &seconds}, ""); r.status != http.StatusUnprocessableEntity || !strings.Contains(string(r.body), "overlap_seconds") {

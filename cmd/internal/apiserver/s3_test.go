@@ -55,7 +55,7 @@ func TestS3ThatIsAway(t *testing.T) {
 		t.Errorf("readyz: %d %s", got.status, got.body)
 	}
 	s3.Start()
-	// A refusal is no reply that is kept for the key.
+	// A refusal is not stored for the idempotency key.
 	w.putText("k", "b", "new").want(http.StatusOK, &up)
 	w.putText("k", "b", "new").want(http.StatusOK, nil)
 	if got := w.do(http.MethodGet, "/v1/documents/"+up.Documents[0].Document.String()+"/content", nil, ""); got.status != http.StatusOK || string(got.body) != "new" {
@@ -86,9 +86,9 @@ func TestADamagedFileIsNotSentWhole(t *testing.T) {
 	request.Header.Set("Authorization", "Bearer "+w.key)
 	got, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return // cut off before its beginning was read
+		return // the connection was cut before the first byte was read
 	}
-	defer got.Body.Close() //nolint:errcheck // a test's
+	defer got.Body.Close() //nolint:errcheck // a test's reply
 	var all bytes.Buffer
 	if _, err := all.ReadFrom(got.Body); err == nil && got.StatusCode == http.StatusOK {
 		t.Errorf("%d bytes of %d were sent, as if they were right", all.Len(), len(data))

@@ -10,8 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// by sends a request as a page of the back office does, with a session's cookie
-// unless it is nil.
+// by sends a request as a page of the back office does, with a session's cookie if there is one.
 func (w *world) by(method, path, body string, cookie *http.Cookie) *http.Response {
 	w.t.Helper()
 	r, err := http.NewRequestWithContext(w.t.Context(), method, w.url+path, strings.NewReader(body))

@@ -1,6 +1,6 @@
 package apiserver_test
 
-// This file sends uploads that stand still, that cost much, and more of them than are taken.
+// This file sends uploads that stall, expensive uploads, and more uploads than are accepted.
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// impatient is the API again, which lets bodies stand still for so long.
+// impatient starts another server, whose bodies may stall for idle, and returns its URL.
 func (w *world) impatient(idle time.Duration) string {
 	w.t.Helper()
 	return startServer(w.t, config.HTTP{}, apiserver.Deps{Store: w.store.Store, NATS: w.nats, BodyIdle: idle}).URL()
 }
 
-// stall is the beginning of a body whose end doesn't come before the request is over.
+// stall returns a body that stalls after first until the request is over.
 func stall(ctx context.Context, first io.Reader) io.Reader {
 	return io.MultiReader(first, readerFunc(func([]byte) (int, error) {
 		<-ctx.Done()
@@ -113,7 +113,7 @@ func TestUploadsOfOneKeyAreBounded(t *testing.T) {
 	flood, other := w.with(nil, schema.ScopeIngest), w.with(nil, schema.ScopeIngest)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	// All but one of the uploads stand still until the end; which is refused is theirs to settle.
+	// All uploads but one stall until the end. Which ones are refused depends on their order.
 	const most, more = 16, 4
 	refused := make(chan string)
 	for range most + more {

@@ -1,6 +1,6 @@
 package apiserver_test
 
-// Streams and who may still read them: a revoked key's end, many stay open.
+// Streams: they end with the right to read them, and many can be open.
 
 import (
 	"bufio"
@@ -26,8 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// stream opens a stream of events and returns when it has begun, with what reads it
-// to its end.
+// stream opens a stream of events and returns when it has begun. wait reads the stream to its end.
 func (u user) stream(path string, headers ...string) (wait func() string) {
 	u.t.Helper()
 	r, err := http.NewRequestWithContext(u.t.Context(), http.MethodGet, u.url+path, nil)
@@ -57,8 +56,8 @@ func (u user) stream(path string, headers ...string) (wait func() string) {
 	}
 }
 
-// TestStreamsEndWithTheirKey: revoked here or in another process, expired, or signed
-// out of.
+// TestStreamsEndWithTheirKey: when it is revoked, here or in another process, expires, or its
+// session is signed out.
 func TestStreamsEndWithTheirKey(t *testing.T) {
 	w := newWorld(t)
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
@@ -131,8 +130,8 @@ func TestStreamsEndWithTheirKey(t *testing.T) {
 	}
 }
 
-// TestAThousandFollowers: they are admitted when as many may be, they cost less than 100 MB, and
-// all hear what happens.
+// TestAThousandFollowers: as many streams as are allowed are admitted, they use less than 100 MB,
+// and all get the events.
 func TestAThousandFollowers(t *testing.T) {
 	const followers = 1000
 	w := newWorldServed(t, localtest.Database(t), store.Options{}, config.HTTP{}, apiserver.Deps{TenantStreams: followers})
@@ -162,7 +161,7 @@ func TestAThousandFollowers(t *testing.T) {
 	for i := range conns {
 		conns[i] = open()
 	}
-	for i, c := range conns { // the heartbeat that each begins with
+	for i, c := range conns { // the first heartbeat of each stream
 		var got []byte
 		for !bytes.Contains(got, []byte(": \n\n")) {
 			n, err := c.Read(begun)

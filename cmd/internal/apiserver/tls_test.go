@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// logBuffer is a log that tests read.
+// logBuffer is a log that tests can read.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -38,8 +38,8 @@ func (b *logBuffer) count(s string) int {
 	return strings.Count(b.text.String(), s)
 }
 
-// TestTheAPISpeaksHTTPS: a client that trusts the authority is answered, others are not, and a
-// certificate is replaced without a restart, by one that works alone.
+// TestTheAPISpeaksHTTPS: a client that trusts the authority gets a reply and others do not. The
+// certificate is replaced without a restart, but only by a valid one.
 func TestTheAPISpeaksHTTPS(t *testing.T) {
 	log := &logBuffer{}
 	before := slog.Default()
@@ -73,7 +73,7 @@ func TestTheAPISpeaksHTTPS(t *testing.T) {
 		_, err = c.WhoAmI(t.Context())
 		return err
 	}
-	// Who does not trust the certificate shows no key: its client gives up.
+	// A client that does not trust the certificate does not send its key.
 	shown := func(max uint16) (string, error) {
 		data, err := os.ReadFile(ours.File)
 		if err != nil {
@@ -112,7 +112,7 @@ func TestTheAPISpeaksHTTPS(t *testing.T) {
 	}
 
 	second := ours.Server("127.0.0.1", "second.example")
-	put(second.Cert, cert) // its key is not there yet
+	put(second.Cert, cert) // its key has not been written yet
 	want("first.example")
 	want("first.example")
 	if n := log.count("keeping the previous one"); n != 1 {
@@ -137,8 +137,7 @@ func TestTheAPISpeaksHTTPS(t *testing.T) {
 	want("second.example")
 }
 
-// TestTheAPIIsNamedAsItsCertificate: the URL that is printed is one under which the certificate is
-// good.
+// TestTheAPIIsNamedAsItsCertificate: the printed URL has a name that the certificate is for.
 func TestTheAPIIsNamedAsItsCertificate(t *testing.T) {
 	w := newWorld(t)
 	ours := certtest.New(t, t.TempDir())

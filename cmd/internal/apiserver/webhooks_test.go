@@ -1,7 +1,6 @@
 package apiserver_test
 
-// This file registers webhooks through the API and has their deliveries sent to
-// a server of the test.
+// This file registers webhooks through the API, and sends their deliveries to a server of the test.
 
 import (
 	"crypto/hmac"
@@ -24,7 +23,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// signedBy reports whether a request carries a signature by a shown secret.
+// signedBy reports whether a request is signed with a secret.
 func signedBy(t *testing.T, shown string, r *http.Request, body []byte) bool {
 	t.Helper()
 	secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(shown, "whsec_"))
@@ -47,7 +46,7 @@ func TestTheEndOfAJobReachesAWebhook(t *testing.T) {
 	w.post("/v1/collections", api.NewCollection{Name: "c"}, "").want(http.StatusCreated, nil)
 	type got struct {
 		id      string
-		signed  []string // names of the secrets that signed it
+		signed  []string // names of the secrets whose signatures it has
 		payload struct {
 			Type string
 			Data struct {
@@ -101,7 +100,7 @@ func TestTheEndOfAJobReachesAWebhook(t *testing.T) {
 		ok(w.asked.SaveAnswer(t.Context(), in, schema.Answer{Answer: text, Supported: true}))
 		return job
 	}
-	// Ahead of the database's clock, so that all that was written is due.
+	// The sender's clock is ahead of the database's, so that everything that was written is due.
 	sender := webhook.New(w.store, webhook.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Now: func() time.Time { return time.Now().Add(time.Minute) }})
 
@@ -151,7 +150,7 @@ func TestWebhooksAreForAdminsOfTheirTenant(t *testing.T) {
 	var made api.WebhookSecret
 	hook := api.NewWebhook{URL: "https://receiver.example/"}
 	w.post("/v1/webhooks", hook, "once").want(http.StatusCreated, &made)
-	// The secret is not kept for a repeat.
+	// The secret is not stored for a repeat.
 	w.post("/v1/webhooks", hook, "once").want(http.StatusConflict, nil)
 	if n := scalar[int](w, keptSQL, []byte(made.Secret)); n != 0 {
 		t.Error("the secret is kept for repeats")
