@@ -1,4 +1,4 @@
-// Whose keys there are, and what language models cost: for admins.
+// API keys and the cost of language models: for admins.
 
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -24,7 +24,7 @@ export function KeysPage() {
   );
 }
 
-/** The keys at a path of the API: one's own tenant's, or another's for an operator. */
+/** The keys at a path of the API: those of one's own tenant, or of another for an operator. */
 export function KeysAt({ path }: { path: string }) {
   const list = useInfiniteQuery({
     queryKey: ["keys", path],
@@ -124,7 +124,7 @@ const scopes: { scope: Scope; may: string }[] = [
   { scope: "operator", may: "manage tenants; only an operator can give it" },
 ];
 
-// listed are the texts between commas; undefined when there are none.
+// listed returns the texts between commas; undefined if there are none.
 function listed(text: string) {
   const list = text
     .split(",")

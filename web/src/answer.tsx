@@ -6,7 +6,7 @@ import { Rating } from "./rating";
 import { Bytes, count, millis, plural, spanPath } from "./text";
 import type { Answer, Citation, Sentence } from "./types";
 
-/** An answer, what proves each of its sentences, and how it was found. */
+/** An answer, the citations of its sentences, and how it was found. */
 export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: string[] | null }) {
   const citations = a.citations ?? [];
   return (
@@ -55,7 +55,7 @@ export function AnswerView({ answer: a, choices }: { answer: Answer; choices?: s
   );
 }
 
-/** What there was to choose from, with what was chosen. */
+/** The choices, with the one that was selected. */
 function Chosen({ choice, of, guessed }: { choice: number; of: string[]; guessed: boolean }) {
   if (of.length === 0) return null;
   return (
@@ -117,7 +117,7 @@ function SentenceText({ sentence: s, text, citations }: { sentence: Sentence; te
   );
 }
 
-/** The number of a citation, which opens what it quotes. */
+/** The number of a citation, which opens the quoted text. */
 function Mark({ n, citation: c }: { n: number; citation: Citation }) {
   return (
     <sup>
@@ -133,7 +133,7 @@ function Mark({ n, citation: c }: { n: number; citation: Citation }) {
   );
 }
 
-/** A quote with the part that answers by itself. */
+/** A quote with the part that is an answer by itself. */
 function Quote({ citation: c }: { citation: Citation }) {
   if (!c.answer?.text) return c.quote;
   const text = new Bytes(c.quote);

@@ -1,5 +1,5 @@
-// The one way to the API: the session's cookie goes along by itself, and the header shows that the
-// request is this page's own.
+// All requests to the API. The browser sends the session's cookie, and a header shows that the
+// request comes from this page.
 
 import type { DeltaEvent, ErrorModel as Problem, PageDocument, StageEvent } from "./types";
 
@@ -8,10 +8,10 @@ export type Page<T> = Omit<PageDocument, "items"> & { items: T[] };
 
 const own = { "X-Sluice-Session": "1" };
 
-/** A refusal or failure, in the server's own words. */
+/** A refusal or failure, with the server's message. */
 export class APIError extends Error {
   readonly status: number;
-  /** What is wrong with which part of the request. */
+  /** Which part of the request is wrong, and why. */
   readonly fields: { message: string; location?: string }[];
   constructor(problem: Problem) {
     let text = problem.detail || problem.title || `status ${problem.status}`;
@@ -27,7 +27,7 @@ export class APIError extends Error {
 
 const lost = () => new APIError({ status: 0, title: "the server cannot be reached" });
 
-/** Called when a request finds the session over. */
+/** Called when a request fails because the session has ended. */
 let onSignedOut = () => {};
 export function whenSignedOut(f: () => void) {
   onSignedOut = f;
@@ -84,7 +84,7 @@ export async function getBytes(path: string, signal: AbortSignal): Promise<Uint8
   }
 }
 
-/** A path with its query; what is empty is left out. */
+/** A path with its query; empty parameters are left out. */
 export function withQuery(path: string, query: Record<string, string | number | undefined>): string {
   const q = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) {
@@ -94,7 +94,7 @@ export function withQuery(path: string, query: Record<string, string | number | 
   return text ? `${path}?${text}` : path;
 }
 
-/** All pages of a list that is short by its nature, up to most entries. */
+/** All pages of a list that is usually short, up to most entries. */
 export async function all<T>(path: string, most = 2000, signal?: AbortSignal): Promise<T[]> {
   const out: T[] = [];
   let cursor: string | undefined;
@@ -112,7 +112,7 @@ export interface ServerEvent {
   data: unknown;
 }
 
-/** Reads server-sent events out of chunks of bytes, wherever these are cut. */
+/** Parses server-sent events from chunks of bytes, wherever these are split. */
 export class EventReader {
   private rest = "";
   private readonly decoder = new TextDecoder();
@@ -165,7 +165,7 @@ export type AskEvent =
   | { event: "delta"; data: DeltaEvent }
   | { event: "answer"; data: unknown };
 
-/** Sends a file; progress gets the share that is sent, from 0 to 1. fetch cannot tell it. */
+/** Uploads a file. progress gets the share that has been sent, from 0 to 1, which fetch cannot report. */
 export function sendFile<T>(path: string, file: File, progress: (share: number) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();

@@ -78,12 +78,12 @@ export function App() {
   );
 }
 
-/** The content. Another page begins at its top, and with the focus in it. */
+/** The content. A new page starts at its top and gets the focus. */
 function Main({ children }: { children: ReactNode }) {
   const [path] = useLocation();
   const last = useRef(path);
   const main = useRef<HTMLElement>(null);
-  // Before the pages' own effects, which may scroll to what they mark.
+  // This must run before the pages' own effects, which may scroll to what they mark.
   useLayoutEffect(() => {
     if (last.current !== path) window.scrollTo(0, 0);
   }, [path]);
@@ -109,7 +109,7 @@ const evaluates = (page: ReactNode) => <Only scope="query">{page}</Only>;
 const admins = (page: ReactNode) => <Only scope="admin">{page}</Only>;
 const operators = (page: ReactNode) => <Only scope="operator">{page}</Only>;
 
-/** What only keys with a scope are shown: in the tenant, or somewhere. */
+/** Shows its children only for keys with a scope, in the tenant or anywhere. */
 function Only({ scope, somewhere, children }: { scope: Scope; somewhere?: boolean; children: ReactNode }) {
   const { may, maySomewhere } = useSession();
   if (may(scope) || (somewhere && maySomewhere(scope))) return children;

@@ -107,7 +107,7 @@ export function AskPage() {
   );
 }
 
-/** What was asked before, newest first. */
+/** Earlier questions, newest first. */
 function History() {
   const list = useInfiniteQuery({
     queryKey: ["questions"],

@@ -101,7 +101,7 @@ function Reads({ of }: { of: AuditRead[] }) {
   );
 }
 
-/** The documents that a read showed, the first few with a link each. */
+/** The documents that a read returned; the first few are links. */
 function Shown({ documents }: { documents: string[] }) {
   const most = 5;
   if (documents.length === 0) return null;

@@ -1,4 +1,4 @@
-// What is done to several documents at once.
+// Actions on several documents at once.
 
 import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";

@@ -1,13 +1,13 @@
-// Numbers over time, drawn as bars; who cannot see them reads the same as a table.
+// Numbers over time, as bars and, for people who cannot see them, as a table.
 
 import { useId } from "react";
 import { useSession } from "./session";
 
 export interface Bar {
-  /** What the bar is of, such as a day. */
+  /** What the bar stands for, such as a day. */
   name: string;
   value: number;
-  /** What of the bar's height is something bad. */
+  /** The part of the bar's height that is bad. */
   failed?: number;
 }
 
@@ -25,16 +25,16 @@ export function Bars({
   title: string;
   bars: Bar[];
   show: (n: number) => string;
-  /** Where a line is drawn, when the bars come near it. */
+  /** Where a line is drawn, if the bars come near it. */
   limit?: number;
   limitName?: string;
-  /** What a bar's name is, in the table. */
+  /** Heading of the bars' names in the table. */
   unit: string;
 }) {
   const id = useId();
   const total = (b: Bar) => b.value + (b.failed ?? 0);
   const most = Math.max(0, ...bars.map(total));
-  // A limit that is far above all bars would make them invisible.
+  // A limit far above all bars would make them invisible.
   const line = limit !== undefined && limit > 0 && limit <= 4 * most ? limit : undefined;
   const top = Math.max(most, line ?? 0) || 1;
   const y = (n: number) => (height * n) / top;
@@ -86,7 +86,7 @@ export function Bars({
   );
 }
 
-/** A link to a trace, when it was said where traces are shown. */
+/** A link to a trace, if the server knows where traces are shown. */
 export function TraceLink({ trace }: { trace?: string }) {
   const { trace_url } = useSession();
   if (!trace || !trace_url) return null;

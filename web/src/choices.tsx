@@ -1,13 +1,13 @@
-// What to choose an answer from.
+// Choices for an answer.
 
 import { useId } from "react";
 import { APIError } from "./api";
 import { Action, Field } from "./ui";
 
-/** As many as the API takes. */
+/** The maximum number in the API. */
 const most = 26;
 
-/** The choices in an address; what is no list of texts is none. */
+/** The choices in an address; anything but a list of texts is ignored. */
 export function choicesOf(text: string | null): string[] {
   try {
     const all: unknown = JSON.parse(text ?? "[]");
@@ -17,7 +17,7 @@ export function choicesOf(text: string | null): string[] {
   }
 }
 
-/** What the server said of each choice, and of the list. */
+/** The server's errors about each choice and about the list. */
 function wrongWith(error: Error | null | undefined): { of: Map<number, string>; list: string } {
   const of = new Map<number, string>();
   let list = "";
@@ -44,7 +44,7 @@ export function ChoiceRows({
     <fieldset className="conditions" aria-describedby={wrong.list ? said : undefined}>
       <legend className="hidden">What to choose the answer from</legend>
       {choices.map((c, i) => (
-        // A choice is its place: its text changes as it is typed.
+        // A choice is identified by its index, because its text changes as it is typed.
         <div className="filters" key={i}>
           <Field
             label={`Choice ${i + 1}`}

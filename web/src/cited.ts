@@ -1,4 +1,4 @@
-// What of a document a citation or a passage that was found points at: kept in the address.
+// The part of a document that a citation or a search result refers to, kept in the address.
 
 import { useQuery } from "@tanstack/react-query";
 import { useMemo } from "react";
@@ -6,7 +6,7 @@ import { useSearchParams } from "wouter";
 import { get, type Page, withQuery } from "./api";
 import type { DocumentSection, Place, Span } from "./types";
 
-/** The span that the address asks for. */
+/** The span in the address. */
 export function useAskedSpan(): Span | null {
   const [params] = useSearchParams();
   const section = params.get("section");
@@ -19,7 +19,7 @@ export function useAskedSpan(): Span | null {
   );
 }
 
-/** The part of the span that answers by itself, if the address tells it. */
+/** The part of the span that is an answer by itself, if the address has one. */
 export function useAskedAnswer(span: Span | null): Span | null {
   const [params] = useSearchParams();
   const start = Number(params.get("answer_start"));
@@ -30,7 +30,7 @@ export function useAskedAnswer(span: Span | null): Span | null {
   );
 }
 
-/** The section that a span is of: none, or one. */
+/** The sections of a span: none or one. */
 export function useCitedSection(document: string, span: Span | null) {
   return useQuery({
     queryKey: ["section", document, span?.version, span?.section],
@@ -43,7 +43,7 @@ export function useCitedSection(document: string, span: Span | null) {
   });
 }
 
-/** Where on its document's pages a span stands. */
+/** Position of a span on its document's pages. */
 export function useCitedPlace(document: string, span: Span | null) {
   return useQuery({
     queryKey: ["place", document, span],

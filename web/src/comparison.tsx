@@ -70,7 +70,7 @@ export function ComparisonPage({ id, against }: { id: string; against: string })
   );
 }
 
-/** Whether a difference is for the better, as its sign says; empty when there is none. */
+/** Whether a difference is an improvement; empty if there is no difference. */
 function direction(m: MetricComparison): "better" | "worse" | "" {
   if (m.difference === 0) return "";
   return m.difference < 0 === !!m.lower_is_better ? "better" : "worse";
@@ -148,7 +148,7 @@ function PlanTable({ plan: p, name, whole }: { plan: PlanComparison; name: strin
   );
 }
 
-/** An interval of a difference beside zero. */
+/** The confidence interval of a difference, beside zero. */
 function IntervalPlot({ of, difference }: { of: Interval; difference: number }) {
   const most = Math.max(Math.abs(of.low), Math.abs(of.high), 1e-12);
   const x = (v: number) => 50 + (45 * v) / most;

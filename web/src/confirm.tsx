@@ -1,7 +1,7 @@
 import { type ReactNode, useState } from "react";
 import { Action, ErrorBox } from "./ui";
 
-/** What a dialog asks before something is gone, or seen by others. */
+/** A dialog that asks before something is deleted or shown to others. */
 export function Confirm({
   text,
   children,
@@ -10,7 +10,7 @@ export function Confirm({
   confirm,
 }: {
   text: string;
-  /** What else is to be said. */
+  /** Additional text. */
   children?: ReactNode;
   action: string;
   cancel: () => void;

@@ -174,7 +174,7 @@ function DocumentText({
   id: string;
   live: DocDetail;
   span: Span | null;
-  /** Its pages are shown, too. */
+  /** The original's pages are shown, too. */
   paged: boolean;
 }) {
   const [whole, setWhole] = useState(span === null);
@@ -224,9 +224,9 @@ function SectionText({
 }: {
   section: Section;
   span: Span | null;
-  /** The sections that are on the page. */
+  /** The sections on the page. */
   shown: ReadonlySet<number>;
-  /** What is marked is brought into view on the original's page. */
+  /** The mark is scrolled into view on the original's page. */
   paged: boolean;
 }) {
   const text = useMemo(() => new Bytes(s.text), [s.text]);
@@ -282,5 +282,5 @@ function SectionText({
 
 const clamp = (n: number, low: number, high: number) => Math.min(Math.max(n, low), high);
 
-/** A passage by its section's number and its own, from 1. */
+/** A passage by the number of its section and its own, from 1. */
 const ordinals = (l: { section: number; passage: number }) => `${l.section + 1}.${l.passage + 1}`;

@@ -25,7 +25,7 @@ export function DocumentsPage({ name }: { name: string }) {
     queryFn: ({ signal }) => get<Collection>(path, signal),
     refetchInterval: (q) => (moving(q.state.data) ? 2000 : false),
   });
-  // The list is read anew while documents move, and once after the last one came to rest.
+  // The list is reloaded while documents are processed, and once after the last one is finished.
   const counts = JSON.stringify(collection.data?.counts);
   useEffect(() => {
     if (counts) void cache.invalidateQueries({ queryKey: ["documents", name] });
@@ -116,7 +116,7 @@ const orders = [
   ["state", "by state"],
 ] as const;
 
-/** The documents of a collection; those of a managed one can be chosen. */
+/** The documents of a collection. If the user manages them, they can be selected. */
 function DocumentList({ collection, managed }: { collection: string; managed: boolean }) {
   const [params, setParams] = useSearchParams();
   const state = params.get("state") ?? "";
@@ -277,10 +277,10 @@ function Row({
   );
 }
 
-/** How many metadata a row shows. */
+/** How many metadata values a row shows. */
 const fewMetadata = 4;
 
-/** What is beside a document's text: its version, if it is not the first, its labels and metadata. */
+/** Details of a document: its version if it is not the first, its labels and metadata. */
 function Attributes({ document: d }: { document: Doc }) {
   const metadata = Object.entries(d.metadata ?? {});
   const parts = [

@@ -1,14 +1,14 @@
-// Which figures of evaluations are shown, and how; docs/evaluation.md defines them.
+// Which figures of evaluations are shown, and how. docs/evaluation.md defines them.
 
 import type { EvaluatedPlan, EvaluationReport } from "./types";
 
-/** A figure of a plan as tables and plots show it. */
+/** A figure of a plan in tables and plots. */
 export interface Figure {
   title: string;
   metric: string;
   digits: number;
   lower?: boolean;
-  /** What a value is multiplied with. */
+  /** Factor for displayed values. */
   times?: number;
 }
 
@@ -42,7 +42,7 @@ export const answerFigures: Figure[] = [
   { title: "p50 ms", metric: "answer_ms_p50", digits: 0, lower: true },
 ];
 
-/** A plan's value of a figure; undefined: the dataset gives no ground for it. */
+/** A plan's value of a figure; undefined: the dataset does not determine it. */
 export function valueOf(p: EvaluatedPlan, f: Figure): number | undefined {
   const own: Record<string, number | undefined> = {
     tokens: p.tokens,
@@ -54,12 +54,12 @@ export function valueOf(p: EvaluatedPlan, f: Figure): number | undefined {
   return v === undefined ? undefined : v * (f.times ?? 1);
 }
 
-/** The p below which a difference is taken for more than chance. */
+/** The p below which a difference counts as significant. */
 export const significant = 0.05;
 
 export type Mark = "best" | "level" | "";
 
-/** Marks the best plan of a figure, and those that the questions do not tell from it. */
+/** Marks the best plan of a figure, and those that do not differ significantly from it. */
 export function marks(r: EvaluationReport, f: Figure): Mark[] {
   const plans = r.plans ?? [];
   const values = plans.map((p) => valueOf(p, f));
@@ -77,7 +77,7 @@ export function marks(r: EvaluationReport, f: Figure): Mark[] {
   });
 }
 
-/** A number with as many digits as it needs beside others of its kind. */
+/** Formats a number with the digits that it needs beside others of its kind. */
 export function figure(v: number, signed = false): string {
   const size = Math.abs(v);
   const text = size >= 1000 ? v.toFixed(0) : size >= 10 ? v.toFixed(1) : v.toFixed(4);

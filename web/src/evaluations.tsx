@@ -26,7 +26,7 @@ export function EvaluationsPage() {
   const toggle = (id: string) =>
     setChosen((old) => (old.includes(id) ? old.filter((o) => o !== id) : [...old.slice(-1), id]));
   const compare = () => {
-    // The newer one against the older one: the list begins with the newest.
+    // Compare the newer one with the older one: the list starts with the newest.
     const [newer, older] = all.filter((e) => chosen.includes(e.id));
     if (newer && older) go(`/evaluations/${newer.id}/compare/${older.id}`);
   };
@@ -270,7 +270,7 @@ const row = 26;
 const left = 96;
 const width = 320;
 
-/** A bar for each plan, with its 95 % interval where that is known. The table has the same in words. */
+/** A bar for each plan, with its 95 % interval if it is known. The table shows the same in words. */
 function Bars({ report: r, figure: f }: { report: Report; figure: Figure }) {
   const rows = (r.plans ?? []).map((p) => ({ plan: p.plan, value: valueOf(p, f), interval: p.intervals[f.metric] }));
   const most = Math.max(1e-9, ...rows.map((b) => Math.max(b.value ?? 0, b.interval?.high ?? 0)));

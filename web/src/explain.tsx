@@ -1,4 +1,4 @@
-// Why somebody may see a document, or may not: for admins, in the words of `sluice access explain`.
+// Why somebody may or may not see a document, in the words of `sluice access explain`: for admins.
 
 import { useState } from "react";
 import { Form } from "react-aria-components";

@@ -7,7 +7,7 @@ const operators = ["=", "<", "<=", ">", ">=", "in"];
 
 const values = (c: Condition) => c.values ?? [];
 
-/** The conditions in an address; what is none is none. */
+/** The conditions in an address; invalid ones are ignored. */
 export function conditionsOf(text: string | null): Condition[] {
   try {
     const all: unknown = JSON.parse(text ?? "[]");
@@ -33,7 +33,7 @@ export function FilterRows({ conditions, change }: { conditions: Condition[]; ch
     <fieldset className="conditions">
       <legend className="hidden">Only documents whose metadata is so</legend>
       {conditions.map((c, i) => (
-        // A condition is its place: its key changes as it is typed.
+        // A condition is identified by its index, because its key changes as it is typed.
         <div className="filters" key={i}>
           <Field label="Metadata" placeholder="year" value={c.key} onChange={(key) => put(i, { ...c, key })} />
           <Choice

@@ -2,10 +2,10 @@ import { useId, useState } from "react";
 import { count, millis, score } from "./text";
 import type { Judged, StageReport } from "./types";
 
-/** The narrowest that a band is drawn, of 100. */
+/** The minimum width of a band, of 100. */
 const least = 1.5;
 
-/** What a plan did, drawn: one band per stage, as wide as its candidates; a band opens to what was kept and dropped. */
+/** The run of a plan: one band per stage, as wide as its number of candidates. A band expands to what was kept and dropped. */
 export function Funnel({ trace }: { trace: StageReport[] }) {
   const [open, setOpen] = useState<number | null>(null);
   const most = Math.max(1, ...trace.flatMap((s) => [s.in, s.out]));
@@ -15,7 +15,7 @@ export function Funnel({ trace }: { trace: StageReport[] }) {
     <section className="funnel" aria-label="The stages of the plan">
       <ol>
         {trace.map((s, i) => (
-          // A plan may have the same stage twice: its place is its name.
+          // A plan may have the same stage twice, so a stage is identified by its index.
           <li key={i}>
             <Stage
               stage={s}

@@ -45,7 +45,7 @@ export function JobsPage() {
 
 const againAfter = 1000;
 
-/** Follows a job, and the text of its answer, until it ends; a stream that ends before is asked for again. */
+/** Follows a job, and the text of its answer, until it ends. A stream that breaks is requested again. */
 function useJob(id: string): { job: Job | null; text: string; error: Error | null } {
   const [job, setJob] = useState<Job | null>(null);
   const [text, setText] = useState("");
@@ -133,7 +133,7 @@ export function JobPage({ id }: { id: string }) {
   );
 }
 
-/** A question by its link, whether it was a job or somebody waited for its answer. */
+/** A question by its link, whether it was asked as a job or synchronously. */
 export function QuestionPage({ id }: { id: string }) {
   const asked = useQuery({
     queryKey: ["question", id],
@@ -179,19 +179,19 @@ export function QuestionPage({ id }: { id: string }) {
   );
 }
 
-/** What of a question is not its text, and a way to ask it again. */
+/** The details of a question, and a way to ask it again. */
 function AskedAs({ question: q }: { question: AskedQuestion }) {
   const collections = useCollections();
   const collection = collections.data?.find((c) => c.id === q.collection_id)?.name;
   const again = withQuery("/ask", {
     collection: q.collection_id,
     q: q.question,
-    // The text of a plan that was tried has no name that one could ask for.
+    // A plan that was tried as text has no name to ask it by.
     plan: q.plan_text ? "" : q.plan,
     filter: q.filter?.length ? JSON.stringify(q.filter) : "",
     choices: q.choices?.length ? JSON.stringify(q.choices) : "",
   });
-  // The link below does not move under a pointer when the collection's name comes.
+  // The link below must not move under a pointer when the collection's name arrives.
   if (collections.isPending) return null;
   return (
     <section aria-label="How it was asked">

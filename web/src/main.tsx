@@ -9,7 +9,7 @@ const client = new QueryClient({
   defaultOptions: {
     queries: {
       staleTime: 2000,
-      // What is refused stays refused; what cannot be reached or is too busy may be back.
+      // Refusals are final; a server that cannot be reached or is too busy may be back.
       retry: (failures, error) =>
         failures < 2 && (!(error instanceof APIError) || [0, 429, 503].includes(error.status)),
     },

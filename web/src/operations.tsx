@@ -1,4 +1,4 @@
-// What runs: of the own tenant, and for operators of all.
+// What is running: in one's own tenant, and for operators in all.
 
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
@@ -102,7 +102,7 @@ function All() {
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 const exact = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 
-/** What ingestion did in the last hour, and what waits. */
+/** Ingestion in the last hour, and what waits. */
 function Doing({ activity: a }: { activity: Activity }) {
   const minutes = a.minutes ?? [];
   const done = minutes.reduce((n, m) => ({ documents: n.documents + m.documents, bytes: n.bytes + m.bytes, failed: n.failed + m.failed }), {
@@ -206,7 +206,7 @@ function Failures({ activity }: { activity: Activity }) {
   );
 }
 
-/** The slowest searches and questions, and where their time went. names are the tenants', where there are several. */
+/** The slowest searches and questions, and where their time was spent. names are the tenants' names, if there are several. */
 function Slow({ queries: all, names }: { queries: SlowQuery[] | null; names?: Record<string, string> }) {
   const queries = all ?? [];
   return (
@@ -253,7 +253,7 @@ function What({ query: q }: { query: SlowQuery }) {
   return <Link href={`/${q.kind === "job" ? "jobs" : "questions"}/${q.id}`}>{q.question}</Link>;
 }
 
-/** The three stages that took most, with their share of the whole, and what no stage took, such as a job's time in the queue. */
+/** The three stages that took longest, with their shares, and time outside all stages, such as a job's time in the queue. */
 function shares(q: SlowQuery): string {
   const share = (ms: number) => `${Math.round((100 * ms) / Math.max(q.ms, 1))} %`;
   const stages = q.stages ?? [];
@@ -264,11 +264,11 @@ function shares(q: SlowQuery): string {
   return out.join(", ");
 }
 
-/** How many events are shown. */
+/** The maximum number of events shown. */
 const shown = 50;
 const againAfter = 2000;
 
-/** What happens, as it happens; the newest first. */
+/** Events as they happen, newest first. */
 function Live() {
   const [changes, setChanges] = useState<(ChangeEvent & { n: number })[]>([]);
   const [dropped, setDropped] = useState(0);
@@ -276,7 +276,7 @@ function Live() {
   useEffect(() => {
     const leave = new AbortController();
     let n = 0;
-    // Many at once are shown together.
+    // Many events that arrive together are shown together.
     let waiting: (ChangeEvent & { n: number })[] = [];
     const show = setInterval(() => {
       if (waiting.length === 0) return;

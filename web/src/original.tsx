@@ -1,5 +1,5 @@
-// The original of a document beside its text: a PDF's pages, with what was cited marked on them.
-// What draws them is fetched when it is needed.
+// The original of a document beside its text: a PDF's pages, with citations marked on them. The
+// code that draws them is loaded when it is needed.
 
 import { type ComponentType, useEffect, useMemo, useState } from "react";
 import { Link } from "wouter";
@@ -9,33 +9,33 @@ import { Bytes, bytesOf } from "./text";
 import type { Box, DocumentDetail, Span, Version } from "./types";
 import { Action, ErrorBox, Loading } from "./ui";
 
-/** What draws the pages of a PDF. */
+/** Draws the pages of a PDF. */
 export type PagesView = ComponentType<{
-  /** Where its bytes are. */
+  /** The address of its bytes. */
   path: string;
-  /** The page that is shown first. */
+  /** The page to show first. */
   first: number;
   places: Places;
 }>;
 
-/** What is marked on the pages. */
+/** The marks on the pages. */
 export interface Places {
   cited: Box[];
-  /** The part of it that answers by itself. */
+  /** The part of it that is an answer by itself. */
   answer: Box[];
 }
 
-/** How many bytes of a PDF are shown: it is held in the browser's memory as a whole. */
+/** Maximum size in bytes of a PDF that is shown: the browser keeps all of it in memory. */
 const mostBytes = 100 * 1024 * 1024;
 
-/** The version that a span is of; that which is live, or the newest one, when there is no span. */
+/** The version of a span; without a span, the live version or else the newest. */
 function versionOf(d: DocumentDetail, span: Span | null): Version | undefined {
   const versions = d.versions ?? [];
   if (span?.version) return versions.find((v) => v.id === span.version);
   return versions.find((v) => v.state === "ready") ?? versions[0];
 }
 
-/** Whether a document has pages to be shown. */
+/** Whether a document has pages to show. */
 export const hasPages = (d: DocumentDetail, span: Span | null) =>
   (versionOf(d, span)?.media_type ?? d.media_type) === "application/pdf";
 
@@ -69,7 +69,7 @@ export function Original({ document: d, span }: { document: DocumentDetail; span
 
 const nowhere: Places = { cited: [], answer: [] };
 
-/** The page that has what was cited, beside it. */
+/** The page with the citation, beside the text. */
 function Cited({ document: d, span, path }: { document: DocumentDetail; span: Span; path: string }) {
   const place = useCitedPlace(d.id, span);
   const answer = useAskedAnswer(span);

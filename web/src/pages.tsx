@@ -1,5 +1,5 @@
-// Draws the pages of a PDF, one at a time, with boxes marked on them. It comes with pdf.js, and so
-// is loaded for PDFs alone.
+// Draws the pages of a PDF, one at a time, with boxes marked on them. It needs pdf.js, so it is
+// loaded only for PDFs.
 
 import {
   getDocument,
@@ -20,10 +20,10 @@ import "./pages.css";
 
 GlobalWorkerOptions.workerSrc = workerPath;
 
-/** Where the files are that pdf.js asks for when a PDF needs them; vite.config.ts puts them there. */
+/** Where pdf.js finds files that some PDFs need; vite.config.ts puts them there. */
 const files = import.meta.env.DEV ? "/node_modules/pdfjs-dist" : `/assets/pdfjs-${release}`;
 
-/** A canvas has so many pixels at most, and on a side: some browsers draw nothing on a larger one. */
+/** Maximum number of pixels of a canvas, in total and per side: some browsers draw nothing on a larger one. */
 const mostPixels = 16_000_000;
 const mostOnASide = 8192;
 
@@ -50,7 +50,7 @@ const Pages: PagesView = ({ path, first, places }) => {
 };
 export default Pages;
 
-/** Fetches and opens a PDF, as long as the component is there. */
+/** Fetches and opens a PDF while the component is mounted. */
 function usePDF(path: string) {
   const [opened, setOpened] = useState<{ path: string; pdf?: PDFDocumentProxy; error?: Error } | null>(null);
   const [tries, setTries] = useState(0);
@@ -64,11 +64,12 @@ function usePDF(path: string) {
         cMapUrl: `${files}/cmaps/`,
         standardFontDataUrl: `${files}/standard_fonts/`,
         wasmUrl: `${files}/wasm/`,
-        // What a PDF leaves out is drawn alike everywhere, by the fonts that come with pdf.js.
+        // Fonts that a PDF does not embed are replaced by those of pdf.js, so that it looks the
+        // same everywhere.
         useSystemFonts: false,
-        // The server's policy forbids scripts that are made at run time, and WebAssembly is.
+        // The server's policy forbids scripts generated at run time, and WebAssembly is one.
         useWasm: false,
-        // No image takes more memory than this, in pixels.
+        // Images over this size, in pixels, are not drawn, to bound memory.
         maxImageSize: 64 * 1024 * 1024,
         verbosity: 0,
       });
@@ -90,7 +91,7 @@ function usePDF(path: string) {
   return { pdf: current?.pdf, error: current?.error, retry: () => setTries(tries + 1) };
 }
 
-/** What pdf.js says, for people. */
+/** A message of pdf.js for people. */
 function said(error: Error): Error {
   switch (error.name) {
     case "PasswordException":
@@ -101,28 +102,28 @@ function said(error: Error): Error {
   return error instanceof APIError ? error : new Error(`The PDF's pages can't be shown: ${error.message}`);
 }
 
-/** What is to be drawn. */
+/** What to draw. */
 interface Wanted {
   pdf: PDFDocumentProxy;
   number: number;
   zoom: Zoom;
-  /** How wide the page is, in pixels of CSS, if it is to fit. */
+  /** Width of the page in CSS pixels, if it is to fit. */
   room: number;
   places: Places;
 }
 
-/** A page as it was drawn. */
+/** A drawn page. */
 interface Sheet extends Wanted {
-  /** Pixels of CSS for a point. */
+  /** CSS pixels per point. */
   scale: number;
   canvas: HTMLCanvasElement;
-  /** In pixels of CSS. */
+  /** In CSS pixels. */
   width: number;
   height: number;
   marks: { answers: boolean; style: { left: number; top: number; width: number; height: number } }[];
 }
 
-/** How large pages are shown: as wide as there is room, or so many times their size on paper. */
+/** Zoom of pages: to the available width, or a multiple of their size on paper. */
 type Zoom = "fit" | number;
 
 function Book({ pdf, first, places }: { pdf: PDFDocumentProxy; first: number; places: Places }) {
@@ -184,7 +185,7 @@ function Book({ pdf, first, places }: { pdf: PDFDocumentProxy; first: number; pl
   );
 }
 
-/** A page that was drawn, under its marks. */
+/** A drawn page under its marks. */
 function Drawn({ sheet: s, of }: { sheet: Sheet; of: number }) {
   const paper = useRef<HTMLDivElement>(null);
   useLayoutEffect(() => paper.current?.replaceChildren(s.canvas), [s.canvas]);
@@ -202,9 +203,9 @@ function Drawn({ sheet: s, of }: { sheet: Sheet; of: number }) {
   );
 }
 
-/** Draws a page. What was drawn before is shown until it is done; what is not wanted any more is not drawn to its end. */
+/** Draws a page. The last one is shown until the new one is done; drawing is cancelled when it is no longer wanted. */
 function useSheet(pdf: PDFDocumentProxy, number: number, zoom: Zoom, width: number, places: Places) {
-  // A page that has its own size is drawn once, however wide the window is.
+  // A page at a fixed size is drawn once, however wide the window is.
   const room = zoom === "fit" ? width : 1;
   const wanted = useMemo<Wanted>(() => ({ pdf, number, zoom, room, places }), [pdf, number, zoom, room, places]);
   const [done, setDone] = useState<{ of: Wanted; sheet?: Sheet; error?: Error } | null>(null);
@@ -232,7 +233,7 @@ function useSheet(pdf: PDFDocumentProxy, number: number, zoom: Zoom, width: numb
   return { sheet: done?.sheet, error: done?.error, busy: done?.of !== wanted };
 }
 
-/** Begins to draw a page. */
+/** Starts drawing a page. */
 function begin(page: PDFPageProxy, wanted: Wanted): { sheet: Sheet; task: RenderTask } {
   const { zoom, places } = wanted;
   const scale = zoom === "fit" ? wanted.room / page.getViewport({ scale: 1 }).width : zoom * pixelsPerPoint;
@@ -246,13 +247,13 @@ function begin(page: PDFPageProxy, wanted: Wanted): { sheet: Sheet; task: Render
   const canvas = document.createElement("canvas");
   canvas.width = Math.max(1, Math.floor(viewport.width * density));
   canvas.height = Math.max(1, Math.floor(viewport.height * density));
-  // As large as its pixels are, so that marks lie where the ink is.
+  // The element has the size of its pixels, so that marks match the text.
   const width = canvas.width / density;
   const height = canvas.height / density;
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
   const mark = (b: Box, answers: boolean) => {
-    // The page may be turned, and cropped.
+    // The page may be rotated and cropped.
     const [x1, y1] = viewport.convertToViewportPoint(b.left, b.bottom) as [number, number];
     const [x2, y2] = viewport.convertToViewportPoint(b.right, b.top) as [number, number];
     return {
@@ -271,7 +272,7 @@ function begin(page: PDFPageProxy, wanted: Wanted): { sheet: Sheet; task: Render
   };
 }
 
-/** How wide an element is within, without its scroll bar. */
+/** The inner width of an element, without its scroll bar. */
 function useWidth(of: { current: HTMLElement | null }): number {
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
@@ -284,14 +285,14 @@ function useWidth(of: { current: HTMLElement | null }): number {
   return width;
 }
 
-/** Brings what is marked into view; a page without marks is shown from its top. */
+/** Scrolls the marks into view; a page without marks is shown from its top. */
 function useShown(frame: { current: HTMLElement | null }, sheet: Sheet | undefined) {
   const shown = useRef<Sheet>(undefined);
   useEffect(() => {
     const before = shown.current;
     shown.current = sheet;
     if (!sheet || !frame.current) return;
-    // A window of another width is no reason to scroll.
+    // Do not scroll when the width of the window changes.
     if (before?.number === sheet.number && before.zoom === sheet.zoom && before.places === sheet.places) return;
     const mark = frame.current.querySelector(".sheet-mark");
     if (mark) mark.scrollIntoView({ block: "center", inline: "center" });

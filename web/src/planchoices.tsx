@@ -1,4 +1,4 @@
-// Which plan a collection is best searched with: measured, shown as a table, and applied.
+// Choosing the best plan for a collection: measured, shown as a table, and applied.
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";

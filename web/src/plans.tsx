@@ -1,4 +1,4 @@
-// Retrieval plans: those of the server, and the tenant's own, which are written here.
+// Retrieval plans: those of the server, and the tenant's own, which can be edited here.
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, type UIEvent, useEffect, useId, useRef, useState } from "react";
@@ -93,13 +93,13 @@ function DeletePlan({ name }: { name: string }) {
   );
 }
 
-/** A plan, to be read, changed and tried; "" is a new one. */
+/** The editor of a plan; "" is a new one. */
 function PlanPage({ name }: { name: string }) {
   const plan = useQuery({
     queryKey: ["plan", name],
     queryFn: ({ signal }) => get<Plan>(`/v1/plans/${encodeURIComponent(name)}`, signal),
     enabled: name !== "",
-    // What is being written is not to be replaced.
+    // Do not replace text that is being edited.
     staleTime: Number.POSITIVE_INFINITY,
   });
   const above = <Link href="/plans">Plans</Link>;
@@ -116,7 +116,7 @@ function PlanPage({ name }: { name: string }) {
   return <Editor above={above} start={plan.data.text ?? ""} plan={plan.data} />;
 }
 
-/** What the server says of a plan's text. */
+/** The server's check of a plan's text. */
 interface Checked {
   of: string;
   plan?: Plan;
@@ -125,7 +125,7 @@ interface Checked {
 
 const checkAfter = 300;
 
-/** The server's word on a text, a moment after it was typed. */
+/** Checks a text at the server, shortly after it was typed. */
 function useCheck(text: string): Checked | null {
   const [checked, setChecked] = useState<Checked | null>(null);
   useEffect(() => {
@@ -145,7 +145,7 @@ function useCheck(text: string): Checked | null {
   return checked;
 }
 
-/** The line that an error is about, from 1; the server names it. */
+/** The line of an error, from 1, which the server names. */
 const lineOf = (error: Error | undefined) => Number(/\bline (\d+)/.exec(error?.message ?? "")?.[1] ?? 0);
 
 function Editor({ above, start, plan }: { above: ReactNode; start: string; plan?: Plan }) {
@@ -204,7 +204,7 @@ function Editor({ above, start, plan }: { above: ReactNode; start: string; plan?
   );
 }
 
-/** A text with the numbers of its lines, and what is wrong with it. */
+/** A text with line numbers and its errors. */
 function Code({ text, change, checked }: { text: string; change: (text: string) => void; checked: Checked | null }) {
   const id = useId();
   const numbers = useRef<HTMLDivElement>(null);
@@ -261,7 +261,7 @@ function Stages({ plan }: { plan: Plan }) {
   );
 }
 
-/** Runs the text as it stands on a question. */
+/** Runs the current text on a question. */
 function Trial({ text, works }: { text: string; works: boolean }) {
   const [params, setParams] = useSearchParams();
   const collections = useCollections();

@@ -1,4 +1,5 @@
-// The users and groups of a source whose permissions are followed, and who they are here.
+// The users and groups of a source that follows permissions, and the people and keys that they are
+// mapped to.
 
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useEffect, useState } from "react";
@@ -12,7 +13,7 @@ import { count, plural } from "./text";
 import type { AccessMapping, Key, SourcePrincipal } from "./types";
 import { Action, Choice, Dialogue, Empty, ErrorBox, Field, Loading, PageHead } from "./ui";
 
-/** How many are shown, and how many more at a time. */
+/** How many are shown at first, and added each time. */
 const some = 50;
 
 const apiPath = (source: string) => `/v1/sources/${encodeURIComponent(source)}`;
@@ -39,7 +40,7 @@ export function PrincipalsPage({ source }: { source: string }) {
       (which !== "unmapped" || !p.mappings?.length) &&
       [p.id, p.name ?? "", p.email ?? ""].some((t) => t.toLowerCase().includes(wanted)),
   );
-  // The API finds those that are mapped; the others, and names, are looked for in page after page.
+  // The API finds mapped principals; other filters, and names, are searched for page by page.
   const { hasNextPage, isFetchingNextPage, isError, fetchNextPage } = list;
   const further = found.length < most && hasNextPage && !isFetchingNextPage && !isError;
   useEffect(() => {
@@ -155,7 +156,7 @@ function Unmap({ source, principal: p, mapping: m, who }: { source: string; prin
   );
 }
 
-/** Says that somebody is a principal. It lets them see more, so that it is asked for a second time. */
+/** Maps a principal to a subject. The subject sees more then, so the form asks for confirmation. */
 function Map({ source, principal: p, close }: { source: string; principal: SourcePrincipal; close: () => void }) {
   const cache = useQueryClient();
   const keys = useKeys();

@@ -46,9 +46,9 @@ export function QuestionForm({
   label: string;
   busy: boolean;
   submit: (q: Asked) => void;
-  /** The answer may be one of some choices. */
+  /** The answer may be one of several choices. */
   chooses?: boolean;
-  /** Of what was sent last. */
+  /** For what was sent last. */
   error?: Error | null;
   children?: ReactNode;
 }) {

@@ -1,4 +1,4 @@
-// What the one who reads an answer thinks of it.
+// The rating of an answer by its reader.
 
 import "./evaluations.css";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
@@ -25,7 +25,7 @@ export function Rating({ question }: { question: string }) {
     queryFn: async ({ signal }) =>
       (await get<Page<Rated>>(withQuery("/v1/ratings", { question, own: "true", limit: 1 }), signal)).items[0] ?? null,
   });
-  const [comment, setComment] = useState<string | null>(null); // null: as it is stored
+  const [comment, setComment] = useState<string | null>(null); // null: as stored
   const [said, setSaid] = useState("");
   const [error, setError] = useState<Error | null>(null);
   const [busy, setBusy] = useState(false);
@@ -58,9 +58,9 @@ export function Rating({ question }: { question: string }) {
     <ToggleButton
       className="action"
       isSelected={rated?.rating === opinion}
-      // There from the first, so that nothing below moves under a pointer when the rating comes.
+      // It is rendered from the start, so that nothing below moves when the rating arrives.
       isDisabled={own.isPending}
-      // Not disabled meanwhile: it would lose the focus.
+      // It is not disabled meanwhile, because it would lose the focus.
       onChange={(on) => void (busy || send(on ? opinion : null, text))}
     >
       <Thumb down={opinion === "down"} /> {label}

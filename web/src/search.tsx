@@ -10,7 +10,7 @@ import { Choice, Empty, ErrorBox, Loading, PageHead } from "./ui";
 
 const none = "none";
 
-/** What became of a search by one plan. */
+/** The outcome of a search by one plan. */
 interface Run {
   plan: string;
   found?: SearchResult;

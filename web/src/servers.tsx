@@ -99,7 +99,7 @@ function workers(seen: { name: string; seen: string }[]): string {
 
 const rate = (n: number) => `${n >= 10 ? count(Math.round(n)) : n.toFixed(1)} /s`;
 
-/** Who answers requests. before is the same some seconds ago, for what happened between the two. */
+/** The services that answer requests. before is the state some seconds ago, for rates. */
 export function Services({
   services,
   before,
@@ -113,7 +113,7 @@ export function Services({
 }) {
   const models = services.filter((s) => s.model);
   const sorted = services.filter((s) => !s.model).sort((a, b) => (a.service + a.host + a.pid).localeCompare(b.service + b.host + b.pid));
-  /** A service's look before, and how long ago; without one its beginning. */
+  /** The earlier reading of a service, and its age; without one, the service's start. */
   const since = (s: ServiceState): [ServiceState | undefined, number] => {
     const old = before?.find((b) => b.id === s.id);
     return old && seconds > 0 ? [old, seconds] : [undefined, Math.max(1, (Date.parse(at) - Date.parse(s.since)) / 1000)];
@@ -140,7 +140,7 @@ export function Services({
             <tbody>
               {sorted.map((s) => {
                 const [old, over] = since(s);
-                // Of the last requests; when none came meanwhile, of all.
+                // For the requests since the last reading; if there were none, for all.
                 const last = old && s.served > old.served ? { served: s.served - old.served, ms: s.ms - old.ms } : s;
                 return (
                   <tr key={s.id}>
@@ -205,7 +205,7 @@ function ModelServer({ server: s, before, seconds }: { server: ServiceState; bef
           {graphs.map((g) => {
             const b = old(g);
             const ms = g.ms - (b?.ms ?? 0);
-            // Of the last batches; when none ran meanwhile, of all.
+            // For the batches since the last reading; if there were none, for all.
             const last = b && g.batches > b.batches ? { batches: g.batches - b.batches, items: g.items - b.items, ms } : g;
             const cells = g.tokens + g.padding;
             return (

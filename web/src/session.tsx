@@ -6,18 +6,18 @@ import type { Identity, NewKey, SignInWays } from "./types";
 import { Action, ErrorBox, Loading } from "./ui";
 import { forgetAll } from "./uploads";
 
-/** What a key may do. */
+/** The rights of a key. */
 export type Scope = NonNullable<NewKey["scopes"]>[number];
 
 interface Session extends Identity {
-  /** Whether the key may do this in the tenant, or in the collection with an id; what it may not do is not shown. */
+  /** Whether the key has a scope in the tenant, or in the collection with an id. What it may not do is not shown. */
   may: (scope: Scope, collection?: string) => boolean;
-  /** Whether it may do this in the tenant, or in any collection. */
+  /** Whether it has the scope in the tenant or in any collection. */
   maySomewhere: (scope: Scope) => boolean;
   signOut: () => Promise<void>;
 }
 
-/** The scopes of a key, or of somebody, in words. */
+/** The scopes of a key or a person in words. */
 export const scopesOf = (of: Pick<Identity, "scopes" | "collections">) =>
   [of.scopes?.join(", "), ...(of.collections ?? []).map((c) => `${c.scopes?.join(", ")} in ${c.name}`)]
     .filter(Boolean)
@@ -31,7 +31,7 @@ export function useSession(): Session {
   return session;
 }
 
-/** Shows its children to those who are signed in, and a way to sign in to the others. */
+/** Shows its children to people who are signed in, and the sign-in page to others. */
 export function SignedIn({ children }: { children: ReactNode }) {
   const cache = useQueryClient();
   const [identity, setIdentity] = useState<Identity | null | undefined>();

@@ -1,4 +1,4 @@
-// Where people are signed in: one's own sessions, and for admins everybody's.
+// Sessions of people: one's own, and for admins everybody's.
 
 import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { del, get, type Page, withQuery } from "./api";

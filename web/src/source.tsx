@@ -1,4 +1,4 @@
-// One source: what it does, what it is made of, and what can be done with it.
+// One source: its state, its settings, and actions.
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { type ReactNode, useState } from "react";
@@ -14,7 +14,7 @@ import { bytesOf, count, plural, when } from "./text";
 import type { Source, SourceRun } from "./types";
 import { Action, Dialogue, ErrorBox, Loading, PageHead, sentence, StateBadge } from "./ui";
 
-/** What a state means. */
+/** The meaning of a state. */
 const meaning: Record<Source["state"], string> = {
   waiting: "It waits for its time.",
   running: "The place is listed, and what is new is fetched.",
@@ -35,7 +35,7 @@ export function SourcePage({ name }: { name: string }) {
   });
   const s = source.data;
   const above = <Link href="/sources">Sources</Link>;
-  // One that is removed is gone when all of its documents are.
+  // A source that is being removed disappears when all of its documents are deleted.
   const gone = source.error instanceof APIError && source.error.status === 404;
   if (!s || gone) {
     return (
@@ -46,12 +46,12 @@ export function SourcePage({ name }: { name: string }) {
       </>
     );
   }
-  // Links by its id end at its name.
+  // Links with its id are redirected to its name.
   if (s.name !== name) return <Redirect to={sourcePath(s.name)} replace />;
   return <Shown source={s} above={above} lost={source.error} />;
 }
 
-/** A source as it was last seen; lost is why it could not be looked at again. */
+/** A source as it was last loaded; lost is the error of the last attempt to load it again. */
 function Shown({ source: s, above, lost }: { source: Source; above: ReactNode; lost: Error | null }) {
   const cache = useQueryClient();
   const [error, setError] = useState<Error | null>(null);
@@ -114,7 +114,7 @@ function Shown({ source: s, above, lost }: { source: Source; above: ReactNode; l
   );
 }
 
-/** A listing is suddenly shorter; somebody says whether what is gone is deleted here, too. */
+/** A listing is suddenly much shorter, and the user decides whether the missing items are deleted here, too. */
 function Asking({ source: s, run, again }: { source: Source; run: SourceRun; again: () => void }) {
   const cache = useQueryClient();
   return (

@@ -1,5 +1,4 @@
-// What a source is made of, and changed by. The API tells the kinds of places, and the settings of
-// each.
+// The form for creating and changing a source. The API returns the drivers and their settings.
 
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -11,10 +10,10 @@ import { follows, sourcePath } from "./sources";
 import type { Source, SourceDriver, SourceDrivers, SourceField } from "./types";
 import { Action, Choice, ErrorBox, Field, Loading } from "./ui";
 
-// The forms are checked by the API: validationBehavior "aria" lets them be sent again while a field
-// is marked as wrong.
+// The API checks the forms: validationBehavior "aria" allows submitting again while a field is
+// marked as wrong.
 
-/** What the API says is wrong with a part of the request, as body.settings.path; elements of a list are told with their list. */
+/** The API's error about a part of the request, such as body.settings.path; errors of elements are shown with their list. */
 function wrongAt(error: Error | null, at: string): string | undefined {
   if (!(error instanceof APIError)) return undefined;
   return error.fields.find((f) => f.location === at || f.location?.startsWith(`${at}[`))?.message;
@@ -27,10 +26,10 @@ function useDrivers() {
   });
 }
 
-/** Settings as they are typed; undefined is left as it is. */
+/** Settings as typed; undefined: unchanged. */
 type Settings = Record<string, string | undefined>;
 
-/** What is followed of a place, and when, as it is typed. */
+/** The rules and the schedule of a source, as typed. */
 interface Rules {
   include: string;
   exclude: string;
@@ -45,7 +44,7 @@ const usual: Rules = { include: "", exclude: "", labels: "", every: "60", max_sh
 
 const lines = (text: string) => text.split("\n").map((l) => l.trim()).filter(Boolean);
 
-/** Rules as the API takes them. */
+/** The rules in the API's form. */
 function rulesOf(r: Rules, followed: boolean) {
   const whole = (name: string, text: string) => {
     const n = Number(text.replace(/[ ,_]/g, "") || Number.NaN);
@@ -154,7 +153,7 @@ export function NewSource({ close }: { close: () => void }) {
   );
 }
 
-/** A source's rules, to be typed over. */
+/** A source's rules as initial values of the form. */
 const typed = (s: Source): Rules => ({
   include: (s.include ?? []).join("\n"),
   exclude: (s.exclude ?? []).join("\n"),
@@ -165,14 +164,14 @@ const typed = (s: Source): Rules => ({
   max_items: String(s.max_items),
 });
 
-/** What differs from what was there before. */
+/** What differs from the earlier rules. */
 const differing = (now: object, before: Record<string, unknown>) =>
   Object.fromEntries(Object.entries(now).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name])));
 
 export function ChangeSource({ source, close }: { source: Source; close: () => void }) {
   const cache = useQueryClient();
   const drivers = useDrivers();
-  // The source is looked at again meanwhile; what is typed was made of this.
+  // The source is reloaded meanwhile; the form keeps the state that it started from.
   const [s] = useState(source);
   const [settings, setSettings] = useState<Settings>(s.settings);
   const [rules, setRules] = useState(typed(s));
@@ -218,7 +217,7 @@ export function ChangeSource({ source, close }: { source: Source; close: () => v
   );
 }
 
-/** A choice with what is wrong with it. */
+/** A choice with its error. */
 function ChoiceField({ error, hint, ...choice }: Parameters<typeof Choice>[0] & { error?: string; hint?: string }) {
   return (
     <div>
@@ -229,7 +228,7 @@ function ChoiceField({ error, hint, ...choice }: Parameters<typeof Choice>[0] & 
   );
 }
 
-/** The settings of a kind of place, each with what it is for; those of a source that is there when it is changed. */
+/** The settings of a driver with their descriptions; when a source is changed, with its values. */
 function DriverSettings({
   driver,
   of,
@@ -246,7 +245,7 @@ function DriverSettings({
   return (
     <>
       {driver.fields?.map((f) => {
-        if (of && f.name === "permissions") return null; // which doesn't change
+        if (of && f.name === "permissions") return null; // it cannot be changed
         const wrong = wrongAt(error, `body.settings.${f.name}`);
         const set = (value: string | undefined) => change({ ...values, [f.name]: value });
         if (f.secret) {
@@ -271,7 +270,7 @@ function DriverSettings({
   );
 }
 
-/** A secret is typed, or read from a file, as a key of several lines has to be. One that is there is never shown. */
+/** A secret is typed, or read from a file, which a key of several lines needs. An existing secret is never shown. */
 function SecretField({
   field: f,
   value,
@@ -350,7 +349,7 @@ function RuleFields({
 }: {
   rules: Rules;
   change: (r: Rules) => void;
-  /** The place's permissions are followed, so that documents get no other labels. */
+  /** The source follows permissions, so documents get no other labels. */
   followed: boolean;
   error: Error | null;
 }) {

@@ -1,5 +1,4 @@
-// What a source's runs did, what they skipped, the items that are followed, and what a run would
-// find.
+// A source's runs, what they skipped, the items that are followed, and a preview of the next run.
 
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -120,7 +119,7 @@ function SkippedTable({ of }: { of: SourceSkipped[] }) {
   );
 }
 
-/** The items that are followed, looked up when somebody wants to see them. */
+/** The items of a source, loaded when they are opened. */
 export function Items({ source: s }: { source: Source }) {
   const [open, setOpen] = useState(false);
   const list = useInfiniteQuery({
@@ -173,10 +172,10 @@ export function Items({ source: s }: { source: Source }) {
   );
 }
 
-/** What of a preview is shown at most. */
+/** Maximum number of entries of a preview. */
 const previewed = 100;
 
-/** What a run would find now. The place is asked each time. */
+/** A preview of the next run. The source is asked each time. */
 export function Preview({ source: s }: { source: Source }) {
   const found = useQuery({
     queryKey: ["source-preview", s.id],

@@ -1,4 +1,4 @@
-// The places that collections are kept in step with: for admins.
+// The sources of collections: for admins.
 
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
@@ -9,14 +9,14 @@ import { count, when } from "./text";
 import type { Source } from "./types";
 import { Action, Dialogue, Empty, ErrorBox, Loading, PageHead, StateBadge } from "./ui";
 
-/** How long until a source is looked at again, in milliseconds: less while it does something. */
+/** Interval until a source is loaded again, in milliseconds: shorter while it is running. */
 export const againAfter = (sources: Source[]) => (sources.some((s) => moving.includes(s.state)) ? 2000 : 5000);
 
 const moving = ["running", "retrying", "limited", "removing"];
 
 export const sourcePath = (name: string) => `/sources/${encodeURIComponent(name)}`;
 
-/** Whether the place's permissions decide who sees the documents. */
+/** Whether the source's permissions decide who sees the documents. */
 export const follows = (settings: Source["settings"]) => settings.permissions === "follow";
 
 export function SourcesPage() {

@@ -1,5 +1,5 @@
-// Somebody whom this system knows: a person of the identity provider, an API key, a group, or whom
-// X-Sluice-Person names.
+// A subject of access: a person of the identity provider, an API key, a group, or a name in
+// X-Sluice-Person.
 
 import { useQuery } from "@tanstack/react-query";
 import { all } from "./api";
@@ -18,18 +18,18 @@ const kinds: { id: Subject["kind"]; text: string; detail: string }[] = [
   { id: "asker", text: "asker", detail: "Whom X-Sluice-Person names." },
 ];
 
-/** The keys of the tenant, with people who signed in. */
+/** The keys of the tenant, including those of people who signed in. */
 export function useKeys() {
   return useQuery({ queryKey: ["keys", "all"], queryFn: ({ signal }) => all<Key>("/v1/keys", 2000, signal) });
 }
 
-/** A subject as it is shown: kind and value, and whose key it is. */
+/** A subject for display: kind and value, and the name of a key. */
 export function subjectText(s: Subject, keys: Key[] | undefined): string {
   const name = keys?.find((k) => (s.kind === "key" ? k.id === s.value : s.kind === "person" && k.subject === s.value))?.name;
   return `${s.kind} ${name && name !== s.value ? `${name} (${s.value})` : s.value}`;
 }
 
-/** Asks for somebody, by what the kind takes. */
+/** Inputs for a subject, depending on its kind. */
 export function SubjectFields({ subject: s, change, error }: { subject: Subject; change: (s: Subject) => void; error?: string }) {
   const keys = useKeys();
   const value = (v: string) => change({ ...s, value: v });

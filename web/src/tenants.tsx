@@ -1,4 +1,4 @@
-// All tenants, for operators: what they may, and what they use.
+// All tenants, for operators: their limits and their usage.
 
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
@@ -77,7 +77,7 @@ function TenantCard({ tenant: t }: { tenant: Tenant }) {
   );
 }
 
-/** What a tenant has stored, beside its quotas. */
+/** What a tenant has stored, with its quotas. */
 function StoredBy({ tenant: t }: { tenant: Tenant }) {
   const stored = useQuery({
     queryKey: ["tenants", t.id, "storage"],
@@ -99,7 +99,7 @@ function StoredBy({ tenant: t }: { tenant: Tenant }) {
   );
 }
 
-/** A limit as it is typed: nothing is none. */
+/** A limit as typed; empty is no limit. */
 function limitOf(name: string, text: string, whole: boolean): number | undefined {
   const plain = text.replace(/[ ,_]/g, "");
   if (plain === "") return undefined;
@@ -145,7 +145,7 @@ function numbersOf(settings: Setting[], values: Values): Record<string, number |
   return Object.fromEntries(settings.map((s) => [s.field, limitOf(s.label, values[s.field] ?? "", s.whole)]));
 }
 
-/** A form of limits. save throws what is wrong. */
+/** A form of limits. save throws an error if a limit is wrong. */
 function Limits({
   settings,
   at,

@@ -5,7 +5,7 @@ import type { Span } from "./types";
 const encoder = new TextEncoder();
 const decoder = new TextDecoder();
 
-/** A text that can be cut at bytes. */
+/** A text that can be cut at byte offsets. */
 export class Bytes {
   private readonly bytes: Uint8Array;
   constructor(text: string) {
@@ -47,7 +47,7 @@ export const when = (iso: string | undefined) => (iso ? dateTime.format(new Date
 
 export const plural = (n: number, one: string, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`;
 
-/** Where the document view shows a span, and the part of it that answers by itself, which is counted from its beginning. */
+/** Where the document view shows a span, and the part of it that is an answer by itself, relative to its beginning. */
 export function spanPath(document: string, span?: Span, answer?: { start: number; end: number }) {
   const path = `/documents/${document}`;
   if (!span) return path;

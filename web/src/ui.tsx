@@ -1,4 +1,4 @@
-// The few things that every page is made of.
+// Basic elements of all pages.
 
 import { type ReactNode, useEffect, useId } from "react";
 import {
@@ -43,19 +43,19 @@ export function ErrorBox({ error, retry }: { error: Error | null | undefined; re
   );
 }
 
-/** A problem as the API tells it, which begins small, as a sentence. */
+/** A problem from the API, whose text starts in lower case, as a sentence. */
 export const sentence = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
 export function Empty({ children }: { children: ReactNode }) {
   return <div className="empty">{children}</div>;
 }
 
-/** The state of a document or a job, by word and by colour. */
+/** The state of a document or a job, as a word with a colour. */
 export function StateBadge({ state }: { state: string }) {
   return <span className={`badge ${state}`}>{state}</span>;
 }
 
-/** The page's heading, with what can be done beside it; the title of the window follows. */
+/** The page's heading with its actions; also sets the title of the window. */
 export function PageHead({ title, children, above }: { title: string; children?: ReactNode; above?: ReactNode }) {
   useEffect(() => {
     document.title = `${title} · Sluice`;
@@ -88,7 +88,7 @@ export function Field({
   placeholder?: string;
   autoFocus?: boolean;
   type?: "text" | "password";
-  /** Values that may be chosen; every other may be typed. */
+  /** Suggested values; others can be typed. */
   suggestions?: { value: string; text: string }[];
 }) {
   const { placeholder, suggestions, ...field } = rest;
@@ -158,7 +158,7 @@ export function Choice({
   );
 }
 
-/** A dialog with its button. Its content gets a function that closes it. */
+/** A dialog with the button that opens it. Its content gets a function that closes it. */
 export function Dialogue({
   button,
   title,

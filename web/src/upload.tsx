@@ -5,7 +5,7 @@ import { plural } from "./text";
 import { Action, StateBadge } from "./ui";
 import { add, clearDone, type Item, look, over, useUploads } from "./uploads";
 
-/** Takes files and folders, by dropping or choosing them, and shows what becomes of each. */
+/** Accepts dropped or selected files and folders, and shows the state of each. */
 export function Upload({ collection }: { collection: string }) {
   const items = useUploads(collection);
   useEffect(look, []);
@@ -36,7 +36,7 @@ const shownMost = 200;
 function Progress({ items, clear }: { items: Item[]; clear: () => void }) {
   const done = items.filter(over).length;
   const failed = items.filter((i) => i.state === "failed" || i.state === "broken").length;
-  // What is under way comes first, then what went wrong.
+  // Uploads in progress first, then failed ones.
   const rank = (i: Item) => (over(i) ? (i.state === "failed" || i.state === "broken" ? 1 : 2) : 0);
   const shown = [...items].sort((a, b) => rank(a) - rank(b) || b.id - a.id).slice(0, shownMost);
   return (
@@ -96,7 +96,7 @@ type Dropped =
   | { kind: "directory"; name: string; getEntries(): AsyncIterable<Dropped> }
   | { kind: "text" };
 
-/** The files among what was dropped, and in its folders, by their paths. Hidden ones stay where they are. */
+/** The dropped files, and those in dropped folders, by their paths. Hidden ones are ignored. */
 async function dropped(items: Iterable<Dropped>): Promise<{ name: string; file: File }[]> {
   const out: { name: string; file: File }[] = [];
   const take = async (item: Dropped, above: string) => {

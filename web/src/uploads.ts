@@ -1,4 +1,4 @@
-// Uploads go on while pages change, and what they became is looked up again after a reload.
+// Uploads go on while pages change, and their outcomes are looked up again after a reload.
 
 import { useSyncExternalStore } from "react";
 import { get, sendFile, withQuery } from "./api";
@@ -7,9 +7,9 @@ import type { Document as Doc, Reason, Uploaded } from "./types";
 export interface Item {
   id: number;
   collection: string;
-  /** The external id: the file's path in what was dropped. */
+  /** The external id: the file's path among the dropped files. */
   name: string;
-  /** waiting and sending are this page's; broken: it did not arrive; all others are the server's. */
+  /** waiting and sending are states of this page; broken: the upload failed; all others are the server's. */
   state: string;
   share: number;
   document?: string;
@@ -49,7 +49,7 @@ function change(id: number, to: Partial<Item>) {
   set(items.map((i) => (i.id === id ? { ...i, ...to } : i)));
 }
 
-/** The least step of a file's progress that is told: pages are drawn anew by it. */
+/** The smallest step of a file's progress that is reported, because each report renders the page. */
 const leastStep = 0.02;
 
 function advance(id: number, share: number) {
@@ -64,7 +64,8 @@ function set(to: Item[]) {
   try {
     sessionStorage.setItem(keptAs, JSON.stringify(items.slice(-keptMost)));
   } catch {
-    // A full store: a reload forgets them, the server does not.
+    // The browser's storage is full: the uploads are forgotten after a reload, but not by the
+    // server.
   }
   for (const f of heard) f();
 }
@@ -80,7 +81,7 @@ export function useUploads(collection: string): Item[] {
   return now.filter((i) => i.collection === collection);
 }
 
-/** Calls f when the server's documents of a collection may have changed by an upload. */
+/** Calls f when an upload may have changed the documents of a collection. */
 export function onUploaded(f: (collection: string) => void): () => void {
   listeners.add(f);
   return () => listeners.delete(f);
@@ -101,7 +102,7 @@ export function clearDone(collection: string) {
   set(items.filter((i) => i.collection !== collection || !over(i)));
 }
 
-/** Forgets everything; what is on its way arrives all the same. */
+/** Forgets all uploads; those in progress still arrive. */
 export function forgetAll() {
   files.clear();
   set([]);
@@ -145,7 +146,7 @@ async function sendOne(item: Item) {
 const messageOf = (unchanged: boolean, reason?: Reason) =>
   reason?.message ?? (unchanged ? "It was there already, unchanged." : undefined);
 
-/** Asks what became of documents that are being processed, until all have ended. */
+/** Polls the state of documents that are being processed, until all are finished. */
 export function look() {
   if (looking) return;
   looking = true;

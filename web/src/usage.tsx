@@ -1,4 +1,4 @@
-// What language models cost a tenant: today and this month beside its limits, and day by day.
+// What language models cost a tenant: today and this month with its limits, and day by day.
 
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -120,7 +120,7 @@ function Time({ title, spent: s, tokens, dollars }: { title: string; spent: Spen
 
 const money = (n: number) => `$${n.toFixed(n > 0 && n < 1 ? 4 : 2)}`;
 
-/** What is used of a budget, in words and as a bar. */
+/** The used part of a budget, in words and as a bar. */
 export function Budget({
   name,
   used,
