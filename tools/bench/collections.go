@@ -99,7 +99,7 @@ func (c *collectionsCommand) measure(ctx context.Context, b *bed, f *findings) e
 	if err != nil {
 		return err
 	}
-	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection only read
+	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // a connection that only read
 	random := rand.New(rand.NewPCG(c.Seed, 0))
 	// The first load warms up caches, query plans and the vectors' tables. It is not counted.
 	if _, err := c.load(ctx, b, db, random, 10, 1, 100); err != nil {

@@ -47,7 +47,7 @@ func (b *bed) untilDone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection only read
+	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // a connection that only read
 	for looks := 0; looks < doneLooks; looks++ {
 		var unfinished int
 		if err := db.QueryRow(ctx, unfinishedSQL).Scan(&unfinished); err != nil {

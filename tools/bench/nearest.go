@@ -80,7 +80,7 @@ func (c *vectorsCommand) measure(ctx context.Context, b *workbench, t texts, f *
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the server stops next
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the server ends next
 	graph, err := c.graph(ctx, conn, s, questions, exact, f)
 	if err != nil {
 		return err

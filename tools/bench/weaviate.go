@@ -176,7 +176,7 @@ func (c *weaviateCommand) fill(ctx context.Context, b *bed, all []string) (*apic
 	if err != nil {
 		return nil, err
 	}
-	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection only read
+	defer db.Close(context.WithoutCancel(ctx)) //nolint:errcheck // a connection that only read
 	if _, err := finished(ctx, client, collected); err != nil {
 		return nil, err
 	}

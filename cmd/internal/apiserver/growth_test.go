@@ -133,7 +133,7 @@ func (g *growing) admin(t *testing.T, sql string, args ...any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(context.Background()) //nolint:errcheck // a test's connection
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	if _, err := conn.Exec(context.Background(), sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
@@ -175,7 +175,7 @@ func (g *growing) grow(from, to int) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	defer conn.Close(context.Background()) //nolint:errcheck // a test's connection
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	for i, sql := range growSQL {
 		args := []any{g.principal().Tenant, g.collection, from, to}
 		if i == 0 {
@@ -196,7 +196,7 @@ func (g *growing) document(state string, at int) (document uuid.UUID) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
-	defer conn.Close(context.Background()) //nolint:errcheck // a test's connection
+	defer conn.Close(context.Background()) //nolint:errcheck // a test's
 	if err := conn.QueryRow(g.t.Context(), `SELECT document_id FROM versions WHERE state = $1 ORDER BY id OFFSET $2 LIMIT 1`, state, at).Scan(&document); err != nil {
 		g.t.Fatal(err)
 	}

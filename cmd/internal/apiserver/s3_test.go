@@ -88,7 +88,7 @@ func TestADamagedFileIsNotSentWhole(t *testing.T) {
 	if err != nil {
 		return // the connection was cut before the first byte was read
 	}
-	defer got.Body.Close() //nolint:errcheck // a test's reply
+	defer got.Body.Close() //nolint:errcheck // a test's
 	var all bytes.Buffer
 	if _, err := all.ReadFrom(got.Body); err == nil && got.StatusCode == http.StatusOK {
 		t.Errorf("%d bytes of %d were sent, as if they were right", all.Len(), len(data))

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/lifecycle"
 )
 
-// logged is what is logged until the test is over.
+// logged returns the log until the end of the test.
 func logged(t *testing.T) *strings.Builder {
 	t.Helper()
 	var log strings.Builder
@@ -22,7 +22,7 @@ func logged(t *testing.T) *strings.Builder {
 	return &log
 }
 
-// TestReadinessNamesPartsAlone: who asks hears which part is missing, the log why.
+// TestReadinessNamesPartsAlone: the reply says which part is missing, and only the log says why.
 func TestReadinessNamesPartsAlone(t *testing.T) {
 	var lc net.ListenConfig
 	closed, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")

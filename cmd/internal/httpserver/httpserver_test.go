@@ -81,7 +81,7 @@ func refuse(w http.ResponseWriter, _ *http.Request) {
 }
 
 func TestRefusalsWaitForNoBody(t *testing.T) {
-	// An hour stands for ever: the reply comes although the body doesn't.
+	// With limits of an hour, the reply must come although the body stalls.
 	address := serve(t, Limits{Idle: time.Hour, Grace: time.Hour}, refuse)
 	for _, text := range []string{
 		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{",
@@ -136,7 +136,7 @@ func TestConnectionsOutliveShortBodiesThatNobodyReads(t *testing.T) {
 	if status, _ := answer(t, in); status != http.StatusUnauthorized {
 		t.Errorf("the second request gave %d", status)
 	}
-	// The rest of a body is never read as a request.
+	// The rest of a body is never parsed as a request.
 	_, in = dial(t, address, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3000\r\n\r\n"+
 		"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
 	answer(t, in)
@@ -155,10 +155,10 @@ func TestRefusalsAreShort(t *testing.T) {
 	}
 }
 
-// deadlines notes the deadlines that are set.
+// deadlines records the read deadlines.
 type deadlines struct {
 	http.ResponseWriter
-	last time.Duration // from then on
+	last time.Duration // time until the deadline
 }
 
 func (d *deadlines) SetReadDeadline(at time.Time) error {
@@ -191,13 +191,13 @@ func TestBodiesThatGoOnComingHaveTime(t *testing.T) {
 	}
 }
 
-// A handler may work for longer than the server waits for a body, and its connection goes on: no
-// deadline that passes is taken for a client that went away.
+// A handler may run longer than the server waits for a body, and the connection stays usable: no
+// read deadline passes that would count as a disconnection.
 func TestRequestsThatTakeLongAreNotCancelled(t *testing.T) {
 	const soon = 30 * time.Millisecond
 	address := serve(t, Limits{Header: soon, Idle: soon, Grace: soon}, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/unread" {
-			for range 2 { // as decoders do, which look for more
+			for range 2 { // decoders read on after the end
 				if _, err := io.ReadAll(r.Body); err != nil {
 					t.Error(err)
 				}

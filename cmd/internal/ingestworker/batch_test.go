@@ -1,6 +1,6 @@
 package ingestworker
 
-// What becomes of documents that are taken in.
+// Documents in batches.
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func TestBrokenDocumentFailsAlone(t *testing.T) {
 	}
 }
 
-// gate lets calls of the model pass, or holds them until it is opened.
+// gate lets calls of the model pass, or blocks them until it is opened.
 type gate struct {
 	reached chan struct{} // closed when the first call waits
 	open    chan struct{}
@@ -63,7 +63,7 @@ func (g *gate) wait(ctx context.Context) error {
 	}
 }
 
-// holdEncode makes the model hold every call that encodes a text with this word.
+// holdEncode blocks the model's calls that encode a text with this word.
 func (w *world) holdEncode(word string) *gate {
 	g := newGate()
 	w.models.before = func(ctx context.Context, op wire.ModelOp, texts []string) error {
@@ -146,7 +146,7 @@ func TestDocumentDeletedWhileProcessedStaysDeleted(t *testing.T) {
 	close(g.open)
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
 	w.whole()
-	if n := w.count(`SELECT count(*) FROM versions WHERE id = $1 AND state <> 'cancelled'`, uploaded.Version); n != 0 { // purge may have been here
+	if n := w.count(`SELECT count(*) FROM versions WHERE id = $1 AND state <> 'cancelled'`, uploaded.Version); n != 0 { // they may have been purged already
 		t.Error("a deleted document's version is not cancelled")
 	}
 	if n := w.count(`SELECT count(*) FROM passages WHERE version_id = $1`, uploaded.Version); n != 0 {
@@ -211,7 +211,7 @@ func TestModelServerThatIsAwayIsWaitedFor(t *testing.T) {
 	w := newWorld(t)
 	var refused atomic.Int64
 	w.models.before = func(context.Context, wire.ModelOp, []string) error {
-		if refused.Add(1) <= 5 { // more often than a fault of ours would be tried
+		if refused.Add(1) <= 5 { // more often than faults of the program are retried
 			return schema.ErrUnavailable
 		}
 		return nil
@@ -286,7 +286,7 @@ func TestLostArtifactsMakeTheStagesRunAgain(t *testing.T) {
 	w.upload("a.md", document("held", 3))
 	w.start()
 	<-g.reached
-	// What a crash of Postgres does to an unlogged table.
+	// As a crash of Postgres does to an unlogged table.
 	w.admin(`TRUNCATE artifacts`)
 	close(g.open)
 	w.awaitStates(map[schema.State]int{schema.StateReady: 1})
@@ -318,8 +318,8 @@ func TestWritingTwiceChangesNothing(t *testing.T) {
 	w.whole()
 }
 
-// TestModelServersThatDisagreeFailADocument: that is someone's to mend, and
-// waiting for it without a word is no help.
+// TestModelServersThatDisagreeFailADocument: somebody must fix that, so the document fails instead
+// of waiting silently.
 func TestModelServersThatDisagreeFailADocument(t *testing.T) {
 	w := newWorld(t)
 	w.models.before = func(_ context.Context, op wire.ModelOp, _ []string) error {

@@ -21,7 +21,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// uploadInto makes collections and puts so many documents into each.
+// uploadInto creates collections and uploads a number of documents into each.
 func (w *world) uploadInto(collections, each int) {
 	w.t.Helper()
 	for i := range collections {
@@ -36,7 +36,7 @@ func (w *world) uploadInto(collections, each int) {
 	}
 }
 
-// awaitAll waits until so many documents of all tenants are ready.
+// awaitAll waits until a number of documents of all tenants are ready.
 func (w *world) awaitAll(ready int) {
 	w.t.Helper()
 	w.await(fmt.Sprintf("%d ready documents", ready), func() bool {
@@ -61,12 +61,12 @@ func (w *world) workflows() map[string]int {
 	}
 }
 
-// transactions is how many the database has seen but for those of count. The store is
-// opened anew: backends tell what they counted when they end.
+// transactions returns the number of transactions in the database, without those of count. It
+// reopens the store, because backends report their statistics when they end.
 func (w *world) transactions() int {
 	w.t.Helper()
 	w.store.Close()
-	// All but this test's session, which only listens.
+	// Only this test's session, which only listens, remains.
 	w.poll("backends to end", func() bool {
 		return w.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`) <= 1
 	})
@@ -80,13 +80,13 @@ func (w *world) transactions() int {
 
 const uncuratedSQL = `SELECT count(*) FROM versions WHERE state IN ('ready', 'superseded') AND NOT curated`
 
-// spent ingests 400 documents in so many collections, and tells which workflows and
-// how many transactions that took, curation included.
+// spent ingests 400 documents into a number of collections, and returns the workflows and the
+// number of transactions, curation included.
 func spent(t *testing.T, collections int) (workflows map[string]int, transactions int) {
 	w := newWorld(t)
 	w.settings.IngestBatchSize, w.settings.IngestReconcile = 64, 5*time.Second
 	w.options = w.settings.Options()
-	w.options.BatchWait = 2 * time.Second // no batch is begun before it is full
+	w.options.BatchWait = 2 * time.Second // no batch starts before it is full
 	const documents = 400
 	w.uploadInto(collections, documents/collections)
 	before := w.transactions()
@@ -122,7 +122,7 @@ func TestManyCollectionsCostFewWorkflowsAndTransactions(t *testing.T) {
 	}
 }
 
-// A batch of many tenants: a failure of one is none of another.
+// In a batch of several tenants, a failure of one does not affect the others.
 func TestTenantsInOneBatchFailApart(t *testing.T) {
 	w := newWorld(t)
 	w.options.BatchWait = 5 * time.Second
@@ -156,8 +156,8 @@ func TestTenantsInOneBatchFailApart(t *testing.T) {
 	w.whole()
 }
 
-// In one tenant's batch a collection whose write fails for a fault of the program
-// fails alone.
+// In one tenant's batch, a collection whose write fails because of a fault of the program fails
+// alone.
 func TestCollectionsInOneBatchFailApart(t *testing.T) {
 	w := newWorld(t)
 	w.options.BatchWait = 2 * time.Second
@@ -180,8 +180,8 @@ func TestCollectionsInOneBatchFailApart(t *testing.T) {
 	w.whole()
 }
 
-// Collections that nobody signalled are found and curated together; what is left of a
-// deleted one takes time and is removed by a curation of its own.
+// Collections that were not signalled are found and curated together. Removing the rest of a
+// deleted one takes time, so it has a curation of its own.
 func TestCollectionsAreFoundTogether(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter, w.settings.CurateKeep = time.Second, -1
@@ -197,7 +197,7 @@ func TestCollectionsAreFoundTogether(t *testing.T) {
 		w.ok(w.store.DeleteCollection(w.context(), w.principal, c.ID))
 		deleted[i] = c.ID
 	}
-	for { // so that what is left of both is found by one look
+	for { // so that one round finds the rest of both
 		n, err := w.store.EmptyCollections(w.context(), 100)
 		w.ok(err)
 		if n == 0 {
@@ -220,7 +220,7 @@ func TestCollectionsAreFoundTogether(t *testing.T) {
 	w.saveHistories(wire.WorkflowCurateMany, "curate_together", "alone")
 }
 
-// While many wait, batches are larger.
+// While many documents wait, batches are larger.
 func TestBatchesGrowWhileManyWait(t *testing.T) {
 	w := newWorld(t)
 	w.settings.IngestBatchSize, w.settings.IngestBatches = 8, 2
@@ -238,7 +238,7 @@ func TestBatchesGrowWhileManyWait(t *testing.T) {
 	w.whole()
 }
 
-// Of what is in hand nobody's many documents go before somebody's few.
+// The documents of a large tenant do not delay the few of another.
 func TestMuchOfOneTenantGoesNotBeforeLittleOfAnother(t *testing.T) {
 	w := newWorld(t)
 	w.settings.IngestBatchSize, w.settings.IngestBatches = 8, 1

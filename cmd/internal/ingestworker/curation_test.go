@@ -1,6 +1,6 @@
 package ingestworker
 
-// What becomes of collections after their documents.
+// Curation of collections after ingestion.
 
 import (
 	"context"
@@ -15,8 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// curated waits until the collection's curation has ended, and checks that all
-// is as it should be.
+// curated waits until the collection's curation has ended, and checks the result.
 func (w *world) curated() {
 	w.t.Helper()
 	ctx := w.context()
@@ -42,7 +41,7 @@ func (w *world) curated() {
 	}
 }
 
-// poll asks until done holds: for what no event tells of.
+// poll repeats done until it holds, for changes without an event.
 func (w *world) poll(what string, done func() bool) {
 	w.t.Helper()
 	defer func() {
@@ -67,7 +66,7 @@ func TestChangesAreCuratedBySignal(t *testing.T) {
 	if n := w.count(`SELECT count(*) FROM clusters`); n == 0 {
 		t.Error("no clusters")
 	}
-	// Ended when idle; the next change begins another.
+	// The workflow ended when it was idle; the next change starts another.
 	w.upload("doc-003.md", document("something else", 4))
 	w.awaitStates(map[schema.State]int{schema.StateReady: 20, schema.StateSuperseded: 1})
 	w.curated()
@@ -82,7 +81,7 @@ func TestReconcilerFindsWhatNobodySignalled(t *testing.T) {
 	w.awaitStates(map[schema.State]int{schema.StateReady: 10})
 	w.curated()
 	stop()
-	// Deleting tells no one; and Temporal forgets.
+	// Deleting sends no signal, and Temporal loses its state.
 	d := w.document("doc-004.md")
 	w.ok(w.store.DeleteDocument(w.context(), w.principal, d.ID))
 	w.wipeTemporal()
@@ -108,8 +107,8 @@ func TestDeletedCollectionLeavesNothingToCurate(t *testing.T) {
 	}
 }
 
-// TestKilledWorkerLeavesNoCurationUndone kills the worker while a step runs: it
-// waits for a lock that the test holds.
+// TestKilledWorkerLeavesNoCurationUndone kills the worker during an activity, which waits for a
+// lock that the test holds.
 func TestKilledWorkerLeavesNoCurationUndone(t *testing.T) {
 	w := newWorld(t)
 	w.uploadAll(someDocuments(12))

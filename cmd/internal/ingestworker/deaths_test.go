@@ -1,7 +1,7 @@
 package ingestworker
 
-// What counts against a document: that it killed its parser or its worker, or
-// made a stage fail. That the surroundings were away doesn't.
+// What counts against a document: killing its parser or its worker, or making a stage fail.
+// Unavailable services do not count.
 
 import (
 	"context"
@@ -14,8 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Parses that end without a result, as while parsers or the store are away, are
-// no deaths.
+// Parses without a result, as while parsers or the store are unavailable, do not count as deaths.
 func TestParsesThatEndWithoutAResultAreNoDeaths(t *testing.T) {
 	w := newWorld(t)
 	var parses atomic.Int64
@@ -31,7 +30,7 @@ func TestParsesThatEndWithoutAResultAreNoDeaths(t *testing.T) {
 	w.whole()
 }
 
-// A document that kills its worker fails alone, though the worker can't say so.
+// A document that kills its worker fails alone, although the worker cannot report it.
 func TestDocumentThatKillsItsWorkerFailsAfterThreeTimes(t *testing.T) {
 	w := newWorld(t)
 	files := someDocuments(7) // a batch with them
@@ -52,8 +51,7 @@ func TestDocumentThatKillsItsWorkerFailsAfterThreeTimes(t *testing.T) {
 	}
 }
 
-// However long the model server is away: faults of the program are counted by
-// themselves.
+// However long the model server is down, that is not counted with faults of the program.
 func TestManyTriesWhileTheModelServerIsAwayAreNoFaults(t *testing.T) {
 	w := newWorld(t)
 	var tries atomic.Int64

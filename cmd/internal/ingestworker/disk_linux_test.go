@@ -1,6 +1,6 @@
 package ingestworker
 
-// What a full disk does to what was acknowledged.
+// The effect of a full disk on acknowledged documents.
 
 import (
 	"errors"
@@ -41,7 +41,7 @@ func TestAFullDiskOnlyHoldsUpWhatWasAcknowledged(t *testing.T) {
 		uploaded++
 		return w.bus.Trouble() != nil
 	})
-	for range 20 { // are acknowledged all the same: Postgres has room
+	for range 20 { // they are acknowledged all the same, because Postgres has space
 		w.upload(fmt.Sprintf("more-%d.md", uploaded), document("more", 2))
 		uploaded++
 	}

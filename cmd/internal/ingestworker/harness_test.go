@@ -1,7 +1,7 @@
 package ingestworker
 
-// What every test here stands on: a tenant with a collection in a new database,
-// a NATS server and a Temporal namespace of its own, and a worker between them.
+// The environment of the tests: a tenant with a collection in a new database, a NATS server and a
+// Temporal namespace, and a worker.
 
 import (
 	"bytes"
@@ -65,7 +65,7 @@ type world struct {
 	parser     ingest.Parser
 	settings   Settings
 	options    ingest.Options
-	counted    int // transactions of count
+	counted    int // number of transactions by count
 }
 
 func newWorld(t *testing.T) *world {
@@ -75,13 +75,13 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newWorldOn makes a world on a database, which has the tenant to be used.
+// newWorldOn creates a world on a database that has the tenant.
 func newWorldOn(t *testing.T, url string) *world {
 	t.Helper()
 	return newWorldAt(t, url, localtest.Dir(t))
 }
 
-// newWorldAt makes a world on a database, with what NATS stores in a directory.
+// newWorldAt creates a world on a database, with NATS's storage in a directory.
 func newWorldAt(t *testing.T, url, natsDir string) *world {
 	t.Helper()
 	w := &world{t: t, url: url, temporal: localtest.Temporal(t), models: &scriptedModels{dimension: 256}, second: unavailableModels{}, parser: &scriptedParser{}}
@@ -114,7 +114,7 @@ func newWorldAt(t *testing.T, url, natsDir string) *world {
 	return w
 }
 
-// addTenant makes a tenant with a collection, as whom uploads happen from now.
+// addTenant creates a tenant with a collection, which later uploads use.
 func (w *world) addTenant() {
 	w.t.Helper()
 	tenant := schema.NewID()
@@ -167,8 +167,7 @@ func (w *world) superuser() *pgx.Conn {
 	return conn
 }
 
-// wipeTemporal gives the world a Temporal that knows of nothing: another
-// namespace.
+// wipeTemporal gives the world an empty Temporal: another namespace.
 func (w *world) wipeTemporal() {
 	w.t.Helper()
 	w.temporal = localtest.Temporal(w.t)
@@ -205,7 +204,7 @@ func (w *world) start() (stop func()) {
 	return stop
 }
 
-// upload takes a text in as a document.
+// upload uploads a text as a document.
 func (w *world) upload(name, content string) schema.Uploaded {
 	w.t.Helper()
 	return w.uploadAll(map[string]string{name: content})[0]
@@ -222,7 +221,7 @@ func (w *world) uploadAll(files map[string]string) []schema.Uploaded {
 	return out
 }
 
-// document is one with some paragraphs about a topic.
+// document returns a text with some paragraphs about a topic.
 func document(topic string, paragraphs int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# About %s\n\n", topic)
@@ -306,7 +305,7 @@ func (w *world) reasons() string {
 	return strings.Join(all, "; ")
 }
 
-// openWorkflows tells what Temporal is waiting for.
+// openWorkflows describes the open workflows in Temporal.
 func (w *world) openWorkflows() string {
 	list, err := w.client.ListWorkflow(w.context(), &workflowservice.ListWorkflowExecutionsRequest{
 		Namespace: w.temporal.Namespace, Query: `ExecutionStatus = "Running"`})
@@ -331,8 +330,8 @@ func (w *world) document(name string) schema.Document {
 	return d
 }
 
-// whole checks that everything that is ready is there once: each live version's
-// passages tile its sections, each has its vector, and nothing is left over.
+// whole checks that everything that is ready is stored once: each live version's passages tile its
+// sections, each has its vector, and nothing is left over.
 func (w *world) whole() {
 	w.t.Helper()
 	for what, query := range map[string]string{
@@ -350,7 +349,7 @@ func (w *world) whole() {
 		"documents whose live version is not ready": `SELECT count(*) FROM documents d JOIN versions v ON v.id = d.live_version_id WHERE v.state <> 'ready'`,
 		"leases": `SELECT count(*) FROM leases l JOIN versions v ON v.id = l.subject_id WHERE v.state NOT IN ('queued', 'processing')`,
 		"artifacts": `SELECT count(*) FROM artifacts a JOIN versions v ON v.id = a.version_id
-			WHERE v.state NOT IN ('queued', 'processing', 'cancelled')`, // purge removes those of cancelled versions
+			WHERE v.state NOT IN ('queued', 'processing', 'cancelled')`, // purging removes those of cancelled versions
 	} {
 		if n := w.count(query); n != 0 {
 			w.t.Errorf("%d %s", n, what)
@@ -358,8 +357,8 @@ func (w *world) whole() {
 	}
 }
 
-// scriptedModels stands in for the model server where a test needs it to fail, or
-// to wait, at a certain moment.
+// scriptedModels replaces the model server in tests in which it must fail or wait at a certain
+// moment.
 type scriptedModels struct {
 	dimension int
 	space     string
@@ -399,7 +398,7 @@ func (m *scriptedModels) Link(_ context.Context, _ wire.Lane, _ string, document
 	return out, "scripted", nil
 }
 
-// SegmentEncode leaves all documents to the steps.
+// SegmentEncode leaves all documents to the separate stages.
 func (m *scriptedModels) SegmentEncode(_ context.Context, _ wire.Lane, _ schema.Segmentation, documents []wire.Uncut, _ int) ([]*wire.Made, error) {
 	return make([]*wire.Made, len(documents)), nil
 }
@@ -435,8 +434,7 @@ func hash(s string) uint64 {
 	return h.Sum64()
 }
 
-// scriptedParser stands in for the parser where a test needs it to wait, or to
-// die, at a certain moment.
+// scriptedParser replaces the parser in tests in which it must wait or die at a certain moment.
 type scriptedParser struct {
 	before func(ctx context.Context, name string) error
 }

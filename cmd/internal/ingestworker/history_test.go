@@ -28,7 +28,7 @@ import (
 
 var record = flag.String("record", "", "write the histories of this test under this name to workflows/testdata")
 
-// TestRecordHistories runs the ways a batch can go and checks that each ends.
+// TestRecordHistories runs the possible courses of a batch and checks that each ends.
 func TestRecordHistories(t *testing.T) {
 	for name, run := range map[string]func(w *world){
 		"ready": func(w *world) {
@@ -53,7 +53,7 @@ func TestRecordHistories(t *testing.T) {
 			w.saveHistories(wire.WorkflowCurateMany, "curate_together", "signals")
 		},
 		"lost_artifacts": func(w *world) {
-			// What the first run of a stage leaves is gone, as after a crash of the database.
+			// The first run's artifacts are lost, as after a crash of the database.
 			w.admin(`CREATE SEQUENCE lost`)
 			w.admin(`GRANT USAGE ON SEQUENCE lost TO PUBLIC`)
 			w.admin(`CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$

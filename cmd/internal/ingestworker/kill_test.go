@@ -1,6 +1,6 @@
 package ingestworker
 
-// A worker that is killed in the middle of its work.
+// A worker that is killed during its work.
 
 import (
 	"bufio"
@@ -24,14 +24,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// workerVariable holds the childSettings of a test binary that is to be a worker.
+// workerVariable has the childSettings of a test binary that is to run as a worker.
 const workerVariable = "SLUICE_TEST_WORKER"
 
 type childSettings struct {
 	Database, NATS, Temporal, Namespace string
 	Settings                            Settings
 	Grace                               time.Duration
-	// Hang is a word: encoding a text with it never ends.
+	// Hang is a word. Encoding a text with it never ends.
 	Hang string
 	// Deadly is the name of a file: parsing it kills the worker.
 	Deadly string
@@ -48,7 +48,7 @@ func (p deadlyParser) Parse(ctx context.Context, name, mediaType, language strin
 		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
 			panic(err)
 		}
-		<-ctx.Done() // the signal is on its way
+		<-ctx.Done() // the signal is about to arrive
 	}
 	return p.Parser.Parse(ctx, name, mediaType, language, data)
 }
@@ -109,11 +109,11 @@ func runWorkerChild(encoded []byte) error {
 	if err := worker.Start(ctx); err != nil {
 		return err
 	}
-	_, _ = bufio.NewReader(os.Stdin).ReadByte() // the end of the test ends it
+	_, _ = bufio.NewReader(os.Stdin).ReadByte() // the test's end closes it
 	return worker.Stop(ctx)
 }
 
-// child starts a worker process that hangs over a word. It lives until the test ends.
+// child starts a worker process that hangs at a word. It lives until the test ends.
 func (w *world) child(hang string) (*exec.Cmd, *bufio.Scanner) {
 	w.t.Helper()
 	return w.childWith(childSettings{Hang: hang})
@@ -172,7 +172,7 @@ func TestWorkerKilledAndEverythingElseWipedLosesNothing(t *testing.T) {
 	w.ok(first.Process.Signal(syscall.SIGKILL))
 	_, _ = first.Process.Wait()
 	w.wipeNATS()
-	// Another namespace is a Temporal that knows of nothing.
+	// Another namespace is an empty Temporal.
 	w.temporal = localtest.Temporal(t)
 	w.child("")
 	w.awaitStates(map[schema.State]int{schema.StateReady: 40})

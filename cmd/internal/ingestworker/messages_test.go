@@ -1,7 +1,7 @@
 package ingestworker
 
-// What becomes of messages: full subjects, repeats, the unreadable, and what was
-// lost with NATS or Temporal.
+// Messages: full subjects, duplicates, unreadable messages, and messages that were lost with NATS
+// or Temporal.
 
 import (
 	"context"
@@ -26,7 +26,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// writable is what a stage would write for uploads: text without meaning.
+// writable returns what a stage would write for uploads, with meaningless text.
 func writable(uploads []schema.Uploaded) []batch.Document {
 	var out []batch.Document
 	for _, u := range uploads {
@@ -93,7 +93,7 @@ func TestARelayIsWokenByWriters(t *testing.T) {
 	w.options.Poll = time.Hour
 	w.store.OnOutbox(bus.WakeRelay(w.nats))
 	w.relay()
-	for i := range 5 { // each when the one before is published, and the relay waits
+	for i := range 5 { // each after the one before has been published, while the relay waits
 		w.upload(fmt.Sprintf("doc-%d.md", i), document("one", 2))
 		w.events(w.principal.Tenant, i+1)
 		w.poll("an empty outbox", func() bool { return w.count(`SELECT count(*) FROM outbox`) == 0 })
@@ -110,7 +110,7 @@ func TestARelayFindsWhatNobodyToldOf(t *testing.T) {
 	}
 }
 
-// TestRelaysAtOncePublishEachMessageOnce: in the order of their subject.
+// TestRelaysAtOncePublishEachMessageOnce: and in the order within their subject.
 func TestRelaysAtOncePublishEachMessageOnce(t *testing.T) {
 	w := newWorld(t)
 	const subjects, each = 100, 20
@@ -185,13 +185,13 @@ func TestRepeatedAndReorderedMessagesChangeNothing(t *testing.T) {
 			Document: u.Document, Version: u.Version, Attempt: attempt, Bytes: 100}
 		data, err := wire.Encode(m)
 		w.ok(err)
-		_, err = js.Publish(w.context(), wire.IngestSubject(m.Tenant), data) // without an id: nothing is swallowed
+		_, err = js.Publish(w.context(), wire.IngestSubject(m.Tenant), data) // without a message id, so that no duplicate is dropped
 		w.ok(err)
 	}
 	for range 3 {
 		for i := range uploads {
 			publish(uploads[len(uploads)-1-i], 1)
-			publish(uploads[i], 7) // of an attempt that there is not
+			publish(uploads[i], 7) // an attempt that does not exist
 		}
 	}
 	w.start()

@@ -2,8 +2,8 @@
 
 package ingestworker
 
-// Ingestion with everything real: parser children, the shipped model pack in a
-// model server, and files of every format.
+// Ingestion with real parts: parser children, the shipped model pack in a model server, and files
+// of every format.
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func (w *world) modelServer() {
 	w.modelServerOf(filepath.Join(root, "models", "default"))
 }
 
-// modelServerOf runs one with the pack in a folder.
+// modelServerOf runs a model server with the pack in a folder.
 func (w *world) modelServerOf(pack string) {
 	w.t.Helper()
 	library, err := local.FindONNXRuntime()

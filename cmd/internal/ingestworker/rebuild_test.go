@@ -1,6 +1,6 @@
 package ingestworker
 
-// What becomes of collections that are rebuilt.
+// Rebuilds of collections.
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// rebuild asks for a rebuild.
+// rebuild starts a rebuild.
 func (w *world) rebuild(n schema.NewRebuild) schema.Rebuild {
 	w.t.Helper()
 	r, err := w.store.StartRebuild(w.context(), w.principal, w.collection, n)
@@ -46,8 +46,8 @@ func (w *world) awaitRebuild(want schema.GenerationState) schema.Rebuild {
 	return r
 }
 
-// wholeGeneration checks that the live generation has each live version once,
-// and that everything of it is of it alone.
+// wholeGeneration checks that the live generation has each live version once, and that all of its
+// rows are its own.
 func (w *world) wholeGeneration() {
 	w.t.Helper()
 	for what, query := range map[string]string{
@@ -74,7 +74,7 @@ func TestRebuildPutsANewGenerationInThePlaceOfTheOld(t *testing.T) {
 	w.awaitStates(map[schema.State]int{schema.StateReady: 15})
 	w.curated()
 	before := w.count(`SELECT count(*) FROM passages`)
-	w.models.space = "another" // and it cuts elsewhere
+	w.models.space = "another" // its segmentation differs, too
 	r := w.rebuild(schema.NewRebuild{Language: "de"})
 	if r.Generation != 2 || r.State != schema.GenerationBuilding || r.Total != 15 {
 		t.Errorf("asked for: %+v", r)
@@ -103,7 +103,7 @@ func TestRebuildPutsANewGenerationInThePlaceOfTheOld(t *testing.T) {
 	}
 	w.whole()
 	w.curated()
-	// What comes now is of the new one.
+	// New documents belong to the new generation.
 	w.upload("late.md", document("late", 3))
 	w.awaitStates(map[schema.State]int{schema.StateReady: 16})
 	w.curated()
@@ -215,9 +215,8 @@ func TestKilledWorkerAndWipedTemporalLoseNoRebuild(t *testing.T) {
 	w.wholeGeneration()
 }
 
-// TestRebuildBesideIngestAndQueriesLosesNothing uploads, replaces and deletes
-// documents while generations are made, and asks all the while: no query sees
-// two generations, or too few documents.
+// TestRebuildBesideIngestAndQueriesLosesNothing uploads, replaces and deletes documents during
+// rebuilds, and searches all the while: no query sees two generations, or too few documents.
 func TestRebuildBesideIngestAndQueriesLosesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter = 200 * time.Millisecond
@@ -242,7 +241,7 @@ func TestRebuildBesideIngestAndQueriesLosesNothing(t *testing.T) {
 			default:
 			}
 			uploads++
-			// The first twenty stay as they are; the others come, change and go.
+			// The first twenty stay unchanged; the others are added, changed and deleted.
 			name := fmt.Sprintf("doc-%03d.md", 20+i%30)
 			if i%7 == 3 {
 				d, err := w.store.DocumentNamed(w.context(), w.principal, w.collection, name)
@@ -280,8 +279,8 @@ func TestRebuildBesideIngestAndQueriesLosesNothing(t *testing.T) {
 	w.wholeGeneration()
 }
 
-// ask searches, in the index and among vectors, until stop: each answer must be
-// of one generation, and of at least so many documents.
+// ask searches, in the index and among vectors, until stop. Each result must be from one
+// generation, and from at least a number of documents.
 func (w *world) ask(stop <-chan struct{}, least int) {
 	index := search.NewIndex(w.store, 1<<20)
 	conn := w.superuser()

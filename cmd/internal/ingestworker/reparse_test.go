@@ -1,6 +1,6 @@
 package ingestworker
 
-// What becomes of documents that are parsed again.
+// Parsing documents again.
 
 import (
 	"context"
@@ -37,7 +37,7 @@ func (w *world) awaitReparse(want schema.ReparseState) schema.Reparse {
 	return r
 }
 
-// aged makes the stored text of documents that of an older parser.
+// aged marks the stored text of documents as that of an older parser.
 func (w *world) aged(names ...string) {
 	w.t.Helper()
 	w.admin(`UPDATE sections s SET layout = '\x0102' FROM documents d WHERE d.id = s.document_id AND d.external_id = ANY ($1)`, names)
@@ -67,7 +67,7 @@ func TestReparseReplacesWhatParsesToSomethingElse(t *testing.T) {
 	w.ok(err)
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 13})
-	// The newest version of one failed: the older text, which is live, is not put before it.
+	// The newest version of one document failed: the older, live text does not replace it.
 	w.upload("twice.md", "BROKEN")
 	w.awaitStates(map[schema.State]int{schema.StateReady: 13, schema.StateFailed: 1})
 	w.aged("old.md", "doc-003.md")
@@ -94,7 +94,7 @@ func TestReparseReplacesWhatParsesToSomethingElse(t *testing.T) {
 	if n := w.count(`SELECT count(*) FROM sections s JOIN versions v ON v.id = s.version_id WHERE v.state = 'ready' AND s.layout = '\x0102'`); n != 0 {
 		t.Errorf("%d live sections are of the older parser", n)
 	}
-	// What citations point at stays, as for a version that an upload replaced.
+	// The text that citations refer to stays, as for a version that an upload replaced.
 	if n := w.count(`SELECT count(DISTINCT v.id) FROM sections s JOIN versions v ON v.id = s.version_id WHERE v.state = 'superseded'`); n != 2 {
 		t.Errorf("the text of %d replaced versions is stored, want 2", n)
 	}
@@ -106,7 +106,7 @@ func TestReparseReplacesWhatParsesToSomethingElse(t *testing.T) {
 		WHERE b.state = 'ready' AND (a.fingerprint <> b.fingerprint OR a.sha256 <> b.sha256)`); n != 0 {
 		t.Errorf("%d documents would count as changed at their next upload", n)
 	}
-	w.admin(`DELETE FROM sections s USING documents d WHERE d.id = s.document_id AND d.external_id = 'short.md'`) // whose text the test broke
+	w.admin(`DELETE FROM sections s USING documents d WHERE d.id = s.document_id AND d.external_id = 'short.md'`) // the test broke its text
 	w.admin(`DELETE FROM documents WHERE external_id = 'short.md'`)
 	calls := w.models.calls.Load()
 	w.reparse()
@@ -165,11 +165,11 @@ func TestCancelledReparseLeavesTheRestAsItIs(t *testing.T) {
 	w.whole()
 }
 
-// A worker is killed while it writes documents that were parsed again, and Temporal
-// forgets all: nothing is lost, and nothing done twice.
+// A worker is killed while it writes documents that were parsed again, and Temporal loses its
+// state: nothing is lost or done twice.
 func TestKilledWorkerAndWipedTemporalLoseNoReparse(t *testing.T) {
 	w := newWorld(t)
-	w.parser = nil // as the children's, which parse in processes
+	w.parser = nil // as in the child processes
 	first, _ := w.child("")
 	w.uploadAll(someDocuments(12))
 	w.awaitStates(map[schema.State]int{schema.StateReady: 12})
@@ -194,7 +194,7 @@ func TestKilledWorkerAndWipedTemporalLoseNoReparse(t *testing.T) {
 	w.whole()
 }
 
-// A document over which workers die keeps its text, and the others are parsed.
+// A document that kills its workers keeps its text, and the others are parsed.
 func TestReparseOfADocumentThatKillsItsWorkerEnds(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter = time.Hour

@@ -47,7 +47,7 @@ func TestS3ThatIsAwayIsWaitedFor(t *testing.T) {
 	s3.Stop()
 	w.start()
 	waittest.Until(t, func() string {
-		if reads.failed.Load() < int64(w.options.Tries)+2 { // more often than a fault of ours would be tried
+		if reads.failed.Load() < int64(w.options.Tries)+2 { // more often than faults of the program are retried
 			return "it was not tried often"
 		}
 		return ""

@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// writtenImage is a PNG of lines of text, as a scanner with 200 dots per inch would make it.
+// writtenImage returns a PNG of lines of text, like a scan with 200 dots per inch.
 func writtenImage(t *testing.T, lines ...string) []byte {
 	t.Helper()
 	parsed, err := opentype.Parse(goregular.TTF)

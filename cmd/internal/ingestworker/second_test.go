@@ -1,6 +1,6 @@
 package ingestworker
 
-// What becomes of collections when there is a second encoder.
+// Collections with a second encoder.
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func (unavailableModels) Info(context.Context) (wire.ModelInfo, error) {
 	return wire.ModelInfo{}, fmt.Errorf("nobody answers: %w", schema.ErrUnavailable)
 }
 
-// scriptedSecond is the second encoder, which may become another one while workers run.
+// scriptedSecond is the second encoder, which tests can replace while workers run.
 type scriptedSecond struct {
 	atomic.Pointer[scriptedModels]
 }
@@ -46,7 +46,7 @@ func (s *scriptedSecond) SegmentEncode(ctx context.Context, lane wire.Lane, by s
 
 func (s *scriptedSecond) Info(ctx context.Context) (wire.ModelInfo, error) { return s.Load().Info(ctx) }
 
-// become has it serve a space, and run before at the start of each call.
+// become makes it serve a space, and run before at the start of each call.
 func (s *scriptedSecond) become(space string, before func(ctx context.Context, op wire.ModelOp, texts []string) error) {
 	s.Store(&scriptedModels{dimension: 384, space: space, before: before})
 }
@@ -106,7 +106,8 @@ func TestTheSecondEncoderTakesACollectionOver(t *testing.T) {
 	w.encodedBySecond()
 	w.saveHistories(wire.WorkflowRebuild, "rebuild_collection", "second")
 
-	// What comes now is searchable before it is encoded, and encoded afterwards.
+	// New documents are searchable before the second encoder encodes them, and are encoded
+	// afterwards.
 	held, arrived := make(chan struct{}), make(chan struct{}, 100)
 	second.become("second", func(ctx context.Context, _ wire.ModelOp, _ []string) error {
 		arrived <- struct{}{}
@@ -135,7 +136,7 @@ func TestTheSecondEncoderTakesACollectionOver(t *testing.T) {
 		t.Errorf("%d sections are in no cluster", n)
 	}
 
-	// And back, for good.
+	// Back to the first encoder, permanently.
 	w.rebuild(schema.NewRebuild{Encoder: schema.EncoderFirst})
 	w.poll("the first encoder's generation", func() bool {
 		return w.count(`SELECT count(*) FROM collections WHERE encoder = 'first' AND generation = 3`) == 1
@@ -155,7 +156,7 @@ func TestACancelledGenerationOfTheSecondEncoderIsNotBegunAgain(t *testing.T) {
 	w.awaitSecond(schema.GenerationBuilding)
 	cancelled, err := w.store.CancelRebuild(w.context(), w.principal, w.collection)
 	w.ok(err)
-	// Another collection is begun next, and this one is not.
+	// Another collection is encoded next, and this one is not.
 	one := w.collection
 	other, err := w.store.CreateCollection(w.context(), w.principal, schema.NewCollection{Name: "other"})
 	w.ok(err)
@@ -191,7 +192,7 @@ func TestCollectionsOfTheFirstEncoderStayWithIt(t *testing.T) {
 	}
 }
 
-// TestVectorsOfAnotherSecondPackAreRefused: they would not compare with what is there.
+// TestVectorsOfAnotherSecondPackAreRefused: they could not be compared with the stored ones.
 func TestVectorsOfAnotherSecondPackAreRefused(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter = 100 * time.Millisecond
@@ -215,8 +216,8 @@ func TestVectorsOfAnotherSecondPackAreRefused(t *testing.T) {
 	}
 }
 
-// TestASecondEncoderThatFailsHoldsUpNothing: what it cannot encode stays marked, and the rest is
-// curated.
+// TestASecondEncoderThatFailsHoldsUpNothing: what it cannot encode stays marked, and everything
+// else is curated.
 func TestASecondEncoderThatFailsHoldsUpNothing(t *testing.T) {
 	w := newWorld(t)
 	w.settings.CurateAfter = 100 * time.Millisecond
@@ -238,7 +239,8 @@ func TestASecondEncoderThatFailsHoldsUpNothing(t *testing.T) {
 	}
 }
 
-// TestARebuildGoesBeforeTheSecondEncoder: somebody waits for it, and the background begins again.
+// TestARebuildGoesBeforeTheSecondEncoder: somebody waits for a rebuild, so the second encoder's
+// generation starts again later.
 func TestARebuildGoesBeforeTheSecondEncoder(t *testing.T) {
 	w := newWorld(t)
 	held := make(chan struct{})

@@ -2,7 +2,7 @@
 
 package ingestworker
 
-// Collections of one set of files that are cut in different ways.
+// Collections of the same files with different segmentations.
 
 import (
 	"bytes"
@@ -43,7 +43,7 @@ func (w *world) stored(collection uuid.UUID) map[string][]int {
 	return out
 }
 
-// begins says where a section's passages begin when the model server is asked here.
+// begins returns where a section's passages begin according to the model server.
 func (w *world) begins(models *modelclient.Client, body string, g schema.Segmentation) []int {
 	w.t.Helper()
 	units := text.Units(body, g)
@@ -142,7 +142,7 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 		t.Errorf("passages: %v", counts)
 	}
 
-	// The segmenter's becomes one of three sentences, and the rest stays.
+	// The segmenter's collection is rebuilt with three sentences, and the others stay.
 	w.collection = ways["segmenter"]
 	r := w.rebuild(schema.NewRebuild{Segmentation: schema.Segmentation{By: schema.BySentences, Sentences: 3}})
 	if want := (schema.Segmentation{By: schema.BySentences, Sentences: 3, MaxTokens: 400}); r.Segmentation != want || r.Generation != 2 {
@@ -153,7 +153,7 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 	if n := w.cutAs(models, w.collection, r.Segmentation); n == 0 || n == counts["segmenter"] {
 		t.Errorf("%d passages, there were %v", n, counts)
 	}
-	// What comes now is of the new recipe, and a rebuild that names none keeps it.
+	// New documents use the new recipe, and a rebuild without one keeps it.
 	w.upload("late.md", "# Late\n\nOne is here. Two is here. Three is here. Four is here.\n")
 	w.awaitStates(map[schema.State]int{schema.StateReady: len(files) + 1})
 	w.cutAs(models, w.collection, r.Segmentation)
@@ -164,8 +164,8 @@ func TestCollectionsAreCutInTheirOwnWaysWithRealParsersAndModels(t *testing.T) {
 	w.cutAs(models, w.collection, r.Segmentation)
 }
 
-// TestPackWithoutAThresholdOfSimilarityFailsTheDocuments: they say why, and a rebuild with a
-// threshold takes them in.
+// TestPackWithoutAThresholdOfSimilarityFailsTheDocuments: the reason says so, and a rebuild with a
+// threshold includes them.
 func TestPackWithoutAThresholdOfSimilarityFailsTheDocuments(t *testing.T) {
 	w := newWorld(t) // its models have no calibrated thresholds
 	c, err := w.store.CreateCollection(w.context(), w.principal, schema.NewCollection{Name: "calibrated",

@@ -1,7 +1,7 @@
 package ingestworker
 
-// What becomes of a store that an older build filled: with text, passages and
-// vectors, and without an index, clusters or generations.
+// A store that an older build filled: with text, passages and vectors, and without an index,
+// clusters or generations.
 
 import (
 	"context"

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestNothingWaitsForVectors: while the step that tends a collection's vectors is held,
-// its documents are clustered and its segments merged.
+// TestNothingWaitsForVectors: while the activity that builds a collection's vector index is
+// blocked, its documents are clustered and its segments merged.
 func TestNothingWaitsForVectors(t *testing.T) {
 	w := newWorld(t)
 	db, err := store.Open(w.context(), w.url, store.Options{VectorURL: localtest.VectorURL(t, w.url), OwnVectorsAbove: 10})
@@ -21,7 +21,7 @@ func TestNothingWaitsForVectors(t *testing.T) {
 	w.store = stores.Of(db)
 	w.options.BatchVersions = 1 // a segment each
 	w.uploadAll(someDocuments(10))
-	release := w.lock(`LOCK TABLE vector_shards IN SHARE MODE`) // which is read, and not written
+	release := w.lock(`LOCK TABLE vector_shards IN SHARE MODE`) // allows reads and blocks writes
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateReady: 10})
 	w.poll("a step for vectors that waits", func() bool {

@@ -1,7 +1,7 @@
 package llmgateway_test
 
-// Calls that their askers cancel, that outlive their askers, and that a gateway which
-// stops has in hand.
+// Calls that clients cancel, that outlive their clients, and that are in progress when a gateway
+// stops.
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// hangingmodel streams the beginning of each answer, and no more until the test lets one go on.
+// hangingmodel streams the beginning of each answer, and the rest when the test allows it.
 type hangingmodel struct {
 	*httptest.Server
 	began chan struct{} // one for each call
@@ -64,12 +64,12 @@ func (m *hangingmodel) settings(t *testing.T) config.LLM {
 
 var errLeft = errors.New("the asker left")
 
-// asker asks a gateway, with a connection of its own.
+// asker is a client of a gateway with a connection of its own.
 type asker struct {
 	nc    *nats.Conn
 	leave context.CancelCauseFunc
-	heard chan struct{}      // closed when a piece of the answer has come, which the gateway has read then
-	got   chan wire.LLMReply // closed without one when there is none
+	heard chan struct{}      // closed when the gateway has passed on a part of the answer
+	got   chan wire.LLMReply // closed without a reply if there is none
 }
 
 func asks(t *testing.T, server *local.NATS, r wire.LLMRequest) asker {
@@ -95,7 +95,7 @@ func asks(t *testing.T, server *local.NATS, r wire.LLMRequest) asker {
 	return a
 }
 
-// calls is the ledger of a tenant's calls of questions.
+// calls returns the ledger of the calls for a tenant's questions.
 func calls(t *testing.T, db stores.All, tenant uuid.UUID) (rows []string) {
 	t.Helper()
 	if err := db.AsTenant(t.Context(), tenant, func(ctx context.Context, tx pgx.Tx) error {
@@ -111,7 +111,7 @@ func calls(t *testing.T, db stores.All, tenant uuid.UUID) (rows []string) {
 	return rows
 }
 
-// settled waits until nothing of a tenant is in progress.
+// settled waits until a tenant has no calls in progress.
 func settled(t *testing.T, db stores.All, tenant uuid.UUID) schema.LLMUsage {
 	t.Helper()
 	var u schema.LLMUsage
@@ -176,8 +176,8 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	}
 }
 
-// Two ask for one step: the second waits for the first one's call. When the first leaves, the
-// second gets its reply all the same.
+// Two clients ask for one step, and the second waits for the first one's call. When the first
+// disconnects, the second still gets the reply.
 func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 	db, model := open(t, localtest.Database(t)), newHangingModel(t)
 	server, _ := start(t, db, model)
@@ -189,7 +189,7 @@ func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 	both(t, second.nc)
 	first.leave(errLeft)
 	<-model.left
-	<-model.began // for the second
+	<-model.began // for the second client
 	close(model.goOn)
 	if reply, ok := <-second.got; !ok || reply.Error != nil || reply.Text != "Five days, as it says." {
 		t.Errorf("the other got %+v", reply)
@@ -200,8 +200,8 @@ func TestAnAskerThatLeavesTakesNoOtherAlong(t *testing.T) {
 	}
 }
 
-// both returns when the gateway has two calls in hand, of which the model has one: the other waits
-// for its step.
+// both returns when the gateway has two requests in progress, one at the model and one that waits
+// for the same step.
 func both(t *testing.T, nc *nats.Conn) {
 	t.Helper()
 	waittest.Until(t, func() string {
@@ -218,7 +218,8 @@ func both(t *testing.T, nc *nats.Conn) {
 	})
 }
 
-// An asker that is killed says nothing: its call goes on, and who asks again finds the reply.
+// A client that is killed sends no cancellation: its call goes on, and a repeated request gets the
+// reply.
 func TestAnAskerThatIsKilledFindsItsReply(t *testing.T) {
 	db, model := open(t, localtest.Database(t)), newHangingModel(t)
 	server, _ := start(t, db, model)
@@ -239,7 +240,8 @@ func TestAnAskerThatIsKilledFindsItsReply(t *testing.T) {
 	}
 }
 
-// A gateway that stops gives calls their part of the time, cancels them, and has not failed.
+// A gateway that stops gives calls their share of the time, then cancels them and stops without an
+// error.
 func TestAGatewayStopsThoughItsModelHangs(t *testing.T) {
 	db, model := open(t, localtest.Database(t)), newHangingModel(t)
 	server, stop := start(t, db, model)

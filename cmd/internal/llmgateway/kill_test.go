@@ -1,6 +1,6 @@
 package llmgateway_test
 
-// Gateways that are killed while they make answers.
+// Gateways that are killed while they generate answers.
 
 import (
 	"bufio"
@@ -31,8 +31,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// gatewayVariable holds the childSettings of a test binary that is to be a
-// gateway.
+// gatewayVariable has the childSettings of a test binary that is to run as a gateway.
 const gatewayVariable = "SLUICE_TEST_GATEWAY"
 
 type childSettings struct{ Database, NATS, Model string }
@@ -55,7 +54,7 @@ func runGatewayChild(encoded []byte) error {
 	if err := json.Unmarshal(encoded, &c); err != nil {
 		return err
 	}
-	// It ends with the test that started it, whose death closes the pipe.
+	// It ends with the test that started it, because the pipe closes then.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -83,16 +82,16 @@ func runGatewayChild(encoded []byte) error {
 	return ctx.Err()
 }
 
-// slowmodel answers as scriptedopenai does, when the test lets it, and notes
-// questions that it is asked although the ledger has their reply.
+// slowmodel answers like scriptedopenai when the test allows it, and records calls whose reply is
+// in the ledger already.
 type slowmodel struct {
 	*httptest.Server
 	db      stores.All
 	tenant  uuid.UUID
-	ids     map[string]uuid.UUID // of questions, by their words
+	ids     map[string]uuid.UUID // of questions, by text
 	asked   atomic.Int32
-	twice   atomic.Int32  // paid although it was recorded
-	waiting chan struct{} // has one for each call that waits
+	twice   atomic.Int32  // calls that were paid again although recorded
+	waiting chan struct{} // one value for each waiting call
 	let     chan struct{}
 }
 
@@ -121,8 +120,8 @@ func (s *slowmodel) serve(w http.ResponseWriter, r *http.Request) {
 			"content": `{"answer": "Five days.", "citations": [{"sentence": 1, "passage": 1, "quote": "You may carry over five days."}]}`}}}})
 }
 
-// A hundred steps are asked for, each until it has a reply, while two gateways
-// answer and are killed in turn, three times, with calls to the model under way.
+// A hundred steps are requested until each has a reply, while two gateways are killed in turn,
+// three times, with calls to the model in progress.
 func TestNoRecordedReplyIsPaidAgainThoughGatewaysAreKilled(t *testing.T) {
 	const steps = 100
 	url := localtest.Database(t)
@@ -218,7 +217,7 @@ func TestNoRecordedReplyIsPaidAgainThoughGatewaysAreKilled(t *testing.T) {
 	for n := 0; answered.Load() < steps && kills < 3; n++ {
 		<-model.waiting
 		model.let <- struct{}{}
-		if n%20 == 19 { // with what else it has under way
+		if n%20 == 19 { // with its other calls in progress
 			kill(gateways[kills%2])
 			gateways[kills%2] = start()
 			kills++

@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	localtest.Main(m, localtest.Need{Postgres: true, Migrate: store.Migrate})
 }
 
-// scriptedopenai answers every question with the same words, whole or streamed,
-// for 100 tokens in and 20 out.
+// scriptedopenai answers every question with the same text, whole or streamed, for 100 tokens in
+// and 20 out.
 type scriptedopenai struct {
 	*httptest.Server
 	asked atomic.Int32
@@ -125,8 +125,8 @@ func version(t *testing.T, s stores.All, tenant uuid.UUID) uuid.UUID {
 
 var numbers = regexp.MustCompile(`of (\d+) tokens a day .*: (\d+) tokens used, up to (\d+) tokens more by calls in progress, and up to (\d+) tokens by this one`)
 
-// 60 questions come at once, to two gateways with connections of their own and a
-// budget for some of them.
+// 60 questions arrive at once, at two gateways with separate connections and a budget for some of
+// the questions.
 func TestBudgetsHoldForManyQuestionsAtOnce(t *testing.T) {
 	const limit = 5000
 	url, server := localtest.Database(t), newScriptedOpenAI(t)
@@ -283,7 +283,7 @@ func TestAnswersAreStreamedOverNATS(t *testing.T) {
 	if err != nil || u.Day.Calls != 3 || u.Day.Cached != 1 || u.Day.InputTokens != 200 || u.Day.Dollars != 0.0006 {
 		t.Errorf("used %+v, %v", u, err)
 	}
-	// A search's calls are no question's.
+	// A search's calls belong to no question.
 	search := question(one, first.Versions...)
 	search.Step, search.Task = wire.Step{Step: "stage 1 filter"}, wire.TaskFilter
 	if reply := ask(search); reply.Error == nil || !strings.Contains(reply.Error.Message, "JSON form") {
@@ -324,7 +324,7 @@ func TestProvidersAreChosenBySettings(t *testing.T) {
 	}
 }
 
-// TestAGatewayForgetsOldReplies: also of tenants who ask nothing.
+// TestAGatewayForgetsOldReplies: also those of tenants who make no calls.
 func TestAGatewayForgetsOldReplies(t *testing.T) {
 	url := localtest.Database(t)
 	db := open(t, url)

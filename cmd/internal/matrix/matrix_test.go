@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// shipped finds the plans that ship.
+// shipped returns a function that finds the plans that ship.
 func shipped(t *testing.T) func(string) (string, error) {
 	t.Helper()
 	c, err := plan.LoadCatalogue(plans.FS, plans.Default)
@@ -60,8 +60,8 @@ func TestExamplesCanBeRead(t *testing.T) {
 	}
 }
 
-// TestTheMatrixOfTheDocsCanBeRead: the example in docs/evaluation.md, as if it were beside the
-// papers.
+// TestTheMatrixOfTheDocsCanBeRead: the example in docs/evaluation.md, read as if it were in the
+// papers' folder.
 func TestTheMatrixOfTheDocsCanBeRead(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/evaluation.md")
 	if err != nil {
@@ -137,7 +137,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongIsNamed: every error says the field.
+// TestWhatIsWrongIsNamed: every error names the field.
 func TestWhatIsWrongIsNamed(t *testing.T) {
 	const sets, ps = "datasets: [a]\n", "plans: [naive]\n"
 	for _, c := range []struct{ text, field string }{
@@ -201,8 +201,8 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	}
 }
 
-// TestKeptOutlivesTheProgram: what was kept is there again, but for failed answers and a line that
-// was not finished, and only as long as all that decides it is the same.
+// TestKeptOutlivesTheProgram: kept figures are read again, except failed answers and an incomplete
+// line, as long as everything that determines them is the same.
 func TestKeptOutlivesTheProgram(t *testing.T) {
 	f, err := parse("small.yaml", []byte(small))
 	if err != nil {
@@ -301,8 +301,7 @@ func TestKeptOutlivesTheProgram(t *testing.T) {
 	}
 }
 
-// TestRenamedPlansAreTheSame: what a plan is called and how it is described decides nothing, a
-// parameter does.
+// TestRenamedPlansAreTheSame: a plan's name and description do not matter, but its parameters do.
 func TestRenamedPlansAreTheSame(t *testing.T) {
 	key := func(text string) string {
 		t.Helper()

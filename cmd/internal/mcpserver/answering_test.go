@@ -12,7 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// input tells when it was read to its end.
+// input closes ended when it has been read to its end.
 type input struct {
 	io.Reader
 	once  sync.Once
@@ -38,7 +38,7 @@ const hello = `{"jsonrpc":"2.0","id":"first","method":"initialize","params":{"pr
 	`"clientInfo":{"name":"test","version":"1"}}}` + "\n" + `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"
 
 // A client that writes its requests and closes its end, as a shell's pipe does, gets every reply,
-// though the requests are answered after the end was read.
+// although the end is read before the replies are sent.
 func TestRequestsBeforeTheEndOfTheInputAreAnswered(t *testing.T) {
 	const calls = 3
 	in := &input{ended: make(chan struct{})}
@@ -67,7 +67,7 @@ func TestRequestsBeforeTheEndOfTheInputAreAnswered(t *testing.T) {
 	}
 }
 
-// Nobody waits for the reply of a request that its client took back.
+// The server does not wait for requests that the client has cancelled.
 func TestTheEndOfTheInputWaitsForNoCancelledRequest(t *testing.T) {
 	in := &input{ended: make(chan struct{}), Reader: strings.NewReader(
 		hello + `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"endless","arguments":{}}}` + "\n" +

@@ -111,8 +111,8 @@ func TestAChildThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
-// TestWhatTheChildSaysIsPassedOn: at its own level, a warning without one, and
-// past a line that is too long.
+// TestWhatTheChildSaysIsPassedOn: at the line's level, as a warning if it has none, and also after
+// a line that is too long.
 func TestWhatTheChildSaysIsPassedOn(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))

@@ -2,8 +2,8 @@
 
 package queryworker
 
-// What becomes of a call to a language model whose question nobody waits for any more, and of one
-// whose worker stops.
+// Calls to a language model whose question has no client any more, and calls of a worker that
+// stops.
 
 import (
 	"context"
@@ -26,7 +26,7 @@ func (w *world) awaitLeft(h *haltingOpenAI) {
 	}
 }
 
-// wantCancelled checks what the ledger has of paid calls.
+// wantCancelled checks the ledger's entries of paid calls.
 func (w *world) wantCancelled() {
 	w.t.Helper()
 	w.awaitCount(0, `SELECT count(*) FROM llm_reservations WHERE until > clock_timestamp()`)
@@ -79,8 +79,8 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	w.awaitCount(1, `SELECT count(*) FROM questions WHERE id = $1 AND state = 'failed' AND reason_code = 'unavailable'`, in.Question)
 }
 
-// A worker that stops cuts its step short. The call goes on, and the worker that repeats the step
-// finds the reply.
+// A worker that stops cancels its step. The call goes on, and the worker that repeats the step gets
+// the reply.
 func TestAWorkerThatStopsEndsNoCall(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()

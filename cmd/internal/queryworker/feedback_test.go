@@ -23,14 +23,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// critic is a server that speaks the chat completions API. It quotes one sentence
-// and judges by a script, one entry for each judgement, the last one from then on.
+// critic is a server with the chat completions API. It quotes one sentence and judges by a script,
+// with one entry per judgement, of which the last one is repeated.
 type critic struct {
 	mu       sync.Mutex
 	verdicts []wire.Feedback
 	judged   int
 	answered int
-	recalled int // answers without passages
+	recalled int // number of answers without passages
 }
 
 func (w *world) critic(quote string, verdicts ...wire.Feedback) *critic {
@@ -92,7 +92,7 @@ func (w *world) askBy(plan string, async bool) wire.QuestionInput {
 
 const fiveDays = "You may carry over up to five days of unused annual leave into the next year."
 
-// checkRounds proves that an answer went through two rounds, the second one kept.
+// checkRounds checks that an answer took two rounds, and that the second one was used.
 func (w *world) checkRounds(a schema.Answer) {
 	w.t.Helper()
 	w.checkCitations(a)

@@ -2,9 +2,8 @@
 
 package queryworker
 
-// What every test here stands on: documents in a new database, a NATS server and
-// a Temporal namespace of its own, a real model server, the language model
-// gateway, the outbox relay, and a query worker between them.
+// The environment of the tests: documents in a new database, a NATS server and a Temporal
+// namespace, a real model server, the language model gateway, the outbox relay, and a query worker.
 
 import (
 	"context"
@@ -101,7 +100,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldOf(t, m)
 }
 
-// newWorldOf is a world whose model server serves m.
+// newWorldOf returns a world whose model server serves m.
 func newWorldOf(t *testing.T, m *inference.Model) *world {
 	t.Helper()
 	w := &world{t: t, url: localtest.Database(t), bus: localtest.NATS(t), temporal: localtest.Temporal(t), settings: Settings{
@@ -176,7 +175,7 @@ func (w *world) relay() {
 	w.run(r)
 }
 
-// worker makes a query worker whose steps may be tampered with.
+// worker returns a query worker whose parts a test may replace.
 func (w *world) worker(tamper func(*parts)) *worker {
 	w.t.Helper()
 	made, err := newWorker(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client})
@@ -243,8 +242,8 @@ func (w *world) add(id, heading, body string, labels ...string) uuid.UUID {
 			b.Queue(`INSERT INTO vectors_256 VALUES ($1, $2, (SELECT id FROM spaces WHERE name = $3), $4, $5, $6)`,
 				tenant, w.collection, space, passage, version, pgvector.NewHalfVector(vectors.Row(i)))
 		}
-		// Ingestion writes entries of the index together with a version; this leaves them to
-		// be made afterwards, which it has to say.
+		// Ingestion writes postings together with a version. Here they are created later, so the
+		// collection's index is marked as incomplete.
 		b.Queue(`DELETE FROM lexical_complete WHERE collection_id = $1`, w.collection)
 		return tx.SendBatch(ctx, b).Close()
 	}))
@@ -252,7 +251,7 @@ func (w *world) add(id, heading, body string, labels ...string) uuid.UUID {
 	return document
 }
 
-// index makes what curation makes of documents that have no index yet.
+// index creates the postings of documents that have none, as curation does.
 func (w *world) index() {
 	w.t.Helper()
 	ctx := w.context()
@@ -322,7 +321,7 @@ func scalar[T any](w *world, query string, args ...any) T {
 	return out
 }
 
-// checkCitations proves that every citation is verbatim stored text.
+// checkCitations checks that every citation is verbatim stored text.
 func (w *world) checkCitations(a schema.Answer) {
 	w.t.Helper()
 	for _, c := range a.Citations {
@@ -337,8 +336,8 @@ func (w *world) checkCitations(a schema.Answer) {
 	}
 }
 
-// scriptedopenai is a server that speaks the chat completions API and always
-// quotes the same sentence; it counts what it is paid for.
+// scriptedopenai is a server with the chat completions API that always quotes the same sentence and
+// counts paid calls.
 type scriptedopenai struct {
 	*httptest.Server
 	paid atomic.Int32
@@ -349,8 +348,8 @@ func (w *world) scriptedOpenAI(quote string) *scriptedopenai {
 	return w.scriptedReply("Five days.", quote)
 }
 
-// scriptedReply has the server say an answer and quote a sentence for it; without both
-// it says that the passages do not answer.
+// scriptedReply makes the server return an answer and quote a sentence for it. Without either it
+// says that the passages do not answer.
 func (w *world) scriptedReply(says, quote string) *scriptedopenai {
 	w.t.Helper()
 	s := &scriptedopenai{}
