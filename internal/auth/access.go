@@ -66,7 +66,7 @@ func (a *Permits) Permit(ctx context.Context, p schema.Principal) (schema.Princi
 	p.Groups = p.OwnGroups()
 	labels, err := a.current(ctx, p)
 	if err != nil {
-		return p, fmt.Errorf("look up what sources let %s see: %w", p.Name, err)
+		return p, fmt.Errorf("look up what %s may see of sources: %w", p.Name, err)
 	}
 	p.Groups = append(p.Groups, labels...)
 	return p, nil

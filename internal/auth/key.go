@@ -50,7 +50,7 @@ func seal(k schema.NewKey) (string, schema.SealedKey, error) {
 func random(bits uint, length int) (string, error) {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), bits))
 	if err != nil {
-		return "", fmt.Errorf("no randomness for an API key: %w", err)
+		return "", fmt.Errorf("generate an API key: %w", err)
 	}
 	text := n.Text(62)
 	return strings.Repeat("0", max(length-len(text), 0)) + text, nil
@@ -103,14 +103,14 @@ func check(k schema.NewKey, now time.Time) error {
 			return err
 		}
 		if schema.Reserved(g) {
-			return schema.Invalid(fmt.Sprintf("groups[%d]", i), "%q is one of the system's own", g)
+			return schema.Invalid(fmt.Sprintf("groups[%d]", i), "%q is reserved by the system", g)
 		}
 	}
 	if len(k.Addresses) > maxAddresses {
 		return schema.Invalid("addresses", "has %d ranges; at most %d are allowed", len(k.Addresses), maxAddresses)
 	}
 	if k.ExpiresAt != nil && !k.ExpiresAt.After(now) {
-		return schema.Invalid("expires_at", "lies in the past")
+		return schema.Invalid("expires_at", "is in the past")
 	}
 	return nil
 }
@@ -125,7 +125,7 @@ func checkCollections(list []schema.CollectionScopes) error {
 		}
 		for _, s := range c.Scopes {
 			if !s.OfCollections() {
-				return schema.Invalid("scopes", "%q is of the tenant and cannot be given for a collection; query, ingest and curate can", string(s))
+				return schema.Invalid("scopes", "%q applies to the whole tenant and cannot be given for a collection; query, ingest and curate can", string(s))
 			}
 		}
 	}

@@ -132,7 +132,7 @@ func (a *Auth) Sessions(ctx context.Context, p schema.Principal, all bool, q sch
 	of := p.Key
 	if all {
 		if !p.Has(schema.ScopeAdmin) {
-			return nil, "", fmt.Errorf("the sessions of others are shown with the admin scope: %w", schema.ErrForbidden)
+			return nil, "", fmt.Errorf("listing the sessions of others needs the admin scope: %w", schema.ErrForbidden)
 		}
 		of = uuid.Nil
 	}

@@ -28,7 +28,7 @@ func (a *Auth) RotateKey(ctx context.Context, p schema.Principal, id uuid.UUID, 
 	}
 	may := func(old schema.Key) error {
 		if old.Subject != "" {
-			return fmt.Errorf("it is a person who signs in, and has no key: %w", schema.ErrConflict)
+			return fmt.Errorf("it belongs to a person who signs in, who has no key to rotate: %w", schema.ErrConflict)
 		}
 		// A key that acts for somebody does not have all of its scopes.
 		if p.Key == old.ID && p.Person == "" && slices.Equal(p.Scopes, old.Scopes) {

@@ -46,7 +46,7 @@ func newSessions(secret, purpose string) (*Sessions, error) {
 	switch {
 	case secret == "":
 		if _, err := rand.Read(key); err != nil {
-			return nil, fmt.Errorf("no randomness for sessions: %w", err)
+			return nil, fmt.Errorf("generate a secret for sessions: %w", err)
 		}
 	case len(secret) < leastSecret:
 		return nil, schema.Invalid("session-secret", "has %d bytes; at least %d are needed", len(secret), leastSecret)
@@ -58,11 +58,11 @@ func newSessions(secret, purpose string) (*Sessions, error) {
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		return nil, fmt.Errorf("the cipher of sessions: %w", err)
+		return nil, fmt.Errorf("make the cipher of sessions: %w", err)
 	}
 	aead, err := cipher.NewGCMWithRandomNonce(block)
 	if err != nil {
-		return nil, fmt.Errorf("the cipher of sessions: %w", err)
+		return nil, fmt.Errorf("make the cipher of sessions: %w", err)
 	}
 	return &Sessions{aead: aead, now: time.Now}, nil
 }

@@ -49,7 +49,7 @@ func (a *Attributes) setLabels(field string, labels []string, reserved bool) err
 			return err
 		}
 		if schema.Reserved(label) && !reserved {
-			return schema.Invalid(fmt.Sprintf("%s[%d]", field, i), "%q is one of the system's own", label)
+			return schema.Invalid(fmt.Sprintf("%s[%d]", field, i), "%q is reserved by the system", label)
 		}
 	}
 	a.Labels = slices.Compact(slices.Sorted(slices.Values(labels)))

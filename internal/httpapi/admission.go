@@ -46,7 +46,7 @@ func newAdmission(most int, what string) *admission {
 
 func newUploads() *admission {
 	return &admission{fairness.NewSemaphore(uploadsOfKey, uploadsOfAll), func(held fairness.Amount) string {
-		return fmt.Sprintf("%d uploads with %s of this key are under way, with this one more than may be; try again when one has ended",
+		return fmt.Sprintf("%d uploads with %s of this key are in progress, and this one would exceed the limit; try again when one has ended",
 			held.Count, schema.FormatBytes(int64(held.Bytes)))
 	}}
 }
@@ -62,6 +62,6 @@ func (a *admission) acquire(id uuid.UUID, bytes int64) (release func(), err erro
 		return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests(a.full(full.Held)), again)
 	default:
 		return nil, huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(
-			"as many uploads are under way as this server takes; try again when one has ended"), again)
+			"the server has reached its limit of concurrent uploads; try again when one has ended"), again)
 	}
 }

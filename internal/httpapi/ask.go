@@ -261,7 +261,7 @@ func problemModel(err error) *huma.ErrorModel {
 func checkChoices(choices []string) error {
 	for i, c := range choices {
 		if strings.TrimSpace(c) == "" || len(c) > schema.MaxChoice {
-			return schema.Invalid(fmt.Sprintf("body.choices[%d]", i), "has %d bytes, a choice has 1 to %d and is not blank", len(c), schema.MaxChoice)
+			return schema.Invalid(fmt.Sprintf("body.choices[%d]", i), "has %d bytes; a choice must have 1 to %d and must not be blank", len(c), schema.MaxChoice)
 		}
 	}
 	return nil

@@ -38,7 +38,7 @@ func (a AuditOf) tenant(p schema.Principal) (uuid.UUID, error) {
 	case !a.Unknown:
 		return p.Tenant, nil
 	case !p.Has(schema.ScopeOperator):
-		return uuid.Nil, huma.Error403Forbidden("requests with unknown keys are shown with the operator scope")
+		return uuid.Nil, huma.Error403Forbidden("listing requests with unknown keys needs the operator scope")
 	}
 	return schema.Nobody, nil
 }

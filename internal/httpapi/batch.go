@@ -198,7 +198,7 @@ func decodeDocument(schemas huma.Registry, of *huma.Schema, place string, raw []
 // noRoom gives the error of a full disk its own status.
 func noRoom(err error) error {
 	if errors.Is(err, syscall.ENOSPC) {
-		return huma.NewError(http.StatusInsufficientStorage, "the server's disk is full; nothing was taken")
+		return huma.NewError(http.StatusInsufficientStorage, "the server's disk is full; nothing was stored")
 	}
 	return err
 }

@@ -93,7 +93,7 @@ func ofModel(err error, model string) error {
 	var field *schema.FieldError
 	if errors.Is(err, schema.ErrNotFound) || errors.As(err, &field) && field.Field == "plan" {
 		return &schema.RemoteError{Code: schema.CodeNotFound, Field: "body.model",
-			Message: fmt.Sprintf("model %q: not found; /v1/models lists those that there are", model)}
+			Message: fmt.Sprintf("model %q: not found; /v1/models lists the available models", model)}
 	}
 	return err
 }
@@ -167,7 +167,7 @@ func chatQuery(r api.ChatRequest) (api.Query, error) {
 		return api.Query{}, err
 	}
 	if r.StreamOptions != nil && !r.Stream {
-		return api.Query{}, schema.Invalid("body.stream_options", "goes with stream")
+		return api.Query{}, schema.Invalid("body.stream_options", "is only allowed with stream")
 	}
 	var q api.Query
 	q.Collection, q.Plan, _ = strings.Cut(r.Model, "/")
@@ -185,7 +185,7 @@ func chatQuery(r api.ChatRequest) (api.Query, error) {
 	}
 	last := len(turns) - 1
 	if last < 0 || turns[last].Role != schema.RoleUser {
-		return api.Query{}, schema.Invalid("body.messages", "the last message, but for those of system and developer, is to be the user's: it is the question")
+		return api.Query{}, schema.Invalid("body.messages", "the last message, apart from system and developer messages, must have the role user: it is the question")
 	}
 	q.Query, q.History = turns[last].Content, turns[:last]
 	if err := schema.CheckCharacters(places[last], strings.TrimSpace(q.Query), 1, schema.MaxQuestion); err != nil {
@@ -218,7 +218,7 @@ func messageText(place string, m api.ChatMessage) (string, error) {
 			object, _ := part.(map[string]any)
 			said, isText := object["text"].(string)
 			if object["type"] != "text" || !isText {
-				return "", schema.Invalid(fmt.Sprintf("%s.content[%d]", place, j), "is no part of type text, and others are not supported")
+				return "", schema.Invalid(fmt.Sprintf("%s.content[%d]", place, j), "is not a part of type text; other types are not supported")
 			}
 			text = append(text, said)
 		}

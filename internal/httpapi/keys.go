@@ -115,7 +115,7 @@ func (s *server) inCollections(ctx context.Context, p schema.Principal, scopes [
 	}
 	for i, scope := range scopes {
 		if !scope.OfCollections() {
-			return nil, schema.Invalid(fmt.Sprintf("scopes[%d]", i), "%q is of the tenant and cannot be given for collections; query, ingest and curate can", string(scope))
+			return nil, schema.Invalid(fmt.Sprintf("scopes[%d]", i), "%q applies to the whole tenant and cannot be given for collections; query, ingest and curate can", string(scope))
 		}
 	}
 	var out []schema.CollectionScopes
@@ -152,9 +152,9 @@ func readAddresses(texts []string) ([]netip.Prefix, error) {
 		}
 		switch field := fmt.Sprintf("addresses[%d]", i); {
 		case err != nil:
-			return nil, schema.Invalid(field, "%q is no address or range of addresses, as 203.0.113.7 or 10.1.0.0/16", text)
+			return nil, schema.Invalid(field, "%q is not an address or a range of addresses, such as 203.0.113.7 or 10.1.0.0/16", text)
 		case of.Addr().Is4In6():
-			return nil, schema.Invalid(field, "%q is a range of IPv4 in IPv6: write it as one of IPv4", text)
+			return nil, schema.Invalid(field, "%q is an IPv4 range written as IPv6: write it as IPv4", text)
 		}
 		out = append(out, of.Masked())
 	}
@@ -170,7 +170,7 @@ func (s *server) keeperOf(ctx context.Context, p schema.Principal, tenant uuid.U
 	case tenant == p.Tenant && (p.Has(schema.ScopeAdmin) || p.Has(schema.ScopeOperator)):
 		return p, nil
 	case tenant == p.Tenant:
-		return p, fmt.Errorf("a tenant's keys are shown with the admin scope: %w", schema.ErrForbidden)
+		return p, fmt.Errorf("listing a tenant's keys needs the admin scope: %w", schema.ErrForbidden)
 	case !p.Has(schema.ScopeOperator):
 		return p, schema.ErrNotFound
 	}

@@ -89,7 +89,7 @@ func (s *server) authenticate(ctx huma.Context, next func(huma.Context)) {
 		s.refuse(ctx, err)
 		return
 	case scope != "" && p.Has(scope) && !acting.Has(scope):
-		s.refuse(ctx, huma.Error403Forbidden("a request for a person may do what the query scope may; this one needs the "+string(scope)+" scope"))
+		s.refuse(ctx, huma.Error403Forbidden("a request on behalf of a person has only the query scope; this one needs the "+string(scope)+" scope"))
 		return
 	}
 	if p, err = s.permit(ctx.Context(), acting); err != nil {

@@ -63,7 +63,7 @@ func actingFor(h http.Header, p schema.Principal) (schema.Principal, error) {
 			return p, err
 		}
 		if schema.Reserved(group) {
-			return p, wrongHeader(GroupsHeader, "names "+group+", which is no group")
+			return p, wrongHeader(GroupsHeader, "names "+group+", which is reserved by the system")
 		}
 		if p.Groups = append(p.Groups, group); len(p.Groups) > maxPersonGroups {
 			return p, wrongHeader(GroupsHeader, fmt.Sprintf("has more than %d groups", maxPersonGroups))

@@ -29,7 +29,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 				Message: "groups come from the key; only a key with the impersonate scope may pass them, in the body or in " + GroupsHeader}
 		}
 		if i := slices.IndexFunc(q.Groups, schema.Reserved); i >= 0 {
-			return schema.Query{}, schema.Invalid(fmt.Sprintf("body.groups[%d]", i), "%q is no group", q.Groups[i])
+			return schema.Query{}, schema.Invalid(fmt.Sprintf("body.groups[%d]", i), "%q is reserved by the system", q.Groups[i])
 		}
 		p.Groups, p.Acting = q.Groups, true
 		var err error
@@ -47,7 +47,7 @@ func (s *server) resolve(ctx context.Context, p *schema.Principal, q api.Query) 
 		return schema.Query{}, err
 	}
 	if q.Plan != "" && q.PlanText != "" {
-		return schema.Query{}, schema.Invalid("body.plan_text", "comes with the name of a plan; a query has one of the two")
+		return schema.Query{}, schema.Invalid("body.plan_text", "cannot be combined with the name of a plan; send one of the two")
 	}
 	in, collection, err := s.ofCollection(ctx, *p, q.Collection)
 	if err != nil {

@@ -145,8 +145,8 @@ func newServer(o Options) (*server, *http.ServeMux) {
 	config.RejectUnknownQueryParameters = true
 	config.Components.SecuritySchemes = map[string]*huma.SecurityScheme{"key": {Type: "http", Scheme: "bearer"}}
 	config.Security = []map[string][]string{{"key": {}}}
-	s := &server{Options: o, api: humago.New(mux, config), openQuestions: newAdmission(o.TenantOpen, "searches and questions of this tenant are open, as many as may be; try again when one has been answered"),
-		openStreams: newAdmission(o.TenantStreams, "streams of jobs and events of this tenant are open, as many as may be; try again when one has ended")}
+	s := &server{Options: o, api: humago.New(mux, config), openQuestions: newAdmission(o.TenantOpen, "searches and questions of this tenant are in progress, which is the limit; try again when one has been answered"),
+		openStreams: newAdmission(o.TenantStreams, "streams of jobs and events of this tenant are open, which is the limit; try again when one has ended")}
 	s.keyRate, s.tenantRate = ratesOf(o.KeyRequests, "key"), ratesOf(o.TenantRequests, "tenant")
 	s.uploads, s.decoding = newUploads(), make(chan struct{}, decodersAtOnce)
 	s.api.UseMiddleware(s.audited, s.authenticate, s.upload, s.readFirst, s.idempotent)
@@ -203,7 +203,7 @@ func (s *server) ready(w http.ResponseWriter, r *http.Request) {
 		if err := s.Ready(ctx); err != nil {
 			slog.WarnContext(ctx, "the API is not ready", "error", err)
 			w.Header().Set("Retry-After", "1")
-			writeProblem(w, http.StatusServiceUnavailable, "a part of the server does not answer; its log says which")
+			writeProblem(w, http.StatusServiceUnavailable, "a part of the server does not answer; the server's log says which")
 			return
 		}
 	}

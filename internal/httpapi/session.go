@@ -83,10 +83,10 @@ func (s *server) key(ctx huma.Context) (credential, error) {
 // ownRequest returns an error if a request does not come from this server's own pages.
 func ownRequest(r *http.Request) error {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
-		return huma.Error403Forbidden("a session serves this server's own pages; others send an API key")
+		return huma.Error403Forbidden("a session is valid only for this server's own pages; other clients must send an API key")
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead && r.Header.Get(sessionHeader) == "" {
-		return huma.Error403Forbidden("a request by session that changes something carries the header " + sessionHeader + ": 1")
+		return huma.Error403Forbidden("a request by session that changes something must send the header " + sessionHeader + ": 1")
 	}
 	return nil
 }
@@ -131,7 +131,7 @@ func (s *server) routeSessions() {
 			}
 			key := strings.TrimSpace(in.Body.Key)
 			if schema.LooksLikeToken(key) {
-				return nil, huma.Error401Unauthorized("a browser's session begins with an API key; an access token goes into the header Authorization")
+				return nil, huma.Error401Unauthorized("a browser's session needs an API key; send an access token in the header Authorization")
 			}
 			p, err := s.holder(in.r, key)
 			recordOf(ctx).by(p)
@@ -141,7 +141,7 @@ func (s *server) routeSessions() {
 			if errors.Is(err, schema.ErrUnauthorized) {
 				// A valid key is accepted whatever others at its address tried.
 				if wait := refused.refuse(s.tryOf(in.r, key), time.Now()); wait > 0 {
-					return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests("this key and others like it from this address were wrong too often; try again later"),
+					return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests("too many wrong keys like this one came from this address; try again later"),
 						http.Header{"Retry-After": {strconv.Itoa(int(wait/time.Second) + 1)}})
 				}
 				return nil, huma.Error401Unauthorized("the API key is unknown, revoked or expired")

@@ -128,7 +128,7 @@ func (s *bodyChecker) trackDocuments(c byte) {
 		return
 	}
 	if s.rest.WriteByte(c); s.rest.Len() > maxAround {
-		s.failAt("body", "has more than %d bytes beside its documents", maxAround)
+		s.failAt("body", "has more than %d bytes outside its documents", maxAround)
 	}
 }
 

@@ -84,7 +84,7 @@ type signInWays struct {
 	Body         api.SignInWays
 }
 
-var errNoProvider = huma.Error404NotFound("no provider of sign-ins is configured (SLUICE_OIDC_ISSUER); sign in with an API key")
+var errNoProvider = huma.Error404NotFound("no sign-in provider is configured (SLUICE_OIDC_ISSUER); sign in with an API key")
 
 func (s *server) routeSignIns() {
 	tags := []string{"Sessions"}
@@ -174,12 +174,12 @@ func (s *server) newSession(r *http.Request) schema.NewSession {
 // chooseTenant offers the tenants. A choice signs in again at the provider, which knows the person
 // by now.
 func (s *server) chooseTenant(w http.ResponseWriter, r *http.Request, done SignedIn) {
-	shown := signInShown{Title: "Choose a tenant", Text: "You may enter several."}
+	shown := signInShown{Title: "Choose a tenant", Text: "You have access to several."}
 	for _, name := range done.Tenants {
 		shown.Tenants = append(shown.Tenants, signInTenant{Name: name, Path: signInPath + "?" + url.Values{"tenant": {name}, "return_to": {done.ReturnTo}}.Encode()})
 	}
 	if !wantsPage(r) {
-		writeProblem(w, http.StatusConflict, "you may enter several tenants: begin at "+signInPath+"?tenant= with one of "+strings.Join(done.Tenants, ", "))
+		writeProblem(w, http.StatusConflict, "you have access to several tenants: start at "+signInPath+"?tenant= with one of "+strings.Join(done.Tenants, ", "))
 		return
 	}
 	writePage(w, http.StatusOK, shown)

@@ -99,7 +99,7 @@ func (s *server) routeSourceAccess() {
 				}
 			}
 			if len(who) != 1 {
-				return nil, schema.Invalid("query", "names %d of person, key, group and asker; name one of them", len(who))
+				return nil, schema.Invalid("query", "names %d of person, key, group and asker; name exactly one of them", len(who))
 			}
 			if err := schema.CheckText("query."+string(who[0].Kind), who[0].Value); err != nil {
 				return nil, err

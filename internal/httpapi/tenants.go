@@ -67,7 +67,7 @@ func mayRule(p schema.Principal, tenant uuid.UUID, what string) error {
 	case p.Has(schema.ScopeOperator):
 		return nil
 	case tenant == p.Tenant:
-		return fmt.Errorf("a tenant's %s are set with the operator scope: %w", what, schema.ErrForbidden)
+		return fmt.Errorf("setting a tenant's %s needs the operator scope: %w", what, schema.ErrForbidden)
 	}
 	return schema.ErrNotFound
 }

@@ -49,7 +49,7 @@ func (c *content) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = huma.NewError(http.StatusRequestTimeout, "the body stood still, or came too slowly")
+		err = huma.NewError(http.StatusRequestTimeout, "the body stopped arriving, or arrived too slowly")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		err = huma.Error400BadRequest("the body was cut off")
 	}

@@ -32,7 +32,7 @@ func maySeeUsage(p schema.Principal, tenant uuid.UUID) error {
 	case p.Has(schema.ScopeOperator), tenant == p.Tenant && p.Has(schema.ScopeAdmin):
 		return nil
 	case tenant == p.Tenant:
-		return fmt.Errorf("a tenant's usage is shown with the admin scope: %w", schema.ErrForbidden)
+		return fmt.Errorf("reading a tenant's usage needs the admin scope: %w", schema.ErrForbidden)
 	}
 	return schema.ErrNotFound
 }

@@ -63,7 +63,7 @@ var subjects = map[string]subject{
 // lacks returns the error for a missing scope.
 func lacks(scope schema.Scope, where string) error {
 	if scope == "" {
-		return huma.Error403Forbidden("the API key is for single collections; this needs a key of the whole tenant")
+		return huma.Error403Forbidden("the API key is limited to single collections; this needs a key for the whole tenant")
 	}
 	return huma.Error403Forbidden("the API key lacks the " + string(scope) + " scope" + where)
 }
@@ -88,7 +88,7 @@ func (s *server) allowed(ctx huma.Context, p schema.Principal, scope schema.Scop
 	switch what {
 	case "":
 		if !everywhere && scope != "" && p.HasSomewhere(scope) {
-			return p, huma.Error403Forbidden("the API key has the " + string(scope) + " scope in single collections; this needs it in the whole tenant")
+			return p, huma.Error403Forbidden("the API key has the " + string(scope) + " scope only in single collections; this needs it in the whole tenant")
 		}
 		if !everywhere {
 			return p, lacks(scope, "")

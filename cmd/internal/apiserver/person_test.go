@@ -46,7 +46,7 @@ func TestRequestsForPeople(t *testing.T) {
 		t.Errorf("an admin's key for a person sees %q", got)
 	}
 	refused := manager.acting(personHeader, "ann").do(http.MethodGet, "/v1/keys", nil, "")
-	if refused.want(http.StatusForbidden, nil); !strings.Contains(string(refused.body), "for a person") {
+	if refused.want(http.StatusForbidden, nil); !strings.Contains(string(refused.body), "on behalf of a person") {
 		t.Errorf("refused as %s", refused.body)
 	}
 
