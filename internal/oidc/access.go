@@ -146,7 +146,7 @@ func readRules(path string) ([]rule, error) {
 	}
 	r := rulesReader{path: path}
 	if len(document.Content) == 0 {
-		return nil, schema.Invalid(path, "is empty; it needs a list of rules, as \"rules: [{group: staff, tenant: default, role: reader}]\"")
+		return nil, schema.Invalid(path, "is empty; it needs a list of rules, for example \"rules: [{group: staff, tenant: default, role: reader}]\"")
 	}
 	var list *yaml.Node
 	if err := r.fields(document.Content[0], map[string]func(*yaml.Node) error{"rules": func(n *yaml.Node) error { list = n; return nil }}); err != nil {
@@ -185,9 +185,9 @@ func (r rulesReader) fields(n *yaml.Node, take map[string]func(*yaml.Node) error
 		value, ok := take[name.Value]
 		switch {
 		case !ok:
-			return r.wrong(name, name.Value, "is not a field; there are %s", known)
+			return r.wrong(name, name.Value, "is not a field; the fields are %s", known)
 		case seen[name.Value]:
-			return r.wrong(name, name.Value, "is there twice")
+			return r.wrong(name, name.Value, "occurs twice")
 		}
 		seen[name.Value] = true
 		if err := value(n.Content[i+1]); err != nil {
@@ -231,12 +231,12 @@ func (r rulesReader) rule(n *yaml.Node) (rule, error) {
 			return one, err
 		}
 		if slices.ContainsFunc(roles[one.role], func(s schema.Scope) bool { return !s.OfCollections() }) {
-			return one, r.wrong(n, "role", "%q holds in the whole tenant and cannot be given for collections; %s can", one.role, collectionRoles)
+			return one, r.wrong(n, "role", "%q applies to the whole tenant and cannot be given for collections; %s can", one.role, collectionRoles)
 		}
 	}
 	if labels == nil { // default: the group's own name
 		if err := checkLabel(one.group); err != "" {
-			return one, r.wrong(n, "group", "%q %s, so that it is no label: say which it has, as \"labels: []\"", one.group, err)
+			return one, r.wrong(n, "group", "%q %s, so it cannot be a label: name the labels, for example \"labels: []\"", one.group, err)
 		}
 		one.labels = []string{one.group}
 		return one, nil
@@ -261,7 +261,7 @@ func (r rulesReader) rule(n *yaml.Node) (rule, error) {
 // collections reads the names of a rule's collections.
 func (r rulesReader) collections(n *yaml.Node) ([]string, error) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 || len(n.Content) > schema.MaxKeyCollections {
-		return nil, r.wrong(n, "collections", "needs to be a list of 1 to %d names of collections; without it the role holds in the whole tenant", schema.MaxKeyCollections)
+		return nil, r.wrong(n, "collections", "needs to be a list of 1 to %d names of collections; without it the role applies to the whole tenant", schema.MaxKeyCollections)
 	}
 	var out []string
 	for i, c := range n.Content {
@@ -274,7 +274,7 @@ func (r rulesReader) collections(n *yaml.Node) ([]string, error) {
 			return nil, err
 		}
 		if slices.Contains(out, name) {
-			return nil, r.wrong(c, field, "%q is there twice", name)
+			return nil, r.wrong(c, field, "%q occurs twice", name)
 		}
 		out = append(out, name)
 	}
@@ -285,11 +285,11 @@ func (r rulesReader) collections(n *yaml.Node) ([]string, error) {
 func checkLabel(label string) string {
 	switch {
 	case len(label) > maxLabel:
-		return fmt.Sprintf("has %d bytes, of which a label has at most %d", len(label), maxLabel)
+		return fmt.Sprintf("has %d bytes; a label may have at most %d", len(label), maxLabel)
 	case !utf8.ValidString(label) || strings.IndexByte(label, 0) >= 0:
 		return "is not UTF-8 without U+0000"
 	case schema.Reserved(label):
-		return "is one of the system's own"
+		return "is reserved by the system"
 	}
 	return ""
 }

@@ -35,7 +35,7 @@ type Identity struct {
 	Tenant   string
 }
 
-var errNotBegun = fmt.Errorf("no sign-in is under way in this browser, or it took longer than %s; sign in again: %w", SignInTime, schema.ErrUnauthorized)
+var errNotBegun = fmt.Errorf("no sign-in is in progress in this browser, or it took longer than %s; sign in again: %w", SignInTime, schema.ErrUnauthorized)
 
 // Complete reads the parameters with which the provider sent the browser back, and returns who
 // signed in. kept is what Begin returned for the browser.
@@ -49,7 +49,7 @@ func (p *Provider) Complete(ctx context.Context, kept string, answer url.Values)
 		return Identity{}, errNotBegun
 	}
 	if subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(w.State)) != 1 {
-		return Identity{}, fmt.Errorf("this is not the answer to the sign-in that is under way in this browser (its state is another); sign in again: %w", schema.ErrUnauthorized)
+		return Identity{}, fmt.Errorf("the answer does not belong to the sign-in in progress in this browser (its state differs); sign in again: %w", schema.ErrUnauthorized)
 	}
 	if iss := answer.Get("iss"); iss != "" && iss != p.o.Issuer { // RFC 9207
 		return Identity{}, fmt.Errorf("the answer comes from another provider: %w", schema.ErrUnauthorized)
@@ -95,13 +95,13 @@ func (p *Provider) verified(ctx context.Context, provider *openid.Provider, toke
 		var expired *openid.TokenExpiredError
 		why := strings.TrimPrefix(err.Error(), "oidc: ")
 		if errors.As(err, &expired) {
-			why = "it has expired; are the clocks of both right?"
+			why = "it has expired; check the clocks of this server and of the provider"
 		}
-		return claims{}, fmt.Errorf("the ID token of %s is not good: %s: %w", p.o.Name, printable(why, 300), schema.ErrUnauthorized)
+		return claims{}, fmt.Errorf("the ID token of %s is not valid: %s: %w", p.o.Name, printable(why, 300), schema.ErrUnauthorized)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	if raw == "" {
-		return bad(errors.New("there is none; is openid among the scopes that the client may ask for?"))
+		return bad(errors.New("it is missing; check that the client may ask for the scope openid"))
 	}
 	id, err := provider.Verifier(&openid.Config{ClientID: p.o.ClientID, Now: p.late}).Verify(ctx, raw)
 	if err != nil {
@@ -133,9 +133,9 @@ func (p *Provider) claimsOf(token *openid.IDToken) (claims, error) {
 	c := claims{issuer: token.Issuer, subject: token.Subject}
 	switch {
 	case token.IssuedAt.After(p.o.Now().Add(skew)):
-		return c, errors.New("it was issued in the future; are the clocks of both right?")
+		return c, errors.New("it was issued in the future; check the clocks of this server and of the provider")
 	case c.subject == "":
-		return c, errors.New("it names nobody")
+		return c, errors.New("it has no subject (sub)")
 	}
 	return c, token.Claims(&c.all)
 }
@@ -177,7 +177,7 @@ func (p *Provider) userInfo(ctx context.Context, provider *openid.Provider, toke
 		return nil, p.refused(ctx, "ask for user info", err)
 	}
 	if info.Subject != subject {
-		return nil, fmt.Errorf("%s tells of another person than the one who signed in: %w", p.o.Name, schema.ErrUnauthorized)
+		return nil, fmt.Errorf("the user info of %s is about another person than the one who signed in: %w", p.o.Name, schema.ErrUnauthorized)
 	}
 	var all map[string]json.RawMessage
 	if err := info.Claims(&all); err != nil {

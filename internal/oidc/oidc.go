@@ -78,16 +78,16 @@ type Provider struct {
 func New(o Options) (*Provider, error) {
 	issuer, err := url.Parse(o.Issuer)
 	if err != nil || issuer.Host == "" || issuer.RawQuery != "" || issuer.Fragment != "" || issuer.User != nil {
-		return nil, schema.Invalid("SLUICE_OIDC_ISSUER", "%q: needs to be an address, as https://login.example.com/realm", o.Issuer)
+		return nil, schema.Invalid("SLUICE_OIDC_ISSUER", "%q: must be a URL, such as https://login.example.com/realm", o.Issuer)
 	}
 	if issuer.Scheme != "https" && (issuer.Scheme != "http" || !loopback(issuer.Hostname())) {
-		return nil, schema.Invalid("SLUICE_OIDC_ISSUER", "%q: needs to begin with https://; http is for this machine alone", o.Issuer)
+		return nil, schema.Invalid("SLUICE_OIDC_ISSUER", "%q: must begin with https://; http is allowed on this machine only", o.Issuer)
 	}
 	if o.ClientID == "" {
 		return nil, schema.Invalid("SLUICE_OIDC_CLIENT_ID", "must be set with SLUICE_OIDC_ISSUER: the client that the provider knows this server by")
 	}
 	if o.AccessFile == "" {
-		return nil, schema.Invalid("SLUICE_OIDC_ACCESS", "must be set with SLUICE_OIDC_ISSUER: the file that says which groups may what")
+		return nil, schema.Invalid("SLUICE_OIDC_ACCESS", "must be set with SLUICE_OIDC_ISSUER: the file with the rules of access for groups")
 	}
 	if o.GroupsClaim == "" {
 		return nil, schema.Invalid("SLUICE_OIDC_GROUPS_CLAIM", "must not be empty")
@@ -138,7 +138,7 @@ func (p *Provider) Begin(ctx context.Context, b Begin) (page, kept string, err e
 		b.ReturnTo = "/"
 	}
 	if !ownPath(b.ReturnTo) {
-		return "", "", schema.Invalid("return_to", "needs to be a path of this server, as /collections, of at most %d bytes", maxReturn)
+		return "", "", schema.Invalid("return_to", "must be a path of this server, such as /collections, of at most %d bytes", maxReturn)
 	}
 	if err := schema.CheckLength("tenant", b.Tenant, 0, 63); err != nil {
 		return "", "", err
@@ -207,7 +207,7 @@ func (p *Provider) discover(ctx context.Context) (*openid.Provider, error) {
 
 // unavailable returns the error for users when the provider does not answer; the log has details.
 func (p *Provider) unavailable() error {
-	return fmt.Errorf("%s does not answer, so that nobody can sign in there now; try again, or use an API key: %w", p.o.Name, schema.ErrUnavailable)
+	return fmt.Errorf("%s does not answer, so signing in is not possible now; try again, or use an API key: %w", p.o.Name, schema.ErrUnavailable)
 }
 
 // refused translates an error of a request to the provider.
@@ -218,7 +218,7 @@ func (p *Provider) refused(ctx context.Context, doing string, err error) error {
 	case !errors.As(err, &said):
 		return p.unavailable()
 	case said.ErrorCode == "invalid_grant":
-		return fmt.Errorf("%s does not take the code of this sign-in, which was used before or is too old; sign in again: %w", p.o.Name, schema.ErrUnauthorized)
+		return fmt.Errorf("%s refuses the code of this sign-in, which was used before or is too old; sign in again: %w", p.o.Name, schema.ErrUnauthorized)
 	case said.ErrorCode != "":
 		return fmt.Errorf("%s refuses this server: %s: %w", p.o.Name, printable(said.ErrorCode, 64), schema.ErrProvider)
 	}

@@ -45,7 +45,7 @@ func (p *Provider) Token(ctx context.Context, raw string) (Identity, time.Time, 
 		if errors.As(err, &expired) {
 			why = "it has expired"
 		}
-		return Identity{}, time.Time{}, fmt.Errorf("the access token is not good: %s: %w", printable(why, 300), schema.ErrUnauthorized)
+		return Identity{}, time.Time{}, fmt.Errorf("the access token is not valid: %s: %w", printable(why, 300), schema.ErrUnauthorized)
 	}
 	who, err := p.identity(openid.ClientContext(ctx, p.client), provider, &oauth2.Token{AccessToken: raw, TokenType: "Bearer"}, c)
 	return who, expires, err
@@ -104,7 +104,7 @@ func (p *Provider) keysOf(provider *openid.Provider) (openid.KeySet, error) {
 		Keys string `json:"jwks_uri"`
 	}
 	if err := provider.Claims(&where); err != nil || where.Keys == "" {
-		return nil, fmt.Errorf("%s does not say where its keys are: %w", p.o.Name, errors.Join(err, schema.ErrProvider))
+		return nil, fmt.Errorf("%s does not give the address of its keys (jwks_uri): %w", p.o.Name, errors.Join(err, schema.ErrProvider))
 	}
 	client := *p.client
 	client.Transport = &throttledTransport{next: p.client.Transport, now: p.o.Now}
@@ -132,7 +132,7 @@ func (s *throttledTransport) RoundTrip(r *http.Request) (*http.Response, error) 
 	}
 	s.mu.Unlock()
 	if soon {
-		return nil, errors.New("the provider's keys were fetched just now, and its key is not among them")
+		return nil, errors.New("its key is not among the provider's keys, which were fetched just now")
 	}
 	return s.next.RoundTrip(r)
 }

@@ -40,7 +40,7 @@ func TestAccessTokensSayWhoLetTheProgramAct(t *testing.T) {
 		"no token":                      "eyJ.eyJ.eyJ",
 	} {
 		_, _, err := w.p.Token(t.Context(), bad)
-		refused(t, what, err, schema.ErrUnauthorized, "the access token is not good")
+		refused(t, what, err, schema.ErrUnauthorized, "the access token is not valid")
 	}
 	_, _, err = w.p.Token(t.Context(), id)
 	refused(t, "an ID token", err, schema.ErrUnauthorized, "ID token")
