@@ -97,7 +97,7 @@ func set(document *yaml.Node, s Setting) error {
 	node := document
 	if !slices.Contains(sections, parts[0]) {
 		if len(parts) == 1 {
-			return invalid("names a stage alone: name a parameter of it, as in gradient.g")
+			return invalid("names only a stage: name one of its parameters, as in gradient.g")
 		}
 		if node, _ = within(document, "stages"); node == nil || node.Kind != yaml.SequenceNode {
 			return invalid("the plan has no stages")
@@ -111,7 +111,7 @@ func set(document *yaml.Node, s Setting) error {
 				return invalid("%v", err)
 			}
 			if last {
-				return invalid("names %s alone: name a parameter of it", part)
+				return invalid("names only %s: name one of its parameters", part)
 			}
 			node = item
 			continue

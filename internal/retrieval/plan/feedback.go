@@ -59,5 +59,5 @@ func (f *Feedback) adjusts(stages []stage.Stage) error {
 			return nil
 		}
 	}
-	return schema.Invalid("feedback.of", "is gradient, and the plan has no such stage")
+	return schema.Invalid("feedback.of", "is gradient, but the plan has no such stage")
 }

@@ -125,9 +125,9 @@ func readPlan(document *yaml.Node) (Plan, error) {
 		case s.Reads != "" && !scores[s.Reads]:
 			return Plan{}, schema.Invalid(field+".score", "is %q; the stages before give: %s", s.Reads, names(scores))
 		case selected && !s.Kind.MayFollowSelection():
-			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only %s may", stage.FollowSelection())
+			return Plan{}, schema.Invalid(field, "comes after a stage that selects the context: only %s may follow it", stage.FollowSelection())
 		case joined && s.Kind.Finds:
-			return Plan{}, schema.Invalid(field, "comes after relate, whose candidates are two passages each: only stages that read texts, or select, may")
+			return Plan{}, schema.Invalid(field, "comes after relate, whose candidates are two passages each: only stages that read texts, or select, may follow it")
 		}
 		for _, name := range s.Scores {
 			scores[name] = true

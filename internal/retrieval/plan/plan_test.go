@@ -33,7 +33,7 @@ func TestParsePlanNamesTheWrongField(t *testing.T) {
 		{"b is not a number", "name: p\nstages:\n- lexical: {b: NaN}", "stages[0].lexical.b", "from 0 to 1"},
 		{"k1 and b are zero", "name: p\nstages:\n- lexical: {k1: 0, b: 0}", "stages[0].lexical.k1", "leave b out"},
 		{"k1 and b of a component are zero", "name: p\nstages:\n- hybrid: {of: [{lexical: {k1: 0, b: 0.0}}]}", "stages[0].hybrid.of[0].lexical.k1", "leave b out"},
-		{"the identity of passages", "name: p\nstages:\n- lexical: {field: identity}", "stages[0].lexical.unit", "is document"},
+		{"the identity of passages", "name: p\nstages:\n- lexical: {field: identity}", "stages[0].lexical.unit", "must be document"},
 		{"k1 of identity", "name: p\nstages:\n- lexical: {unit: document, field: identity, k1: 2}", "stages[0].lexical.k1", "no such field"},
 		{"an unknown field of the index", "name: p\nstages:\n- lexical: {field: title}", "stages[0].lexical.field", "text, identity"},
 		{"no components", "name: p\nstages:\n- hybrid: {k: 5}", "stages[0].hybrid.of", "1 to 16"},

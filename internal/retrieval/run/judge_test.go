@@ -186,7 +186,7 @@ func TestFailedJudgementsChangeNothing(t *testing.T) {
 		}
 		got := c.run(t, "- rewrite\n- dense\n- judge: {least: 0.5}")
 		want(t, name, places(got), []string{"a/0/0", "a/0/1", "a/0/2", "a/0/3"})
-		if why := got.Trace[0].Why + got.Trace[2].Why; !strings.Contains(why, "there is no language model") && !strings.Contains(why, "budget") &&
+		if why := got.Trace[0].Why + got.Trace[2].Why; !strings.Contains(why, "no language model is configured") && !strings.Contains(why, "budget") &&
 			!strings.Contains(why, "judgements of") {
 			t.Errorf("%s: the report says %s", name, why)
 		}

@@ -62,9 +62,9 @@ func TestLLMPreferIsOfTheModelThatAnswers(t *testing.T) {
 		{"nothing was learnt", &scriptedPreferences{}, &knowing{}, true, "score: {by: llm_prefer}", "a/0/0", own, 0},
 		{"nothing can be", nil, nil, true, "score: {by: llm_prefer}", "a/0/0", own, 0},
 		{"no answer to who answers", &scriptedPreferences{all: []retrieval.Preference{liking("openai/scripted", "graph")}}, &knowing{fail: schema.ErrUnavailable}, true,
-			"score: {by: llm_prefer}", "a/0/0", own + " (the language model cannot be asked for: ", 0},
+			"score: {by: llm_prefer}", "a/0/0", own + " (the language model's name cannot be determined: ", 0},
 		{"the store is away", &scriptedPreferences{fail: errors.New("no store")}, &knowing{}, true,
-			"score: {by: llm_prefer}", "a/0/0", own + " (what was learnt cannot be looked at: no store)", 0},
+			"score: {by: llm_prefer}", "a/0/0", own + " (the learnt preferences cannot be read: no store)", 0},
 	} {
 		c := ranked([]float64{9, 8, 7})
 		of := numbered(2, 1, 0)

@@ -194,7 +194,7 @@ func TestModelsThatFailFailTheStage(t *testing.T) {
 			spoil(c.readers)
 			_, err := c.try(t, stages)
 			stage := strings.TrimSuffix(strings.Fields(stages)[3], ":")
-			if err == nil || !strings.Contains(err.Error(), "stage "+stage) || !strings.Contains(err.Error(), "no number") && !strings.Contains(err.Error(), "2 scores for 3 texts") {
+			if err == nil || !strings.Contains(err.Error(), "stage "+stage) || !strings.Contains(err.Error(), "not a number") && !strings.Contains(err.Error(), "2 scores for 3 texts") {
 				t.Errorf("%s, %s: got %v", stage, name, err)
 			}
 		}
@@ -206,7 +206,7 @@ func TestModelsThatFailFailTheStage(t *testing.T) {
 	}
 	c := read(1, 2)
 	c.readers.enough = func([][2]float32) float32 { return float32(math.NaN()) }
-	if _, err := c.try(t, "- lexical\n- reduce"); err == nil || !strings.Contains(err.Error(), "no number") {
+	if _, err := c.try(t, "- lexical\n- reduce"); err == nil || !strings.Contains(err.Error(), "not a number") {
 		t.Errorf("a detector without a number gave %v", err)
 	}
 }

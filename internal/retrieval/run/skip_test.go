@@ -76,11 +76,11 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 			"S_nn 0.500: 2 of the 4 nearest questions right without retrieval, 4 are known; not above 0.5"},
 		{"one question, however right", common, &scriptedHistory{known: times(1, true)}, &knowing{answer: "Five."}, skipping, false, false, 0, "1 are known; not above"},
 		{"no history", common, nil, &knowing{answer: "Five."}, skipping, false, false, 0, "0 are known; not above"},
-		{"history fails", common, &scriptedHistory{fail: schema.ErrUnavailable}, &knowing{answer: "Five."}, skipping, false, false, 0, "earlier questions cannot be looked at"},
+		{"history fails", common, &scriptedHistory{fail: schema.ErrUnavailable}, &knowing{answer: "Five."}, skipping, false, false, 0, "earlier questions cannot be read"},
 		{"a provider that knows nothing", common, &scriptedHistory{known: times(3, true)}, &knowing{fail: refusal}, skipping, false, false, 1,
 			"but there is no answer without what was found: the provider extractive knows nothing by itself"},
-		{"a model that does not know", common, &scriptedHistory{known: times(3, true)}, &knowing{}, skipping, false, false, 1, "the model does not know one"},
-		{"no model", common, &scriptedHistory{known: times(3, true)}, nil, skipping, false, false, 0, "there is no language model here"},
+		{"a model that does not know", common, &scriptedHistory{known: times(3, true)}, &knowing{}, skipping, false, false, 1, "the language model does not know the answer"},
+		{"no model", common, &scriptedHistory{known: times(3, true)}, nil, skipping, false, false, 0, "no language model is configured"},
 		{"a search", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, true, false, 0, "an answer would be made without what was found"},
 	} {
 		c := ranked([]float64{9, 8, 7, 6})

@@ -101,10 +101,10 @@ func (h hybrid) scores() []string {
 func (h hybrid) fit(in schema.Unit) (schema.Unit, error) {
 	for i, c := range h.of {
 		if c.size() != h.unit && !larger(c.size(), h.unit) && !larger(h.unit, c.size()) {
-			return "", schema.Invalid(fmt.Sprintf("of[%d].%s.unit", i, kindOf(c)), "is %s: it neither holds nor is held by %s", c.size(), h.unit)
+			return "", schema.Invalid(fmt.Sprintf("of[%d].%s.unit", i, kindOf(c)), "is %s, which neither contains nor is part of %s", c.size(), h.unit)
 		}
 		if slices.ContainsFunc(h.of[:i], func(o component) bool { return o.scorer() == c.scorer() }) {
-			return "", schema.Invalid(fmt.Sprintf("of[%d].%s", i, kindOf(c)), "is there twice for unit %s", c.size())
+			return "", schema.Invalid(fmt.Sprintf("of[%d].%s", i, kindOf(c)), "occurs twice for unit %s", c.size())
 		}
 	}
 	return fitUnit(in, h.unit)

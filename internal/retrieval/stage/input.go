@@ -200,7 +200,7 @@ func finite(model string, texts int, scores [][]float32) error {
 	for i, of := range scores {
 		for _, x := range of {
 			if y := float64(x); math.IsNaN(y) || math.IsInf(y, 0) {
-				return fmt.Errorf("%s: the model server scored text %d of %d as %g, which is no number", model, i+1, texts, x)
+				return fmt.Errorf("%s: the model server scored text %d of %d as %g, which is not a number", model, i+1, texts, x)
 			}
 		}
 	}

@@ -155,7 +155,7 @@ func (t *Task) needs(ctx context.Context, optional bool, ops ...wire.ModelOp) (s
 	case optional:
 		return "skipped: " + lacks, nil
 	}
-	return "", schema.Invalid("plan", "%s: take another plan or pack, or give the stage `optional: true`", lacks)
+	return "", schema.Invalid("plan", "%s: use another plan or pack, or give the stage `optional: true`", lacks)
 }
 
 // Threshold is a number, or the name of a threshold that the model pack was calibrated for.

@@ -57,7 +57,7 @@ func (t *Task) learnt(ctx context.Context) ([]retrieval.Preference, string) {
 	p.looked = true
 	all, err := t.Preferences.Preferences(ctx, t.query.Principal, t.query.Collection)
 	if err != nil {
-		p.why = "what was learnt cannot be looked at: " + schema.ToRemote(err).Message
+		p.why = "the learnt preferences cannot be read: " + schema.ToRemote(err).Message
 		return nil, p.why
 	}
 	if len(all) == 0 {
@@ -65,7 +65,7 @@ func (t *Task) learnt(ctx context.Context) ([]retrieval.Preference, string) {
 	}
 	model, err := t.who(ctx)
 	if err != nil {
-		p.why = "the language model cannot be asked for: " + schema.ToRemote(err).Message
+		p.why = "the language model's name cannot be determined: " + schema.ToRemote(err).Message
 		return nil, p.why
 	}
 	p.of = slices.DeleteFunc(all, func(one retrieval.Preference) bool { return one.Model != model })

@@ -52,7 +52,7 @@ func (t *Task) Reserve(in Candidates) ([]byte, error) {
 	}
 	out, err := json.Marshal(p)
 	if err != nil {
-		return nil, fmt.Errorf("write down what is selected from: %w", err)
+		return nil, fmt.Errorf("store the candidates that are selected from: %w", err)
 	}
 	return out, nil
 }
@@ -73,7 +73,7 @@ func (p reserve) candidates() Candidates {
 func (t *Task) Restore(from []byte) (Candidates, error) {
 	var p reserve
 	if err := json.Unmarshal(from, &p); err != nil {
-		return Candidates{}, fmt.Errorf("read what is selected from: %w", err)
+		return Candidates{}, fmt.Errorf("read the candidates that are selected from: %w", err)
 	}
 	if t.state.Generation != p.Generation {
 		return Candidates{}, &retrieval.GenerationError{Collection: t.query.Collection, Asked: p.Generation, Live: t.state.Generation}

@@ -48,7 +48,7 @@ func (s rewrite) run(ctx context.Context, t *Task, in Candidates) (outcome, erro
 	reply, err := t.complete(ctx, request, 0)
 	switch {
 	case ctx.Err() != nil:
-		return outcome{}, fmt.Errorf("word the question anew: %w", ctx.Err())
+		return outcome{}, fmt.Errorf("rewrite the question: %w", ctx.Err())
 	case err != nil:
 		return outcome{unit: in.unit, why: "the question stays as it is: " + err.Error()}, nil
 	case reply.Text == t.query.Text:
@@ -67,7 +67,7 @@ func (s rewrite) run(ctx context.Context, t *Task, in Candidates) (outcome, erro
 // reply is stored under that id, the stage and the item.
 func (t *Task) complete(ctx context.Context, r wire.LLMRequest, item int) (wire.LLMReply, error) {
 	if t.Judges == nil {
-		return wire.LLMReply{}, &schema.RemoteError{Code: schema.CodeUnavailable, Message: "there is no language model here"}
+		return wire.LLMReply{}, &schema.RemoteError{Code: schema.CodeUnavailable, Message: "no language model is configured"}
 	}
 	r.Envelope, r.Tenant, r.Question = wire.Header(), t.query.Principal.Tenant, t.query.Text
 	r.Step = wire.Step{Question: t.query.Question, Round: 1, Step: fmt.Sprintf("stage %d %s", t.stage, r.Task), Item: item}

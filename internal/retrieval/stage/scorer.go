@@ -44,7 +44,7 @@ func readLexical(p *Parameters) Stage {
 func readBM25(p *Parameters) bm25 {
 	if p.Choice("field", "text", "identity") == "identity" {
 		if p.unit("unit") != schema.UnitDocument {
-			p.Fail("unit", "is document where the field is identity: it says what documents are called")
+			p.Fail("unit", "must be document when the field is identity, which holds the names of documents")
 		}
 		return bm25{unit: schema.UnitDocument, weight: 1, settings: lexical.Settings{K1: lexical.Defaults.K1}, identity: true}
 	}

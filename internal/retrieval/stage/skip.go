@@ -80,10 +80,10 @@ func (s skipRetrieval) run(ctx context.Context, t *Task, in Candidates) (outcome
 	}
 	right, known, err := s.neighbours(ctx, t)
 	if ctx.Err() != nil {
-		return outcome{}, fmt.Errorf("look at earlier questions: %w", ctx.Err())
+		return outcome{}, fmt.Errorf("read earlier questions: %w", ctx.Err())
 	}
 	if err != nil {
-		out.why += "; earlier questions cannot be looked at: " + schema.ToRemote(err).Message
+		out.why += "; earlier questions cannot be read: " + schema.ToRemote(err).Message
 		return out, nil
 	}
 	nn := share(right, s.k)
@@ -167,14 +167,14 @@ func (s skipRetrieval) neighbours(ctx context.Context, t *Task) (right, known in
 // the reply up.
 func (t *Task) knows(ctx context.Context) (model string, err error) {
 	if t.Judges == nil {
-		return "", &schema.RemoteError{Code: schema.CodeUnavailable, Message: "there is no language model here"}
+		return "", &schema.RemoteError{Code: schema.CodeUnavailable, Message: "no language model is configured"}
 	}
 	r := wire.LLMRequest{Envelope: wire.Header(), Tenant: t.query.Principal.Tenant, Task: wire.TaskBackground, Question: t.asked,
 		Step: wire.Step{Question: t.query.Question, Round: 1, Step: string(wire.TaskBackground)}}
 	r.Deadline, _ = ctx.Deadline()
 	reply, err := t.Judges.Complete(ctx, r)
 	if err == nil && reply.Text == "" {
-		err = &schema.RemoteError{Code: schema.CodeNotFound, Message: "the model does not know one"}
+		err = &schema.RemoteError{Code: schema.CodeNotFound, Message: "the language model does not know the answer"}
 	}
 	return reply.Usage.Model, err
 }

@@ -47,7 +47,7 @@ func readSpell(p *Parameters) Stage {
 
 func (spell) fit(in schema.Unit) (schema.Unit, error) {
 	if in != "" {
-		return "", schema.Invalid("", "must come before what searches")
+		return "", schema.Invalid("", "must come before the stages that search")
 	}
 	return "", nil
 }
@@ -133,11 +133,11 @@ func (t *Task) meant(ctx context.Context, terms []string) (map[string]meaning, e
 	q := t.statisticsOf(all)
 	index, err := t.open(ctx, q)
 	if err != nil {
-		return nil, fmt.Errorf("look up what may be meant: %w", err)
+		return nil, fmt.Errorf("look up corrections: %w", err)
 	}
 	counts, err := index.Counts(q, maxMeant)
 	if err != nil {
-		return nil, fmt.Errorf("look up what may be meant: %w", err)
+		return nil, fmt.Errorf("look up corrections: %w", err)
 	}
 	out := map[string]meaning{}
 	for _, term := range terms {
