@@ -164,7 +164,7 @@ type Parse struct {
 
 	ParseOCR       string        `name:"parse-ocr" env:"SLUICE_PARSE_OCR" default:"auto" enum:"auto,off" help:"Recognising the text of scanned pages: ${enum}; auto where tesseract is installed." when:"scans are not to be read, or their text comes from elsewhere"`
 	ParseOffice    string        `name:"parse-office" env:"SLUICE_PARSE_OFFICE" default:"auto" enum:"auto,off" help:"Converting DOC, XLS and PPT, to read them: ${enum}; auto where LibreOffice is installed." when:"no other program than Sluice may read files"`
-	ParseOCRPages  int           `name:"parse-ocr-pages" env:"SLUICE_PARSE_OCR_PAGES" default:"500" help:"Most pages of one document whose text is recognised." when:"a warning says that more pages are to be recognised"`
+	ParseOCRPages  int           `name:"parse-ocr-pages" env:"SLUICE_PARSE_OCR_PAGES" default:"500" help:"Most pages of one document whose text is recognised." when:"a warning says that more pages need text recognition"`
 	ParseOCRPixels int           `name:"parse-ocr-megapixels" env:"SLUICE_PARSE_OCR_MEGAPIXELS" default:"40" help:"Most pixels, in millions, of an image whose text is recognised." when:"pages or images fail with 'too_large'"`
 	ParseOCRTime   time.Duration `name:"parse-ocr-time" env:"SLUICE_PARSE_OCR_TIME" default:"60s" help:"Longest processor time to recognise one page; on a machine that is busy ten times as long may pass." when:"a warning says that a page's text was not recognised in time"`
 }

@@ -64,17 +64,17 @@ func (c *container) archive() ([]ArchiveFile, error) {
 			continue
 		}
 		if seen[name] {
-			return nil, fail(schema.ReasonBroken, "The archive has the entry %q twice. Make it anew.", name)
+			return nil, fail(schema.ReasonBroken, "The archive has the entry %q twice. Create it again.", name)
 		}
 		seen[name] = true
 		a := ArchiveFile{Path: name, Bytes: int64(f.UncompressedSize64), f: f, c: c}
 		switch {
 		case f.Flags&zipEncrypted != 0:
-			a.Refused = fail(schema.ReasonEncrypted, "It is encrypted. Make the archive anew without a password.")
+			a.Refused = fail(schema.ReasonEncrypted, "It is encrypted. Create the archive again without a password.")
 		case f.Mode()&fs.ModeType != 0:
 			a.Refused = fail(schema.ReasonUnsupported, "It is a link or another special file.")
 		case f.Method != zip.Store && f.Method != zip.Deflate:
-			a.Refused = fail(schema.ReasonUnsupported, "It is compressed in a way that is not read (method %d). Make the archive anew with Deflate.", f.Method)
+			a.Refused = fail(schema.ReasonUnsupported, "Its compression method (%d) is not supported. Create the archive again with Deflate.", f.Method)
 		case a.Bytes > c.limits.Bytes:
 			a.Refused = tooLarge(a.Bytes, c.limits)
 		}
@@ -96,7 +96,7 @@ func entryPath(name string) (string, error) {
 	parts := strings.FieldsFunc(p, func(r rune) bool { return r == '/' || r == '\\' })
 	drive := len(p) > 1 && p[1] == ':'
 	if drive || slices.Contains(parts, "..") || strings.HasPrefix(p, "/") || strings.ContainsAny(p, "\x00\n") {
-		return "", fail(schema.ReasonBroken, "The entry %q of the archive leads out of it. Make the archive anew, with paths below one folder.", name)
+		return "", fail(schema.ReasonBroken, "The path of entry %q leads out of the archive. Create the archive again, with paths below one folder.", name)
 	}
 	return path.Clean(p), nil
 }
@@ -116,7 +116,7 @@ const namedEntries = 15
 
 func parseArchive(d *document, data []byte) error {
 	if d.in.archives >= maxArchives {
-		return fail(schema.ReasonTooLarge, "Archives lie in one another more than %d deep. Unpack it first.", maxArchives)
+		return fail(schema.ReasonTooLarge, "Archives are nested more than %d deep. Unpack the archive first.", maxArchives)
 	}
 	c, err := openZIP(bytes.NewReader(data), int64(len(data)), d.limits)
 	if err != nil {

@@ -106,13 +106,13 @@ func TestRefusedArchives(t *testing.T) {
 		want   string
 		says   []string
 	}{
-		{"parent.zip", archive(nil, "a/../../etc/passwd", "x"), Limits{}, schema.ReasonBroken, []string{`"a/../../etc/passwd"`, "out of it"}},
-		{"windows.zip", archive(nil, `..\a.txt`, "x"), Limits{}, schema.ReasonBroken, []string{"out of it"}},
+		{"parent.zip", archive(nil, "a/../../etc/passwd", "x"), Limits{}, schema.ReasonBroken, []string{`"a/../../etc/passwd"`, "out of the archive"}},
+		{"windows.zip", archive(nil, `..\a.txt`, "x"), Limits{}, schema.ReasonBroken, []string{"out of the archive"}},
 		{"absolute.zip", archive(nil, "/etc/passwd", "x"), Limits{}, schema.ReasonBroken, []string{`"/etc/passwd"`}},
-		{"drive.zip", archive(nil, `C:\a.txt`, "x"), Limits{}, schema.ReasonBroken, []string{"out of it"}},
+		{"drive.zip", archive(nil, `C:\a.txt`, "x"), Limits{}, schema.ReasonBroken, []string{"out of the archive"}},
 		{"nul.zip", archive(nil, "a\x00.txt", "x"), Limits{}, schema.ReasonBroken, []string{`a\x00.txt`}},
 		{"twice.zip", archive(nil, "a.txt", "x", "./a.txt", "y"), Limits{}, schema.ReasonBroken, []string{`"a.txt" twice`}},
-		{"mixed.zip", archive(nil, `a/..\..\b.txt`, "x"), Limits{}, schema.ReasonBroken, []string{"out of it"}},
+		{"mixed.zip", archive(nil, `a/..\..\b.txt`, "x"), Limits{}, schema.ReasonBroken, []string{"out of the archive"}},
 		{"same.zip", archive(nil, "b/a.txt", "x", "b//a.txt", "y"), Limits{}, schema.ReasonBroken, []string{`"b/a.txt" twice`}},
 		{"link.zip", link, Limits{}, schema.ReasonUnsupported, []string{`"link"`}},
 		{"method.zip", method, Limits{}, schema.ReasonUnsupported, []string{`"a.txt"`, "method 9"}},

@@ -87,7 +87,7 @@ func (c cell) environment() string {
 
 func readCell() (c cell, err error) {
 	if err := json.Unmarshal([]byte(os.Getenv(cellVariable)), &c); err != nil {
-		return c, fmt.Errorf("%s: this is for a parser pool to start: %w", cellVariable, err)
+		return c, fmt.Errorf("%s: only a parser pool may start this: %w", cellVariable, err)
 	}
 	return c, nil
 }

@@ -20,7 +20,7 @@ func isolateNetwork(*exec.Cmd) {}
 // drop can take nothing away here.
 func (cell) drop(held *Confinement, _ []string) {
 	for _, what := range []string{heldUser, heldPrivileges, heldLimits, heldLandlock, heldSeccomp} {
-		held.try(what, errors.New("Linux alone has it"))
+		held.try(what, errors.New("only Linux has it"))
 	}
 }
 

@@ -44,7 +44,7 @@ func (c *container) kind() (format, error) {
 	}
 	switch {
 	case c.has("[Content_Types].xml"):
-		return "", unsupported("an Office file that is no document, workbook or presentation")
+		return "", unsupported("an Office file that is not a document, workbook or presentation")
 	case c.has("Index/Document.iwa"):
 		return "", unsupported("a file of Pages, Numbers or Keynote")
 	case c.has("META-INF/MANIFEST.MF"):

@@ -148,7 +148,7 @@ func decodeUTF16(data []byte, big bool) (string, []string, error) {
 func decodeUTF32(data []byte, order utf32.Endianness) (string, []string, error) {
 	s, err := utf32.UTF32(order, utf32.IgnoreBOM).NewDecoder().String(string(data))
 	if err != nil {
-		return "", nil, fail(schema.ReasonEncoding, "It begins like UTF-32 text and is not. Save it as UTF-8 and send it again.").because(err)
+		return "", nil, fail(schema.ReasonEncoding, "It begins like UTF-32 text but is not valid. Save it as UTF-8 and send it again.").because(err)
 	}
 	return checked(s, "UTF-32")
 }
@@ -163,7 +163,7 @@ func checked(s, name string) (string, []string, error) {
 		}
 	}
 	if bad > 3 && bad*50 > all {
-		return "", nil, fail(schema.ReasonEncoding, "It begins like %s text and is not. Save it as UTF-8 and send it again.", name)
+		return "", nil, fail(schema.ReasonEncoding, "It begins like %s text but is not valid. Save it as UTF-8 and send it again.", name)
 	}
 	return text.Clean(strings.ReplaceAll(s, "\uFFFD", "")), converted(name), nil
 }

@@ -30,7 +30,7 @@ type containers struct {
 // enter counts a file, and refuses one that lies too deep or is one container too many.
 func (in enclosure) enter(data []byte, limits Limits) error {
 	if in.depth > maxEnclosed {
-		return fail(schema.ReasonTooLarge, "Files lie in one another more than %d deep.", maxEnclosed)
+		return fail(schema.ReasonTooLarge, "Files are nested more than %d deep.", maxEnclosed)
 	}
 	if !bytes.HasPrefix(data, magicZIP) {
 		return nil

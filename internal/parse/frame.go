@@ -144,7 +144,7 @@ func readFrameOf(r *bufio.Reader, most uint64) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint64(size[:])
 	if n > most {
-		return nil, fmt.Errorf("a frame of %d bytes", n)
+		return nil, fmt.Errorf("a frame of %d bytes is too large", n)
 	}
 	body := make([]byte, n)
 	if _, err := io.ReadFull(r, body); err != nil {

@@ -189,7 +189,7 @@ func (d *document) scan(number int, page *image.Gray, dpi int, place affine) ([]
 	}
 	o := d.ocr
 	if o.pages >= o.limits.OCRPages {
-		return nil, fail(schema.ReasonTooLarge, "more than %d pages are to be recognised; split the file, or raise SLUICE_PARSE_OCR_PAGES", o.limits.OCRPages)
+		return nil, fail(schema.ReasonTooLarge, "more than %d pages need text recognition; split the file, or raise SLUICE_PARSE_OCR_PAGES", o.limits.OCRPages)
 	}
 	o.pages++
 	read, err := o.recognisePage(page, dpi)

@@ -72,7 +72,7 @@ func (d *document) scanImage(number int, p pageImage) ([]pdfLine, error) {
 		return nil, fail(schema.ReasonBroken, "it has no pixels")
 	}
 	if config.Width > d.limits.OCRPixels/config.Height {
-		return nil, fail(schema.ReasonTooLarge, "it has %d by %d pixels; the limit is %d in all. Scan it with less, or raise SLUICE_PARSE_OCR_MEGAPIXELS", config.Width, config.Height, d.limits.OCRPixels)
+		return nil, fail(schema.ReasonTooLarge, "it has %d by %d pixels; the limit is %d in all. Scan it with fewer, or raise SLUICE_PARSE_OCR_MEGAPIXELS", config.Width, config.Height, d.limits.OCRPixels)
 	}
 	if !d.ocr.terms.On {
 		return nil, errNotRecognised
@@ -101,7 +101,7 @@ func badImage(err error) error {
 	if errors.As(err, &unsupported) || errors.As(err, &more) || errors.As(err, &other) {
 		return fail(schema.ReasonUnsupported, "its encoding is not known (%v). Save it as PNG", err)
 	}
-	return fail(schema.ReasonBroken, "it is damaged. Save it anew").because(err)
+	return fail(schema.ReasonBroken, "it is damaged. Save it again").because(err)
 }
 
 // imagesOf returns the pictures of a file.
@@ -136,7 +136,7 @@ func imagesOf(kind format, data []byte, most int) ([]pageImage, error) {
 // returns where they are. Small pictures of the same pages, which say so, are left out.
 func tiffPages(data []byte, most int) ([]uint32, error) {
 	damaged := func(why string) error {
-		return fail(schema.ReasonBroken, "The TIFF is damaged. Save it anew.").because(errors.New(why))
+		return fail(schema.ReasonBroken, "The TIFF is damaged. Save it again.").because(errors.New(why))
 	}
 	order := tiffOrder(data)
 	if len(data) < 8 {

@@ -53,7 +53,7 @@ func recognisePages(d *document, instance pdfium.Pdfium, doc references.FPDF_DOC
 		case err != nil:
 			d.unscanned(i+1, err)
 			if whole = usable(instance, doc); !whole && i+1 < d.out.Pages {
-				d.warn(fmt.Sprintf("no page after page %d was looked at for scans: drawing it took too much", i+1))
+				d.warn(fmt.Sprintf("the pages after page %d were not checked for scans: drawing them took too much", i+1))
 			}
 		case lettersOf(read) > lettersOf(written[i]):
 			found = append(found, read...)
@@ -111,7 +111,7 @@ func recognisePDFPage(d *document, instance pdfium.Pdfium, doc references.FPDF_D
 	case !d.ocr.terms.On:
 		return nil, errNotRecognised
 	case ink.pixels > d.limits.OCRPixels:
-		return nil, fail(schema.ReasonTooLarge, "an image on it has %d pixels; the limit is %d. Scan it with less, or raise SLUICE_PARSE_OCR_MEGAPIXELS", ink.pixels, d.limits.OCRPixels)
+		return nil, fail(schema.ReasonTooLarge, "an image on it has %d pixels; the limit is %d. Scan it with fewer, or raise SLUICE_PARSE_OCR_MEGAPIXELS", ink.pixels, d.limits.OCRPixels)
 	}
 	drawn, dpi, err := p.draw(d.limits.OCRPixels)
 	if err != nil {
@@ -236,7 +236,7 @@ func (p pdfScan) draw(most int) (*image.Gray, int, error) {
 		return nil, 0, fmt.Errorf("draw the page: %w", err)
 	}
 	if len(got.Buffer) < w*h || len(got.Buffer)%h != 0 {
-		return nil, 0, fmt.Errorf("draw the page: %d bytes are no picture of %d by %d pixels", len(got.Buffer), w, h)
+		return nil, 0, fmt.Errorf("draw the page: %d bytes are not a picture of %d by %d pixels", len(got.Buffer), w, h)
 	}
 	stride := len(got.Buffer) / h
 	out := image.NewGray(image.Rect(0, 0, w, h))

@@ -159,11 +159,11 @@ func (o *recogniser) answer(ctx context.Context, r recognition, pixels []byte) (
 	o.asked++
 	switch {
 	case !o.terms.On:
-		return recognised{Failure: "nobody may ask for text recognition"}, nil
+		return recognised{Failure: "text recognition is not allowed here"}, nil
 	case o.asked > o.limits.OCRPages*ocrAsks:
-		return recognised{Failure: "it asks too often"}, nil
+		return recognised{Failure: "the parser asks too often"}, nil
 	case r.Width < 1 || r.Height < 1 || len(pixels) > askedPixels(o.limits) || r.Width > len(pixels) || len(pixels)/r.Width != r.Height || len(pixels)%r.Width != 0:
-		return recognised{Failure: fmt.Sprintf("%d bytes are no image of %d by %d pixels", len(pixels), r.Width, r.Height)}, nil
+		return recognised{Failure: fmt.Sprintf("%d bytes are not an image of %d by %d pixels", len(pixels), r.Width, r.Height)}, nil
 	case o.deadline.IsZero():
 		o.deadline = time.Now().Add(ocrTotal)
 	case time.Now().After(o.deadline):

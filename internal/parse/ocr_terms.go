@@ -26,7 +26,7 @@ type ocrTerms struct {
 // Remedies of text that is not recognised.
 const (
 	ocrIsOff     = "Text recognition is off: set SLUICE_PARSE_OCR to auto."
-	ocrIsMissing = "Text recognition needs tesseract, which is not installed: install the package tesseract-ocr and start the ingest-worker anew."
+	ocrIsMissing = "Text recognition needs tesseract, which is not installed: install the package tesseract-ocr and restart the ingest-worker."
 )
 
 // traineddata names the data of languages by their BCP 47 tags, the longest that
@@ -73,12 +73,12 @@ func (t *tesseract) termsFor(language string) ocrTerms {
 		return terms
 	}
 	if name == english || !t.traineddata(english) {
-		return ocrTerms{Why: fmt.Sprintf("Text recognition has no data of the collection's language (%s): install the package %s.",
+		return ocrTerms{Why: fmt.Sprintf("Text recognition has no data for the collection's language (%s): install the package %s.",
 			language, debianPackage(orEnglish(name)))}
 	}
 	terms.Data = english
 	if name == "" {
-		terms.Warning = fmt.Sprintf("scanned pages were read as English: text recognition knows no data of the collection's language (%s)", language)
+		terms.Warning = fmt.Sprintf("scanned pages were read as English: text recognition has no data for the collection's language (%s)", language)
 	} else {
 		terms.Warning = fmt.Sprintf("scanned pages were read as English: for the collection's language (%s) install the package %s and retry",
 			language, debianPackage(name))

@@ -71,7 +71,7 @@ func detectODF(c *container) (format, error) {
 			return f.format, nil
 		}
 	}
-	return "", unsupported("an OpenDocument file that is no text, workbook or presentation")
+	return "", unsupported("an OpenDocument file that is not a text, workbook or presentation")
 }
 
 // head returns the beginning of a part, "" when there is none.

@@ -74,7 +74,7 @@ func (o oldFormat) refusal(t officeTerms) error {
 			return nil
 		}
 	}
-	remedy := fmt.Sprintf("Install LibreOffice (Debian: libreoffice-%s-nogui) where the ingest-worker runs, start it anew and retry", o.part)
+	remedy := fmt.Sprintf("Install LibreOffice (Debian: libreoffice-%s-nogui) where the ingest-worker runs, restart it and retry", o.part)
 	if t.Why != "" {
 		remedy = t.Why
 	}

@@ -98,9 +98,9 @@ func (o *recogniser) answerConversion(ctx context.Context, c conversion, data []
 	o.conversions++
 	switch {
 	case !known || o.run.office == nil:
-		return conversionAnswer{Failure: "nobody may ask for that"}, nil, nil
+		return conversionAnswer{Failure: "this conversion is not allowed here"}, nil, nil
 	case o.conversions > officeAsks:
-		return conversionAnswer{Failure: "it asks too often"}, nil, nil
+		return conversionAnswer{Failure: "the parser asks too often"}, nil, nil
 	case o.officeDeadline.IsZero():
 		o.officeDeadline = time.Now().Add(officeTotal)
 	case time.Now().After(o.officeDeadline):
@@ -228,7 +228,7 @@ func readMade(dir, name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("read what LibreOffice made: %w", err)
 	}
 	if int64(len(made)) > most {
-		return nil, fail(schema.ReasonTooLarge, "Converted it has more than %s. Split it, or raise the limit.", schema.FormatBytes(most))
+		return nil, fail(schema.ReasonTooLarge, "The converted file has more than %s. Split it, or raise the limit.", schema.FormatBytes(most))
 	}
 	return made, nil
 }
@@ -309,7 +309,7 @@ func (r *poolRun) runOffice(ctx context.Context, dir string, args []string, most
 	case waitErr != nil && c.starved():
 		return false, fail(schema.ReasonTooLarge, "Converting it needed more than %s of memory. Split it.", schema.FormatBytes(l.memory))
 	case waitErr != nil && state.ExitCode() < 0:
-		return false, fail(schema.ReasonBroken, "LibreOffice died over it. Save it in a new format and send that.").because(fmt.Errorf("%w: %s", waitErr, complaint))
+		return false, fail(schema.ReasonBroken, "LibreOffice crashed on it. Save it in a new format and send that.").because(fmt.Errorf("%w: %s", waitErr, complaint))
 	case waitErr != nil:
 		return false, fmt.Errorf("LibreOffice: %w: %s", waitErr, complaint)
 	}

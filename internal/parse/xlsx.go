@@ -60,7 +60,7 @@ func shortFormats(d *document, book *excelize.File) {
 		f.FormatCode = "General"
 		if !warned {
 			warned = true
-			d.warn(fmt.Sprintf("Numbers are given without their format where that has more than %d characters.", longestFormat))
+			d.warn(fmt.Sprintf("Numbers whose format has more than %d characters are given without it.", longestFormat))
 		}
 	}
 }
