@@ -67,7 +67,7 @@ func NewAnthropic(o AnthropicOptions) (*Anthropic, error) {
 		return nil, err
 	}
 	if o.Key == "" && o.BaseURL == anthropicAddress {
-		return nil, schema.Invalid(at.keySetting, "is missing: %s answers nobody without a key", at.address)
+		return nil, schema.Invalid(at.keySetting, "is missing: %s needs a key", at.address)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	p := &Anthropic{dialogue: dialogue{endpoint: at, maxTokens: o.MaxTokens, reasoning: o.ReasoningTokens, retry: retryPassing[modelReply](o.Pause)},
@@ -209,7 +209,7 @@ func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(s
 			Error anthropicError `json:"error"`
 		}
 		if err := json.Unmarshal([]byte(data), &event); err != nil {
-			return modelReply{}, p.broken("sent an event that is no JSON: %v", err)
+			return modelReply{}, p.broken("sent an event that is not JSON: %v", err)
 		}
 		switch event.Type {
 		case "message_start":
@@ -235,7 +235,7 @@ func (p *Anthropic) readEvents(ctx context.Context, body io.Reader, piece func(s
 	if err := lines.Err(); err != nil {
 		return modelReply{}, p.explain(ctx, err)
 	}
-	return modelReply{}, p.broken("broke its reply off")
+	return modelReply{}, p.broken("broke off its reply")
 }
 
 // explain turns an error of a call into one that says what to do about it.
@@ -245,9 +245,9 @@ func (p *Anthropic) explain(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return p.ended(ctx)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return p.broken("broke its reply off")
+		return p.broken("broke off its reply")
 	case errors.As(err, &network):
 		return p.unreachable(errors.Unwrap(err))
 	}
-	return p.broken("gave a reply that is no message: %v", err)
+	return p.broken("gave a reply that is not a message: %v", err)
 }

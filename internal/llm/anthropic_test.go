@@ -104,7 +104,7 @@ func TestAnthropicErrorsSayWhatToDo(t *testing.T) {
 		{turn{status: http.StatusTooManyRequests}, schema.CodeOverloaded, "429", 3},
 		{turn{status: http.StatusTooManyRequests, after: "3600"}, schema.CodeOverloaded, "wait 1h0m0s", 1},
 		{turn{status: 529}, schema.CodeUnavailable, "try again later", 3},
-		{turn{broken: true}, schema.CodeUnavailable, "broke its reply off", 3},
+		{turn{broken: true}, schema.CodeUnavailable, "broke off its reply", 3},
 	} {
 		s := newScriptedAnthropic(t, c.turn)
 		_, err := s.provider(t, llm.AnthropicOptions{Key: "secret"}).Complete(t.Context(), request(leave))

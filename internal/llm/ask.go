@@ -79,7 +79,7 @@ func (g *Gateway) ask(ctx context.Context, chain []*member, r wire.LLMRequest, o
 		if failed == nil {
 			failed = err
 		} else {
-			failed = fmt.Errorf("%w; in its place: %w", failed, err)
+			failed = fmt.Errorf("%w; its fallback: %w", failed, err)
 		}
 		if ctx.Err() != nil || !standsIn(err) {
 			break

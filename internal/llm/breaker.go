@@ -75,7 +75,7 @@ func (g *guard) enter() error {
 		return nil
 	}
 	return &schema.RemoteError{Code: schema.CodeUnavailable, Message: fmt.Sprintf(
-		"%s failed %d times in a row and is left alone for %s", g.name, breakAfter, max(g.breaker.RemainingDelay(), 0).Round(time.Second))}
+		"%s failed %d times in a row and is not called for %s", g.name, breakAfter, max(g.breaker.RemainingDelay(), 0).Round(time.Second))}
 }
 
 // leave tells the breaker the outcome and the duration of a call.

@@ -124,7 +124,7 @@ func TestWhatKeepsFailingIsLeftAloneManyAtOnce(t *testing.T) {
 		t.Errorf("asked %d times", asked)
 	}
 	reply := g.Complete(t.Context(), request(leave))
-	if reply.Error == nil || reply.Error.Code != schema.CodeUnavailable || !strings.Contains(reply.Error.Message, "left alone for") || p.asked.Load() != asked {
+	if reply.Error == nil || reply.Error.Code != schema.CodeUnavailable || !strings.Contains(reply.Error.Message, "not called for") || p.asked.Load() != asked {
 		t.Errorf("got %+v", reply.Error)
 	}
 }

@@ -181,7 +181,7 @@ func (c calibration) rate(spans []span, risk *float64) (withheld string) {
 
 // notCalibrated is why an answer is withheld at a risk if its provider has no calibrated
 // confidence.
-const notCalibrated = "nothing tells how likely it is right"
+const notCalibrated = "how likely it is right is not known"
 
 // sameWords returns an answer's content words in a form that compares equal for the same words.
 func sameWords(s string) string {

@@ -91,7 +91,7 @@ func TestARiskNeedsAProbability(t *testing.T) {
 	risk := 0.3
 	r := calibratedReader(nil)
 	r.info.Calibrated = nil
-	if reply := asks(t, r, &risk); reply.Supported || !strings.Contains(reply.Withheld, "nothing tells") {
+	if reply := asks(t, r, &risk); reply.Supported || !strings.Contains(reply.Withheld, "how likely it is right is not known") {
 		t.Errorf("got %+v", reply)
 	}
 	for _, risk := range []float64{-0.1, 1.1, math.NaN()} {

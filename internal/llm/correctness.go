@@ -18,9 +18,9 @@ import (
 func checkCorrectness(r wire.LLMRequest) error {
 	switch {
 	case r.Step.Question != uuid.Nil:
-		return schema.Invalid("step", "has a question: a judgement is of no stored one")
+		return schema.Invalid("step", "must not name a question: a judgement belongs to no stored one")
 	case len(r.Passages) > 0:
-		return schema.Invalid("passages", "are not what an answer is judged by: its references are")
+		return schema.Invalid("passages", "must not be given: an answer is judged by its references")
 	case r.Prompt != "":
 		return schema.Invalid("prompt", "there is no prompt %q for %s", r.Prompt, r.Task)
 	case r.Confidence != nil:

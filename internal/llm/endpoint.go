@@ -34,7 +34,7 @@ func newEndpoint(e endpoint, example string) (endpoint, error) {
 	}
 	e.address = redacted(u)
 	if e.model == "" {
-		return endpoint{}, schema.Invalid(e.modelSetting, "is missing: name the model that %s shall use", e.address)
+		return endpoint{}, schema.Invalid(e.modelSetting, "is missing: name the model that %s is to use", e.address)
 	}
 	if e.timeout <= 0 {
 		e.timeout = defaultTimeout
@@ -103,7 +103,7 @@ func (e endpoint) refused(status int, header http.Header, said string) error {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return unusable("%s refused the key (HTTP %d): check %s", e.address, status, e.keySetting)
 	case status == http.StatusNotFound:
-		return unusable("%s has no model %q, or is no such API (HTTP 404): check %s and %s", e.address, e.model, e.modelSetting, e.urlSetting)
+		return unusable("%s has no model %q, or is not such an API (HTTP 404): check %s and %s", e.address, e.model, e.modelSetting, e.urlSetting)
 	case status == http.StatusTooManyRequests:
 		after := retryAfter(header)
 		wait := ""

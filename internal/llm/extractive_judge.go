@@ -21,7 +21,7 @@ func (p *Extractive) pairModel(ctx context.Context, what string) (info wire.Mode
 	}
 	if !slices.Contains(info.Operations, wire.OpScore) {
 		return info, &schema.RemoteError{Code: schema.CodeUnavailable,
-			Message: "nothing judges " + what + " here: the model pack has no pair graph, and no language model is set (SLUICE_LLM_BASE_URL)"}
+			Message: "cannot judge " + what + ": the model pack has no pair graph, and no language model is set (SLUICE_LLM_BASE_URL)"}
 	}
 	return info, nil
 }

@@ -30,7 +30,7 @@ const (
 func checkJudged(r wire.LLMRequest) error {
 	switch {
 	case r.Task == wire.TaskFeedback && strings.TrimSpace(r.Answer) == "":
-		return schema.Invalid("answer", "is missing: feedback judges one")
+		return schema.Invalid("answer", "is missing: feedback needs the answer to judge")
 	case r.Task == wire.TaskCorrectness:
 		return checkCorrectness(r)
 	case len(r.References) > 0:
@@ -38,7 +38,7 @@ func checkJudged(r wire.LLMRequest) error {
 	case r.Task != wire.TaskFeedback && r.Answer != "":
 		return schema.Invalid("answer", "is for feedback and correctness only")
 	case r.Confidence != nil && !(*r.Confidence >= 0 && *r.Confidence <= 1):
-		return schema.Invalid("confidence", "%g is no probability: it is from 0 to 1", *r.Confidence)
+		return schema.Invalid("confidence", "%g is not a probability from 0 to 1", *r.Confidence)
 	case r.Task != wire.TaskFeedback && r.Confidence != nil:
 		return schema.Invalid("confidence", "is for feedback only")
 	case (r.Prompt == PromptPassage || r.Prompt == PromptAsk) && r.Task == wire.TaskRewrite:

@@ -142,7 +142,7 @@ func NewGateway(o Options) (*Gateway, error) {
 		m, ok := g.providers[name]
 		switch {
 		case !ok:
-			return nil, schema.Invalid("fallback", "there is no provider %q here; there are: %s", name, g.names())
+			return nil, schema.Invalid("fallback", "there is no provider %q; the providers are: %s", name, g.names())
 		case !slices.Contains(g.chain, m):
 			g.chain = append(g.chain, m)
 		}
@@ -254,23 +254,23 @@ func (g *Gateway) check(r wire.LLMRequest) ([]*member, error) {
 	case r.Task == wire.TaskWho && chain[0] != nil && r.Tenant != uuid.Nil:
 		return chain, nil
 	case r.Trial && (r.Step.Question != uuid.Nil || r.Task != wire.TaskAnswer && r.Task != wire.TaskBackground):
-		return nil, schema.Invalid("trial", "is of the tasks %s and %s, and of no stored question", wire.TaskAnswer, wire.TaskBackground)
+		return nil, schema.Invalid("trial", "is only for the tasks %s and %s, without a stored question", wire.TaskAnswer, wire.TaskBackground)
 	case chain[0] == nil:
-		return nil, schema.Invalid("provider", "there is no provider %q here; there are: %s", r.Provider, g.names())
+		return nil, schema.Invalid("provider", "there is no provider %q; the providers are: %s", r.Provider, g.names())
 	case r.Tenant == uuid.Nil:
 		return nil, schema.Invalid("tenant", "is missing")
 	case r.Task != wire.TaskAnswer && r.Task != wire.TaskRewrite && r.Task != wire.TaskFeedback && r.Task != wire.TaskBackground && r.Task != wire.TaskRead && r.Task != wire.TaskCorrectness && !r.Task.Judges():
 		return nil, schema.Invalid("task", "there is no task %q", r.Task)
 	case r.Task == wire.TaskRead && r.Provider != extractiveName:
-		return nil, schema.Invalid("provider", "%q does not read: %s does", r.Provider, extractiveName)
+		return nil, schema.Invalid("provider", "%q cannot read passages: %s can", r.Provider, extractiveName)
 	case r.Step.Step == "" || r.Step.Question == uuid.Nil && !r.Trial && (r.Task == wire.TaskAnswer || r.Task == wire.TaskBackground):
-		return nil, schema.Invalid("step", "needs a question and a step, so that the reply is kept under them")
+		return nil, schema.Invalid("step", "needs a question and a step, under which the reply is stored")
 	case strings.TrimSpace(r.Question) == "":
 		return nil, schema.Invalid("question", "is empty")
 	case len(r.Choices) != 0 && (r.Task != wire.TaskAnswer || len(r.Choices) < schema.MinChoices || len(r.Choices) > schema.MaxChoices):
 		return nil, schema.Invalid("choices", "there are %d: a question to choose from has %d to %d", len(r.Choices), schema.MinChoices, schema.MaxChoices)
 	case r.Risk != nil && !(*r.Risk >= 0 && *r.Risk <= 1):
-		return nil, schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *r.Risk)
+		return nil, schema.Invalid("risk", "%g is not a probability from 0 to 1", *r.Risk)
 	case slices.ContainsFunc(r.Choices, func(s string) bool { return strings.TrimSpace(s) == "" }):
 		return nil, schema.Invalid("choices", "one is empty")
 	case len(r.Passages) == 0 && r.Task != wire.TaskRewrite && r.Task != wire.TaskBackground && r.Task != wire.TaskCorrectness:
@@ -322,7 +322,7 @@ func checkTask(p Provider, r wire.LLMRequest, c Completion, reply *wire.LLMReply
 		return nil
 	case wire.TaskRewrite:
 		if reply.Text = strings.Join(strings.Fields(reply.Text), " "); reply.Text == "" {
-			return fmt.Errorf("provider %s made no other words of the question", p.Name())
+			return fmt.Errorf("provider %s did not rewrite the question", p.Name())
 		}
 		return nil
 	}
@@ -332,7 +332,7 @@ func checkTask(p Provider, r wire.LLMRequest, c Completion, reply *wire.LLMReply
 	}
 	for i, x := range c.Scores {
 		if !(x >= 0 && x <= 1) || r.Task == wire.TaskFilter && x != 0 && x != 1 {
-			return fmt.Errorf("provider %s judged passage %d by %g", p.Name(), i+1, x)
+			return fmt.Errorf("provider %s gave passage %d the invalid judgement %g", p.Name(), i+1, x)
 		}
 	}
 	reply.Scores = c.Scores

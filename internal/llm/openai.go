@@ -206,7 +206,7 @@ func (p *OpenAI) completeStreaming(ctx context.Context, params openai.ChatComple
 		return modelReply{}, p.explain(ctx, err)
 	}
 	if !finished {
-		return modelReply{}, p.broken("broke its reply off")
+		return modelReply{}, p.broken("broke off its reply")
 	}
 	out.content = string(content)
 	return out, nil
@@ -226,9 +226,9 @@ func (p *OpenAI) explain(ctx context.Context, err error) error {
 		}
 		return p.refused(api.StatusCode, header, api.Message)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return p.broken("broke its reply off")
+		return p.broken("broke off its reply")
 	case errors.As(err, &network):
 		return p.unreachable(errors.Unwrap(err))
 	}
-	return p.broken("gave a reply that is no completion: %v", err)
+	return p.broken("gave a reply that is not a completion: %v", err)
 }

@@ -108,7 +108,7 @@ func (w *words) UnmarshalJSON(data []byte) error {
 		return nil
 	}
 	if data[0] == '[' || data[0] == '{' {
-		return fmt.Errorf("%.20s is no text", data)
+		return fmt.Errorf("%.20s is not a text", data)
 	}
 	w.text = string(data)
 	return nil
@@ -132,7 +132,7 @@ type rating float64
 func (r *rating) UnmarshalJSON(data []byte) error {
 	x, err := strconv.ParseFloat(strings.TrimSpace(strings.Trim(string(data), `"`)), 64)
 	if err != nil {
-		return fmt.Errorf("%.20s is no number", data)
+		return fmt.Errorf("%.20s is not a number", data)
 	}
 	*r = rating(x)
 	return nil

@@ -155,7 +155,7 @@ func (x *RemoteModels) run(ctx context.Context, j job, work func(ctx context.Con
 		}
 	}()
 	if j.tenant == uuid.Nil {
-		return schema.Usage{}, schema.Invalid("tenant", "is missing: a model behind an API is paid for, so the request must say by whom")
+		return schema.Usage{}, schema.Invalid("tenant", "is missing: a model behind an API costs money, so the request must say whose")
 	}
 	if j.lane.Background() {
 		select {
@@ -163,7 +163,7 @@ func (x *RemoteModels) run(ctx context.Context, j job, work func(ctx context.Con
 			defer func() { <-x.bulk }()
 		default:
 			return schema.Usage{}, &schema.RemoteError{Code: schema.CodeOverloaded, Message: fmt.Sprintf(
-				"the gateway works on %d requests to models behind an API that nobody waits for: try again", x.options.Bulk)}
+				"the gateway already works on %d background requests to models behind an API: try again", x.options.Bulk)}
 		}
 	}
 	call := Call{ID: schema.NewID(), Tenant: j.tenant, Step: wire.Step{Step: string(j.task)}, Task: j.task}

@@ -33,9 +33,9 @@ func (x *RemoteModels) encode(ctx context.Context, r wire.RemoteEncodeRequest) (
 	reply := wire.RemoteEncodeReply{Envelope: wire.Header(), Vectors: wire.Vectors{Dimension: r.Dimension}}
 	switch {
 	case r.By.Provider != wire.RemoteOpenAI:
-		return reply, schema.Invalid("by.provider", "this gateway knows no encoder of %q, only of %s", r.By.Provider, wire.RemoteOpenAI)
+		return reply, schema.Invalid("by.provider", "this gateway has no encoder of the provider %q, only of %s", r.By.Provider, wire.RemoteOpenAI)
 	case r.By.Model == "" || r.By.MaxTokens < 1 || r.By.Batch < 0 || r.Dimension < 1 || r.Dimension > wire.MaxRemoteDimension:
-		return reply, schema.Invalid("by", "%+v of dimension %d is no model", r.By, r.Dimension)
+		return reply, schema.Invalid("by", "%+v of dimension %d is not a model", r.By, r.Dimension)
 	}
 	e, err := x.embed.at("encoder", r.By.Model, openAIAddress, x.options.Timeout)
 	if err != nil {
@@ -93,7 +93,7 @@ func (e remoteEndpoint) encodeBatch(ctx context.Context, r wire.RemoteEncodeRequ
 	for _, d := range reply.Data {
 		switch {
 		case !placed.take(d.Index):
-			return tokens, unusable("%s does not say which vector is of which text: data[].index must have each number from 0 to %d once", e.address, len(batch)-1)
+			return tokens, unusable("%s does not say which vector belongs to which text: data[].index must have each number from 0 to %d once", e.address, len(batch)-1)
 		case len(d.Embedding) != into.Dimension:
 			return tokens, unusable("model %s at %s gives vectors of dimension %d, and the model pack says %d: make a pack with --dimension %[3]d, or with --shorten where the model can give %[4]d",
 				e.model, e.address, len(d.Embedding), into.Dimension)

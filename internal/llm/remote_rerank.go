@@ -40,9 +40,9 @@ func (x *RemoteModels) rerankTexts(ctx context.Context, r wire.RemoteRerankReque
 	reply := wire.RemoteRerankReply{Envelope: wire.Header(), Scores: make([]float32, len(r.Texts))}
 	switch {
 	case !slices.Contains(wire.RemoteRerankers(), r.By.Provider):
-		return reply, schema.Invalid("by.provider", "this gateway knows no reranker of %q, only of %s", r.By.Provider, strings.Join(wire.RemoteRerankers(), ", "))
+		return reply, schema.Invalid("by.provider", "this gateway has no reranker of the provider %q, only of %s", r.By.Provider, strings.Join(wire.RemoteRerankers(), ", "))
 	case r.By.Model == "" || r.By.MaxTokens < 1 || r.By.Batch < 0:
-		return reply, schema.Invalid("by", "%+v is no model", r.By)
+		return reply, schema.Invalid("by", "%+v is not a model", r.By)
 	case strings.TrimSpace(r.Question) == "":
 		return reply, schema.Invalid("question", "is empty")
 	}
@@ -139,9 +139,9 @@ func (e remoteEndpoint) rerankBatch(ctx context.Context, provider, question stri
 		}
 		switch {
 		case !placed.take(x.Index):
-			return tokens, unusable("%s does not say which score is of which text: index must have each number from 0 to %d once", e.address, len(batch)-1)
+			return tokens, unusable("%s does not say which score belongs to which text: index must have each number from 0 to %d once", e.address, len(batch)-1)
 		case score == nil:
-			return tokens, unusable("%s gave a text no score: check that %s speaks the API of %s", e.address, e.urlSetting, provider)
+			return tokens, unusable("%s gave no score for a text: check that %s speaks the API of %s", e.address, e.urlSetting, provider)
 		case provider == wire.RemoteCohere && !(*score >= 0 && *score <= 1):
 			return tokens, unusable("model %s at %s gives the score %g, which is not from 0 to 1: name the provider %s for servers that give logits", e.model, e.address, *score, wire.RemoteLlamaCPP)
 		}

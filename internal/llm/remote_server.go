@@ -62,7 +62,7 @@ func (s *remoteServer) at(section, model, own string, timeout time.Duration) (re
 	case own != "" && s.Key != "":
 		address = own
 	default:
-		return remoteEndpoint{}, unusable("the model pack has a model behind an API as its %s, and no server is set: give llm-gateway %s_URL, or %[2]s_KEY", section, s.setting)
+		return remoteEndpoint{}, unusable("the model pack's %s is a model behind an API, but no server is set: give llm-gateway %s_URL, or %[2]s_KEY", section, s.setting)
 	}
 	e, err := newEndpoint(endpoint{address: address, model: model, timeout: timeout, keySetting: s.setting + "_KEY", urlSetting: s.setting + "_URL",
 		modelSetting: section + ".model in the model pack's manifest"}, own)
@@ -101,7 +101,7 @@ func (e remoteEndpoint) post(ctx context.Context, path string, request, reply an
 		return e.refusedTexts(response.StatusCode, response.Header, explanation(data))
 	}
 	if err := json.Unmarshal(data, reply); err != nil {
-		return unusable("%s gave a reply that is not of its API: check %s (%v)", e.address, e.urlSetting, err)
+		return unusable("%s gave a reply that does not fit its API: check %s (%v)", e.address, e.urlSetting, err)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (e remoteEndpoint) lost(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return e.ended(ctx)
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return e.broken("broke its reply off")
+		return e.broken("broke off its reply")
 	case errors.As(err, &network):
 		return e.unreachable(errors.Unwrap(err))
 	}
@@ -125,7 +125,7 @@ func (e remoteEndpoint) lost(ctx context.Context, err error) error {
 func (e remoteEndpoint) refusedTexts(status int, header http.Header, said string) error {
 	switch {
 	case status >= 300 && status < 400:
-		return unusable("%s sends requests elsewhere, to %s (HTTP %d): set %s to the address that answers", e.address, header.Get("Location"), status, e.urlSetting)
+		return unusable("%s redirects requests to %s (HTTP %d): set %s to the address that answers", e.address, header.Get("Location"), status, e.urlSetting)
 	case status == http.StatusBadRequest, status == http.StatusRequestEntityTooLarge, status == http.StatusUnprocessableEntity:
 		return schema.Invalid("texts", "%s refused them (HTTP %d): check max_tokens, batch and dimension of the model pack's manifest, and that %s %q is such a model: %s",
 			e.address, status, e.modelSetting, e.model, said)

@@ -39,7 +39,7 @@ func (g *Gateway) deltasOf(r wire.LLMRequest) (*deltas, error) {
 	case r.Stream == "":
 		return nil, nil
 	case !wire.IsInbox(r.Stream):
-		return nil, schema.Invalid("stream", "%.100q is no inbox", r.Stream)
+		return nil, schema.Invalid("stream", "%.100q is not a NATS inbox", r.Stream)
 	case g.deltas == nil || r.Task != wire.TaskAnswer && r.Task != wire.TaskBackground:
 		return nil, nil
 	}
