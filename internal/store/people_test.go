@@ -149,7 +149,7 @@ func TestExplanationsTellOfScopesOfCollections(t *testing.T) {
 		reason  string
 	}{
 		"its collection":        {schema.Person{Collections: in(f.collection)}, true, "no labels"},
-		"another one":           {schema.Person{Collections: in(other.ID)}, false, "their scopes hold in others"},
+		"another one":           {schema.Person{Collections: in(other.ID)}, false, "their scopes apply to other collections"},
 		"another and the whole": {schema.Person{Scopes: query, Collections: in(other.ID)}, true, "no labels"},
 	} {
 		c.who.Subject, c.who.Name = "https://login.example|"+name, name

@@ -179,7 +179,7 @@ func (s *Sender) attempt(ctx context.Context, c Claimed) (Outcome, error) {
 		return err
 	})
 	if errors.Is(err, schema.ErrNotFound) {
-		return Outcome{State: schema.DeliveryFailed, Problem: "what it tells of is gone", At: now}, nil
+		return Outcome{State: schema.DeliveryFailed, Problem: "the object of the event no longer exists", At: now}, nil
 	}
 	if err != nil {
 		return Outcome{}, err

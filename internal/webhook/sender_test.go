@@ -219,7 +219,7 @@ func TestADeliveryIsGivenUp(t *testing.T) {
 	}
 	m := &memory{}
 	round(t, New(m, Options{}))
-	if m.out.State != schema.DeliveryFailed || m.out.Problem != "what it tells of is gone" {
+	if m.out.State != schema.DeliveryFailed || m.out.Problem != "the object of the event no longer exists" {
 		t.Errorf("what is gone: %+v", m.out)
 	}
 }

@@ -292,7 +292,7 @@ async function permissions(page) {
   step("the key sees the document, and the document's page says by which entry");
   assert.equal(await read(document, ann), 200);
   const said = await explained(page);
-  assert.ok(said.startsWith(`yes: The source lets in ${self} (ann), and they are that.`), said);
+  assert.ok(said.startsWith(`yes: The source lets in ${self} (ann), and that includes them.`), said);
   const entries = page.getByRole("region", { name: "Who may see it" }).getByRole("listitem");
   await entries.filter({ hasText: `they are ${self} (ann), by ` }).waitFor();
   await entries.filter({ hasText: `lets in ${self} (ann)` }).getByText("decides").waitFor();

@@ -124,12 +124,12 @@ func resolveSubject(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID
 	switch who.Kind {
 	case schema.AccessGroup:
 		if schema.Reserved(who.Value) {
-			return out, schema.Invalid("group", "%q is one of the system's own", who.Value)
+			return out, schema.Invalid("group", "%q is reserved by the system", who.Value)
 		}
 		out.groups = []string{who.Value}
 		return out, nil
 	case schema.AccessAsker:
-		out.note = "Groups that a request names for them (X-Sluice-Groups) are not known here, and count, too."
+		out.note = "Groups that a request passes for them (X-Sluice-Groups) count, too, but are not known here."
 		return out, nil
 	case schema.AccessKey:
 		id, err := uuid.Parse(who.Value)
@@ -145,7 +145,7 @@ func resolveSubject(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID
 	err := row.Scan(&p.Key, &p.Name, &p.Groups, &p.Scopes, &p.Collections, &revoked, &expires)
 	switch {
 	case store.IsNoRows(err) && who.Kind == schema.AccessPerson:
-		out.note = "They have not signed in yet: groups that rules of access give them then are not known here."
+		out.note = "They have not signed in yet: the groups that the rules of access will give them are not known here."
 		return out, nil
 	case store.IsNoRows(err):
 		return out, fmt.Errorf("no such key: %w", schema.ErrNotFound)
@@ -156,11 +156,11 @@ func resolveSubject(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID
 	case expires != nil && expires.Before(time.Now()):
 		out.out = "They see nothing: the key has expired."
 	case len(p.Collections) > 0 && len(p.In(collection).Scopes) == 0:
-		out.out = "They see nothing of its collection: their scopes hold in others."
+		out.out = "They see nothing of its collection: their scopes apply to other collections."
 	}
 	p = p.In(collection)
 	if p.Has(schema.ScopeIngest) {
-		out.note = "Searches, answers and its text follow this; with the scope ingest, which they have, it is listed all the same."
+		out.note = "This applies to searches, answers and its text; as they have the scope ingest, lists show them the document all the same."
 	}
 	out.groups = p.OwnGroups()
 	out.subjects, err = subjectsOf(ctx, tx, p)
@@ -175,7 +175,7 @@ func byLabels(newest, now []string, of resolvedSubject) string {
 	case slices.ContainsFunc(both, func(l string) bool { return strings.HasPrefix(l, schema.AccessLabel) }):
 		return "Nobody sees it: the source whose permissions decided is gone. Give the document labels of its own."
 	case slices.Contains(both, schema.NobodyLabel):
-		return "Nobody sees it until its newest version is live: its labels have none in common with those of the version before."
+		return "Nobody sees it until its newest version is live: it has no label in common with the version before."
 	case len(both) == 0:
 		return "It has no labels, so that everybody of the tenant sees it."
 	}
@@ -261,16 +261,16 @@ func (i explainedItem) reason(v source.AccessVerdict, h sourcePrincipals, names 
 	case len(h.principals) == 0 && !i.principalsListed:
 		return "The source's users and groups were not listed yet. Let the source run, and map one of them to them."
 	case len(h.principals) == 0:
-		return "They are nobody in the source: map a user or a group of it to them."
+		return "They have no identity in the source: map a user or a group of it to them."
 	case v.Unknown:
-		return fmt.Sprintf("The list keeps out %s, and the source has no such user or group. Who that is is not known, so nobody is let in after it.",
+		return fmt.Sprintf("The list keeps out %s, and the source has no such user or group. As it is not known who that is, the entries after it let nobody in.",
 			named(v.Entry.Principal, names))
 	case v.Entry != nil && v.Entry.Deny:
-		return fmt.Sprintf("The source keeps out %s, and they are that.", named(v.Entry.Principal, names))
+		return fmt.Sprintf("The source keeps out %s, and that includes them.", named(v.Entry.Principal, names))
 	case !v.Allowed:
 		return "The source lets in " + i.letIn(v.List, names, e.Entries) + "; they are none of these there."
 	case e.Allowed:
-		return fmt.Sprintf("The source lets in %s, and they are that.", named(v.Entry.Principal, names))
+		return fmt.Sprintf("The source lets in %s, and that includes them.", named(v.Entry.Principal, names))
 	case i.given != i.label:
 		return "The source lets them in by now. Nobody sees the document until it has its new label, which a source-worker gives it."
 	case i.waits:

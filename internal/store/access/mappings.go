@@ -89,7 +89,7 @@ func (s *AccessStore) MapPrincipal(ctx context.Context, p schema.Principal, of u
 			}
 		}
 		if who.Kind == schema.AccessGroup && schema.Reserved(who.Value) {
-			return schema.Invalid("value", "%q is one of the system's own", who.Value)
+			return schema.Invalid("value", "%q is reserved by the system", who.Value)
 		}
 		if err := tx.QueryRow(ctx, mapSQL, p.Tenant, of, principal, string(who.Kind), out.Value).Scan(&out.CreatedAt); err != nil {
 			return err

@@ -381,7 +381,7 @@ func give(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, w schema.SourceWrite
 	var given bool
 	err := tx.QueryRow(ctx, giveSQL, tenant, w.Source, w.Item, labels[0]).Scan(&given)
 	if store.IsNoRows(err) {
-		return fmt.Errorf("who may see %q in its source has changed meanwhile: %w", w.Item, schema.ErrConflict)
+		return fmt.Errorf("the permissions of %q in its source changed meanwhile: %w", w.Item, schema.ErrConflict)
 	}
 	return store.Wrap(err, "note who may see %q", w.Item)
 }

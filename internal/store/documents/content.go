@@ -47,7 +47,7 @@ func (s *DocumentStore) OpenContent(ctx context.Context, p schema.Principal, doc
 		case err != nil:
 			return store.Named(err, "version", fmt.Sprintf("%s of document %s", version, document))
 		case !readable:
-			return fmt.Errorf("document %s has labels, and the key none of them as a group: %w", document, schema.ErrForbidden)
+			return fmt.Errorf("document %s has labels, and the key has none of them as a group: %w", document, schema.ErrForbidden)
 		case purged:
 			return fmt.Errorf("version %s of document %s is not stored any more: %w", version, document, schema.ErrNotFound)
 		}

@@ -109,7 +109,7 @@ func (s *DocumentStore) TextPlace(ctx context.Context, p schema.Principal, docum
 	case q.Start < 0 || q.Start >= len(sec.Text):
 		return schema.Place{}, schema.Invalid("start", "is not in the section, which has %d bytes", len(sec.Text))
 	case q.End <= q.Start || q.End > len(sec.Text):
-		return schema.Place{}, schema.Invalid("end", "is not behind start in the section, which has %d bytes", len(sec.Text))
+		return schema.Place{}, schema.Invalid("end", "is not after start in the section, which has %d bytes", len(sec.Text))
 	}
 	sec.Pages = store.PageMarks(starts, pages)
 	boxes, err := text.Boxes(sec.Layout, sec.Text, q.Start, q.End)
@@ -149,7 +149,7 @@ func (t *textReader) find(ctx context.Context, document, version uuid.UUID) erro
 	case problem != nil:
 		return store.Named(problem, "document", document)
 	case err == nil:
-		return fmt.Errorf("document %s has labels, and the key none of them as a group: %w", document, schema.ErrForbidden)
+		return fmt.Errorf("document %s has labels, and the key has none of them as a group: %w", document, schema.ErrForbidden)
 	case version != uuid.Nil:
 		return fmt.Errorf("version %s is not stored any more, or never was ready: %w", version, schema.ErrNotFound)
 	}

@@ -50,7 +50,7 @@ func (s *QuestionStore) CreateQuestion(ctx context.Context, p schema.Principal, 
 		return schema.Job{}, schema.Invalid("k", "%d is negative", q.K)
 	}
 	if q.Risk != nil && !(*q.Risk >= 0 && *q.Risk <= 1) {
-		return schema.Job{}, schema.Invalid("risk", "%g is no probability: it is from 0 to 1", *q.Risk)
+		return schema.Job{}, schema.Invalid("risk", "%g is not a probability from 0 to 1", *q.Risk)
 	}
 	for i, c := range q.Choices {
 		if err := schema.CheckLength(fmt.Sprintf("choices[%d]", i), c, 1, schema.MaxChoice); err != nil {

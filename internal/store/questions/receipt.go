@@ -94,11 +94,11 @@ func receiptOf(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, a schema.Answer
 		return out, err
 	}
 	if len(files) != len(a.Citations) {
-		return out, fmt.Errorf("a version that the answer of question %s cites is gone: %w", a.ID, schema.ErrConflict)
+		return out, fmt.Errorf("a version that the answer of question %s cites does not exist any more: %w", a.ID, schema.ErrConflict)
 	}
 	for i, c := range a.Citations {
 		if files[i].section == nil {
-			return out, fmt.Errorf("version %s of %q, which the answer cites, is not stored any more, and where in it the quote stood was not kept: %w",
+			return out, fmt.Errorf("version %s of %q, which the answer cites, is not stored any more, and the place of the quote in it was not kept: %w",
 				c.Span.Version, c.Document, schema.ErrConflict)
 		}
 		out.Citations = append(out.Citations, receipt.CitedQuote{Document: c.Document, DocumentID: c.DocumentID, Version: c.Span.Version, File: files[i].file,

@@ -32,11 +32,11 @@ func (r QuestionRetention) Check(ledger int) error {
 	}
 	switch {
 	case r.Questions > 0 && ledger == 0:
-		return schema.Invalid("SLUICE_KEEP_QUESTIONS", "%d: a question is kept as long as its calls are in the ledger, which is for ever: "+
-			"set SLUICE_KEEP_LLM_CALLS to as many days at most", r.Questions)
+		return schema.Invalid("SLUICE_KEEP_QUESTIONS", "%d: a question must be kept as long as its calls are in the ledger, which is for ever: "+
+			"set SLUICE_KEEP_LLM_CALLS to at most as many days", r.Questions)
 	case r.Questions > 0 && r.Questions < ledger:
-		return schema.Invalid("SLUICE_KEEP_QUESTIONS", "%d: a question is kept as long as its calls are in the ledger, %d days: "+
-			"set SLUICE_KEEP_LLM_CALLS to as many days at most", r.Questions, ledger)
+		return schema.Invalid("SLUICE_KEEP_QUESTIONS", "%d: a question must be kept as long as its calls are in the ledger, %d days: "+
+			"set SLUICE_KEEP_LLM_CALLS to at most as many days", r.Questions, ledger)
 	}
 	return nil
 }

@@ -234,8 +234,8 @@ func (s *SourceStore) EndListing(ctx context.Context, in wire.SourceSync) (next 
 			_, err := tx.Exec(ctx, `
 				UPDATE sources SET state = 'asking', problem = $3, problem_at = now(), due_at = NULL, tries = 0, attempt = attempt + 1
 				WHERE tenant_id = $1 AND id = $2`, in.Tenant, in.Source,
-				fmt.Sprintf("the place has %d items, where there were %d: %d would be deleted here, too. "+
-					"Confirm it if they are really gone, or run the source again to list once more", seen, before, gone))
+				fmt.Sprintf("the source lists %d items, where there were %d before: %d would be deleted here, too. "+
+					"Confirm this if they are really gone, or run the source again to list once more", seen, before, gone))
 			return err
 		}
 		next = wire.ActivitySourceDelete

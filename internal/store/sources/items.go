@@ -96,7 +96,7 @@ func (s *SourceStore) NoteListing(ctx context.Context, in wire.SourceSync, at st
 		for _, item := range p.Items {
 			k, there := have[item.ID]
 			if !there && room == 0 {
-				skipped = append(skipped, source.Skipped{Path: item.Path, Reason: "the source has as many items as it may"})
+				skipped = append(skipped, source.Skipped{Path: item.Path, Reason: "the source has reached its limit of items"})
 				continue
 			}
 			if !there && room > 0 {

@@ -79,7 +79,7 @@ func (s *SourceStore) CreateSource(ctx context.Context, p schema.Principal, n sc
 		}
 		switch {
 		case named:
-			return fmt.Errorf("there is a source %q: %w", n.Name, schema.ErrConflict)
+			return fmt.Errorf("a source %q exists already: %w", n.Name, schema.ErrConflict)
 		case have >= maxSources:
 			return fmt.Errorf("a tenant has %d sources at most: %w", maxSources, schema.ErrQuota)
 		}
@@ -342,7 +342,7 @@ func (s *SourceStore) ResumeSource(ctx context.Context, p schema.Principal, id u
 			_, err := tx.Exec(ctx, goOnSQL, p.Tenant, id)
 			return err
 		case schema.SourceAsking:
-			return fmt.Errorf("the source asks whether what is gone is to be deleted here, too; confirm it, or run the source to list again: %w", schema.ErrConflict)
+			return fmt.Errorf("the source waits for its deletions to be confirmed; confirm them, or run the source to list again: %w", schema.ErrConflict)
 		}
 		return errUnchanged
 	})
@@ -353,7 +353,7 @@ func (s *SourceStore) ResumeSource(ctx context.Context, p schema.Principal, id u
 func (s *SourceStore) ConfirmSource(ctx context.Context, p schema.Principal, id, run uuid.UUID) (schema.Source, error) {
 	return s.change(ctx, p, id, "source.confirm", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		if have.State != schema.SourceAsking || have.Run == nil || run != uuid.Nil && have.Run.ID != run {
-			return fmt.Errorf("no run of the source asks for it: %w", schema.ErrConflict)
+			return fmt.Errorf("no run of the source waits for a confirmation: %w", schema.ErrConflict)
 		}
 		if err := deleteUnseen(ctx, tx, p.Tenant, id, have.Run.ID); err != nil {
 			return err
