@@ -25,7 +25,7 @@ var (
 	ErrOverloaded = errors.New("overloaded")
 	// ErrTenantOverloaded: what one tenant may have running and waiting is full, while
 	// others are served; try again after a pause. It is an ErrOverloaded.
-	ErrTenantOverloaded = fmt.Errorf("the tenant's requests are too many: %w", ErrOverloaded)
+	ErrTenantOverloaded = fmt.Errorf("the tenant has too many requests: %w", ErrOverloaded)
 	// ErrUnavailable: a part of the system does not answer now.
 	ErrUnavailable = errors.New("unavailable")
 	// ErrStorageFull: a disk has no room for what is to be stored. It is an

@@ -265,7 +265,7 @@ func (n NewEvaluation) Check() error {
 			return err
 		}
 		if total += count; total > MaxEvaluationFigures {
-			return Invalid("figures", "are more than %d", MaxEvaluationFigures)
+			return Invalid("figures", "has more than %d entries", MaxEvaluationFigures)
 		}
 	}
 	return nil
@@ -305,7 +305,7 @@ func (f EvaluationFigures) check(at string, r EvaluationReport) (count int, err 
 	seen := make(map[string]bool, len(f.Queries))
 	for i, q := range f.Queries {
 		if q == "" || seen[q] {
-			return 0, Invalid(fmt.Sprintf("%s.queries[%d]", at, i), "is empty or there already")
+			return 0, Invalid(fmt.Sprintf("%s.queries[%d]", at, i), "is empty or occurs twice")
 		}
 		seen[q] = true
 	}

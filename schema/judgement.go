@@ -25,7 +25,7 @@ func (a AnswerToJudge) Check() error {
 		return err
 	}
 	if len(a.References) == 0 || len(a.References) > MaxReferences {
-		return Invalid("references", "there are %d: an answer is judged by 1 to %d right ones", len(a.References), MaxReferences)
+		return Invalid("references", "there are %d: an answer is judged by 1 to %d right answers", len(a.References), MaxReferences)
 	}
 	for _, r := range a.References {
 		if err := checkJudged("references", r, MaxReference); err != nil {

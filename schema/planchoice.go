@@ -123,15 +123,15 @@ func (n NewPlanChoice) Complete() (NewPlanChoice, error) {
 	}
 	switch {
 	case n.Limit < 1 || n.Limit > MaxChoiceQuestions:
-		return n, Invalid("questions_limit", "is from 1 to %d", MaxChoiceQuestions)
+		return n, Invalid("questions_limit", "must be from 1 to %d", MaxChoiceQuestions)
 	case n.Seconds < 0 || n.Seconds > MaxChoiceTime:
-		return n, Invalid("at_most_seconds", "is from 0, for as long as it takes, to %d", MaxChoiceTime)
+		return n, Invalid("at_most_seconds", "must be from 0 (no limit) to %d", MaxChoiceTime)
 	case n.Every < 0 || n.Every > MaxChoiceEvery:
-		return n, Invalid("repeat_days", "is from 1 to %d, or 0 for never", MaxChoiceEvery)
+		return n, Invalid("repeat_days", "must be from 1 to %d, or 0 for never", MaxChoiceEvery)
 	case len(n.Plans) > MaxChoicePlans:
-		return n, Invalid("plans", "are %d; %d are measured at most", len(n.Plans), MaxChoicePlans)
+		return n, Invalid("plans", "has %d plans; at most %d are allowed", len(n.Plans), MaxChoicePlans)
 	case len(n.Questions) > MaxChoiceQuestions:
-		return n, Invalid("questions", "are %d; %d are asked at most", len(n.Questions), MaxChoiceQuestions)
+		return n, Invalid("questions", "has %d questions; at most %d are allowed", len(n.Questions), MaxChoiceQuestions)
 	}
 	seen := map[string]bool{}
 	for i, name := range n.Plans {
@@ -166,7 +166,7 @@ func (q LabelledQuestion) check(at string) error {
 		most   int // characters
 	}{{"answers", q.Answers, MaxRightAnswer}, {"answer_contains", q.Contains, MaxRightAnswer}, {"documents", q.Documents, MaxExternalID}} {
 		if len(of.values) > MaxRightAnswers {
-			return Invalid(at+"."+of.name, "are %d; %d are read at most", len(of.values), MaxRightAnswers)
+			return Invalid(at+"."+of.name, "has %d entries; at most %d are allowed", len(of.values), MaxRightAnswers)
 		}
 		for i, v := range of.values {
 			if err := CheckCharacters(fmt.Sprintf("%s.%s[%d]", at, of.name, i), strings.TrimSpace(v), 1, of.most); err != nil {

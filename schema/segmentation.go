@@ -125,7 +125,7 @@ func (s Segmentation) Check() error {
 	case s.Calibrated && s.By != BySimilarity:
 		return foreign("calibrated", BySimilarity)
 	case s.Calibrated && s.Threshold != 0:
-		return Invalid("segmentation.threshold", "%g: it is the model pack's, being calibrated", s.Threshold)
+		return Invalid("segmentation.threshold", "%g: leave it out, as calibrated takes the model pack's", s.Threshold)
 	}
 	for _, n := range s.numbers() {
 		switch {

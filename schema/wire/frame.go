@@ -68,7 +68,7 @@ func Read(data []byte, m any) error {
 	}
 	message, has := m.(liftable)
 	if !has {
-		return fmt.Errorf("decode %T: a frame, where JSON belongs: %w", m, schema.ErrInvalid)
+		return fmt.Errorf("decode %T: a frame where JSON is expected: %w", m, schema.ErrInvalid)
 	}
 	p := parts{data: rest, reading: true}
 	message.lift(&p)

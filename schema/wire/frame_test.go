@@ -111,7 +111,7 @@ func TestFramesThatLieAreRefused(t *testing.T) {
 		"a character in two texts": {frame(`{"v":1}`, "\x02\x01\x01\xc3\xa4"), &wire.EncodeRequest{}, "inside a character"},
 		"half a vector":            {frame(`{"v":1,"vectors":{"dimension":2,"data":""}}`, "\x02\x01\x00\x00\x00\x00"), &wire.EncodeReply{}, "dimension 2"},
 		"no head":                  {frame(``, "\x00"), &wire.EncodeRequest{}, "JSON"},
-		"a frame without parts":    {frame(`{"v":1}`, ""), &wire.DetectRequest{}, "where JSON belongs"},
+		"a frame without parts":    {frame(`{"v":1}`, ""), &wire.DetectRequest{}, "where JSON is expected"},
 		"more lists than texts":    {frame(`{"v":1}`, "\x01\x02\x01\x01a"), &wire.SegmentRequest{}, "1 texts, and its lists have 2"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func parseFunnelSettings(texts []string) ([]funnelSetting, error) {
 		}
 		s := funnelSetting{numbers[0], numbers[1], numbers[2]}
 		if slices.Contains(out, s) {
-			return nil, fmt.Errorf("settings: %q is there twice", text)
+			return nil, fmt.Errorf("settings: %q occurs twice", text)
 		}
 		out = append(out, s)
 	}

@@ -100,7 +100,7 @@ func check(plans []Measured) error {
 	n, seen := -1, map[string]bool{}
 	for _, m := range plans {
 		if seen[m.Plan] {
-			return schema.Invalid("plans", "%q is there twice", m.Plan)
+			return schema.Invalid("plans", "%q occurs twice", m.Plan)
 		}
 		seen[m.Plan] = true
 		if len(m.Tokens) != len(m.Quality) || len(m.Millis) != len(m.Quality) || m.Dollars != nil && len(m.Dollars) != len(m.Quality) {

@@ -93,7 +93,7 @@ func inspect(name string, z *zip.Reader) (*beirFiles, error) {
 			return nil, refused("is encrypted")
 		}
 		if _, twice := b.sizes[entry]; twice {
-			return nil, refused("is there twice")
+			return nil, refused("occurs twice")
 		}
 		b.sizes[entry] = f.UncompressedSize64
 		if f.UncompressedSize64 > maxUnpacked-unpacked {

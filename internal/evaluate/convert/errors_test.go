@@ -232,7 +232,7 @@ func TestHostileAndBrokenArchivesAreRefused(t *testing.T) {
 		{"absolute", with([2]string{"/etc/passwd", "x"}), "leads out of the archive"},
 		{"backslashes", with([2]string{`..\x`, "x"}), "leads out of the archive"},
 		{"link", with([2]string{"qrels/more.tsv@", "/etc/passwd"}), "is no file, but a link"},
-		{"twice", with([2]string{"corpus.jsonl", "x"}), "is there twice"},
+		{"twice", with([2]string{"corpus.jsonl", "x"}), "occurs twice"},
 		{"bomb", with([2]string{"bomb", strings.Repeat("0", 30<<20)}), "unpack to more than 200 times"},
 		{"several", with([2]string{"android/corpus.jsonl", "x"}), "has several sets"},
 		{"no set", [][2]string{{"train.tsv", "x"}}, "is an archive without a corpus.jsonl"},
