@@ -240,7 +240,7 @@ func TestChaosPlan(t *testing.T) {
 			kinds[a.Kind]++
 			if a.Kind == actUpload || a.Kind == actUpdate {
 				if tokens[a.Token] {
-					t.Errorf("the token %s is there twice", a.Token)
+					t.Errorf("the token %s occurs twice", a.Token)
 				}
 				tokens[a.Token] = true
 			}

@@ -66,7 +66,7 @@ func sameContent(t *testing.T, s *server, articles []article) {
 		page := as[api.Page[schema.Document]](t, s.call(t, http.MethodGet, "/v1/collections/"+crowded+"/documents?limit=200&cursor="+url.QueryEscape(cursor), nil).want(t, http.StatusOK))
 		for _, d := range page.Items {
 			if _, twice := have[d.ExternalID]; twice {
-				t.Errorf("document %s is there twice", d.ExternalID)
+				t.Errorf("document %s occurs twice", d.ExternalID)
 			}
 			have[d.ExternalID] = d
 		}

@@ -120,7 +120,7 @@ func TestTermsAreFewAndEachOnce(t *testing.T) {
 	}
 	got := identity.Naming{Title: long.String(), Metadata: []string{long.String()}}.Terms(words(t, "en"))
 	if sorted := slices.Sorted(slices.Values(got)); len(got) > 400 || len(slices.Compact(sorted)) != len(got) {
-		t.Errorf("%d terms, of which some are there twice", len(got))
+		t.Errorf("%d terms, of which some occur twice", len(got))
 	}
 }
 

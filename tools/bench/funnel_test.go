@@ -74,7 +74,7 @@ func TestQuestionsAreDrawnOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for i, q := range got {
 		if seen[q.ID] || again[i].ID != q.ID {
-			t.Errorf("question %d is there twice, or another the second time", i)
+			t.Errorf("question %d occurs twice, or another the second time", i)
 		}
 		seen[q.ID] = true
 	}

@@ -77,7 +77,7 @@ func TestVariablesInValuesAreThere(t *testing.T) {
 						}
 					}
 					if slices.Contains(before, v["name"].(string)) {
-						t.Errorf("%s, container %s: %s is there twice", p.owner.name(), c["name"], v["name"])
+						t.Errorf("%s, container %s: %s occurs twice", p.owner.name(), c["name"], v["name"])
 					}
 					before = append(before, v["name"].(string))
 				}

@@ -219,7 +219,7 @@ func TestObjectsAreAsTheirSchemasSay(t *testing.T) {
 		for _, o := range in.objects {
 			name := o.kind() + " " + o.name()
 			if seen[name] {
-				t.Errorf("%s is there twice", name)
+				t.Errorf("%s occurs twice", name)
 			}
 			seen[name] = true
 			s := schemas[o["apiVersion"].(string)+" "+o.kind()]

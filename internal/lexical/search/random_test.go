@@ -36,7 +36,7 @@ func differs(want []lexical.Hit, st lexical.Statistics, k int, got lexical.Resul
 		w, ok := all[unit{h.Ref, h.Cluster}]
 		delete(all, unit{h.Ref, h.Cluster})
 		if !ok {
-			return fmt.Sprintf("hit %d: %+v is none, or is there twice", i, h)
+			return fmt.Sprintf("hit %d: %+v is none, or occurs twice", i, h)
 		}
 		if math.Abs(h.Score-w.Score) > 1e-6 || h.Tokens != w.Tokens {
 			return fmt.Sprintf("hit %d: %+v, want %+v", i, h, w)
