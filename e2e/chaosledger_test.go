@@ -23,7 +23,7 @@ import (
 // Rules of a campaign.
 const (
 	ruleLost     = "no acknowledged document is lost"
-	ruleDoubled  = "nothing is there twice"
+	ruleDoubled  = "nothing is stored twice"
 	ruleNewest   = "the newest content wins"
 	ruleDeleted  = "what was deleted is gone"
 	ruleLabels   = "labels are never loosened"

@@ -188,7 +188,7 @@ func notFound(mux *http.ServeMux, w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(methods) == 0 {
-		writeProblem(w, http.StatusNotFound, "there is no "+cut(r.URL.Path, 200)+"; /docs/api lists what there is")
+		writeProblem(w, http.StatusNotFound, "there is no "+cut(r.URL.Path, 200)+"; /docs/api lists the operations")
 		return
 	}
 	allowed := strings.Join(methods, ", ")

@@ -70,7 +70,7 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 		o.Format = FormatAuto
 	case FormatAuto, FormatObject, FormatSchema, FormatText:
 	default:
-		return nil, schema.Invalid("SLUICE_LLM_FORMAT", "there is no format %q; there are %s, %s, %s and %s", o.Format, FormatAuto, FormatSchema, FormatObject, FormatText)
+		return nil, schema.Invalid("SLUICE_LLM_FORMAT", "there is no format %q; the formats are %s, %s, %s and %s", o.Format, FormatAuto, FormatSchema, FormatObject, FormatText)
 	}
 	at, err := newEndpoint(endpoint{address: o.BaseURL, model: o.Model, timeout: o.Timeout,
 		keySetting: "SLUICE_LLM_API_KEY", urlSetting: "SLUICE_LLM_BASE_URL", modelSetting: "SLUICE_LLM_MODEL"}, openAIAddress)

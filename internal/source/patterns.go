@@ -14,7 +14,7 @@ import (
 func CheckPatterns(patterns []string) error {
 	for _, p := range patterns {
 		if p == "" || !doublestar.ValidatePattern(p) {
-			return fmt.Errorf("%q is no pattern; one is as *.pdf, or handbook/**", p)
+			return fmt.Errorf("%q is not a pattern, such as *.pdf or handbook/**", p)
 		}
 	}
 	return nil

@@ -154,7 +154,7 @@ func (a *Answerer) judge(ctx context.Context, in wire.QuestionInput, q Question,
 	if out.Again {
 		out, next = a.again(ctx, in, q, rounds, out)
 		if ctx.Err() != nil {
-			return Verdict{}, next, fmt.Errorf("select anew: %w", context.Cause(ctx))
+			return Verdict{}, next, fmt.Errorf("select again: %w", context.Cause(ctx))
 		}
 	}
 	if out.Again {
@@ -223,7 +223,7 @@ func (a *Answerer) again(ctx context.Context, in wire.QuestionInput, q Question,
 	same := slices.IndexFunc(rounds, func(m made) bool { return m.found.selects(next) })
 	switch {
 	case err != nil:
-		v.Again, v.Why = false, fmt.Sprintf("%s; nothing is selected anew: %s", v.Why, schema.ToRemote(err).Message)
+		v.Again, v.Why = false, fmt.Sprintf("%s; nothing is selected again: %s", v.Why, schema.ToRemote(err).Message)
 	case len(next.Candidates) == 0:
 		v.Again, v.Why = false, v.Why+"; nothing is left to select from"
 	case same >= 0:

@@ -265,7 +265,7 @@ func TestAnswersAreJudgedAndMadeAnew(t *testing.T) {
 		{"judging fails later", world{minK: 2, rounds: 3, feedback: []wire.Feedback{up(3)}, fail: map[string]error{"feedback 2": broken}}, "two",
 			"answer 1,feedback 1,select,answer 2,feedback 2", 2, "round 2, min_k 3: not judged: no budget is left"},
 		{"selecting fails", world{minK: 2, rounds: 3, feedback: []wire.Feedback{up(3)}, fail: map[string]error{"select": broken}}, "two",
-			"answer 1,feedback 1,select", 1, "nothing is selected anew: no budget is left"},
+			"answer 1,feedback 1,select", 1, "nothing is selected again: no budget is left"},
 		{"another answer fails", world{minK: 2, rounds: 3, feedback: []wire.Feedback{up(3)}, fail: map[string]error{"answer 2": broken}}, "two",
 			"answer 1,feedback 1,select,answer 2", 1, "min_k becomes 3; that round failed, so what there is stays"},
 	} {

@@ -225,7 +225,7 @@ func (e *Engine) Select(ctx context.Context, q wire.SearchQuery, from []byte, mi
 		return Result{}, err
 	}
 	if p.Feedback() == nil {
-		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected anew", p.Name)
+		return Result{}, schema.Invalid("plan", "%s has no feedback, so nothing is selected again", p.Name)
 	}
 	t, err := stage.NewTask(ctx, e.sources, e.pack, e.states, false, q, p.Sequence())
 	if err != nil {

@@ -148,7 +148,7 @@ func in(name string) string { return path.Dir(name) }
 // follow makes the connector report permissions.
 func (c *connector) follow(s source.Settings) error {
 	if !canAsk {
-		return &source.FieldError{Field: source.PermissionsSetting, Reason: "can be followed on Linux alone"}
+		return &source.FieldError{Field: source.PermissionsSetting, Reason: "can be followed on Linux only"}
 	}
 	c.permissions, c.roots, c.users, c.groups = true, s.Roots, s.Values[usersField], s.Values[groupsField]
 	if f, err := c.open(c.at); errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENOTDIR) {
@@ -187,7 +187,7 @@ func (c *connector) openFile(field, file string) (*os.File, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = &source.FieldError{Field: field, Reason: "is not a file"}
 	} else if err != nil && leadsOut(root.Name(), file) {
-		err = &source.FieldError{Field: field, Reason: "leads through a link out of what may be read; name the file itself"}
+		err = &source.FieldError{Field: field, Reason: "leads through a link out of the folders that may be read; name the file itself"}
 	}
 	var f *os.File
 	if err == nil {

@@ -68,7 +68,7 @@ func open(_ context.Context, s source.Settings) (source.Connector, error) {
 	case err == nil && !info.IsDir():
 		err = &source.FieldError{Field: "path", Reason: "is not a folder"}
 	case err != nil && leadsOut(root.Name(), filepath.Clean(wanted)):
-		err = &source.FieldError{Field: "path", Reason: "leads through a link out of what may be read; name the folder itself"}
+		err = &source.FieldError{Field: "path", Reason: "leads through a link out of the folders that may be read; name the folder itself"}
 	}
 	if err != nil {
 		return nil, errors.Join(c.failure("open", "", err), root.Close())

@@ -125,7 +125,7 @@ func (k Keys) Open(tenant, source uuid.UUID, sealed []byte) (map[string]string, 
 		return nil, ErrNoKey
 	}
 	if sealed[0] != form || len(sealed) < 1+nameSize {
-		return nil, errors.New("the secrets of the source are of a form that this version does not know")
+		return nil, errors.New("the secrets of the source have a format that this version does not know")
 	}
 	name, rest := sealed[1:1+nameSize], sealed[1+nameSize:]
 	for _, one := range k.keys {

@@ -139,7 +139,7 @@ func (l *loading) check(ctx context.Context, conn *pgx.Conn) error {
 	}
 	switch {
 	case !super:
-		return schema.Invalid(AdminSetting, "login %q is no superuser, who alone may load rows as they are", conn.Config().User)
+		return schema.Invalid(AdminSetting, "login %q is not a superuser; only a superuser may load rows as they are", conn.Config().User)
 	case migration != l.manifest.Schema:
 		return schema.Invalid("dir", "the export is of the database's schema at migration %d (Sluice %s), and this installation at %d: bring both to one version, and export again",
 			l.manifest.Schema, l.manifest.Sluice, migration)

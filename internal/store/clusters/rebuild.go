@@ -92,7 +92,7 @@ func (s *ClusterStore) RebuildClusters(ctx context.Context, tenant, collection u
 		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("cluster generation %d of collection %s anew: %w", generation, collection, err)
+		return 0, fmt.Errorf("recompute the clusters of generation %d of collection %s: %w", generation, collection, err)
 	}
 	return clusters, nil
 }

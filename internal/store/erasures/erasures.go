@@ -115,7 +115,7 @@ func (e *eraser) begin(ctx context.Context, tenant, confirm string) error {
 		return fmt.Errorf("look up the rights of the login: %w", err)
 	}
 	if !super {
-		return schema.Invalid(adminSetting, "login %q is no superuser, who alone may remove entries of the audit log", e.conn.Config().User)
+		return schema.Invalid(adminSetting, "login %q is not a superuser; only a superuser may remove entries of the audit log", e.conn.Config().User)
 	}
 	if err := e.conn.QueryRow(ctx, findSQL, tenant).Scan(&e.tenant, &e.name, &there); err != nil {
 		return fmt.Errorf("find the tenant: %w", store.Named(err, "tenant", tenant))
@@ -309,7 +309,7 @@ func (e *eraser) dropObjects(ctx context.Context) error {
 			}
 		}
 		if _, err := e.conn.Exec(ctx, noteObjectsSQL, e.tenant, gone); err != nil {
-			return fmt.Errorf("note what is gone: %w", err)
+			return fmt.Errorf("record what was removed: %w", err)
 		}
 		if gone == 0 { // the rest is still being written
 			return nil

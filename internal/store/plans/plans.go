@@ -51,7 +51,7 @@ func (s *PlanStore) PutPlan(ctx context.Context, p schema.Principal, name, text 
 			return err
 		}
 		if others >= maxPlans {
-			return fmt.Errorf("a tenant has %d plans of its own at most: %w", maxPlans, schema.ErrQuota)
+			return fmt.Errorf("a tenant may have at most %d plans of its own: %w", maxPlans, schema.ErrQuota)
 		}
 		if err := tx.QueryRow(ctx, `
 			INSERT INTO plans (tenant_id, name, body) VALUES ($1, $2, $3)

@@ -58,7 +58,7 @@ func conditionSQL(number int, c schema.Condition, args []any) (string, []any, er
 		} else if t, ok := schema.ParseTime(value); ok {
 			b.WriteString("m.time_value " + op + " " + param(t) + "::timestamptz")
 		} else if fraction.MatchString(value) || wholeNumber.MatchString(value) {
-			return "", nil, schema.Invalid(fmt.Sprintf("filter[%d]", number), "%s is no bound: ranges take whole numbers of 64 bits, times (2024-05-01) and text", value)
+			return "", nil, schema.Invalid(fmt.Sprintf("filter[%d]", number), "%s is not a bound: ranges take whole numbers of 64 bits, times (2024-05-01) and text", value)
 		} else {
 			b.WriteString(`m.text_value COLLATE "C" ` + op + " " + param(value) + "::text")
 		}

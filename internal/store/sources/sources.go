@@ -81,7 +81,7 @@ func (s *SourceStore) CreateSource(ctx context.Context, p schema.Principal, n sc
 		case named:
 			return fmt.Errorf("a source %q exists already: %w", n.Name, schema.ErrConflict)
 		case have >= maxSources:
-			return fmt.Errorf("a tenant has %d sources at most: %w", maxSources, schema.ErrQuota)
+			return fmt.Errorf("a tenant may have at most %d sources: %w", maxSources, schema.ErrQuota)
 		}
 		state := schema.SourceWaiting
 		if n.Paused {

@@ -49,7 +49,7 @@ func (s *WebhookStore) CreateWebhook(ctx context.Context, p schema.Principal, n 
 			return err
 		}
 		if have >= maxWebhooks {
-			return fmt.Errorf("a tenant has %d webhooks at most: %w", maxWebhooks, schema.ErrQuota)
+			return fmt.Errorf("a tenant may have at most %d webhooks: %w", maxWebhooks, schema.ErrQuota)
 		}
 		if err := tx.QueryRow(ctx, `
 			INSERT INTO webhooks (tenant_id, id, url, description, kinds, include, secret, groups) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING created_at`,
