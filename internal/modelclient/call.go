@@ -1,6 +1,6 @@
 package modelclient
 
-// This file sends one part until a server answers it, and says in words what to do when none does.
+// This file sends one part until a server answers it. If none does, the error says what to do.
 
 import (
 	"cmp"
@@ -24,7 +24,7 @@ import (
 
 const scope = "github.com/sluice-rag/sluice/internal/modelclient"
 
-// errNoServer says that nobody listens, or that who listened died with the request.
+// errNoServer means that no server is subscribed, or that the server died with the request.
 var errNoServer = fmt.Errorf("no model server answers: start gpu-segmenter with this SLUICE_NATS_URL (`sluice up` starts one), "+
 	"or see in its log why it stopped: %w", schema.ErrUnavailable)
 
@@ -41,35 +41,36 @@ func (c *Client) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, mor
 	}
 }
 
-// again reports whether another try may go better: only what says nothing about the request itself.
+// again reports whether a retry may succeed, which is so for errors that say nothing about the
+// request itself.
 func again(err error) bool {
 	return errors.Is(err, schema.ErrOverloaded) || errors.Is(err, schema.ErrUnavailable)
 }
 
 func tooLarge(err error) bool { return errors.Is(err, schema.ErrTooLarge) }
 
-// call sends a request until it is answered or ctx ends. request gives the request for a deadline;
-// failure finds the error in a reply.
+// call sends a request and retries until it is answered or ctx ends. request returns the request
+// for a deadline; failure returns the error in a reply.
 func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.Lane, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
 		defer cancel()
 	}
-	var last error // what kept it from being answered, before ctx ended
+	var last error // why the last try failed before ctx ended
 	_, err = c.retry.WithContext(ctx).Get(func() ([]byte, error) {
 		try, cancel := context.WithTimeout(ctx, c.tryTime(ctx, op, lane))
 		defer cancel()
 		var err error
 		reply, err = once(try, c, op, request, failure)
 		if op == wire.OpSegmentEncode && errors.Is(err, errNoServer) && ctx.Err() == nil {
-			return nil, errNotAtOnce // there may be servers of before
+			return nil, errNotAtOnce // there may be older servers without this operation
 		}
 		if err != nil && ctx.Err() == nil {
 			last = err
 		}
 		if errors.Is(err, errNoServer) {
-			c.info.Store(nil) // a server with another pack may come
+			c.info.Store(nil) // the next server may have another pack
 		}
 		return nil, err
 	})
@@ -85,8 +86,8 @@ func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.
 	return reply, err
 }
 
-// tryTime is how long one try of an operation may take. A model behind an API may take as long as
-// its gateway lets it: who asked again before would have it paid twice.
+// tryTime returns how long one try of an operation may take. A model behind an API may take as long
+// as its gateway allows: an earlier retry would pay for the same call twice.
 func (c *Client) tryTime(ctx context.Context, op wire.ModelOp, lane wire.Lane) time.Duration {
 	limit := c.options.BulkTry
 	if lane == wire.LaneInteractive {
@@ -111,17 +112,17 @@ func (c *Client) tryTime(ctx context.Context, op wire.ModelOp, lane wire.Lane) t
 	return limit
 }
 
-// askTime is how long a server may take to say what it serves before it is asked without.
+// askTime is how long tryTime waits for the server's info before it goes on without it.
 const askTime = time.Second
 
 // once sends a request to one server and waits for its reply until ctx ends.
 func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
 	deadline, _ := ctx.Deadline()
 	what := request(deadline)
-	framed := c.frames.read(time.Now()) || op == wire.OpSegmentEncode // whoever has that operation reads frames
+	framed := c.frames.read(time.Now()) || op == wire.OpSegmentEncode // every server with that operation reads frames
 	answer, err := c.send(ctx, op, what, framed)
 	if err == nil && framed && answer.Header.Get(wire.HeaderFrames) == "" {
-		// A server of before has it, among others that read frames.
+		// An older server, which runs together with newer ones, received the frame.
 		c.frames.refused(time.Now())
 		answer, err = c.send(ctx, op, what, false)
 	}
@@ -137,7 +138,7 @@ func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request fu
 		c.frames.answered()
 	}
 	if err := wire.Read(answer.Data, &reply); err != nil {
-		return reply, fmt.Errorf("the model server's reply: %s", err) // no request's fault
+		return reply, fmt.Errorf("the model server's reply: %s", err) // not caused by the request
 	}
 	remote := failure(reply)
 	switch {
@@ -149,7 +150,7 @@ func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request fu
 	return reply, fmt.Errorf("model server: %w", remote)
 }
 
-// errUnwritten says that a request can't be written.
+// errUnwritten means that a request can't be encoded.
 var errUnwritten = errors.New("write a request to the model server")
 
 // send sends a request, as a frame or as JSON, and waits for a reply of either form.
@@ -164,7 +165,7 @@ func (c *Client) send(ctx context.Context, op wire.ModelOp, request any, framed 
 	}
 	subject := op
 	if op == wire.OpRerank {
-		subject = wire.OpScore // has its requests
+		subject = wire.OpScore // takes requests of the reranker, too
 	}
 	msg := &nats.Msg{Subject: c.subject(subject), Data: data, Header: nats.Header{wire.HeaderFrames: {wire.FrameVersion}}}
 	otel.GetTextMapPropagator().Inject(ctx, propagation.HeaderCarrier(msg.Header))

@@ -1,11 +1,11 @@
-// Package modelclient asks the model server over NATS: for the vectors of texts and for the
-// segmentation scores of sentences. It splits what is too long for one message, sends the parts
-// side by side, backs off while servers are overloaded or away, and puts the replies together in
-// order.
+// Package modelclient is the client of the model server over NATS. It requests the vectors of
+// texts, the segmentation scores of sentences, links between passages, and scores of texts for a
+// question. It splits requests that are too long for one message, sends the parts in parallel,
+// backs off while servers are overloaded or absent, and joins the replies in order.
 package modelclient
 
-// This file is the client and its operations; split.go cuts requests into parts, call.go sends one
-// part.
+// This file contains the client and its operations; split.go splits requests into parts, call.go
+// sends one part.
 
 import (
 	"context"
@@ -26,59 +26,61 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ErrDisagree says that model servers with different packs run side by side. Trying again does not
-// help: whoever runs them must end it. So it is none of the errors that callers wait out.
+// ErrDisagree means that model servers with different packs run at the same time. Retrying does not
+// help: the operator must give all of them one pack. So ErrDisagree wraps none of the errors on
+// which callers retry.
 var ErrDisagree = errors.New("model servers with different packs")
 
-// Options of a Client. Zero values take the defaults.
+// Options are the options of a Client. Zero values take the defaults.
 type Options struct {
-	// Parallel is how many parts of one call are under way at once; default 4.
+	// Parallel is how many parts of one call are in flight at once; default 4.
 	Parallel int
-	// Timeout is how long a part is tried when the context has no deadline; default 2 minutes.
+	// Timeout is how long a part is retried when the context has no deadline; default 2 minutes.
 	Timeout time.Duration
-	// InteractiveTry and BulkTry bound one attempt at a part, so that a server that died with it
-	// costs no more than that; default 5 and 30 seconds.
+	// InteractiveTry and BulkTry bound one attempt at a part, which is also the time lost when a
+	// server dies during the attempt; defaults 5 and 30 seconds.
 	InteractiveTry time.Duration
 	BulkTry        time.Duration
-	// Log hears about texts that were cut; default slog.Default().
+	// Log receives a message when texts were cut; default slog.Default().
 	Log *slog.Logger
 }
 
-// Client asks model servers. It is safe for concurrent use and holds nothing that needs closing.
+// Client sends requests to model servers. It is safe for concurrent use and needs no closing.
 type Client struct {
 	nc      *nats.Conn
 	options Options
 	retry   failsafe.Executor[[]byte]
-	// dimension of the vectors seen last: it bounds how many of them fit a reply. 0: not known yet.
+	// dimension is that of the vectors last received. It bounds how many vectors fit in a reply. 0:
+	// not known yet.
 	dimension *atomic.Int64
-	// info is what a server last said of itself; nil: none was asked yet.
+	// info is the last reply of a server to an info request; nil: not known.
 	info *atomic.Pointer[serverInfo]
-	// frames says whether servers read frames, apart whether they were found not to have
+	// frames records whether servers read frames. apart is begun when servers turn out not to have
 	// segment_encode.
 	frames *frames
 	apart  *pause
-	// second is the client of the second encoder; nil: this is it.
+	// second is the client of the second encoder; nil: this client is the second encoder's.
 	second *Client
-	// tenant and yields are those of For.
+	// tenant and yields are the arguments of For.
 	tenant uuid.UUID
 	yields func() bool
 }
 
-// serverInfo is what a server said of itself, and when.
+// serverInfo is a server's reply to an info request, and when it came.
 type serverInfo struct {
 	info wire.ModelInfo
 	at   time.Time
 }
 
-// The second encoder's servers work within a share of processor time: a request in the background
-// may wait there for the requests before it. Few texts at a time, one after the other, are not
-// given up on while they are encoded.
+// The second encoder's servers work within a share of processor time, so a background request may
+// wait there for earlier requests. Requests with few texts, sent one after the other, do not run
+// into the time limit while they are encoded.
 const (
 	secondTexts   = 16
 	secondBulkTry = 2 * time.Minute
 )
 
-// New makes a client on a connection that stays the caller's.
+// New returns a client on a connection that the caller keeps and closes.
 func New(nc *nats.Conn, o Options) *Client {
 	c := newClient(nc, o)
 	o = c.options
@@ -113,24 +115,23 @@ func newClient(nc *nats.Conn, o Options) *Client {
 		dimension: &atomic.Int64{}, info: &atomic.Pointer[serverInfo]{}, frames: &frames{}, apart: &pause{}}
 }
 
-// For returns the client for requests of a tenant: servers let tenants that ask at the same time
-// alternate. yields is asked before each request whether this one lets those of other tenants go
-// first; nil: it doesn't.
+// For returns a client that sends requests for a tenant: servers alternate between tenants that
+// send requests at the same time. yields is called before each request and returns whether the
+// request yields to those of other tenants; nil: it does not.
 func (c *Client) For(tenant uuid.UUID, yields func() bool) *Client {
 	of := *c
 	of.tenant, of.yields = tenant, yields
 	return &of
 }
 
-// Second returns the client that asks the servers of the second encoder. It encodes, links and says
-// what they serve.
+// Second returns a client of the servers of the second encoder. It supports Encode, Link and Info.
 func (c *Client) Second() *Client {
 	of := *c.second
 	of.tenant, of.yields = c.tenant, c.yields
 	return &of
 }
 
-// subject is where the servers answer op.
+// subject returns the NATS subject of op.
 func (c *Client) subject(op wire.ModelOp) string {
 	if c.second == nil {
 		return wire.SecondModelSubject(op)
@@ -138,22 +139,23 @@ func (c *Client) subject(op wire.ModelOp) string {
 	return wire.ModelSubject(op)
 }
 
-// Encode returns one unit vector per passage, in order, and the space they are in; a text without
-// known tokens has a zero vector. Of a text of more than 400 KB only the beginning is read. No
-// texts give no vectors and an empty space.
+// Encode returns one unit vector per text, in order, and the space of the vectors; a text without
+// known tokens has a zero vector. Only the first 400 KB of a text are read. Without texts, Encode
+// returns no vectors and an empty space.
 //
-// While no server answers, or servers are overloaded, Encode tries again until ctx ends; then the
-// error wraps schema.ErrUnavailable or schema.ErrOverloaded, and ctx's error.
+// While no server answers, or servers are overloaded, Encode retries until ctx ends; then the error
+// wraps schema.ErrUnavailable or schema.ErrOverloaded, and ctx's error.
 func (c *Client) Encode(ctx context.Context, lane wire.Lane, texts []string) (_ wire.Vectors, space string, err error) {
 	return c.encode(ctx, lane, texts, 0)
 }
 
-// EncodeQuery is Encode of a question and passages: the first vector is the question's.
+// EncodeQuery is like Encode, for a question and passages: the first vector is the question's.
 func (c *Client) EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error) {
 	return c.encode(ctx, lane, append([]string{question}, passages...), 1)
 }
 
-// encode is both: the first texts, queries of them, are questions. They go in the first part.
+// encode implements Encode and EncodeQuery. The first queries texts are questions; they are sent in
+// the first part.
 func (c *Client) encode(ctx context.Context, lane wire.Lane, texts []string, queries int) (_ wire.Vectors, space string, err error) {
 	if len(texts) == 0 {
 		return wire.Vectors{}, "", nil
@@ -197,8 +199,8 @@ func (c *Client) encode(ctx context.Context, lane wire.Lane, texts []string, que
 }
 
 // Segment returns, for each run of n sentences, n-1 scores in [0, 1] of how well neighbours belong
-// together; a score under threshold means a cut. Runs of any length are fine; of a sentence of more
-// than 200 KB only the beginning is read. Errors are as Encode's. No runs give no scores and
+// together; a score under threshold means a cut. Runs may have any length. Only the first 200 KB of
+// a sentence are read. Errors are as Encode's. Without runs, Segment returns no scores and
 // threshold 0.
 func (c *Client) Segment(ctx context.Context, lane wire.Lane, runs [][]string) (scores [][]float32, threshold float64, err error) {
 	if len(runs) == 0 {
@@ -247,7 +249,7 @@ func infoRequest(time.Time) any { return wire.ModelInfoRequest{Envelope: wire.He
 
 func infoFailure(r wire.ModelInfo) *schema.RemoteError { return r.Error }
 
-// remember keeps what a server said of itself.
+// remember stores a server's reply to an info request.
 func (c *Client) remember(info wire.ModelInfo) *serverInfo {
 	known := &serverInfo{info, time.Now()}
 	c.dimension.Store(int64(info.Dimension))
@@ -255,7 +257,7 @@ func (c *Client) remember(info wire.ModelInfo) *serverInfo {
 	return known
 }
 
-// each runs a bounded number of parts at once and stops at the first error.
+// each runs work for all parts, at most Parallel at once, and stops at the first error.
 func (c *Client) each(ctx context.Context, parts int, work func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(c.options.Parallel)
@@ -265,7 +267,8 @@ func (c *Client) each(ctx context.Context, parts int, work func(ctx context.Cont
 	return group.Wait()
 }
 
-// encodePart encodes one part; when its reply would be too large for a message, its halves.
+// encodePart encodes one part. When the reply would be too large for a message, it encodes the two
+// halves of the part instead.
 func (c *Client) encodePart(ctx context.Context, lane wire.Lane, texts []string, queries int) ([]wire.EncodeReply, error) {
 	reply, err := call(ctx, c, wire.OpEncode, lane, func(deadline time.Time) any {
 		return wire.EncodeRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Texts: texts, Queries: queries}

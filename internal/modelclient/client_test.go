@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestServersThatDisagreeAreNotWaitedOut: vectors of two models do not go into
-// one result, and no number of tries makes the models one.
+// TestServersThatDisagreeAreNotWaitedOut checks that vectors of two models are not put into one
+// result, and that the client does not retry: no retry would make the models agree.
 func TestServersThatDisagreeAreNotWaitedOut(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -35,8 +35,8 @@ func TestServersThatDisagreeAreNotWaitedOut(t *testing.T) {
 	}
 }
 
-// TestResultsOfTwoModelsAreNotMixed: of no operation whose parts went to servers with different
-// packs.
+// TestResultsOfTwoModelsAreNotMixed checks every operation whose parts went to servers with
+// different packs.
 func TestResultsOfTwoModelsAreNotMixed(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -95,7 +95,8 @@ func TestResultsOfTwoModelsAreNotMixed(t *testing.T) {
 	}
 }
 
-// TestTheRerankerGetsFewTextsAtATime: in order, and every part names it.
+// TestTheRerankerGetsFewTextsAtATime checks that the texts keep their order and that every part
+// names the reranker.
 func TestTheRerankerGetsFewTextsAtATime(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -131,7 +132,8 @@ func TestTheRerankerGetsFewTextsAtATime(t *testing.T) {
 	}
 }
 
-// TestAServerThatKnowsNoRerankerIsFoundOut: it would answer by its pair model, on another scale.
+// TestAServerThatKnowsNoRerankerIsFoundOut: such a server would answer with its pair model, whose
+// scale is another.
 func TestAServerThatKnowsNoRerankerIsFoundOut(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -172,8 +174,8 @@ func serveModel(t *testing.T, nc *nats.Conn, op wire.ModelOp, reply func(data []
 	}
 }
 
-// TestLinkingAsksOnce: who has just asked what servers serve does not make Link ask again, unless
-// it is about another space than what they said.
+// TestLinkingAsksOnce checks that Link does not ask for the server's info again right after another
+// request for it, unless the vectors are of another space than the info's.
 func TestLinkingAsksOnce(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -203,8 +205,8 @@ func TestLinkingAsksOnce(t *testing.T) {
 	}
 }
 
-// TestRequestsNameTheirTenant, and say whether they let others go first: as it is when they are
-// sent.
+// TestRequestsNameTheirTenant, and say whether they yield to others, as yields returns when they
+// are sent.
 func TestRequestsNameTheirTenant(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {

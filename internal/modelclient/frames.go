@@ -1,23 +1,23 @@
 package modelclient
 
-// This file knows whether the servers that are asked read frames (wire.EncodeFrame). All of one
-// version do; while servers are upgraded, one may and the next may not.
+// This file tracks whether the servers read frames (wire.EncodeFrame). All servers of one version
+// do or do not; during an upgrade, servers of both versions may run.
 
 import (
 	"sync/atomic"
 	"time"
 )
 
-// frames is what replies said. It is safe for concurrent use.
+// frames records what replies showed. It is safe for concurrent use.
 type frames struct {
-	seen  atomic.Bool // a reply said so
-	pause pause       // a server did not
+	seen  atomic.Bool // a reply showed that its server reads frames
+	pause pause // begun when a server did not read a frame
 }
 
-// framesPause is how long JSON is sent to all servers after one of them didn't read a frame.
+// framesPause is how long all servers get JSON after one of them did not read a frame.
 const framesPause = time.Minute
 
-// read reports whether a frame is sent: the first request of a client never is one.
+// read reports whether to send a frame. The first request of a client is never a frame.
 func (f *frames) read(now time.Time) bool { return f.seen.Load() && f.pause.over(now) }
 
 // answered notes that a server reads frames.
@@ -27,13 +27,13 @@ func (f *frames) answered() {
 	}
 }
 
-// refused notes that a server does not.
+// refused notes that a server does not read frames.
 func (f *frames) refused(now time.Time) { f.pause.begin(now, framesPause) }
 
-// pause is for how long something is left alone; the zero one is over. It is safe for concurrent
-// use.
+// pause is a period in which something is not tried. The zero value is over. It is safe for
+// concurrent use.
 type pause struct {
-	end atomic.Pointer[time.Time] // whole, so that a wall clock that is set changes nothing
+	end atomic.Pointer[time.Time] // a whole time.Time, for its monotonic clock reading
 }
 
 func (p *pause) begin(now time.Time, d time.Duration) {

@@ -15,13 +15,13 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// asked are the forms of the requests that a server got.
+// asked records the forms of the requests that a server received.
 type asked struct {
 	forms  []string
-	before atomic.Bool // it is a server of before: it reads and writes JSON alone
+	before atomic.Bool // it acts as an older server, which reads and writes JSON only
 }
 
-// serveEncode answers encode as servers of before do, or of now.
+// serveEncode answers encode as an older or a current server does.
 func serveEncode(t *testing.T, nc *nats.Conn) *asked {
 	t.Helper()
 	a := &asked{}
@@ -58,8 +58,8 @@ func serveEncode(t *testing.T, nc *nats.Conn) *asked {
 	return a
 }
 
-// TestFramesAreSentToServersThatReadThem: a server of before, among others or in their place, costs
-// one request that is sent again, and then gets JSON.
+// TestFramesAreSentToServersThatReadThem also checks that an older server, together with others or
+// in their place, costs one repeated request and gets JSON from then on.
 func TestFramesAreSentToServersThatReadThem(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -72,11 +72,11 @@ func TestFramesAreSentToServersThatReadThem(t *testing.T) {
 		before bool
 		forms  []string // of the requests that one call sends
 	}{
-		{false, []string{"JSON"}}, // nobody has said anything yet
+		{false, []string{"JSON"}}, // no reply yet
 		{false, []string{"frame"}},
 		{true, []string{"frame", "JSON"}},
 		{true, []string{"JSON"}},
-		{false, []string{"JSON"}}, // there may be others
+		{false, []string{"JSON"}}, // there may be other older servers
 	} {
 		server.before.Store(step.before)
 		server.forms = nil
@@ -87,7 +87,7 @@ func TestFramesAreSentToServersThatReadThem(t *testing.T) {
 	}
 }
 
-// TestServersOfBeforeAreAskedInJSON from the first to the last request.
+// TestServersOfBeforeAreAskedInJSON checks that older servers get JSON in every request.
 func TestServersOfBeforeAreAskedInJSON(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -107,8 +107,8 @@ func TestServersOfBeforeAreAskedInJSON(t *testing.T) {
 	}
 }
 
-// TestDocumentsThatAreNotMadeAtOnce: what no server takes as it is comes back as nothing, for
-// requests apart; what is too large together is sent in halves.
+// TestDocumentsThatAreNotMadeAtOnce checks that the result is nil for documents that no server can
+// segment and encode in one request, and that a request whose reply is too large is sent in halves.
 func TestDocumentsThatAreNotMadeAtOnce(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
@@ -192,7 +192,8 @@ func TestDocumentsThatAreNotMadeAtOnce(t *testing.T) {
 	}
 }
 
-// TestRepliesThatAreNotWhatWasAskedFor are errors, whatever is wrong with them.
+// TestRepliesThatAreNotWhatWasAskedFor checks that replies that do not match the request are
+// errors.
 func TestRepliesThatAreNotWhatWasAskedFor(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {

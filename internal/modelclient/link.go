@@ -1,7 +1,7 @@
 package modelclient
 
-// This file links the passages of documents: it cuts long documents into windows that overlap, and
-// puts the links of the windows together.
+// This file links the passages of documents: it splits long documents into overlapping windows and
+// merges the links of the windows.
 
 import (
 	"cmp"
@@ -16,14 +16,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Link returns, for each document and each of its passages, the strongest keep others of the same
-// document, strongest first, as indices into the document with weights in [0, 1] (SAKI-RAG's
-// SentenceAttnLinker). A document is its passages' vectors in order, in a space that must be the
-// pack's. model names the pack; no documents give no links.
+// Link returns, for each passage of each document, its keep strongest links to other passages of
+// the same document, strongest first, as indices into the document with weights in [0, 1]
+// (SAKI-RAG's SentenceAttnLinker). A document is its passages' vectors in order, in a space that
+// must be the pack's. model names the pack. Without documents, Link returns no links.
 //
-// A document longer than the model's window goes in windows that overlap by half, a few at a time.
-// A passage's links are those of the window in which it is best surrounded; of two equal windows,
-// those with the higher weights.
+// A document longer than the model's window is sent in windows that overlap by half, a few per
+// request. A passage's links are those of the window in which it is farthest from a border; of two
+// equal windows, those with the higher weights.
 //
 // Errors are as Score's; an error for a wrong space or keep wraps schema.ErrInvalid.
 func (c *Client) Link(ctx context.Context, lane wire.Lane, space string, documents []wire.Vectors, keep int) (links [][][]wire.PassageLink, model string, err error) {
@@ -79,11 +79,11 @@ func (c *Client) Link(ctx context.Context, lane wire.Lane, space string, documen
 	return links, info.Pack + "/" + info.Version, nil
 }
 
-// mergedLinks are the links of a document's passages, as far as its windows are known.
+// mergedLinks are the links of a document's passages, merged from the windows added so far.
 type mergedLinks struct {
 	keep   int
 	links  [][]wire.PassageLink // To is an index in the document
-	margin []int                // of the window that a passage's links are from; -1: none
+	margin []int // margin, in its window, of each passage with links; -1: none
 }
 
 func newMergedLinks(passages, keep int) mergedLinks {
@@ -94,8 +94,8 @@ func newMergedLinks(passages, keep int) mergedLinks {
 	return m
 }
 
-// add takes in the links of a window, for the passages that have no wider surroundings in another
-// one.
+// add merges the links of a window. It skips passages that have a larger margin in a window added
+// before.
 func (m *mergedLinks) add(w linkWindow, links [][]wire.PassageLink) {
 	for i, of := range links {
 		passage := w.start + i
@@ -115,8 +115,8 @@ func (m *mergedLinks) add(w linkWindow, links [][]wire.PassageLink) {
 	}
 }
 
-// surroundings is how far a passage is from the nearer border of a window, where the document goes
-// on.
+// surroundings returns the margin of a passage in a window: its distance to the nearer border
+// behind which the document continues.
 func (m *mergedLinks) surroundings(w linkWindow, passage int) int {
 	margin := len(m.links)
 	if w.start > 0 {
@@ -128,7 +128,7 @@ func (m *mergedLinks) surroundings(w linkWindow, passage int) int {
 	return margin
 }
 
-// stronger adds a link, or raises the weight of the link that there is.
+// stronger adds a link, or raises the weight of the existing link to the same passage.
 func stronger(links []wire.PassageLink, l wire.PassageLink) []wire.PassageLink {
 	at := slices.IndexFunc(links, func(k wire.PassageLink) bool { return k.To == l.To })
 	if at < 0 {
@@ -138,11 +138,12 @@ func stronger(links []wire.PassageLink, l wire.PassageLink) []wire.PassageLink {
 	return links
 }
 
-// recent is how long what a server said of itself is taken for true. A server that has another pack
-// by then refuses vectors of another space, and windows that are too long.
+// recent is how long a server's info is considered current. A server that has changed its pack
+// since then rejects vectors of another space and windows that are too long.
 const recent = 10 * time.Second
 
-// recently is what a server said of itself a moment ago, of a space if one is named, or says now.
+// recently returns the stored info if it is recent and, when a space is named, of that space; else
+// it asks a server.
 func (c *Client) recently(ctx context.Context, space string) (wire.ModelInfo, error) {
 	if t := c.info.Load(); t != nil && time.Since(t.at) < recent && (space == "" || t.info.Space == space) {
 		return t.info, nil
@@ -150,7 +151,7 @@ func (c *Client) recently(ctx context.Context, space string) (wire.ModelInfo, er
 	return c.Info(ctx)
 }
 
-// linking is a server's space and its window.
+// linking returns a server's info, and an error when its pack has no linker.
 func (c *Client) linking(ctx context.Context, space string) (wire.ModelInfo, error) {
 	info, err := c.recently(ctx, space)
 	if err != nil {
@@ -190,7 +191,7 @@ func (c *Client) linkPart(ctx context.Context, lane wire.Lane, space string, doc
 	return reply, nil
 }
 
-// within reports a link to a passage that a window of n does not have.
+// within returns an error if a link leads outside of a window of n passages.
 func within(links [][]wire.PassageLink, n int) error {
 	for _, of := range links {
 		for _, l := range of {
@@ -202,11 +203,11 @@ func within(links [][]wire.PassageLink, n int) error {
 	return nil
 }
 
-// linkWindow is the passages of a document from start up to end.
+// linkWindow is the passages of a document from start up to, but without, end.
 type linkWindow struct{ document, start, end int }
 
-// windowSize is how many passages a window has: what the model reads, or whose vectors and links
-// fit a message.
+// windowSize returns how many passages a window has: at most limit, which is what the model reads,
+// and so few that their vectors and links fit in a message.
 func windowSize(limit, dimension, keep int) int {
 	size := min(limit, (partBytes-windowBytes)/vectorBytes(dimension))
 	for size > 2 && size*min(keep, size-1)*linkBytes > linkReplyBytes {
@@ -215,11 +216,11 @@ func windowSize(limit, dimension, keep int) int {
 	return max(2, size)
 }
 
-// vectorBytes is what a vector takes in a request, as base64 of float32.
+// vectorBytes returns the size of a vector in a request, as base64 of float32.
 func vectorBytes(dimension int) int { return (4*dimension+2)/3*4 + 1 }
 
-// windowsOf gives the windows of n passages: of so many passages, overlapping by half. The last one
-// is moved back so that it is whole.
+// windowsOf returns the windows of n passages: each has size passages and overlaps the next by
+// half. The last window is moved back so that it has size passages, too.
 func windowsOf(n, size int) (windows []linkWindow) {
 	if n <= size {
 		return []linkWindow{{end: n}}
@@ -232,8 +233,8 @@ func windowsOf(n, size int) (windows []linkWindow) {
 	}
 }
 
-// Of a request of windows: what a window takes beside its vectors, what a link takes in the reply,
-// and of both the most.
+// Sizes in bytes: of a window in a request besides its vectors, of a link in a reply, and the most
+// that all links of a reply may take.
 const (
 	windowBytes    = 64
 	linkBytes      = 40
@@ -246,7 +247,7 @@ func splitWindows(documents []wire.Vectors, size, keep int) (parts [][]linkWindo
 	var now []linkWindow
 	asked, answered := 0, 0
 	for i, d := range documents {
-		if d.Len() < 2 { // nobody to link to
+		if d.Len() < 2 { // no other passage to link to
 			continue
 		}
 		for _, w := range windowsOf(d.Len(), size) {

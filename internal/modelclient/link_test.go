@@ -8,8 +8,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestWindowsCoverADocument: each passage is in a window, with its neighbours on either side of a
-// quarter of it where the document has them, and no window is longer than allowed or than needed.
+// TestWindowsCoverADocument checks that each passage is in a window in which it has at least a
+// quarter of the window on either side, where the document has so many, and that no window is
+// longer than allowed or needed.
 func TestWindowsCoverADocument(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, size := rapid.IntRange(0, 400).Draw(t, "passages"), rapid.IntRange(2, 60).Draw(t, "size")
@@ -35,7 +36,7 @@ func TestWindowsCoverADocument(t *testing.T) {
 	})
 }
 
-// TestPartsFitTheirMessages: with the windows of documents of all lengths, each once.
+// TestPartsFitTheirMessages checks documents of all lengths; each window must be in one part.
 func TestPartsFitTheirMessages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dimension := rapid.SampledFrom([]int{3, 256, 4096}).Draw(t, "dimension")
@@ -78,8 +79,7 @@ func TestPartsFitTheirMessages(t *testing.T) {
 func TestLinksOfWindowsAreMerged(t *testing.T) {
 	m := newMergedLinks(6, 2)
 	none := []wire.PassageLink{}
-	// Passage 2 is as well surrounded in the second window as in the first; passages 1 and 3
-	// aren't.
+	// Passage 2 has the same margin in both windows; passages 1 and 3 do not.
 	m.add(linkWindow{start: 0, end: 4}, [][]wire.PassageLink{{{To: 1, Weight: 0.5}}, {{To: 3, Weight: 0.4}}, {{To: 0, Weight: 0.3}, {To: 1, Weight: 0.1}}, {{To: 0, Weight: 0.9}}})
 	m.add(linkWindow{start: 1, end: 6}, [][]wire.PassageLink{{{To: 1, Weight: 0.9}}, {{To: 0, Weight: 0.2}, {To: 3, Weight: 0.25}}, {{To: 3, Weight: 0.1}}, none, none})
 	want := [][]wire.PassageLink{

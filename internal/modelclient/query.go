@@ -1,6 +1,6 @@
 package modelclient
 
-// This file is what queries ask for: how well texts answer a question.
+// This file contains the operations for queries: how well texts answer a question.
 
 import (
 	"cmp"
@@ -15,26 +15,25 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// questionBytes is what a question takes of a request at most; of a longer one the beginning is
-// sent.
+// questionBytes is the most that a question takes in a request; longer questions are cut.
 const questionBytes = 32 << 10
 
 const (
-	// scoresPerPart is how many texts a part has at most: their scores fit a reply.
+	// scoresPerPart is the most texts in a part: their scores fit in a reply.
 	scoresPerPart = 2000
-	// rerankPerPart is how many of them the reranker gets, which is ten times as long about a text:
-	// they are read within one try, also when it is for somebody who waits and other parts run
-	// beside this one.
+	// rerankPerPart is the most texts in a part for the reranker, which takes ten times as long per
+	// text. So many are scored within one try, also on the interactive lane while other parts run
+	// in parallel.
 	rerankPerPart = 32
-	// featuresPerPart is how many of them a part has whose reply has features, too: up to 6 KB
-	// each.
+	// featuresPerPart is the most texts in a part whose reply contains features, too: up to 6 KB
+	// per text.
 	featuresPerPart = 128
 )
 
-// Score returns the pair model's logits of each text for a question, in order, and with answers the
-// span of each text that answers best, in bytes of that text. A text without a word has -100 for
-// every score and no span. Of a text only the beginning is read, as far as the model reads. model
-// names the pack; no texts give no scores and an empty model.
+// Score returns the pair model's logits of each text for a question, in order. With answers, it
+// also returns the span of each text that answers best, in bytes of that text. A text without a
+// word has -100 for every score and no span. Only the beginning of a text is read, up to the
+// model's limit. model names the pack. Without texts, Score returns no scores and an empty model.
 //
 // Errors are as Encode's; when the servers' pack has no pair graph the error wraps
 // schema.ErrInvalid.
@@ -43,21 +42,21 @@ func (c *Client) Score(ctx context.Context, lane wire.Lane, question string, tex
 	return out.Scores, out.Model, err
 }
 
-// ScoreFeatured is Score with the numbers that has_answer and llm_prefer are computed from, of a
-// pair graph that gives them; of another there are no features.
+// ScoreFeatured is Score with the features from which has_answer and llm_prefer are computed, if
+// the pair graph outputs them; else there are no features.
 func (c *Client) ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error) {
 	return c.score(ctx, wire.ScoreRequest{Lane: lane, Question: question, Features: true}, texts)
 }
 
-// Rerank is Score by the pack's reranker: better, and about ten times as long. Its logits are on a
-// scale of their own. When the servers' pack has no graph reranker the error wraps
-// schema.ErrInvalid; when a server is too old to know of one, ErrDisagree.
+// Rerank is Score by the pack's reranker, which is better and takes about ten times as long. Its
+// logits have a scale of their own. When the servers' pack has no graph reranker the error wraps
+// schema.ErrInvalid; when a server is too old to know the reranker, it wraps ErrDisagree.
 func (c *Client) Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error) {
 	out, err := c.score(ctx, wire.ScoreRequest{Lane: lane, Question: question, Answers: answers, Graph: wire.GraphReranker}, texts)
 	return out.Scores, out.Model, err
 }
 
-// score asks what a request does, of texts.
+// score sends the request asks for texts, in parts, and joins the replies.
 func (c *Client) score(ctx context.Context, asks wire.ScoreRequest, texts []string) (out wire.Featured, err error) {
 	if len(texts) == 0 {
 		return out, nil
@@ -104,7 +103,8 @@ func (c *Client) score(ctx context.Context, asks wire.ScoreRequest, texts []stri
 	return out, nil
 }
 
-// scorePart scores one part; when its reply would be too large for a message, its halves.
+// scorePart scores one part. When the reply would be too large for a message, it scores the two
+// halves of the part instead.
 func (c *Client) scorePart(ctx context.Context, asks wire.ScoreRequest, texts []string) ([]wire.ScoreReply, error) {
 	op := wire.OpScore
 	if asks.Graph == wire.GraphReranker {
@@ -139,7 +139,7 @@ func (c *Client) scorePart(ctx context.Context, asks wire.ScoreRequest, texts []
 	return []wire.ScoreReply{reply}, nil
 }
 
-// disagree says that two servers have different packs.
+// disagree returns an error for two servers with different packs.
 func disagree(one, other string) error {
 	return fmt.Errorf("model servers disagree, they have the models %q and %q; give all of them one pack (SLUICE_MODEL_PACK): %w", one, other, ErrDisagree)
 }
@@ -184,13 +184,14 @@ func (c *Client) Fuse(ctx context.Context, lane wire.Lane, question string, text
 	return reply.Scores, reply.Model, nil
 }
 
-// contextsPerPart is how many contexts a part has at most: ten pairs of numbers of up to 16 bytes
+// contextsPerPart is the most contexts in a part: each has ten pairs of numbers of up to 16 bytes
 // each.
 const contextsPerPart = 1000
 
-// Detect returns, for each context, the probability that its texts are enough to answer with; from
-// threshold on they are. A context is the (has_answer, llm_prefer) scores of up to wire.DetectPairs
-// texts, best first. Errors are as Score's; no contexts give none.
+// Detect returns, for each context, the probability that its texts are enough to answer with. They
+// are enough if it is at least threshold. A context is the (has_answer, llm_prefer) scores of up to
+// wire.DetectPairs texts, best first. Errors are as Score's. Without contexts, Detect returns
+// nothing.
 func (c *Client) Detect(ctx context.Context, lane wire.Lane, contexts [][][2]float32) (enough []float32, threshold float64, model string, err error) {
 	if len(contexts) == 0 {
 		return nil, 0, "", nil

@@ -1,6 +1,6 @@
 package modelclient
 
-// This file has documents cut, encoded and linked in one request.
+// This file segments, encodes and links documents in one request.
 
 import (
 	"context"
@@ -15,17 +15,17 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// errNotAtOnce says that no server takes documents as they are.
+// errNotAtOnce means that no server has the operation segment_encode.
 var errNotAtOnce = errors.New("no model server cuts and encodes at once")
 
-// apartPause is for how long nobody is asked to cut and encode at once after none did.
+// apartPause is how long segment_encode is not requested after no server had it.
 const apartPause = time.Minute
 
-// SegmentEncode cuts the sections of documents into passages, as by says, and makes the passages'
-// vectors, and links of up to keep others for each; keep 0: none. A document is nil in what it
-// returns that has to be segmented and encoded in requests apart: servers do not know this
-// operation, the document fits no message, or the server refuses it, be it for another one of its
-// request. Other errors are as Encode's.
+// SegmentEncode cuts the sections of documents into passages, as by says, encodes the passages, and
+// returns up to keep links of each passage; keep 0: no links. The result of a document is nil when
+// it has to be segmented and encoded in separate requests: servers do not have this operation, the
+// document fits in no message, or the server rejects the request, maybe for another document in it.
+// Other errors are as Encode's.
 func (c *Client) SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, keep int) (made []*wire.Made, err error) {
 	made = make([]*wire.Made, len(documents))
 	if len(documents) == 0 || by.By == schema.BySimilarity || !c.apart.over(time.Now()) {
@@ -51,9 +51,9 @@ func (c *Client) SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Se
 	return made, nil
 }
 
-// splitDocuments puts the numbers of documents into parts whose requests fit a message, and whose
-// replies mostly do: a passage takes so many bytes there, and is mostly two sentences or more.
-// Documents that fit none are left out.
+// splitDocuments puts the indices of documents into parts whose requests fit in a message, and
+// whose replies mostly do: a passage takes passageBytes in a reply and mostly has two sentences or
+// more. Documents that fit in no message are left out.
 func splitDocuments(documents []wire.Uncut, passageBytes int) (parts [][]int) {
 	most := min(partSentences, 2*max(1, replyBytes/passageBytes))
 	var now []int
@@ -74,7 +74,7 @@ func splitDocuments(documents []wire.Uncut, passageBytes int) (parts [][]int) {
 	return parts
 }
 
-// sizeOf is what a document takes in a request, and how many sentences it has.
+// sizeOf returns what a document takes in a request, and how many sentences it has.
 func sizeOf(d wire.Uncut) (bytes, sentences int) {
 	text := func(s string) {
 		n, _ := size(s, 0)
@@ -90,8 +90,8 @@ func sizeOf(d wire.Uncut) (bytes, sentences int) {
 	return bytes, sentences
 }
 
-// segmentEncodePart has some documents made; when the reply to them would be too large, halves of
-// them.
+// segmentEncodePart sends the request for the documents of a part and stores the results in made.
+// When the reply would be too large, it sends the two halves of the part instead.
 func (c *Client) segmentEncodePart(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, part []int, keep int, made []*wire.Made) error {
 	request := wire.SegmentEncodeRequest{Envelope: wire.Header(), Lane: lane, By: by, Keep: keep}
 	for _, i := range part {
@@ -115,7 +115,7 @@ func (c *Client) segmentEncodePart(ctx context.Context, lane wire.Lane, by schem
 	case errors.Is(err, errNotAtOnce):
 		c.apart.begin(time.Now(), apartPause)
 		return nil
-	case tooLarge(err), errors.Is(err, schema.ErrInvalid): // which step it is that fails shows where they are apart
+	case tooLarge(err), errors.Is(err, schema.ErrInvalid): // separate requests show which step fails
 		return nil
 	case err != nil:
 		return err
@@ -161,7 +161,7 @@ func taken(request wire.SegmentEncodeRequest, reply wire.SegmentEncodeReply, par
 	return nil
 }
 
-// tiles reports passages that do not tile a section's text.
+// tiles returns an error if the passages do not tile a section's text.
 func tiles(text string, lengths, tokens []int) error {
 	left := len(text)
 	for _, n := range lengths {

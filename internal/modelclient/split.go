@@ -1,7 +1,7 @@
 package modelclient
 
-// This file cuts requests so that each part, and its reply, fits a NATS message. Sizes are those of
-// the JSON that is sent: a byte of text takes up to six there.
+// This file splits requests so that each part, and its reply, fits in a NATS message. Sizes are
+// those of the JSON that is sent, in which a byte of text takes up to six bytes.
 
 import (
 	"unicode/utf8"
@@ -10,22 +10,23 @@ import (
 )
 
 const (
-	// partBytes is what the texts of a part take at most; the rest of the message is for the
+	// partBytes is the most that the texts of a part take; the rest of the message is for the
 	// envelope.
 	partBytes = wire.MaxRequest - 4<<10
-	// textBytes is what one text takes at most, sentenceBytes one sentence, so that two fit; of a
-	// longer one the beginning is sent.
+	// textBytes is the most that one text takes, sentenceBytes the most that one sentence takes, so
+	// that two fit in a part. Longer ones are cut.
 	textBytes     = 400 << 10
 	sentenceBytes = 200 << 10
-	// partTexts is how many texts a part has at most before the dimension is known, partSentences
-	// how many sentences.
+	// partTexts is the most texts in a part while the dimension is not known, partSentences the
+	// most sentences.
 	partTexts     = 500
 	partSentences = 2000
-	// replyBytes is what the vectors of a reply take at most; NATS takes 1 MB.
+	// replyBytes is the most that the vectors of a reply take; NATS takes 1 MB.
 	replyBytes = 900 << 10
 )
 
-// textsPerPart is how many vectors fit a reply: base64 of float32.
+// textsPerPart returns how many texts a part may have, so that their vectors, as base64 of float32,
+// fit in a reply.
 func (c *Client) textsPerPart() int {
 	if c.second == nil {
 		return secondTexts
@@ -37,7 +38,7 @@ func (c *Client) textsPerPart() int {
 	return max(1, min(partTexts, replyBytes/(dimension*4*4/3+16)))
 }
 
-// size is how many bytes text takes as JSON, with its comma; fits is how many bytes of text stay
+// size returns how many bytes text takes as JSON, with its comma, and how many bytes of text fit
 // within limit.
 func size(text string, limit int) (bytes, fits int) {
 	bytes = 3 // quotes and comma
@@ -65,8 +66,8 @@ func size(text string, limit int) (bytes, fits int) {
 	return bytes, fits
 }
 
-// shorten cuts texts that take more than limit bytes, at a character, and counts them. The slice
-// given is not changed.
+// shorten cuts texts that take more than limit bytes, at a character boundary, and counts them. It
+// does not change the slice it is given.
 func shorten(texts []string, limit int) (_ []string, cut int) {
 	out := texts
 	for i, text := range texts {
@@ -90,7 +91,7 @@ func shortenOne(text string, limit int) string {
 	return out[0]
 }
 
-// splitTexts cuts texts into parts of at most so many consecutive ones and so many bytes.
+// splitTexts splits texts into parts of at most most consecutive texts and at most room bytes.
 func splitTexts(texts []string, most, room int) [][]string {
 	var parts [][]string
 	start, bytes := 0, 0
@@ -105,9 +106,9 @@ func splitTexts(texts []string, most, room int) [][]string {
 	return append(parts, texts[start:])
 }
 
-// runsPart is one request of a Segment call. of[i] is the run that runs[i] is a piece of, whose
-// sentences from[i] to to[i] are asked for: the scores between them. The others of runs[i] are what
-// the model sees around those.
+// runsPart is one request of a Segment call. runs[i] is part of the run with index of[i]. The
+// request is for the scores with the indices from[i] up to to[i] in runs[i]; the other sentences of
+// runs[i] are context for the model.
 type runsPart struct {
 	runs     [][]string
 	of       []int
@@ -118,8 +119,8 @@ func (p *runsPart) add(of int, run []string, from, to int) {
 	p.runs, p.of, p.from, p.to = append(p.runs, run), append(p.of, of), append(p.from, from), append(p.to, to)
 }
 
-// splitRuns puts as many whole runs into a part as it holds. A run that no part holds is cut; its
-// pieces overlap by what a model sees around a place, as far as that is in proportion.
+// splitRuns puts as many whole runs into a part as fit. A run that does not fit in a part is cut;
+// its pieces overlap by the context that the model reads around a boundary, within reasonable size.
 func splitRuns(runs [][]string) []runsPart {
 	var parts []runsPart
 	var now runsPart
@@ -152,7 +153,7 @@ func splitRuns(runs [][]string) []runsPart {
 	return parts
 }
 
-// cutRun cuts a run that no part holds. sizes are its sentences' bytes.
+// cutRun cuts a run that does not fit in a part. sizes are the bytes of its sentences.
 func cutRun(of int, run []string, sizes []int) []runsPart {
 	var parts []runsPart
 	for place := 0; place < len(run)-1; {

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// piece is text whose JSON is as long as itself, or up to six times as long.
+// piece generates text whose JSON takes between one and six times its bytes.
 var piece = rapid.Custom(func(t *rapid.T) string {
 	unit := rapid.SampledFrom([]string{"a", "é", "中", "<", "\"", "\x01", "\xff", "\u2028", "😀", " word", "\n", "\x7f", "\\"}).Draw(t, "unit")
 	return strings.Repeat(unit, rapid.SampledFrom([]int{0, 1, 3, 50, 1000, 20000, 70000, 140000}).Draw(t, "times"))
@@ -58,8 +58,9 @@ func TestTextsAreSplitInOrder(t *testing.T) {
 	})
 }
 
-// TestRunsAreSplitWithoutLosingAPair: the pieces of a run ask for each pair of its neighbours once,
-// in order; and where sentences are short, each with all around it that a model may look at.
+// TestRunsAreSplitWithoutLosingAPair checks that the pieces of a run ask for each pair of
+// neighbours once, in order; and, where sentences are short, each pair with all the context that
+// the model reads.
 func TestRunsAreSplitWithoutLosingAPair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs := rapid.SliceOfN(rapid.SliceOfN(piece, 0, 12), 1, 8).Draw(t, "runs")
