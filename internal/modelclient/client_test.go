@@ -205,8 +205,8 @@ func TestLinkingAsksOnce(t *testing.T) {
 	}
 }
 
-// TestRequestsNameTheirTenant, and say whether they yield to others, as yields returns when they
-// are sent.
+// TestRequestsNameTheirTenant checks the headers of requests: the tenant, and whether the request
+// yields, as the function says at the time of sending.
 func TestRequestsNameTheirTenant(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {

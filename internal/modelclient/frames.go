@@ -11,7 +11,7 @@ import (
 // frames records what replies showed. It is safe for concurrent use.
 type frames struct {
 	seen  atomic.Bool // a reply showed that its server reads frames
-	pause pause // begun when a server did not read a frame
+	pause pause       // begun when a server did not read a frame
 }
 
 // framesPause is how long all servers get JSON after one of them did not read a frame.

@@ -83,7 +83,7 @@ func (c *Client) Link(ctx context.Context, lane wire.Lane, space string, documen
 type mergedLinks struct {
 	keep   int
 	links  [][]wire.PassageLink // To is an index in the document
-	margin []int // margin, in its window, of each passage with links; -1: none
+	margin []int                // margin, in its window, of each passage with links; -1: none
 }
 
 func newMergedLinks(passages, keep int) mergedLinks {

@@ -119,8 +119,9 @@ func (p *runsPart) add(of int, run []string, from, to int) {
 	p.runs, p.of, p.from, p.to = append(p.runs, run), append(p.of, of), append(p.from, from), append(p.to, to)
 }
 
-// splitRuns puts as many whole runs into a part as fit. A run that does not fit in a part is cut;
-// its pieces overlap by the context that the model reads around a boundary, within reasonable size.
+// splitRuns puts as many whole runs into a part as fit. A run that does not fit in a part is cut.
+// Its pieces overlap by the sentences that the model reads around a boundary, as far as those
+// before it take at most an eighth of a part.
 func splitRuns(runs [][]string) []runsPart {
 	var parts []runsPart
 	var now runsPart
