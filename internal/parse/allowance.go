@@ -7,24 +7,24 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// clockFactor is how many times its processor time a file may take by the clock.
-// Parsers have a low priority: on a busy machine a file waits for most of its
-// time, and that is not the file's doing. One that sleeps must end as well.
+// clockFactor is the ratio of a file's limit of elapsed time to its limit of processor time.
+// Parsers have a low priority: on a busy machine a parser waits most of the time, which is not the
+// file's fault. A parser that sleeps must be ended, too.
 const clockFactor = 10
 
-// allowance is the time a file may take: limit of the processor, clockFactor
-// times that by the clock. It begins with start.
+// allowance is the time that a file may take: limit of processor time, and clockFactor times limit
+// of elapsed time. It starts with start.
 type allowance struct {
 	limit time.Duration
-	over  func(*Error) // is called once for each start at most
+	over  func(*Error) // called at most once per start
 
 	mu    sync.Mutex
 	timer *time.Timer
-	spent time.Duration // of the processor, when it began
+	spent time.Duration // processor time at the start
 	since time.Time
 }
 
-// start begins the time anew.
+// start starts the allowance, or restarts it from zero.
 func (a *allowance) start() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -33,7 +33,7 @@ func (a *allowance) start() {
 	a.wait(a.limit)
 }
 
-// stop lets no time pass until the next start.
+// stop stops the allowance until the next start.
 func (a *allowance) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,7 +47,7 @@ func (a *allowance) halt() {
 	}
 }
 
-// wait looks again after d.
+// wait calls look after d.
 func (a *allowance) wait(d time.Duration) {
 	var t *time.Timer
 	t = time.AfterFunc(d, func() {
@@ -70,8 +70,8 @@ func (a *allowance) look() {
 		a.timer = nil
 		a.over(hung(a.limit))
 	default:
-		// The rest of the processor time needs at least as long by the clock, as one goroutine
-		// parses.
+		// Using up the rest of the processor time takes at least as long by the clock, since one
+		// goroutine parses.
 		a.wait(max(min(a.limit-used, clockFactor*a.limit-passed), time.Millisecond))
 	}
 }

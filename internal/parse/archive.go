@@ -1,7 +1,6 @@
 package parse
 
-// ZIP archives of documents: a folder whose files are read one after the other,
-// each under its path.
+// ZIP archives of documents. The files are parsed one after the other, each under its path.
 
 import (
 	"archive/zip"
@@ -22,36 +21,36 @@ import (
 
 // ArchiveFile is a file in a ZIP archive.
 type ArchiveFile struct {
-	Path    string // below the archive, with slashes
-	Bytes   int64  // that it says it has; reading more is an error
-	Refused error  // why it can't be read; the others can
+	Path    string // relative to the root of the archive, with slashes
+	Bytes   int64  // declared size; reading more is an error
+	Refused error  // why it can't be read; the other files can
 
 	f *zip.File
 	c *container
 }
 
-// Open returns what is in the file. Several may be open at a time.
+// Open returns a reader of the file. Several files may be open at a time.
 func (a ArchiveFile) Open() (io.ReadCloser, error) {
-	own := *a.c // with limits of its own: it may be read more than once
+	own := *a.c // with its own count of bytes: the file may be read more than once
 	return own.openFile(a.f)
 }
 
-// OpenArchive returns the files of a ZIP archive in its order, without hidden ones. It gives nil
-// for a file that is a document (DOCX, EPUB and others are ZIP files, too), and an *Error for one
-// that is over a limit, damaged, or has an entry that leads out of it. It reads from r as long as
-// its files are opened.
+// OpenArchive returns the files of a ZIP archive in its order, without hidden ones. It returns nil
+// for a file that is a document (DOCX, EPUB and others are ZIP files, too), and an *Error for an
+// archive that is over a limit, damaged, or has an entry whose path leads out of it. r must stay
+// readable while files are opened and read.
 func OpenArchive(r io.ReaderAt, size int64, limits Limits) ([]ArchiveFile, error) {
 	c, err := openZIP(r, size, limits.withDefaults())
 	if err != nil {
 		return nil, err
 	}
 	if kind, err := c.kind(); err != nil || kind != formatZIP {
-		return nil, nil // whoever parses it says what it is
+		return nil, nil // the parser reports the error
 	}
 	return c.archive()
 }
 
-// archive returns the files of an archive.
+// archive returns the files of an archive, without folders and hidden files.
 func (c *container) archive() ([]ArchiveFile, error) {
 	var out []ArchiveFile
 	seen := map[string]bool{}
@@ -83,12 +82,12 @@ func (c *container) archive() ([]ArchiveFile, error) {
 	return out, nil
 }
 
-// entryPath returns an entry's name as a path below the archive, and refuses one that leads
-// elsewhere.
+// entryPath returns an entry's name as a path relative to the root of the archive. It rejects a
+// path that leads out of the archive.
 func entryPath(name string) (string, error) {
 	p := name
 	if !utf8.ValidString(p) {
-		p, _ = charmap.CodePage437.NewDecoder().String(p) // what archives are in that don't say UTF-8
+		p, _ = charmap.CodePage437.NewDecoder().String(p) // the encoding of names that are not in UTF-8
 	}
 	if !strings.Contains(p, "/") {
 		p = strings.ReplaceAll(p, `\`, "/") // old archives of Windows
@@ -101,7 +100,8 @@ func entryPath(name string) (string, error) {
 	return path.Clean(p), nil
 }
 
-// hiddenEntry reports files that no one put there to be read, as folders' hidden files are.
+// hiddenEntry reports whether a file is hidden or made by an operating system, and so not meant to
+// be read.
 func hiddenEntry(name string) bool {
 	for _, part := range strings.Split(name, "/") {
 		if strings.HasPrefix(part, ".") || part == "__MACOSX" || part == "Thumbs.db" {
@@ -111,7 +111,7 @@ func hiddenEntry(name string) bool {
 	return false
 }
 
-// namedEntries is how many entries that were not read are named.
+// namedEntries is how many entries that were not read are named in warnings.
 const namedEntries = 15
 
 func parseArchive(d *document, data []byte) error {
@@ -158,7 +158,7 @@ func parseArchive(d *document, data []byte) error {
 		}
 	}
 	if more := refused - namedEntries; more > 0 {
-		// It is worth more than what the last of the entries warns of.
+		// This warning replaces the last one if there are 20 already.
 		d.out.Warnings = append(d.out.Warnings[:min(len(d.out.Warnings), 19)], fmt.Sprintf("%d more entries were not read.", more))
 	}
 	if read == 0 && first != nil {

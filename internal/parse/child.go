@@ -12,12 +12,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// parseFunc is parseFile, or a test's stand-in that hangs or dies.
+// parseFunc is the type of parseFile, or of a test's replacement that hangs or dies.
 type parseFunc func(ctx context.Context, name, mediaHint string, data []byte, limits Limits, ocr *ocrSession) (schema.Parsed, error)
 
-// RunChild parses what a Pool sends on stdin and answers on stdout until stdin
-// ends. It is what the command of PoolOptions runs; nothing else in that process
-// may write to stdout.
+// RunChild parses the files that a Pool sends on stdin and answers on stdout until stdin ends. The
+// command of PoolOptions must call it; nothing else in that process may write to stdout.
 func RunChild(stdin io.Reader, stdout io.Writer) error {
 	in, err := readCell()
 	if err != nil {
@@ -45,8 +44,8 @@ func (c cell) compile() error {
 	return openToAll(c.CacheDir)
 }
 
-// prepare makes ready what files of a kind need, once per process: on a machine
-// that has not compiled pdfium before it takes seconds, which are not the file's.
+// prepare initialises what files of this kind need, once per process. On a machine that has not
+// compiled pdfium yet, this takes seconds, which do not count as the file's time.
 func prepare(data []byte) {
 	if isPDF(data) {
 		preparePDF()
@@ -68,7 +67,7 @@ func serve(stdin io.Reader, stdout io.Writer, confined Confinement, prepare func
 			return err
 		}
 		prepare(req.data)
-		// From here on the time is the file's, and a death of this process its doing.
+		// From here on time counts as the file's, and the file is blamed if this process dies.
 		if err := writeFrame(stdout, words); err != nil {
 			return err
 		}

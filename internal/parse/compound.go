@@ -1,9 +1,8 @@
 package parse
 
-// Compound files (MS-CFB, "OLE"): a file with folders and streams in it, as
-// Outlook and the old Office formats are. A file says of itself how long its
-// chains of sectors are and which entry comes after which: nothing of that is
-// believed beyond the size of the file, and what runs in a circle is refused.
+// Compound files (MS-CFB, "OLE"): a file that contains folders and streams, used by Outlook and the
+// old Office formats. The file itself declares the lengths of its chains of sectors and the order
+// of its entries. These are not trusted beyond the size of the file, and cycles are rejected.
 
 import (
 	"bytes"
@@ -18,9 +17,9 @@ import (
 
 const (
 	cfbMiniSector = 64
-	cfbMiniCutoff = 4096 // bytes from which on a stream has sectors of its own
+	cfbMiniCutoff = 4096 // smaller streams are in the mini stream
 	cfbEntrySize  = 128
-	cfbEnd        = 0xFFFFFFFE // of a chain
+	cfbEnd        = 0xFFFFFFFE // end of a chain
 	cfbNone       = 0xFFFFFFFF // no entry
 	cfbStorage    = 1
 	cfbStream     = 2
@@ -34,8 +33,8 @@ type compoundFile struct {
 	miniFAT []uint32
 	mini    []byte // the stream that small streams are in
 	entries []compoundEntry
-	seen    []bool // entries that some folder has
-	left    int    // bytes that may still be read from it: streams may share sectors
+	seen    []bool // entries that are in a folder
+	left    int    // bytes that may still be read, since streams may share sectors
 }
 
 type compoundEntry struct {
@@ -46,7 +45,7 @@ type compoundEntry struct {
 	size               uint64
 }
 
-// folder is a storage with what is right below it.
+// folder is a storage with its direct children.
 type folder struct {
 	streams map[string]compoundEntry
 	folders []compoundEntry // in the order of their names
@@ -96,7 +95,7 @@ func readEntry(b []byte, shift uint16) compoundEntry {
 	le := binary.LittleEndian
 	e := compoundEntry{kind: b[66], left: le.Uint32(b[68:]), right: le.Uint32(b[72:]), child: le.Uint32(b[76:]), start: le.Uint32(b[116:]), size: le.Uint64(b[120:])}
 	if shift == 9 {
-		e.size &= 0xFFFFFFFF // the rest may be anything in this version
+		e.size &= 0xFFFFFFFF // this version does not define the upper half
 	}
 	var name []uint16
 	for i := 0; i < 62 && i+2 < int(le.Uint16(b[64:])); i += 2 {
@@ -106,7 +105,8 @@ func readEntry(b []byte, shift uint16) compoundEntry {
 	return e
 }
 
-// at returns a sector, nil when the file has none of that number; the last may be cut off.
+// at returns a sector, or nil when the file has no sector of that number. The last sector may be
+// cut off.
 func (c *compoundFile) at(n uint32) []byte {
 	begin := (int64(n) + 1) * int64(c.sector)
 	if begin >= int64(len(c.data)) {
@@ -115,7 +115,7 @@ func (c *compoundFile) at(n uint32) []byte {
 	return c.data[begin:min(begin+int64(c.sector), int64(len(c.data)))]
 }
 
-// readFAT reads which sector follows which.
+// readFAT reads the FAT, which gives the next sector of each sector.
 func (c *compoundFile) readFAT() error {
 	le := binary.LittleEndian
 	sectors := len(c.data)/c.sector + 1
@@ -140,7 +140,7 @@ func (c *compoundFile) readFAT() error {
 	return nil
 }
 
-// chain returns up to size bytes of the sectors that begin with one.
+// chain returns up to size bytes of the chain of sectors that starts at start.
 func (c *compoundFile) chain(start uint32, size int) ([]byte, error) {
 	var out []byte
 	for n, at := 0, start; at < cfbEnd && len(out) < size; n++ {
@@ -191,13 +191,13 @@ func (c *compoundFile) read(e compoundEntry) ([]byte, error) {
 	return b, err
 }
 
-// root returns the folder that has all others. It may be asked for once.
+// root returns the root folder. It must be called only once.
 func (c *compoundFile) root() (folder, error) { return c.open(c.entries[0]) }
 
-// open returns what is right below a folder. Each entry may be in one only.
+// open returns the direct children of a folder. Each entry may be in one folder only.
 func (c *compoundFile) open(e compoundEntry) (folder, error) {
 	f := folder{streams: map[string]compoundEntry{}}
-	// The entries are a tree of siblings, which is walked from its left to its right.
+	// The siblings form a binary tree, which is traversed in order.
 	var above []uint32
 	at := e.child
 	for at != cfbNone || len(above) > 0 {

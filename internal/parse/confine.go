@@ -1,8 +1,8 @@
 package parse
 
-// How a child is kept from doing harm, should a file take it over. What the parent can do it does
-// when it starts the child; the rest the child does to itself before it reads a file. What the
-// system doesn't offer is left out, and told.
+// How a child is kept from doing harm if a file takes control of it. The parent applies what it can
+// when it starts the child; the child applies the rest to itself before it reads a file.
+// Protections that the system does not offer are left out and reported.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Confinement says what keeps parsers from the rest of the machine.
+// Confinement says which protections keep parsers from the rest of the machine.
 type Confinement struct {
 	Held    []string `json:"held,omitempty"`
 	Missing []string `json:"missing,omitempty"` // each with the reason
@@ -29,7 +29,7 @@ func (c Confinement) String() string {
 	return text
 }
 
-// try notes whether a protection could be had.
+// try records whether a protection could be applied.
 func (c *Confinement) try(what string, err error) {
 	if err != nil {
 		c.Missing = append(c.Missing, fmt.Sprintf("%s (%v)", what, err))
@@ -38,7 +38,7 @@ func (c *Confinement) try(what string, err error) {
 	c.Held = append(c.Held, what)
 }
 
-// What protections are called.
+// Names of the protections.
 const (
 	heldNetwork    = "a network namespace"
 	heldUser       = "a user without rights"
@@ -51,26 +51,28 @@ const (
 // cellVariable carries a cell to the child.
 const cellVariable = "SLUICE_PARSER"
 
-// cell is what a child needs to know to confine itself.
+// cell tells a child how to confine itself.
 type cell struct {
-	CacheDir string `json:"cache_dir,omitempty"` // compiled code, to be read alone
-	Compile  bool   `json:"compile,omitempty"`   // fill it and end; no file comes
-	User     int    `json:"user,omitempty"`      // to become, when root; 0 for nobody
-	Apart    bool   `json:"apart,omitempty"`     // it has a network namespace
-	Why      string `json:"why,omitempty"`       // it has none
-	Memory   int64  `json:"memory"`              // bytes that it may have
-	CPU      int64  `json:"cpu"`                 // seconds that it may run
+	CacheDir string `json:"cache_dir,omitempty"` // folder of compiled code, which the child may only read
+	Compile  bool   `json:"compile,omitempty"`   // fill CacheDir and exit; no file follows
+	User     int    `json:"user,omitempty"`      // to switch to, when root; 0 for no switch
+	Apart    bool   `json:"apart,omitempty"`     // the child has a network namespace
+	Why      string `json:"why,omitempty"`       // why it has no network namespace
+	Memory   int64  `json:"memory"`              // most bytes of memory
+	CPU      int64  `json:"cpu"`                 // most seconds of processor time
 
-	Program *cellProgram `json:"program,omitempty"` // to become, instead of a parser
+	Program *cellProgram `json:"program,omitempty"` // to run instead of a parser
 }
 
-// cellProgram is a program of the system in a cell. It may read these files, and no other.
+// cellProgram is a program of the system that runs in a cell. It may read the files named here, and
+// no others.
 type cellProgram struct {
 	Path     string   `json:"path"`
 	Args     []string `json:"args"`
 	Tessdata string   `json:"tessdata,omitempty"` // a folder
 	Folders  []string `json:"folders,omitempty"`
-	// Own is a folder that it may write to, files of at most FileBytes; empty: it writes nothing.
+	// Own is a folder that the program may write to, files of at most FileBytes; empty: it may not
+	// write.
 	Own       string   `json:"own,omitempty"`
 	FileBytes int64    `json:"file_bytes,omitempty"`
 	Loader    []string `json:"loader,omitempty"`
@@ -80,7 +82,7 @@ type cellProgram struct {
 func (c cell) environment() string {
 	text, err := json.Marshal(c)
 	if err != nil {
-		panic(err) // strings and numbers
+		panic(err) // cannot fail: strings and numbers only
 	}
 	return cellVariable + "=" + string(text)
 }
@@ -92,10 +94,10 @@ func readCell() (c cell, err error) {
 	return c, nil
 }
 
-// confine takes from this process what parsing doesn't need. skip leaves protections out, for tests
-// of the others.
+// confine takes away the rights that parsing does not need from this process. skip names
+// protections to leave out, for tests of the others.
 func (c cell) confine(skip ...string) Confinement {
-	// What is read once from the system's files must be read before they are out of reach.
+	// Load what is read once from the system's files while they are still accessible.
 	_, _ = time.Now().Zone()
 	var held Confinement
 	var apart error
@@ -107,7 +109,7 @@ func (c cell) confine(skip ...string) Confinement {
 	return held
 }
 
-// Probe starts a child as a pool does and returns what confines it here.
+// Probe starts a child as a pool does and returns its confinement on this machine.
 func Probe(ctx context.Context, o PoolOptions) (Confinement, error) {
 	o.Workers = 1
 	p, err := NewPool(o)
@@ -125,7 +127,7 @@ func Probe(ctx context.Context, o PoolOptions) (Confinement, error) {
 	return *r.confinement.Load(), nil
 }
 
-// reportConfinement logs what is missing, once.
+// reportConfinement logs the protections that are missing, once.
 func (r *poolRun) reportConfinement(words []byte) {
 	r.told.Do(func() {
 		var c Confinement
@@ -139,9 +141,10 @@ func (r *poolRun) reportConfinement(words []byte) {
 	})
 }
 
-// compile has a child that sees no file compile what PDFs need, so that those that do see files
-// need not write. Where that fails they compile for themselves. It takes as long as it takes: no
-// file has a part in it, and each of them would take as long on a loaded machine.
+// compile starts a child that gets no file to compile what PDFs need, so that the children that get
+// files need not write to the cache. If that fails, each of them compiles for itself. There is no
+// time limit: no file takes part, and without the cache each child would take as long on a loaded
+// machine.
 func (r *poolRun) compile() {
 	r.compiled.Do(func() {
 		c, err := r.launch(cell{CacheDir: r.options.CacheDir, Compile: true, User: r.user}, false)

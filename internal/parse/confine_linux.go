@@ -19,14 +19,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Users that parsers become where we are root: the first that nobody has. It must not be one that
-// anything else runs as.
+// The range of user ids for parsers where we are root: the first unused id is taken, since nothing
+// else may run as that user.
 const (
 	firstUser = 64700
 	lastUser  = 64709
 )
 
-// parserUser is the user for children, 0 where they stay who we are.
+// parserUser returns the user id for children, or 0 if they keep ours.
 func parserUser() int {
 	if os.Geteuid() != 0 {
 		return 0
@@ -40,8 +40,8 @@ func parserUser() int {
 	return lastUser
 }
 
-// isolateNetwork gives the child a network of its own, with nothing in it. Who isn't root needs a
-// user namespace to do so.
+// isolateNetwork gives the child an empty network namespace. Without root, this needs a user
+// namespace, too.
 func isolateNetwork(cmd *exec.Cmd) {
 	a := cmd.SysProcAttr
 	a.Cloneflags |= unix.CLONE_NEWNET
@@ -52,24 +52,24 @@ func isolateNetwork(cmd *exec.Cmd) {
 	}
 }
 
-// Bounds of a child beside its memory and time.
+// Limits of a child in addition to memory and time.
 const (
 	openFiles    = 64
-	writersFiles = 512  // of a program that has a folder of its own
+	writersFiles = 512  // for a program that may write to a folder
 	processes    = 1024 // threads, of all parsers of the user together
 )
 
-// confinesWriting says that a program can be kept in a folder.
+// confinesWriting reports whether a program can be restricted to writing in one folder.
 const confinesWriting = true
 
-// ownedBy reports whether a file is a user's.
+// ownedBy reports whether the user uid owns a file.
 func ownedBy(info fs.FileInfo, uid int) bool {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(s.Uid) == uid
 }
 
 func (c cell) drop(held *Confinement, skip []string) {
-	// What ties this process to its parent's life is tied to a thread of its own.
+	// The parent-death signal is set per thread.
 	runtime.LockOSThread()
 	wanted := func(what string) bool { return !slices.Contains(skip, what) }
 	if wanted(heldLimits) {
@@ -79,7 +79,8 @@ func (c cell) drop(held *Confinement, skip []string) {
 		held.try(heldUser, c.becomeUser())
 	}
 	if c.Program != nil {
-		// The thread that becomes the program is tied to the parent's life, whichever it is.
+		// Set the parent-death signal on the thread that becomes the program, which may be another
+		// one.
 		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	}
 	held.try(heldPrivileges, ll.AllThreadsPrctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
@@ -99,8 +100,8 @@ func (c cell) drop(held *Confinement, skip []string) {
 	}
 }
 
-// limit bounds what this process may take. It counts memory from what it has: an instrumented one
-// has much.
+// limit sets resource limits. Memory counts on top of what this process already uses, which is much
+// in an instrumented build.
 func (c cell) limit() error {
 	data, err := ownData()
 	if err != nil {
@@ -116,16 +117,16 @@ func (c cell) limit() error {
 		most     uint64
 	}{
 		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, written}, {unix.RLIMIT_NOFILE, files}, {unix.RLIMIT_CPU, uint64(c.CPU)},
-		// Above what the parent allows, which it watches: this is for what grows faster than it
-		// looks.
+		// More than the parent allows: the parent watches memory, and this limit is for growth that
+		// is faster than it looks.
 		{unix.RLIMIT_DATA, data + 2*uint64(c.Memory) + 1<<30},
 	} {
 		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.most, Max: l.most}); err != nil {
 			all = append(all, fmt.Errorf("limit %d to %d: %w", l.resource, l.most, err))
 		}
 	}
-	// Threads are counted by user, so that a limit makes sense where the user, or its namespace,
-	// has parsers alone.
+	// Threads are counted per user, so a limit makes sense only where the user, or its namespace,
+	// runs nothing but parsers.
 	if c.User != 0 || c.Apart {
 		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: processes, Max: processes}); err != nil {
 			all = append(all, fmt.Errorf("limit processes: %w", err))
@@ -134,7 +135,7 @@ func (c cell) limit() error {
 	return errors.Join(all...)
 }
 
-// ownData is how many bytes of writable memory this process has of its own.
+// ownData returns the size of this process's private writable memory in bytes.
 func ownData() (uint64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -149,7 +150,7 @@ func ownData() (uint64, error) {
 	return 0, errors.New("/proc/self/status has no VmData")
 }
 
-// becomeUser leaves root, with all of its capabilities, for good.
+// becomeUser gives up root and all of its capabilities for good.
 func (c cell) becomeUser() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -166,12 +167,12 @@ func (c cell) becomeUser() error {
 	if err := syscall.Setresuid(c.User, c.User, c.User); err != nil {
 		return fmt.Errorf("become user %d: %w", c.User, err)
 	}
-	// The kernel forgets it when the user changes.
+	// The kernel clears the parent-death signal when the user changes.
 	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 }
 
-// landlock leaves the compiled code to be read, or a program's own files, and nothing else: no
-// file, no connection, no signal to others.
+// landlock allows only reading the compiled code, or a program's own files: no other file, no
+// connection, and no signal to other processes.
 func (c cell) landlock() error {
 	var rules, later []landlock.Rule
 	if p := c.Program; p != nil {
@@ -190,15 +191,15 @@ func (c cell) landlock() error {
 	if c.CacheDir != "" {
 		rules = append(rules, landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, c.CacheDir).IgnoreIfMissing())
 	}
-	// First what every kernel with Landlock has, for the rest is as much as this one knows, which
-	// may be nothing.
+	// First the rules of the oldest Landlock version, which every kernel with Landlock has. The
+	// second call applies as much as this kernel supports, which may be nothing more.
 	if err := landlock.V1.RestrictPaths(rules...); err != nil {
 		return err
 	}
 	return landlock.V9.BestEffort().Restrict(append(rules, later...)...)
 }
 
-// folders are what a program reads beside its libraries.
+// folders returns the folders that a program reads besides its libraries.
 func (p *cellProgram) folders() []string {
 	if p.Tessdata == "" {
 		return p.Folders
@@ -206,7 +207,7 @@ func (p *cellProgram) folders() []string {
 	return append([]string{p.Tessdata}, p.Folders...)
 }
 
-// forAll reports whether every user may enter what is above a folder.
+// forAll reports whether every user may enter the parent folders of dir.
 func forAll(dir string) bool {
 	dir, err := filepath.Abs(dir)
 	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
@@ -218,7 +219,7 @@ func forAll(dir string) bool {
 	return err == nil
 }
 
-// rootCache is where root's compiled code is kept; empty when there can be no such place.
+// rootCache returns the folder for root's compiled code, or "" if it cannot be used.
 func rootCache() string {
 	const dir = "/var/cache/sluice/parsers"
 	if os.MkdirAll(dir, 0o755) != nil || !forAll(dir) {
@@ -227,7 +228,7 @@ func rootCache() string {
 	return dir
 }
 
-// openToAll lets the user of parsers read compiled code.
+// openToAll makes compiled code readable for the user of parsers.
 func openToAll(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

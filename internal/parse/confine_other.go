@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-// confinesWriting says that a program can be kept in a folder.
+// confinesWriting reports whether a program can be restricted to writing in one folder.
 const confinesWriting = false
 
 func ownedBy(fs.FileInfo, int) bool { return false }
@@ -17,7 +17,7 @@ func parserUser() int { return 0 }
 
 func isolateNetwork(*exec.Cmd) {}
 
-// drop can take nothing away here.
+// drop reports all protections as missing.
 func (cell) drop(held *Confinement, _ []string) {
 	for _, what := range []string{heldUser, heldPrivileges, heldLimits, heldLandlock, heldSeccomp} {
 		held.try(what, errors.New("only Linux has it"))

@@ -1,6 +1,6 @@
 package parse
 
-// Zip containers: what is in one, and reading its parts within limits.
+// Zip containers: listing their parts and reading them within limits.
 
 import (
 	"archive/zip"
@@ -12,11 +12,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// expansionFloor is what a container may expand to whatever the ratio.
+// expansionFloor is the size in bytes up to which the ratio of expansion is not checked.
 const expansionFloor = 10 << 20
 
-// detectZIP tells the formats that are zip containers, and
-// refuses containers that expand beyond the limits.
+// detectZIP returns the format of a zip container, and rejects containers that expand beyond the
+// limits.
 func detectZIP(data []byte, limits Limits) (detected, error) {
 	c, err := openZIP(bytes.NewReader(data), int64(len(data)), limits)
 	if err != nil {
@@ -26,7 +26,7 @@ func detectZIP(data []byte, limits Limits) (detected, error) {
 	return detected{format: f}, err
 }
 
-// kind tells what a zip container is: a document, or an archive.
+// kind returns the format of a zip container: that of a document, or an archive.
 func (c *container) kind() (format, error) {
 	switch {
 	case c.has("word/document.xml"), c.has("word/document2.xml"), c.has("[Content_Types].xml") && c.hasPrefix("word/"):
@@ -58,12 +58,12 @@ type container struct {
 	files  []*zip.File
 	limits Limits
 	size   int64 // of the container
-	left   int64 // bytes that may still be read from it
+	left   int64 // bytes that may still be read from the container
 
-	declared uint64 // bytes that it says it expands to
+	declared uint64 // declared size of all contents in bytes
 }
 
-// openContainer opens a document. One with an encrypted part is refused.
+// openContainer opens a document. A document with an encrypted part is rejected.
 func openContainer(data []byte, limits Limits) (*container, error) {
 	c, err := openZIP(bytes.NewReader(data), int64(len(data)), limits)
 	if err != nil {
@@ -77,7 +77,7 @@ func openContainer(data []byte, limits Limits) (*container, error) {
 	return c, nil
 }
 
-// zipEncrypted is a flag of an entry.
+// zipEncrypted is the flag of an encrypted entry.
 const zipEncrypted = 1
 
 func openZIP(data io.ReaderAt, size int64, limits Limits) (*container, error) {
@@ -128,8 +128,8 @@ func (c *container) hasPrefix(prefix string) bool {
 	return false
 }
 
-// open returns a reader of a part; nil when there is none. What the container
-// says about sizes is not believed: reading ends at the limits.
+// open returns a reader of a part, or nil if the part does not exist. Declared sizes are not
+// trusted: reading ends at the limits.
 func (c *container) open(name string) (io.ReadCloser, error) {
 	f := c.find(name)
 	if f == nil {

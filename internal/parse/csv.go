@@ -1,6 +1,6 @@
 package parse
 
-// CSV: rows as lines of a table with its header.
+// CSV: rows become lines of a table with its header.
 
 import (
 	"encoding/csv"
@@ -69,8 +69,8 @@ func reader(s string, delimiter rune) *csv.Reader {
 	return r
 }
 
-// isHeader guesses whether the first row names the columns: each cell has
-// letters, none is long, and no name comes twice.
+// isHeader guesses whether the first row names the columns: at least half of its cells are filled,
+// and each filled cell has a letter, at most 100 bytes, and another text than the others.
 func isHeader(row []string) bool {
 	seen := make(map[string]bool)
 	named := 0

@@ -1,7 +1,7 @@
 package parse
 
-// Bytes to text: byte order marks, UTF-16 without one, declared charsets, and
-// what the statistics of the bytes say.
+// From bytes to text: by byte order marks, UTF-16 without one, declared charsets, and the
+// statistics of the bytes.
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ import (
 	"golang.org/x/text/encoding/unicode/utf32"
 )
 
-// decode returns data as clean text. Binary data is unsupported; text in no
-// encoding we know has the reason encoding.
+// decode returns data as clean text. It fails with the reason unsupported for binary data, and with
+// the reason encoding for text in no known encoding.
 func decode(data []byte, h hint) (string, []string, error) {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xEF\xBB\xBF")):
@@ -66,7 +66,7 @@ func decode(data []byte, h hint) (string, []string, error) {
 
 func converted(name string) []string { return []string{"converted from " + name} }
 
-// isBinary reports whether data has control characters that text has not.
+// isBinary reports whether data has control characters that do not occur in text.
 func isBinary(data []byte) bool {
 	sample := data[:min(len(data), 1<<20)]
 	control := 0
@@ -75,13 +75,13 @@ func isBinary(data []byte) bool {
 			control++
 		}
 	}
-	// A stray one is dirt.
+	// A few stray control characters are tolerated.
 	return control > 3 && control*200 > len(sample)
 }
 
-// guessUTF16 recognises UTF-16 without a byte order mark: read the right way
-// round it is nearly all letters, digits, marks and spaces of few scripts, with
-// line breaks or spaces, and the other way round it isn't.
+// guessUTF16 recognises UTF-16 without a byte order mark: in the right byte order it is nearly all
+// letters, digits, marks and spaces of few scripts, with line breaks or spaces, and in the other
+// byte order it is not.
 func guessUTF16(data []byte) (big, ok bool) {
 	if len(data) < 4 || len(data)%2 != 0 {
 		return false, false
@@ -100,7 +100,7 @@ func guessUTF16(data []byte) (big, ok bool) {
 	return false, false
 }
 
-// plausibleUTF16 returns the share of sample's units that text would have.
+// plausibleUTF16 returns the share of sample's characters that are plausible in text.
 func plausibleUTF16(sample []byte, big bool) float64 {
 	good, spaces := 0, 0
 	runes := utf16.Decode(units(sample, big))
@@ -153,7 +153,7 @@ func decodeUTF32(data []byte, order utf32.Endianness) (string, []string, error) 
 	return checked(s, "UTF-32")
 }
 
-// checked refuses decoded text that is mostly not text.
+// checked rejects decoded text that is mostly not text.
 func checked(s, name string) (string, []string, error) {
 	bad, all := 0, 0
 	for _, r := range s[:min(len(s), 1<<20)] {
@@ -168,7 +168,7 @@ func checked(s, name string) (string, []string, error) {
 	return text.Clean(strings.ReplaceAll(s, "\uFFFD", "")), converted(name), nil
 }
 
-// declared decodes as the media type or the page itself says.
+// declared decodes data with the charset that the media type or the page declares.
 func declared(data []byte, h hint) (s, name string, ok bool) {
 	var enc encoding.Encoding
 	if h.charset != "" {
@@ -179,8 +179,8 @@ func declared(data []byte, h hint) (s, name string, ok bool) {
 	}
 	if enc == nil && (h.html || htmlTagIn(data)) {
 		e, n, certain := charset.DetermineEncoding(data, "")
-		// Uncertain is its guess, windows-1252; a real declaration of that
-		// gives the same result by statistics.
+		// An uncertain windows-1252 is only the library's guess. If windows-1252 is really
+		// declared, statistics give the same result.
 		if !certain && n == "windows-1252" && !bytes.Contains(bytes.ToLower(data[:min(len(data), 1024)]), []byte("charset")) {
 			return "", "", false
 		}
@@ -198,7 +198,7 @@ func htmlTagIn(data []byte) bool {
 	return bytes.Contains(head, []byte("<html")) || bytes.Contains(head, []byte("<meta")) || bytes.Contains(head, []byte("<!doctype html"))
 }
 
-// decodeWith decodes and refuses what the encoding has no character for.
+// decodeWith decodes data and fails on bytes that the encoding has no character for.
 func decodeWith(enc encoding.Encoding, data []byte) (string, bool) {
 	b, err := enc.NewDecoder().Bytes(data)
 	if err != nil {
@@ -217,8 +217,8 @@ func decodeWith(enc encoding.Encoding, data []byte) (string, bool) {
 	return text.Clean(strings.ReplaceAll(s, "\uFFFD", "")), true
 }
 
-// damaged returns how many bytes are invalid in data that is UTF-8 for the rest:
-// when there are many more whole characters of several bytes than broken ones.
+// damaged returns the number of invalid bytes in data that is otherwise UTF-8, that is, when it has
+// many more valid multi-byte characters than invalid bytes.
 func damaged(data []byte) int {
 	whole, bad := 0, 0
 	for i := 0; i < len(data); {
@@ -269,7 +269,7 @@ func guess(data []byte) (s, name string, ok bool) {
 	return "", "", false
 }
 
-// sampleOf returns the parts of data with bytes that tell encodings apart.
+// sampleOf returns the parts of data with bytes that distinguish encodings.
 func sampleOf(data []byte) []byte {
 	const most = 64 << 10
 	if len(data) <= most {
@@ -280,7 +280,8 @@ func sampleOf(data []byte) []byte {
 	return data[start : start+most]
 }
 
-// byName returns chardet's charset; the web's reading of ISO-8859 names.
+// byName returns the encoding of a charset that chardet names, with the web's meaning of ISO-8859
+// names.
 func byName(name string) (encoding.Encoding, string) {
 	switch name {
 	case "ISO-8859-1":
@@ -301,9 +302,8 @@ func byName(name string) (encoding.Encoding, string) {
 	return enc, canonical
 }
 
-// plausible says whether decoded single-byte text reads like text: what is not
-// ASCII is mostly letters in words, of one case inside a word, and quotes,
-// dashes and signs.
+// plausible reports whether decoded single-byte text looks like text: its non-ASCII characters are
+// mostly letters in words, of one case inside a word, and quotes, dashes and signs.
 func plausible(s string) bool {
 	good, bad := 0, 0
 	var prev rune

@@ -1,6 +1,6 @@
 package parse
 
-// What a file is, from its bytes.
+// Detection of a file's format from its bytes.
 
 import (
 	"bytes"
@@ -71,7 +71,7 @@ var mediaTypes = map[format]string{
 	formatTIFF:     "image/tiff",
 }
 
-// detected is a file whose format is known; text formats are decoded.
+// detected is the result of detection. Text formats are decoded already.
 type detected struct {
 	format    format
 	text      string
@@ -129,8 +129,8 @@ func detect(name, mediaHint string, data []byte, limits Limits) (detected, error
 	return out, nil
 }
 
-// isPDF accepts a header at the beginning, or a little behind it as mail
-// gateways and web servers leave it.
+// isPDF reports whether body has a PDF header at the beginning, or a little behind it, as mail
+// gateways and web servers may leave it.
 func isPDF(body []byte) bool {
 	if bytes.HasPrefix(body, []byte("%PDF-")) {
 		return true
@@ -139,8 +139,8 @@ func isPDF(body []byte) bool {
 	return bytes.Contains(head, []byte("\n%PDF-")) && bytes.Contains(body, []byte("startxref"))
 }
 
-// detectOLE tells what is in a compound file: an e-mail of Outlook, a document that is encrypted,
-// or one in an old binary format.
+// detectOLE returns the format of a compound file: an e-mail of Outlook, an encrypted document, or
+// a document in an old binary format.
 func detectOLE(data []byte) (detected, error) {
 	has := func(name string) bool {
 		// The directory names its streams in UTF-16.
@@ -150,7 +150,8 @@ func detectOLE(data []byte) (detected, error) {
 		}
 		return bytes.Contains(data, b)
 	}
-	// One that is damaged may still say what it was. In one that isn't, only its own streams do.
+	// In a damaged file, the name of a stream anywhere shows the format. In an undamaged file, only
+	// the streams of its root folder do.
 	c, damaged := openCompound(data)
 	if damaged == nil {
 		var root folder
@@ -179,8 +180,8 @@ func unsupported(what string) *Error {
 	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, EML, MSG, MBOX, CSV, JSON Lines, ZIP archives of these, and scans as PNG, JPEG and TIFF.", what)
 }
 
-// binaryKind names the binary formats that have a mark, and the text formats
-// whose text is not readable as it stands.
+// binaryKind names the binary formats that have a signature, and the text formats whose text is not
+// readable as it is.
 func binaryKind(body []byte) string {
 	switch {
 	case bytes.HasPrefix(body, []byte("%!PS")):
@@ -193,7 +194,7 @@ func binaryKind(body []byte) string {
 	case bytes.HasPrefix(body, []byte("SQLite format 3\x00")):
 		return "a database"
 	}
-	// Some marks are letters: "BMW built" is not a bitmap, "ID3 tags" no sound.
+	// Some signatures consist of letters: "BMW built" is not a bitmap, "ID3 tags" is no sound.
 	if bytes.IndexFunc(body[:min(len(body), 512)], control) < 0 {
 		return ""
 	}
@@ -216,18 +217,19 @@ func binaryKind(body []byte) string {
 	return ""
 }
 
-// mailNamed reports whether the sender says that it is an e-mail.
+// mailNamed reports whether the name or media type is that of an e-mail.
 func mailNamed(name, mediaHint string) bool {
 	media, _, _ := mime.ParseMediaType(mediaHint)
 	return media == "message/rfc822" || media != "text/plain" && strings.EqualFold(path.Ext(name), ".eml")
 }
 
-// control reports a character that text does not have and a binary file has soon.
+// control reports whether r is a control character that text does not have, but a binary file has
+// near its beginning.
 func control(r rune) bool {
 	return r < ' ' && !strings.ContainsRune("\t\n\f\r\x1b", r)
 }
 
-// hint is what the name and the sender say.
+// hint is what the name and the media type say about a file.
 type hint struct {
 	format  format // "" if they say nothing
 	charset string // from the media type
@@ -247,7 +249,7 @@ func hintOf(name, mediaHint string) hint {
 	if media == "text/plain" {
 		switch extension {
 		case ".csv", ".tsv", ".jsonl", ".ndjson":
-			extension = "" // a dataset's text of rows.jsonl has its name and is JSON no more: the content tells
+			extension = "" // the text of a row of a dataset may have the name rows.jsonl without being JSON: the content decides
 		}
 	}
 	switch extension {
@@ -275,7 +277,7 @@ func hintOf(name, mediaHint string) hint {
 	return h
 }
 
-// textFormat tells the text formats apart.
+// textFormat returns the text format of s, and the delimiter of CSV.
 func textFormat(s string, h hint) (format, rune) {
 	start := strings.TrimLeft(s, " \t\n\uFEFF")
 	if looksHTML(start, h) {
@@ -309,8 +311,8 @@ var (
 	htmlClose = regexp.MustCompile(`(?i)</(p|div|h[1-6]|table|ul|ol|section|article|main|header|span|title|center|body|html)\s*>`)
 )
 
-// looksHTML knows a page by how it begins; a fragment too, unless the name says
-// that it is another text format, which may hold tags.
+// looksHTML recognises a page by its beginning. It recognises a fragment, too, unless the name is
+// that of another text format, which may contain tags.
 func looksHTML(s string, h hint) bool {
 	for range 20 {
 		if htmlStart.MatchString(s) {
@@ -343,7 +345,7 @@ func looksJSON(s string) bool {
 
 var markdownSigns = regexp.MustCompile("(?m)^(#{1,6} \\S|```|~~~|\\|[ :-]*---|\\* \\*\\*|> \\S|!\\[[^\\]]*\\]\\(|- \\[[ x]\\] )|\\]\\([^)\\s]+\\)|\\*\\*\\S[^*\\n]*\\*\\*")
 
-// looksMarkdown wants two signs in the first part of the text.
+// looksMarkdown reports whether the first 64 KB of the text have two signs of Markdown.
 func looksMarkdown(s string) bool {
 	return len(markdownSigns.FindAllStringIndex(s[:min(len(s), 64<<10)], 2)) == 2
 }

@@ -1,7 +1,7 @@
 package parse
 
-// The document in the making: every parser adds its blocks here, where text is
-// cleaned and limits hold.
+// The document under construction: every parser adds its blocks here, where text is cleaned and
+// limits are enforced.
 
 import (
 	"context"
@@ -14,23 +14,22 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// document collects blocks. After the first failure err is set and nothing more
-// is added.
+// document collects blocks. After the first failure err is set and no more blocks are added.
 type document struct {
 	ctx    context.Context
 	limits Limits
 	out    schema.Parsed
 	size   int
-	links  []string // of the block in the making
-	linked int      // links kept
+	links  []string // links of the next block
+	linked int      // number of links in all blocks
 	err    error
 
 	in     enclosure
 	ocr    *ocrSession
-	unread *Error // why the first page that was to be recognised was not
+	unread *Error // why the first page that needed recognition was not recognised
 }
 
-// add appends a block; blank text is left out. It reports whether to go on.
+// add appends a block; blank text is left out. It reports whether to continue.
 func (d *document) add(kind schema.BlockKind, level int, s string, page int) bool {
 	if d.err != nil {
 		return false
@@ -48,7 +47,7 @@ func (d *document) add(kind schema.BlockKind, level int, s string, page int) boo
 	return d.withinTime()
 }
 
-// addLaid appends a block whose place is known.
+// addLaid appends a block whose layout is known.
 func (d *document) addLaid(kind schema.BlockKind, level int, s string, page int, layout []byte) bool {
 	n := len(d.out.Blocks)
 	ok := d.add(kind, level, s, page)
@@ -58,7 +57,7 @@ func (d *document) addLaid(kind schema.BlockKind, level int, s string, page int,
 	return ok
 }
 
-// extendLaid adds a line whose place is known to the last block.
+// extendLaid adds a line whose layout is known to the last block.
 func (d *document) extendLaid(s string, layout []byte) bool {
 	last := len(d.out.Blocks) - 1
 	before := d.out.Blocks[last].Layout
@@ -84,7 +83,7 @@ func (d *document) heading(level int, s string) bool {
 	return d.add(schema.BlockHeading, max(level, 1), squeeze(s), 0)
 }
 
-// withinTime reports whether the time is not over.
+// withinTime reports whether the time limit is not exceeded and no other failure occurred.
 func (d *document) withinTime() bool {
 	if d.err == nil && d.ctx.Err() != nil {
 		d.err = context.Cause(d.ctx)
@@ -102,8 +101,8 @@ func (d *document) tooMuchText() *Error {
 	return fail(schema.ReasonTooLarge, "The file has more than %s of text. Split it, or raise the limit.", schema.FormatBytes(int64(d.limits.TextBytes)))
 }
 
-// fits refuses text over the limit before anything is made of it. White space
-// doesn't count, since it is taken out.
+// fits returns an error for text over the limit, before it is parsed. White space does not count,
+// since it is removed later.
 func (d *document) fits(s string) error {
 	n := 0
 	for _, c := range []byte(s) {
@@ -121,17 +120,16 @@ func (d *document) tooDeep() *Error {
 	return fail(schema.ReasonTooLarge, "Its elements are nested more than %d deep. Simplify the file.", d.limits.Nesting)
 }
 
-// Sizes of the pieces that tables are cut into, so that the header stays near
-// every row.
+// Sizes in tokens of the blocks that tables are split into, so that the header stays near every
+// row.
 const (
-	tableTokens  = 200 // of the rows of one block
-	recordTokens = 80  // of a cell that makes its row a record of its own
+	tableTokens  = 200 // for the rows of one block
+	recordTokens = 80  // a longer cell makes its row a record of its own
 )
 
-// linkedTable adds rows as blocks of "a | b | c" lines, each block beginning
-// with the header (which may be nil). A row with a long cell becomes a block of
-// "column: value" lines. Its links go with each row; there may be fewer of them
-// than rows. Links noted already go with the first block.
+// linkedTable adds rows as blocks of "a | b | c" lines, each block beginning with the header (which
+// may be nil). A row with a long cell becomes a block of "column: value" lines. links[i] are the
+// links of rows[i]; links may be shorter than rows. Links noted before go with the first block.
 func (d *document) linkedTable(header []string, rows, links [][]string, page int) bool {
 	wide := func(row []string) bool { return len(row) > d.limits.Cells }
 	if wide(header) || slices.ContainsFunc(rows, wide) {
@@ -161,11 +159,11 @@ func (d *document) linkedTable(header []string, rows, links [][]string, page int
 	return t.flush()
 }
 
-// mostRowsAbove is how many rows above the first figures may say what the columns are.
+// mostRowsAbove is how many rows above the first row of figures may belong to the header.
 const mostRowsAbove = 4
 
-// rowsAbove counts the rows, behind a header that may be nil, that say more about the
-// columns: those above the first row of figures, where there are not many.
+// rowsAbove returns how many rows at the beginning of rows belong to the header (which may be nil):
+// those above the first row of figures, if there are not too many.
 func rowsAbove(header []string, rows [][]string) int {
 	for n, row := range rows {
 		if n > mostRowsAbove || n > 0 && header != nil && len(row) > 0 && squeeze(row[0]) != "" && !hasFigures(row) {
@@ -184,13 +182,13 @@ func rowsAbove(header []string, rows [][]string) int {
 			}
 		}
 		if filled == 0 {
-			return n // it names the rows below
+			return n // the row is a heading of the rows below it
 		}
 	}
 	return 0
 }
 
-// hasFigures reports whether a row has a figure behind its first cell that is no year.
+// hasFigures reports whether a row has a figure, other than a year, after its first cell.
 func hasFigures(row []string) bool {
 	for _, c := range row[min(1, len(row)):] {
 		if tabular.Figure(squeeze(c)) {
@@ -200,7 +198,7 @@ func hasFigures(row []string) bool {
 	return false
 }
 
-// under returns a header with the cells of the row below it.
+// under returns header with the cells of row appended to its cells.
 func under(header, row []string) []string {
 	out := make([]string, max(len(header), len(row)))
 	copy(out, header)
@@ -210,7 +208,7 @@ func under(header, row []string) []string {
 	return out
 }
 
-// tableWriter is a table in the making.
+// tableWriter writes the rows of a table into blocks.
 type tableWriter struct {
 	d       *document
 	page    int
@@ -281,8 +279,8 @@ func (t *tableWriter) record(cells []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// flush ends the block. A header without a row below it in the whole table is a
-// block too.
+// flush ends the block. If the whole table has no row below its header, the header alone is a
+// block.
 func (t *tableWriter) flush() bool {
 	if len(t.lines) == 0 && (t.rows > 0 || t.head == "") {
 		return t.d.withinTime()
@@ -309,8 +307,7 @@ func joinCells(cells []string) string {
 	return strings.Join(out[:last], " | ")
 }
 
-// squeeze makes runs of white space one space, trims, and leaves out characters
-// that nobody sees.
+// squeeze replaces each run of white space by one space, trims, and removes invisible characters.
 func squeeze(s string) string {
 	s = text.Clean(s)
 	var b strings.Builder
@@ -333,8 +330,8 @@ func squeeze(s string) string {
 	return b.String()
 }
 
-// invisible reports soft hyphens, zero-width spaces and control characters.
-// Joiners (U+200C, U+200D) carry meaning in some scripts and stay.
+// invisible reports whether r is a soft hyphen, a zero-width space, a control character or the
+// like. Joiners (U+200C, U+200D) carry meaning in some scripts and are kept.
 func invisible(r rune) bool {
 	switch r {
 	case '\u00AD', '\u200B', '\u2060', '\uFFFE', '\uFFFF':
@@ -343,9 +340,8 @@ func invisible(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.IsControl(r)
 }
 
-// tidyLines cleans text whose line breaks matter: invisible characters and
-// white space at the ends of lines go, tabs become four spaces, indentation
-// stays, blank lines at both ends go.
+// tidyLines cleans text whose line breaks matter: it removes invisible characters, white space at
+// the ends of lines, and blank lines at both ends. Tabs become four spaces; indentation is kept.
 func tidyLines(s string) string {
 	s = strings.ReplaceAll(text.Clean(s), "\t", "    ")
 	s = strings.Map(func(r rune) rune {
