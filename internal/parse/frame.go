@@ -1,9 +1,9 @@
 package parse
 
-// What goes over the pipes between a pool and its children: a request is a JSON
-// head and the file's bytes; the child answers with a frame when it has read them,
-// whose first says what confines it and whose others are empty, and with a reply in
-// JSON when it is done. In between it may ask for the text of images.
+// The protocol on the pipes between a pool and its children. A request is a JSON head and the
+// file's bytes. When the child has read a request it answers with a frame: its first such frame
+// describes its confinement, later ones are empty. When it is done it answers with a reply in JSON.
+// In between it may ask for the text of images.
 
 import (
 	"bufio"
@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// maxFrame bounds what a reader believes about a frame's length.
+// maxFrame is the largest length of a frame that a reader accepts, in bytes.
 const maxFrame = 4 << 30
 
 // request is one file to parse.
@@ -31,10 +31,10 @@ type request struct {
 	data []byte
 }
 
-// reply is its outcome: Parsed, or a Reason (the file's fault), or Failure (the
-// parser's). One with Recognise comes before it: a frame of the image's pixels
-// follows, and the pool answers with a frame of what was recognised. One with Convert
-// is the same for a file that is to be converted.
+// reply is the outcome of a request: Parsed, or a Reason (the file's fault), or Failure (the
+// parser's). Replies with Recognise or Convert come before the outcome. After Recognise follows a
+// frame of the image's pixels, and the pool answers with a frame of what was recognised. After
+// Convert follows the file to convert, and the pool answers likewise.
 type reply struct {
 	Recognise *recognition   `json:"recognise,omitempty"`
 	Convert   *conversion    `json:"convert,omitempty"`
@@ -84,7 +84,7 @@ func writeRequest(w io.Writer, r request) error {
 	return writeFrame(w, r.data)
 }
 
-// readRequest returns io.EOF at the end of the stream.
+// readRequest reads the next request. It returns io.EOF at the end of the stream.
 func readRequest(r *bufio.Reader) (request, error) {
 	var out request
 	head, err := readFrame(r)
@@ -136,7 +136,7 @@ func writeFrame(w io.Writer, body []byte) error {
 
 func readFrame(r *bufio.Reader) ([]byte, error) { return readFrameOf(r, maxFrame) }
 
-// readFrameOf reads a frame of so many bytes at most.
+// readFrameOf reads a frame of at most most bytes.
 func readFrameOf(r *bufio.Reader, most uint64) ([]byte, error) {
 	var size [8]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
@@ -153,7 +153,7 @@ func readFrameOf(r *bufio.Reader, most uint64) ([]byte, error) {
 	return body, nil
 }
 
-// noEOF makes an end of the stream inside a message an error.
+// noEOF replaces io.EOF, which here means an end inside a message, by io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

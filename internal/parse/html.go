@@ -1,7 +1,6 @@
 package parse
 
-// HTML: the main content of a page, or its whole body where telling them apart
-// fails.
+// HTML: the main content of a page, or its whole body if the main content cannot be determined.
 
 import (
 	"strconv"
@@ -14,8 +13,8 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// mainShare is the least share of the page's text that its main content must
-// have; below it, what was left out is likely to matter and the body is used.
+// mainShare is the least share of the page's text that its main content must have. Below it, the
+// text left out is likely to matter, and the whole body is used.
 const mainShare = 0.4
 
 func parseHTML(d *document, s string) error {
@@ -38,7 +37,7 @@ func parseHTML(d *document, s string) error {
 		return whole.err
 	}
 
-	// Readability rewrites the tree, so it gets the last look at it.
+	// Readability rewrites the tree, so it runs last.
 	content := &document{ctx: d.ctx, limits: d.limits}
 	if article, err := readability.FromDocument(root, nil); err == nil && article.Node != nil {
 		walkHTML(content, article.Node)
@@ -57,8 +56,8 @@ func parseHTML(d *document, s string) error {
 	return d.err
 }
 
-// restoreHeading puts the page's own first heading back, which readability takes
-// for furniture when it repeats the title.
+// restoreHeading puts the page's own first heading back, which readability removes when it repeats
+// the title.
 func restoreHeading(content, whole *document, title string) {
 	blocks := content.out.Blocks
 	if title == "" || len(blocks) > 0 && blocks[0].Kind == schema.BlockHeading && strings.EqualFold(blocks[0].Text, title) {
@@ -77,7 +76,8 @@ func restoreHeading(content, whole *document, title string) {
 	}
 }
 
-// sameTitle ignores the site's name in a page's title ("Page - Site").
+// sameTitle reports whether a heading is the page's title, apart from the site's name ("Page -
+// Site").
 func sameTitle(heading, title string) bool {
 	h, t := strings.ToLower(heading), strings.ToLower(title)
 	return strings.Contains(t, h) || strings.Contains(h, t)
@@ -106,8 +106,8 @@ func depth(n *html.Node) int {
 	return deepest
 }
 
-// tag returns an element's kind by its name: readability renames elements and
-// leaves their atoms as they were.
+// tag returns an element's kind by its name: readability renames elements and does not change their
+// atoms.
 func tag(n *html.Node) atom.Atom { return atom.Lookup([]byte(n.Data)) }
 
 // find returns the first element of the kind below n, or nil.
@@ -120,8 +120,7 @@ func find(n *html.Node, kind atom.Atom) *html.Node {
 	return nil
 }
 
-// htmlWalker turns a tree into blocks: inline text gathers until a block begins
-// or ends.
+// htmlWalker turns a tree into blocks: inline text is collected until a block begins or ends.
 type htmlWalker struct {
 	d      *document
 	inline strings.Builder
@@ -195,7 +194,7 @@ func (w *htmlWalker) node(n *html.Node) {
 	}
 }
 
-// table adds a data table as rows, a layout table as its cells' content.
+// table adds a data table as rows, and a layout table as its cells' content.
 func (w *htmlWalker) table(n *html.Node) {
 	var (
 		rows   [][]string
@@ -240,22 +239,22 @@ func (w *htmlWalker) table(n *html.Node) {
 	w.d.linkedTable(header, rows, links, 0)
 }
 
-// tableGrid puts the cells of a table into columns: a cell may span several, and
-// several rows.
+// tableGrid assigns the cells of a table to columns. A cell may span several columns and several
+// rows.
 type tableGrid struct {
-	most  int // cells of a row
+	most  int // limit of cells in a row
 	below []spanning
 }
 
-// spanning is a cell that goes on in rows below.
+// spanning is a cell that continues in the rows below.
 type spanning struct {
 	text string
 	rows int
 }
 
-// row returns a row's cells, and how many of them are headings. What spans columns is
-// in each of them, unless it is in the first, which names the row; what spans rows is
-// in each of these.
+// row returns a row's cells, and how many of them are headings. A cell that spans columns is
+// repeated in each of them, unless it is the first, which names the row. A cell that spans rows is
+// repeated in each of them.
 func (g *tableGrid) row(tr *html.Node) (cells []string, heads int) {
 	above := func() {
 		for len(cells) < len(g.below) && g.below[len(cells)].rows > 0 {
@@ -295,7 +294,7 @@ func (g *tableGrid) row(tr *html.Node) (cells []string, heads int) {
 	return cells, heads
 }
 
-// spanOf is the number in an element's attribute; 0 where it has none.
+// spanOf returns the number in an element's attribute, or 0 if there is none.
 func spanOf(n *html.Node, name string) int {
 	for _, a := range n.Attr {
 		if a.Key == name {
@@ -407,8 +406,8 @@ func rawText(n *html.Node) string {
 	return b.String()
 }
 
-// hidden reports elements that are not read: code, controls, navigation, and
-// what the page says is hidden.
+// hidden reports whether an element is not read: scripts, controls, navigation, and elements that
+// the page hides.
 func hidden(n *html.Node) bool {
 	switch tag(n) {
 	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Svg, atom.Math, atom.Iframe, atom.Object, atom.Canvas,
@@ -435,7 +434,7 @@ func hidden(n *html.Node) bool {
 	return false
 }
 
-// block reports elements that begin a new line.
+// block reports whether an element begins a new line.
 func block(n *html.Node) bool {
 	switch tag(n) {
 	case atom.P, atom.Div, atom.Section, atom.Article, atom.Main, atom.Header, atom.Footer, atom.Aside, atom.Nav, atom.Blockquote,

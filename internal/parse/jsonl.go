@@ -1,8 +1,7 @@
 package parse
 
-// JSON Lines, and JSON documents that are an object or a list of objects: each
-// becomes a block of "key: value" lines, what reads like text first; its title
-// is a heading.
+// JSON Lines, and JSON documents that are an object or a list of objects. Each object becomes a
+// block of "key: value" lines, with the keys of textKeys first; its title becomes a heading.
 
 import (
 	"bufio"
@@ -76,13 +75,13 @@ func parseJSON(d *document, s string) error {
 	return d.err
 }
 
-// titleKeys name a record; its heading is the first of them that it has.
+// titleKeys are the keys of a record's title; the first one that the record has is its heading.
 var titleKeys = []string{"title", "headline", "heading", "name", "subject"}
 
-// textKeys are what reads like text, in the order in which it is shown.
+// textKeys are the keys of running text, in the order in which they are shown.
 var textKeys = []string{"question", "abstract", "summary", "description", "text", "body", "content", "answer", "comment", "message"}
 
-// entry is a scalar of a record under its path.
+// entry is a scalar of a record with its path.
 type entry struct {
 	path  string
 	value string
@@ -129,9 +128,9 @@ func addRecord(d *document, raw string) error {
 	return d.err
 }
 
-// flatten reads the next value of dec and appends its scalars to out; a list of
-// scalars is one entry. budget is how many bytes are left for paths and values:
-// long paths over many small values would be far more than the file.
+// flatten reads the next value of dec and appends its scalars to out; a list of scalars is one
+// entry. budget is how many bytes are left for paths and values: long paths over many small values
+// could be far larger than the file.
 func flatten(d *document, dec *json.Decoder, path string, depth int, budget *int, out *[]entry) error {
 	if depth > d.limits.Nesting {
 		return d.tooDeep()
@@ -189,7 +188,7 @@ func flatten(d *document, dec *json.Decoder, path string, depth int, budget *int
 	return err
 }
 
-// scalar returns a JSON scalar as text; null is nothing.
+// scalar returns a JSON scalar as text; null is empty.
 func scalar(token json.Token) string {
 	switch v := token.(type) {
 	case string:

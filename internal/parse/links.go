@@ -1,7 +1,7 @@
 package parse
 
-// Links: where a file's text points to. They are noted while a parser walks its
-// tree and go with the next block that is added.
+// Links: the targets that a file's text links to. They are noted while a parser walks its tree and
+// stored with the next block that is added.
 
 import (
 	"slices"
@@ -13,16 +13,16 @@ import (
 	"golang.org/x/net/html/atom"
 )
 
-// Bounds of what is kept of links: a file that repeats a long reference would
-// grow without them.
+// Limits of stored links, without which a file that repeats a long target would make the result
+// grow.
 const (
 	maxLinkBytes     = 2048
 	maxBlockLinks    = 256
 	maxDocumentLinks = 10_000
 )
 
-// link notes the targets of links for the block in the making. Those that stay
-// in the document, run a program or open no document are left out.
+// link notes the targets of links for the next block. It leaves out targets within the document and
+// those that run a program or open no document.
 func (d *document) link(targets ...string) {
 	for _, target := range targets {
 		target = linkTarget(target)
@@ -33,14 +33,14 @@ func (d *document) link(targets ...string) {
 	}
 }
 
-// takeLinks returns the links noted so far, which then belong to no block.
+// takeLinks returns and clears the links noted so far.
 func (d *document) takeLinks() []string {
 	links := d.links
 	d.links = nil
 	return links
 }
 
-// blockLinks returns the links of the block that is being added.
+// blockLinks returns the links for the block that is being added.
 func (d *document) blockLinks() []string {
 	links := d.takeLinks()
 	links = links[:min(len(links), maxDocumentLinks-d.linked)]
@@ -51,12 +51,12 @@ func (d *document) blockLinks() []string {
 	return links
 }
 
-// linkTarget returns a target as it is kept; empty: it is none.
+// linkTarget returns a target as it is stored, or "" if it is not one to store.
 func linkTarget(s string) string {
 	if len(s) > 2*maxLinkBytes || !utf8.ValidString(s) {
 		return ""
 	}
-	// Browsers leave line breaks and tabs inside a target out.
+	// Browsers remove line breaks and tabs in a target.
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return -1

@@ -1,6 +1,6 @@
 package parse
 
-// Markdown, by goldmark's tree.
+// Markdown, parsed by goldmark.
 
 import (
 	"fmt"
@@ -50,8 +50,8 @@ func parseMarkdown(d *document, s string) error {
 
 var frontMatterBlock = regexp.MustCompile(`(?s)^\s*---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|$)`)
 
-// frontMatter takes the YAML block off the beginning and returns its title. Where
-// it isn't YAML the text stays whole.
+// frontMatter removes the YAML block at the beginning and returns its title. If the block is not
+// YAML the text stays unchanged.
 func frontMatter(s string) (rest, title string) {
 	m := frontMatterBlock.FindStringSubmatchIndex(s[:min(len(s), 64<<10)])
 	if m == nil {
@@ -129,8 +129,8 @@ func (w *markdownWalker) block(n ast.Node, depth int) {
 	}
 }
 
-// list returns the items as lines, nested ones indented; other blocks in an item
-// continue its line or stand indented below it.
+// list returns the items as lines, nested ones indented. Other blocks in an item continue its line
+// or are indented below it.
 func (w *markdownWalker) list(l *ast.List, level int) []string {
 	if level > w.d.limits.Nesting {
 		w.d.err = w.d.tooDeep()
@@ -225,8 +225,8 @@ func textOf(t *ast.Text, source []byte) []byte {
 	return util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(value)))
 }
 
-// inline returns the text of n's inline children: links by their text, images by
-// their description. It notes where the links point to.
+// inline returns the text of n's inline children: the text of links, and the descriptions of
+// images. It notes the targets of links.
 func (w *markdownWalker) inline(n ast.Node) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(c ast.Node, entering bool) (ast.WalkStatus, error) {

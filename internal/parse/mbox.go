@@ -1,7 +1,7 @@
 package parse
 
-// MBOX: the messages of a mailbox one after the other, each as a file of its own
-// is read (RFC 4155; quoting as mboxrd has it, of which mboxo's is a part).
+// MBOX: the messages of a mailbox one after the other, each parsed like a file of its own (RFC
+// 4155; with the quoting of mboxrd, which includes that of mboxo).
 
 import (
 	"bytes"
@@ -12,10 +12,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// fromLine begins a message: who sent it, and when, which no line of prose has that begins so.
+// fromLine matches the line that begins a message, with its sender and date. Lines of prose that
+// begin with "From" have no such date.
 var fromLine = regexp.MustCompile(`^From \S.*\d{1,2}:\d{2}.*\b(19|20)\d{2}\b`)
 
-// quotedFrom is a line of text that would begin a message.
+// quotedFrom matches a quoted line of text, which would otherwise begin a message.
 var quotedFrom = regexp.MustCompile(`(?m)^>(>*From )`)
 
 // looksMBOX reports whether a file begins with the first message of a mailbox.
@@ -24,14 +25,15 @@ func looksMBOX(body []byte) bool {
 	return fromLine.Match(line) && headerLine(rest)
 }
 
-// headerLine reports whether b begins with a line of a header.
+// headerLine reports whether b begins with a header line.
 func headerLine(b []byte) bool {
 	line, _, _ := bytes.Cut(b[:min(len(b), 1000)], []byte("\n"))
 	name, _, found := bytes.Cut(line, []byte(":"))
 	return found && len(name) > 0 && !bytes.ContainsAny(name, " \t")
 }
 
-// nextMessage returns the first message of a mailbox without its first line, and what follows it.
+// nextMessage returns the first message of a mailbox without its From line, and the rest of the
+// mailbox.
 func nextMessage(box []byte) (message, rest []byte) {
 	_, box, _ = bytes.Cut(box, []byte("\n"))
 	blank := false

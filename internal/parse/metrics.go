@@ -8,14 +8,14 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// poolMeters tell how busy a pool is and why children ended.
+// poolMeters are the metrics of a pool: how busy it is and why children ended.
 type poolMeters struct {
 	busy, waiting metric.Int64UpDownCounter
 	killed        metric.Int64Counter
 }
 
-// newPoolMeters makes the instruments. Their names are correct, so that making
-// them does not fail.
+// newPoolMeters creates the instruments. It ignores their errors, since only an invalid name causes
+// one.
 func newPoolMeters() (m poolMeters) {
 	meter := otel.Meter("github.com/sluice-rag/sluice/internal/parse")
 	m.busy, _ = meter.Int64UpDownCounter("sluice.parse.busy", metric.WithUnit("{file}"),

@@ -1,7 +1,7 @@
 package parse
 
-// MSG: an e-mail as Outlook saves it, a compound file with a stream for each
-// property (MS-OXMSG). It is given as the e-mail of an EML file is.
+// MSG: an e-mail as Outlook saves it, a compound file with a stream for each property (MS-OXMSG).
+// The result is like that of an EML file.
 
 import (
 	"encoding/binary"
@@ -17,7 +17,7 @@ import (
 // Properties (MS-OXPROPS) by their numbers.
 const (
 	msgSubject       = 0x0037
-	msgSentBy        = 0x0042 // who it is sent for
+	msgSentBy        = 0x0042 // the person on whose behalf it is sent
 	msgSubmitted     = 0x0039
 	msgRecipientKind = 0x0C15
 	msgSender        = 0x0C1A
@@ -44,7 +44,7 @@ const (
 	msgProperties = "__properties_version1.0"
 )
 
-// What comes before the list of properties of a fixed size.
+// Sizes in bytes of the header of a list of fixed-size properties.
 const (
 	msgTopHeader      = 32
 	msgEmbeddedHeader = 24
@@ -56,10 +56,10 @@ type msgFolder struct {
 	folder
 	c     *compoundFile
 	fixed map[uint32]uint64 // values by number and type
-	page  int               // code page of its text
+	page  int               // code page of the text
 }
 
-// openMSG opens what is in a folder; header is how many bytes come before its properties.
+// openMSG reads the properties in a folder; header is how many bytes precede them in their stream.
 func openMSG(c *compoundFile, in folder, header int) (*msgFolder, error) {
 	f := &msgFolder{folder: in, c: c, fixed: map[uint32]uint64{}}
 	if e, ok := in.streams[msgProperties]; ok {
@@ -77,7 +77,7 @@ func openMSG(c *compoundFile, in folder, header int) (*msgFolder, error) {
 
 func (f *msgFolder) number(property uint32) uint64 { return f.fixed[property<<16|0x0003] }
 
-// bytes returns a property of a type that is a stream; nil when there is none.
+// bytes returns a property whose type is stored as a stream, or nil if it does not exist.
 func (f *msgFolder) bytes(property, kind uint32) ([]byte, error) {
 	e, ok := f.streams[fmt.Sprintf("__substg1.0_%04X%04X", property, kind)]
 	if !ok {
@@ -86,7 +86,7 @@ func (f *msgFolder) bytes(property, kind uint32) ([]byte, error) {
 	return f.c.read(e)
 }
 
-// text returns the first of some properties that has text.
+// text returns the first of the properties that has text.
 func (f *msgFolder) text(properties ...uint32) (string, error) {
 	for _, p := range properties {
 		b, err := f.bytes(p, 0x001F)
@@ -108,7 +108,7 @@ func (f *msgFolder) text(properties ...uint32) (string, error) {
 	return "", nil
 }
 
-// codePageName is what a code page of Windows is called on the web.
+// codePageName returns the web's name of a Windows code page.
 func codePageName(page int) string {
 	switch {
 	case page >= 1250 && page <= 1258, page == 874:
@@ -120,7 +120,7 @@ func codePageName(page int) string {
 		50220: "iso-2022-jp", 51932: "euc-jp", 51949: "euc-kr", 54936: "gb18030"}[page]
 }
 
-// date is when the message was sent, or came.
+// date returns when the message was sent or, if that is unknown, delivered.
 func (f *msgFolder) date() string {
 	for _, p := range []uint32{msgSubmitted, msgDelivered} {
 		// Steps of 100 ns since 1601.
@@ -153,7 +153,7 @@ func parseMSG(d *document, data []byte) error {
 	return d.err
 }
 
-// outlook adds a message: level 0 is the file itself, others come with it.
+// outlook adds a message: level 0 is the file itself, higher levels are attached messages.
 func (m *mailWalker) outlook(f *msgFolder, level int) error {
 	if level > maxMailDepth {
 		return fail(schema.ReasonTooLarge, "The parts of the e-mail are nested more than %d deep.", maxMailDepth)
@@ -212,7 +212,7 @@ func (m *mailWalker) outlook(f *msgFolder, level int) error {
 	return m.d.err
 }
 
-// who returns a name with an address.
+// who returns a person's name and address.
 func (f *msgFolder) who(names []uint32, addresses ...uint32) (string, error) {
 	name, err := f.text(names...)
 	if err != nil {
@@ -223,7 +223,7 @@ func (f *msgFolder) who(names []uint32, addresses ...uint32) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		// Inside a company it may be a path of its directory.
+		// Within an organisation the address may be a directory path instead.
 		if address = squeeze(address); strings.Contains(address, "@") {
 			if name = squeeze(name); name == "" || name == address {
 				return address, nil
@@ -234,7 +234,7 @@ func (f *msgFolder) who(names []uint32, addresses ...uint32) (string, error) {
 	return squeeze(name), nil
 }
 
-// outlookHead adds who wrote to whom, and when.
+// outlookHead adds the sender, the recipients and the date.
 func (m *mailWalker) outlookHead(f *msgFolder, to map[uint64][]string) error {
 	from, err := f.who([]uint32{msgSender, msgSentBy}, msgSenderSMTP, msgSenderAddress)
 	if err != nil {
@@ -267,7 +267,7 @@ func (m *mailWalker) outlookHead(f *msgFolder, to map[uint64][]string) error {
 	return m.d.err
 }
 
-// outlookBody adds the text: the plain one, or the HTML where it says much more, or the RTF.
+// outlookBody adds the text: the plain text, or the HTML if that has much more, or the RTF.
 func (m *mailWalker) outlookBody(f *msgFolder, level int) error {
 	plain, err := f.text(msgBody)
 	if err != nil {
@@ -315,7 +315,7 @@ func (m *mailWalker) outlookBody(f *msgFolder, level int) error {
 	return m.d.adopt(best, level)
 }
 
-// outlookAttachment adds a file, or a message, that came with a message.
+// outlookAttachment adds an attached file or message.
 func (m *mailWalker) outlookAttachment(f *msgFolder, level int) error {
 	for _, e := range f.folders {
 		if e.name != fmt.Sprintf("__substg1.0_%04X000D", msgData) {
@@ -351,7 +351,7 @@ func (m *mailWalker) outlookAttachment(f *msgFolder, level int) error {
 		return err
 	}
 	if f.fixed[msgHidden<<16|0x000B]&1 == 1 || id != "" && strings.HasPrefix(media, "image/") {
-		return m.d.err // part of how the text looks
+		return m.d.err // an image that the text shows
 	}
 	data, err := f.bytes(msgData, 0x0102)
 	var e *Error

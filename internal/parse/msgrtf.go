@@ -6,7 +6,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// rtfDictionary is what the text of every e-mail may refer to (MS-OXRTFCP 2.1.2.1).
+// rtfDictionary is the text that precedes every compressed text, which may refer to it (MS-OXRTFCP
+// 2.1.2.1).
 const rtfDictionary = `{\rtf1\ansi\mac\deff0\deftab720{\fonttbl;}{\f0\fnil \froman \fswiss \fmodern \fscript \fdecor MS Sans SerifSymbolArialTimes New RomanCourier{\colortbl\red0\green0\blue0` +
 	"\r\n" + `\par \pard\plain\f0\fs20\b\i\u\tab\tx`
 
@@ -15,7 +16,7 @@ const (
 	rtfUnpacked = 0x414C454D // "MELA"
 )
 
-// unpackRTF returns the RTF that Outlook keeps packed.
+// unpackRTF decompresses the RTF of an Outlook message.
 func unpackRTF(packed []byte, limits Limits) ([]byte, error) {
 	broken := fail(schema.ReasonBroken, "The text of the e-mail is damaged. Save the e-mail again and send that.")
 	if len(packed) < 16 {

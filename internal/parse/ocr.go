@@ -1,8 +1,8 @@
 package parse
 
-// Scanned pages, in the child: an image becomes words with boxes and confidences,
-// and lines as a PDF's text has them. tesseract itself runs elsewhere
-// (ocr_process.go); this side turns the page upright, asks, and reads the answer.
+// Scanned pages, in the child: an image becomes words with boxes and confidences, and then lines
+// like those of a PDF's text. tesseract itself runs elsewhere (ocr_process.go); this side turns the
+// page upright, sends it, and reads the answer.
 
 import (
 	"bufio"
@@ -16,36 +16,35 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Confidences are from 0 to 1, as tesseract's per cent.
+// Confidences are from 0 to 1, that is, tesseract's per cent divided by 100.
 const (
-	// A page whose words' mean is below is named in a warning.
+	// A page whose mean word confidence is lower is named in a warning.
 	pageConfidence = 0.7
-	// Below it a page is looked at for its orientation.
+	// Below this mean confidence a page's orientation is determined.
 	turnedConfidence = 0.6
-	// A word below wordFloor is noise when it has no letter or digit, or when the
-	// mean of its line is below lineFloor.
+	// A word below wordFloor is noise if it has no letter or digit, or if the mean of its line is
+	// below lineFloor.
 	wordFloor = 0.3
 	lineFloor = 0.4
-	// A page of which more ink than this share is in no word is read once more, as
-	// one block. That counts when so many times as many characters are read.
+	// If more than unreadMost of a page's ink is in no word, the page is recognised once more, as
+	// one block. The second result is used if it has betterRead times as many characters.
 	unreadMost = 0.1
 	betterRead = 1.05
 )
 
-// ocrSession is text recognition for one file: the pipes on which it is asked for.
+// ocrSession is text recognition for one file, with the pipes on which it is requested.
 type ocrSession struct {
 	terms  ocrTerms
-	office officeTerms // of files in it that are to be converted
+	office officeTerms // for files in it that need conversion
 	in     *bufio.Reader
 	out    io.Writer
 	limits Limits
-	time   *allowance // the file's; it stands while others work
-	pages  int        // recognised, of the file and what is in it
+	time   *allowance // the file's; it is stopped during recognition and conversion
+	pages  int        // pages recognised in the file and in enclosed files
 	warned bool
 }
 
-// ask sends an image and returns what tesseract says of it. It gives an *Error
-// where the page is to blame.
+// ask sends an image and returns tesseract's output. It returns an *Error if the page is the cause.
 func (o *ocrSession) ask(r recognition, pixels []byte) ([]byte, error) {
 	o.time.stop()
 	defer o.time.start()
@@ -72,26 +71,25 @@ func (o *ocrSession) ask(r recognition, pixels []byte) ([]byte, error) {
 	return answer.Said, nil
 }
 
-// recognisedWord is a word as it was read.
+// recognisedWord is a recognised word.
 type recognisedWord struct {
 	text       string
 	box        image.Rectangle // in pixels of the upright image
 	confidence float64
 }
 
-// recognisedPage is what was read of a page.
+// recognisedPage is the result for a page.
 type recognisedPage struct {
 	lines   [][]recognisedWord // in reading order
 	words   int
 	mean    float64 // confidence
-	upended bool    // its words stand on their ends: tesseract reads those, too
+	upended bool    // its words are rotated by 90 degrees; tesseract reads those, too
 	upright affine  // from the upright image to the page's image
 	width   int     // of the upright image
 	height  int
 }
 
-// recognisePage reads a page's image. Its error is an *Error where the page is to
-// blame.
+// recognisePage recognises a page's image. Its error is an *Error if the page is the cause.
 func (o *ocrSession) recognisePage(page *image.Gray, dpi int) (recognisedPage, error) {
 	best, err := o.recogniseTurned(page, 0, dpi)
 	if err != nil || best.mean >= turnedConfidence && !best.upended || !o.terms.Orientation {
@@ -100,7 +98,7 @@ func (o *ocrSession) recognisePage(page *image.Gray, dpi int) (recognisedPage, e
 	size := page.Bounds().Size()
 	said, err := o.ask(recognition{Width: size.X, Height: size.Y, DPI: dpi, Orientation: true}, page.Pix)
 	if err != nil {
-		return best, nil // of a page with little text it does not know
+		return best, nil // tesseract does not know the orientation of a page with little text
 	}
 	quarters := orientationOf(said)
 	if quarters == 0 {
@@ -113,8 +111,8 @@ func (o *ocrSession) recognisePage(page *image.Gray, dpi int) (recognisedPage, e
 	return turned, nil
 }
 
-// recogniseTurned reads a page that is turned by so many quarters, clockwise, and
-// made straight.
+// recogniseTurned recognises a page after turning it by quarters times 90 degrees, clockwise, and
+// correcting its skew.
 func (o *ocrSession) recogniseTurned(page *image.Gray, quarters, dpi int) (recognisedPage, error) {
 	upright, back := rotateQuarters(page, quarters)
 	if angle := skew(upright); angle != 0 {
@@ -128,8 +126,8 @@ func (o *ocrSession) recogniseTurned(page *image.Gray, quarters, dpi int) (recog
 		return recognisedPage{}, err
 	}
 	if unread(upright, lines) > unreadMost {
-		// Cells of wide tables are taken for no text, unless all of the page is. What
-		// fails now has been read once.
+		// Cells of wide tables are missed unless the whole page is treated as one block. If this
+		// fails, the first result stands.
 		wish.Block = true
 		if again, err := o.askWords(wish, upright); err == nil && surely(again) > betterRead*surely(lines) {
 			lines = again
@@ -157,7 +155,7 @@ func (o *ocrSession) recogniseTurned(page *image.Gray, quarters, dpi int) (recog
 	return out, nil
 }
 
-// askWords reads an image as the wish says. Noise is left out.
+// askWords recognises an image as requested by wish. Noise is left out.
 func (o *ocrSession) askWords(wish recognition, page *image.Gray) ([][]recognisedWord, error) {
 	said, err := o.ask(wish, page.Pix)
 	if err != nil {
@@ -167,7 +165,7 @@ func (o *ocrSession) askWords(wish recognition, page *image.Gray) ([][]recognise
 	return withoutNoise(lines), err
 }
 
-// surely counts the characters of words that were read with some confidence.
+// surely returns the bytes of text in words with at least turnedConfidence.
 func surely(lines [][]recognisedWord) float64 {
 	n := 0
 	for _, line := range lines {
@@ -180,9 +178,9 @@ func surely(lines [][]recognisedWord) float64 {
 	return float64(n)
 }
 
-// scan reads one page's image of a document and returns its lines. place maps
-// the image's pixels to the page's own coordinates. A page that can't be read is named in
-// a warning; an error is for all of the document.
+// scan recognises one page's image of a document and returns its lines. place maps the image's
+// pixels to the page's own coordinates. A page that cannot be recognised is named in a warning; an
+// error concerns the whole document.
 func (d *document) scan(number int, page *image.Gray, dpi int, place affine) ([]pdfLine, error) {
 	if blankPage(page) {
 		return nil, nil
@@ -214,7 +212,7 @@ func (d *document) scan(number int, page *image.Gray, dpi int, place affine) ([]
 	return read.pdfLines(number, dpi, place), nil
 }
 
-// unscanned notes a page that could not be recognised.
+// unscanned records a page that could not be recognised.
 func (d *document) unscanned(number int, err error) {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -226,7 +224,7 @@ func (d *document) unscanned(number int, err error) {
 	d.warn(fmt.Sprintf("page %d was not recognised: %s", number, e.Reason.Message))
 }
 
-// noText says why a document of pages has no text.
+// noText returns the reason why a document with pages has no text.
 func (d *document) noText() *Error {
 	if d.unread != nil {
 		return &Error{Reason: schema.Reason{Code: d.unread.Reason.Code,
@@ -246,7 +244,7 @@ func meanOf(line []recognisedWord) float64 {
 	return sum / float64(max(len(line), 1))
 }
 
-// withoutNoise leaves out what is read from dirt, rules and pictures.
+// withoutNoise removes words that were recognised in dirt, rules and pictures.
 func withoutNoise(lines [][]recognisedWord) [][]recognisedWord {
 	var out [][]recognisedWord
 	for _, line := range lines {
@@ -261,7 +259,7 @@ func withoutNoise(lines [][]recognisedWord) [][]recognisedWord {
 	return out
 }
 
-// blankPage reports a page without ink.
+// blankPage reports whether a page has no ink.
 func blankPage(page *image.Gray) bool {
 	lightest, darkest := uint8(0), uint8(255)
 	for _, p := range page.Pix {

@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// become makes this process the program of its cell, which confines it. It returns an error alone.
-// Its priority is a parser's.
+// become confines this process and replaces it by the program of its cell. It returns only on
+// error. The program keeps a parser's priority.
 func (c cell) become(skip ...string) error {
 	p := c.Program
-	// What Go has open is closed when the program begins; the rest would be its to use.
+	// Close Go's open files when the program starts; otherwise the program could use them.
 	if err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close files: %w", err)
 	}
@@ -25,7 +25,7 @@ func (c cell) become(skip ...string) error {
 	if p.Own != "" {
 		env = []string{"LC_ALL=C.UTF-8", "HOME=" + p.Own, "TMPDIR=" + filepath.Join(p.Own, "tmp"), "SAL_USE_VCLPLUGIN=svp"}
 	}
-	// It is this thread that becomes the program.
+	// This thread becomes the program.
 	runtime.LockOSThread()
 	held := c.confine(skip...)
 	if p.Own != "" && !slices.Contains(held.Held, heldLandlock) {
@@ -39,7 +39,7 @@ func (c cell) become(skip ...string) error {
 	if _, err := fmt.Fprintf(os.Stderr, "%s\n", words); err != nil {
 		return fmt.Errorf("say what confines it: %w", err)
 	}
-	// Last, for this program has more than that.
+	// Last, because this Go process already uses more address space than that.
 	if err := unix.Setrlimit(unix.RLIMIT_AS, &unix.Rlimit{Cur: uint64(c.Memory), Max: uint64(c.Memory)}); err != nil {
 		return fmt.Errorf("limit memory: %w", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-// become runs the program of the cell. Nothing but the watch from outside holds it here.
+// become runs the program of the cell. Here, nothing but the parent's watch confines it.
 func (c cell) become(...string) error {
 	cmd := exec.Command(c.Program.Path, c.Program.Args...)
 	cmd.Env = []string{"OMP_THREAD_LIMIT=1", "LC_ALL=C"}

@@ -1,6 +1,6 @@
 package parse
 
-// Images as documents: a page each, of a TIFF one for each of its images.
+// Images as documents: each image is a page; a TIFF may have several.
 
 import (
 	"bytes"
@@ -21,11 +21,11 @@ import (
 )
 
 const (
-	imageInches = 11.5       // the longer side of the paper that a scan is taken to be of
-	imageHuge   = 16_000_000 // pixels: above them one is read at half its size
+	imageInches = 11.5       // assumed length of the longer side of scanned paper
+	imageHuge   = 16_000_000 // pixels: a larger image is read at half its size
 )
 
-// pageImage is a picture in a file, yet to be decoded.
+// pageImage is an image in a file that is not decoded yet.
 type pageImage struct {
 	config func() (image.Config, error)
 	decode func() (image.Image, error)
@@ -62,7 +62,7 @@ func parseImage(d *document, kind format, data []byte) error {
 	return d.err
 }
 
-// scanImage reads one image. Its size is known before it is decoded.
+// scanImage recognises one image. It checks the image's size before it decodes it.
 func (d *document) scanImage(number int, p pageImage) ([]pdfLine, error) {
 	config, err := p.config()
 	if err != nil {
@@ -86,7 +86,7 @@ func (d *document) scanImage(number int, p pageImage) ([]pdfLine, error) {
 	if len(page.Pix) > imageHuge {
 		page, scale = halved(page), 2
 	}
-	// Boxes of an image are in its pixels, from below.
+	// Boxes are in pixels of the image, from the lower left.
 	dpi := min(max(int(float64(max(page.Bounds().Dx(), page.Bounds().Dy()))/imageInches), 70), 600)
 	return d.scan(number, page, dpi, affine{float64(scale), 0, 0, 0, -float64(scale), float64(config.Height)})
 }
@@ -104,7 +104,7 @@ func badImage(err error) error {
 	return fail(schema.ReasonBroken, "it is damaged. Save it again").because(err)
 }
 
-// imagesOf returns the pictures of a file.
+// imagesOf returns the images of a file, at most most.
 func imagesOf(kind format, data []byte, most int) ([]pageImage, error) {
 	one := func(config func(io.Reader) (image.Config, error), decode func(io.Reader) (image.Image, error)) []pageImage {
 		return []pageImage{{
@@ -132,8 +132,8 @@ func imagesOf(kind format, data []byte, most int) ([]pageImage, error) {
 	return out, nil
 }
 
-// tiffPages follows the chain of a TIFF's directories, one for each picture, and
-// returns where they are. Small pictures of the same pages, which say so, are left out.
+// tiffPages follows the chain of a TIFF's directories, one for each image, and returns their
+// offsets. Images that are marked as reduced versions of others are left out.
 func tiffPages(data []byte, most int) ([]uint32, error) {
 	damaged := func(why string) error {
 		return fail(schema.ReasonBroken, "The TIFF is damaged. Save it again.").because(errors.New(why))
@@ -186,8 +186,8 @@ func tiffOrder(data []byte) binary.ByteOrder {
 	return binary.LittleEndian
 }
 
-// tiffPage returns the file as if its first page were the one with this directory:
-// the decoder reads the first alone.
+// tiffPage returns a view of the file in which this directory comes first, since the decoder reads
+// only the first one.
 func tiffPage(data []byte, directory uint32) *tiffView {
 	v := &tiffView{data: data}
 	copy(v.head[:], data)
@@ -195,7 +195,7 @@ func tiffPage(data []byte, directory uint32) *tiffView {
 	return v
 }
 
-// tiffView is a file with another header.
+// tiffView is a file with a replaced header.
 type tiffView struct {
 	head [8]byte
 	data []byte
@@ -216,10 +216,10 @@ func (v *tiffView) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Read is there for the decoder, which reads with ReadAt.
+// Read always fails. The decoder requires an io.Reader but uses ReadAt.
 func (v *tiffView) Read([]byte) (int, error) { return 0, errors.New("this is read with ReadAt") }
 
-// grey returns an image's lightness on white.
+// grey returns an image's lightness, with transparent parts white.
 func grey(in image.Image) *image.Gray {
 	b := in.Bounds()
 	if g, ok := in.(*image.Gray); ok && g.Stride == b.Dx() && b.Min == (image.Point{}) {

@@ -1,7 +1,7 @@
 package parse
 
-// From recognised words to lines as a PDF's text has them. Lines are laid out on
-// the upright page, in points; a word's box is where it stands on the page as it is.
+// From recognised words to lines like those of a PDF's text. Lines are laid out on the upright
+// page, in points; a word's box is in the coordinates of the page as it is in the file.
 
 import (
 	"math"
@@ -12,8 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Heights of letters, in sizes of their font, about the same in all that are made
-// for reading.
+// Heights of letters, in font sizes; they are about the same in all fonts made for reading.
 const (
 	capitalHeight = 0.7
 	smallHeight   = 0.49
@@ -28,7 +27,7 @@ func (p recognisedPage) pdfLines(number, dpi int, place affine) []pdfLine {
 	var out []pdfLine
 	for _, words := range p.lines {
 		size, baseline := fontOf(words)
-		// From here on y grows upwards.
+		// From here on y points upwards.
 		low, high := baseline+descent*size, baseline-(1-descent)*size
 		bottom, top := (float64(p.height)-low)*scale, (float64(p.height)-high)*scale
 		line := pdfLine{
@@ -48,7 +47,7 @@ func (p recognisedPage) pdfLines(number, dpi int, place affine) []pdfLine {
 	return out
 }
 
-// boxOf returns the box around a rectangle that m maps.
+// boxOf returns the bounding box of a rectangle mapped by m.
 func boxOf(m affine, page int, left, top, right, bottom float64) schema.Box {
 	box := schema.Box{Page: page, Left: math.Inf(1), Bottom: math.Inf(1), Right: math.Inf(-1), Top: math.Inf(-1)}
 	for _, corner := range [][2]float64{{left, top}, {right, top}, {left, bottom}, {right, bottom}} {
@@ -59,8 +58,8 @@ func boxOf(m affine, page int, left, top, right, bottom float64) schema.Box {
 	return box
 }
 
-// fontOf estimates the size of a line's font, and where its letters stand, in
-// pixels from above: what the box of a word spans depends on its letters.
+// fontOf estimates the font size of a line and its baseline, in pixels from above. The height of a
+// word's box depends on its letters.
 func fontOf(words []recognisedWord) (size, baseline float64) {
 	var sizes, bases []float64
 	for _, w := range words {
@@ -90,8 +89,8 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// letterSpan returns how high a word's letters are together, and how far they reach
-// below the line, in sizes of the font.
+// letterSpan returns the height of a word's letters together, and how far they reach below the
+// baseline, in font sizes.
 func letterSpan(s string) (span, below float64, ok bool) {
 	above := 0.0
 	for _, r := range s {
@@ -114,9 +113,9 @@ func letterSpan(s string) (span, below float64, ok bool) {
 	return above + below, below, above > 0
 }
 
-// settleSizes makes the sizes of recognised lines, which are estimates, those of a
-// few fonts: what is near the body's size has it, so that no line becomes a heading
-// by a pixel. body is that of lines that have text, 0 when there are none.
+// settleSizes replaces the font sizes of recognised lines, which are estimates, by those of a few
+// fonts, so that no line becomes a heading by a pixel. Sizes near their median become body, the
+// size of the page's other text; if body is 0 or far from the median, they become the median.
 func settleSizes(lines []pdfLine, body float64) {
 	var all []float64
 	for _, l := range lines {

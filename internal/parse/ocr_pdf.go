@@ -1,6 +1,6 @@
 package parse
 
-// Which pages of a PDF are scans, and their images.
+// Finds the pages of a PDF that are scans, and draws their images.
 
 import (
 	"errors"
@@ -17,26 +17,25 @@ import (
 )
 
 const (
-	scanDPI      = 300  // dots per inch that a page is drawn with
-	scanLeastDPI = 100  // below it no text can be read
-	scanObjects  = 5000 // of a page are looked at
-	scanDepth    = 4    // of forms within forms
-	scanCovers   = 0.8  // of the page, by an image that is what is seen of it
-	scanStamp    = 60   // letters: a number or a stamp on a scanned page has fewer
+	scanDPI      = 300  // resolution at which a page is drawn, in dots per inch
+	scanLeastDPI = 100  // below this resolution no text can be recognised
+	scanObjects  = 5000 // most objects of a page that are examined
+	scanDepth    = 4    // most levels of nested forms that are examined
+	scanCovers   = 0.8  // share of the page that an image covers if the page shows nothing else
+	scanStamp    = 60   // letters: a page number or a stamp on a scanned page has fewer
 )
 
-// pageInk is what is drawn on a page.
+// pageInk describes what is drawn on a page.
 type pageInk struct {
 	objects  int
-	visible  bool    // some of its text is seen
+	visible  bool    // some of its text is visible
 	covered  float64 // the share of the page that its largest image covers
 	pixels   int     // of its largest image
 	hasImage bool
 }
 
-// recognisePages has the pages read that have no text of their own, and puts their
-// lines among the others. It comes after the text was read: what drawing a page breaks
-// costs no text.
+// recognisePages recognises the pages that have no text of their own, and inserts their lines. It
+// runs after the text was extracted, so that a failure while a page is drawn loses no text.
 func recognisePages(d *document, instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, lines []pdfLine) []pdfLine {
 	written := make([][]pdfLine, d.out.Pages)
 	for _, l := range lines {
@@ -79,15 +78,15 @@ func recognisePages(d *document, instance pdfium.Pdfium, doc references.FPDF_DOC
 	return out
 }
 
-// errNotRecognised says that a page is a scan, and that nothing is recognised.
+// errNotRecognised means that a page is a scan and text recognition is off.
 var errNotRecognised = errors.New("text recognition is off")
 
-// recognisePDFPage reads page i when it is a scan.
+// recognisePDFPage recognises page i if it is a scan.
 func recognisePDFPage(d *document, instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int, written []pdfLine) ([]pdfLine, error) {
 	letters := lettersOf(written)
 	loaded, err := instance.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: doc, Index: i})
 	if err != nil {
-		return nil, nil // said before
+		return nil, nil // reported when its text was extracted
 	}
 	defer func() { _, _ = instance.FPDF_ClosePage(&requests.FPDF_ClosePage{Page: loaded.Page}) }()
 	page := requests.Page{ByReference: &loaded.Page}
@@ -137,14 +136,14 @@ func lettersOf(lines []pdfLine) int {
 	return n
 }
 
-// pdfScan is a page that may be a scan. Its size is in points, as it is shown.
+// pdfScan is a page that may be a scan. Its size is in points, with the page's rotation applied.
 type pdfScan struct {
 	instance      pdfium.Pdfium
 	page          requests.Page
 	width, height float64
 }
 
-// ink looks at what is drawn. What can't be looked at is left out.
+// ink examines what is drawn on the page. Objects that cannot be examined are ignored.
 func (p pdfScan) ink() pageInk {
 	var ink pageInk
 	counted, err := p.instance.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: p.page})
@@ -160,7 +159,7 @@ func (p pdfScan) ink() pageInk {
 		ink.hasImage = false
 		p.look(got.PageObject, &ink, 0)
 		if ink.hasImage {
-			// An image in a form is as large as the form, at most.
+			// An image in a form is counted as at most as large as the form.
 			if b, err := p.instance.FPDFPageObj_GetBounds(&requests.FPDFPageObj_GetBounds{PageObject: got.PageObject}); err == nil {
 				area := float64(b.Right-b.Left) * float64(b.Top-b.Bottom)
 				ink.covered = max(ink.covered, area/max(p.width*p.height, 1))
@@ -187,7 +186,7 @@ func (p pdfScan) look(object references.FPDF_PAGEOBJECT, ink *pageInk, depth int
 		ink.hasImage = true
 		size, err := p.instance.FPDFImageObj_GetImagePixelSize(&requests.FPDFImageObj_GetImagePixelSize{ImageObject: object})
 		if err == nil {
-			// Each below 2^32: their product may not fit.
+			// Each is below 2^32; an integer product could overflow.
 			pixels := float64(size.Width) * float64(size.Height)
 			ink.pixels = max(ink.pixels, int(min(pixels, math.MaxInt32)))
 		}
@@ -205,7 +204,7 @@ func (p pdfScan) look(object references.FPDF_PAGEOBJECT, ink *pageInk, depth int
 	}
 }
 
-// draw returns the page in grey, and its dots per inch.
+// draw returns the page in grey, with at most most pixels, and its dots per inch.
 func (p pdfScan) draw(most int) (*image.Gray, int, error) {
 	inches := p.width * p.height / 72 / 72
 	dpi := scanDPI
@@ -246,7 +245,7 @@ func (p pdfScan) draw(most int) (*image.Gray, int, error) {
 	return out, dpi, nil
 }
 
-// pageTransform returns where pixels of the drawn page stand in its own coordinates, which
+// pageTransform returns the map from pixels of the drawn page to the page's own coordinates, which
 // are those before the page's rotation.
 func (p pdfScan) pageTransform(w, h int) (affine, error) {
 	at := func(x, y int) (float64, float64, error) {

@@ -1,9 +1,8 @@
 package parse
 
-// The parent's side of text recognition: tesseract, a program of the system, in a
-// cell of its own for each image. The child that parses the file makes the image,
-// asks for what stands on it over its pipe, and reads the answer: the parent
-// passes pixels and words on and interprets neither.
+// The parent's side of text recognition: tesseract, a program of the system, runs in a cell of its
+// own for each image. The child that parses the file makes the image, requests recognition over its
+// pipe, and reads the answer: the parent passes pixels and words on and interprets neither.
 
 import (
 	"bytes"
@@ -27,15 +26,15 @@ import (
 
 const (
 	ocrMemory     = 1 << 30  // bytes of address space that tesseract may take
-	ocrAnswer     = 32 << 20 // bytes that it may say
-	ocrWallFactor = 10       // time that passes, to time of the processor: others come first
-	ocrAsks       = 5        // of a page: its text, twice, its orientation, and the text of the turned page, twice
+	ocrAnswer     = 32 << 20 // most bytes of its output
+	ocrWallFactor = 10       // ratio of elapsed time to processor time: other processes have priority
+	ocrAsks       = 5        // requests per page: its text, twice, its orientation, and the text of the turned page, twice
 )
 
-// ocrTotal bounds what all pages of one document may take together.
+// ocrTotal bounds the time for all pages of one document together.
 const ocrTotal = time.Hour
 
-// tesseract is where the program and its data are, and what it needs to start.
+// tesseract describes the installed program, its data, and the files that it needs to start.
 type tesseract struct {
 	program  string
 	loader   []string // programs that the kernel starts with it: the dynamic loader
@@ -79,8 +78,8 @@ func findTesseract(ctx context.Context) (*tesseract, error) {
 	return t, err
 }
 
-// libraries are the files that the dynamic loader opens for a program, and the
-// loader itself. Elsewhere than on Linux nothing confines the program to them.
+// libraries returns the dynamic loader of a program and the files that the loader opens for it. On
+// systems other than Linux nothing confines the program to them.
 func libraries(ctx context.Context, program string) (loader, libs []string, err error) {
 	said, err := exec.CommandContext(ctx, "ldd", program).Output()
 	switch {
@@ -105,26 +104,26 @@ func libraries(ctx context.Context, program string) (loader, libs []string, err 
 	return loader, libs, nil
 }
 
-// recognition is what the child asks for: an image of so many grey pixels, which
-// follow as a frame.
+// recognition is the child's request: an image of Width by Height grey pixels, which follow as a
+// frame.
 type recognition struct {
 	Width  int `json:"width"`
 	Height int `json:"height"`
 	DPI    int `json:"dpi"`
-	// Block has all of the page taken for one block of text.
+	// Block treats the whole page as one block of text.
 	Block bool `json:"block,omitempty"`
-	// Orientation asks how the page is turned, not for its text.
+	// Orientation requests the page's orientation instead of its text.
 	Orientation bool `json:"orientation,omitempty"`
 }
 
-// recognised is the answer: what tesseract wrote, or why it did not.
+// recognised is the answer: tesseract's output, or why there is none.
 type recognised struct {
 	Said    []byte         `json:"said,omitempty"`
 	Reason  *schema.Reason `json:"reason,omitempty"`  // the page is to blame
 	Failure string         `json:"failure,omitempty"` // tesseract, or this machine
 }
 
-// arguments are tesseract's for an image on its standard input.
+// arguments returns tesseract's arguments for an image on its standard input.
 func (t *tesseract) arguments(r recognition, language string) []string {
 	args := []string{"stdin", "stdout", "--tessdata-dir", t.tessdata, "--dpi", strconv.Itoa(min(max(r.DPI, 70), 600))}
 	if r.Orientation {
@@ -142,7 +141,7 @@ type recogniser struct {
 	run      *poolRun
 	terms    ocrTerms
 	limits   Limits
-	held     chan<- bool // true when a recognition begins, false when it is over
+	held     chan<- bool // receives true when a recognition begins, false when it ends
 	asked    int
 	deadline time.Time
 
@@ -150,8 +149,8 @@ type recogniser struct {
 	officeDeadline time.Time
 }
 
-// askedPixels is the most pixels of an image that is asked about: one that was made
-// straight has more than before.
+// askedPixels returns the most pixels of an image in a request: correcting the skew enlarges an
+// image.
 func askedPixels(l Limits) int { return 2 * l.OCRPixels }
 
 // answer recognises one image. Its error is ctx's.
@@ -170,7 +169,7 @@ func (o *recogniser) answer(ctx context.Context, r recognition, pixels []byte) (
 		return recognised{Reason: &schema.Reason{Code: schema.ReasonTimeout, Message: fmt.Sprintf(
 			"the document's pages took more than %v to recognise; split the file", ocrTotal)}}, nil
 	}
-	// Meanwhile the file's own time stands still.
+	// The file's own time is stopped during recognition.
 	if !o.setHeld(ctx, true) {
 		return recognised{}, context.Cause(ctx)
 	}
@@ -198,13 +197,13 @@ func (o *recogniser) setHeld(ctx context.Context, on bool) bool {
 	}
 }
 
-// recognise runs tesseract over one image, in a cell, and returns what it wrote.
-// It gives an *Error when a limit ended it. limit is of processor time.
+// recognise runs tesseract over one image, in a cell, and returns its output. It returns an *Error
+// when a limit ended the program. limit is of processor time.
 func (r *poolRun) recognise(ctx context.Context, t *tesseract, args []string, image recognition, pixels []byte, limit time.Duration) ([]byte, error) {
 	return r.recogniseWithin(ctx, t, args, image, pixels, limit, ocrMemory)
 }
 
-// reportOCRConfinement logs what is missing of tesseract's confinement, once.
+// reportOCRConfinement logs the protections that tesseract's confinement is missing, once.
 func (r *poolRun) reportOCRConfinement(words []byte) {
 	r.toldOCR.Do(func() {
 		var c Confinement
@@ -218,7 +217,7 @@ func (r *poolRun) reportOCRConfinement(words []byte) {
 	})
 }
 
-// recogniseWithin is recognise with this much memory, in bytes.
+// recogniseWithin is recognise with a memory limit in bytes.
 func (r *poolRun) recogniseWithin(ctx context.Context, t *tesseract, args []string, image recognition, pixels []byte, limit time.Duration, memory int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, ocrWallFactor*limit)
 	defer cancel()
@@ -233,7 +232,7 @@ func (r *poolRun) recogniseWithin(ctx context.Context, t *tesseract, args []stri
 	wrote := make(chan struct{})
 	go func() {
 		defer close(wrote)
-		// A program that ends before it has read everything says why itself.
+		// If the program ends before it has read everything, its own error says why.
 		if _, err := fmt.Fprintf(c.in, "P5\n%d %d\n255\n", image.Width, image.Height); err == nil {
 			_, _ = c.in.Write(pixels)
 		}

@@ -1,6 +1,6 @@
 package parse
 
-// Turning a scanned page upright and straight.
+// Turns scanned pages upright and corrects their skew.
 
 import (
 	"image"
@@ -23,7 +23,8 @@ func (m affine) after(first affine) affine {
 	}
 }
 
-// rotateQuarters returns the image turned by so many quarters, clockwise, and the map back.
+// rotateQuarters returns the image turned by quarters times 90 degrees, clockwise, and the map from
+// the turned image back to in.
 func rotateQuarters(in *image.Gray, quarters int) (*image.Gray, affine) {
 	w, h := in.Bounds().Dx(), in.Bounds().Dy()
 	var back affine
@@ -43,7 +44,7 @@ func rotateQuarters(in *image.Gray, quarters int) (*image.Gray, affine) {
 	out := image.NewGray(image.Rect(0, 0, outW, outH))
 	for y := range outH {
 		for x := range outW {
-			// The middle of a pixel is mapped, for a pixel is an area.
+			// Map the centre of the pixel, since a pixel is an area.
 			fromX, fromY := back.apply(float64(x)+0.5, float64(y)+0.5)
 			out.Pix[y*out.Stride+x] = in.Pix[int(fromY)*in.Stride+int(fromX)]
 		}
@@ -52,16 +53,16 @@ func rotateQuarters(in *image.Gray, quarters int) (*image.Gray, affine) {
 }
 
 const (
-	skewMost   = 8.0  // degrees that a skewed page may be off
-	skewCoarse = 0.5  // degrees of the first steps
-	skewFine   = 0.05 // degrees of the last
-	skewLeast  = 0.1  // degrees that are worth turning
-	skewWidth  = 1000 // pixels, about, that an image is looked at with
+	skewMost   = 8.0  // largest skew that is searched, in degrees
+	skewCoarse = 0.5  // step of the first search, in degrees
+	skewFine   = 0.05 // step of the last search, in degrees
+	skewLeast  = 0.1  // smallest skew that is corrected, in degrees
+	skewWidth  = 1000 // approximate width in pixels of the image that is examined
 )
 
-// skew returns by how many degrees a page must be turned, clockwise, for its lines
-// to be level; 0 when they are. The angle is the one at which the lower edges of
-// ink fall into the fewest rows (the sharpest projection profile).
+// skew returns by how many degrees a page must be turned, clockwise, for its lines to be level; 0
+// if they are. The angle is the one at which the lower edges of ink fall into the fewest rows (the
+// sharpest projection profile).
 func skew(page *image.Gray) float64 {
 	edges, height := lowerEdges(page)
 	if len(edges) < 100 {
@@ -73,7 +74,7 @@ func skew(page *image.Gray) float64 {
 		slope := math.Tan(degrees * math.Pi / 180)
 		offset := len(profile)/2 - height/2
 		for _, p := range edges {
-			// The middle of the page stays, so that no row leaves the profile.
+			// The centre of the page stays fixed, so that no row leaves the profile.
 			row := offset + int(math.Round(float64(p.Y)+slope*float64(p.X)))
 			if row >= 0 && row < len(profile) {
 				profile[row]++
@@ -104,7 +105,8 @@ func skew(page *image.Gray) float64 {
 	return best
 }
 
-// edgeStep is how many pixels of a page are one in the smaller image.
+// edgeStep returns how many pixels of the page, in each direction, become one pixel of the smaller
+// image.
 func edgeStep(page *image.Gray) int {
 	return max(1, int(math.Round(float64(max(page.Bounds().Dx(), page.Bounds().Dy()))/(1.4*skewWidth))))
 }
@@ -133,8 +135,8 @@ func unread(page *image.Gray, lines [][]recognisedWord) float64 {
 	return float64(left) / float64(max(len(edges), 1))
 }
 
-// lowerEdges returns the pixels of a smaller image that are ink above paper, with x
-// from the middle, and that image's height.
+// lowerEdges returns the pixels of a reduced image that are ink above paper, with x relative to the
+// centre, and the height of the reduced image.
 func lowerEdges(page *image.Gray) (edges []image.Point, height int) {
 	w, h := page.Bounds().Dx(), page.Bounds().Dy()
 	step := edgeStep(page)
@@ -143,7 +145,7 @@ func lowerEdges(page *image.Gray) (edges []image.Point, height int) {
 	sum := 0
 	for y := range height {
 		for x := range w {
-			// The darkest pixel stands for its square: thin strokes stay.
+			// Each square becomes its darkest pixel, so that thin strokes are kept.
 			darkest := uint8(255)
 			for dy := range step {
 				row := page.Pix[(y*step+dy)*page.Stride+x*step:]
@@ -169,14 +171,14 @@ func lowerEdges(page *image.Gray) (edges []image.Point, height int) {
 	return edges, height
 }
 
-// rotate returns the image turned by an angle in degrees, clockwise, with room for
-// its corners, and the map back.
+// rotate returns the image turned by an angle in degrees, clockwise, enlarged to fit its corners,
+// and the map from the turned image back to in.
 func rotate(in *image.Gray, degrees float64) (*image.Gray, affine) {
 	w, h := in.Bounds().Dx(), in.Bounds().Dy()
 	sin, cos := math.Sincos(degrees * math.Pi / 180)
 	outW := int(math.Ceil(float64(w)*math.Abs(cos) + float64(h)*math.Abs(sin)))
 	outH := int(math.Ceil(float64(w)*math.Abs(sin) + float64(h)*math.Abs(cos)))
-	// Turned about the middles of both.
+	// The rotation maps the centre of one image to the centre of the other.
 	back := affine{a: cos, b: sin, d: -sin, e: cos}
 	x, y := back.apply(float64(outW)/2, float64(outH)/2)
 	back.c, back.f = float64(w)/2-x, float64(h)/2-y
@@ -188,7 +190,7 @@ func rotate(in *image.Gray, degrees float64) (*image.Gray, affine) {
 		fx, fy := back.apply(0.5, float64(oy)+0.5)
 		row := out.Pix[oy*out.Stride : oy*out.Stride+outW]
 		for ox := range row {
-			// The weights of the four pixels around, in 256ths.
+			// Interpolate between the four nearest pixels, with weights in 256ths.
 			px, py := fx-0.5, fy-0.5
 			fx += back.a
 			fy += back.d

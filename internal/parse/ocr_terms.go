@@ -1,6 +1,6 @@
 package parse
 
-// Whether text is recognised, and in which language.
+// Determines whether text is recognised, and in which language.
 
 import (
 	"context"
@@ -11,26 +11,26 @@ import (
 	"strings"
 )
 
-// osdData is the traineddata by which the orientation of a page is found.
+// osdData is the name of the traineddata that determines the orientation of a page.
 const osdData = "osd"
 
-// ocrTerms say on what terms a file's pages are recognised.
+// ocrTerms say whether and how a file's pages are recognised.
 type ocrTerms struct {
 	On          bool   `json:"on,omitempty"`
-	Why         string `json:"why,omitempty"`  // it is not on, with the remedy
+	Why         string `json:"why,omitempty"`  // why it is off, with the remedy
 	Data        string `json:"data,omitempty"` // the traineddata's name
 	Orientation bool   `json:"orientation,omitempty"`
-	Warning     string `json:"warning,omitempty"` // of what is recognised
+	Warning     string `json:"warning,omitempty"` // added to documents with recognised text
 }
 
-// Remedies of text that is not recognised.
+// Why text is not recognised, with the remedy.
 const (
 	ocrIsOff     = "Text recognition is off: set SLUICE_PARSE_OCR to auto."
 	ocrIsMissing = "Text recognition needs tesseract, which is not installed: install the package tesseract-ocr and restart the ingest-worker."
 )
 
-// traineddata names the data of languages by their BCP 47 tags, the longest that
-// fits first. ISO 639-1 has two letters, tesseract ISO 639-2's three.
+// traineddata maps BCP 47 tags to the names of tesseract's data. The longest matching prefix of a
+// tag wins. ISO 639-1 codes have two letters; tesseract uses the three of ISO 639-2.
 var traineddata = map[string]string{
 	"af": "afr", "ar": "ara", "az": "aze", "be": "bel", "bg": "bul", "bn": "ben", "bs": "bos", "ca": "cat", "cs": "ces", "cy": "cym",
 	"da": "dan", "de": "deu", "el": "ell", "en": "eng", "eo": "epo", "es": "spa", "et": "est", "eu": "eus", "fa": "fas", "fi": "fin",
@@ -43,7 +43,7 @@ var traineddata = map[string]string{
 	"zh": "chi_sim", "zh-hant": "chi_tra", "zh-tw": "chi_tra", "zh-hk": "chi_tra", "zh-mo": "chi_tra",
 }
 
-// dataOf returns the traineddata's name for a BCP 47 tag; empty when there is none.
+// dataOf returns the traineddata's name for a BCP 47 tag, or "" if there is none.
 func dataOf(tag string) string {
 	tag = strings.ToLower(strings.ReplaceAll(tag, "_", "-"))
 	for tag != "" {
@@ -55,13 +55,13 @@ func dataOf(tag string) string {
 	return ""
 }
 
-// debianPackage is the package that has the data of this name.
+// debianPackage returns the Debian package that contains the traineddata of this name.
 func debianPackage(data string) string {
 	return "tesseract-ocr-" + strings.ReplaceAll(data, "_", "-")
 }
 
-// termsFor says on what terms a file of this language is recognised. What is not
-// installed is read as English, with a warning.
+// termsFor returns the terms for a file of this language. If the language's data is not installed,
+// English is used, with a warning.
 func (t *tesseract) termsFor(language string) ocrTerms {
 	const english = "eng"
 	if language == "" {
@@ -93,8 +93,7 @@ func orEnglish(name string) string {
 	return name
 }
 
-// terms says on what terms a file of this language is recognised. The first call
-// looks for tesseract.
+// terms returns the terms for a file of this language. The first call looks for tesseract.
 func (r *poolRun) terms(ctx context.Context, language string) ocrTerms {
 	if r.options.NoOCR {
 		return ocrTerms{Why: ocrIsOff}

@@ -1,6 +1,6 @@
 package parse
 
-// What tesseract writes: its TSV of words, and its report of a page's orientation.
+// Reads tesseract's output: its TSV of words, and its report of a page's orientation.
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ const (
 // wordLevel is the level of rows that are words.
 const wordLevel = "5"
 
-// wordsOf reads the TSV: the words of each line, lines in reading order.
+// wordsOf parses the TSV and returns the words of each line, lines in reading order.
 func wordsOf(tsv []byte) ([][]recognisedWord, error) {
 	var out [][]recognisedWord
 	last := ""
@@ -71,14 +71,14 @@ func wordsOf(tsv []byte) ([][]recognisedWord, error) {
 
 var rotation = regexp.MustCompile(`(?m)^Rotate: (90|180|270)$`)
 
-// orientationOf reads how many quarters, clockwise, a page is to be turned to be
-// upright; 0 when tesseract does not know.
+// orientationOf returns how many quarter turns, clockwise, make a page upright, or 0 if tesseract
+// does not know.
 func orientationOf(said []byte) int {
 	found := rotation.FindSubmatch(said)
 	if found == nil {
 		return 0
 	}
-	degrees, _ := strconv.Atoi(string(found[1])) // of the expression
+	degrees, _ := strconv.Atoi(string(found[1])) // the expression matches digits only
 	return degrees / 90
 }
 

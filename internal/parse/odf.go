@@ -1,7 +1,7 @@
 package parse
 
-// OpenDocument: texts, workbooks and presentations, whose content is one part,
-// content.xml. Its names come from ODF 1.3 (OASIS), part 3.
+// OpenDocument: texts, workbooks and presentations, whose content is in one part, content.xml.
+// Element names are those of ODF 1.3 (OASIS), part 3.
 
 import (
 	"encoding/xml"
@@ -13,7 +13,7 @@ import (
 
 const odfSpace = "urn:oasis:names:tc:opendocument:xmlns:"
 
-// openDocument names elements as ODF's own documents do: "text:p", "table:table".
+// openDocument names elements as the ODF specification does: "text:p", "table:table".
 var openDocument = vocabulary{
 	mixed: true,
 	named: func(n xml.Name) string {
@@ -29,21 +29,21 @@ var openDocument = vocabulary{
 	skipped: map[string]bool{
 		"text:tracked-changes": true, // what was deleted
 		"office:annotation":    true, "office:scripts": true, "office:forms": true, "office:event-listeners": true, "text:sequence-decls": true,
-		"text:table-of-content": true, // the headings once more
+		"text:table-of-content": true, // repeats the headings
 		"text:hidden-text":      true, "text:hidden-paragraph": true, "text:ruby-text": true, "drawing:object": true, "drawing:object-ole": true,
 		"svg-compatible:title": true, "svg-compatible:desc": true, "table:dde-links": true, "text:variable-decls": true, "text:user-field-decls": true,
 		"table:tracked-changes": true, "table:shapes": true, "office:settings": true,
 	},
 }
 
-// detectODF tells OpenDocument's formats apart by what the container says that it is, or by the
-// body of its content.
+// detectODF returns the OpenDocument format of a container, from its declared media type or from
+// the body element of its content.
 func detectODF(c *container) (format, error) {
 	encrypted := fail(schema.ReasonEncrypted, "The document is encrypted. Remove its password and send it again.")
 	if c.has("encrypted-package") {
 		return "", encrypted
 	}
-	// An encrypted part is nothing but noise, which the manifest tells.
+	// Only the manifest says whether a part is encrypted.
 	manifest, err := c.head("META-INF/manifest.xml", 1<<20)
 	if err != nil {
 		return "", err
@@ -66,7 +66,7 @@ func detectODF(c *container) (format, error) {
 		kind   string
 		body   string
 	}{{formatODT, "text", "text"}, {formatODS, "spreadsheet", "spreadsheet"}, {formatODP, "presentation", "presentation"}} {
-		// Templates have the name of their format first, and so have masters.
+		// The media types of templates and masters begin with that of their format.
 		if strings.HasPrefix(strings.TrimSpace(kind), "application/vnd.oasis.opendocument."+f.kind) || strings.Contains(content, "<office:"+f.body+">") || strings.Contains(content, "<office:"+f.body+" ") {
 			return f.format, nil
 		}
@@ -74,7 +74,7 @@ func detectODF(c *container) (format, error) {
 	return "", unsupported("an OpenDocument file that is not a text, workbook or presentation")
 }
 
-// head returns the beginning of a part, "" when there is none.
+// head returns the first most bytes of a part, or "" if the part does not exist.
 func (c *container) head(name string, most int64) (string, error) {
 	r, err := c.open(name)
 	if err != nil || r == nil {
@@ -135,7 +135,7 @@ func parseODF(d *document, f format, data []byte) error {
 	return d.err
 }
 
-// allText is the text below an element of a mixed tree.
+// allText returns the text below an element of a mixed tree.
 func (e *element) allText() string {
 	var b strings.Builder
 	var gather func(e *element)
@@ -149,17 +149,17 @@ func (e *element) allText() string {
 	return b.String()
 }
 
-// odfStyle is what matters of a style.
+// odfStyle is the used part of a style.
 type odfStyle struct {
 	parent string
 	list   string
 	hidden bool
 }
 
-// odfList says which levels of a list are numbered.
+// odfList holds the levels of a list that are numbered.
 type odfList map[string]bool
 
-// maxStyles bounds how far a style's parents are followed: they may form a ring.
+// maxStyles bounds how many parents of a style are followed, since they may form a cycle.
 const maxStyles = 20
 
 func (w *odfWalker) readStyles(list *element) {
@@ -191,7 +191,7 @@ func (w *odfWalker) readStyles(list *element) {
 	}
 }
 
-// hides reports whether a style of a family, or one that it comes from, hides what has it.
+// hides reports whether a style of a family, or one of its parents, hides text.
 func (w *odfWalker) hides(family, name string) bool {
 	for range maxStyles {
 		s, ok := w.styles[family+" "+name]
@@ -206,7 +206,7 @@ func (w *odfWalker) hides(family, name string) bool {
 	return false
 }
 
-// isTitleStyle reports whether a paragraph's style is the title's, or comes from it.
+// isTitleStyle reports whether a paragraph's style is Title or descends from it.
 func (w *odfWalker) isTitleStyle(name string) bool {
 	for range maxStyles {
 		if name == "Title" {

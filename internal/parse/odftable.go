@@ -1,8 +1,7 @@
 package parse
 
-// Tables, sheets and slides of OpenDocument files. A cell or row may say that it
-// is repeated a million times: what is empty is never written out, the rest is
-// held to the limits.
+// Tables, sheets and slides of OpenDocument files. A cell or row may declare that it is repeated a
+// million times: empty ones are not expanded, and the limits apply to the others.
 
 import (
 	"fmt"
@@ -12,7 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// table adds a table of a text or a slide; one with a single cell is a frame around paragraphs.
+// table adds a table of a text or a slide. A table with a single cell is treated as a frame around
+// paragraphs.
 func (w *odfWalker) table(table *element) {
 	var rows, links [][]string
 	var only *element
@@ -59,8 +59,8 @@ func (w *odfWalker) table(table *element) {
 
 func quoteName(table *element) string { return strconv.Quote(table.attr("name")) }
 
-// eachRow gives the rows of a table with how often each is there. An error of give is the
-// document's.
+// eachRow calls give for the rows of a table, with the number of their repetitions. An error of
+// give becomes the document's error.
 func (w *odfWalker) eachRow(table *element, give func(row *element, inHeader bool, times int) error) error {
 	var walk func(e *element, inHeader bool) error
 	walk = func(e *element, inHeader bool) error {
@@ -89,7 +89,7 @@ func (w *odfWalker) eachRow(table *element, give func(row *element, inHeader boo
 	return walk(table, false)
 }
 
-// repeated is how often a cell or a row is there.
+// repeated returns how often a cell or a row is repeated.
 func repeated(e *element, attr string) int {
 	n, err := strconv.Atoi(e.attr(attr))
 	if err != nil {
@@ -98,7 +98,8 @@ func repeated(e *element, attr string) int {
 	return max(n, 1)
 }
 
-// row returns the cells of a row without the empty ones at its end. where names the table.
+// row returns the cells of a row without the empty ones at its end. where names the table in
+// errors.
 func (w *odfWalker) row(row *element, where string) ([]string, error) {
 	var cells []string
 	empty, size := 0, 0
@@ -134,7 +135,7 @@ func (w *odfWalker) row(row *element, where string) ([]string, error) {
 	return cells, nil
 }
 
-// value is a cell as it is shown, or what it holds where it shows nothing.
+// value returns the text that a cell shows, or its value if it shows none.
 func (w *odfWalker) value(c *element) string {
 	if s := w.cell(c); s != "" {
 		return s
@@ -154,7 +155,7 @@ func (w *odfWalker) value(c *element) string {
 	return ""
 }
 
-// sheets adds the sheets of a workbook that are shown.
+// sheets adds the visible sheets of a workbook.
 func (w *odfWalker) sheets(book *element) error {
 	if book == nil {
 		return fail(schema.ReasonBroken, "The workbook has no sheets (content.xml). Save it again and send that.")
@@ -192,7 +193,7 @@ func (w *odfWalker) sheets(book *element) error {
 	return w.d.err
 }
 
-// slides adds the slides of a presentation that are shown. A slide is a page.
+// slides adds the visible slides of a presentation. A slide is a page.
 func (w *odfWalker) slides(show *element) error {
 	if show == nil {
 		return fail(schema.ReasonBroken, "The presentation has no slides (content.xml). Save it again and send that.")
@@ -215,7 +216,7 @@ func (w *odfWalker) slides(show *element) error {
 	return w.d.err
 }
 
-// slide adds a slide's title, what it shows, and what the speaker wrote below it.
+// slide adds a slide's title, its content, and the speaker's notes.
 func (w *odfWalker) slide(page *element) {
 	number := fmt.Sprintf("Slide %d", w.page)
 	title := ""
@@ -235,14 +236,14 @@ func (w *odfWalker) slide(page *element) {
 	for _, c := range page.children {
 		w.shape(c)
 	}
-	// A slide of pictures has nothing to be found by but a number.
+	// A slide without text would only consist of its number; leave it out.
 	if len(w.d.out.Blocks) == before+1 && title == number {
 		w.d.size -= len(w.d.out.Blocks[before].Text)
 		w.d.out.Blocks = w.d.out.Blocks[:before]
 	}
 }
 
-// shape adds what stands in a shape of a slide.
+// shape adds the text of a shape on a slide.
 func (w *odfWalker) shape(c *element) {
 	switch class := c.attr("class"); {
 	case w.d.err != nil, class == "title", class == "header", class == "footer", class == "date-time", class == "page-number", class == "page":

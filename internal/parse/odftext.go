@@ -14,7 +14,7 @@ import (
 // odfWalker walks the body of a document.
 type odfWalker struct {
 	d      *document
-	page   int // of a presentation
+	page   int // number of the slide in a presentation
 	styles map[string]odfStyle
 	lists  map[string]odfList
 	notes  []*element // in the order of their marks
@@ -24,7 +24,7 @@ type odfWalker struct {
 	title     string
 }
 
-// blocks adds what is below e.
+// blocks adds the blocks below e.
 func (w *odfWalker) blocks(e *element) {
 	for _, c := range e.children {
 		if w.d.err != nil {
@@ -59,7 +59,7 @@ func (w *odfWalker) blocks(e *element) {
 	}
 }
 
-// frame adds the first of a frame's contents that has text; the others show the same.
+// frame adds the first content of a frame that has text; the others are alternatives of it.
 func (w *odfWalker) frame(frame *element) {
 	for _, c := range frame.children {
 		switch c.name {
@@ -82,7 +82,7 @@ func (w *odfWalker) flushList() {
 	}
 }
 
-// paragraph adds a paragraph, or a heading of a level above 0, and the text boxes anchored in it.
+// paragraph adds a paragraph, or a heading if level is above 0, and the text boxes anchored in it.
 func (w *odfWalker) paragraph(p *element, level int) {
 	w.flushList()
 	var t runText
@@ -105,7 +105,7 @@ func (w *odfWalker) paragraph(p *element, level int) {
 	}
 }
 
-// text gathers the text of a paragraph.
+// text collects the text of a paragraph.
 func (w *odfWalker) text(e *element, t *runText) {
 	for _, c := range e.children {
 		switch c.name {
@@ -134,7 +134,7 @@ func (w *odfWalker) text(e *element, t *runText) {
 	}
 }
 
-// lines adds the lines of a list. style is that of the list around it; level counts from 0.
+// lines adds the lines of a list. style is that of the enclosing list; level counts from 0.
 func (w *odfWalker) lines(list *element, style string, level int) {
 	if own := list.attr("style-name"); own != "" {
 		style = own
@@ -161,7 +161,7 @@ func (w *odfWalker) lines(list *element, style string, level int) {
 			switch c.name {
 			case "text:list":
 				w.lines(c, style, level+1)
-			case "text:h": // LibreOffice numbers headings so
+			case "text:h": // LibreOffice stores numbered headings as list items
 				outline, _ := strconv.Atoi(c.attr("outline-level"))
 				w.paragraph(c, min(max(outline, 1), 9))
 			case "text:p":
@@ -172,7 +172,7 @@ func (w *odfWalker) lines(list *element, style string, level int) {
 				if s := squeeze(t.b.String()); s != "" {
 					w.list = append(w.list, indent+marker+" "+s)
 					w.listLinks = append(w.listLinks, t.links...)
-					marker = " " // of what else the item has
+					marker = " " // for the other paragraphs of the item
 				}
 				for _, box := range t.boxes {
 					w.frame(box)
@@ -215,7 +215,7 @@ func (w *odfWalker) cell(e *element) string {
 	return strings.Join(parts, " ")
 }
 
-// addNotes adds the notes that the text refers to. A note may have one itself.
+// addNotes adds the notes that the text refers to. A note may refer to another one.
 func (w *odfWalker) addNotes() {
 	for i := 0; i < len(w.notes) && w.d.err == nil; i++ {
 		if s := w.cell(w.notes[i]); s != "" {

@@ -1,8 +1,8 @@
 package parse
 
-// Word, Excel and PowerPoint files in the old binary formats, in the child: it asks
-// the pool for the same document in the new format, which LibreOffice makes elsewhere
-// (office_process.go), and parses that.
+// Word, Excel and PowerPoint files in the old binary formats, in the child: it requests the same
+// document in the new format from the pool, which LibreOffice makes elsewhere (office_process.go),
+// and parses the result.
 
 import (
 	"encoding/binary"
@@ -15,10 +15,10 @@ import (
 
 // oldFormat is a binary format that LibreOffice converts.
 type oldFormat struct {
-	what, name string // for people
+	what, name string // for messages
 	from, to   string // extensions
-	part       string // the part of LibreOffice: a package of Debian has its name
-	library    string // by which the part is found
+	part       string // the component of LibreOffice, which is also the name of its Debian package
+	library    string // whose presence shows that the component is installed
 }
 
 var oldFormats = map[format]oldFormat{
@@ -29,23 +29,23 @@ var oldFormats = map[format]oldFormat{
 
 // officeTerms say whether old formats are converted.
 type officeTerms struct {
-	Parts []string `json:"parts,omitempty"` // of LibreOffice that are installed
-	Why   string   `json:"why,omitempty"`   // nothing is converted
+	Parts []string `json:"parts,omitempty"` // installed components of LibreOffice
+	Why   string   `json:"why,omitempty"`   // why nothing is converted
 }
 
-// conversion is what the child asks for: the file follows as a frame.
+// conversion is the child's request; the file follows as a frame.
 type conversion struct {
 	Format format `json:"format"`
 }
 
-// conversionAnswer is the answer. Where it has neither reason nor failure a frame with the new file
+// conversionAnswer is the answer. If it has neither reason nor failure, a frame with the new file
 // follows.
 type conversionAnswer struct {
 	Reason  *schema.Reason `json:"reason,omitempty"`  // the file is to blame
 	Failure string         `json:"failure,omitempty"` // LibreOffice, or this machine
 }
 
-// parseOld has a file converted and parses the result, which lies in d's.
+// parseOld converts a file and parses the result as an enclosed file of d.
 func parseOld(d *document, f format, data []byte) error {
 	old := oldFormats[f]
 	if err := old.encrypted(data); err != nil {
@@ -67,7 +67,8 @@ func parseOld(d *document, f format, data []byte) error {
 	return nil
 }
 
-// refusal says how a file can be read that is not converted here; nil when it is.
+// refusal returns an error that says how to make the file readable if it cannot be converted here;
+// else nil.
 func (o oldFormat) refusal(t officeTerms) error {
 	for _, part := range t.Parts {
 		if part == o.part {
@@ -82,9 +83,9 @@ func (o oldFormat) refusal(t officeTerms) error {
 		o.what, o.name, remedy, strings.ToUpper(o.to), o.to, o.from)
 }
 
-// encrypted refuses a document that says that it needs a password.
+// encrypted returns an error for a document that declares that it needs a password.
 func (o oldFormat) encrypted(data []byte) error {
-	// One that is damaged may be read by LibreOffice nevertheless.
+	// LibreOffice may be able to read a damaged file nevertheless.
 	c, err := openCompound(data)
 	if err != nil {
 		return nil
@@ -104,7 +105,7 @@ func (o oldFormat) encrypted(data []byte) error {
 			e = root.streams["Book"]
 		}
 		b, err := c.read(e)
-		// Records: the first begins the workbook, and FILEPASS is among those right after it.
+		// The first record begins the workbook; FILEPASS is among those right after it.
 		for n := 0; err == nil && n < 50 && len(b) >= 4 && !locked; n++ {
 			locked = le.Uint16(b) == 0x2F
 			b = b[min(len(b), 4+int(le.Uint16(b[2:]))):]
@@ -116,7 +117,7 @@ func (o oldFormat) encrypted(data []byte) error {
 	return nil
 }
 
-// convert sends a file and returns the new one. It gives an *Error where the file is to blame.
+// convert sends a file and returns the new one. It returns an *Error if the file is the cause.
 func (o *ocrSession) convert(c conversion, data []byte, limits Limits) ([]byte, error) {
 	o.time.stop()
 	defer o.time.start()

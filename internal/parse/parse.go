@@ -1,11 +1,10 @@
 // Package parse turns files into blocks of text: plain text, Markdown, HTML, PDF with page numbers,
 // scanned pages and images, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, e-mails and mailboxes with
-// their attachments, CSV, JSON Lines, and archives of such files. The format is found from the
-// content; a name only decides between formats that have no mark of their own.
+// their attachments, CSV, JSON Lines, and archives of such files. The format is detected from the
+// content; the name only decides between formats that have no signature.
 //
-// Files come from strangers. Parse keeps to Limits and never panics on its own,
-// but a parser can still hang or eat memory: Pool runs it in child processes
-// that can be killed.
+// Files are not trusted. Parse enforces Limits and does not panic itself, but a parser can still
+// hang or use too much memory: Pool runs it in child processes that can be killed.
 package parse
 
 import (
@@ -57,7 +56,7 @@ func DefaultLimits() Limits {
 	}
 }
 
-// withDefaults fills the zero fields in.
+// withDefaults replaces zero fields by their defaults.
 func (l Limits) withDefaults() Limits {
 	d := DefaultLimits()
 	or(&l.Bytes, d.Bytes)
@@ -101,7 +100,7 @@ func (l Limits) Validate() error {
 	return nil
 }
 
-// Error is a file that could not be parsed, and why. It is final: the same file
+// Error reports that a file could not be parsed, and why. It is final: parsing the same file again
 // fails again.
 type Error struct {
 	Reason schema.Reason
@@ -116,31 +115,31 @@ func (e *Error) Error() string {
 	return e.Reason.Code + ": " + e.Reason.Message
 }
 
-// Unwrap returns what caused it, if anything did.
+// Unwrap returns the cause, if there is one.
 func (e *Error) Unwrap() error { return e.cause }
 
-// fail makes an *Error. What the file calls its parts may be no text.
+// fail returns an *Error. It cleans the message, since names from the file may not be valid text.
 func fail(code, format string, args ...any) *Error {
 	return &Error{Reason: schema.Reason{Code: code, Message: text.Clean(fmt.Sprintf(format, args...))}}
 }
 
-// because adds the cause to e.
+// because sets the cause of e.
 func (e *Error) because(cause error) *Error {
 	e.cause = cause
 	return e
 }
 
-// Parse parses one file. name is its path or URL and mediaHint the media type
-// its sender gave; both may be empty and neither is trusted. A file that can't be
-// parsed gives an *Error; any other error is ctx's.
+// Parse parses one file. name is its path or URL and mediaHint the media type that its sender gave;
+// both may be empty and neither is trusted. If the file cannot be parsed, the error is an *Error;
+// any other error is ctx's.
 //
-// Parse looks at ctx between pages and rows only, and recognises no scanned
-// pages. Whoever parses what strangers send uses a Pool.
+// Parse checks ctx only between pages and rows, and does not recognise scanned pages. Use a Pool to
+// parse files that are not trusted.
 func Parse(ctx context.Context, name, mediaHint string, data []byte, limits Limits) (schema.Parsed, error) {
 	return parseFile(ctx, name, mediaHint, data, limits, &ocrSession{terms: ocrTerms{Why: ocrIsOff}})
 }
 
-// parseFile is Parse that has the text of scanned pages recognised as ocr says.
+// parseFile is Parse with text recognition as ocr says.
 func parseFile(ctx context.Context, name, mediaHint string, data []byte, limits Limits, ocr *ocrSession) (parsed schema.Parsed, err error) {
 	limits = limits.withDefaults()
 	if err := limits.Validate(); err != nil {

@@ -1,9 +1,8 @@
 package parse
 
-// PDF, by pdfium compiled to WebAssembly: this file gets lines with their place
-// and size from it, pdflayout.go makes blocks of them. pdfium runs inside
-// wazero's sandbox with no file system, and each document in an instance of its
-// own, so what one file breaks ends with it.
+// PDF, parsed by pdfium compiled to WebAssembly: this file gets lines with their position and size
+// from it, pdflayout.go turns them into blocks. pdfium runs inside wazero's sandbox without a file
+// system, and each document has its own instance, so damage by one file is gone with its instance.
 
 import (
 	"errors"
@@ -39,22 +38,22 @@ var pdfiumRuntime struct {
 	err      error
 }
 
-// preparePDF compiles pdfium where that has not been done. Its error is every
-// instance's.
+// preparePDF compiles pdfium unless this process has done so. Creating an instance returns its
+// error.
 func preparePDF() {
 	r := &pdfiumRuntime
 	r.once.Do(func() {
 		r.pool, r.err = openPDF(r.cacheDir)
 		if r.err != nil && r.cacheDir != "" {
-			// A parser may read the cache and not write it: what isn't there it compiles for
-			// itself.
+			// A parser may read the cache but not write it. It compiles for itself what is not
+			// cached.
 			r.pool, r.err = openPDF("")
 		}
 	})
 }
 
-// openPDF compiles pdfium, or takes it from the cache, which it fills otherwise. Without a cache it
-// compiles.
+// openPDF loads pdfium from the cache, or compiles it and fills the cache. Without a cache it
+// always compiles.
 func openPDF(cacheDir string) (pdfium.Pool, error) {
 	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(pdfMemoryPages)
 	if cacheDir != "" {
@@ -91,17 +90,18 @@ type pdfLine struct {
 	bottom       float64
 	size         float64 // height of the font
 	bold         bool
-	cells        int // more than one in a line with wide gaps
+	cells        int // more than one if the line has wide gaps
 	page         int
 	top, pageTop float64
 }
 
-// pdfWord is a word of a line and its place. The first of a cell has it set.
+// pdfWord is a word of a line and its position. cell is set for the first word of a cell, except
+// the first one of the line.
 type pdfWord struct {
 	text                     string
 	left, bottom, right, top float32
 	cell                     bool
-	placed                   *schema.Box // where it stands, when the page was turned upright to be read
+	placed                   *schema.Box // position on the page, if the page was turned for recognition
 }
 
 func (w pdfWord) box(page int) schema.Box {
@@ -116,7 +116,7 @@ func parsePDF(d *document, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = instance.Close() }() // Kill leaves it in the pool, which is full after 64
+	defer func() { _ = instance.Close() }() // Kill does not return it to the pool, which is exhausted after 64
 
 	opened, err := instance.OpenDocument(&requests.OpenDocument{File: &data})
 	if err != nil {
@@ -185,7 +185,7 @@ func usable(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT) bool {
 	return err == nil
 }
 
-// pdfTitle leaves out titles that only name the file or the program.
+// pdfTitle returns a document's title, or "" if it only names the file or the program.
 func pdfTitle(s string) string {
 	s = squeeze(s)
 	lower := strings.ToLower(s)
@@ -200,8 +200,8 @@ func pdfTitle(s string) string {
 	return s
 }
 
-// pageLines returns the lines of page i in reading order, and, where some look
-// like rows of a table, the page's rules.
+// pageLines returns the lines of page i in reading order and, if some look like rows of a table,
+// the rules of the page.
 func pageLines(instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int) ([]pdfLine, pdfRuling, error) {
 	loaded, err := instance.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: doc, Index: i})
 	if err != nil {
@@ -250,8 +250,8 @@ type textPage struct {
 	page     references.FPDF_TEXTPAGE
 }
 
-// chars returns the page's characters, so that chars[i] is pdfium's character i.
-// 0 stands for one that has no Unicode.
+// chars returns the page's characters, so that chars[i] is pdfium's character i. 0 stands for a
+// character without Unicode.
 func (t textPage) chars() ([]rune, error) {
 	counted, err := t.instance.FPDFText_CountChars(&requests.FPDFText_CountChars{TextPage: t.page})
 	if err != nil || counted.Count <= 0 {
@@ -259,7 +259,7 @@ func (t textPage) chars() ([]rune, error) {
 	}
 	got, err := t.instance.FPDFText_GetText(&requests.FPDFText_GetText{TextPage: t.page, Count: counted.Count})
 	if err == nil {
-		// The text leaves characters out now and then; then it can't be used.
+		// pdfium's text sometimes omits characters; then it cannot be used.
 		runes := []rune(got.Text)
 		if n := len(utf16.Encode(runes)); n == counted.Count && len(runes) == n {
 			return runes, nil
@@ -276,7 +276,7 @@ func (t textPage) chars() ([]rune, error) {
 	return out, nil
 }
 
-// lines makes a line of the characters [start, end), or several.
+// lines returns the characters [start, end) as one or more lines.
 func (t textPage) lines(chars []rune, start, end int) []pdfLine {
 	for start < end && blank(chars[start]) {
 		start++
@@ -299,8 +299,7 @@ func (t textPage) lines(chars []rune, start, end int) []pdfLine {
 			w.flush(&line)
 			continue
 		case r == '\u0002', r == '\uFFFE':
-			// pdfium's mark for a hyphen at a line's end; what follows may be
-			// the rest of the word.
+			// pdfium's mark for a hyphen at the end of a line; the rest of the word may follow.
 			if i > start && i+1 < end && unicode.IsLower(chars[i-1]) && unicode.IsLower(chars[i+1]) {
 				continue
 			}
@@ -312,7 +311,7 @@ func (t textPage) lines(chars []rune, start, end int) []pdfLine {
 		}
 		w.add(r, box)
 		if i == mid || i < mid && line.size == 0 {
-			// A superscript or a bullet at the beginning has a size of its own.
+			// A superscript or a bullet at the beginning has another size.
 			line.size = float64(box.Top - box.Bottom)
 		}
 	}
@@ -324,7 +323,7 @@ func (t textPage) lines(chars []rune, start, end int) []pdfLine {
 	return line.splitAtBreaks()
 }
 
-// splitAtBreaks returns the lines that l is: one, unless pdfium went on at a line's end.
+// splitAtBreaks returns l as lines: one, unless pdfium joined several.
 func (l pdfLine) splitAtBreaks() []pdfLine {
 	var out []pdfLine
 	for from := 0; from < len(l.words); {
@@ -344,13 +343,13 @@ func (l pdfLine) splitAtBreaks() []pdfLine {
 	return out
 }
 
-// below reports whether w begins a line below the one that ends with o: pdfium takes a
-// dash at a line's end, as rows of tables have it, for a hyphen, and goes on.
+// below reports whether w begins a line below the one that ends with o. pdfium takes a dash at the
+// end of a line, as in rows of tables, for a hyphen, and joins the lines.
 func (w pdfWord) below(o pdfWord) bool {
 	return w.top < o.bottom+0.3*(o.top-o.bottom) && w.left < o.left
 }
 
-// wordMaker gathers the characters of a word.
+// wordMaker collects the characters of a word.
 type wordMaker struct {
 	b   strings.Builder
 	box structs.FPDF_FS_RECTF
@@ -373,10 +372,10 @@ func (w *wordMaker) flush(line *pdfLine) {
 	w.b.Reset()
 }
 
-// itemMark is what stands before an item of a list, such as (iii).
+// itemMark matches the marker of a list item, such as (iii).
 var itemMark = regexp.MustCompile(`^\(?[A-Za-z0-9]{1,5}[.)]$`)
 
-// cut finds the cells of a line, which wide gaps divide, and makes its text.
+// cut finds the cells of a line, which are separated by wide gaps, and sets its text.
 func (l *pdfLine) cut() {
 	for i := range l.words {
 		w := &l.words[i]
@@ -386,7 +385,7 @@ func (l *pdfLine) cut() {
 		}
 	}
 	if l.cells == 2 && l.words[1].cell && (bullet.MatchString(l.words[0].text) || len(l.words[0].text) < 4 || itemMark.MatchString(l.words[0].text)) {
-		// A bullet or number set apart from its text.
+		// A bullet or number separated from its text.
 		l.words[1].cell, l.cells = false, 1
 	}
 	var b strings.Builder
@@ -402,7 +401,7 @@ func (l *pdfLine) cut() {
 	l.text = b.String()
 }
 
-// gapped reports whether more than a space divides some of the words.
+// gapped reports whether some words are separated by more than a space.
 func (l *pdfLine) gapped() bool {
 	for i := 1; i < len(l.words); i++ {
 		if float64(l.words[i].left-l.words[i-1].right) > runGap*l.size {
@@ -420,7 +419,7 @@ func (t textPage) box(i int) (structs.FPDF_FS_RECTF, error) {
 	return got.Rect, nil
 }
 
-// solid returns the index of a letter in the middle of [start, end).
+// solid returns the index of a character that is not blank, near the middle of [start, end).
 func solid(chars []rune, start, end int) int {
 	for i := start + (end-start)/2; i < end; i++ {
 		if !blank(chars[i]) {
@@ -432,7 +431,7 @@ func solid(chars []rune, start, end int) int {
 
 func blank(r rune) bool { return r == 0 || r == ' ' || r == '\t' || r == '\u00a0' }
 
-// bold asks for the font of character i.
+// bold reports whether the font of character i is bold.
 func (t textPage) bold(i int) bool {
 	font, err := t.instance.FPDFText_GetFontInfo(&requests.FPDFText_GetFontInfo{TextPage: t.page, Index: i})
 	if err != nil {

@@ -1,15 +1,15 @@
 package parse
 
-// Which lines of aligned rows are one row of their table, and which cells go over
-// several columns and rows.
+// Determines which lines of aligned rows form one row of their table, and which cells span several
+// columns and rows.
 
-// gridRows are the rows of a grid in the making.
+// gridRows are the rows of a grid under construction.
 type gridRows struct {
 	cells [][]gridCell
 	bold  []bool
 }
 
-// grid makes rows of the lines: several lines are one row where a cell has several.
+// grid turns lines into rows: several lines are one row if a cell has several lines.
 func (a *aligned) grid(rows []pdfRow, rules pdfRuling) gridRows {
 	columns := a.columns()
 	var out gridRows
@@ -25,7 +25,7 @@ func (a *aligned) grid(rows []pdfRow, rules pdfRuling) gridRows {
 		last := out.cells[len(out.cells)-1]
 		out.bold[len(out.bold)-1] = out.bold[len(out.bold)-1] && row.bold
 		for _, r := range runs {
-			// What reaches into further columns goes over them.
+			// A run that reaches into further columns spans them.
 			at, end := -1, 0
 			for j, c := range columns {
 				if c.overlap(r.stretch) > 0 {
@@ -46,7 +46,7 @@ func (a *aligned) grid(rows []pdfRow, rules pdfRuling) gridRows {
 	return out
 }
 
-// begins says which lines begin a row.
+// begins reports for each line whether it begins a row.
 func (a *aligned) begins(rows []pdfRow, columns []stretch, rules pdfRuling) []bool {
 	n := len(a.runs)
 	wide := a.bounds()
@@ -75,7 +75,7 @@ func (a *aligned) begins(rows []pdfRow, columns []stretch, rules pdfRuling) []bo
 			}
 		}
 	}
-	wrapped := fullLines*2 < near // lines close to one another are those of one row
+	wrapped := fullLines*2 < near // lines with small distances belong to one row
 	for i := 1; i < n; i++ {
 		switch {
 		case ruled[i] || a.whole[i] || a.whole[i-1]:
@@ -90,9 +90,9 @@ func (a *aligned) begins(rows []pdfRow, columns []stretch, rules pdfRuling) []bo
 	return out
 }
 
-// reach finds which cells go over several columns and rows: a heading over empty places
-// that have headings below, one that has none below, and the name of a group of rows.
-// Then it leaves out the places that they take.
+// reach finds the cells that span several columns and rows: a heading over empty positions with
+// headings below, a heading with nothing below it, and the name of a group of rows. Then it removes
+// the positions that these cells cover.
 func (t *pdfTable) reach() {
 	columns := len(t.columns)
 	empty := func(i, j int) bool { return len(t.cells[i][j].words) == 0 }
@@ -151,8 +151,8 @@ func (t *pdfTable) reach() {
 	}
 }
 
-// grouped reports whether the first column names groups of rows: it has a name in the first row
-// and some others, and the second column has something in all of them.
+// grouped reports whether the first column names groups of rows: it has a name in the first row and
+// some others, and the second column is filled in all rows.
 func (t *pdfTable) grouped() bool {
 	named, rows := 0, t.cells[t.head:]
 	if len(t.columns) < 3 {

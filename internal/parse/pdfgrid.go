@@ -1,7 +1,7 @@
 package parse
 
-// Tables whose cells lines divide, across and down. Each cell is a box between lines;
-// where a line is missing it goes over several columns or rows.
+// Tables whose cells are separated by lines, horizontally and vertically. Each cell is a box
+// between lines; where a line is missing the cell spans several columns or rows.
 
 import (
 	"cmp"
@@ -10,31 +10,31 @@ import (
 	"github.com/sluice-rag/sluice/internal/tabular"
 )
 
-// gridCell is a cell of a table and over how many columns and rows it goes.
+// gridCell is a cell of a table and the number of columns and rows that it spans.
 type gridCell struct {
 	pdfCell
 	wide, high int
 }
 
 const (
-	nearLines   = 3.0 // points between lines that are one
-	mostOfEdge  = 0.6 // of a cell's edge a line must cover
-	leastFilled = 0.4 // of a grid's cells have text
-	mostWords   = 40  // of a grid's cell, on average
-	headWords   = 15  // of a heading, at most
-	mostSlots   = 200 // rows of a grid, and columns
+	nearLines   = 3.0 // lines that are closer, in points, are one line
+	mostOfEdge  = 0.6 // share of a cell's edge that a line must cover
+	leastFilled = 0.4 // least share of a grid's cells with text
+	mostWords   = 40  // most words of a grid's cell, on average
+	headWords   = 15  // most words of a heading
+	mostSlots   = 200 // most rows of a grid, and most columns
 )
 
-// segment is a line's extent along its direction, at some distance.
+// segment is a line at the position at, from and to along its direction.
 type segment struct{ at, from, to float64 }
 
-// lineSet is the lines of one direction that stand at one distance.
+// lineSet is the lines of one direction at one position.
 type lineSet struct {
 	at    float64
 	parts []stretch
 }
 
-// lineSets gathers segments by where they stand.
+// lineSets groups segments by position.
 func lineSets(all []segment) []lineSet {
 	slices.SortFunc(all, func(a, b segment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.from, b.from)) })
 	var out []lineSet
@@ -57,7 +57,7 @@ func (l lineSet) covers(from, to float64) bool {
 	return sum >= mostOfEdge*(to-from)
 }
 
-// connected divides a page's lines into those that touch one another.
+// connected groups a page's lines into sets of lines that touch one another.
 func (r pdfRuling) connected() []pdfRuling {
 	if len(r.across) < 3 || len(r.down) < 3 {
 		return nil
@@ -110,7 +110,7 @@ func (r pdfRuling) connected() []pdfRuling {
 	return kept
 }
 
-// ruledTables finds the tables whose cells are boxes.
+// ruledTables returns the tables whose cells are boxes between lines.
 func ruledTables(lines []pdfLine, rules pdfRuling) []pdfTable {
 	var out []pdfTable
 	for _, part := range rules.connected() {
@@ -121,7 +121,7 @@ func ruledTables(lines []pdfLine, rules pdfRuling) []pdfTable {
 	return out
 }
 
-// ruledTable makes a table of lines that touch one another, and of the text between.
+// ruledTable returns the table of lines that touch one another and the text between them.
 func ruledTable(lines []pdfLine, part pdfRuling) (pdfTable, bool) {
 	var flat, upright []segment
 	left, right, bottom, top := 1e9, 0.0, 1e9, 0.0
@@ -136,7 +136,7 @@ func ruledTable(lines []pdfLine, part pdfRuling) (pdfTable, bool) {
 		left, right = min(left, d.x), max(right, d.x)
 	}
 	across, down := lineSets(flat), lineSets(upright)
-	// The sides of a table may be left open.
+	// A table may have no line at its left and right sides.
 	if down[0].at > left+2*nearLines {
 		down = slices.Insert(down, 0, lineSet{left, []stretch{{bottom, top}}})
 	}
@@ -166,7 +166,7 @@ func ruledTable(lines []pdfLine, part pdfRuling) (pdfTable, bool) {
 			bold[row], filledRows[row] = bold[row] && l.bold, true
 		}
 		if inside > 0 && inside < len(l.words) {
-			return t, false // a line that goes on outside
+			return t, false // a line that continues outside of the table
 		}
 		if inside > 0 {
 			t.lines = append(t.lines, i)
@@ -200,7 +200,7 @@ func ruledTable(lines []pdfLine, part pdfRuling) (pdfTable, bool) {
 	return t, true
 }
 
-// slot is between which two of the lines a place lies; -1: outside.
+// slot returns the index of the space between two lines that contains a position; -1: outside.
 func slot(lines []lineSet, at float64) int {
 	i, _ := slices.BinarySearchFunc(lines, at, func(l lineSet, x float64) int { return cmp.Compare(l.at, x) })
 	if i == 0 || i == len(lines) {
@@ -209,7 +209,8 @@ func slot(lines []lineSet, at float64) int {
 	return i - 1
 }
 
-// boxes joins what no line divides. It is false where a cell would be no rectangle.
+// boxes joins the cells that no line separates. It returns false if a cell would not be a
+// rectangle.
 func boxes(words [][]pdfCell, across, down []lineSet) ([][]gridCell, bool) {
 	rows, columns := len(words), len(words[0])
 	taken := make([][]bool, rows)
@@ -249,7 +250,7 @@ func boxes(words [][]pdfCell, across, down []lineSet) ([][]gridCell, bool) {
 	return out, true
 }
 
-// order puts a cell's words in the order of reading: by lines, then from left to right.
+// order sorts a cell's words into reading order: by lines, then from left to right.
 func (c *gridCell) order() {
 	slices.SortStableFunc(c.words, func(a, b pdfWord) int {
 		if low, high := max(a.bottom, b.bottom), min(a.top, b.top); high-low > 0.5*min(a.top-a.bottom, b.top-b.bottom) {
@@ -259,8 +260,8 @@ func (c *gridCell) order() {
 	})
 }
 
-// headRows counts the rows at the top that say what the columns are: those set in bold,
-// or else the first, with what its cells reach down to, unless it has figures.
+// headRows returns the number of header rows at the top: those in bold, or else the first row with
+// the rows that its cells span, unless it has figures.
 func headRows(cells [][]gridCell, bold []bool) int {
 	head := 0
 	for head < len(cells) && bold[head] {
@@ -288,14 +289,14 @@ func headRows(cells [][]gridCell, bold []bool) int {
 		for _, c := range cells[i] {
 			head = max(head, min(i+c.high, len(cells)-1))
 			if c.wide > 1 && c.wide < width(cells[i]) && len(c.words) > 0 {
-				head = max(head, min(i+2, len(cells)-1)) // what it spans is named below
+				head = max(head, min(i+2, len(cells)-1)) // the row below names the columns that the cell spans
 			}
 		}
 	}
 	return head
 }
 
-// width is over how many columns the cells of a row go.
+// width returns how many columns the cells of a row span.
 func width(row []gridCell) int {
 	n := 0
 	for _, c := range row {
@@ -304,9 +305,9 @@ func width(row []gridCell) int {
 	return n
 }
 
-// spreadGrid returns the cells of a grid's rows, one for each column. What goes over several
-// columns is in each, but for the first, which names the row; what goes over several rows is in
-// each of them.
+// spreadGrid returns the cells of a grid's rows, one for each column. A cell that spans several
+// columns is repeated in each of them, except in the first column, which names the row. A cell that
+// spans several rows is repeated in each of them.
 func spreadGrid(cells [][]gridCell, columns int) [][]pdfCell {
 	out := make([][]pdfCell, len(cells))
 	taken := make([][]bool, len(cells))
@@ -332,8 +333,8 @@ func spreadGrid(cells [][]gridCell, columns int) [][]pdfCell {
 	return out
 }
 
-// gridHead writes what stands over each column behind a table's caption; nil where
-// there is neither.
+// gridHead returns the header of a table: its caption and the headings of its columns; nil if there
+// is neither.
 func (t *pdfTable) gridHead(out *laidText, filled bool) *tableHeader {
 	head := spreadGrid(t.cells, len(t.columns))[:t.head]
 	for i := range t.columns {
@@ -359,7 +360,7 @@ func (t *pdfTable) gridHead(out *laidText, filled bool) *tableHeader {
 	return &tableHeader{t.columns, out, t.page}
 }
 
-// gridLines are the rows of a grid as lines of text.
+// gridLines returns the rows of a grid as lines of text.
 func (t *pdfTable) gridLines() []rowLine {
 	var out []rowLine
 	for _, row := range spreadGrid(t.cells, len(t.columns))[t.head:] {

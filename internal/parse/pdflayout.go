@@ -1,7 +1,7 @@
 package parse
 
-// From the lines of PDF pages to blocks: repeated page headers and footers go,
-// lines become paragraphs, large or bold lines headings.
+// From the lines of PDF pages to blocks: repeated page headers and footers are removed, lines
+// become paragraphs, and large or bold lines become headings.
 
 import (
 	"math"
@@ -46,14 +46,14 @@ func layout(d *document, lines []pdfLine, rules map[int]pdfRuling) {
 	}
 }
 
-// tableAt is a table and the index of the line that it stands before.
+// tableAt is a table and the index of the line before which it is placed.
 type tableAt struct {
 	at    int
 	table *pdfTable
 }
 
-// takeTables takes the tables out of the lines. A table stands where its first line
-// stood.
+// takeTables removes the lines of tables and returns the rest and the tables. A table is placed at
+// the position of its first line.
 func takeTables(lines []pdfLine, rules map[int]pdfRuling) ([]pdfLine, []tableAt) {
 	var kept []pdfLine
 	var tables []tableAt
@@ -85,7 +85,7 @@ func takeTables(lines []pdfLine, rules map[int]pdfRuling) ([]pdfLine, []tableAt)
 	return kept, tables
 }
 
-// addPDF adds lines that belong together as one block.
+// addPDF adds lines as one block.
 func addPDF(d *document, kind schema.BlockKind, level int, lines []pdfLine) bool {
 	texts := make([]string, len(lines))
 	for i, l := range lines {
@@ -113,8 +113,8 @@ var (
 	pageNum = regexp.MustCompile(`(?i)^(page\s+)?[-–(]?\s*(\d{1,4}|[ivxlc]{1,6})\s*[-–)]?(\s*(of|/)\s*\d{1,4})?$`)
 )
 
-// withoutFurniture leaves out rules, page numbers and the lines that stand at
-// the top or bottom of at least half of the pages (three or more), numbers aside.
+// withoutFurniture removes rules, page numbers, and the lines that are at the top or bottom of at
+// least half of the pages (and at least three), ignoring numbers.
 func withoutFurniture(lines []pdfLine, pages int) []pdfLine {
 	edge := func(l pdfLine) bool {
 		return l.pageTop > 0 && (l.bottom > l.pageTop*0.9 || l.bottom < l.pageTop*0.1)
@@ -130,7 +130,7 @@ func withoutFurniture(lines []pdfLine, pages int) []pdfLine {
 			seen[k][l.page] = true
 		}
 	}
-	// Without a limit of its own a line on each of two pages could be text.
+	// Fewer than three pages are not enough: a line on each of two pages could be text.
 	least := max(3, (pages+1)/2)
 	out := lines[:0:0]
 	for _, l := range lines {
@@ -145,7 +145,7 @@ func withoutFurniture(lines []pdfLine, pages int) []pdfLine {
 	return out
 }
 
-// bodySize returns the size that most characters have, in half points.
+// bodySize returns the font size of most characters, rounded to half points.
 func bodySize(lines []pdfLine) float64 {
 	count := make(map[float64]int)
 	best, most := 0.0, 0
@@ -161,7 +161,7 @@ func bodySize(lines []pdfLine) float64 {
 
 func halfPoints(size float64) float64 { return math.Round(size*2) / 2 }
 
-// headingSizes returns the sizes of headings, largest first, at most four.
+// headingSizes returns the font sizes of headings, largest first, at most four.
 func headingSizes(lines []pdfLine, body float64) []float64 {
 	var out []float64
 	for _, l := range lines {
@@ -174,8 +174,8 @@ func headingSizes(lines []pdfLine, body float64) []float64 {
 	return out[:min(len(out), 4)]
 }
 
-// headline reports whether a line reads like a heading: short, begins with a
-// capital or a number, and does not end like a sentence.
+// headline reports whether a line looks like a heading: it is short, begins with a capital or a
+// number, and does not end like a sentence.
 func headline(s string) bool {
 	if utf8.RuneCountInString(s) > 150 || strings.HasSuffix(s, ".") && !numbered.MatchString(s) || strings.HasSuffix(s, ",") || strings.HasSuffix(s, ";") {
 		return false
@@ -206,7 +206,7 @@ func capitals(s string) bool {
 
 var numbered = regexp.MustCompile(`^(\d+(\.\d+)*\.?|[A-Z]\.|Item \d+[\d.A-Z]*|Section \d+[\d.]*|Article [IVXLC\d]+\.?|Exhibit [\d.A-Z]+|Chapter \d+)\s*\S`)
 
-// kindOf says what a line begins.
+// kindOf returns the kind and level of the block that a line would begin.
 func kindOf(l pdfLine, body float64, levels []float64) (schema.BlockKind, int) {
 	if bullet.MatchString(l.text) || listItem.MatchString(l.text) && !l.bold && l.size <= body*1.1 {
 		return schema.BlockList, 0
@@ -218,8 +218,7 @@ func kindOf(l pdfLine, body float64, levels []float64) (schema.BlockKind, int) {
 		if i := slices.Index(levels, halfPoints(l.size)); i >= 0 {
 			return schema.BlockHeading, i + 1
 		}
-		// Text of body size heads what follows when it is short, and bold or
-		// in capitals.
+		// Text of body size is a heading if it is short and either bold or in capitals.
 		if (l.bold || capitals(l.text)) && l.size >= body*0.9 && utf8.RuneCountInString(l.text) <= 90 {
 			return schema.BlockHeading, len(levels) + 1
 		}
@@ -230,8 +229,8 @@ func kindOf(l pdfLine, body float64, levels []float64) (schema.BlockKind, int) {
 	return schema.BlockParagraph, 0
 }
 
-// columns reports whether a line reads like a row of figures: at least two of
-// its words are numbers, and they are a third of it or more.
+// columns reports whether a line looks like a row of figures: at least two of its words are
+// numbers, and they are at least a third of its words.
 func columns(s string) bool {
 	words := strings.Fields(s)
 	figures := 0
@@ -247,7 +246,7 @@ func columns(s string) bool {
 	return figures >= 2 && figures*3 >= len(words)
 }
 
-// continues says whether next goes on with the block of lines.
+// continues reports whether next continues the block of lines.
 func continues(lines []pdfLine, next pdfLine, kind schema.BlockKind, body float64, levels []float64) bool {
 	first, last := lines[0], lines[len(lines)-1]
 	nextKind, nextLevel := kindOf(next, body, levels)
@@ -273,25 +272,25 @@ func continues(lines []pdfLine, next pdfLine, kind schema.BlockKind, body float6
 		return false
 	}
 	if !samePage || gap < -size {
-		// A new page or column continues a sentence that was cut, no more.
+		// On a new page or column, only an unfinished sentence continues.
 		return !endsSentence(last.text) && startsLower(next.text)
 	}
 	if gap < 0.3*size {
-		// Beside the line before it: a cell of a form, not its continuation.
+		// At the height of the line before it: a cell of a form, not its continuation.
 		return next.left > last.right-size && len(last.text) > 0
 	}
 	if gap > leading(lines, size) {
 		return false
 	}
-	// An indented line after a sentence's end begins a paragraph, and so does a
-	// line after one that ended well before the others.
+	// An indented line after the end of a sentence begins a paragraph, and so does a line after one
+	// that is much shorter than the others.
 	if endsSentence(last.text) && (next.left > last.left+size*0.8 && len(lines) > 1 || last.right < widest(lines, next)-size*6) {
 		return false
 	}
 	return true
 }
 
-// leading returns the largest distance of lines in this paragraph.
+// leading returns the largest distance between lines of this paragraph.
 func leading(lines []pdfLine, size float64) float64 {
 	if len(lines) > 1 {
 		if g := lines[len(lines)-2].bottom - lines[len(lines)-1].bottom; g > size*0.5 {

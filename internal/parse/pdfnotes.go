@@ -1,7 +1,7 @@
 package parse
 
-// Notes below a table: what a mark in its cells, such as (1) or *, stands for. They go
-// with the rows that have the mark.
+// Notes below a table, which explain marks in its cells such as (1) or *. They are added to the
+// blocks whose rows have the mark.
 
 import (
 	"regexp"
@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	noteGap   = 3.0 // above the first note, at most, in sizes of its font
-	noteLines = 0.3 // between lines of a note, at most
-	noteWords = 80  // of a note; a longer one is text
+	noteGap   = 3.0 // largest gap above the first note, in sizes of its font
+	noteLines = 0.3 // largest gap between lines of a note
+	noteWords = 80  // most words of a note; a longer one is text
 )
 
 var (
@@ -26,7 +26,7 @@ type tableNote struct {
 	rows []pdfRow
 }
 
-// marks are the marks at the ends of a table's words.
+// marks returns the marks at the ends of a table's words.
 func (t *pdfTable) marks(lines []pdfLine) map[string]bool {
 	out := make(map[string]bool)
 	for _, i := range t.lines {
@@ -39,7 +39,7 @@ func (t *pdfTable) marks(lines []pdfLine) map[string]bool {
 	return out
 }
 
-// takeNotes finds the notes below a table, whose lines become the table's.
+// takeNotes finds the notes below a table and adds their lines to the table's.
 func (t *pdfTable) takeNotes(lines []pdfLine, taken map[int]bool) {
 	marks := t.marks(lines)
 	if len(marks) == 0 {
@@ -93,7 +93,7 @@ func (t *pdfTable) takeNotes(lines []pdfLine, taken map[int]bool) {
 	}
 }
 
-// notesOf adds the notes whose marks a block has.
+// notesOf adds the notes whose marks occur in a block.
 func (t *pdfTable) notesOf(block *laidText) {
 	s := block.b.String()
 	for _, n := range t.notes {

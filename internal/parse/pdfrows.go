@@ -1,7 +1,7 @@
 package parse
 
-// Rows on PDF pages: lines at one height, cut into cells where figures or wide gaps
-// divide them, and which rows in a row look like a table's.
+// Rows on PDF pages: lines at one height, split into cells at figures or wide gaps, and the
+// sequences of rows that look like a table.
 
 import (
 	"regexp"
@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// stretch is a part of a line, in points.
+// stretch is a horizontal interval, in points.
 type stretch struct{ left, right float64 }
 
 func (s stretch) center() float64 { return (s.left + s.right) / 2 }
 
 func (s stretch) overlap(o stretch) float64 { return min(s.right, o.right) - max(s.left, o.left) }
 
-// pdfCell is what stands together in a row.
+// pdfCell is a cell of a row.
 type pdfCell struct {
 	stretch
 	words []pdfWord
 }
 
-// spaced reports whether a space goes before word i: a currency and its amount may stand
-// apart on the page, and so may a bracket or a sign of percent.
+// spaced reports whether a space precedes word i. There is none after a currency and before a
+// bracket or a percent sign, even if they are apart on the page.
 func (c pdfCell) spaced(i int) bool {
 	return i > 0 && !currency.MatchString(c.words[i-1].text) && !trailing.MatchString(c.words[i].text)
 }
@@ -39,7 +39,7 @@ func (c pdfCell) text() string {
 	return b.String()
 }
 
-// pdfRow is the cells of lines at one height, from left to right.
+// pdfRow is the cells of the lines at one height, from left to right.
 type pdfRow struct {
 	cells       []pdfCell
 	top, bottom float64
@@ -58,11 +58,11 @@ var (
 	unitNote = regexp.MustCompile(`(?i)\(?\b(dollars|amounts|figures|shares|usd|u\.s\. dollars|all amounts)?\s*,?\s*(expressed |stated |presented )?in (u\.?s\.? )?(\$ ?)?(dollars |whole )?(millions|thousands|billions|percent|percentages|units|[a-z]+ dollars)\b[^)]{0,80}\)?|\(\$? ?(millions|thousands|billions|000s?)[^)]{0,60}\)`)
 )
 
-// number reports whether a text is a figure or stands for one that there is not.
+// number reports whether a text is a figure or stands for a missing one.
 func number(s string) bool { return figure.MatchString(s) || noFigure.MatchString(s) }
 
-// pageColumns divides the lines of a page that is printed in two columns of text;
-// else all are one.
+// pageColumns splits the lines of a page that is printed in two columns of text into left, right
+// and others; else it returns all lines as one group.
 func pageColumns(lines []pdfLine) [][]int {
 	all := make([]int, len(lines))
 	left, right := 1e9, 0.0
@@ -108,7 +108,7 @@ func pageColumns(lines []pdfLine) [][]int {
 	return parts[:]
 }
 
-// rowsOf gathers the lines that stand at one height, from top to bottom.
+// rowsOf groups the lines at the same height into rows, from top to bottom.
 func rowsOf(lines []pdfLine, part []int) []pdfRow {
 	order := slices.Clone(part)
 	slices.SortStableFunc(order, func(a, b int) int {
@@ -145,7 +145,7 @@ func rowsOf(lines []pdfLine, part []int) []pdfRow {
 	return rows
 }
 
-// rowOf cuts the words of lines at one height into cells.
+// rowOf splits the words of lines at one height into cells.
 func rowOf(lines []pdfLine, group []int) pdfRow {
 	row := pdfRow{lines: group, bold: true, bottom: 1e9}
 	var words []pdfWord
@@ -171,11 +171,11 @@ func rowOf(lines []pdfLine, group []int) pdfRow {
 			before := words[i-1]
 			gap := float64(w.left - before.right)
 			last := &row.cells[len(row.cells)-1]
-			// Figures stand closer than columns of words may.
+			// Columns of figures may be closer together than columns of words.
 			tight := number(w.text) && !dateWord.MatchString(before.text) || number(before.text) || currency.MatchString(w.text)
 			join := gap <= 0.5*row.size || gap <= 1.3*row.size && !tight
 			if currency.MatchString(w.text) && number(before.text) {
-				join = false // of the next figure
+				join = false // the currency belongs to the next figure
 			}
 			if currency.MatchString(before.text) && len(last.words) == 1 && number(w.text) || trailing.MatchString(w.text) && number(last.text()) {
 				join = true
@@ -191,7 +191,7 @@ func rowOf(lines []pdfLine, group []int) pdfRow {
 	return row
 }
 
-// figures returns how many cells are figures, and whether all of these are years.
+// figures returns how many cells are figures, and whether all of them are years.
 func (r pdfRow) figures() (n int, years bool) {
 	years = true
 	for _, c := range r.cells {
@@ -203,8 +203,7 @@ func (r pdfRow) figures() (n int, years bool) {
 	return n, years && n > 0
 }
 
-// strong reports whether a row has figures beside its first cell, or has nothing
-// else.
+// strong reports whether a row has figures besides its first cell, or nothing but figures.
 func (r pdfRow) strong() bool {
 	n, years := r.figures()
 	if n == 0 || years && n == 1 {
@@ -217,14 +216,14 @@ func (r pdfRow) strong() bool {
 }
 
 const (
-	weakRows   = 4   // without figures, in the middle of a table
-	headerRows = 6   // above the first figures
-	headerGap  = 2.5 // between rows of a header, in sizes of their font
-	labelRows  = 3   // between the header and the first figures
+	weakRows   = 4   // most rows in sequence without figures within a table
+	headerRows = 6   // most rows of a header above the first figures
+	headerGap  = 2.5 // largest gap between rows of a header, in sizes of their font
+	labelRows  = 3   // most rows between the header and the first figures
 )
 
-// region finds the next rows, from at on, that belong to a table: first is -1 where
-// none does.
+// region returns the next rows, from index at on, that belong to a table; first is -1 if there are
+// none.
 func region(rows []pdfRow, at int) (first, last int) {
 	for first = at; first < len(rows); first++ {
 		if !rows[first].strong() {
@@ -258,7 +257,7 @@ func region(rows []pdfRow, at int) (first, last int) {
 	return -1, len(rows)
 }
 
-// labels reports whether none of the cells reads like running text.
+// labels reports whether none of the cells looks like running text.
 func (r pdfRow) labels() bool {
 	return !slices.ContainsFunc(r.cells, func(c pdfCell) bool { return len(c.words) > 8 })
 }
@@ -271,7 +270,7 @@ func bounds(r pdfRow) (left, right float64) {
 	return left, right
 }
 
-// shares reports whether some figure of a row stands below one of the rows.
+// shares reports whether some figure of r is below a figure of one of the rows.
 func shares(rows []pdfRow, r pdfRow) bool {
 	for _, c := range r.cells {
 		if !number(c.text()) {

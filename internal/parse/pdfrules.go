@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	ruleObjects   = 5000 // of a page are looked at
-	ruleThickness = 2.5  // points, at most
-	ruleLength    = 8    // points, at least
+	ruleObjects   = 5000 // most objects of a page that are examined
+	ruleThickness = 2.5  // largest thickness in points
+	ruleLength    = 8    // least length in points
 )
 
 // pdfRule is a thin horizontal line of a page, in points from the lower left.
@@ -19,18 +19,18 @@ type pdfRule struct{ left, right, y float64 }
 // pdfUpright is a thin vertical line of a page, in points from the lower left.
 type pdfUpright struct{ x, bottom, top float64 }
 
-// pdfShade is a filled box of a page, such as the ground of a table's row.
+// pdfShade is a filled box of a page, such as the background of a table's row.
 type pdfShade struct{ left, bottom, right, top float64 }
 
-// pdfRuling is what is drawn on a page around text.
+// pdfRuling is the lines and boxes drawn on a page.
 type pdfRuling struct {
 	across []pdfRule
 	down   []pdfUpright
 	shades []pdfShade
 }
 
-// pageRules returns the thin lines and the filled boxes of a page, which say where a
-// table's cells end. A page that cannot tell has none.
+// pageRules returns the thin lines and the filled boxes of a page, which show the edges of a
+// table's cells. On error there are none.
 func pageRules(instance pdfium.Pdfium, page requests.Page) pdfRuling {
 	var out pdfRuling
 	counted, err := instance.FPDFPage_CountObjects(&requests.FPDFPage_CountObjects{Page: page})
@@ -73,7 +73,7 @@ func pageRules(instance pdfium.Pdfium, page requests.Page) pdfRuling {
 	return out
 }
 
-// boxed reports whether a path has the segments of a rectangle.
+// boxed reports whether a path has as many segments as a rectangle.
 func boxed(instance pdfium.Pdfium, object references.FPDF_PAGEOBJECT) bool {
 	n, err := instance.FPDFPath_CountSegments(&requests.FPDFPath_CountSegments{PageObject: object})
 	return err == nil && (n.Count == 4 || n.Count == 5)

@@ -1,8 +1,8 @@
 package parse
 
-// Tables of figures on PDF pages. Rows are lines at one height (pdfrows.go); columns
-// are where figures stand below one another; what stands above the first row of
-// figures and over a column is its heading. pdftablewrite.go makes blocks of them.
+// Tables of figures on PDF pages. Rows are lines at one height (pdfrows.go); columns are where
+// figures are below one another; text above the first row of figures and over a column is its
+// heading. pdftablewrite.go turns them into blocks.
 
 import (
 	"slices"
@@ -13,19 +13,19 @@ import (
 // pdfTable is a table of one page.
 type pdfTable struct {
 	page    int
-	columns []stretch // of figures, from left to right; labels stand left of the first
+	columns []stretch // columns of figures, from left to right; labels are left of the first
 	headers [][]pdfCell
 	rows    []pdfRow
-	cells   [][]gridCell // in place of headers and rows, where cells have spans
-	head    int          // rows of cells that are the header
+	cells   [][]gridCell // replaces headers and rows if cells have spans
+	head    int          // number of rows of cells that are the header
 	caption string
 	unit    string
-	first   int   // index of the line that it stands for, of the page's
+	first   int   // index, on the page, of the line whose position the table takes
 	lines   []int // all of its lines
 	notes   []tableNote
 }
 
-// pageTables finds the tables of a page's lines.
+// pageTables returns the tables in a page's lines.
 func pageTables(lines []pdfLine, rules pdfRuling) []pdfTable {
 	out := ruledTables(lines, rules)
 	taken := make(map[int]bool)
@@ -63,8 +63,7 @@ func pageTables(lines []pdfLine, rules pdfRuling) []pdfTable {
 	return out
 }
 
-// tableOf makes a table of the rows [first, last], whose header may begin at row
-// from.
+// tableOf returns the table of the rows [first, last], whose header may begin at row from.
 func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules pdfRuling) (pdfTable, bool) {
 	t := pdfTable{page: lines[rows[first].lines[0]].page}
 	body := first
@@ -80,7 +79,7 @@ func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules pdfRul
 	}
 	head := first
 	if body == first {
-		// Between header and figures a row may name the ones below.
+		// A row between header and figures may be a heading of the rows below.
 		for head > from && first-head < labelRows && t.labelled(rows[head-1], rows[head]) {
 			head--
 		}
@@ -91,7 +90,7 @@ func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules pdfRul
 		head--
 	}
 	if head == top && body == top {
-		head, body = first, first // what was taken for a row is no part of the table
+		head, body = first, first // the rows after the header turned out not to belong to the table
 	}
 	for _, r := range rows[head:body] {
 		if len(r.cells) == 1 && unitNote.MatchString(r.cells[0].text()) {
@@ -109,11 +108,11 @@ func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules pdfRul
 	return t, true
 }
 
-// contentsRows is the least rows that may be a list of contents.
+// contentsRows is the least number of rows of a table of contents.
 const contentsRows = 5
 
-// contents reports whether a table is a list of what is on which page: its only column
-// has numbers that never fall, and at most "Page" over it.
+// contents reports whether a table is a table of contents: its only column has numbers that never
+// decrease, and at most "Page" over it.
 func (t *pdfTable) contents() bool {
 	if len(t.columns) != 1 || len(t.rows) < contentsRows {
 		return false
@@ -162,7 +161,7 @@ func dated(c pdfCell) bool {
 	return len(c.words) > 1 && len(c.words) < 5 && dateWord.MatchString(c.words[0].text)
 }
 
-// columnsOf returns where figures of the rows stand below one another.
+// columnsOf returns the columns: where figures of the rows are below one another.
 func columnsOf(rows []pdfRow) []stretch {
 	var all []stretch
 	for _, r := range rows {
@@ -192,13 +191,13 @@ func columnsOf(rows []pdfRow) []stretch {
 	return out
 }
 
-// labelled reports whether a row above the table has nothing but a label.
+// labelled reports whether a row above the table has only a label.
 func (t *pdfTable) labelled(r, below pdfRow) bool {
 	return r.bottom-below.top <= headerGap*max(r.size, below.size) && len(r.cells) == 1 &&
 		r.cells[0].left < t.columns[0].left-2*r.size && len(r.cells[0].words) <= 14 && !unitNote.MatchString(r.cells[0].text())
 }
 
-// heads reports whether a row above the table may be of its header.
+// heads reports whether a row above the table may belong to its header.
 func (t *pdfTable) heads(r, below pdfRow) bool {
 	if r.bottom-below.top > headerGap*max(r.size, below.size) {
 		return false
@@ -217,8 +216,8 @@ func (t *pdfTable) heads(r, below pdfRow) bool {
 	return over > 0
 }
 
-// spread returns a header's cells, one for each column behind that of the labels.
-// A cell that heads several columns is in all of them.
+// spread returns a header's cells, one for each column after that of the labels. A cell over
+// several columns is repeated in all of them.
 func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
 	out := make([]pdfCell, len(t.columns)+1)
 	var over []pdfCell
@@ -254,7 +253,7 @@ func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
 		}
 	}
 	if len(over) == 1 && len(t.columns) > 1 {
-		// One heading in the middle of all columns is for all of them.
+		// A single heading in the middle of all columns is the heading of all of them.
 		whole := stretch{t.columns[0].left, t.columns[len(t.columns)-1].right}
 		if d := over[0].center() - whole.center(); d < 2*r.size && d > -4*r.size {
 			for i := range t.columns {
@@ -265,7 +264,7 @@ func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
 	return out
 }
 
-// underlinesOnly reports whether a rule lies under one of the cells and no other.
+// underlinesOnly reports whether a rule is under this cell and no other.
 func underlinesOnly(c pdfCell, cells []pdfCell, rule stretch) bool {
 	return !slices.ContainsFunc(cells, func(o pdfCell) bool { return o.stretch != c.stretch && o.overlap(rule) > 0 })
 }
@@ -279,7 +278,7 @@ func join(a, b pdfCell) pdfCell {
 	return a
 }
 
-// nearest returns the column that is nearest to a stretch.
+// nearest returns the index of the column nearest to a stretch.
 func (t *pdfTable) nearest(s stretch) int {
 	best, distance := 0, 1e9
 	for i, c := range t.columns {
@@ -291,7 +290,7 @@ func (t *pdfTable) nearest(s stretch) int {
 	return best
 }
 
-// captionRows are looked at above a table.
+// captionRows is how many rows above a table are searched for its caption.
 const captionRows = 4
 
 // describe finds the caption and the unit in the rows above the table.

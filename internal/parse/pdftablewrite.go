@@ -1,7 +1,7 @@
 package parse
 
-// From a page's tables to blocks: a line for each row, under the header, each
-// block short enough that the header stays near.
+// From a page's tables to blocks: each row becomes a line under the header, and blocks are short,
+// so that the header stays near every row.
 
 import (
 	"math"
@@ -13,13 +13,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// laidText is text with its place, in the making.
+// laidText is text under construction, with its layout.
 type laidText struct {
 	b    strings.Builder
 	inks []text.Inked
 }
 
-// write adds text that stands nowhere.
+// write adds text without a position.
 func (l *laidText) write(s string) {
 	l.b.WriteString(s)
 	if n := text.CountInk(s); n > 0 {
@@ -43,7 +43,7 @@ func (l *laidText) add(o *laidText) {
 	l.inks = append(l.inks, o.inks...)
 }
 
-// tableHeader is what goes over every block of a table, and over its continuation
+// tableHeader is the header that every block of a table begins with, also that of its continuation
 // on the next page.
 type tableHeader struct {
 	columns []stretch
@@ -51,8 +51,7 @@ type tableHeader struct {
 	page    int
 }
 
-// fits reports whether the header is that of a table on the next page, which has
-// none.
+// fits reports whether the header is also that of a table without one on the next page.
 func (h *tableHeader) fits(t *pdfTable) bool {
 	if h == nil || t.page != h.page+1 || len(t.headers)+t.head > 0 || len(h.columns) != len(t.columns) {
 		return false
@@ -65,7 +64,7 @@ func (h *tableHeader) fits(t *pdfTable) bool {
 	return true
 }
 
-// header makes the line over the table's rows, nil where there is none.
+// header returns the header above the table's rows, or nil if there is none.
 func (t *pdfTable) header() *tableHeader {
 	out := &laidText{}
 	var about []string
@@ -114,13 +113,13 @@ func (t *pdfTable) header() *tableHeader {
 // rowLine is a row of a table as a line of text.
 type rowLine struct{ text *laidText }
 
-// groupWords is the most words of a label that goes before each of its rows; a
-// longer one is a line of its own.
+// groupWords is the most words of a label that is repeated before each of its rows; a longer label
+// is a line of its own.
 const groupWords = 6
 
-// rowLines makes a line of every row. A row that only names the ones below, which are
-// indented or end it with a colon, goes before each of them; one that is the beginning
-// or the end of a label joins it.
+// rowLines returns a line for every row. A row that only names the rows below it, which are
+// indented or follow its colon, is repeated before each of them. A row that is the beginning or the
+// end of a label is joined to it.
 func (t *pdfTable) rowLines() []rowLine {
 	if t.cells != nil {
 		return t.gridLines()
@@ -148,7 +147,7 @@ func (t *pdfTable) rowLines() []rowLine {
 			s := label.text()
 			switch {
 			case startsLower(s) && i > 0 && len(out) > 0 && len(pending) == 0 && t.rows[i-1].strong():
-				// The end of the label above.
+				// The label above continues here.
 				l := out[len(out)-1].text
 				joined := &laidText{}
 				joined.add(l)
@@ -208,8 +207,8 @@ func (t *pdfTable) rowLines() []rowLine {
 	return out
 }
 
-// flat reports whether the rows of the table are not indented, so that place does
-// not end a group: a total does.
+// flat reports whether the labels of the table are not indented, so that indentation does not end a
+// group; then a total does.
 func (t *pdfTable) flat(row int) bool {
 	label, _ := t.assignColumns(t.rows[row])
 	if strings.HasPrefix(strings.ToLower(label.text()), "total") {
@@ -229,7 +228,7 @@ func (t *pdfTable) flat(row int) bool {
 	return true
 }
 
-// assignColumns returns a row's label and what stands in each column.
+// assignColumns returns a row's label and its cell in each column.
 func (t *pdfTable) assignColumns(r pdfRow) (label pdfCell, cells []pdfCell) {
 	cells = make([]pdfCell, len(t.columns))
 	for i, c := range r.cells {
@@ -248,7 +247,7 @@ func (t *pdfTable) assignColumns(r pdfRow) (label pdfCell, cells []pdfCell) {
 	return label, cells
 }
 
-// addTable adds a table's blocks and returns its header, for its continuation.
+// addTable adds a table's blocks and returns its header, for a continuation.
 func addTable(d *document, t *pdfTable, before *tableHeader) (*tableHeader, bool) {
 	h := t.header()
 	if before.fits(t) {
@@ -288,7 +287,7 @@ func addTable(d *document, t *pdfTable, before *tableHeader) (*tableHeader, bool
 	return h, flush()
 }
 
-// inksOf returns the characters of lines with their places.
+// inksOf returns the characters of lines with their positions.
 func inksOf(lines []pdfLine) []text.Ink {
 	var out []text.Ink
 	for _, l := range lines {
