@@ -1,8 +1,8 @@
 package parse
 
-// DOCX: the body of a Word document, with headings from its styles, numbers from
-// its numbering, tables, and footnotes. Deleted text and headers and footers of
-// pages stay out; inserted text is in.
+// DOCX: the body of a Word document, with headings from its styles, numbers from its numbering,
+// tables, and footnotes. Deleted text and page headers and footers are left out; inserted text is
+// included.
 
 import (
 	"fmt"
@@ -67,9 +67,9 @@ type docxWalker struct {
 	styles    map[string]style
 	numbering *numbering
 	notes     map[string]*element // "footnote2" -> its element
-	cited     []string            // keys of notes in the order of their marks
-	marks     map[string]int      // and their marks
-	list      []string            // lines of the list in the making
+	cited     []string            // keys of notes in the order of their references
+	marks     map[string]int      // and their numbers
+	list      []string            // lines of the list under construction
 	listLinks []string            // and the links in them
 	links     map[string]string   // targets by relationship id
 	title     string
@@ -144,7 +144,7 @@ func (w *docxWalker) paragraph(p *element) {
 	}
 }
 
-// numberOnly leaves bullets off headings.
+// numberOnly returns a list marker unless it is a bullet, which headings do not keep.
 func numberOnly(marker string) string {
 	if marker == "-" {
 		return ""
@@ -159,7 +159,7 @@ type runText struct {
 	links []string
 }
 
-// text gathers the text below e.
+// text collects the text below e.
 func (w *docxWalker) text(e *element, t *runText) {
 	for _, c := range e.children {
 		switch c.name {
@@ -202,7 +202,7 @@ func (w *docxWalker) text(e *element, t *runText) {
 	}
 }
 
-// table adds a table; one with a single cell is a frame around paragraphs.
+// table adds a table. A table with a single cell is treated as a frame around paragraphs.
 func (w *docxWalker) table(tbl *element) {
 	var rows, links [][]string
 	cells := 0
@@ -221,10 +221,11 @@ func (w *docxWalker) table(tbl *element) {
 					cells++
 					s := w.cell(tc)
 					if merged := tc.child("tcPr", "vMerge"); merged != nil && merged.attr("val") != "restart" && len(rows) > 0 && len(row) < len(rows[len(rows)-1]) {
-						s = rows[len(rows)-1][len(row)] // of the cell above, which goes over this row, too
+						s = rows[len(rows)-1][len(row)] // text of the cell above, which spans this row, too
 					}
 					row = append(row, s)
-					// A cell over several columns keeps the others in place.
+					// A cell that spans several columns is padded with empty cells, so that the
+					// others keep their columns.
 					span, _ := strconv.Atoi(tc.val("tcPr", "gridSpan"))
 					for range min(span, 64) - 1 {
 						row = append(row, "")
@@ -298,8 +299,8 @@ func (w *docxWalker) cell(tc *element) string {
 	return strings.Join(parts, " ")
 }
 
-// addNotes adds the notes that the text refers to, in the order of their marks.
-// A note may cite another one.
+// addNotes adds the notes that the text refers to, in the order of their references. A note may
+// refer to another one.
 func (w *docxWalker) addNotes() {
 	for i := 0; i < len(w.cited) && w.d.err == nil; i++ {
 		if s := w.cell(w.notes[w.cited[i]]); s != "" {

@@ -1,8 +1,7 @@
 package parse
 
-// OOXML as a tree of the elements that carry text. Elements of other
-// vocabularies, and what a reader of the document doesn't see, are left out
-// while reading.
+// OOXML as a tree of the elements that carry text. Elements of other vocabularies, and those that a
+// reader of the document does not see, are left out while the XML is read.
 
 import (
 	"encoding/xml"
@@ -32,7 +31,7 @@ func (e *element) attr(name string) string {
 	return ""
 }
 
-// child returns the first child with the name, or nil; a path goes down.
+// child returns the first child with the name, or nil. Several names are a path to a descendant.
 func (e *element) child(path ...string) *element {
 	for _, name := range path {
 		var next *element
@@ -58,7 +57,7 @@ func (e *element) val(path ...string) string {
 	return c.attr("val")
 }
 
-// on reports a switch: present and not turned off.
+// on reports whether the property at path is present and not turned off.
 func (e *element) on(path ...string) bool {
 	c := e.child(path...)
 	if c == nil {
@@ -68,21 +67,21 @@ func (e *element) on(path ...string) bool {
 	return v != "0" && v != "false" && v != "off"
 }
 
-// skipped elements hold what was deleted, what is shown another way, or codes.
+// skipped are elements that contain deleted text, alternative content, or codes.
 var skipped = map[string]bool{
 	"del": true, "moveFrom": true, "delText": true, "instrText": true, "delInstrText": true, "x:Fallback": true,
 	"rPrChange": true, "pPrChange": true, "sectPr": true, "tblPrChange": true, "tcPrChange": true, "trPrChange": true,
 }
 
-// named returns an element's name here: Word's own plain, math text as "m:t", a
-// drawing's as "a:t", a presentation's with "p:", the rest marked foreign.
+// named returns the name by which this package knows an element: Word's own plain, math text as
+// "m:t", a drawing's as "a:t", a presentation's with "p:", the others with "x:".
 func named(n xml.Name) string {
 	switch {
 	case strings.Contains(n.Space, "wordprocessingml"):
 		return n.Local
 	case strings.HasSuffix(n.Space, "/math"):
 		return "m:" + n.Local
-	case strings.HasSuffix(n.Space, "/drawingml/2006/main"), strings.HasSuffix(n.Space, "/drawingml/main"): // the latter of strict files
+	case strings.HasSuffix(n.Space, "/drawingml/2006/main"), strings.HasSuffix(n.Space, "/drawingml/main"): // the latter in strict files
 		return "a:" + n.Local
 	case strings.HasSuffix(n.Space, "/presentationml/2006/main"), strings.HasSuffix(n.Space, "/presentationml/main"):
 		return "p:" + n.Local
@@ -94,18 +93,18 @@ func named(n xml.Name) string {
 type vocabulary struct {
 	named   func(xml.Name) string
 	skipped map[string]bool
-	// mixed has text kept as children without a name, between the elements beside it.
+	// mixed keeps text as children without a name, between the other elements.
 	mixed bool
 }
 
 var officeOpen = vocabulary{named: named, skipped: skipped}
 
-// readXML reads a part of OOXML into a tree. A part that isn't there gives nil.
+// readXML reads a part of OOXML into a tree. It returns nil if the part does not exist.
 func readXML(d *document, c *container, name string) (*element, error) {
 	return readTree(d, c, name, officeOpen)
 }
 
-// readTree reads a part into a tree. A part that isn't there gives nil.
+// readTree reads a part into a tree. It returns nil if the part does not exist.
 func readTree(d *document, c *container, name string, v vocabulary) (*element, error) {
 	r, err := c.open(name)
 	if err != nil || r == nil {
@@ -161,8 +160,8 @@ func readTree(d *document, c *container, name string, v vocabulary) (*element, e
 	return root, nil
 }
 
-// readRelations returns the targets of a part's relationships of a kind, by their
-// ids: the external ones, or those that are parts.
+// readRelations returns the targets of a part's relationships of a kind, by relationship id: either
+// the external targets, or the names of parts.
 func readRelations(d *document, c *container, part, kind string, external bool) (map[string]string, error) {
 	root, err := readXML(d, c, path.Join(path.Dir(part), "_rels", path.Base(part)+".rels"))
 	if err != nil {
@@ -189,7 +188,7 @@ func readRelations(d *document, c *container, part, kind string, external bool) 
 	return out, nil
 }
 
-// coreTitle is the title in a document's properties.
+// coreTitle returns the title in a document's properties.
 func coreTitle(d *document, c *container) (title string, has bool) {
 	core, err := readXML(d, c, "docProps/core.xml")
 	if t := core.child("x:coreProperties", "x:title"); err == nil && t != nil {

@@ -1,14 +1,14 @@
 package parse
 
-// What Word keeps apart from the text: styles, which say what a heading is, and
-// numbering, which makes the "4.2" before a clause.
+// What Word stores separately from the text: styles, which define headings, and numbering, which
+// produces the "4.2" before a clause.
 
 import (
 	"strconv"
 	"strings"
 )
 
-// style is what a paragraph style means to us.
+// style is the used part of a paragraph style.
 type style struct {
 	outline  int // level of a heading, from 1; 0 for text
 	title    bool
@@ -34,7 +34,7 @@ func readStyles(d *document, c *container) (map[string]style, error) {
 	}
 	for id, s := range byID {
 		var st style
-		// A style takes from the one it is based on what it doesn't say.
+		// A style inherits what it does not define from the style it is based on.
 		for hops := 0; s != nil && hops < 20; hops++ {
 			name := strings.ToLower(s.val("name"))
 			if st.outline == 0 {
@@ -54,7 +54,7 @@ func readStyles(d *document, c *container) (map[string]style, error) {
 	return out, nil
 }
 
-// outlineOf returns the heading level a style has by itself.
+// outlineOf returns the heading level that a style itself defines, or 0.
 func outlineOf(s *element, name string) int {
 	if v := s.val("pPr", "outlineLvl"); v != "" {
 		if n, err := strconv.Atoi(v); err == nil && n >= 0 && n < 9 {
@@ -78,8 +78,8 @@ type numbering struct {
 	shared map[string]*counter // by abstractNumId
 }
 
-// counter is one list's definition and where it stands. Lists made from one
-// definition count on together unless they start anew.
+// counter is one list's definition and its current numbers. Lists with the same definition continue
+// the same numbers unless they restart.
 type counter struct {
 	levels [9]numberLevel
 	at     [9]int
@@ -132,7 +132,7 @@ func readNumbering(d *document, c *container) (*numbering, error) {
 	return n, nil
 }
 
-// define takes the lvl children of e.
+// define reads the levels from the lvl children of e.
 func (k *counter) define(e *element) {
 	for _, l := range e.children {
 		if l.name != "lvl" {
@@ -183,7 +183,7 @@ func (n *numbering) next(numID string, level int) string {
 	return marker
 }
 
-// numeral writes n the way the format says.
+// numeral formats n in a number format of Word.
 func numeral(format string, n int) string {
 	switch format {
 	case "lowerLetter", "upperLetter":

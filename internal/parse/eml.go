@@ -1,7 +1,7 @@
 package parse
 
-// EML: an e-mail with who wrote it to whom, its text, and its attachments, each
-// read as the file that it is.
+// EML: an e-mail with its sender, recipients, text and attachments. Each attachment is parsed as a
+// file.
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"golang.org/x/net/html/charset"
 )
 
-// maxMailDepth bounds parts within parts and messages within messages.
+// maxMailDepth bounds the nesting of parts and of messages.
 const maxMailDepth = 20
 
 func parseEML(d *document, data []byte) error {
@@ -63,7 +63,7 @@ func looksMail(body []byte) bool {
 type mailWalker struct {
 	d     *document
 	parts int
-	box   bool // it is a mailbox, not a message
+	box   bool // the file is a mailbox, not a message
 }
 
 var words = mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
@@ -76,8 +76,8 @@ func headerText(s string) string {
 	return squeeze(s)
 }
 
-// message adds a message: level 0 is the file itself, or a message of a mailbox, others come with
-// it. unnamed is its heading where it has no subject.
+// message adds a message: level 0 is the file itself, or a message of a mailbox; higher levels are
+// attached messages. unnamed is the heading of a message without a subject.
 func (m *mailWalker) message(data []byte, level int, unnamed string) error {
 	msg, err := mail.ReadMessage(bytes.NewReader(bytes.TrimLeft(data, "\r\n")))
 	if err != nil {
@@ -92,7 +92,7 @@ func (m *mailWalker) message(data []byte, level int, unnamed string) error {
 	}
 	if subject != "" {
 		if date, err := msg.Header.Date(); m.box && err == nil {
-			subject += date.Format(" (2006-01-02 15:04)") // a thread has the same subject throughout
+			subject += date.Format(" (2006-01-02 15:04)") // all messages of a thread have the same subject
 		}
 		m.d.heading(min(level+1, 9), subject)
 	}
@@ -106,7 +106,7 @@ func (m *mailWalker) message(data []byte, level int, unnamed string) error {
 	return m.part(textproto.MIMEHeader(msg.Header), msg.Body, level, 0)
 }
 
-// part adds a part and those in it.
+// part adds a part and the parts in it.
 func (m *mailWalker) part(h textproto.MIMEHeader, body io.Reader, level, depth int) error {
 	if m.parts++; m.parts > m.d.limits.Entries {
 		return fail(schema.ReasonTooLarge, "The e-mail has more than %d parts.", m.d.limits.Entries)
@@ -137,13 +137,13 @@ func (m *mailWalker) part(h textproto.MIMEHeader, body io.Reader, level, depth i
 		}
 		return m.d.adopt(text, level)
 	case disposition != "attachment" && (strings.HasPrefix(media, "image/") || h.Get("Content-Id") != "" && name == ""):
-		return m.d.err // part of how the text looks
+		return m.d.err // an image that the text shows
 	}
 	return m.attachment(name, media, data, level)
 }
 
-// multipart adds parts; of alternatives the one that says most plainly what the
-// e-mail says.
+// multipart adds parts. Of alternatives it adds only one: the first that can be read, unless a
+// later one has more than twice as much text.
 func (m *mailWalker) multipart(media string, r *multipart.Reader, level, depth int) error {
 	var best *document
 	for {
@@ -167,7 +167,7 @@ func (m *mailWalker) multipart(media string, r *multipart.Reader, level, depth i
 		if err != nil {
 			return err
 		}
-		// The plain text comes first. It is often a line that says to look at the other.
+		// The plain text comes first, and often only says to look at the other part.
 		if best == nil || one.d.size > 2*best.size {
 			best = one.d
 		}
@@ -181,7 +181,7 @@ func (m *mailWalker) multipart(media string, r *multipart.Reader, level, depth i
 	return m.d.err
 }
 
-// transferred undoes the encoding for the way.
+// transferred decodes the transfer encoding.
 func transferred(encoding string, body io.Reader) ([]byte, error) {
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
 	case "base64":
@@ -201,7 +201,7 @@ func fileName(h textproto.MIMEHeader, params map[string]string) string {
 	return headerText(name)
 }
 
-// text reads a part that is shown as the e-mail's text.
+// text reads a part that is text of the e-mail.
 func (m *mailWalker) text(media, charset string, data []byte) (*document, error) {
 	out := m.d.part()
 	s, warnings, err := decode(data, hint{charset: charset, html: media == "text/html"})
@@ -220,8 +220,8 @@ func (m *mailWalker) text(media, charset string, data []byte) (*document, error)
 	return out, parsePlain(out, s)
 }
 
-// attachment adds a file under a heading of its name. One that is not read is
-// named in a warning: the e-mail is worth having without it.
+// attachment adds a file under a heading with its name. A file that cannot be read is named in a
+// warning, since the e-mail is useful without it.
 func (m *mailWalker) attachment(name, media string, data []byte, level int) error {
 	if m.d.size >= m.d.limits.TextBytes {
 		return m.d.tooMuchText()
@@ -251,8 +251,8 @@ func (m *mailWalker) attachment(name, media string, data []byte, level int) erro
 	return m.d.adopt(&document{out: read}, level+2)
 }
 
-// adopt adds the blocks of another document, with headings so much deeper. Its
-// pages are not this one's.
+// adopt adds the blocks of another document, with deeper added to the levels of headings. Page
+// numbers of the other document are dropped.
 func (d *document) adopt(other *document, deeper int) error {
 	if other.err != nil && d.err == nil {
 		d.err = other.err

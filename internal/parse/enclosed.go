@@ -1,7 +1,7 @@
 package parse
 
-// Files in files: attachments, messages of a mailbox, entries of an archive. What
-// they cost is counted together.
+// Files in files: attachments, messages of a mailbox, entries of an archive. The limits apply to
+// all of them together.
 
 import (
 	"bytes"
@@ -10,24 +10,25 @@ import (
 )
 
 const (
-	maxEnclosed = 20 // files around a file
-	maxArchives = 2  // archives around a file
+	maxEnclosed = 20 // most levels of files around a file
+	maxArchives = 2  // most levels of archives around a file
 )
 
-// enclosure is what a file lies in. The zero value is nothing.
+// enclosure describes the files around a file. The zero value means none.
 type enclosure struct {
 	depth    int
 	archives int
 	sum      *containers
 }
 
-// containers is what all zip containers of one file have, and those in them.
+// containers counts the contents of all zip containers of one file, nested ones included.
 type containers struct {
 	entries  int
 	expanded int64
 }
 
-// enter counts a file, and refuses one that lies too deep or is one container too many.
+// enter counts a file. It returns an error for a file that is nested too deep or exceeds the limits
+// of containers.
 func (in enclosure) enter(data []byte, limits Limits) error {
 	if in.depth > maxEnclosed {
 		return fail(schema.ReasonTooLarge, "Files are nested more than %d deep.", maxEnclosed)
@@ -37,7 +38,7 @@ func (in enclosure) enter(data []byte, limits Limits) error {
 	}
 	c, err := openZIP(bytes.NewReader(data), int64(len(data)), limits)
 	if err != nil {
-		return nil // whoever reads it says why
+		return nil // the parser reports the error
 	}
 	in.sum.add(c)
 	switch {
@@ -49,18 +50,18 @@ func (in enclosure) enter(data []byte, limits Limits) error {
 	return nil
 }
 
-// deeper is the enclosure of what lies in a file.
+// deeper returns the enclosure of a file in this one.
 func (in enclosure) deeper() enclosure {
 	in.depth++
 	return in
 }
 
-// part is a document of its own for a part of d, within its limits.
+// part returns a new document for a part of d, within d's limits.
 func (d *document) part() *document {
 	return &document{ctx: d.ctx, limits: d.limits, ocr: d.ocr, in: d.in}
 }
 
-// enclosed parses a file that lies in d's. Its text counts as d's.
+// enclosed parses a file that is in d's file. Its text counts towards d's limit.
 func (d *document) enclosed(name, media string, data []byte, in enclosure) (schema.Parsed, error) {
 	limits := d.limits
 	if limits.TextBytes -= d.size; limits.TextBytes <= 0 {

@@ -1,6 +1,6 @@
 package parse
 
-// EPUB: the chapters of a book in the order in which they are read.
+// EPUB: the chapters of a book in reading order.
 
 import (
 	"io"
@@ -53,7 +53,7 @@ func parseEPUB(d *document, data []byte) error {
 	return d.err
 }
 
-// chaptersOf returns the parts that are read one after the other.
+// chaptersOf returns the names of the chapters' parts in reading order.
 func chaptersOf(book *element, dir string) []string {
 	parts := map[string]string{}
 	if manifest := book.child("x:package", "x:manifest"); manifest != nil {
@@ -74,7 +74,7 @@ func chaptersOf(book *element, dir string) []string {
 	return chapters
 }
 
-// partName resolves a reference; what is left of it names a part or nothing.
+// partName resolves a reference to the name of a part, which may not exist.
 func partName(dir, href string) string {
 	if plain, err := url.PathUnescape(href); err == nil {
 		href = plain
@@ -83,8 +83,8 @@ func partName(dir, href string) string {
 	return strings.TrimPrefix(path.Join(dir, href), "/")
 }
 
-// encryptedParts are those that the book says are encrypted. Fonts often are, in
-// books that anyone can read.
+// encryptedParts returns the parts that are declared as encrypted. Often these are only fonts, in
+// books that can be read.
 func encryptedParts(d *document, c *container) (map[string]bool, error) {
 	root, err := readXML(d, c, "META-INF/encryption.xml")
 	if err != nil || root == nil {
@@ -104,8 +104,8 @@ func encryptedParts(d *document, c *container) (map[string]bool, error) {
 	return out, nil
 }
 
-// selfClosed are elements that XHTML may close at once and HTML may not: read as
-// HTML, an empty title would take the whole chapter.
+// selfClosed matches elements that XHTML may close at once and HTML may not: parsed as HTML, an
+// empty title would swallow the whole chapter.
 var selfClosed = regexp.MustCompile(`(?i)<(title|script|style|textarea|iframe|noscript|a|div|span|p|i|b|em|strong|td|th|li|ul|ol)(\s[^<>]*)?/>`)
 
 func parseChapter(d *document, c *container, name string) error {

@@ -1,8 +1,8 @@
 package parse
 
-// The parent's side of conversions: LibreOffice, a program of the system, in a cell of
-// its own for each file, with a folder of its own that goes when it ends. Of what it
-// leaves there one regular file is read.
+// The parent's side of conversions: LibreOffice, a program of the system, runs in a cell of its own
+// for each file, with a folder of its own that is removed at the end. Only one regular file is read
+// from the folder.
 
 import (
 	"context"
@@ -23,16 +23,16 @@ import (
 
 const (
 	officeMemory = 2 << 30          // bytes of address space that LibreOffice may take
-	officeTime   = 2 * time.Minute  // of the processor, for one file
-	officeWall   = 10 * time.Minute // that passes: others come first
-	officeTotal  = time.Hour        // for all conversions of one file, and of what lies in it
-	officeDisk   = 1 << 30          // bytes of all that it writes
-	officeAsks   = 1000             // conversions of one file
-	officeAgain  = 81               // its exit status when it has made a profile and wants to be started again
+	officeTime   = 2 * time.Minute  // processor time for one file
+	officeWall   = 10 * time.Minute // elapsed time: other processes have priority
+	officeTotal  = time.Hour        // for all conversions of one file and of the files in it
+	officeDisk   = 1 << 30          // bytes of all files that it writes
+	officeAsks   = 1000             // most conversions for one file
+	officeAgain  = 81               // exit status after it has created a profile, which asks for another start
 	officeStarts = 3
 )
 
-// office is where LibreOffice is, and what it needs to start.
+// office describes the installed LibreOffice and the files that it needs to start.
 type office struct {
 	program string   // soffice.bin: the script around it starts a shell
 	loader  []string // the dynamic loader
@@ -40,7 +40,8 @@ type office struct {
 	parts   []string
 }
 
-// officeFolders are what LibreOffice reads beside its folder: itself, fonts, data of the system.
+// officeFolders are the folders that LibreOffice reads besides its own: its program, fonts, and
+// data of the system.
 var officeFolders = []string{"/usr/lib", "/usr/share", "/usr/local/share/fonts", "/etc/libreoffice", "/etc/fonts", "/var/cache/fontconfig", "/var/lib/libreoffice",
 	"/var/spool/libreoffice", "/opt/libreoffice"}
 
@@ -66,7 +67,7 @@ func findOffice(ctx context.Context) (*office, error) {
 	return o, err
 }
 
-// officeTerms says what is converted. The first call looks for LibreOffice.
+// officeTerms returns which formats are converted. The first call looks for LibreOffice.
 func (r *poolRun) officeTerms(ctx context.Context) officeTerms {
 	if r.options.NoOffice {
 		return officeTerms{Why: "Conversion is off: set SLUICE_PARSE_OFFICE to auto"}
@@ -107,7 +108,7 @@ func (o *recogniser) answerConversion(ctx context.Context, c conversion, data []
 		return conversionAnswer{Reason: &schema.Reason{Code: schema.ReasonTimeout, Message: fmt.Sprintf(
 			"Converting the files in it took more than %v. Split it.", officeTotal)}}, nil, nil
 	}
-	// Meanwhile the file's own time stands still.
+	// The file's own time is stopped during conversion.
 	if !o.setHeld(ctx, true) {
 		return conversionAnswer{}, nil, context.Cause(ctx)
 	}
@@ -132,7 +133,7 @@ type officeLimits struct {
 	memory, disk int64
 }
 
-// officeSettings keep LibreOffice from running macros, which conversion would not do by itself, and
+// officeSettings prevent LibreOffice from running macros, which conversion does not do anyway, and
 // from following links.
 const officeSettings = `<?xml version="1.0" encoding="UTF-8"?>
 <oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
@@ -145,8 +146,8 @@ const officeSettings = `<?xml version="1.0" encoding="UTF-8"?>
 </oor:items>
 `
 
-// convert has LibreOffice make a file of at most so many bytes in a new format. It gives an *Error
-// when a limit ended it, or the file is not one that LibreOffice reads.
+// convert runs LibreOffice to make a file of at most most bytes in a new format. It returns an
+// *Error when a limit ended the conversion or LibreOffice cannot read the file.
 func (r *poolRun) convert(ctx context.Context, old oldFormat, data []byte, most int64, l officeLimits) (made []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, officeWall)
 	defer cancel()
@@ -170,7 +171,7 @@ func (r *poolRun) convert(ctx context.Context, old oldFormat, data []byte, most 
 	for n := 1; ; n++ {
 		begun := time.Now()
 		again, err := r.runOffice(ctx, dir, args, most, l)
-		r.dropSockets(begun) // which the next start would take for an office that runs
+		r.dropSockets(begun) // the next start would take them for a running LibreOffice
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +182,7 @@ func (r *poolRun) convert(ctx context.Context, old oldFormat, data []byte, most 
 	return readMade(dir, "in."+old.to, most)
 }
 
-// furnish makes what is in the folder when LibreOffice comes; all of it is its user's.
+// furnish creates the contents of the folder before LibreOffice starts, all owned by its user.
 func (r *poolRun) furnish(dir, name string, data []byte) error {
 	for _, sub := range []string{"profile", "profile/user", "tmp", "out"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
@@ -204,7 +205,8 @@ func (r *poolRun) furnish(dir, name string, data []byte) error {
 	})
 }
 
-// readMade reads the file that LibreOffice made. Nothing that it left leads out of the folder.
+// readMade reads the file that LibreOffice made. Links that lead out of the folder are not
+// followed.
 func readMade(dir, name string, most int64) ([]byte, error) {
 	root, err := os.OpenRoot(filepath.Join(dir, "out"))
 	if err != nil {
@@ -233,27 +235,28 @@ func readMade(dir, name string, most int64) ([]byte, error) {
 	return made, nil
 }
 
-// dropSockets removes the sockets of LibreOffice's user that came since: it leaves one in /tmp,
-// where it may make but not remove them.
+// dropSockets removes the sockets that LibreOffice's user created since a time: LibreOffice leaves
+// one in /tmp, where its confinement lets it create but not remove sockets.
 func (r *poolRun) dropSockets(since time.Time) {
 	uid := r.user
 	if uid == 0 {
 		uid = os.Getuid()
 	}
-	// A file's time may be some milliseconds behind.
+	// A file's modification time may be some milliseconds early.
 	since = since.Add(-time.Second)
-	found, _ := filepath.Glob(officeSockets + "/OSL_PIPE_*SingleOfficeIPC_*") // its pattern is right
+	found, _ := filepath.Glob(officeSockets + "/OSL_PIPE_*SingleOfficeIPC_*") // the pattern is valid
 	for _, path := range found {
 		if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket && !info.ModTime().Before(since) && ownedBy(info, uid) {
-			_ = os.Remove(path) // another conversion's end may have
+			_ = os.Remove(path) // the end of another conversion may have removed it
 		}
 	}
 }
 
-// officeSockets is where LibreOffice makes a socket, without which it does not start.
+// officeSockets is the folder where LibreOffice creates a socket, without which it does not start.
 const officeSockets = "/tmp"
 
-// runOffice runs LibreOffice once, in a cell. again says that it wants to be started once more.
+// runOffice runs LibreOffice once, in a cell. again reports that LibreOffice must be started once
+// more.
 func (r *poolRun) runOffice(ctx context.Context, dir string, args []string, most int64, l officeLimits) (again bool, err error) {
 	seconds := int64((l.time + time.Second - 1) / time.Second)
 	c, err := r.startIn(cell{
@@ -316,7 +319,7 @@ func (r *poolRun) runOffice(ctx context.Context, dir string, args []string, most
 	return false, nil
 }
 
-// sizeOf is how many bytes the files of a folder have, about: it may be written to.
+// sizeOf returns the approximate size in bytes of the files of a folder, which may be changing.
 func sizeOf(dir string) (n int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -329,7 +332,7 @@ func sizeOf(dir string) (n int64) {
 	return n
 }
 
-// reportOfficeConfinement logs what is missing of LibreOffice's confinement, once.
+// reportOfficeConfinement logs the protections that LibreOffice's confinement is missing, once.
 func (r *poolRun) reportOfficeConfinement(words []byte) {
 	r.toldOffice.Do(func() {
 		var c Confinement

@@ -1,8 +1,8 @@
 package parse
 
-// Tables of words that no lines divide into boxes: what stands in the rows leaves the
-// same gaps free. Rules across, shaded rows, a header in bold, or a third column must
-// say that they are a table, since text in two columns leaves a gap free, too.
+// Tables of words that are not separated into boxes by lines: the text of the rows leaves the same
+// gaps free. Horizontal rules, shaded rows, a bold header, or a third column must show that they
+// are a table, since text in two columns leaves a gap, too.
 
 import (
 	"math"
@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	runGap       = 0.45 // between words of a cell, at most, in sizes of the font
-	leastGutter  = 0.4  // between columns, in sizes of the font
-	rowGap       = 2.2  // between rows, at most, in sizes of the font
-	leastRows    = 3    // with two cells or more
-	spanWords    = 8    // of a row that goes over all columns, at most
-	figureShare  = 0.6  // of a column's cells are figures
-	wordShare    = 0.34 // of a column of words are figures, at most
-	wholeRule    = 0.75 // of a table's width, under a header or around the table
-	rowRule      = 0.45 // of a table's width, between rows
-	proseShare   = 0.5  // of cells that fill their column with words
-	mostCrowded  = 0.1  // of the rows have several figures in a column
+	runGap       = 0.45 // largest gap between words of a cell, in sizes of the font
+	leastGutter  = 0.4  // smallest gap between columns, in sizes of the font
+	rowGap       = 2.2  // largest gap between rows, in sizes of the font
+	leastRows    = 3    // least rows with two cells or more
+	spanWords    = 8    // most words of a row that spans all columns
+	figureShare  = 0.6  // least share of figures in a column of figures
+	wordShare    = 0.34 // largest share of figures in a column of words
+	wholeRule    = 0.75 // share of a table's width that a rule under a header or around the table covers
+	rowRule      = 0.45 // share of a table's width that a rule between rows covers
+	proseShare   = 0.5  // share of cells that fill their column with words, as running text does
+	mostCrowded  = 0.1  // largest share of rows with several figures in a column
 	mostAligned  = 40   // columns
-	mostWrapped  = 1.8  // the same, of lines at different distances
-	mostDistance = 1.2  // of lines of one cell, by the least there is
+	mostWrapped  = 1.8  // largest distance of a continuation line that is right of the labels, in least line distances
+	mostDistance = 1.2  // largest distance of lines of one cell, in least line distances
 )
 
 var (
@@ -34,7 +34,7 @@ var (
 	dots     = regexp.MustCompile(`[. …]*(\. ?){4}[. …]*`)
 )
 
-// runs divides a row where more than a space is free.
+// runs splits a row at gaps that are larger than a space.
 func (r pdfRow) runs() []pdfCell {
 	var out []pdfCell
 	for _, c := range r.cells {
@@ -51,15 +51,15 @@ func (r pdfRow) runs() []pdfCell {
 	return out
 }
 
-// ofFigure reports whether a word ends a cell that is a currency, or the beginning of a
-// figure.
+// ofFigure reports whether a word belongs to the same figure as the cell before it, which is a
+// currency or the beginning of the figure.
 func ofFigure(c pdfCell, w pdfWord) bool {
 	return len(c.words) == 1 && currency.MatchString(c.words[0].text) && number(w.text) || trailing.MatchString(w.text) && number(c.text())
 }
 
 func (r pdfRow) middle() float64 { return (r.top + r.bottom) / 2 }
 
-// narrowed returns what runs leave free of gutters.
+// narrowed returns the parts of gutters that runs leave free.
 func narrowed(gutters []stretch, runs []pdfCell, least float64) []stretch {
 	var out []stretch
 	for _, g := range gutters {
@@ -84,15 +84,15 @@ func narrowed(gutters []stretch, runs []pdfCell, least float64) []stretch {
 	return out
 }
 
-// aligned is rows [first, last] that leave the same gutters free.
+// aligned is the rows [first, last], which leave the same gutters free.
 type aligned struct {
 	first, last int
 	gutters     []stretch
 	runs        [][]pdfCell // of the rows from first on
-	whole       []bool      // rows that go over all columns
+	whole       []bool      // rows that span all columns
 }
 
-// alignedAt takes rows from first on, as far as they leave gutters free.
+// alignedAt returns the rows from first on, as long as they leave gutters free.
 func alignedAt(rows []pdfRow, first int) aligned {
 	a := aligned{first: first, last: first}
 	runs := rows[first].runs()
@@ -125,13 +125,13 @@ func alignedAt(rows []pdfRow, first int) aligned {
 	return a
 }
 
-// alignedTables finds the tables of words in rows, and which rows they take.
+// alignedTables returns the tables of words in rows, and the rows that are in none of them.
 func alignedTables(rows []pdfRow, rules pdfRuling) (out []pdfTable, rest []pdfRow) {
 	rules.across = withoutUnderlines(rows, rules.across)
-	floor := 0 // behind the table before
+	floor := 0 // after the previous table
 	for at := 0; at < len(rows); {
 		a := alignedAt(rows, at)
-		// A header over several columns leaves fewer gaps than the rows below.
+		// A header that spans several columns leaves fewer gaps than the rows below.
 		for next := at + 1; next <= at+2 && next < a.last; next++ {
 			if b := alignedAt(rows, next); len(b.gutters) > len(a.gutters) && b.last >= a.last {
 				a = b
@@ -155,7 +155,7 @@ func alignedTables(rows []pdfRow, rules pdfRuling) (out []pdfTable, rest []pdfRo
 	return out, rest
 }
 
-// withoutUnderlines leaves out lines that reach as far as words above them.
+// withoutUnderlines removes lines that only underline the words above them.
 func withoutUnderlines(rows []pdfRow, rules []pdfRule) []pdfRule {
 	const near = 2 // points
 	underlines := func(r pdfRow, rule pdfRule) bool {
@@ -176,7 +176,7 @@ func withoutUnderlines(rows []pdfRow, rules []pdfRule) []pdfRule {
 	})
 }
 
-// bounds is how far the rows reach.
+// bounds returns the horizontal extent of the rows, without rows that span all columns.
 func (a *aligned) bounds() stretch {
 	out := stretch{1e9, 0}
 	for i, runs := range a.runs {
@@ -189,7 +189,7 @@ func (a *aligned) bounds() stretch {
 	return out
 }
 
-// trim leaves out rows at the end that are only text below the table.
+// trim removes rows at the end that are only text below the table.
 func (a *aligned) trim(rows []pdfRow, rules pdfRuling) {
 	for a.last > a.first {
 		n := a.last - a.first
@@ -199,7 +199,7 @@ func (a *aligned) trim(rows []pdfRow, rules pdfRuling) {
 		for i := a.first; i < a.last-1; i++ {
 			near = min(near, rows[i].middle()-rows[i+1].middle())
 		}
-		// What is right of the labels, and near, belongs to the row above.
+		// A close line that is right of the labels belongs to the row above.
 		right := !a.whole[n] && len(a.gutters) > 0 && runs[0].left >= a.gutters[0].right-1
 		distance := above.middle() - r.middle()
 		if len(runs) > 1 || right && distance < mostWrapped*near || distance < mostDistance*near && startsLower(runs[0].text()) || distance < 2*near && rules.below(r, a.bounds(), wholeRule) {
@@ -210,13 +210,13 @@ func (a *aligned) trim(rows []pdfRow, rules pdfRuling) {
 	}
 }
 
-// below reports whether a line, or the edge of a shade, lies close under a row.
+// below reports whether a line, or the edge of a shade, is close below a row.
 func (r pdfRuling) below(row pdfRow, wide stretch, share float64) bool {
 	return r.between(row.bottom-row.size, row.middle(), wide, share)
 }
 
-// between reports whether lines or the edges of shades that lie at one height, between
-// two heights, cover a share of the width.
+// between reports whether, at some height between bottom and top, lines or the edges of shades
+// cover a share of the width.
 func (r pdfRuling) between(bottom, top float64, wide stretch, share float64) bool {
 	type piece struct{ y, length float64 }
 	var pieces []piece
@@ -248,7 +248,8 @@ func (r pdfRuling) between(bottom, top float64, wide stretch, share float64) boo
 	return false
 }
 
-// under counts the columns that lines or the edges of shades between two heights underline.
+// under returns how many columns are underlined by lines or the edges of shades between two
+// heights.
 func (r pdfRuling) under(columns []stretch, bottom, top float64) int {
 	n := 0
 	for _, c := range columns {
@@ -259,7 +260,7 @@ func (r pdfRuling) under(columns []stretch, bottom, top float64) int {
 	return n
 }
 
-// table makes a table of the rows, where they are one. Its header may begin at row from.
+// table returns the table of the rows, if they are one. Its header may begin at row from.
 func (a *aligned) table(rows []pdfRow, from int, rules pdfRuling) (pdfTable, bool) {
 	var t pdfTable
 	if len(a.gutters) == 0 || len(a.gutters) >= mostAligned || !a.isTable(rows, rules) {
@@ -349,7 +350,7 @@ func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 		}
 	}
 	if float64(crowded) > mostCrowded*float64(several) {
-		return false // of figures, whose columns are nearer
+		return false // a table of figures, whose columns are closer together
 	}
 	if several < leastRows || float64(marks) > figureShare*float64(cells[0]) {
 		return false
@@ -359,11 +360,11 @@ func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 		if i > 0 {
 			figured, others = figured+n, others+cells[i]
 		}
-		// The header of a column of figures is none.
+		// The header of a column of figures is not a figure.
 		switch {
 		case i == 0 || float64(n) >= figureShare*float64(cells[i]-1):
 		case float64(n) > wordShare*float64(cells[i]):
-			return false // figures with headings between
+			return false // figures with headings in between
 		case cells[i]*2 > several:
 			worded++
 		}
@@ -395,8 +396,8 @@ func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 	return len(columns) > 2 && a.starts(columns)
 }
 
-// starts reports whether nearly all that stands in the columns begins, ends or has its
-// middle where the rest does.
+// starts reports whether nearly all cells of the columns are aligned: at the left, the right or the
+// middle.
 func (a *aligned) starts(columns []stretch) bool {
 	for i := range columns {
 		var lefts, rights, centers []float64
@@ -414,7 +415,7 @@ func (a *aligned) starts(columns []stretch) bool {
 	return true
 }
 
-// together is the share of places that lie at one, within 2 points.
+// together returns the largest share of the positions that are within 2 points of one another.
 func together(places []float64) float64 {
 	slices.Sort(places)
 	most := 0
@@ -428,7 +429,7 @@ func together(places []float64) float64 {
 	return float64(most) / float64(max(len(places), 1))
 }
 
-// columnOf is the column that has most of a stretch.
+// columnOf returns the column that overlaps a stretch most.
 func columnOf(columns []stretch, s stretch) int {
 	best, most := 0, math.Inf(-1)
 	for i, c := range columns {

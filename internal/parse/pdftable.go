@@ -206,7 +206,7 @@ func (t *pdfTable) heads(r, below pdfRow) bool {
 	over := 0
 	for _, c := range r.cells {
 		switch {
-		case c.right <= first.left && (len(r.cells) > 1 || unitNote.MatchString(c.text())): // of the labels
+		case c.right <= first.left && (len(r.cells) > 1 || unitNote.MatchString(c.text())): // heading of the labels
 		case c.left >= first.left-6*r.size && c.right <= last.right+3*r.size && len(c.words) <= 12:
 			over++
 		default:

@@ -1,7 +1,7 @@
 package parse
 
-// The parent's side: children that live on from file to file and are killed when
-// one takes too long, takes too much memory, or its caller gives up.
+// The parent's side: children that are reused for many files, and are killed when a file takes too
+// much time or memory, or the caller cancels.
 
 import (
 	"context"
@@ -19,46 +19,44 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// ErrCrashed is returned when the child that parsed a file died by itself. The
-// file may be the cause or not: whoever sent it counts how often it happened.
+// ErrCrashed is returned when the child that parsed a file died by itself. The file may be the
+// cause or not, so the caller counts how often it happens.
 var ErrCrashed = errors.New("the parser died")
 
-// ErrStopped is returned by Parse of a pool that isn't running, or was stopped
-// before the file was done.
+// ErrStopped is returned when a pool is not running, or was stopped before the file was done.
 var ErrStopped = errors.New("the parser pool is stopped")
 
-// readyLimit is how long a child may take to make itself ready for a file.
+// readyLimit is how long a child may take to become ready for a file.
 const readyLimit = 2 * time.Minute
 
-// killGrace is how much later than its own time limit a child is killed: a
-// parser that notices the limit itself can go on with the next file.
+// killGrace is how long after the file's time limit a child is killed: a parser that notices the
+// limit itself can continue with the next file.
 const killGrace = 500 * time.Millisecond
 
-// PoolOptions says how a pool runs. Command is required.
+// PoolOptions are the options of a Pool. Command is required.
 type PoolOptions struct {
-	// Command makes the command of one child, which must call RunChild. Its
-	// Env is added to a small environment of the pool's (search path, locale,
-	// temporary directory); nothing else is inherited.
+	// Command returns the command of one child, which must call RunChild. Its Env is added to a
+	// small environment of the pool's (search path, locale, temporary directory); nothing else is
+	// inherited.
 	Command func() *exec.Cmd
-	// Workers is how many children work at a time; 0 is one per processor.
+	// Workers is how many children work in parallel; 0 is one per processor.
 	Workers int
 	Limits  Limits
-	// MemoryLimit is the most resident memory of a child in bytes; 0 is 1.5 GB.
-	// It is watched on Linux; elsewhere only Go's soft limit holds.
+	// MemoryLimit is the most resident memory of a child in bytes; 0 is 1.5 GB. It is enforced on
+	// Linux; elsewhere only Go's soft limit applies.
 	MemoryLimit int64
-	// NoOCR leaves scanned pages alone. Else their text is recognised where
-	// tesseract is installed.
+	// NoOCR turns text recognition off. Otherwise scanned pages are recognised if tesseract is
+	// installed.
 	NoOCR bool
-	// NoOffice leaves files in the old binary formats of Office alone. Else they are
-	// converted where LibreOffice is installed.
+	// NoOffice turns the conversion of files in Office's old binary formats off. Otherwise they are
+	// converted if LibreOffice is installed.
 	NoOffice bool
-	// Recycle is after how many files a child is replaced; 0 is 500. One that
-	// keeps more than half of MemoryLimit after a file is replaced too.
+	// Recycle is the number of files after which a child is replaced; 0 is 500. A child that keeps
+	// more than half of MemoryLimit after a file is replaced, too.
 	Recycle int
-	// CacheDir keeps compiled code between runs; it must be writable by us
-	// alone. Where we are root parsers are another user: for a directory that
-	// they may not enter, one in /var/cache is taken. Empty is a temporary
-	// directory for the life of the pool.
+	// CacheDir stores compiled code between runs; only our user may be able to write to it. Where
+	// we are root, parsers run as another user; if that user may not enter CacheDir, a directory in
+	// /var/cache is used instead. Empty means a temporary directory for the life of the pool.
 	CacheDir string
 }
 
@@ -71,7 +69,7 @@ type Pool struct {
 	run *poolRun // nil while stopped
 }
 
-// NewPool returns a pool that is yet to be started.
+// NewPool returns a pool that is not started yet.
 func NewPool(o PoolOptions) (*Pool, error) {
 	switch {
 	case o.Command == nil:
@@ -101,25 +99,25 @@ func NewPool(o PoolOptions) (*Pool, error) {
 	return p, nil
 }
 
-// poolRun is what lives from Start to Stop.
+// poolRun is the state of a pool from Start to Stop.
 type poolRun struct {
 	options  PoolOptions
 	meters   poolMeters
 	slots    chan *child   // a nil child is a slot without a process
 	stopping chan struct{} // closed first: no new work
-	killed   chan struct{} // closed when the work in hand must end
+	killed   chan struct{} // closed when running work must end
 	work     sync.WaitGroup
 	spawn    *spawner
 	tempDir  string
 
-	user        int                    // for children, where we are root
+	user        int                    // user id for children, where we are root
 	notApart    atomic.Pointer[string] // why children can't have a network namespace
 	compiled    sync.Once
 	told        sync.Once
 	looked      sync.Once
 	toldOCR     sync.Once
 	tesseract   *tesseract                  // nil where there is none
-	unfound     string                      // why, when it is there and cannot be used
+	unfound     string                      // why tesseract is installed but cannot be used
 	confinement atomic.Pointer[Confinement] // of the first child
 
 	ocrConfinement atomic.Pointer[Confinement] // of the first tesseract
@@ -197,7 +195,7 @@ func (p *Pool) shut(ctx context.Context) error {
 	return err
 }
 
-// enter registers a piece of work with the running pool; nil when stopped.
+// enter registers the start of one parse with the running pool; it returns nil when stopped.
 func (p *Pool) enter() *poolRun {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -207,25 +205,23 @@ func (p *Pool) enter() *poolRun {
 	return p.run
 }
 
-// NamedFile is a file to parse. Name is its path or URL, MediaType what its sender
-// says; neither is trusted. Language is a BCP 47 tag, by which scanned pages are
-// read; empty is English.
+// NamedFile is a file to parse. Name is its path or URL, MediaType the sender's media type; neither
+// is trusted. Language is the BCP 47 tag of the language for recognition; empty is English.
 type NamedFile struct {
 	Name, MediaType, Language string
 	Data                      []byte
 }
 
-// Parse parses one file as ParseFile does, in no particular language.
+// Parse parses one file like ParseFile, without a language.
 func (p *Pool) Parse(ctx context.Context, name, mediaHint string, data []byte) (schema.Parsed, error) {
 	return p.ParseFile(ctx, NamedFile{Name: name, MediaType: mediaHint, Data: data})
 }
 
-// ParseFile parses one file as the function Parse does, in a child, and has the
-// text of scanned pages recognised. It waits for a free child. A file that can't
-// be parsed gives an *Error: with the reason timeout
-// when the child had to be killed for its time, too_large when for its memory. It
-// gives ErrCrashed when the child died, ErrStopped when the pool is not running,
-// and ctx's error when ctx ends; then the child is killed.
+// ParseFile parses one file like the function Parse, in a child, and recognises the text of scanned
+// pages. It waits for a free child. A file that cannot be parsed gives an *Error, with the reason
+// timeout if the child was killed for its time, and too_large if for its memory. The error is
+// ErrCrashed if the child died, ErrStopped if the pool is not running, and ctx's error if ctx ends,
+// in which case the child is killed.
 func (p *Pool) ParseFile(ctx context.Context, f NamedFile) (schema.Parsed, error) {
 	if int64(len(f.Data)) > p.options.Limits.Bytes {
 		return schema.Parsed{}, tooLarge(int64(len(f.Data)), p.options.Limits)
@@ -267,7 +263,7 @@ func (r *poolRun) parse(ctx context.Context, f NamedFile) (schema.Parsed, error)
 		if !keep {
 			c = nil
 		}
-		// A child that died while it was idle is not this file's doing.
+		// If a child died while it was idle, the file is not the cause.
 		if errors.Is(err, errNotTaken) && !fresh {
 			continue
 		}
@@ -294,10 +290,10 @@ func (r *poolRun) take(ctx context.Context) (*child, error) {
 	}
 }
 
-// errNotTaken says that a child died before it had read the request.
+// errNotTaken means that a child died before it had read the request.
 var errNotTaken = fmt.Errorf("%w before it took the file", ErrCrashed)
 
-// ask has c parse one file. keep is false when c has ended.
+// ask lets c parse one file. keep is false when c has ended.
 func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema.Parsed, keep bool, err error) {
 	type outcome struct {
 		reply reply
@@ -310,11 +306,11 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 		rep, err := c.exchange(working, req, taken, r.reportConfinement, &recogniser{run: r, terms: req.OCR, limits: req.Limits, held: held})
 		done <- outcome{rep, err}
 	}()
-	// Until the child has made itself ready the file's time does not run.
+	// The file's time starts when the child is ready.
 	limit := time.NewTimer(readyLimit)
 	defer limit.Stop()
 	var counted bool
-	var spent time.Duration // by the child, before this file
+	var spent time.Duration // processor time of the child before this file
 	begin := func() {
 		counted, spent = true, c.processor()
 		limit.Reset(clockFactor*r.options.Limits.Time + killGrace)
@@ -360,7 +356,7 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 			ready = nil
 			begin()
 		case on := <-held:
-			// Recognising text has limits of its own; then the file's time begins anew.
+			// Text recognition has limits of its own; after it, the file's time restarts from zero.
 			ready = nil
 			if on {
 				counted = false

@@ -1,7 +1,7 @@
 package parse
 
-// PPTX: the slides of a presentation in their order, each with its title, lists,
-// tables and notes. A slide is a page.
+// PPTX: the slides of a presentation in their order, each with its title, lists, tables and notes.
+// A slide is a page.
 
 import (
 	"fmt"
@@ -30,14 +30,14 @@ func parsePPTX(d *document, data []byte) error {
 			return err
 		}
 	}
-	// PowerPoint writes one when nobody gave it.
+	// PowerPoint writes a default title when the author gives none.
 	if t, has := coreTitle(d, c); has && !strings.EqualFold(t, "PowerPoint Presentation") {
 		d.out.Title = t
 	}
 	return d.err
 }
 
-// slideParts returns the names of the slides' parts in the order of the show.
+// slideParts returns the names of the slides' parts in the order of the presentation.
 func slideParts(d *document, c *container) ([]string, error) {
 	root, err := readXML(d, c, "ppt/presentation.xml")
 	if err != nil {
@@ -61,8 +61,8 @@ func slideParts(d *document, c *container) ([]string, error) {
 	return slides, nil
 }
 
-// relation is the id of the relationship that an element names; it has an id of
-// its own beside it.
+// relation returns the relationship id that an element refers to, as opposed to the element's own
+// id.
 func (e *element) relation() string {
 	for _, a := range e.attrs {
 		if a.Name.Local == "id" && strings.Contains(a.Name.Space, "relationships") {
@@ -102,7 +102,7 @@ func parseSlide(d *document, c *container, name string, number int) error {
 	if err := s.notes(c, name); err != nil {
 		return err
 	}
-	// A slide of pictures has nothing to be found by but a number.
+	// A slide without text would only consist of its number; leave it out.
 	if len(d.out.Blocks) == before+1 && title == fmt.Sprintf("Slide %d", number) {
 		d.size -= len(d.out.Blocks[before].Text)
 		d.out.Blocks = d.out.Blocks[:before]
@@ -117,7 +117,7 @@ type slideWalker struct {
 	links map[string]string
 }
 
-// placeholder is what a shape stands for: "title", "body", "sldNum" and so on.
+// placeholder returns the type of a shape's placeholder: "title", "body", "sldNum" and so on.
 func placeholder(shape *element) string {
 	if ph := shape.child("p:nvSpPr", "p:nvPr", "p:ph"); ph != nil {
 		if kind := ph.attr("type"); kind != "" {
@@ -172,8 +172,8 @@ func (s *slideWalker) shapes(tree *element) {
 	}
 }
 
-// body adds the paragraphs of a text body: one by itself as a paragraph, several
-// as a list with the levels that they have.
+// body adds the paragraphs of a text body: a single one as a paragraph, several as a list with
+// their levels.
 func (s *slideWalker) body(body *element) {
 	var lines []string
 	for _, p := range paragraphsOf(body) {
@@ -227,7 +227,7 @@ func (s *slideWalker) text(p *element) string {
 	return b.String()
 }
 
-// graphic adds the table in a frame, or the words of a diagram's fallback.
+// graphic adds the table in a frame.
 func (s *slideWalker) graphic(frame *element) {
 	table := frame.child("a:graphic", "a:graphicData", "a:tbl")
 	if table == nil {
@@ -258,13 +258,13 @@ func (s *slideWalker) graphic(frame *element) {
 	s.d.linkedTable(header, rows, nil, s.page)
 }
 
-// notes adds what the speaker wrote below a slide.
+// notes adds the speaker's notes of a slide.
 func (s *slideWalker) notes(c *container, slide string) error {
 	parts, err := readRelations(s.d, c, slide, "/notesSlide", false)
 	if err != nil {
 		return err
 	}
-	for _, name := range parts { // there is one at most
+	for _, name := range parts { // at most one
 		root, err := readXML(s.d, c, name)
 		if err != nil {
 			return err

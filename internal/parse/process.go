@@ -1,6 +1,6 @@
 package parse
 
-// One child process as its parent holds it.
+// One child process, from the parent's side.
 
 import (
 	"bufio"
@@ -27,7 +27,7 @@ type child struct {
 	wait   func() error // cmd.Wait, once
 }
 
-// environment is what children inherit: nothing that could be a secret.
+// environment names the variables that children inherit. None of them is a secret.
 var environment = []string{"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "TZ", "SystemRoot", "GOCOVERDIR"}
 
 // start starts a child in a cell.
@@ -36,7 +36,7 @@ func (r *poolRun) start() (*child, error) {
 	return r.startIn(cell{CacheDir: r.options.CacheDir, User: r.user, Memory: r.options.MemoryLimit, CPU: files + int64(readyLimit/time.Second)})
 }
 
-// startIn starts a child in this cell, apart from the network where that is allowed.
+// startIn starts a child in this cell, in a network namespace of its own if that is allowed.
 func (r *poolRun) startIn(in cell) (*child, error) {
 	in.Apart = true
 	if why := r.notApart.Load(); why != nil {
@@ -46,7 +46,7 @@ func (r *poolRun) startIn(in cell) (*child, error) {
 	if err == nil || !in.Apart {
 		return c, err
 	}
-	// It may be the namespace that isn't allowed here.
+	// The reason may be that namespaces are not allowed here: try without.
 	in.Apart, in.Why = false, err.Error()
 	if c, err = r.launch(in, false); err == nil {
 		r.notApart.Store(&in.Why)
@@ -54,7 +54,7 @@ func (r *poolRun) startIn(in cell) (*child, error) {
 	return c, err
 }
 
-// launch starts a child that is told of its cell.
+// launch starts a child and passes its cell to it.
 func (r *poolRun) launch(in cell, apart bool) (*child, error) {
 	cmd := r.options.Command()
 	env := []string{fmt.Sprintf("GOMEMLIMIT=%d", r.options.MemoryLimit/10*9)}
@@ -83,7 +83,7 @@ func (r *poolRun) launch(in cell, apart bool) (*child, error) {
 		return nil, errors.Join(fmt.Errorf("starting a parser: %w", err), stdin.Close())
 	}
 	if err := r.spawn.start(cmd); err != nil {
-		// The pipes are closed: what os/exec couldn't start it cleans up after.
+		// os/exec has closed the pipes.
 		return nil, fmt.Errorf("starting a parser: %w", err)
 	}
 	c.in, c.out = stdin, bufio.NewReaderSize(out, 64<<10)
@@ -91,9 +91,9 @@ func (r *poolRun) launch(in cell, apart bool) (*child, error) {
 	return c, nil
 }
 
-// exchange sends a file and reads its outcome. It closes taken when the child
-// has the file and begins with it; told gets what the child says of itself; ocr
-// answers when it asks for the text of an image.
+// exchange sends a file and reads its outcome. It closes taken when the child has read the file and
+// begins to parse it; told receives the child's report of its confinement; ocr answers the child's
+// requests for recognition and conversion.
 func (c *child) exchange(ctx context.Context, req request, taken chan<- struct{}, told func([]byte), ocr *recogniser) (reply, error) {
 	if err := writeRequest(c.in, req); err != nil {
 		return reply{}, errors.Join(errNotTaken, err)
@@ -131,7 +131,7 @@ func (c *child) exchange(ctx context.Context, req request, taken chan<- struct{}
 	}
 }
 
-// convert answers a request for a file in another format.
+// convert answers a request to convert a file to another format.
 func (c *child) convert(ctx context.Context, wish *conversion, limits Limits, ocr *recogniser) error {
 	data, err := readFrameOf(c.out, uint64(limits.Bytes))
 	if err != nil {
@@ -147,13 +147,13 @@ func (c *child) convert(ctx context.Context, wish *conversion, limits Limits, oc
 	return err
 }
 
-// kill ends the child and what it may have started, at once.
+// kill kills the child and the processes that it may have started.
 func (c *child) kill() {
 	killGroup(c.cmd)
 	_ = c.wait()
 }
 
-// end lets an idle child end by itself, and kills it when it doesn't.
+// end lets an idle child end by itself, and kills it if it does not.
 func (c *child) end() {
 	_ = c.in.Close()
 	timer := time.AfterFunc(2*time.Second, func() { killGroup(c.cmd) })
@@ -161,16 +161,16 @@ func (c *child) end() {
 	timer.Stop()
 }
 
-// starved reports whether a child that has ended could not get the memory that it asked for.
+// starved reports whether a child that has ended could not allocate memory.
 func (c *child) starved() bool {
 	said := c.stderr.String()
 	return strings.Contains(said, "runtime: out of memory") || strings.Contains(said, "runtime: cannot allocate memory") ||
 		strings.Contains(said, "std::bad_alloc")
 }
 
-// crash cleans up after a child whose pipe broke and says how it ended.
+// crash cleans up after a child whose pipe broke and returns an error that says how it ended.
 func (c *child) crash(cause error) error {
-	// It may be alive with a broken pipe.
+	// The child may still be alive.
 	timer := time.AfterFunc(200*time.Millisecond, func() { killGroup(c.cmd) })
 	waitErr := c.wait()
 	timer.Stop()
@@ -187,9 +187,8 @@ func (c *child) crash(cause error) error {
 	return fmt.Errorf("%w (%s)", cause, how)
 }
 
-// spawner starts processes from one thread that lives as long as they do: Linux
-// kills a child whose parent *thread* ends. Children begin with that thread's
-// priority, which is low.
+// spawner starts processes from one thread that lives as long as they do, because Linux kills a
+// child when its parent *thread* ends. Children inherit that thread's low priority.
 type spawner struct {
 	jobs chan func()
 	done chan struct{}
@@ -220,7 +219,7 @@ func (s *spawner) stop() {
 	<-s.done
 }
 
-// tail keeps the beginning and the end of what is written to it.
+// tail is a writer that keeps the beginning and the end of what is written.
 type tail struct {
 	mu    sync.Mutex
 	limit int

@@ -10,17 +10,16 @@ import (
 	"time"
 )
 
-// isolate gives the child a process group of its own, and its death with ours.
+// isolate puts the child into its own process group and lets it die with its parent.
 func isolate(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// lowered is a parser's priority, in steps of the scheduler: somebody may wait for an answer on the
-// same cores.
+// lowered is a parser's nice value: interactive requests may need the same cores.
 const lowered = 10
 
 // yield lowers the priority of the calling thread and of the processes that it starts from now on.
-// Where that is not allowed they compete.
+// Where that is not allowed, their priority stays normal.
 func yield() { _ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, lowered) }
 
 func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -51,7 +50,7 @@ func (c *child) processor() time.Duration {
 	if err != nil {
 		return 0
 	}
-	// The second field is the program's name in parentheses, in which anything may stand.
+	// The second field is the program's name in parentheses, which may contain any character.
 	fields := bytes.Fields(data[bytes.LastIndexByte(data, ')')+1:])
 	if len(fields) < 13 {
 		return 0

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// isolate does nothing: the child ends when its stdin does, should we die.
+// isolate does nothing. If the parent dies, the child ends when its stdin does.
 func isolate(*exec.Cmd) {}
 
 // yield does nothing: a thread has no priority of its own here.
@@ -18,5 +18,5 @@ func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 // memory is not watched here.
 func (c *child) memory() int64 { return 0 }
 
-// processor is not watched here; the child looks at its own.
+// processor is not watched here; the child checks its own time.
 func (c *child) processor() time.Duration { return 0 }

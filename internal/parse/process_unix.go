@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// isolate gives the child a process group of its own. It ends when its stdin
-// does, should we die.
+// isolate puts the child into its own process group. If the parent dies, the child ends when its
+// stdin does.
 func isolate(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
 // yield does nothing: a thread has no priority of its own here.
@@ -20,5 +20,5 @@ func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKI
 // memory is not watched here.
 func (c *child) memory() int64 { return 0 }
 
-// processor is not watched here; the child looks at its own.
+// processor is not watched here; the child checks its own time.
 func (c *child) processor() time.Duration { return 0 }

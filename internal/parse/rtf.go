@@ -1,7 +1,7 @@
 package parse
 
-// RTF: paragraphs, headings by style or outline level, lists, tables and
-// footnotes. Pictures, page headers and what was deleted stay out.
+// RTF: paragraphs, headings by style or outline level, lists, tables and footnotes. Pictures, page
+// headers and deleted text are left out.
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func parseRTF(d *document, data []byte) error {
 	return d.err
 }
 
-// destination says what becomes of the text in a group.
+// destination is where the text of a group goes.
 type destination int
 
 const (
@@ -42,12 +42,12 @@ const (
 	toInfo
 	toTitle
 	toNote
-	toMarker // of a list's item
+	toMarker // the marker of a list item
 	toField  // the instruction of a field
 )
 
-// destinations by the control word that begins them. Others that are marked as
-// ones that readers may leave out are left out.
+// destinations maps the control words that begin a destination. Other destinations that are marked
+// as optional are left out.
 var destinations = map[string]destination{
 	"fonttbl": toFonts, "stylesheet": toStyles, "info": toInfo, "title": toTitle, "footnote": toNote,
 	"listtext": toMarker, "pntext": toMarker, "fldinst": toField,
@@ -58,17 +58,17 @@ var destinations = map[string]destination{
 	"revtbl": toNowhere, "listtable": toNowhere, "themedata": toNowhere, "bkmkstart": toNowhere, "bkmkend": toNowhere,
 }
 
-// rtfState is what a group inherits and gives back at its end.
+// rtfState is the state that a group inherits and that is restored at its end.
 type rtfState struct {
 	to      destination
 	font    int
-	skip    int // characters behind \u that stand for it
+	skip    int // number of fallback characters after \u
 	hidden  bool
 	deleted bool
-	note    *rtfText // what the footnote that began with this group interrupts
+	note    *rtfText // the paragraph that the footnote of this group interrupts
 }
 
-// rtfText is a paragraph in the making.
+// rtfText is a paragraph under construction.
 type rtfText struct {
 	b       strings.Builder
 	outline int // heading level; 0: none
@@ -79,7 +79,7 @@ type rtfText struct {
 	links   []string
 }
 
-// rtfReader makes blocks of tokens.
+// rtfReader turns tokens into blocks.
 type rtfReader struct {
 	d      *document
 	in     rtfTokens
@@ -89,11 +89,11 @@ type rtfReader struct {
 	fonts  map[int]int // code pages by font
 	styles map[int]int // outline level by style
 
-	raw    []byte // bytes of a code page that wait for being decoded
-	high   rune   // first half of a character
+	raw    []byte // bytes of a code page that are not decoded yet
+	high   rune   // first half of a surrogate pair
 	toSkip int
 
-	font   int // in the making, of the font table
+	font   int // the current entry of the font table
 	style  int
 	name   strings.Builder
 	field  strings.Builder
@@ -120,7 +120,7 @@ func (r *rtfReader) read() error {
 			return r.d.err
 		}
 		if len(r.stack) == 0 && t.kind == rtfClose {
-			return nil // what is behind the document is none of it
+			return nil // text after the end of the document is ignored
 		}
 	}
 }
@@ -168,8 +168,8 @@ func (r *rtfReader) token(t rtfToken) error {
 	return nil
 }
 
-// unicode adds a character by its number, which is written as a signed one; the
-// bytes behind it are for readers that do not know it.
+// unicode adds a character by its number, which is written as a signed one. The fallback bytes
+// after it, for readers that do not support Unicode, are skipped.
 func (r *rtfReader) unicode(n int) {
 	high := r.high
 	r.flushText()
@@ -190,7 +190,7 @@ func (r *rtfReader) unicode(n int) {
 	}
 }
 
-// flushText decodes the bytes that wait.
+// flushText decodes the pending bytes.
 func (r *rtfReader) flushText() {
 	r.high = 0
 	if len(r.raw) == 0 {
@@ -204,7 +204,7 @@ func (r *rtfReader) flushText() {
 	r.raw = r.raw[:0]
 }
 
-// write adds text where it belongs.
+// write adds text to the current destination.
 func (r *rtfReader) write(s string) {
 	if r.state.hidden || r.state.deleted {
 		return
@@ -232,8 +232,7 @@ func (r *rtfReader) write(s string) {
 	}
 }
 
-// nameStyle ends an entry of the style sheet: a heading's style is known by its
-// name.
+// nameStyle ends an entry of the style sheet. A heading's style is recognised by its name.
 func (r *rtfReader) nameStyle(name string) {
 	r.name.Reset()
 	name = strings.ToLower(squeeze(name))
@@ -265,7 +264,7 @@ func (r *rtfReader) closeGroup() {
 	}
 }
 
-// link notes what a field refers to: HYPERLINK "https://...".
+// link notes the target of a field HYPERLINK "https://...".
 func (r *rtfReader) link(instruction string) {
 	rest, found := strings.CutPrefix(strings.TrimSpace(instruction), "HYPERLINK")
 	if !found {
@@ -276,7 +275,7 @@ func (r *rtfReader) link(instruction string) {
 	}
 }
 
-// endParagraph adds the paragraph that was being made.
+// endParagraph adds the current paragraph.
 func (r *rtfReader) endParagraph() {
 	p := r.body
 	s := squeeze(p.b.String())
@@ -310,10 +309,10 @@ func (r *rtfReader) endParagraph() {
 	}
 }
 
-// maxListBytes bounds a list's block: a longer one goes on in another.
+// maxListBytes bounds a list's block in bytes: a longer list continues in another block.
 const maxListBytes = 16 << 10
 
-// itemMarker keeps numbers and makes bullets alike.
+// itemMarker returns numbers as they are and "-" for all bullets.
 func itemMarker(s string) string {
 	if strings.ContainsAny(s, "0123456789") || len(s) > 1 && s[0] < 0x80 {
 		return s
@@ -341,7 +340,7 @@ func (r *rtfReader) endRow() {
 	}
 }
 
-// endTable adds the rows gathered so far.
+// endTable adds the rows collected so far.
 func (r *rtfReader) endTable() {
 	r.endRow()
 	rows := r.rows

@@ -15,7 +15,7 @@ import (
 
 const defaultCodePage = 1252
 
-// codePages by their numbers.
+// codePages maps the numbers of code pages to encodings.
 var codePages = map[int]encoding.Encoding{
 	437: charmap.CodePage437, 850: charmap.CodePage850, 852: charmap.CodePage852, 855: charmap.CodePage855, 858: charmap.CodePage858,
 	860: charmap.CodePage860, 862: charmap.CodePage862, 863: charmap.CodePage863, 865: charmap.CodePage865, 866: charmap.CodePage866,
@@ -25,20 +25,20 @@ var codePages = map[int]encoding.Encoding{
 	10000: charmap.Macintosh, 10007: charmap.MacintoshCyrillic,
 }
 
-// fontPages are the code pages of fonts' character sets; 0 and 1 say nothing.
+// fontPages maps fonts' character sets to code pages; the sets 0 and 1 determine none.
 var fontPages = map[int]int{
 	77: 10000, 128: 932, 129: 949, 134: 936, 136: 950, 161: 1253, 162: 1254, 163: 1258, 177: 1255, 178: 1256, 186: 1257, 204: 1251,
 	222: 874, 238: 1250, 255: 437,
 }
 
-// signs are the control words that stand for a character.
+// signs maps control words to the characters they stand for.
 var signs = map[string]string{
 	"emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”",
 	"tab": " ", "line": " ", "emspace": " ", "enspace": " ", "qmspace": " ", "~": " ", "_": "-", "\\": "\\", "{": "{", "}": "}",
 	"zwj": "\u200D", "zwnj": "\u200C",
 }
 
-// word does what a control word says.
+// word executes a control word.
 func (r *rtfReader) word(t rtfToken) {
 	if s, is := signs[t.word]; is {
 		r.write(s)
@@ -50,7 +50,7 @@ func (r *rtfReader) word(t rtfToken) {
 	}
 	switch t.word {
 	case "*":
-		// A destination that may be left out: it is, unless the word behind it is known.
+		// An optional destination is left out unless the next word is known.
 		if next, ok := r.in.next(); ok {
 			if to, known := destinations[next.word]; next.kind == rtfWord && known {
 				r.begin(next.word, to)
@@ -103,7 +103,7 @@ func (r *rtfReader) word(t rtfToken) {
 	}
 }
 
-// begin has the text of the group go elsewhere.
+// begin directs the text of the group to another destination.
 func (r *rtfReader) begin(word string, to destination) {
 	if r.state.to == toNowhere {
 		return
@@ -142,14 +142,14 @@ func (r *rtfReader) layout(word string) {
 	}
 }
 
-// rtfKind is what a token is.
+// rtfKind is the kind of a token.
 type rtfKind int
 
 const (
 	rtfOpen rtfKind = iota
 	rtfClose
 	rtfByte
-	rtfWord // a control word or symbol; "'" has a byte's number
+	rtfWord // a control word or symbol; "'" has the number of a byte
 )
 
 type rtfToken struct {
@@ -157,17 +157,17 @@ type rtfToken struct {
 	char   byte
 	word   string
 	number int
-	has    bool // a number
+	has    bool // the word has a number
 }
 
-// rtfTokens cuts a file into tokens.
+// rtfTokens splits a file into tokens.
 type rtfTokens struct {
 	data   []byte
 	at     int
 	before *rtfToken
 }
 
-// back has next return a token once more.
+// back makes next return t again.
 func (s *rtfTokens) back(t rtfToken) { s.before = &t }
 
 func (s *rtfTokens) next() (t rtfToken, ok bool) {
@@ -193,7 +193,7 @@ func (s *rtfTokens) next() (t rtfToken, ok bool) {
 	return rtfToken{}, false
 }
 
-// control reads what is behind a backslash.
+// control reads the token after a backslash.
 func (s *rtfTokens) control() (rtfToken, bool) {
 	if s.at >= len(s.data) {
 		return rtfToken{}, false
@@ -232,7 +232,7 @@ func (s *rtfTokens) control() (rtfToken, bool) {
 	if s.at < len(s.data) && s.data[s.at] == ' ' {
 		s.at++
 	}
-	if t.word == "bin" { // bytes of a picture
+	if t.word == "bin" { // binary data of a picture
 		s.at = min(s.at+max(t.number, 0), len(s.data))
 		return s.next()
 	}

@@ -1,7 +1,7 @@
 package parse
 
-// Which system calls a child may make. Everything else is refused, not fatal: a library that asks
-// for more goes without.
+// Which system calls a child may make. All others fail with an error but are not fatal, so that a
+// library that makes them continues without.
 
 import (
 	"fmt"
@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// callsAllowed are what Go's runtime, its files and pipes, and compiled code need. Those of other
-// machines are left out.
+// callsAllowed are the calls that Go's runtime, its files and pipes, and compiled code need. Names
+// that do not exist on this machine's architecture are ignored.
 var callsAllowed = []string{
-	// Files that are open, or are opened to be read (see callsRefused).
+	// Open files, and opening files for reading (see callsRefused).
 	"read", "readv", "pread64", "preadv", "write", "writev", "lseek", "close", "dup", "dup3", "fcntl", "fadvise64",
 	"openat", "fstat", "newfstatat", "statx", "getdents64", "readlinkat", "faccessat", "faccessat2", "pipe2", "poll", "ppoll", "select", "pselect6",
 	"epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "eventfd2",
@@ -28,22 +28,22 @@ var callsAllowed = []string{
 	"rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "rt_sigpending", "sigaltstack", "restart_syscall",
 	// Time.
 	"nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres", "gettimeofday", "time", "timer_create", "timer_settime", "timer_delete", "setitimer",
-	// What the machine and the process are.
+	// Information about the machine and the process.
 	"uname", "sysinfo", "getrusage", "getrlimit", "prlimit64", "getuid", "geteuid", "getgid", "getegid", "getrandom",
 }
 
-// callsOfPrograms are what the C library needs beside these to start a program. Which programs may
-// be started is Landlock's to say; whatever starts is confined as this is.
+// callsOfPrograms are the further calls that the C library needs to start a program. Landlock
+// restricts which programs may be started; they inherit this confinement.
 var callsOfPrograms = []string{"execve", "access", "stat", "lstat", "readlink", "getcwd", "open"}
 
-// callsOfWriters are for a program that has a folder of its own: Landlock says where it may write.
-// It has one socket of the file system, which it listens at and nobody connects to.
+// callsOfWriters are the further calls of a program that may write to a folder, which Landlock
+// restricts. The program has one Unix socket on which it listens and to which nothing connects.
 var callsOfWriters = []string{
 	"mkdir", "mkdirat", "unlink", "unlinkat", "rmdir", "rename", "renameat", "renameat2", "ftruncate", "pwrite64", "pwritev", "fsync", "fdatasync",
 	"statfs", "fstatfs", "dup2", "chmod", "fchmod", "umask", "socket", "bind", "listen", "accept", "accept4", "shutdown", "getsockname",
 }
 
-// refusedCall is a call that is refused with some arguments.
+// refusedCall is a call that is refused if the condition holds.
 type refusedCall struct {
 	call string
 	when seccomp.Condition
@@ -58,23 +58,23 @@ func callsRefused() []refusedCall {
 		{"open", seccomp.Condition{Argument: 1, Operation: seccomp.BitsSet, Value: writing}, seccomp.ActionErrno},
 		{"openat", seccomp.Condition{Argument: 2, Operation: seccomp.BitsSet, Value: writing}, seccomp.ActionErrno},
 		{"socket", seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: unix.AF_UNIX}, seccomp.ActionErrno},
-		// A thread, never a process.
+		// Threads only, no processes.
 		{"clone", seccomp.Condition{Argument: 0, Operation: seccomp.BitsNotSet, Value: unix.CLONE_THREAD}, seccomp.ActionErrno},
-		// Its flags are out of a filter's sight; without it the C library takes clone.
+		// A filter cannot read its flags; without it the C library uses clone.
 		{"clone3", seccomp.Condition{Argument: 1, Operation: seccomp.GreaterOrEqual, Value: 0}, seccomp.ActionErrno | seccomp.Action(unix.ENOSYS)},
 		{"kill", seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: own}, seccomp.ActionErrno},
 		{"tgkill", seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: own}, seccomp.ActionErrno},
-		// Limits of its own, not those of its parent, who may be the same user.
+		// Only its own limits, not those of its parent, which may have the same user.
 		{"prlimit64", seccomp.Condition{Argument: 0, Operation: seccomp.NotEqual, Value: 0}, seccomp.ActionErrno},
 		{"fcntl", seccomp.Condition{Argument: 1, Operation: seccomp.Equal, Value: unix.F_SETOWN}, seccomp.ActionErrno},
 		{"fcntl", seccomp.Condition{Argument: 1, Operation: seccomp.Equal, Value: unix.F_SETOWN_EX}, seccomp.ActionErrno},
 	}
 }
 
-// filterCalls refuses all other system calls to every thread of this process, for good. Each
-// condition is a filter of its own, of which the kernel takes the strictest word: in one filter the
-// library would compare what follows a condition that isn't met with the argument in place of the
-// call.
+// filterCalls permanently refuses all other system calls to every thread of this process. Each
+// condition is a filter of its own; the kernel applies the strictest result of all filters. In a
+// single filter, after a condition that is not met, the library would compare the argument instead
+// of the call's number.
 func filterCalls(writes bool, more ...string) error {
 	info, err := arch.GetInfo("")
 	if err != nil {
@@ -96,7 +96,7 @@ func filterCalls(writes bool, more ...string) error {
 			allowed = append(allowed, call)
 		}
 	}
-	// Last: it refuses more filters.
+	// Last, because it refuses to install further filters.
 	policies = append(policies, seccomp.Policy{DefaultAction: seccomp.ActionErrno,
 		Syscalls: []seccomp.SyscallGroup{{Action: seccomp.ActionAllow, Names: allowed}}})
 	for _, p := range policies {

@@ -6,6 +6,6 @@ import "time"
 
 var began = time.Now()
 
-// processorTime returns the time since the process began: what it used of the processor is not
-// known here.
+// processorTime returns the elapsed time since the process began, since its processor time is not
+// available here.
 func processorTime() time.Duration { return time.Since(began) }

@@ -1,7 +1,7 @@
 package parse
 
-// XLSX: the visible sheets of a workbook, each a heading with its tables. Values
-// are as Excel shows them; formulas give what was last calculated.
+// XLSX: the visible sheets of a workbook, each a heading with its tables. Values are as Excel shows
+// them; formulas have their last calculated value.
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ func parseXLSX(d *document, data []byte) error {
 	if _, err := openContainer(data, d.limits); err != nil {
 		return err
 	}
-	// Equal limits keep excelize from writing sheets to temporary files.
+	// With equal limits, excelize does not write sheets to temporary files.
 	book, err := excelize.OpenReader(bytes.NewReader(data), excelize.Options{
 		UnzipSizeLimit: d.limits.ExpandedBytes, UnzipXMLSizeLimit: d.limits.ExpandedBytes})
 	if err != nil {
@@ -43,11 +43,11 @@ func parseXLSX(d *document, data []byte) error {
 	return d.err
 }
 
-// longestFormat is how many characters a number's format has at most, in Excel.
+// longestFormat is the most characters of a number format in Excel.
 const longestFormat = 255
 
-// shortFormats has numbers whose format is longer than Excel allows shown as they are: to read a
-// long one takes time that grows with its square.
+// shortFormats removes number formats that are longer than Excel allows, so that their numbers are
+// shown as they are: parsing a format takes time that grows with the square of its length.
 func shortFormats(d *document, book *excelize.File) {
 	if book.Styles == nil || book.Styles.NumFmts == nil {
 		return
@@ -65,7 +65,7 @@ func shortFormats(d *document, book *excelize.File) {
 	}
 }
 
-// cellsOfRow are a row's cells. What is out of range in a damaged workbook is an error.
+// cellsOfRow returns a row's cells. An index out of range in a damaged workbook becomes an error.
 func cellsOfRow(rows *excelize.Rows) (cells []string, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -79,7 +79,7 @@ func cellsOfRow(rows *excelize.Rows) (cells []string, err error) {
 func parseSheet(d *document, book *excelize.File, name string, seen *int) error {
 	rows, err := book.Rows(name)
 	if err != nil {
-		d.warn(fmt.Sprintf("Sheet %q has no cells that can be read.", name)) // a chart of its own
+		d.warn(fmt.Sprintf("Sheet %q has no cells that can be read.", name)) // a chart sheet
 		return d.err
 	}
 	defer func() { _ = rows.Close() }()
@@ -120,19 +120,19 @@ func brokenSheet(name string, err error) error {
 	return fail(schema.ReasonBroken, "Sheet %q is damaged. Save the workbook again and send that.", name).because(err)
 }
 
-// sheet is a sheet in the making: lines of one cell are paragraphs, and rows of
-// more are tables, which an empty row ends when other columns follow.
+// sheet is a sheet under construction: rows with one cell become paragraphs, rows with more become
+// tables. An empty row ends a table if other columns follow.
 type sheet struct {
 	d           *document
 	name        string
 	named       bool
 	table       *tableWriter
-	header      []string // of a table that has no row yet: its rows may begin left of it
+	header      []string // header of a table without rows yet, whose rows may begin further left
 	first, last int      // columns of the table's first row
 	gap         bool
 }
 
-// row adds a row and reports whether to go on.
+// row adds a row and reports whether to continue.
 func (s *sheet) row(cells []string) bool {
 	first, last, filled := extent(cells)
 	if filled == 0 {
@@ -178,8 +178,7 @@ func (s *sheet) end() {
 	s.table, s.header = nil, nil
 }
 
-// extent returns the first and the last column that has something, and how many
-// have.
+// extent returns the first and the last column with text, and the number of columns with text.
 func extent(cells []string) (first, last, filled int) {
 	for i, c := range cells {
 		if squeeze(c) == "" {
