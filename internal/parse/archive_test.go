@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// archive returns a ZIP file of pairs of path and content, in their order. change may alter an
+// archive returns a ZIP file with the pairs of path and content, in order. change may alter an
 // entry's header.
 func archive(change func(h *zip.FileHeader), pairs ...string) []byte {
 	var b bytes.Buffer
@@ -74,7 +74,7 @@ func TestArchive(t *testing.T) {
 
 	expect(t, parsed(t, "a.zip", string(archive(nil, "Gr\x94\xe1e.txt", "Text."))), "heading1: Größe.txt", "paragraph: Text.")
 
-	// The first that are not read are named, and the others counted.
+	// The first entries that are not read are named, and the others counted.
 	many := []string{"a.txt", "Text."}
 	for i := range 40 {
 		many = append(many, fmt.Sprintf("%d.bin", i), string(noise(900)))
@@ -152,7 +152,7 @@ func TestOpenArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for range 3 { // each reading has limits of its own
+	for range 3 { // each time with new limits
 		for _, f := range files {
 			r, err := f.Open()
 			if err != nil {
@@ -172,7 +172,7 @@ func TestOpenArchive(t *testing.T) {
 	if files, err := OpenArchive(bytes.NewReader(document), int64(len(document)), Limits{}); files != nil || err != nil {
 		t.Errorf("a book gave %v, %v", files, err)
 	}
-	// What it says of its size is held to.
+	// The declared size is enforced.
 	lying := archive(nil, "a.txt", strings.Repeat("text ", 1000))
 	at := bytes.LastIndex(lying, []byte("PK\x01\x02"))
 	copy(lying[at+24:], []byte{10, 0, 0, 0})

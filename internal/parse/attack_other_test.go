@@ -6,5 +6,5 @@ import "github.com/sluice-rag/sluice/schema"
 
 func attack(string) (schema.Parsed, error) { return schema.Parsed{}, nil }
 
-// runIfAttacker does nothing: no program is confined here.
+// runIfAttacker does nothing, since programs are not confined on this system.
 func runIfAttacker() bool { return false }

@@ -1,6 +1,6 @@
 package parse
 
-// A file that has taken its parser over: what it tries, and that each is refused.
+// What a file that controls its parser could try, and that each attempt is refused.
 
 import (
 	"bufio"
@@ -20,15 +20,16 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// prey is what a child attacks.
+// prey describes the targets of an attack by a child.
 type prey struct {
 	TCP, UDP, Unix string // addresses
-	Readable       string // a file that everybody may read
-	Writable       string // a folder that everybody may write to
+	Readable       string // a file that every user may read
+	Writable       string // a folder that every user may write to
 	Cache          string // compiled code
 }
 
-// attacks are tried in this order; each gives how it was refused.
+// attacks returns the attacks on p in the order in which they are tried. Each returns the error by
+// which it was refused, or nil.
 func attacks(p prey) []struct {
 	name string
 	try  func() error
@@ -87,7 +88,7 @@ func attacks(p prey) []struct {
 	}
 }
 
-// fork makes a process as few do, and ends it at once.
+// fork creates a process with a plain clone system call, which ends at once.
 func fork() error {
 	pid, _, e := unix.RawSyscall(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0)
 	switch {
@@ -102,7 +103,8 @@ func fork() error {
 	return err
 }
 
-// attack tries everything and returns a line for what was not refused, and one for its process id.
+// attack tries all attacks. It returns a line for each that was not refused, after a line with its
+// process id.
 func attack(target string) (schema.Parsed, error) {
 	var p prey
 	if err := json.Unmarshal([]byte(target), &p); err != nil {
@@ -119,7 +121,7 @@ func attack(target string) (schema.Parsed, error) {
 	return schema.Parsed{Blocks: []schema.Block{{Text: strings.Join(lines, "\n")}}}, nil
 }
 
-// victim sets up what is attacked, and says so in a file.
+// victim sets up the targets of an attack, and returns a file that describes them.
 func victim(t *testing.T, cache string) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "sluice-victim-")
@@ -158,7 +160,7 @@ func victim(t *testing.T, cache string) string {
 	return "ATTACK " + string(text)
 }
 
-// succeeded runs the attack and returns what was not refused, and the child's process id.
+// succeeded runs the attacks and returns those that were not refused, and the child's process id.
 func succeeded(t *testing.T, p *Pool) (lines []string, pid string) {
 	t.Helper()
 	lines = strings.Split(textOfPool(t, p, victim(t, p.run.options.CacheDir)), "\n")
@@ -185,7 +187,7 @@ func TestAParserThatIsTakenOverGetsNowhere(t *testing.T) {
 	if os.Geteuid() == 0 && !strings.HasPrefix(status["Uid"], fmt.Sprint(p.run.user)+"\t") {
 		t.Errorf("it runs as %q, not as %d", status["Uid"], p.run.user)
 	}
-	// It can still do its work: compiled code is there to be read.
+	// The child can still do its work and read compiled code.
 	if _, err := p.Parse(t.Context(), "a.pdf", "", pdfFile([]string{"BT /F1 11 Tf 72 720 Td (Some text.) Tj ET"})); err != nil {
 		t.Error(err)
 	}
@@ -194,7 +196,7 @@ func TestAParserThatIsTakenOverGetsNowhere(t *testing.T) {
 	}
 }
 
-// statusOf reads what the kernel says of a process.
+// statusOf returns the kernel's status of a process.
 func statusOf(t *testing.T, pid string) map[string]string {
 	t.Helper()
 	f, err := os.Open("/proc/" + pid + "/status")
@@ -210,7 +212,8 @@ func statusOf(t *testing.T, pid string) map[string]string {
 	return fields
 }
 
-// TestEachProtectionHoldsByItself: where a kernel has one of two, that one does its part.
+// TestEachProtectionHoldsByItself checks each protection without the other, as in a kernel that has
+// only one of them.
 func TestEachProtectionHoldsByItself(t *testing.T) {
 	for _, c := range []struct {
 		alone string
@@ -236,8 +239,8 @@ func TestEachProtectionHoldsByItself(t *testing.T) {
 	}
 }
 
-// TestCompiledCodeIsReadFromOneRunToTheNext: a child that sees no file makes it, those that do read
-// it and add nothing.
+// TestCompiledCodeIsReadFromOneRunToTheNext checks that a child without files writes the compiled
+// code, and that the children with files read it and add nothing.
 func TestCompiledCodeIsReadFromOneRunToTheNext(t *testing.T) {
 	dir, err := os.MkdirTemp("", "sluice-cache-")
 	if err != nil {
@@ -272,7 +275,8 @@ func TestCompiledCodeIsReadFromOneRunToTheNext(t *testing.T) {
 	}
 }
 
-// TestRootsOwnFoldersAreNoPlaceForCompiledCode: parsers aren't root, and could not read it there.
+// TestRootsOwnFoldersAreNoPlaceForCompiledCode: parsers do not run as root and could not read it
+// there.
 func TestRootsOwnFoldersAreNoPlaceForCompiledCode(t *testing.T) {
 	closed := filepath.Join(t.TempDir(), "closed", "cache")
 	if err := os.MkdirAll(closed, 0o700); err != nil {
@@ -287,7 +291,8 @@ func TestRootsOwnFoldersAreNoPlaceForCompiledCode(t *testing.T) {
 	}
 }
 
-// TestAParserWithoutANamespaceIsConfinedAllTheSame: as in a container that may make none.
+// TestAParserWithoutANamespaceIsConfinedAllTheSame, as in a container that may not create
+// namespaces.
 func TestAParserWithoutANamespaceIsConfinedAllTheSame(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Workers = 1 })
 	why := "not allowed here"
@@ -307,12 +312,12 @@ func (s *spawner) onMainThread() bool {
 	return <-thread == os.Getpid()
 }
 
-// TestAParserDiesWithItsPool: who has become another user still gets the signal of its parent's
-// death.
+// TestAParserDiesWithItsPool checks that a child that has switched users still gets the
+// parent-death signal.
 func TestAParserDiesWithItsPool(t *testing.T) {
 	r := pool(t, func(o *PoolOptions) { o.Workers = 1 }).run
-	// Go keeps the main thread when the goroutine that is locked to it ends: another has to start
-	// the parser.
+	// Go keeps the main thread alive when the goroutine locked to it ends, so another thread has to
+	// start the parser.
 	for r.spawn.onMainThread() {
 		t.Cleanup(r.spawn.stop)
 		r.spawn = newSpawner()
@@ -327,7 +332,7 @@ func TestAParserDiesWithItsPool(t *testing.T) {
 		done <- err
 	}()
 	<-taken
-	// The thread that started it ends.
+	// The thread that started the child ends.
 	r.spawn.stop()
 	r.spawn = newSpawner()
 	if err := <-done; err == nil {

@@ -137,7 +137,7 @@ func (m *mailWalker) part(h textproto.MIMEHeader, body io.Reader, level, depth i
 		}
 		return m.d.adopt(text, level)
 	case disposition != "attachment" && (strings.HasPrefix(media, "image/") || h.Get("Content-Id") != "" && name == ""):
-		return m.d.err // an image that the text shows
+		return m.d.err // inline content of the text, such as an image
 	}
 	return m.attachment(name, media, data, level)
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// mailText is an e-mail: header lines, an empty line, a body, with the line ends
-// of the wire.
+// mailText returns an e-mail: header lines, an empty line, and a body, with CRLF line ends.
 func mailText(header, body string) string {
 	return strings.ReplaceAll("From: =?utf-8?q?J=C3=BCrgen?= <j@example.org>\nTo: a@example.org\nDate: Mon, 2 Sep 2024 10:00:00 +0200\nMIME-Version: 1.0\n"+header+"\n\n"+body, "\n", "\r\n")
 }
@@ -71,7 +70,7 @@ Content-Type: message/rfc822
 	web := parsed(t, "web.eml", mailText("Subject: News\nContent-Type: multipart/alternative; boundary=B", "--B\n\nOpen it in a browser.\n--B\nContent-Type: text/html\n\n<h2>Pumps</h2><p>"+strings.Repeat("They were sold. ", 10)+"</p>\n--B--"))
 	expect(t, web, "heading1: News", who, "heading2: Pumps", "paragraph: "+strings.TrimSpace(strings.Repeat("They were sold. ", 10)))
 
-	// A text that only looks like a header, and one in prose.
+	// Text that only looks like a header, and prose.
 	expect(t, parsed(t, "a.txt", "Note: it is late.\n\nGo home."), "paragraph: Note: it is late.", "paragraph: Go home.")
 }
 
@@ -97,7 +96,7 @@ func TestRefusedMail(t *testing.T) {
 			}
 		})
 	}
-	// What is cut off on the way is worth what is left of it.
+	// A truncated attachment does not lose the rest.
 	cut := parsed(t, "cut.eml", mailText("Subject: Cut\nContent-Type: multipart/mixed; boundary=B", "--B\n\nThe first part.\n--B\nContent-Type: application/pdf\nContent-Disposition: attachment; filename=a.pdf\nContent-Transfer-Encoding: base64\n\nJVBERi0x"))
 	if got := cut.Blocks[len(cut.Blocks)-1].Text; got != "The first part." || len(cut.Warnings) == 0 {
 		t.Errorf("last block %q, warnings %q", got, cut.Warnings)

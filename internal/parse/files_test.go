@@ -20,7 +20,7 @@ func document1(body string) string {
 	return `<?xml version="1.0" encoding="UTF-8"?><w:document ` + namespaces + `><w:body>` + body + `</w:body></w:document>`
 }
 
-// docx returns a container of the parts.
+// docx returns a zip container of the parts.
 func docx(parts map[string]string) []byte {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -44,8 +44,8 @@ func pdfFile(pages []string) []byte {
 	return pdfObjects(pages, "", func(_ int, s string) string { return s })
 }
 
-// pdfObjects writes the objects; encrypt is applied to the streams and trailer
-// added to the trailer.
+// pdfObjects writes the objects of a PDF. encrypt is applied to the streams, and trailer is added
+// to the trailer.
 func pdfObjects(pages []string, trailer string, encrypt func(object int, s string) string, extra ...string) []byte {
 	var kids []string
 	objects := []string{"<< /Type /Catalog /Pages 2 0 R >>", "", "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"}
@@ -109,7 +109,7 @@ func encryptedPDF() []byte {
 	})
 }
 
-// oleFile returns what an Office container begins with, naming a stream.
+// oleFile returns the beginning of a compound file with the name of a stream.
 func oleFile(stream string) []byte {
 	out := append([]byte{}, magicOLE...)
 	out = append(out, make([]byte, 1016)...)

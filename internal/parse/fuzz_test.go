@@ -12,9 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-// fuzz parses what the fuzzer makes of the seeds, under small limits. Parse must
-// return clean blocks or a reason, and sections must come out of the blocks. wrap
-// makes a file of the fuzzed bytes.
+// fuzz parses the fuzzer's inputs under small limits. Parse must return clean blocks or a reason,
+// and the blocks must form sections. wrap turns the fuzzed bytes into a file.
 func fuzz(f *testing.F, name string, wrap func([]byte) []byte, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
@@ -94,7 +93,7 @@ func FuzzPDF(f *testing.F) {
 	fuzz(f, "a.pdf", nil, string(pdfFile([]string{"BT /F1 11 Tf 72 720 Td (Some text, and-) Tj 0 -14 Td (more) Tj ET", "BT /F1 20 Tf 72 720 Td (1. Title) Tj 200 0 Td (9) Tj ET"})), string(encryptedPDF()))
 }
 
-// BenchmarkParse parses each format's seed file; documents/s is the figure.
+// BenchmarkParse parses each format's seed file and reports documents/s.
 func BenchmarkParse(b *testing.B) {
 	prose := strings.Repeat("The pumps were sold in many countries, and the revenue rose by three per cent. ", 12)
 	page := "BT /F1 11 Tf 72 720 Td 14 TL " + strings.Repeat("(The pumps were sold in many countries, and the revenue rose.) Tj T* ", 45) + "ET"

@@ -12,7 +12,8 @@ type tiffEntry struct {
 	count, value uint32
 }
 
-// tiffOf writes a TIFF of directories, each with the place of the next, and of data behind them.
+// tiffOf returns a TIFF of directories, followed by data. next returns the offset that directory i
+// gives for its successor.
 func tiffOf(order binary.AppendByteOrder, next func(i int, begins []uint32) uint32, data []byte, directories ...[]tiffEntry) []byte {
 	b := []byte("II*\x00")
 	if order.String() == "BigEndian" {
@@ -39,7 +40,7 @@ func tiffOf(order binary.AppendByteOrder, next func(i int, begins []uint32) uint
 	return append(b, data...)
 }
 
-// picture is a directory of a picture of so many pixels.
+// picture returns a directory of an image of width by height pixels.
 func picture(width, height, compression, strip, bytes uint32) []tiffEntry {
 	return []tiffEntry{{256, 4, 1, width}, {257, 4, 1, height}, {258, 3, 1, 8}, {259, 3, 1, compression}, {262, 3, 1, 1}, {273, 4, 1, strip}, {277, 3, 1, 1}, {278, 4, 1, height}, {279, 4, 1, bytes}}
 }
@@ -121,7 +122,7 @@ func hostileImages() []hostileFile {
 	return list
 }
 
-// scannedClaim is a PDF of a scan whose JPEG says that it has so many pixels.
+// scannedClaim returns a PDF of a scan whose JPEG declares width by height pixels.
 func scannedClaim(width, height int) []byte {
 	photo := jpegFile(image.NewGray(image.Rect(0, 0, 40, 40)))
 	at := bytes.Index(photo, []byte("\xFF\xC0"))

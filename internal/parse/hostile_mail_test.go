@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// hostileCompound are compound files whose tables lie: e-mails of Outlook and old Office files.
+// hostileCompound returns compound files with wrong tables: e-mails of Outlook and old Office
+// files.
 func hostileCompound() []hostileFile {
 	var list []hostileFile
 	good := compound(tree{msgProperties: msgProps(32), "__substg1.0_0037001F": toUTF16("Subject", false), "__substg1.0_1000001F": toUTF16(strings.Repeat("Some words. ", 500), false)})
@@ -14,7 +15,7 @@ func hostileCompound() []hostileFile {
 	add := func(name string, edit func(b []byte)) {
 		list = append(list, hostileFile{"msg " + name, edited(good, edit)})
 	}
-	table := func(b []byte) int { return (int(le.Uint32(b[76:])) + 1) * 512 } // where the table of sectors is
+	table := func(b []byte) int { return (int(le.Uint32(b[76:])) + 1) * 512 } // offset of the FAT
 	directory := func(b []byte) int { return (int(le.Uint32(b[48:])) + 1) * 512 }
 	add("that is right", func([]byte) {})
 	add("whose sectors follow themselves", func(b []byte) {

@@ -1,8 +1,8 @@
 package parse
 
-// hostileOutcomes are what becomes of the hostile files: the code of the reason, or the
-// beginnings of the first blocks that are read. What a reader of the format shows is
-// right where the file is damaged elsewhere than in its text.
+// hostileOutcomes are the expected results of the hostile files: the code of the reason, or the
+// beginnings of the first blocks. If a file is damaged outside of its text, the text that other
+// readers of the format show is right.
 var hostileOutcomes = map[string]string{
 	"doc of noise":                                          "unsupported",
 	"docx 100,000 deep":                                     "too_large",

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// hello is a page's content with a line of text.
+// hello is the content of a page with one line of text.
 const hello = "BT /F1 11 Tf 72 720 Td (Hello there.) Tj ET"
 
-// pdfOf writes objects, numbered from 1, with a table and a trailer that are right; the first is
+// pdfOf returns a PDF of objects, numbered from 1, with a correct table and trailer; the first is
 // the catalogue.
 func pdfOf(objects ...string) []byte {
 	return pdfWith("", objects...)
@@ -37,7 +37,7 @@ func pdfStream(entries, content string) string {
 	return fmt.Sprintf("<< /Length %d %s >>\nstream\n%s\nendstream", len(content), entries, content)
 }
 
-// flated compresses.
+// flated compresses with zlib.
 func flated(s string) string {
 	var b bytes.Buffer
 	w := zlib.NewWriter(&b)
@@ -56,7 +56,7 @@ const (
 	helvetica = "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"
 )
 
-// pdfPage is the file of a page with these entries, content and font.
+// pdfPage returns a PDF of one page with these entries, content and font.
 func pdfPage(page, content, font string, more ...string) []byte {
 	return pdfOf(append([]string{catalog, onePageOf,
 		"<< /Type /Page /Parent 2 0 R /Resources << /Font << /F1 5 0 R >> >> /Contents 4 0 R " + page + " >>", content, font}, more...)...)
@@ -95,7 +95,7 @@ func hostilePDFs() []hostileFile {
 	add("tree of minus one", pdfOf(catalog, "<< /Type /Pages /Kids [] /Count -1 >>"))
 	add("one page a hundred thousand times", pdfOf(catalog, "<< /Type /Pages /Kids ["+strings.Repeat("3 0 R ", 100_000)+"] /Count 100000 >>", "<< /Type /Page /Parent 2 0 R "+letterBox+" >>"))
 	wide := []string{catalog}
-	for i := range 9 { // 10^9 pages, were they counted
+	for i := range 9 { // 10^9 pages if all were counted
 		wide = append(wide, "<< /Type /Pages /Kids ["+strings.Repeat(fmt.Sprintf("%d 0 R ", i+3), 10)+"] /Count 1000000000 >>")
 	}
 	add("tree that fans out", pdfOf(append(wide, "<< /Type /Page "+letterBox+" >>")...))
@@ -189,7 +189,7 @@ func hostilePDFs() []hostileFile {
 	return list
 }
 
-// hostileFonts are PDFs whose fonts are wrong.
+// hostileFonts returns PDFs with wrong fonts.
 func hostileFonts() []hostileFile {
 	var list []hostileFile
 	add := func(name, font, content string, more ...string) {

@@ -1,8 +1,8 @@
 package parse
 
-// Hostile files, through a pool with limits: each ends with a named reason or a right
-// parse, without a death or a panic, and the next file is parsed. What they are made
-// of is in hostile_*_test.go beside this.
+// Hostile files, through a pool with limits: each ends with a named reason or a correct result, no
+// child dies or panics, and the next file is parsed. The files are made in the other
+// hostile_*_test.go files.
 
 import (
 	"errors"
@@ -15,19 +15,19 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// hostileFile is one of them. What becomes of it is in hostileOutcomes.
+// hostileFile is a hostile file. Its expected result is in hostileOutcomes.
 type hostileFile struct {
 	name string
 	data []byte
 }
 
-// hostileLimits are small, so that what is over them is small, too.
+// hostileLimits are small, so that files over them are small, too.
 var hostileLimits = Limits{
 	Bytes: 32 << 20, Pages: 200, TextBytes: 4 << 20, Entries: 2000, ExpandedBytes: 64 << 20, Rows: 100_000, LineBytes: 1 << 20, Time: 20 * time.Second,
 	OCRPages: 20, OCRPixels: 4_000_000, OCRTime: 20 * time.Second,
 }
 
-// hostileMemory is what a parser may take. None of the files is to come to it.
+// hostileMemory is a parser's memory limit in bytes. No file may reach it.
 const hostileMemory = 768 << 20
 
 var hostileReasons = []string{schema.ReasonEmpty, schema.ReasonEncrypted, schema.ReasonBroken, schema.ReasonUnsupported, schema.ReasonEncoding,
@@ -67,7 +67,7 @@ func TestHostileFilesThroughAPool(t *testing.T) {
 	wg.Wait()
 }
 
-// TestHostileImagesAreRecognised has the images that are within the limits decoded and read, too.
+// TestHostileImagesAreRecognised decodes and recognises the images that are within the limits.
 func TestHostileImagesAreRecognised(t *testing.T) {
 	needsTesseract(t)
 	p := pool(t, func(o *PoolOptions) { o.Workers, o.Limits, o.MemoryLimit = 1, hostileLimits, hostileMemory })
@@ -76,7 +76,7 @@ func TestHostileImagesAreRecognised(t *testing.T) {
 			_, err := p.Parse(t.Context(), f.name, "", f.data)
 			var e *Error
 			if err == nil || !errors.As(err, &e) || strings.Contains(err.Error(), "panic") || strings.Contains(err.Error(), "Parsing needed more than") {
-				t.Errorf("it ends with %v", err) // there is text in none
+				t.Errorf("it ends with %v", err) // no image has text
 			} else if !slices.Contains(hostileReasons, e.Reason.Code) {
 				t.Errorf("its reason is %+v", e.Reason)
 			}
@@ -88,7 +88,7 @@ func TestHostileImagesAreRecognised(t *testing.T) {
 	}
 }
 
-// hostile parses a file, and then another.
+// hostile parses a hostile file, and then another file.
 func hostile(t *testing.T, p *Pool, f hostileFile) {
 	t.Helper()
 	want, known := hostileOutcomes[f.name]
@@ -118,7 +118,7 @@ func hostile(t *testing.T, p *Pool, f hostileFile) {
 	}
 }
 
-// outcomeOf is the beginning of what was read, of each block a little.
+// outcomeOf returns the beginnings of the first blocks.
 func outcomeOf(p schema.Parsed) string {
 	var out []string
 	for _, b := range p.Blocks[:min(len(p.Blocks), 3)] {

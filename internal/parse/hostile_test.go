@@ -47,7 +47,7 @@ func bomb(name string, size int) []byte {
 	return b.Bytes()
 }
 
-// lyingBomb says that its part is small.
+// lyingBomb returns a bomb that declares a small size.
 func lyingBomb() []byte {
 	data := bomb("word/document.xml", 64<<20)
 	at := bytes.LastIndex(data, []byte("PK\x01\x02"))
@@ -123,7 +123,7 @@ func TestRefusedFiles(t *testing.T) {
 	}
 }
 
-// damage flips bytes inside the compressed part.
+// damage returns a copy with changed bytes inside the compressed part.
 func damage(data []byte) []byte {
 	out := bytes.Clone(data)
 	for i := 60; i < 100; i++ {
@@ -132,12 +132,12 @@ func damage(data []byte) []byte {
 	return out
 }
 
-// pathBomb has a long key over many small values.
+// pathBomb returns JSON with a long key over many small values.
 func pathBomb() []byte {
 	return []byte(`{"` + strings.Repeat("k", 1<<20) + `":{` + strings.TrimSuffix(strings.Repeat(`"a":1,`, 100_000), ",") + "}}")
 }
 
-// TestHostileTextEnds feeds what is slow to parse when a parser is careless.
+// TestHostileTextEnds parses text that takes a careless parser long.
 func TestHostileTextEnds(t *testing.T) {
 	for name, unit := range map[string]string{
 		"brackets.md": "[", "stars.md": "*a ", "emphasis.md": "**a*_", "links.md": "[a](", "backticks.md": "`a``", "quotes.md": "> a\n>> b\n",
@@ -153,7 +153,7 @@ func TestHostileTextEnds(t *testing.T) {
 			}
 			size := 128 << 10
 			if strings.HasSuffix(name, ".md") {
-				size = 32 << 10 // goldmark takes the square of the time for "[a]("
+				size = 32 << 10 // goldmark's time for "[a](" grows with the square of the size
 			}
 			data := []byte(prefix + strings.Repeat(unit, size/len(unit)))
 			var err error
@@ -215,7 +215,7 @@ func TestEncodings(t *testing.T) {
 			}
 		})
 	}
-	// A page says what it is in.
+	// A page declares its charset.
 	page := in(charmap.Windows1250, `<html><head><meta charset="windows-1250"></head><body><p>Zażółć gęślą jaźń</p></body></html>`)
 	expect(t, parsed(t, "a.html", string(page)), "paragraph: Zażółć gęślą jaźń")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// laughs are entities that each have the one before ten times.
+// laughs returns entities that each contain the previous one ten times.
 func laughs(root string) string {
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0"?><!DOCTYPE ` + root + ` [<!ENTITY l0 "lol">`)
@@ -20,7 +20,7 @@ func laughs(root string) string {
 	return b.String() + "]>"
 }
 
-// hostileXML are documents whose XML is wrong, in each of the formats that are XML in a container.
+// hostileXML returns documents with wrong XML, in each format that is XML in a container.
 func hostileXML() []hostileFile {
 	word := func(head, body string) []byte {
 		return docx(map[string]string{"word/document.xml": head + strings.TrimPrefix(document1(body), `<?xml version="1.0"?>`)})
@@ -63,7 +63,7 @@ func hostileXML() []hostileFile {
 	return list
 }
 
-// workbookParts are the parts of an empty workbook.
+// workbookParts returns the parts of an empty workbook.
 func workbookParts() map[string]string {
 	f := excelize.NewFile()
 	b, err := f.WriteToBuffer()
@@ -89,7 +89,7 @@ func workbookParts() map[string]string {
 	return parts
 }
 
-// hostileOffice are office files and books whose parts lie about one another.
+// hostileOffice returns office files and books whose parts contradict one another.
 func hostileOffice() []hostileFile {
 	var list []hostileFile
 	add := func(name string, data []byte) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// central returns where the entries of an archive's directory begin.
+// central returns the offsets of the entries of an archive's central directory.
 func central(data []byte) []int {
 	var out []int
 	for at := 0; ; {
@@ -21,7 +21,7 @@ func central(data []byte) []int {
 	}
 }
 
-// edited returns a copy that edit has changed.
+// edited returns a copy of data, changed by edit.
 func edited(data []byte, edit func(b []byte)) []byte {
 	b := bytes.Clone(data)
 	edit(b)
@@ -51,7 +51,7 @@ func hostileArchives() []hostileFile {
 		ten = append(ten, fmt.Sprint(i, ".zip"), string(archive(nil, "a.txt", strings.Repeat("a ", 3<<20))))
 	}
 	add("of ten that expand", archive(nil, ten...))
-	// As 42.zip: each entry is the same archive of many.
+	// Like 42.zip: each entry is the same archive of many entries.
 	layer := string(archive(nil, "a.txt", strings.Repeat("\x00", 9<<20)))
 	for range 4 {
 		var pairs []string
@@ -62,7 +62,7 @@ func hostileArchives() []hostileFile {
 	}
 	add("that expands to petabytes", []byte(layer))
 	add("bomb of one entry", bomb("a.txt", 200<<20))
-	// Every entry of the directory leads to the same data (as the bombs of Fifield).
+	// Every entry of the central directory refers to the same data (like Fifield's bombs).
 	overlapping := edited(two, func(b []byte) { le.PutUint32(b[central(b)[1]+42:], 0) })
 	add("with overlapping entries", overlapping)
 	add("with an entry behind its end", edited(note, func(b []byte) { le.PutUint32(b[central(b)[0]+42:], 1<<30) }))

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// linksOf shows the blocks that have links.
+// linksOf returns the blocks that have links, as text.
 func linksOf(p schema.Parsed) []string {
 	var out []string
 	for _, b := range p.Blocks {
@@ -100,7 +100,7 @@ func TestLinksAreBounded(t *testing.T) {
 	if n := len(p.Blocks[0].Links); n != maxBlockLinks {
 		t.Errorf("%d links in a block", n)
 	}
-	// A long reference repeated in every paragraph of a long file.
+	// A long target repeated in every paragraph of a long file.
 	for range maxDocumentLinks + 100 {
 		long.WriteString("[a][r]\n\n")
 	}

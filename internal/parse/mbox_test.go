@@ -11,7 +11,7 @@ import (
 
 const mboxFrom = "From j@example.org Mon Sep  2 10:00:00 2024\n"
 
-// mailbox returns messages with the line before each that a mailbox has.
+// mailbox returns a mailbox of messages, each with its From line.
 func mailbox(messages ...string) string {
 	var b strings.Builder
 	for _, m := range messages {
@@ -38,12 +38,12 @@ func TestMBOX(t *testing.T) {
 			t.Errorf("media type %q, title %q", p.MediaType, p.Title)
 		}
 	}
-	// Lines that begin as a message does, without a time, or without an empty line before them.
+	// Lines that begin like a message, but have no time, or no empty line before them.
 	quoting := parsed(t, "a.mbox", mailbox(mailText("Subject: x", "He wrote:\nFrom a@example.org Mon Sep  2 10:00:00 2024\nSubject: y\n\nFrom the start we knew\nNote: it was so.")))
 	if got := show(quoting); len(got) != 4 || !strings.Contains(got[2], "Subject: y") || !strings.Contains(got[3], "Note: it was so.") {
 		t.Errorf("got %q", got)
 	}
-	// Prose is none.
+	// Prose is not a mailbox.
 	expect(t, parsed(t, "a.txt", "From 10:00 on 2 May 2024 it was late.\n\nGo home."), "paragraph: From 10:00 on 2 May 2024 it was late.", "paragraph: Go home.")
 }
 
@@ -67,14 +67,14 @@ func TestRefusedMailboxes(t *testing.T) {
 			}
 		})
 	}
-	// One that is damaged costs nothing but itself.
+	// A damaged message does not affect the others.
 	p := parsed(t, "a.mbox", mailbox("Subject: x\nno colon\n", message))
 	if len(p.Warnings) != 1 || !strings.HasPrefix(p.Warnings[0], "Message 1 was not read: ") || p.Blocks[len(p.Blocks)-1].Text != "text" {
 		t.Errorf("warnings %q, blocks %v", p.Warnings, show(p))
 	}
 }
 
-// TestFilesInFilesEnd puts an e-mail into an e-mail as a file, many times.
+// TestFilesInFilesEnd nests e-mails as attachments, many levels deep.
 func TestFilesInFilesEnd(t *testing.T) {
 	mail := mailText("Subject: innermost", "text")
 	for range maxEnclosed + 2 {

@@ -351,7 +351,7 @@ func (m *mailWalker) outlookAttachment(f *msgFolder, level int) error {
 		return err
 	}
 	if f.fixed[msgHidden<<16|0x000B]&1 == 1 || id != "" && strings.HasPrefix(media, "image/") {
-		return m.d.err // an image that the text shows
+		return m.d.err // inline content of the text, such as an image
 	}
 	data, err := f.bytes(msgData, 0x0102)
 	var e *Error

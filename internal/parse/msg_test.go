@@ -25,7 +25,7 @@ func compound(root tree) []byte {
 	var entries, mini []byte
 	var fat, miniFAT []uint32
 	var sectors []byte
-	store := func(b []byte) uint32 { // as a chain of sectors
+	store := func(b []byte) uint32 { // stores b as a chain of sectors
 		if len(b) == 0 {
 			return cfbEnd
 		}
@@ -57,7 +57,7 @@ func compound(root tree) []byte {
 	entry("Root Entry", 5, 0, 0)
 	var fill func(parent uint32, t tree)
 	fill = func(parent uint32, t tree) {
-		link := int(parent)*cfbEntrySize + 76 // the first is its child, the others are to the right of one another
+		link := int(parent)*cfbEntrySize + 76 // the folder refers to the first child, and each child to the next as its right sibling
 		for _, name := range slices.Sorted(maps.Keys(t)) {
 			var id uint32
 			switch v := t[name].(type) {
@@ -118,8 +118,8 @@ func compound(root tree) []byte {
 	return slices.Concat(header, sectors, table)
 }
 
-// msgProps are properties of a fixed size behind a header of so many bytes, as number and type and
-// value.
+// msgProps returns fixed-size properties after a header of header bytes, from pairs of number and
+// type, and value.
 func msgProps(header int, pairs ...uint64) []byte {
 	b := make([]byte, header)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -130,7 +130,7 @@ func msgProps(header int, pairs ...uint64) []byte {
 	return b
 }
 
-// msgText is a stream's name and the text in it.
+// msgText adds a text property to t.
 func msgText(t tree, property int, text string) {
 	t[fmt.Sprintf("__substg1.0_%04X001F", property)] = toUTF16(text, false)
 }
@@ -157,7 +157,7 @@ func TestMSG(t *testing.T) {
 		msgText(r, msgAddress, who.address)
 		mail[fmt.Sprintf("__recip_version1.0_#%08d", i)] = r
 	}
-	// Long enough for sectors of its own.
+	// Too long for the mini stream.
 	table := "id,name\n" + strings.Repeat("1,Pump of the best kind that there is in the world of pumps\n", 100)
 	file := tree{msgProperties: msgProps(msgPartHeader), "__substg1.0_37010102": []byte(table)}
 	msgText(file, msgLongName, "Preise für A.csv")
@@ -201,7 +201,7 @@ func TestMSGInCodePages(t *testing.T) {
 	expect(t, parsed(t, "a.msg", string(compound(mail))), "heading1: Насос", "paragraph: Насосы были проданы во многих странах.")
 }
 
-// The example of MS-OXRTFCP 3.1.1.
+// packedRTF is the example of MS-OXRTFCP 3.1.1.
 var packedRTF = []byte("\x2d\x00\x00\x00\x2b\x00\x00\x00\x4c\x5a\x46\x75\xf1\xc5\xc7\xa7\x03\x00\x0a\x00\x72\x63\x70\x67\x31\x32\x35\x42\x32\x0a\xf3\x20\x68\x65\x6c\x09\x00\x20\x62\x77\x05\xb0\x6c\x64\x7d\x0a\x80\x0f\xa0")
 
 func TestPackedRTF(t *testing.T) {
@@ -211,7 +211,7 @@ func TestPackedRTF(t *testing.T) {
 	}
 	mail := tree{msgProperties: msgProps(msgTopHeader), "__substg1.0_10090102": packedRTF}
 	expect(t, parsed(t, "a.msg", string(compound(mail))), "paragraph: hello world")
-	// Each two bytes are seventeen.
+	// Every two bytes expand to seventeen.
 	long := append(bytes.Clone(packedRTF[:16]), bytes.Repeat([]byte{0xFF, 0x00, 0x0F, 0x00, 0x0F, 0x00, 0x0F, 0x00, 0x0F, 0x00, 0x0F, 0x00, 0x0F, 0x00, 0x0F, 0x00, 0x0F}, 1000)...)
 	if _, err := unpackRTF(long, Limits{Bytes: 50_000}); err == nil || !strings.Contains(err.Error(), schema.ReasonTooLarge) {
 		t.Errorf("got %v", err)
@@ -226,7 +226,7 @@ func TestRefusedCompoundFiles(t *testing.T) {
 		do(b)
 		return b
 	}
-	// The directory's place in the file.
+	// at returns an entry of the directory.
 	at := func(b []byte, entry int) []byte { return b[(int(le.Uint32(b[48:]))+1)*512+entry*cfbEntrySize:] }
 	table := func(b []byte) []byte { return b[(int(le.Uint32(b[76:]))+1)*512:] }
 	nested := outlookMail("innermost", "text")
@@ -276,7 +276,7 @@ func TestRefusedCompoundFiles(t *testing.T) {
 			p, err := Parse(t.Context(), tt.name, "", tt.data, tt.limits)
 			switch {
 			case tt.want == "":
-				// What is wrong with it doesn't matter.
+				// Any reason is accepted.
 			case err == nil:
 				t.Errorf("it was read: %q", show(p))
 			case !strings.HasPrefix(err.Error(), tt.want+":") || !strings.Contains(err.Error(), tt.cause) || strings.Contains(err.Error(), "panic"):
@@ -284,7 +284,7 @@ func TestRefusedCompoundFiles(t *testing.T) {
 			}
 		})
 	}
-	// Many streams that are the same sectors don't make a small file a large one.
+	// Streams that share sectors must not make a small file large.
 	shared := tree{}
 	for i := range 100 {
 		shared[fmt.Sprintf("%03d", i)] = noise(5000)

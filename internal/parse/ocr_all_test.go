@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestAllFilingsAreReadAsTheyArePrinted: every page, or each OCR_EVERY-th.
+// TestAllFilingsAreReadAsTheyArePrinted checks every page, or every OCR_EVERY-th page.
 func TestAllFilingsAreReadAsTheyArePrinted(t *testing.T) {
 	every := 1
 	if s := os.Getenv("OCR_EVERY"); s != "" {
@@ -26,7 +26,7 @@ func TestAllFilingsAreReadAsTheyArePrinted(t *testing.T) {
 		}
 		f := filing{path: path, pages: []int{}}
 		p := openPaper(t, data)
-		_ = p.instance.Kill() // its pages are counted
+		_ = p.instance.Kill() // only the number of its pages was needed
 		for i := range p.pages {
 			if at++; at%every == 0 {
 				f.pages = append(f.pages, i)

@@ -1,6 +1,6 @@
 package parse
 
-// What tesseract can do in its cell, should an image take it over.
+// What tesseract can do in its cell if an image takes control of it.
 
 import (
 	"bytes"
@@ -17,12 +17,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// attackerName is what the test binary is called where it stands in for a tesseract that was taken
-// over.
+// attackerName is the name of the test binary when it plays a tesseract that was taken over.
 const attackerName = "taken-over-tesseract"
 
-// runIfAttacker attacks what the folder of data says, and tells on standard output what was not
-// refused.
+// runIfAttacker attacks the targets described in the data folder, and prints what was not refused.
 func runIfAttacker() bool {
 	if filepath.Base(os.Args[0]) != attackerName {
 		return false
@@ -46,7 +44,7 @@ func runIfAttacker() bool {
 	return true
 }
 
-// recogniserOf is a running pool's run that has looked for tesseract.
+// recogniserOf returns the run of a started pool that has looked for tesseract.
 func recogniserOf(t *testing.T) *poolRun {
 	t.Helper()
 	r := pool(t, func(o *PoolOptions) { o.Workers = 1 }).run
@@ -56,7 +54,7 @@ func recogniserOf(t *testing.T) *poolRun {
 	return r
 }
 
-// TestATesseractThatIsTakenOverGetsNowhere: the attacks of a parser, from the place of tesseract.
+// TestATesseractThatIsTakenOverGetsNowhere runs a parser's attacks in tesseract's cell.
 func TestATesseractThatIsTakenOverGetsNowhere(t *testing.T) {
 	needsTesseract(t)
 	r := recogniserOf(t)
@@ -89,7 +87,7 @@ func TestATesseractThatIsTakenOverGetsNowhere(t *testing.T) {
 	}
 	fake := &tesseract{program: program, tessdata: data, loader: loader, libs: libs}
 	image := recognition{Width: 1, Height: 1, DPI: 100}
-	// A Go program reserves more than tesseract takes.
+	// A Go program reserves more memory than tesseract may use.
 	said, err := r.recogniseWithin(t.Context(), fake, fake.arguments(image, "eng"), image, []byte{0}, time.Minute, 16<<30)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +104,7 @@ func TestATesseractThatIsTakenOverGetsNowhere(t *testing.T) {
 	}
 }
 
-// TestTesseractReadsNoFileAndConnectsToNobody: the program itself, told to read what it must not.
+// TestTesseractReadsNoFileAndConnectsToNobody tells the real program to read what it must not.
 // Without its cell it does.
 func TestTesseractReadsNoFileAndConnectsToNobody(t *testing.T) {
 	needsTesseract(t)
@@ -141,7 +139,7 @@ func TestTesseractReadsNoFileAndConnectsToNobody(t *testing.T) {
 		said, _ := exec.CommandContext(t.Context(), r.tesseract.program, input, "stdout").CombinedOutput()
 		return string(said)
 	}
-	// A list of images is read line by line: what it says of them shows that it was read.
+	// tesseract reads a list of images line by line: its messages show whether it read the file.
 	const list = "/etc/passwd"
 	if said := free(list); !strings.Contains(said, "root:") {
 		t.Errorf("without its cell tesseract did not read %s: %q", list, said)
@@ -160,7 +158,7 @@ func TestTesseractReadsNoFileAndConnectsToNobody(t *testing.T) {
 	}
 }
 
-// TestTesseractEndsWithItsCaller: nothing of it is left when the caller gives up.
+// TestTesseractEndsWithItsCaller checks that no process is left after the caller cancels.
 func TestTesseractEndsWithItsCaller(t *testing.T) {
 	needsTesseract(t)
 	r := recogniserOf(t)
@@ -174,7 +172,7 @@ func TestTesseractEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// TestTesseractsMemoryIsBounded: what it may not have it does not get.
+// TestTesseractsMemoryIsBounded checks that memory over the limit is refused.
 func TestTesseractsMemoryIsBounded(t *testing.T) {
 	needsTesseract(t)
 	r := recogniserOf(t)

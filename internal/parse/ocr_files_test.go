@@ -15,16 +15,16 @@ import (
 	"testing"
 )
 
-// leaf is a page of a PDF: what it has of an image, text, or both.
+// leaf is a page of a PDF with an image, text, or both.
 type leaf struct {
 	scan          *image.Gray
 	text          string // a content stream, over the image
 	width, height float64
 	rotate        int
-	claimed       [2]int // the size that the image says it has, when it is another
+	claimed       [2]int // the size that the image declares, if it is wrong
 }
 
-// leaves writes a PDF.
+// leaves returns a PDF of the pages.
 func leaves(pages ...leaf) []byte {
 	var b bytes.Buffer
 	var offsets []int
@@ -84,7 +84,7 @@ func leaves(pages ...leaf) []byte {
 	return b.Bytes()
 }
 
-// letterOf is the content of a page with a few paragraphs, in 12 points.
+// letterOf returns the content of a page with the paragraphs, in 12 points.
 func letterOf(paragraphs ...string) string {
 	var b strings.Builder
 	y := 720
@@ -98,7 +98,7 @@ func letterOf(paragraphs ...string) string {
 	return b.String()
 }
 
-// printedScan prints the first page of a PDF and scans it.
+// printedScan prints the first page of a PDF and scans it, skewed by degrees.
 func printedScan(t *testing.T, content string, degrees float64) *image.Gray {
 	t.Helper()
 	scan, _ := openPaper(t, pdfFile([]string{content})).scan(t, 0, degrees)
@@ -121,13 +121,13 @@ func jpegFile(page image.Image) []byte {
 	return b.Bytes()
 }
 
-// tiffFile has a directory for each page, with its pixels as they are.
+// tiffFile returns a TIFF with a directory for each page and uncompressed pixels.
 func tiffFile(order tiffByteOrder, pages ...*image.Gray) []byte {
 	out := []byte("II*\x00\x00\x00\x00\x00")
 	if order == binary.BigEndian {
 		out = []byte("MM\x00*\x00\x00\x00\x00")
 	}
-	next := 4 // where the offset of the next directory stands
+	next := 4 // position of the next directory's offset
 	for _, page := range pages {
 		pixels := uint32(len(out))
 		out = append(out, page.Pix...)

@@ -1,6 +1,6 @@
 package parse
 
-// Reports of companies, printed and scanned again, against the text that they have.
+// Compares reports of companies, printed and scanned, with their text.
 
 import (
 	"fmt"
@@ -11,10 +11,10 @@ import (
 	"testing"
 )
 
-// worstCharacters is how many of 100 characters may be read wrongly, left out or made up.
+// worstCharacters is the largest percentage of characters that may be wrong, missing or added.
 const worstCharacters = 5
 
-// filing is a report and which of its pages are read.
+// filing is a report and the pages of it that are recognised.
 type filing struct {
 	path  string
 	pages []int
@@ -29,10 +29,11 @@ type printout struct {
 	back   affine
 }
 
-// skewOf is how a page lies in the scanner, in degrees: each a little differently.
+// skewOf returns the skew of a page in the scanner, in degrees; it differs from page to page.
 func skewOf(page int) float64 { return float64(page%7-3) * 0.4 }
 
-// printFiling prints and scans pages of a report. Pages without text are left out.
+// printFiling prints and scans pages of a report and calls each for them. Pages without text are
+// left out.
 func printFiling(t *testing.T, f filing, each func(printout)) {
 	t.Helper()
 	data, err := os.ReadFile(f.path)
@@ -59,7 +60,7 @@ func printFiling(t *testing.T, f filing, each func(printout)) {
 	}
 }
 
-// errorsOf reads a scan and counts characters that differ from the text.
+// errorsOf recognises a scan and returns how many characters differ from the text.
 func errorsOf(t *testing.T, p *Pool, page printout) int {
 	got, err := p.ParseFile(t.Context(), NamedFile{Name: "scan.pdf", Data: scannedPDF(page.scan)})
 	if err != nil {
@@ -73,8 +74,8 @@ func errorsOf(t *testing.T, p *Pool, page printout) int {
 	return wrong
 }
 
-// readFilings reads the pages, as many at a time as there are parsers, and returns the share of
-// characters that are wrong.
+// readFilings recognises the pages, as many in parallel as there are parsers, and returns the share
+// of characters that are wrong.
 func readFilings(t *testing.T, filings []filing) (pages int, share float64) {
 	t.Helper()
 	p := pool(t, nil)
@@ -112,7 +113,7 @@ func filingsOf(t *testing.T) []string {
 	return files
 }
 
-// TestFilingsAreReadAsTheyArePrinted: twenty pages, text and tables, as they come.
+// TestFilingsAreReadAsTheyArePrinted checks twenty pages with text and tables.
 func TestFilingsAreReadAsTheyArePrinted(t *testing.T) {
 	needsTesseract(t)
 	files := filingsOf(t)

@@ -29,7 +29,7 @@ func joined(p schema.Parsed) string {
 	return strings.Join(all, "\n")
 }
 
-// sentences are a text's as they come out of a page.
+// sentences replaces the line breaks of text from a page by spaces.
 func sentences(s string) string { return strings.ReplaceAll(s, "\n", " ") }
 
 func readScan(t *testing.T, p *Pool, f NamedFile) schema.Parsed {
@@ -51,7 +51,7 @@ func holds(t *testing.T, p schema.Parsed, wants ...string) {
 	}
 }
 
-// TestScansAreReadPageByPage: text where there is text, recognition where there is none.
+// TestScansAreReadPageByPage checks that pages with text keep it, and the others are recognised.
 func TestScansAreReadPageByPage(t *testing.T) {
 	needsTesseract(t)
 	p := pool(t, nil)
@@ -86,7 +86,8 @@ func TestScansAreReadPageByPage(t *testing.T) {
 	}
 }
 
-// TestBoxesOfRecognisedWordsAreThoseOfThePage: skew, rotation and resolution are taken out again.
+// TestBoxesOfRecognisedWordsAreThoseOfThePage checks that boxes do not depend on skew, rotation and
+// resolution.
 func TestBoxesOfRecognisedWordsAreThoseOfThePage(t *testing.T) {
 	needsTesseract(t)
 	p := pool(t, nil)
@@ -100,10 +101,10 @@ func TestBoxesOfRecognisedWordsAreThoseOfThePage(t *testing.T) {
 			data  []byte
 			scan  *image.Gray
 			back  affine
-			scale float64 // points of a unit of its boxes
+			scale float64 // points per unit of its boxes
 		}{
 			"upright.pdf": {scannedPDF(scan), scan, back, 72.0 / scannedDPI},
-			// It is shown upright, and lies on its side in its own coordinates.
+			// It is shown upright, but is rotated in its own coordinates.
 			"rotated.pdf": {leaves(leaf{scan: sideways, rotate: 90}), sideways, back.after(more), 72.0 / scannedDPI},
 			"scan.png":    {pngFile(scan), scan, back, 1},
 		} {
@@ -181,7 +182,8 @@ func TestScansInAnEMailAreRead(t *testing.T) {
 	holds(t, readScan(t, pool(t, nil), NamedFile{Name: "a.eml", Data: []byte(mail)}), "See the report.", scanned1)
 }
 
-// TestScansAreReadInTheCollectionsLanguage: what is not installed is named with its package.
+// TestScansAreReadInTheCollectionsLanguage also checks that a warning names the package of missing
+// data.
 func TestScansAreReadInTheCollectionsLanguage(t *testing.T) {
 	needsTesseract(t)
 	p := pool(t, nil)
@@ -208,7 +210,8 @@ func TestDataOfLanguages(t *testing.T) {
 	}
 }
 
-// TestNoTextIsSaidWhereRecognitionIsOff, with what to do; and never where it ran.
+// TestNoTextIsSaidWhereRecognitionIsOff checks that a scan fails with the reason no_text and the
+// remedy if recognition did not run, and that a blank page fails with the reason empty if it ran.
 func TestNoTextIsSaidWhereRecognitionIsOff(t *testing.T) {
 	needsTesseract(t)
 	scan := printedScan(t, letterOf(scanned1), 0)
@@ -235,7 +238,7 @@ func TestNoTextIsSaidWhereRecognitionIsOff(t *testing.T) {
 			}
 		})
 	}
-	// A document that has text as well keeps it, and says what it lacks.
+	// A document that also has text keeps it and gets a warning about the scans.
 	got := readScan(t, off, NamedFile{Name: "mixed.pdf", Data: leaves(leaf{text: letterOf("Written.")}, leaf{scan: scan}, leaf{scan: scan})})
 	if len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "2 of its pages are scans") || !strings.Contains(got.Warnings[0], "SLUICE_PARSE_OCR") {
 		t.Errorf("warnings: %q", got.Warnings)
@@ -247,7 +250,7 @@ func TestNoTextIsSaidWhereRecognitionIsOff(t *testing.T) {
 	}
 }
 
-// pngClaiming is a PNG of which the header says so many pixels.
+// pngClaiming returns a PNG whose header declares width by height pixels.
 func pngClaiming(width, height uint32) []byte {
 	data := pngFile(image.NewGray(image.Rect(0, 0, 8, 8)))
 	const header = 8 + 4 + 4
@@ -257,8 +260,8 @@ func pngClaiming(width, height uint32) []byte {
 	return data
 }
 
-// TestScansThatCostTooMuchAreRefused: each with its reason, alone and beside a page that can be
-// read.
+// TestScansThatCostTooMuchAreRefused checks the reason of each, alone and together with a page that
+// can be recognised.
 func TestScansThatCostTooMuchAreRefused(t *testing.T) {
 	needsTesseract(t)
 	p := pool(t, nil)
@@ -305,7 +308,7 @@ func TestScansThatCostTooMuchAreRefused(t *testing.T) {
 	}
 }
 
-// slowPage is full of small text, which takes tesseract seconds.
+// slowPage returns a page full of small text, which takes tesseract seconds.
 func slowPage(t *testing.T) *image.Gray {
 	t.Helper()
 	var b strings.Builder
@@ -330,7 +333,8 @@ func TestRecognitionEndsAtItsLimit(t *testing.T) {
 	}
 }
 
-// TestRecognitionIsNoTimeOfTheFile: who waits for it may wait for longer than the file's own time.
+// TestRecognitionIsNoTimeOfTheFile checks that waiting for recognition may take longer than the
+// file's own time limit.
 func TestRecognitionIsNoTimeOfTheFile(t *testing.T) {
 	const limit = 3 * time.Second
 	asked, ask := io.Pipe()
@@ -369,7 +373,7 @@ func TestSkewIsFound(t *testing.T) {
 		if got := skew(turned); math.Abs(got+degrees) > 0.15 {
 			t.Errorf("turned by %g, found %g", degrees, -got)
 		}
-		// The middle of both is one point.
+		// The centres map to each other.
 		x, y := back.apply(float64(turned.Bounds().Dx())/2, float64(turned.Bounds().Dy())/2)
 		if math.Abs(x-float64(page.Bounds().Dx())/2) > 1e-6 || math.Abs(y-float64(page.Bounds().Dy())/2) > 1e-6 {
 			t.Errorf("the middle is at %g, %g", x, y)
@@ -413,10 +417,10 @@ func TestNoiseIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestPagesThatAreHardToReadAreNamed: their confidence is low.
+// TestPagesThatAreHardToReadAreNamed checks the warning about low confidence.
 func TestPagesThatAreHardToReadAreNamed(t *testing.T) {
 	needsTesseract(t)
-	// As a fax at a quarter of the resolution.
+	// Like a fax, at a quarter of the resolution.
 	page := halved(halved(printedScan(t, strings.ReplaceAll(letterOf(scanned1, scanned2), "12 Tf", "8 Tf"), 0)))
 	got, err := pool(t, nil).Parse(t.Context(), "a.pdf", "", leaves(leaf{scan: page, width: 612, height: 792}))
 	if err != nil {

@@ -58,11 +58,11 @@ func TestODT(t *testing.T) {
 	if titled.Title != "Given" {
 		t.Errorf("title %q", titled.Title)
 	}
-	// It says in its content alone what it is.
+	// Only its content shows the format.
 	expect(t, parsed(t, "a", string(odf("text", "", "<text:p>Text.</text:p>", "mimetype", "", "META-INF/manifest.xml", "<a/>"))), "paragraph: Text.")
 }
 
-// odsCell is a cell with a text; attrs may repeat it.
+// odsCell returns a cell with a text; attrs may repeat it.
 func odsCell(text, attrs string) string {
 	return `<table:table-cell ` + attrs + `><text:p>` + text + `</text:p></table:table-cell>`
 }

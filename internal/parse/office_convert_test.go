@@ -1,7 +1,7 @@
 package parse
 
 // Conversions without LibreOffice: what is refused, and a scripted program in its place that
-// misbehaves. office_libre_test.go has the real one.
+// misbehaves. office_libre_test.go uses the real LibreOffice.
 
 import (
 	"context"
@@ -17,10 +17,10 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// scriptedOffice is what the test binary is called where it stands in for LibreOffice.
+// scriptedOffice is the name of the test binary when it plays LibreOffice.
 const scriptedOffice = "scripted-soffice"
 
-// runIfOffice does what the file says that it is to convert.
+// runIfOffice executes the script in the file to convert.
 func runIfOffice() bool {
 	if filepath.Base(os.Args[0]) != scriptedOffice {
 		return false
@@ -44,7 +44,7 @@ func runIfOffice() bool {
 	switch script {
 	case "write":
 		err = os.WriteFile(made, []byte(argument), 0o600)
-	case "again": // as LibreOffice does once it has made a profile
+	case "again": // as LibreOffice does after creating a profile
 		mark := filepath.Join(dir, "profile", "made")
 		if _, missing := os.Stat(mark); missing != nil {
 			if err := os.WriteFile(mark, nil, 0o600); err != nil {
@@ -89,7 +89,7 @@ func runIfOffice() bool {
 	return true
 }
 
-// officeAttack tells what a program in LibreOffice's place can do that it should not.
+// officeAttack returns the forbidden things that a program in LibreOffice's cell can do.
 func officeAttack(dir string) string {
 	var could []string
 	try := func(what string, do func() error) {
@@ -139,7 +139,7 @@ func officeAttack(dir string) string {
 	return "could: " + strings.Join(could, ", ")
 }
 
-// scripted is a pool whose LibreOffice is this test binary.
+// scripted returns a pool whose LibreOffice is this test binary.
 func scripted(t *testing.T) *Pool {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "sluice-scripted-")
@@ -168,7 +168,7 @@ func scripted(t *testing.T) *Pool {
 	return p
 }
 
-// roomy is what a Go program, which reserves much address space, may take.
+// roomy are limits for a Go program, which reserves much address space.
 var roomy = officeLimits{time: 30 * time.Second, memory: 16 << 30, disk: 1 << 30}
 
 func TestScriptedConversionsAreBounded(t *testing.T) {
@@ -220,7 +220,7 @@ func TestScriptedConversionsAreBounded(t *testing.T) {
 	}
 }
 
-// A caller who gives up ends the program.
+// TestScriptedConversionEndsWithItsCaller checks that the program ends when the caller cancels.
 func TestScriptedConversionEndsWithItsCaller(t *testing.T) {
 	if !confinesWriting {
 		return

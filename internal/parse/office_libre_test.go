@@ -2,7 +2,7 @@
 
 package parse
 
-// Conversions by LibreOffice itself, which `make office` installs: of files that it made.
+// Conversions by LibreOffice itself, which `make office` installs, of files that it made.
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// older has LibreOffice save a document in an old format, without a cell.
+// older returns a document saved by LibreOffice in an old format, without a cell.
 func older(t *testing.T, name string, data []byte, to string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func older(t *testing.T, name string, data []byte, to string) []byte {
 	return out
 }
 
-// words are the words of a file in their order, without what only layout makes.
+// wordsIn returns the words of a file in order, without marks that only belong to the layout.
 func wordsIn(p schema.Parsed) []string {
 	var out []string
 	for _, b := range p.Blocks {
@@ -52,7 +52,7 @@ func wordsIn(p schema.Parsed) []string {
 }
 
 func TestLibreOfficeConvertsOldFormats(t *testing.T) {
-	before := socketsLeft(t) // of others, who were killed
+	before := socketsLeft(t) // left by other processes that were killed
 	p := pool(t, func(o *PoolOptions) { o.Workers = 1 })
 	files := map[string][]byte{
 		"book.xlsx": workbook(t, func(f *excelize.File) error {
@@ -107,7 +107,7 @@ func TestLibreOfficeConvertsOldFormats(t *testing.T) {
 			if headings(want) > 0 && headings(got) == 0 {
 				t.Errorf("it had %d headings", headings(want))
 			}
-			// In an archive beside another, too.
+			// Also in an archive with another file.
 			inside := archive(nil, "a."+to, string(old), "b.txt", "Beside it lies a note.")
 			got, err = p.Parse(t.Context(), "both.zip", "", inside)
 			if err != nil || !slices.Contains(wordsIn(got), "note.") || !slices.Contains(wordsIn(got), wanted[0]) {
@@ -127,7 +127,7 @@ func TestLibreOfficeConvertsOldFormats(t *testing.T) {
 	}
 }
 
-// socketsLeft are those that LibreOffice made in /tmp, whoever ran it.
+// socketsLeft returns the sockets that any LibreOffice has created in /tmp.
 func socketsLeft(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob("/tmp/OSL_PIPE_*SingleOfficeIPC_*")
@@ -137,7 +137,7 @@ func socketsLeft(t *testing.T) []string {
 	return found
 }
 
-// flatSlides are two slides, of which LibreOffice makes a presentation.
+// flatSlides are two slides, from which LibreOffice makes a presentation.
 const flatSlides = `<?xml version="1.0" encoding="UTF-8"?>
 <office:document xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"
  xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0" xmlns:presentation="urn:oasis:names:tc:opendocument:xmlns:presentation:1.0"
@@ -148,7 +148,7 @@ const flatSlides = `<?xml version="1.0" encoding="UTF-8"?>
 <draw:page draw:name="two"><draw:frame presentation:class="title" svg:width="20cm" svg:height="3cm" svg:x="1cm" svg:y="1cm"><draw:text-box><text:p>Outlook</text:p></draw:text-box></draw:frame></draw:page>
 </office:presentation></office:body></office:document>`
 
-// macroDocument has a macro in Basic that runs when it is opened, and leaves a file.
+// macroDocument has a Basic macro that runs when it is opened and creates a file.
 const macroDocument = `<?xml version="1.0" encoding="UTF-8"?>
 <office:document xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"
  xmlns:script="urn:oasis:names:tc:opendocument:xmlns:script:1.0" xmlns:xlink="http://www.w3.org/1999/xlink" xmlns:dom="http://www.w3.org/2001/xml-events"
@@ -161,7 +161,7 @@ End Sub</ooo:source-code></ooo:module></ooo:library-embedded></ooo:libraries></o
 <office:event-listeners><script:event-listener script:language="ooo:script" script:event-name="dom:load" xlink:href="vnd.sun.star.script:Standard.M.Run?language=Basic&amp;location=document" xlink:type="simple"/></office:event-listeners></office:scripts>
 <office:body><office:text><text:p>A document with a macro.</text:p></office:text></office:body></office:document>`
 
-// macroRuns shows that the macro does what it says where it may run.
+// macroRuns checks that the macro works where macros may run.
 func macroRuns(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
@@ -173,7 +173,7 @@ func macroRuns(t *testing.T) {
 	cmd := exec.Command("soffice", "--headless", "--norestore", "-env:UserInstallation=file://"+dir+"/profile", dir+"/a.fodt")
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	isolate(cmd)
-	cmd.SysProcAttr.Pdeathsig = 0 // of a thread that may end before
+	cmd.SysProcAttr.Pdeathsig = 0 // the parent-death signal belongs to a thread, which may end earlier
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -212,7 +212,7 @@ func readMade(dir, name string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what LibreOffice made: %w", err)
 	}
-	defer func() { _ = root.Close() }() // it was read
+	defer func() { _ = root.Close() }() // opened for reading only
 	info, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fail(schema.ReasonBroken, "LibreOffice cannot read it: it is damaged, or needs a password. Save it again and send that.")
@@ -224,7 +224,7 @@ func readMade(dir, name string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what LibreOffice made: %w", err)
 	}
-	defer func() { _ = f.Close() }() // it was read
+	defer func() { _ = f.Close() }() // opened for reading only
 	made, err := io.ReadAll(io.LimitReader(f, most+1))
 	if err != nil {
 		return nil, fmt.Errorf("read what LibreOffice made: %w", err)

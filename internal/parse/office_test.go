@@ -11,7 +11,7 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// workbook returns a file with the sheets that build makes.
+// workbook returns a workbook that build fills.
 func workbook(t testing.TB, build func(f *excelize.File) error) []byte {
 	t.Helper()
 	f := excelize.NewFile()
@@ -26,7 +26,7 @@ func workbook(t testing.TB, build func(f *excelize.File) error) []byte {
 	return b.Bytes()
 }
 
-// fillSheet writes rows from a cell on.
+// fillSheet writes rows, starting at a cell.
 func fillSheet(f *excelize.File, sheet, at string, rows ...[]any) error {
 	column, row, err := excelize.CellNameToCoordinates(at)
 	if err != nil {
@@ -97,7 +97,8 @@ func TestXLSX(t *testing.T) {
 	}
 }
 
-// TestXLSXKeepsTheHeaderNearRows is about what makes a table's rows findable.
+// TestXLSXKeepsTheHeaderNearRows checks that each block of a table has the header, so that its rows
+// are found.
 func TestXLSXKeepsTheHeaderNearRows(t *testing.T) {
 	book := workbook(t, func(f *excelize.File) error {
 		rows := [][]any{{"Article", "Number in stock"}}
@@ -128,7 +129,7 @@ func slide(shapes string) string {
 	return `<p:sld ` + slideSpaces + `><p:cSld><p:spTree>` + shapes + `</p:spTree></p:cSld></p:sld>`
 }
 
-// shape is a text box; kind is its placeholder's type, "" for none.
+// shape returns a text box; kind is its placeholder's type, "" for none.
 func shape(kind string, paragraphs ...string) string {
 	s := `<p:sp><p:nvSpPr><p:nvPr>`
 	if kind != "" {
@@ -146,7 +147,7 @@ func presentation(slides ...string) map[string]string {
 	parts := map[string]string{}
 	ids, rels := "", ""
 	for i, s := range slides {
-		// The order of the parts' names is not that of the show.
+		// The parts' names are not in the order of the presentation.
 		name := fmt.Sprintf("slides/slide%d.xml", len(slides)-i)
 		ids += fmt.Sprintf(`<p:sldId id="%d" r:id="rId%d"/>`, 256+i, i+1)
 		rels += fmt.Sprintf(`<Relationship Id="rId%d" Type="%s/slide" Target="%s"/>`, i+1, relations, name)

@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// parsed parses data and fails the test when it can't.
+// parsed parses data and fails the test if that is not possible.
 func parsed(t *testing.T, name string, data string) schema.Parsed {
 	t.Helper()
 	p, err := Parse(t.Context(), name, "", []byte(data), Limits{})
@@ -26,7 +26,7 @@ func parsed(t *testing.T, name string, data string) schema.Parsed {
 	return p
 }
 
-// check holds what every parsed document must be.
+// check tests the properties of every parsed document.
 func check(t *testing.T, p schema.Parsed) {
 	t.Helper()
 	for i, b := range p.Blocks {
@@ -45,7 +45,7 @@ func check(t *testing.T, p schema.Parsed) {
 	}
 }
 
-// show writes blocks as lines, for comparison.
+// show returns blocks as lines, for comparison.
 func show(p schema.Parsed) []string {
 	var out []string
 	for _, b := range p.Blocks {
@@ -94,7 +94,8 @@ func TestPlainText(t *testing.T) {
 	expect(t, p, "paragraph@1: First page.", "paragraph@2: Second page.")
 }
 
-// The marks of some binary formats are letters that a text may begin with.
+// TestTextThatBeginsLikeABinary: the signatures of some binary formats are letters that a text may
+// begin with.
 func TestTextThatBeginsLikeABinary(t *testing.T) {
 	for _, begin := range []string{"BMW released", "ID3 tags say", "OggS is a mark", "GIF89a is a mark", "MThd is a mark", "wOFF is a mark"} {
 		expect(t, parsed(t, "a", begin+" the first interface."), "paragraph: "+begin+" the first interface.")
@@ -138,7 +139,7 @@ func TestHTML(t *testing.T) {
 		"list: - one\n  - nested\n- two",
 		"code: a\n  b",
 	)
-	// A page whose main content can't be told is taken whole.
+	// If the main content cannot be determined, the whole page is used.
 	p = parsed(t, "x.pdf", "<html><body><div>Opening hours</div><div>9 to 5</div></body></html>")
 	expect(t, p, "paragraph: Opening hours", "paragraph: 9 to 5")
 	if p.MediaType != "text/html" {
@@ -168,7 +169,7 @@ func TestCSV(t *testing.T) {
 			t.Errorf("block %d lacks the header: %.40q", i, block.Text)
 		}
 	}
-	// Long cells make records.
+	// Rows with long cells become records.
 	long := strings.TrimSpace(strings.Repeat("word ", 100))
 	expect(t, parsed(t, "a.csv", "id,text\n1,"+long+"\n"), "table: id: 1\ntext: "+long)
 }
@@ -186,8 +187,8 @@ func TestJSONLines(t *testing.T) {
 	}
 }
 
-// The text of a document that was read out of a file keeps the file's name in datasets, and says
-// that it is plain.
+// TestPlainTextGoesBeforeANameOfAnotherFormat: in datasets, text extracted from a file keeps the
+// file's name and has the media type of plain text.
 func TestPlainTextGoesBeforeANameOfAnotherFormat(t *testing.T) {
 	for _, c := range []struct {
 		name, data, media string
@@ -262,8 +263,8 @@ func TestPDF(t *testing.T) {
 	)
 }
 
-// corpus returns a folder of the shared datasets. It is not part of the
-// repository: without it only continuous integration fails.
+// corpus returns a folder of the shared datasets, which are not part of the repository. If they are
+// missing, the test fails only in continuous integration.
 func corpus(t *testing.T, name string) string {
 	t.Helper()
 	root := os.Getenv("SLUICE_DATASETS")

@@ -24,7 +24,7 @@ const (
 	rowRule      = 0.45 // share of a table's width that a rule between rows covers
 	proseShare   = 0.5  // share of cells that fill their column with words, as running text does
 	mostCrowded  = 0.1  // largest share of rows with several figures in a column
-	mostAligned  = 40   // columns
+	mostAligned  = 40   // limit of columns; with as many or more there is no table
 	mostWrapped  = 1.8  // largest distance of a continuation line that is right of the labels, in least line distances
 	mostDistance = 1.2  // largest distance of lines of one cell, in least line distances
 )

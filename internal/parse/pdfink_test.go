@@ -15,8 +15,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// inkStyle is a way of printing pages. Words are drawn one by one, so that the test
-// knows where each of them is, whatever pdfium says.
+// inkStyle is a style of printed pages. Words are drawn one by one, so that the test knows their
+// positions independently of pdfium.
 type inkStyle struct {
 	name          string
 	font          string
@@ -26,7 +26,7 @@ type inkStyle struct {
 	page          string // entries of the page
 	cells         bool   // a table's rows instead of running text
 	rotated       bool
-	cropped       float64 // what is cut off at the left and below
+	cropped       float64 // points that are cut off at the left and the bottom
 }
 
 var inkStyles = []inkStyle{
@@ -49,8 +49,8 @@ const (
 	inkDPI       = 100
 )
 
-// TestBoxesLieOverTheInk prints pages with a quote in red, and wants the boxes of the
-// quote over the red ink, and over no other.
+// TestBoxesLieOverTheInk prints pages with a quote in red, and checks that the boxes of the quote
+// cover the red ink and no other.
 func TestBoxesLieOverTheInk(t *testing.T) {
 	random := rand.New(rand.NewPCG(11, 7))
 	var red, covered, black, pages int
@@ -73,7 +73,7 @@ func TestBoxesLieOverTheInk(t *testing.T) {
 	t.Logf("%d pages: %.2f %% of the ink, %d other pixels of %d", pages, 100*float64(covered)/float64(red), black, covered)
 }
 
-// print returns a PDF of one page, and the quote on it that is red.
+// print returns a PDF of one page, and the red quote on it.
 func (s inkStyle) print(random *rand.Rand) (data []byte, quote string) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", s.state)
@@ -100,7 +100,7 @@ func (s inkStyle) print(random *rand.Rand) (data []byte, quote string) {
 		if s.cells && i%perLine > 0 {
 			w = fmt.Sprintf("%d,%03d", 1+random.IntN(9), random.IntN(1000))
 		}
-		if !s.cells { // words of prose do not stand below each other
+		if !s.cells { // words of prose are not aligned in columns
 			x += 0.25 * width / float64(perLine) * random.Float64()
 		}
 		words = append(words, w)
@@ -120,8 +120,8 @@ func onePage(font, entries, content string) []byte {
 	return bytes.Replace(data, []byte("/MediaBox [0 0 612 792]"), []byte("/MediaBox [0 0 612 792] "+entries), 1)
 }
 
-// boxesOf finds a quote in a document's sections, whatever white space and bars are
-// between its words, and returns its boxes.
+// boxesOf finds a quote in a document's sections, ignoring white space and bars between its words,
+// and returns its boxes.
 func boxesOf(t *testing.T, data []byte, quote string) []schema.Box {
 	t.Helper()
 	for _, s := range text.Sections(parsed(t, "a.pdf", string(data)), 0) {
@@ -168,8 +168,8 @@ func renderPage(t *testing.T, data []byte) *image.RGBA {
 	return out
 }
 
-// inkUnder counts the pixels of red ink, those of them under a box, and the pixels
-// of other ink well inside a box: a pixel at its edge may be of both.
+// inkUnder counts the pixels of red ink, those of them under a box, and the pixels of other ink
+// well inside a box, since a pixel at a box's edge may belong to both.
 func inkUnder(page *image.RGBA, boxes []schema.Box, style inkStyle) (red, covered, black int) {
 	under := func(x, y, margin float64) bool {
 		const scale = inkDPI / 72.0

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// drawn is the content of a page in the making.
+// drawn is the content of a page under construction.
 type drawn struct{ strings.Builder }
 
 func (d *drawn) at(x, y, size float64, s string) *drawn {
@@ -18,7 +18,7 @@ func (d *drawn) at(x, y, size float64, s string) *drawn {
 	return d
 }
 
-// right draws figures that end at x, as wide as Helvetica has them.
+// right draws figures that end at x, with the widths of Helvetica.
 func (d *drawn) right(x, y, size float64, s string) *drawn {
 	width := 0.0
 	for _, r := range s {
@@ -40,8 +40,8 @@ func (d *drawn) rule(left, right, y float64) *drawn {
 	return d
 }
 
-// statement draws rows of a statement from y downwards: a label, which spaces indent, and
-// figures for three years.
+// statement draws rows of a statement from y downwards: a label, indented by its leading spaces,
+// and figures for three years.
 func (d *drawn) statement(y float64, rows ...[4]string) *drawn {
 	for _, r := range rows {
 		indent := float64(len(r[0]) - len(strings.TrimLeft(r[0], " ")))
@@ -94,8 +94,8 @@ func TestTablesOfPDFs(t *testing.T) {
 	)
 }
 
-// A table that goes on without a header has that of the page before; behind other
-// pages it has none.
+// TestATableGoesOnOnTheNextPage: a continuation without a header gets that of the page before;
+// after other pages it has none.
 func TestATableGoesOnOnTheNextPage(t *testing.T) {
 	pages := statementPages()
 	first := strings.Split(pages[0], "BT /F1 10 Tf 1 0 0 1 60 540")[0]
@@ -109,7 +109,7 @@ func TestATableGoesOnOnTheNextPage(t *testing.T) {
 	}
 }
 
-// Two columns of text beside each other are no table, although years stand in both.
+// TestTwoColumnsOfTextAreNoTable, although years occur in both.
 func TestTwoColumnsOfTextAreNoTable(t *testing.T) {
 	var d drawn
 	for i := range 20 {
@@ -125,7 +125,7 @@ func TestTwoColumnsOfTextAreNoTable(t *testing.T) {
 	}
 }
 
-// The boxes of a cell lie where the cell was drawn.
+// TestACellHasItsPlace checks that the boxes of a cell are where the cell was drawn.
 func TestACellHasItsPlace(t *testing.T) {
 	p := parsed(t, "a.pdf", string(pdfFile(statementPages()[:1])))
 	s := text.Sections(p, 0)[0]
@@ -138,7 +138,8 @@ func TestACellHasItsPlace(t *testing.T) {
 	}
 }
 
-// pdfium goes on with some lines that end in a dash: the figures are of a statement of cash flows.
+// TestLinesThatPdfiumJoinsStandApart: pdfium joins some lines that end in a dash. The figures are
+// from a cash flow statement.
 func TestLinesThatPdfiumJoinsStandApart(t *testing.T) {
 	word := func(s string, left, right, bottom float32) pdfWord {
 		return pdfWord{text: s, left: left, right: right, bottom: bottom, top: bottom + 10.9}
@@ -158,8 +159,8 @@ func TestLinesThatPdfiumJoinsStandApart(t *testing.T) {
 	}
 }
 
-// A note goes with the rows that have its mark, and is no paragraph; what has another mark stays
-// one.
+// TestNotesGoWithTheirTable checks that a note is added to the rows with its mark and is no
+// paragraph, while a note with another mark stays a paragraph.
 func TestNotesGoWithTheirTable(t *testing.T) {
 	page := (&drawn{}).at(180, 740, 16, "SALES BY REGION").
 		right(380, 684, 10, "2022").right(460, 684, 10, "2021").right(540, 684, 10, "2020").

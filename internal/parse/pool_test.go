@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// childVariable makes the test binary a pool's child.
+// childVariable is the environment variable that makes the test binary a pool's child.
 const childVariable = "SLUICE_PARSE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -39,8 +39,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// skipVariable names, separated by commas, the protections that a child of the test binary goes
-// without.
+// skipVariable is the environment variable with the protections, separated by commas, that a child
+// of the test binary skips.
 const skipVariable = "SLUICE_PARSE_TEST_SKIP"
 
 // testChild is RunChild with a parser that misbehaves.
@@ -59,7 +59,7 @@ func testChild() error {
 	return serve(os.Stdin, os.Stdout, in.confine(strings.Split(os.Getenv(skipVariable), ",")...), delayed, parseBadly)
 }
 
-// without has children go without protections.
+// without makes children skip protections.
 func without(o *PoolOptions, protections ...string) {
 	command := o.Command
 	o.Command = func() *exec.Cmd {
@@ -69,7 +69,7 @@ func without(o *PoolOptions, protections ...string) {
 	}
 }
 
-// delayed prepares a file for as long as the file's text says.
+// delayed waits before a file as long as the file's text says.
 func delayed(data []byte) {
 	order, rest, _ := strings.Cut(string(data), " ")
 	if order != "DAWDLE" {
@@ -83,7 +83,7 @@ func delayed(data []byte) {
 	<-time.After(long) //house:clock what the file says
 }
 
-// parseBadly parses, or does what the file's text says.
+// parseBadly parses, or misbehaves as the file's text says.
 func parseBadly(ctx context.Context, name, mediaHint string, data []byte, limits Limits, ocr *ocrSession) (schema.Parsed, error) {
 	order, rest, _ := strings.Cut(string(data), " ")
 	switch order {
@@ -270,7 +270,7 @@ func TestPoolLimitsMemory(t *testing.T) {
 	}
 }
 
-// TestPoolLimitsMemoryTakenAtOnce: more than any limit, faster than anybody looks.
+// TestPoolLimitsMemoryTakenAtOnce allocates more than any limit, faster than the pool checks.
 func TestPoolLimitsMemoryTakenAtOnce(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Workers = 1; o.MemoryLimit = 200 << 20 })
 	_, err := p.Parse(t.Context(), "a.txt", "", []byte("GRAB"))
@@ -318,14 +318,14 @@ func TestPoolEndsWithItsCaller(t *testing.T) {
 func TestPoolKillsWhatChildrenStart(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) {
 		o.Limits.Time, o.Workers = 500*time.Millisecond, 1
-		// Confined, they start nothing.
+		// Confined children cannot start processes.
 		without(o, heldUser, heldLandlock, heldSeccomp)
 	})
 	pipe := t.TempDir() + "/pipe"
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The pipe ends when the last process that could write to it has ended.
+	// The pipe reports its end when the last process that could write to it has ended.
 	ended := make(chan error, 1)
 	go func() {
 		f, err := os.Open(pipe)
@@ -358,7 +358,7 @@ func TestPoolStops(t *testing.T) {
 		_, err := p.Parse(context.Background(), "a.txt", "", []byte("HANG"))
 		done <- err
 	}()
-	// The hanging file is in hand once the pool's other work is known to run.
+	// The hanging file is being parsed once the pool is known to handle other work.
 	for !busy(p) {
 		textOfPool(t, p, "Text.")
 	}
@@ -430,7 +430,7 @@ func TestPoolOptionsAreChecked(t *testing.T) {
 
 func TestPoolDoesNotChargeAFileForGettingReady(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Limits.Time = 100 * time.Millisecond })
-	// Longer than the file itself may take by the clock.
+	// Longer than the elapsed time that the file itself may take.
 	if _, err := p.Parse(t.Context(), "a.txt", "", []byte("DAWDLE 2s")); err != nil {
 		t.Error(err)
 	}
@@ -438,7 +438,7 @@ func TestPoolDoesNotChargeAFileForGettingReady(t *testing.T) {
 
 func TestPoolChargesAFileForProcessorTimeAlone(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Limits.Time, o.Workers = time.Second, 1 })
-	// As on a machine where others have the processor.
+	// As on a machine where other processes use the processor.
 	if got := textOfPool(t, p, "NAP 1600ms"); got != "NAP" {
 		t.Errorf("got %q", got)
 	}

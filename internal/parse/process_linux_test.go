@@ -6,11 +6,12 @@ import (
 	"testing"
 )
 
-// TestParsersGiveWay: what the spawner starts has a lower priority than this process.
+// TestParsersGiveWay checks that the processes of the spawner have a lower priority than this
+// process.
 func TestParsersGiveWay(t *testing.T) {
 	priority := func(pid int) int {
 		t.Helper()
-		// The system call gives 20 less the priority.
+		// The system call returns 20 minus the nice value.
 		p, err := syscall.Getpriority(syscall.PRIO_PROCESS, pid)
 		if err != nil {
 			t.Fatal(err)

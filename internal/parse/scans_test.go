@@ -1,7 +1,7 @@
 package parse
 
-// Scans made for tests: pages of PDFs as images, skewed as paper in a scanner, and
-// PDFs of nothing but such images.
+// Scans made for tests: pages of PDFs as images, skewed like paper in a scanner, and PDFs that
+// consist of such images.
 
 import (
 	"image"
@@ -20,11 +20,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// scannedDPI is what office scanners are set to.
+// scannedDPI is the usual resolution of office scanners.
 const scannedDPI = 200
 
-// needsTesseract ends a test where tesseract is missing: with a failure where
-// everything is said to be installed.
+// needsTesseract ends a test if tesseract is missing, with a failure if everything should be
+// installed.
 func needsTesseract(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("tesseract"); err == nil {
@@ -61,7 +61,7 @@ func openPaper(t *testing.T, data []byte) paper {
 	return paper{instance, opened.Document, counted.PageCount}
 }
 
-// lines are a page's lines as it has them.
+// lines returns a page's lines of text.
 func (p paper) lines(t *testing.T, i int) []pdfLine {
 	t.Helper()
 	lines, _, err := pageLines(p.instance, p.doc, i)
@@ -71,8 +71,8 @@ func (p paper) lines(t *testing.T, i int) []pdfLine {
 	return lines
 }
 
-// scan prints a page and scans it, skewed by so many degrees. back maps the scan's
-// pixels to the page's.
+// scan prints a page and scans it, skewed by degrees. back maps the scan's pixels to the page's
+// coordinates.
 func (p paper) scan(t *testing.T, i int, degrees float64) (scan *image.Gray, back affine) {
 	t.Helper()
 	got, err := p.instance.RenderPageInDPI(&requests.RenderPageInDPI{DPI: scannedDPI, Page: requests.Page{ByIndex: &requests.PageByIndex{Document: p.doc, Index: i}}})
@@ -84,8 +84,8 @@ func (p paper) scan(t *testing.T, i int, degrees float64) (scan *image.Gray, bac
 	return rotate(page, degrees)
 }
 
-// readWords are the words of blocks with their places on the page that was printed, in points.
-// Words that are there twice, as those of a table's header are, count once.
+// readWords returns the words of blocks with their positions on the printed page, in points. Words
+// that occur twice, such as those of a table's header, count once.
 func readWords(t *testing.T, blocks []schema.Block, scan *image.Gray, back affine, height float64) []pdfLine {
 	t.Helper()
 	const scale = 72.0 / scannedDPI
@@ -113,7 +113,7 @@ func readWords(t *testing.T, blocks []schema.Block, scan *image.Gray, back affin
 	return []pdfLine{line}
 }
 
-// scannedPDF is a PDF of images alone, one a page, at the scanner's resolution.
+// scannedPDF returns a PDF of images only, one per page, at the scanner's resolution.
 func scannedPDF(pages ...*image.Gray) []byte {
 	var out []leaf
 	for _, page := range pages {
@@ -122,8 +122,8 @@ func scannedPDF(pages ...*image.Gray) []byte {
 	return leaves(out...)
 }
 
-// inRows returns the words of lines from the top down, those of a row from the
-// left: the order in which different columns are read is a matter of layout.
+// inRows returns the words of lines from top to bottom, those of a row from the left, because the
+// reading order of columns depends on the layout.
 func inRows(lines []pdfLine) string {
 	var words []pdfWord
 	for _, l := range lines {
@@ -154,8 +154,8 @@ func inRows(lines []pdfLine) string {
 	return b.String()
 }
 
-// printed makes signs one that look the same on paper, and leaves out white space
-// and lines of dots or dashes, which are drawn as often as they are written.
+// printed unifies characters that look the same on paper, and removes white space and lines of dots
+// or dashes, which may be drawn or written.
 func printed(s string) []rune {
 	same := strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`, "–", "-", "—", "-", "−", "-", "‑", "-", "ﬁ", "fi", "ﬂ", "fl", "•", "", "●", "", "■", "", "□", "", "☐", "", "☒", "", "_", "", "…", "...", "|", "")
 	var out []rune
@@ -167,7 +167,7 @@ func printed(s string) []rune {
 	return out
 }
 
-// distance is the number of characters to change, add or leave out (Levenshtein).
+// distance returns the Levenshtein distance of a and b in characters.
 func distance(a, b []rune) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -20,7 +20,7 @@ func TestHeadersOfSeveralRows(t *testing.T) {
 	)
 }
 
-// Rows of words are no header, however few figures there are.
+// TestRowsOfWordsAreNoHeader, even if the table has few figures.
 func TestRowsOfWordsAreNoHeader(t *testing.T) {
 	expect(t, parsed(t, "a.html", `<html><body><p>Shifts</p><table>
 <tr><th>Name</th><th>Shift</th><th>Site</th></tr>
@@ -39,8 +39,8 @@ func TestATableOfHugeSpans(t *testing.T) {
 	}
 }
 
-// A cell of a Word document that goes over several rows is in each, and one over several
-// columns keeps the others in place.
+// TestSpansOfDOCX checks that a cell that spans several rows is repeated in each, and that the
+// cells after one that spans several columns keep their columns.
 func TestSpansOfDOCX(t *testing.T) {
 	cell := func(properties, s string) string {
 		return "<w:tc><w:tcPr>" + properties + "</w:tcPr><w:p><w:r><w:t>" + s + "</w:t></w:r></w:p></w:tc>"

@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// pagesOfEach is how many pages of each style and kind are made.
+// pagesOfEach is the number of pages per style and kind.
 const pagesOfEach = 2
 
-// TestMadeTablesAreFound prints pages with Chromium, finds their tables, and says how
-// like they are to those that were printed. TABLES_DIR keeps the pages, where they are
-// not made anew; TABLES_SEED makes others; TABLES_OF measures what another tool found.
+// TestMadeTablesAreFound prints pages with Chromium, finds their tables, and reports how similar
+// they are to the printed ones. Existing pages in TABLES_DIR are reused; TABLES_SEED changes the
+// pages; TABLES_OF measures another tool's tables.
 func TestMadeTablesAreFound(t *testing.T) {
 	dir := os.Getenv("TABLES_DIR")
 	if dir == "" {
@@ -58,7 +58,7 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// printPage prints a page of HTML as name.pdf, beside its name.html.
+// printPage prints a page of HTML as name.pdf, next to its name.html.
 func printPage(t *testing.T, dir, name, page string) {
 	t.Helper()
 	source, target := filepath.Join(dir, name+".html"), filepath.Join(dir, name+".pdf")
@@ -70,7 +70,7 @@ func printPage(t *testing.T, dir, name, page string) {
 	}
 	args := []string{"--headless", "--disable-gpu", "--no-pdf-header-footer", "--user-data-dir=" + filepath.Join(dir, "profile"), "--print-to-pdf=" + target}
 	if os.Getuid() == 0 {
-		args = append(args, "--no-sandbox") // root's Chromium has none
+		args = append(args, "--no-sandbox") // Chromium has no sandbox as root
 	}
 	if out, err := exec.CommandContext(t.Context(), chromium(t), append(args, "file://"+source)...).CombinedOutput(); err != nil {
 		t.Fatalf("printing %s: %v\n%s", source, err, out)

@@ -2,8 +2,8 @@
 
 package parse
 
-// Pages with tables of known HTML, in ten styles, and pages with none that look like
-// they had one. A seed decides on everything.
+// Pages with tables of known HTML, in ten styles, and pages without tables that look like they had
+// one. A seed determines everything.
 
 import (
 	"fmt"
@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// tableStyles are how tables are drawn; a number and a kind of content go behind.
+// tableStyles are the styles of tables; names of pages add a kind of content and a number.
 var tableStyles = []string{"grid", "rules", "plain", "zebra", "spans", "groups", "wrapped", "units", "two", "continued"}
 
-// tableKinds are what tables have in their cells.
+// tableKinds are the kinds of content of cells.
 var tableKinds = []string{"figures", "words", "mixed"}
 
-// pagesWithoutTables are what must not be taken for a table.
+// pagesWithoutTables are pages that must not be recognised as tables.
 var pagesWithoutTables = []string{"columns", "bullets", "contents", "addresses", "form"}
 
 // maker makes pages.
@@ -35,15 +35,14 @@ func (m maker) of(words []string) string { return words[m.IntN(len(words))] }
 
 func (m maker) chance(percent int) bool { return m.IntN(100) < percent }
 
-// madeCell is a cell in the making.
+// madeCell is a cell of a made table.
 type madeCell struct {
 	text       string
 	wide, high int
 	right      bool
 }
 
-// subject is what tables of words are about: what stands over each column, and what may
-// stand in it.
+// subject is the content of tables of words: the headings of the columns, and possible rows.
 type subject struct {
 	over []string
 	rows [][]string
@@ -94,7 +93,7 @@ func (m maker) text(sentences int) string {
 	return strings.Join(out, " ")
 }
 
-// amount is a figure as reports have them.
+// amount returns a figure as in reports.
 func (m maker) amount(form int) string {
 	n := m.IntN(90) + 10
 	switch form {
@@ -126,7 +125,7 @@ func (m maker) pick(words []string, n int) []string {
 	return out
 }
 
-// content is a header and rows of one kind.
+// content returns a header and rows of one kind.
 func (m maker) content(kind string, rows int) (over []string, out [][]string, right []bool) {
 	switch kind {
 	case "figures":
@@ -171,7 +170,7 @@ func (m maker) content(kind string, rows int) (over []string, out [][]string, ri
 	return over, out, right
 }
 
-// grid is a made table: rows of its head and of its body.
+// madeTable is a made table: rows of its head and of its body.
 type madeTable struct{ head, body [][]madeCell }
 
 func cellsOfMade(texts []string, right []bool) []madeCell {
@@ -212,7 +211,7 @@ func (m maker) table(style, kind string) madeTable {
 	head := cellsOfMade(over, right)
 	switch style {
 	case "spans":
-		// The first column's heading goes over two rows, the others' in pairs below one.
+		// The first column's heading spans two rows, the others are in pairs below a common one.
 		first := []madeCell{{over[0], 1, 2, false}}
 		var second []madeCell
 		for i := 1; i < len(over); {
@@ -301,14 +300,14 @@ func (t madeTable) html(b *strings.Builder) {
 	b.WriteString("</table>\n")
 }
 
-// page is a page's HTML around what is in its body.
+// page returns a page's HTML with this body.
 func (m maker) page(css, body string) string {
 	font := m.of([]string{"DejaVu Sans", "DejaVu Serif", "Liberation Sans", "Liberation Serif", "serif", "sans-serif"})
 	return fmt.Sprintf("<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><style>\n@page { size: A4; margin: 20mm }\nbody { font: %dpt/%s %s; }\n%s</style></head><body>\n%s</body></html>\n",
 		8+m.IntN(4), m.of([]string{"1.2", "1.35", "1.5"}), "'"+font+"'", css, body)
 }
 
-// tablePage is a page with a table of the style, or two.
+// tablePage returns a page with one or two tables of the style.
 func (m maker) tablePage(style, kind string) string {
 	look := style
 	switch style {
@@ -356,7 +355,7 @@ func (m maker) tablePage(style, kind string) string {
 	return m.page(css, b.String())
 }
 
-// plainPage is a page without a table.
+// plainPage returns a page without a table.
 func (m maker) plainPage(kind string) string {
 	var b strings.Builder
 	css := ""

@@ -1,6 +1,6 @@
 package parse
 
-// How like the tables that are found on PDF pages are to those that were printed.
+// Measures how similar the tables found on PDF pages are to the printed ones.
 
 import (
 	"fmt"
@@ -13,13 +13,13 @@ import (
 	"github.com/klippa-app/go-pdfium/requests"
 )
 
-// tableScore adds up one style's tables.
+// tableScore sums the scores of one style's tables.
 type tableScore struct {
 	tables, missed, extra int
 	full, structure       float64 // sums over the tables of TEDS and TEDS-Struct
 }
 
-// tableReport has the scores of the styles, in their order.
+// tableReport has the scores of the styles, in order.
 type tableReport struct {
 	styles []string
 	scores map[string]*tableScore
@@ -58,9 +58,9 @@ func (r *tableReport) String() string {
 	return b.String()
 }
 
-// measureTables compares the tables of each PDF of a folder with those of the HTML of
-// the same name. What stands before the first hyphen of the name is its style. The tables
-// that another tool found are HTML in a file with its name behind the page's.
+// measureTables compares the tables of each PDF in a folder with those of the HTML of the same
+// name. The name up to the first hyphen is the style. If other is set, the tables are another
+// tool's: HTML in a file with the page's name and the extension other.
 func measureTables(t *testing.T, dir, other string) *tableReport {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.pdf"))
@@ -93,7 +93,7 @@ func measureTables(t *testing.T, dir, other string) *tableReport {
 	return r
 }
 
-// add pairs each table with the one of those found that is most like it.
+// add pairs each wanted table with the most similar of those found.
 func (r *tableReport) add(t *testing.T, name string, s *tableScore, want, found []*tableTree) {
 	s.tables += len(want)
 	for _, w := range want {
@@ -122,7 +122,7 @@ func (r *tableReport) add(t *testing.T, name string, s *tableScore, want, found 
 	}
 }
 
-// outline is a tree in one line.
+// outline returns the text of a tree in one line.
 func outline(n *tableTree) string {
 	s := string(n.text)
 	for _, c := range n.children {
@@ -131,8 +131,8 @@ func outline(n *tableTree) string {
 	return n.tag[:2] + "[" + s + "]"
 }
 
-// foundTables are the tables that are found in a PDF, as trees. What goes on on the next
-// page is one table.
+// foundTables returns the tables found in a PDF, as trees. A table that continues on the next page
+// is one table.
 func foundTables(t *testing.T, data []byte) []*tableTree {
 	t.Helper()
 	instance, err := pdfiumInstance()
@@ -176,7 +176,7 @@ func (n *tableTree) append(o *tableTree) {
 	body.children = append(body.children, o.children[len(o.children)-1].children...)
 }
 
-// goesOn reports whether a table is the one before on the next page.
+// goesOn reports whether a table is the continuation of before on the next page.
 func (t *pdfTable) goesOn(before *pdfTable) bool {
 	h := before.header()
 	if h.fits(t) {
@@ -186,8 +186,7 @@ func (t *pdfTable) goesOn(before *pdfTable) bool {
 	return h != nil && own != nil && t.page == before.page+1 && h.text.b.String() == own.text.b.String()
 }
 
-// tree is a found table as a tree. A heading that stands over neighbouring columns is
-// one cell.
+// tree returns a found table as a tree. A heading over neighbouring columns is one cell.
 func (t *pdfTable) tree() *tableTree {
 	head, body := &tableTree{tag: "thead"}, &tableTree{tag: "tbody"}
 	cell := func(row *tableTree, s string) *tableTree {
@@ -243,7 +242,7 @@ func (t *pdfTable) tree() *tableTree {
 // leastTEDS is the least mean TEDS of the printed pages in testdata.
 const leastTEDS = 0.9
 
-// TestTablesOfPrintedPages: a page of each style, and one of each kind that has no table.
+// TestTablesOfPrintedPages checks a page of each style, and a page of each kind without a table.
 func TestTablesOfPrintedPages(t *testing.T) {
 	r := measureTables(t, filepath.Join("testdata", "tables"), "")
 	t.Log("\n" + r.String())

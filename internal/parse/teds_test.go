@@ -31,14 +31,14 @@ func (n *tableTree) size() int {
 	return size
 }
 
-// teds is 1 - EditDist(a, b) / max(|a|, |b|). With structure, what stands in the cells
-// does not count (TEDS-Struct).
+// teds returns 1 - EditDist(a, b) / max(|a|, |b|). With structure, the texts of the cells are
+// ignored (TEDS-Struct).
 func teds(a, b *tableTree, structure bool) float64 {
 	return 1 - editDistance(a, b, func(x, y *tableTree) float64 { return renaming(x, y, structure) })/float64(max(a.size(), b.size()))
 }
 
-// renaming is what it costs to make one node the other: 1 where the tags or spans
-// differ, and for cells the Levenshtein distance of their texts over the longer's length.
+// renaming returns the cost of changing one node into the other: 1 if the tags or spans differ, and
+// for cells the Levenshtein distance of their texts over the longer's length.
 func renaming(a, b *tableTree, structure bool) float64 {
 	switch {
 	case a.tag != b.tag || a.wide != b.wide || a.high != b.high:
@@ -69,8 +69,8 @@ func levenshtein(a, b []rune) int {
 	return row[len(b)]
 }
 
-// postorder has a tree's nodes in postorder, the index of each one's leftmost leaf, and
-// the key roots: the nodes that have a left sibling, and the root.
+// postorder holds a tree's nodes in postorder, the index of each node's leftmost leaf, and the key
+// roots: the nodes that have a left sibling, and the root.
 type postorder struct {
 	nodes    []*tableTree
 	leftmost []int
@@ -105,8 +105,8 @@ func postorderOf(root *tableTree) postorder {
 	return p
 }
 
-// editDistance is the least cost that makes one tree the other by renaming nodes, and by
-// deleting and inserting some, which cost 1 each.
+// editDistance returns the least cost of changing one tree into the other by renaming nodes, and by
+// deleting and inserting nodes, which cost 1 each.
 func editDistance(a, b *tableTree, rename func(x, y *tableTree) float64) float64 {
 	p, q := postorderOf(a), postorderOf(b)
 	trees := make([][]float64, len(p.nodes))
@@ -145,7 +145,7 @@ func editDistance(a, b *tableTree, rename func(x, y *tableTree) float64) float64
 	return trees[len(p.nodes)-1][len(q.nodes)-1]
 }
 
-// treesOf reads the tables of HTML as trees. A row whose cells are all th is of the head.
+// treesOf parses the tables of HTML into trees. A row whose cells are all th belongs to the head.
 func treesOf(t *testing.T, s string) []*tableTree {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(s))
@@ -193,7 +193,7 @@ func tableOfParts(head, body *tableTree) *tableTree {
 	return out
 }
 
-// Trees by hand: a letter, and its children in brackets.
+// letters parses a tree written as a letter followed by its children in brackets.
 func letters(s string) *tableTree {
 	var parse func() *tableTree
 	at := 0
@@ -223,7 +223,7 @@ func TestEditDistanceOfTrees(t *testing.T) {
 		{"a(bc)", "a(cb)", 2},
 		{"f(da(c(b))e)", "f(da(c(b))e)", 0},
 		{"f(d(ac(b))e)", "f(c(d(ab))e)", 2}, // the example of Zhang and Shasha
-		{"a(b(cd))", "a(cd)", 1},            // b goes, its children stay
+		{"a(b(cd))", "a(cd)", 1},            // b is deleted, its
 		{"a(bcd)", "a(b(cd))", 2},           // c and d can't move below b
 		{"a(b(c)d(e))", "a(b(ce)d)", 2},
 	} {
