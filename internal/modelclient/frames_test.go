@@ -59,7 +59,7 @@ func serveEncode(t *testing.T, nc *nats.Conn) *asked {
 }
 
 // TestFramesAreSentToServersThatReadThem also checks that an older server, together with others or
-// in their place, costs one repeated request and gets JSON from then on.
+// in their place, costs one repeated request, after which requests are in JSON.
 func TestFramesAreSentToServersThatReadThem(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {

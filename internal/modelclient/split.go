@@ -13,8 +13,8 @@ const (
 	// partBytes is the most that the texts of a part take; the rest of the message is for the
 	// envelope.
 	partBytes = wire.MaxRequest - 4<<10
-	// textBytes is the most that one text takes, sentenceBytes the most that one sentence takes, so
-	// that two fit in a part. Longer ones are cut.
+	// textBytes is the most that one text takes; sentenceBytes is the most that one sentence takes,
+	// so that two sentences fit in a part. Longer ones are cut.
 	textBytes     = 400 << 10
 	sentenceBytes = 200 << 10
 	// partTexts is the most texts in a part while the dimension is not known, partSentences the
@@ -91,7 +91,7 @@ func shortenOne(text string, limit int) string {
 	return out[0]
 }
 
-// splitTexts splits texts into parts of at most most consecutive texts and at most room bytes.
+// splitTexts splits texts into parts of up to most consecutive texts and up to room bytes.
 func splitTexts(texts []string, most, room int) [][]string {
 	var parts [][]string
 	start, bytes := 0, 0

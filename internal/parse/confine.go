@@ -55,7 +55,7 @@ const cellVariable = "SLUICE_PARSER"
 type cell struct {
 	CacheDir string `json:"cache_dir,omitempty"` // folder of compiled code, which the child may only read
 	Compile  bool   `json:"compile,omitempty"`   // fill CacheDir and exit; no file follows
-	User     int    `json:"user,omitempty"`      // to switch to, when root; 0 for no switch
+	User     int    `json:"user,omitempty"`      // to switch to, when root; 0: none is available
 	Apart    bool   `json:"apart,omitempty"`     // the child has a network namespace
 	Why      string `json:"why,omitempty"`       // why it has no network namespace
 	Memory   int64  `json:"memory"`              // most bytes of memory

@@ -136,7 +136,7 @@ func writeFrame(w io.Writer, body []byte) error {
 
 func readFrame(r *bufio.Reader) ([]byte, error) { return readFrameOf(r, maxFrame) }
 
-// readFrameOf reads a frame of at most most bytes.
+// readFrameOf reads a frame of up to most bytes.
 func readFrameOf(r *bufio.Reader, most uint64) ([]byte, error) {
 	var size [8]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {

@@ -27,7 +27,8 @@ const (
 	wordFloor = 0.3
 	lineFloor = 0.4
 	// If more than unreadMost of a page's ink is in no word, the page is recognised once more, as
-	// one block. The second result is used if it has betterRead times as many characters.
+	// one block. The second result is used if surely returns more than betterRead times as much for
+	// it.
 	unreadMost = 0.1
 	betterRead = 1.05
 )

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	imageInches = 11.5       // assumed length of the longer side of scanned paper
+	imageInches = 11.5       // assumed length of the longer side of scanned paper, in inches
 	imageHuge   = 16_000_000 // pixels: a larger image is read at half its size
 )
 
@@ -104,7 +104,7 @@ func badImage(err error) error {
 	return fail(schema.ReasonBroken, "it is damaged. Save it again").because(err)
 }
 
-// imagesOf returns the images of a file, at most most.
+// imagesOf returns the images of a file, up to the number most.
 func imagesOf(kind format, data []byte, most int) ([]pageImage, error) {
 	one := func(config func(io.Reader) (image.Config, error), decode func(io.Reader) (image.Image, error)) []pageImage {
 		return []pageImage{{

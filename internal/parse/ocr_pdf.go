@@ -1,6 +1,6 @@
 package parse
 
-// Finds the pages of a PDF that are scans, and draws their images.
+// Scanned pages of PDFs: finds the pages that are scans, and draws their images.
 
 import (
 	"errors"
@@ -204,7 +204,7 @@ func (p pdfScan) look(object references.FPDF_PAGEOBJECT, ink *pageInk, depth int
 	}
 }
 
-// draw returns the page in grey, with at most most pixels, and its dots per inch.
+// draw returns the page in grey, with up to most pixels, and its dots per inch.
 func (p pdfScan) draw(most int) (*image.Gray, int, error) {
 	inches := p.width * p.height / 72 / 72
 	dpi := scanDPI

@@ -1,6 +1,6 @@
 package parse
 
-// Determines whether text is recognised, and in which language.
+// Whether text is recognised, and in which language.
 
 import (
 	"context"

@@ -19,7 +19,7 @@ type odfWalker struct {
 	lists  map[string]odfList
 	notes  []*element // in the order of their marks
 
-	list      []string // lines of the list in the making
+	list      []string // lines of the list under construction
 	listLinks []string
 	title     string
 }

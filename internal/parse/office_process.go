@@ -146,7 +146,7 @@ const officeSettings = `<?xml version="1.0" encoding="UTF-8"?>
 </oor:items>
 `
 
-// convert runs LibreOffice to make a file of at most most bytes in a new format. It returns an
+// convert runs LibreOffice to make a file of up to most bytes in a new format. It returns an
 // *Error when a limit ended the conversion or LibreOffice cannot read the file.
 func (r *poolRun) convert(ctx context.Context, old oldFormat, data []byte, most int64, l officeLimits) (made []byte, err error) {
 	ctx, cancel := context.WithTimeout(ctx, officeWall)

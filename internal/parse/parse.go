@@ -22,18 +22,18 @@ import (
 type Limits struct {
 	Bytes         int64         `json:"bytes"`          // of the file; 100 MB
 	Pages         int           `json:"pages"`          // of a PDF, or slides; 5,000
-	TextBytes     int           `json:"text_bytes"`     // of the text found; 20 MB
+	TextBytes     int           `json:"text_bytes"`     // of the extracted text; 20 MB
 	Nesting       int           `json:"nesting"`        // of elements, lists, quotes and JSON values; 200
-	Entries       int           `json:"entries"`        // in a file's zip containers together, parts of an e-mail, or messages of a mailbox; 10,000
-	ExpandedBytes int64         `json:"expanded_bytes"` // of what is in a file's containers together; 500 MB
-	Expansion     int           `json:"expansion"`      // contents to container, from 10 MB of contents on; 200
+	Entries       int           `json:"entries"`        // of all zip containers in a file, parts of an e-mail, or messages of a mailbox; 10,000
+	ExpandedBytes int64         `json:"expanded_bytes"` // contents of all containers in a file; 500 MB
+	Expansion     int           `json:"expansion"`      // ratio of contents to container, checked from 10 MB of contents on; 200
 	Rows          int           `json:"rows"`           // of a CSV file, a workbook, a table, or lines of a JSON Lines file; 1,000,000
-	Cells         int           `json:"cells"`          // of a row; 2,000
+	Cells         int           `json:"cells"`          // in a row; 2,000
 	LineBytes     int           `json:"line_bytes"`     // of a CSV cell or a JSON Lines line; 8 MB
-	Time          time.Duration `json:"time"`           // of the processor, ten times as long by the clock; 60 s; anew after each page that was recognised
-	OCRPages      int           `json:"ocr_pages"`      // of a document whose text is recognised; 500
+	Time          time.Duration `json:"time"`           // of the processor; elapsed time may be ten times as long; 60 s; restarts after each recognised page
+	OCRPages      int           `json:"ocr_pages"`      // that are recognised per document; 500
 	OCRPixels     int           `json:"ocr_pixels"`     // of a page's image; 40,000,000
-	OCRTime       time.Duration `json:"ocr_time"`       // of the processor, to recognise a page; 60 s
+	OCRTime       time.Duration `json:"ocr_time"`       // of the processor, per recognised page; 60 s
 }
 
 // DefaultLimits returns the defaults.

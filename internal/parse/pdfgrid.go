@@ -333,8 +333,8 @@ func spreadGrid(cells [][]gridCell, columns int) [][]pdfCell {
 	return out
 }
 
-// gridHead returns the header of a table: its caption and the headings of its columns; nil if there
-// is neither.
+// gridHead writes the headings of the columns to out, which contains the caption if filled, and
+// returns the header; nil if there is neither.
 func (t *pdfTable) gridHead(out *laidText, filled bool) *tableHeader {
 	head := spreadGrid(t.cells, len(t.columns))[:t.head]
 	for i := range t.columns {

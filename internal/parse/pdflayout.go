@@ -290,7 +290,7 @@ func continues(lines []pdfLine, next pdfLine, kind schema.BlockKind, body float6
 	return true
 }
 
-// leading returns the largest distance between lines of this paragraph.
+// leading returns the largest distance at which another line still belongs to this paragraph.
 func leading(lines []pdfLine, size float64) float64 {
 	if len(lines) > 1 {
 		if g := lines[len(lines)-2].bottom - lines[len(lines)-1].bottom; g > size*0.5 {

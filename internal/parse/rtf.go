@@ -312,7 +312,7 @@ func (r *rtfReader) endParagraph() {
 // maxListBytes bounds a list's block in bytes: a longer list continues in another block.
 const maxListBytes = 16 << 10
 
-// itemMarker returns numbers as they are and "-" for all bullets.
+// itemMarker returns numbers and letters, such as "a.", as they are, and "-" for bullets.
 func itemMarker(s string) string {
 	if strings.ContainsAny(s, "0123456789") || len(s) > 1 && s[0] < 0x80 {
 		return s
