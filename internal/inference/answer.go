@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// operations are those that package wire declares, in its order; declared has them by name.
+// operations are those that package wire declares, in its order; declared holds them by name.
 var (
 	operations = wire.ModelOperations()
 	declared   = func() map[wire.ModelOp]wire.ModelOperation {
@@ -28,17 +28,19 @@ var (
 	}()
 )
 
-// answers compute the operations; each is put here beside its code.
+// answers holds the function that computes each operation. The file of an operation registers it
+// with handle.
 var answers = map[wire.ModelOp]func(*service, context.Context, batch.Caller, []byte) (any, error){}
 
-// handle has an operation answered by compute, which has a request's caller and bytes.
+// handle registers compute as the function that answers an operation. compute gets a request's
+// caller and bytes.
 func handle[Reply any](op wire.ModelOp, compute func(*service, context.Context, batch.Caller, []byte) (Reply, error)) {
 	answers[op] = func(s *service, ctx context.Context, caller batch.Caller, data []byte) (any, error) {
 		return compute(s, ctx, caller, data)
 	}
 }
 
-// answer replies to a message that was taken in.
+// answer replies to a message that was accepted.
 func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
 	var reply any
@@ -54,7 +56,8 @@ func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	s.respond(ctx, op, msg, reply, err)
 }
 
-// tenantOf reads for whom a request is made. Those that don't say it count as one tenant's.
+// tenantOf returns the tenant that a request is made for. All requests without one count as one
+// tenant's.
 func tenantOf(msg *nats.Msg) uuid.UUID {
 	id, err := uuid.Parse(msg.Header.Get(wire.HeaderTenant))
 	if err != nil {
@@ -63,7 +66,7 @@ func tenantOf(msg *nats.Msg) uuid.UUID {
 	return id
 }
 
-// refuse replies to a message that was not taken in.
+// refuse replies to a message that was not accepted.
 func (s *service) refuse(op wire.ModelOp, lane wire.Lane, msg *nats.Msg, err error) {
 	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
 	finish(op, err)
@@ -92,7 +95,8 @@ func (s *service) respond(ctx context.Context, op wire.ModelOp, msg *nats.Msg, r
 	}
 }
 
-// toRemote gives err its code on the wire; contexts' errors have no sentinel in schema.
+// toRemote returns err with its code on the wire. Errors of contexts have no sentinel in package
+// schema.
 func toRemote(err error) *schema.RemoteError {
 	remote := schema.ToRemote(err)
 	switch {
@@ -126,14 +130,14 @@ func read[M any, P interface {
 	return wire.Decode[M, P](data)
 }
 
-// urgent is a request that says how urgent it is.
+// urgent is a request that states its lane and its deadline.
 type urgent interface {
-	// Terms are the request's lane, and when nobody waits for it any more.
+	// Terms returns the request's lane, and the time after which nobody waits for its reply.
 	Terms() (wire.Lane, time.Time)
 }
 
-// begin decodes a request in a slot, checks its lane, and bounds ctx by its deadline. Without an
-// error whoever calls must cancel that.
+// begin decodes a request in a slot, checks its lane, and bounds ctx by its deadline. If err is
+// nil, the caller must call cancel.
 func begin[M urgent, P interface {
 	*M
 	wire.Message
@@ -150,7 +154,8 @@ func begin[M urgent, P interface {
 	return request, bounded, cancel, nil
 }
 
-// fits checks that the reply to n things of a request's field fits a message.
+// fits checks that a reply with n entries of so many bytes each fits a message. field names the
+// request's field that has the entries.
 func (s *service) fits(field string, n, bytes int) error {
 	if most := (int(s.nc.MaxPayload()) - 4096) / bytes; n > most {
 		return fmt.Errorf("%s: the reply to %d would not fit a message, ask for %d at most: %w", field, n, most, schema.ErrTooLarge)

@@ -1,7 +1,6 @@
 package inference
 
-// This file finds answer spans: the best pair of tokens, and the part of the text that they stand
-// for.
+// This file finds answer spans: the best pair of tokens, and the range of the text that they cover.
 
 import (
 	"slices"
@@ -14,11 +13,12 @@ import (
 const (
 	// maxAnswerTokens is the longest answer span that is considered.
 	maxAnswerTokens = 30
-	// maxOtherSpans is how many further spans of a text are told.
+	// maxOtherSpans is how many further spans of a text are returned.
 	maxOtherSpans = 3
 )
 
-// bestSpan is the span of at most longest tokens whose start and end have the highest sum.
+// bestSpan returns the span of at most longest tokens whose start and end scores have the highest
+// sum. Without tokens, last is -1.
 func bestSpan(start, end []float32, longest int) (first, last int, score float32) {
 	last = -1
 	for i, s := range start {
@@ -31,17 +31,17 @@ func bestSpan(start, end []float32, longest int) (first, last int, score float32
 	return first, last, score
 }
 
-// tokenSpan is an answer in tokens of a text, both ends included, with the sum of its start and
-// end.
+// tokenSpan is an answer span in tokens of a text, both ends included, and the sum of its start and
+// end scores.
 type tokenSpan struct {
 	first, last int
 	score       float32
 }
 
-// otherSpans are the best spans that share no token with the given one, nor with each other, best
+// otherSpans returns up to most of the best spans that overlap neither best nor each other, best
 // first.
 func otherSpans(start, end []float32, longest int, best tokenSpan, most int) []tokenSpan {
-	var left []tokenSpan // the best of each run of tokens that no span has yet, with the run
+	var left []tokenSpan // the best span of each run of tokens that no chosen span covers; runs has the run
 	var runs [][2]int
 	look := func(from, to int) {
 		if first, last, score := bestSpan(start[from:to], end[from:to], longest); last >= first {
@@ -67,8 +67,8 @@ func otherSpans(start, end []float32, longest int, best tokenSpan, most int) []t
 	return out
 }
 
-// words is the part of text from one token to another, in bytes: whole words with their marks,
-// whatever the pieces are that the model chose.
+// words returns the byte range of text from one token to another, extended to whole words with
+// their combining marks.
 func words(text string, first, last tokenizer.ByteRange) (start, end int) {
 	start, end = first.Start, last.End
 	for start > 0 {
@@ -90,7 +90,7 @@ func words(text string, first, last tokenizer.ByteRange) (start, end int) {
 	return start, end
 }
 
-// unspaced are scripts that don't part words by spaces: there a run of letters isn't a word.
+// unspaced are scripts that don't separate words by spaces: in them a run of letters is not a word.
 var unspaced = []*unicode.RangeTable{
 	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
 }

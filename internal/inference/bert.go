@@ -1,8 +1,8 @@
 package inference
 
-// This file runs encoders and cross-encoders in Hugging Face's form: input_ids, attention_mask and
-// perhaps token_type_ids to the vectors of the tokens, to a vector of the text, or to the logits of
-// a pair.
+// This file runs encoders and cross-encoders in Hugging Face's form. Their inputs are input_ids,
+// attention_mask and perhaps token_type_ids; their output is the vectors of the tokens, a vector of
+// the text, or the logits of a pair.
 
 import (
 	"context"
@@ -15,18 +15,19 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 )
 
-// Poolings: how the vectors of tokens become one, as sentence-transformers' 1_Pooling does it.
+// Poolings: how the vectors of the tokens become one vector, as sentence-transformers' 1_Pooling
+// defines it.
 const (
 	poolMean  = "mean"
 	poolFirst = "cls"
 	poolLast  = "last"
-	poolNone  = "none" // the graph gives one
+	poolNone  = "none" // the graph returns one vector
 )
 
-// bertInputs are those of a batch; rows are padded to the longest.
+// bertInputs are the inputs of a batch. Rows are padded to the longest.
 type bertInputs struct{ ids, mask, types []int64 }
 
-// ports are what the graph must take.
+// ports returns the inputs that the graph must have.
 func (b ManifestBERT) ports() []port {
 	ports := []port{
 		{"input_ids", ort.TensorElementDataTypeInt64, 2},
@@ -38,7 +39,7 @@ func (b ManifestBERT) ports() []port {
 	return ports
 }
 
-// reset makes room for rows, all of type 0.
+// reset makes room for rows of width tokens. With types, all token types are 0.
 func (b *bertInputs) reset(rows, width int, types bool) {
 	b.ids, b.mask = grow(b.ids, rows*width), grow(b.mask, rows*width)
 	if types {
@@ -55,7 +56,8 @@ func (b *bertInputs) tensors(t *tensors, rows, width int64, types bool) []ort.Va
 	return inputs
 }
 
-// bertEncoder is an encoder that pools outside of the graph, if it does, and always scales.
+// bertEncoder is an encoder that pools outside the graph, unless the graph pools, and always scales
+// vectors to unit length.
 type bertEncoder struct {
 	*graph
 	section ManifestEncoder
@@ -123,7 +125,7 @@ func (e *bertEncoder) encode(ctx context.Context, batch []sequence) error {
 			mean(s.vector, states[:len(s.ids)*d])
 		case poolLast:
 			copy(s.vector, states[(len(s.ids)-1)*d:][:d])
-		default: // the first token's, or the only one
+		default: // the first token's vector, or the only one
 			copy(s.vector, states[:d])
 		}
 		if err := finite(s.vector); err != nil {
@@ -134,7 +136,7 @@ func (e *bertEncoder) encode(ctx context.Context, batch []sequence) error {
 	return nil
 }
 
-// mean writes the mean of vectors that lie one behind the other.
+// mean writes the mean of the vectors, which are stored one after the other.
 func mean(into, vectors []float32) {
 	clear(into)
 	for at := 0; at < len(vectors); at += len(into) {
@@ -148,7 +150,7 @@ func mean(into, vectors []float32) {
 	}
 }
 
-// scale makes a vector's length 1; one of zeros stays.
+// scale scales a vector to length 1. A zero vector stays as it is.
 func scale(vector []float32) {
 	sum := 0.0
 	for _, v := range vector {
@@ -163,8 +165,8 @@ func scale(vector []float32) {
 	}
 }
 
-// bertPair is a cross-encoder. It knows relevance alone: has_answer and llm_prefer are the same,
-// and there are no spans.
+// bertPair is a cross-encoder. It computes relevance only: has_answer and llm_prefer have the same
+// value, and there are no spans.
 type bertPair struct {
 	*graph
 	section ManifestPair
@@ -186,9 +188,10 @@ func openBERTPair(path string, section ManifestPair, words *graphTokenizer, opti
 
 func (p *bertPair) vocabulary() *tokenizer.Tokenizer { return p.words.Tokenizer }
 
-// limits are each what the other leaves at least; together they are cut to the model's length.
 func (p *bertPair) features() int { return 0 }
 
+// limits returns how many tokens of a question and of a text are read. Together they may exceed the
+// model's length: score cuts the pair to it.
 func (p *bertPair) limits() (question, text int) {
 	return p.section.MaxQuestionTokens, p.section.MaxTextTokens
 }
@@ -229,7 +232,7 @@ func (p *bertPair) score(ctx context.Context, batch []textPair) error {
 		return fmt.Errorf("the cross-encoder's output: %w", err)
 	}
 	for row, pair := range batch {
-		// Of two classes, the logit that it is the second rather than the first.
+		// With two classes, relevance is the logit of the second class against the first.
 		relevance := b.output[row*labels+labels-1]
 		if labels == 2 {
 			relevance -= b.output[row*labels]

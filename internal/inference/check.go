@@ -1,7 +1,7 @@
 package inference
 
-// This file checks a pack as a whole: that it opens, that its graphs give what the trainer's gave
-// (goldens), and that padding changes nothing. `sluice models check` prints the report.
+// This file checks a pack as a whole: that it opens, that its graphs return what the trainer's did
+// (goldens), and that padding does not change a result. `sluice models check` prints the report.
 
 import (
 	"context"
@@ -18,10 +18,10 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 )
 
-// exact is what fp32 graphs are held to.
+// exact is the tolerance of fp32 graphs.
 const exact = 1e-4
 
-// packGoldens is what this file reads of goldens.json, a pack's or a graph's.
+// packGoldens is the part of goldens.json, a pack's or a graph's, that this file reads.
 type packGoldens struct {
 	Tokenizer []struct {
 		Text string
@@ -58,15 +58,15 @@ type packGoldens struct {
 	}
 }
 
-// scoreGolden is what a graph says of a question and a text.
+// scoreGolden is what a graph returns for a question and a text.
 type scoreGolden struct {
 	Question, Text string
-	IDs            []int32   // of both, framed; of cross-encoders
-	Relevance      *float32  // of cross-encoders
-	Scores         []float32 // of the others
+	IDs            []int32   // of question and text with special tokens; for cross-encoders
+	Relevance      *float32  // for cross-encoders
+	Scores         []float32 // for other graphs
 }
 
-// Check opens a pack and tries it. What keeps the pack from opening is the error.
+// Check opens a pack and runs Try on it. It returns an error if the pack cannot be opened.
 func Check(ctx context.Context, o Options) (_ modelpack.Report, err error) {
 	m, err := Open(o)
 	if err != nil {
@@ -76,9 +76,9 @@ func Check(ctx context.Context, o Options) (_ modelpack.Report, err error) {
 	return m.Try(ctx)
 }
 
-// Try runs each graph of an open pack, once at least, on what the trainer ran it on and on texts of
-// its own, and says where the results differ. Until a graph has run, a GPU has not loaded all that
-// it needs: the first run takes many times as long as the next.
+// Try runs each graph of an open pack at least once, on the trainer's inputs and on texts of its
+// own, and reports where the results differ. It also warms up a GPU, which loads the rest of what a
+// graph needs at its first run: that run takes many times as long as the next.
 func (m *Model) Try(ctx context.Context) (modelpack.Report, error) {
 	c := &checker{model: m, dir: m.pack, report: modelpack.Report{Info: m.Info()}}
 	all, err := c.goldens("", nil)
@@ -119,7 +119,8 @@ func (c *checker) problem(format string, args ...any) {
 	c.report.Problems = append(c.report.Problems, fmt.Sprintf(format, args...))
 }
 
-// goldens reads the file that a section names, or the pack's, which may be missing.
+// goldens reads the goldens that a section names, or, if section is empty, the pack's, which may be
+// missing.
 func (c *checker) goldens(section string, file *ManifestFile) (g packGoldens, err error) {
 	path := filepath.Join(c.dir, "goldens.json")
 	if section != "" {
@@ -143,7 +144,7 @@ func (c *checker) goldens(section string, file *ManifestFile) (g packGoldens, er
 	return g, nil
 }
 
-// trial are texts for a graph without goldens; the first is much shorter than the second.
+// trial are texts for graphs without goldens. The first is much shorter than the second.
 var trial = []string{"What is the capital of France?", strings.Repeat("The quick brown fox jumps over the lazy dog, and the river flows on. ", 6)}
 
 func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embedder, section *ManifestEncoder, all packGoldens) error {
@@ -179,7 +180,7 @@ func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embe
 	short, _, _ := e.tokens(trial[0])
 	long, _, _ := e.tokens(trial[1])
 	if short == nil || long == nil {
-		return nil // a vocabulary of another script
+		return nil // the vocabulary is of another script
 	}
 	alone, err := vector(short)
 	if err != nil {
@@ -200,7 +201,7 @@ func (c *checker) segmenter(ctx context.Context, g *modelpack.GraphReport, all p
 	for i, golden := range all.Segmenter {
 		batch, want = append(batch, neighbours{golden.Left, golden.Right, &scores[i]}), append(want, golden.Score)
 	}
-	if len(batch) == 0 { // two sentences that say the same
+	if len(batch) == 0 { // score two equal sentences
 		v := make([]float32, c.model.sentences.dimension)
 		v[0] = 1
 		return c.model.segmenter.score(ctx, []neighbours{{v, v, new(float32)}})
@@ -212,7 +213,7 @@ func (c *checker) segmenter(ctx context.Context, g *modelpack.GraphReport, all p
 	return nil
 }
 
-// compare holds outputs to n goldens.
+// compare compares outputs with n goldens and reports a difference above the graph's tolerance.
 func (c *checker) compare(g *modelpack.GraphReport, n int, what string, got, want []float32) {
 	g.Goldens += n
 	worst, ok := difference(got, want)
@@ -223,7 +224,7 @@ func (c *checker) compare(g *modelpack.GraphReport, n int, what string, got, wan
 	}
 }
 
-// padding holds an output to what it is without a longer neighbour.
+// padding compares an output with a longer text in the batch with the output without one.
 func (c *checker) padding(g *modelpack.GraphReport, alone, padded []float32) {
 	worst, ok := difference(padded, alone)
 	g.Padding = worst
@@ -233,7 +234,7 @@ func (c *checker) padding(g *modelpack.GraphReport, alone, padded []float32) {
 	}
 }
 
-// difference is the largest one; false: the lengths differ.
+// difference returns the largest absolute difference. ok is false if the lengths differ.
 func difference(a, b []float32) (worst float64, ok bool) {
 	if len(a) != len(b) {
 		return 0, false

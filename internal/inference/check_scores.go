@@ -1,8 +1,8 @@
 package inference
 
-// This file checks the graphs that read a question, or look at more than one text: the pair model
-// and the reranker, the linker and the fuser, which read a run of texts together, and the detector,
-// which sees their scores.
+// This file checks the graphs that read a question or more than one text: the pair model and the
+// reranker; the linker and the fuser, which read a run of texts together; and the detector, which
+// reads scores of texts.
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// pair checks the pair model or the reranker. An added graph's own goldens are those of a pair,
+// pair checks the pair model or the reranker. The goldens of an added graph are under the key pair,
 // whatever its role.
 func (c *checker) pair(ctx context.Context, g *modelpack.GraphReport, model pairModel, section *ManifestPair, goldens []scoreGolden) error {
 	if section.Goldens != nil || section.Format != "" {
@@ -104,8 +104,8 @@ func (c *checker) linker(ctx context.Context, g *modelpack.GraphReport, all pack
 	return nil
 }
 
-// fuser has no trial of padding: what is beside a text changes how it is read. Its goldens are of
-// several texts and of one.
+// fuser does not test padding, because the neighbours of a text change how it is read. Its goldens
+// cover several texts and a single one.
 func (c *checker) fuser(ctx context.Context, g *modelpack.GraphReport, all packGoldens) error {
 	m := c.model
 	fused := func(question string, texts []string, tokens int, withQuestion bool) ([]float32, error) {
@@ -114,7 +114,7 @@ func (c *checker) fuser(ctx context.Context, g *modelpack.GraphReport, all packG
 		for _, text := range texts {
 			ids, _ := m.tokenizer.Encode(nil, text, m.manifest.Fuser.MaxTokens-len(f.question))
 			if len(f.question) == 0 || len(ids) == 0 {
-				return nil, nil // of another script
+				return nil, nil // the vocabulary is of another script
 			}
 			f.passages = append(f.passages, ids)
 		}

@@ -1,8 +1,7 @@
 package inference
 
-// This file is FIT-RAG's eligible-augmentation detector: the scores of the texts so far to the
-// probability that they are enough to answer with. It is answered here too, for there is little
-// between the two.
+// This file is FIT-RAG's eligible-augmentation detector: it maps the scores of the texts so far to
+// the probability that they are enough to answer with. It also answers detect, which adds little.
 
 import (
 	"context"
@@ -16,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// detectorInputs are the numbers that the detector sees: has_answer and llm_prefer of each text.
+// detectorInputs is how many numbers the detector reads: has_answer and llm_prefer of each text.
 const detectorInputs = 2 * wire.DetectPairs
 
 // soFar are the scores of the texts so far.
@@ -72,7 +71,7 @@ func (d *detector) detect(ctx context.Context, contexts []soFar) error {
 	return nil
 }
 
-// probabilityBytes is what a probability takes in a reply at most.
+// probabilityBytes is the most bytes that a probability takes in a reply.
 const probabilityBytes = 16
 
 func init() { handle(wire.OpDetect, (*service).detect) }

@@ -1,6 +1,6 @@
 package inference
 
-// This file answers encode: a vector of each text.
+// This file answers encode: one vector per text.
 
 import (
 	"context"
@@ -23,7 +23,7 @@ func (s *service) encode(ctx context.Context, caller batch.Caller, data []byte) 
 	if request.Queries < 0 || request.Queries > len(request.Texts) {
 		return reply, schema.Invalid("queries", "%d of %d texts", request.Queries, len(request.Texts))
 	}
-	// What a vector takes as base64 of float32, beside some text.
+	// The size of a vector as base64 of float32, and of the numbers that come with it.
 	if err := s.fits("texts", len(request.Texts), s.model.dimension()*4*4/3+16); err != nil {
 		return reply, err
 	}
@@ -50,7 +50,7 @@ func (s *service) encode(ctx context.Context, caller batch.Caller, data []byte) 
 	}, nil
 }
 
-// texts are what the encoder gets of some texts, and where it puts their vectors.
+// texts holds the encoder's input for some texts, and their vectors.
 type texts struct {
 	sequences []sequence // of the texts that have tokens
 	vectors   []float32  // of all texts, row by row
@@ -61,7 +61,8 @@ type texts struct {
 
 func (t *texts) vector(i int) []float32 { return t.vectors[i*t.dimension : (i+1)*t.dimension] }
 
-// tokenise makes sequences of texts, in a slot. The first, queries of them, are questions.
+// tokenise turns texts into sequences, in a slot. The first queries of all are questions, the
+// others passages.
 func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane, by *embedder, all []string, queries int) (*texts, error) {
 	if err := s.slots.Acquire(ctx, lane.Background()); err != nil {
 		return nil, err

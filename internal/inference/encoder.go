@@ -1,6 +1,6 @@
 package inference
 
-// This file is the encoder: token ids to one unit vector per text.
+// This file is the encoder: it turns token ids into one unit vector per text.
 
 import (
 	"context"
@@ -14,21 +14,21 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// sequence is a text for the encoder.
+// sequence is a text as the encoder reads it.
 type sequence struct {
 	ids    []int32
 	vector []float32 // the result is written here; it has the encoder's dimension
 }
 
-// textEncoder is the seam between token ids and graph inputs: each input format of encoders is one.
+// textEncoder turns token ids into vectors. Each input format of encoders has an implementation.
 type textEncoder interface {
-	// encode runs one batch and writes its vectors. No sequence is empty; ids have the pack's
-	// special tokens.
+	// encode runs one batch and writes its vectors. No sequence is empty; ids include the special
+	// tokens.
 	encode(ctx context.Context, batch []sequence) error
 	close() error
 }
 
-// embedder is an encoder with what makes its input of text.
+// embedder is an encoder with its tokenizer and prompts.
 type embedder struct {
 	textEncoder
 	*graphTokenizer
@@ -36,7 +36,7 @@ type embedder struct {
 	query, passage       prompt
 }
 
-// prompt is what stands in front of texts of a kind, and how many tokens it has.
+// prompt is the text in front of questions or of passages, and how many tokens it has.
 type prompt struct {
 	text   string
 	tokens int
@@ -47,7 +47,7 @@ func (w *graphTokenizer) prompt(text string) prompt {
 	return prompt{text, n}
 }
 
-// openEmbedder opens an encoder of either form, and the tokenizer that its section has.
+// openEmbedder opens an encoder of either format, and the tokenizer of its section.
 func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, error) {
 	words, err := m.tokenizerOf(f, spec.ManifestBERT)
 	if err != nil {
@@ -68,9 +68,9 @@ func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, err
 	return e, err
 }
 
-// tokens makes the ids of a passage, queryTokens those of a question: at most maxTokens of them,
-// prompt and special tokens included. total counts the text's own tokens, cut or not. A text
-// without a known token gives none.
+// tokens returns the ids of a passage, queryTokens those of a question: at most maxTokens, with
+// prompt and special tokens. total counts the tokens of the text alone, before cutting. A text
+// without a known token has no ids.
 func (e *embedder) tokens(text string) (ids []int32, total int, cut bool) {
 	return e.prompted(e.passage, text)
 }
@@ -100,7 +100,7 @@ func (e *embedder) prompted(p prompt, text string) (ids []int32, total int, cut 
 	return nil, total, cut
 }
 
-// encoder is the graph that training/ exports: it pools and scales inside.
+// encoder is a graph that training/ exports: it pools and scales inside the graph.
 type encoder struct {
 	*graph
 	dimension int
@@ -162,10 +162,10 @@ func (e *encoder) encode(ctx context.Context, batch []sequence) error {
 	return nil
 }
 
-// finite says which value is no finite number, if one is.
+// finite returns an error that names the first value that is not a finite number.
 func finite(values []float32) error {
-	// A finite number less itself is 0, any other is not a number: one sum tells, without a branch
-	// per value.
+	// x-x is 0 if x is finite and NaN otherwise, so one sum checks all values without a branch for
+	// each.
 	var sums [4]float32
 	rest := values
 	for ; len(rest) >= 4; rest = rest[4:] {

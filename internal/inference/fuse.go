@@ -52,8 +52,8 @@ func (s *service) fuse(ctx context.Context, caller batch.Caller, data []byte) (w
 	return reply, nil
 }
 
-// gather tokenises a request in a slot. of says which text each passage is: those without tokens
-// are none.
+// gather tokenises a request in a slot. of has the index of each passage's text: texts without
+// tokens are left out.
 func (s *service) gather(ctx context.Context, request wire.FuseRequest) (work fusion, of []int, truncated int, err error) {
 	if err := s.slots.Acquire(ctx, request.Lane.Background()); err != nil {
 		return work, nil, 0, err

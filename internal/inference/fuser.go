@@ -1,8 +1,8 @@
 package inference
 
-// This file is FunnelRAG's FiD: a question with each of its passages goes through the encoder, and
-// the decoder's first token says by its cross-attention how much it draws on each (PAPERS section
-// 2, eq. 3, on raw scores).
+// This file is FunnelRAG's FiD: the encoder reads the question with each passage, and the
+// cross-attention of the decoder's first token says how much it draws on each passage (PAPERS
+// section 2, eq. 3, on raw scores).
 
 import (
 	"context"
@@ -15,15 +15,15 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/batch"
 )
 
-// defaultFuseTokens is the paper's lr.
+// defaultFuseTokens is the paper's lr: the number of tokens that represent a passage.
 const defaultFuseTokens = 4
 
-// fusion is one question with its passages. They are read in one run: attention is over all of
-// them.
+// fusion is one question with its passages. One run reads all of them, because attention spans all
+// passages.
 type fusion struct {
 	question     []int32
 	passages     [][]int32 // none is empty
-	tokens       int       // of a passage that represent it, for each layer and head; the paper's lr
+	tokens       int       // how many tokens represent a passage, for each layer and head; the paper's lr
 	withQuestion bool      // whether the question's tokens may be among them
 	scores       []float32 // the result is written here
 }
@@ -40,7 +40,7 @@ func (f fusion) size() batch.Size {
 type fuser struct {
 	*graph
 	pad     int64
-	heads   int // layers x heads of the decoder
+	heads   int // number of layers x heads of the decoder
 	buffers sync.Pool
 }
 
@@ -59,7 +59,7 @@ func openFuser(path string, pad int32, options *ort.SessionOptions) (*fuser, err
 		return nil, err
 	}
 	f := &fuser{graph: g, pad: int64(pad), heads: int(g.outputs[0].Dimensions[0]), buffers: sync.Pool{New: func() any { return &fuserBuffers{} }}}
-	if f.heads < 1 { // the exporter couldn't tell
+	if f.heads < 1 { // the exported graph does not state the dimension
 		if f.heads, err = f.countHeads(); err != nil {
 			_ = g.close()
 			return nil, fmt.Errorf("graph %s: %w", path, err)
@@ -68,7 +68,7 @@ func openFuser(path string, pad int32, options *ort.SessionOptions) (*fuser, err
 	return f, nil
 }
 
-// countHeads runs the graph on one token to see how many layers x heads it has.
+// countHeads runs the graph on one token to find its number of layers x heads.
 func (f *fuser) countHeads() (int, error) {
 	var t tensors
 	defer t.free()
@@ -88,7 +88,7 @@ func (f *fuser) countHeads() (int, error) {
 	return int(heads), nil
 }
 
-// fuse runs one question after the other.
+// fuse runs the questions one after the other.
 func (f *fuser) fuse(ctx context.Context, questions []fusion) error {
 	for _, q := range questions {
 		if err := f.fuseOne(ctx, q); err != nil {
@@ -147,8 +147,8 @@ func (f *fuser) fuseOne(ctx context.Context, q fusion) error {
 	return nil
 }
 
-// meanOfHighest is the mean of the n highest values, or of all if there are fewer. It changes their
-// order.
+// meanOfHighest returns the mean of the n highest values, or of all if there are fewer. It reorders
+// values.
 func meanOfHighest(values []float32, n int) float64 {
 	n = min(n, len(values))
 	slices.Sort(values)

@@ -1,7 +1,7 @@
 package inference
 
 // This file runs one ONNX graph: it checks that the file has the inputs and outputs that its role
-// needs, and runs it on batches whose buffers are pooled. A session is shared by all goroutines.
+// needs, and runs it on batches with pooled buffers. All goroutines share a session.
 
 import (
 	"context"
@@ -23,11 +23,11 @@ func (p port) String() string { return fmt.Sprintf("%s (%s, rank %d)", p.name, p
 
 type graph struct {
 	session *ort.DynamicAdvancedSession
-	outputs []ort.InputOutputInfo // those asked for, in their order
+	outputs []ort.InputOutputInfo // the requested ones, in the order of the request
 }
 
-// openGraph loads path and checks its ports. It may have more outputs than those; they are not
-// computed, but for an output among maybe, which comes behind the others.
+// openGraph loads path and checks its inputs and outputs. Outputs in maybe are optional and come
+// after the others. The graph may have more outputs, which are not computed.
 func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions, maybe ...port) (*graph, error) {
 	has, gives, err := ort.GetInputOutputInfoWithOptions(path, options)
 	if err != nil {
@@ -91,7 +91,7 @@ func portNames(ports []ort.InputOutputInfo) string {
 	return strings.Join(names, ", ")
 }
 
-// run runs the graph; ctx's end makes it stop early.
+// run runs the graph. It stops early when ctx ends.
 func (g *graph) run(ctx context.Context, inputs, outputs []ort.Value) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (g *graph) run(ctx context.Context, inputs, outputs []ort.Value) error {
 
 func (g *graph) close() error { return g.session.Destroy() }
 
-// tensors makes the tensors of one run and frees them together. The data stays the caller's, so
+// tensors creates the tensors of one run and frees them together. The caller keeps the data, so
 // that it can be pooled.
 type tensors struct {
 	all []ort.Value
@@ -138,8 +138,8 @@ func (t *tensors) free() {
 	}
 }
 
-// grow gives a slice of n elements, in the memory of s when that is enough. What it holds is not
-// cleared.
+// grow returns a slice of n elements, in the memory of s if that is large enough. The elements are
+// not cleared.
 func grow[T any](s []T, n int) []T {
 	if cap(s) < n {
 		return make([]T, n)
@@ -147,7 +147,7 @@ func grow[T any](s []T, n int) []T {
 	return s[:n]
 }
 
-// fillRow writes a row of ids and its mask, filled up to width.
+// fillRow writes a row of ids and its mask, padded to width.
 func fillRow(allIDs, allMask []int64, row, width int, tokens []int32, pad int64) {
 	ids, mask := allIDs[row*width:(row+1)*width], allMask[row*width:(row+1)*width]
 	for i, id := range tokens {

@@ -1,7 +1,7 @@
 package inference
 
-// This file lists the graphs that a pack may have. Reading a manifest, opening a pack and checking
-// it follow the list.
+// This file lists the graphs that a pack may have. Code that reads a manifest, opens a pack or
+// checks it iterates over the list.
 
 import (
 	"context"
@@ -15,25 +15,25 @@ import (
 // graphKind is a graph that a pack may have.
 type graphKind struct {
 	section string // of the manifest
-	// spec is what a manifest says of it; nil: the pack has none. That of a model behind an API
-	// names no file.
+	// spec returns the manifest's entry of the graph; nil: the pack has none. The entry of a model
+	// behind an API names no file.
 	spec func(m *Manifest) *ManifestGraph
-	// open opens it for a model, which closes what it gives.
+	// open opens the graph for a model, which closes it.
 	open func(m *Model, f graphFile) (opened closer, err error)
-	// check tries that of a pack that is open. all are the pack's goldens.
+	// check checks the graph of an open pack. all are the pack's goldens.
 	check func(c *checker, ctx context.Context, g *modelpack.GraphReport, all packGoldens) error
 }
 
 type closer interface{ close() error }
 
-// graphFile is where a graph is, and how it is to run.
+// graphFile is where a graph is, and the options of its session.
 type graphFile struct {
 	dir, section, path string
 	options            *ort.SessionOptions
 }
 
-// graphs are in the order in which they are opened: the segmenter and the linker work on vectors of
-// encoders.
+// graphs are in the order in which they are opened: encoders before the segmenter and the linker,
+// which read their vectors.
 var graphs = []graphKind{
 	{"encoder", func(m *Manifest) *ManifestGraph { return graphOf(m.Encoder) },
 		func(m *Model, f graphFile) (_ closer, err error) {
@@ -95,7 +95,7 @@ var graphs = []graphKind{
 		}, (*checker).detector},
 }
 
-// graphOf is the graph of a section, nil without the section.
+// graphOf returns the graph of a section; nil: there is no such section.
 func graphOf[T any, S interface {
 	*T
 	graph() *ManifestGraph
@@ -108,7 +108,7 @@ func graphOf[T any, S interface {
 
 func (g *ManifestGraph) graph() *ManifestGraph { return g }
 
-// has says whether the pack has the graph of a section.
+// has reports whether the pack has the graph of a section.
 func (m *Manifest) has(section string) bool {
 	for _, g := range graphs {
 		if g.section == section {
@@ -118,15 +118,15 @@ func (m *Manifest) has(section string) bool {
 	return false
 }
 
-// second is the manifest without the graphs of operations that the second encoder's servers don't
-// answer.
+// second returns the manifest without the graphs of operations that the servers of the second
+// encoder don't answer.
 func (m Manifest) second() Manifest {
 	m.Segmenter, m.Pair, m.Reranker, m.Fuser, m.Detector, m.Calibrated = nil, nil, nil, nil, nil, nil
 	return m
 }
 
-// openGraphs opens the graphs of the pack in dir, which lie at paths, by section. What it opened
-// before an error, Close closes.
+// openGraphs opens the graphs of the pack in dir. paths has their files by section. After an error,
+// Close closes those that were opened.
 func (m *Model) openGraphs(dir string, paths map[string]string, options *ort.SessionOptions) error {
 	for _, g := range graphs {
 		path, has := paths[g.section]

@@ -1,6 +1,6 @@
 package inference
 
-// This file answers link: which other passages of a window each passage attends to most.
+// This file answers link: which other passages of its window each passage attends to most.
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// linkBytes is what a link takes in a reply at most.
+// linkBytes is the most bytes that a link takes in a reply.
 const linkBytes = 40
 
 func init() { handle(wire.OpLink, (*service).link) }
@@ -41,13 +41,13 @@ func (s *service) link(ctx context.Context, caller batch.Caller, data []byte) (w
 	return wire.LinkReply{Envelope: wire.Header(), Model: s.model.name(), Links: links}, nil
 }
 
-// linkWindows gives each passage's strongest links. No window is longer than the linker reads.
+// linkWindows returns each passage's strongest links. No window is longer than the linker reads.
 func (s *service) linkWindows(ctx context.Context, caller batch.Caller, all []wire.Vectors, keep int) ([][][]wire.PassageLink, error) {
 	var windows []window
 	attention := make([][]float32, len(all))
 	for i, vectors := range all {
 		n := vectors.Len()
-		// A passage alone has nobody to attend to.
+		// A single passage has no other to attend to.
 		if n > 1 {
 			attention[i] = make([]float32, n*n)
 			windows = append(windows, window{vectors: vectors.Data, passages: n, attention: attention[i]})
@@ -70,8 +70,8 @@ func (s *service) linkWindows(ctx context.Context, caller batch.Caller, all []wi
 	return links, nil
 }
 
-// checkLink names what is wrong with a request, or says how many passages it has and how many links
-// it asks for.
+// checkLink checks a request. It returns how many passages the request has and how many links it
+// asks for.
 func (s *service) checkLink(request wire.LinkRequest) (passages, links int, err error) {
 	if request.Keep <= 0 {
 		return 0, 0, schema.Invalid("keep", "%d is not positive", request.Keep)
@@ -98,9 +98,9 @@ func (s *service) checkLink(request wire.LinkRequest) (passages, links int, err 
 	return passages, links, nil
 }
 
-// strongest are the keep strongest links of passage self, whose attention to all of its window is
-// given, strongest first and of equal ones the nearer first. keep is a few, so each link is put in
-// its place among the best so far.
+// strongest returns the keep strongest links of passage self: strongest first, and of equal ones
+// the nearer first. attention is that of self to all passages of its window. keep is small, so each
+// link is inserted into the sorted list of the best so far.
 func strongest(attention []float32, self, keep int) []wire.PassageLink {
 	keep = min(keep, len(attention)-1)
 	links := make([]wire.PassageLink, 0, keep)

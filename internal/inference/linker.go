@@ -1,7 +1,7 @@
 package inference
 
-// This file is SAKI's SentenceAttnLinker: the vectors of a window of passages to how strongly each
-// attends to each other (PAPERS section 3, eq. 2-4).
+// This file is SAKI's SentenceAttnLinker: from the vectors of a window of passages it computes how
+// strongly each attends to each other (PAPERS section 3, eq. 2-4).
 
 import (
 	"context"

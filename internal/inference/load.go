@@ -1,6 +1,6 @@
 package inference
 
-// This file bounds how much the server holds altogether.
+// This file limits how much the server holds in total.
 
 import (
 	"fmt"
@@ -12,16 +12,16 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// load is what a server holds, in bytes of requests and in sequences.
+// load counts what a server holds, in bytes of requests and in sequences.
 type load struct {
 	*fairness.Semaphore
 	bound   fairness.Amount
 	metrics requestMetrics
 }
 
-// add takes a request in, or says that the server is full. Bulk requests leave a quarter to
-// interactive ones. A request that is larger than the bound alone is taken when nothing else is
-// held.
+// add counts a request, or returns an error if the server is full. Bulk requests leave a quarter of
+// the limits to interactive ones. A request that exceeds a limit alone is accepted when the server
+// holds nothing else.
 func (l *load) add(lane wire.Lane, bytes, sequences int) error {
 	if full := l.Acquire(uuid.Nil, fairness.Amount{Count: sequences, Bytes: bytes}, lane.Background()); full != nil {
 		return fmt.Errorf("the model server holds %d texts in %d bytes already: %w", full.Held.Count, full.Held.Bytes, schema.ErrOverloaded)

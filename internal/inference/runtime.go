@@ -31,7 +31,7 @@ var library struct {
 	users int
 }
 
-// loadLibrary makes ONNX Runtime usable; each success needs a call of freeLibrary.
+// loadLibrary loads ONNX Runtime. Each successful call needs a call of freeLibrary.
 func loadLibrary(path string) error {
 	library.Lock()
 	defer library.Unlock()
@@ -49,15 +49,15 @@ func loadLibrary(path string) error {
 		return fmt.Errorf("ONNX Runtime library (SLUICE_ONNXRUNTIME_LIB; `make setup` installs one): %w", err)
 	}
 	ort.SetSharedLibraryPath(path)
-	// It is read when the library's environment is made, which starts telemetry, and a later call
-	// can only pause that.
+	// ONNX Runtime reads the variable when its environment is created, which starts telemetry. A
+	// later call can only pause that.
 	if err := os.Setenv(modelpack.NoTelemetry, "1"); err != nil {
 		return fmt.Errorf("turn off the telemetry of ONNX Runtime: %w", err)
 	}
 	if err := ort.InitializeEnvironment(ort.WithLogLevelError()); err != nil {
 		return fmt.Errorf("load the ONNX Runtime library %s (needed: ONNX Runtime 1.24 or newer for this machine): %w", path, err)
 	}
-	// For a library that knows the call and not the setting.
+	// For a library that has this call but does not read the variable.
 	if err := ort.DisableTelemetry(); err != nil {
 		return errors.Join(fmt.Errorf("turn off the telemetry of ONNX Runtime: %w", err), ort.DestroyEnvironment())
 	}
@@ -77,7 +77,7 @@ func freeLibrary() error {
 	return nil
 }
 
-// sessionOptions are the options of every session; the caller destroys them.
+// sessionOptions returns the options of every session. The caller destroys them.
 func sessionOptions(provider Provider, threads int) (_ *ort.SessionOptions, err error) {
 	options, err := ort.NewSessionOptions()
 	if err != nil {
@@ -88,11 +88,11 @@ func sessionOptions(provider Provider, threads int) (_ *ort.SessionOptions, err 
 			_ = options.Destroy()
 		}
 	}()
-	// Threads that spin while they wait would take the cores from the other parts of the machine.
+	// Threads that spin while they wait would take processor time from the rest of the machine.
 	for key, value := range map[string]string{
 		"session.intra_op.allow_spinning": "0",
 		"session.set_denormal_as_zero":    "1",
-		// Weights apart from what runs share, which grows by doubling.
+		// Keep weights out of the arena for a run's tensors, which grows by doubling.
 		"session.use_device_allocator_for_initializers": "1",
 	} {
 		if err := options.AddSessionConfigEntry(key, value); err != nil {

@@ -1,6 +1,6 @@
 package inference
 
-// This file tells how a server is: what it holds, and what it did since it started.
+// This file reports the state of a server: what it holds, and what it did since it started.
 
 import (
 	"sync/atomic"
@@ -12,14 +12,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// requestCounts are the requests of one run of a server.
+// requestCounts counts the requests of one run of a server.
 type requestCounts struct {
 	id                           uuid.UUID
 	since                        time.Time
 	held, served, refused, nanos atomic.Int64
 }
 
-// begin counts a request that was taken in, until done is called.
+// begin counts a request as held until done is called.
 func (c *requestCounts) begin() (done func()) {
 	began := time.Now()
 	c.held.Add(1)
@@ -30,8 +30,8 @@ func (c *requestCounts) begin() (done func()) {
 	}
 }
 
-// State tells how the server's last run is. Running are the batches that run, waiting the requests
-// that are held; those whose items run are among them.
+// State returns the state of the server's last run. Running is the number of batches that run.
+// Waiting is the number of requests that are held, including those whose items run.
 func (s *Server) State() schema.ServiceState {
 	r := s.current.Load()
 	if r == nil {

@@ -1,7 +1,7 @@
 package inference
 
-// This file counts requests and gives each a span that continues its caller's trace. Batches are
-// package batch's.
+// This file counts requests and gives each a span that continues its caller's trace. Package batch
+// does the same for batches.
 
 import (
 	"context"
@@ -30,7 +30,7 @@ type requestMetrics struct {
 func newRequestMetrics() requestMetrics {
 	meter := otel.Meter(scope)
 	var m requestMetrics
-	// An instrument that can't be made is a no-op; names and units here are constants, so that
+	// An instrument that can't be created is a no-op. Names and units here are constants, so that
 	// can't happen.
 	m.duration, _ = meter.Float64Histogram("sluice.model.request.duration", metric.WithUnit("s"),
 		metric.WithDescription("Time from receiving a request to its reply, by operation, lane and outcome."),
@@ -50,7 +50,7 @@ func (m requestMetrics) sequences(change int) {
 	m.heldSequences.Add(context.Background(), int64(change))
 }
 
-// tokenising times the tokenisation of a request's texts: call what it returns at the end.
+// tokenising times the tokenisation of a request's texts. The caller calls finish at the end.
 func (m requestMetrics) tokenising(op wire.ModelOp) (finish func()) {
 	started := time.Now()
 	return func() {
@@ -58,8 +58,8 @@ func (m requestMetrics) tokenising(op wire.ModelOp) (finish func()) {
 	}
 }
 
-// begin continues the trace in header; finish ends the span and counts the request, as an operation
-// that may be known only when the request has been read.
+// begin continues the trace in header. finish ends the span and counts the request under operation
+// did, which may be known only after the request is read.
 func (m requestMetrics) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, header nats.Header) (_ context.Context, finish func(did wire.ModelOp, err error)) {
 	started := time.Now()
 	if header == nil {

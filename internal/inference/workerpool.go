@@ -1,26 +1,26 @@
 package inference
 
-// This file has requests handled by goroutines that stay for the next one. A request needs more
-// stack than a new goroutine has: growing it took a fourteenth of the server's time for small
-// requests.
+// This file handles requests in goroutines that are reused. A request needs more stack than a new
+// goroutine has: growing it took a fourteenth of the server's time for small requests.
 
 import "sync"
 
-// maxIdleWorkers is how many goroutines stay at most.
+// maxIdleWorkers is the most goroutines that wait for a task.
 const maxIdleWorkers = 256
 
-// workerPool runs tasks, each at once. The zero value is ready.
+// workerPool runs tasks, each immediately in a goroutine of its own. The zero value is ready to
+// use.
 type workerPool struct {
 	mu      sync.Mutex
 	idle    []chan func()
 	stopped bool
 }
 
-// run has a goroutine run a task, one that is idle if there is one.
+// run runs a task in an idle goroutine, or in a new one if none is idle.
 func (c *workerPool) run(task func()) {
 	c.mu.Lock()
 	if last := len(c.idle) - 1; last >= 0 {
-		tasks := c.idle[last] // the one whose stack was used last
+		tasks := c.idle[last] // the goroutine that worked last
 		c.idle = c.idle[:last]
 		c.mu.Unlock()
 		tasks <- task
@@ -30,7 +30,7 @@ func (c *workerPool) run(task func()) {
 	go c.work(task)
 }
 
-// work runs a task, and those that follow.
+// work runs a task, and then those that it is sent while it is idle.
 func (c *workerPool) work(task func()) {
 	tasks := make(chan func(), 1)
 	for task != nil {
@@ -48,7 +48,7 @@ func (c *workerPool) work(task func()) {
 	}
 }
 
-// stop lets those that are idle go, and those that work when they have done.
+// stop ends idle goroutines, and the others when their task is done.
 func (c *workerPool) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
