@@ -1,7 +1,7 @@
 package inference
 
-// This file reads a pack's manifest.yaml. Every field must be known and every needed one present: a
-// typing error names the field instead of being ignored.
+// This file reads a pack's manifest.yaml. An unknown field is an error, and so is a needed one
+// without a value: a misspelt name is reported instead of ignored.
 
 import (
 	"bytes"
@@ -33,22 +33,22 @@ type Manifest struct {
 	Space     string            `yaml:"space" need:"maybe"` // vectors of equal spaces may be compared; needed with an encoder
 	Tokenizer ManifestTokenizer `yaml:"tokenizer"`
 
-	// The graphs. A pack has one at least; an operation whose graph is missing is refused.
+	// The graphs. A pack has at least one; the server refuses operations whose graph is missing.
 	Encoder   *ManifestEncoder   `yaml:"encoder" need:"maybe"`
 	Segmenter *ManifestSegmenter `yaml:"segmenter" need:"maybe"`
 	Pair      *ManifestPair      `yaml:"pair" need:"maybe"`
-	// Reranker is what the pair model is to a search, to the few best of what that leaves: better
-	// and about ten times dearer. Its graph has the same inputs and outputs, its logits a scale of
-	// their own.
+	// Reranker is a better pair model that takes about ten times as long: it scores the few best of
+	// what the pair model leaves of a search. Its graph has the same inputs and outputs, and its
+	// logits a scale of their own.
 	Reranker *ManifestPair     `yaml:"reranker" need:"maybe"`
 	Linker   *ManifestLinker   `yaml:"linker" need:"maybe"`
 	Fuser    *ManifestFuser    `yaml:"fuser" need:"maybe"`
 	Detector *ManifestDetector `yaml:"detector" need:"maybe"`
 
-	// Calibrated are this pack's equivalents of published thresholds that no graph's section has,
-	// by name. Those of scores are of the pair model's. What is asked of the reranker has names of
-	// its own, with _reranker behind: answerable is for what the pair model judges,
-	// answerable_reranker for answers that the reranker reads. A pack with both graphs needs both.
+	// Calibrated are this pack's equivalents of published thresholds that belong to no graph's
+	// section, by name. Thresholds of scores are in the pair model's scale; those in the reranker's
+	// scale have names with the suffix _reranker: answerable applies to what the pair model judges,
+	// answerable_reranker to answers that the reranker reads. A pack with both graphs needs both.
 	Calibrated map[string]float64 `yaml:"calibrated" need:"maybe"`
 }
 
@@ -58,24 +58,24 @@ type ManifestFile struct {
 	SHA256 string `yaml:"sha256"`
 }
 
-// ManifestTokenizer is how text becomes token ids.
+// ManifestTokenizer says how text becomes token ids.
 type ManifestTokenizer struct {
 	ManifestFile `yaml:",inline"`
 	Pad          string   `yaml:"pad"`                   // token that fills short rows
 	Before       []string `yaml:"before" need:"maybe"`   // special tokens in front of every text, such as [CLS]
-	After        []string `yaml:"after" need:"maybe"`    // and behind it, such as [SEP]
-	Between      []string `yaml:"between" need:"maybe"`  // and between two
+	After        []string `yaml:"after" need:"maybe"`    // special tokens after every text, such as [SEP]
+	Between      []string `yaml:"between" need:"maybe"`  // special tokens between two texts
 	OneType      bool     `yaml:"one_type" need:"maybe"` // the second of two texts is of token type 0 too
 }
 
 // ManifestGraph is a graph of the pack.
 type ManifestGraph struct {
 	ManifestFile `yaml:",inline"`
-	// Tolerance is how far the graph's outputs may be from those of its fp32 original, for fp16 and
-	// int8 graphs; 0: 1e-4.
+	// Tolerance is the largest difference between the graph's outputs and those of its fp32
+	// original, for fp16 and int8 graphs; 0: 1e-4.
 	Tolerance float64 `yaml:"tolerance" need:"maybe"`
-	// Scripts are those whose words the graph learnt, by Unicode's names, such as Latin: of an
-	// encoder, a pair model or a reranker. None: it is not known.
+	// Scripts are the scripts that the graph was trained on, by Unicode's names, such as Latin: of
+	// an encoder, a pair model or a reranker. None: unknown.
 	Scripts []string `yaml:"scripts" need:"maybe"`
 }
 
@@ -83,37 +83,37 @@ type ManifestGraph struct {
 type ManifestEncoder struct {
 	ManifestGraph `yaml:",inline"`
 	ManifestBERT  `yaml:",inline"`
-	// ManifestRemote is the model in place of the graph, of the format remote. Shorten has its
-	// server asked for vectors of Dimension.
+	// ManifestRemote is the model in place of the graph, with the format remote. Shorten makes
+	// llm-gateway request vectors of Dimension from the API.
 	ManifestRemote `yaml:",inline"`
 	Shorten        bool             `yaml:"shorten" need:"maybe"`
 	Pooling        string           `yaml:"pooling" need:"maybe"` // of BERT's format: mean, cls, last, or none when the graph pools
 	Dimension      int              `yaml:"dimension"`
-	MaxTokens      int              `yaml:"max_tokens"` // special tokens included; what is longer is cut
+	MaxTokens      int              `yaml:"max_tokens"` // special tokens included; a longer text is cut
 	Prompts        *ManifestPrompts `yaml:"prompts" need:"maybe"`
-	// SimilarityThreshold is the cosine below which neighbouring sentences belong apart: this
+	// SimilarityThreshold is the cosine below which neighbouring sentences are separated: this
 	// pack's equivalent of ChunkRAG's theta = 0.8.
 	SimilarityThreshold *float64 `yaml:"similarity_threshold" need:"maybe"`
 }
 
-// ManifestPrompts are what stands in front of texts before they are encoded.
+// ManifestPrompts are the texts put in front of questions and passages before they are encoded.
 type ManifestPrompts struct {
 	Query   string `yaml:"query" need:"maybe"`
 	Passage string `yaml:"passage" need:"maybe"`
 }
 
-// ManifestSegmenter is the graph from the vectors of what is before and behind a place in a text to
-// a score.
+// ManifestSegmenter is the graph from the vectors of the text before and after a boundary between
+// sentences to a score.
 type ManifestSegmenter struct {
 	ManifestGraph `yaml:",inline"`
 	Threshold     float64 `yaml:"threshold"` // a score below it means a cut
-	// Window is how many sentences on each side of a place make its two vectors: their mean, at
-	// unit length. Left out, one.
+	// Window is how many sentences on each side of a boundary make its two vectors: each is their
+	// mean, scaled to unit length. Left out, it is one.
 	Window int `yaml:"window" need:"maybe"`
-	// Decay is how heavy a sentence is in that mean beside the one nearer to the place. Left out,
-	// as heavy.
+	// Decay is the weight of a sentence in that mean, relative to the next one nearer to the
+	// boundary. Left out, all weigh the same.
 	Decay float64 `yaml:"decay" need:"maybe"`
-	// Encoder makes the sentences' vectors, when that is not the pack's encoder.
+	// Encoder makes the sentences' vectors, if that is not the pack's encoder.
 	Encoder *ManifestEncoder `yaml:"encoder" need:"maybe"`
 }
 
@@ -122,20 +122,20 @@ type ManifestSegmenter struct {
 type ManifestPair struct {
 	ManifestGraph `yaml:",inline"`
 	ManifestBERT  `yaml:",inline"`
-	// ManifestRemote is the model in place of the graph, of the format remote.
+	// ManifestRemote is the model in place of the graph, with the format remote.
 	ManifestRemote    `yaml:",inline"`
-	Labels            int    `yaml:"labels" need:"maybe"`     // of BERT's format: logits of a pair, 1 or 2
-	MaxTokens         int    `yaml:"max_tokens" need:"maybe"` // of BERT's format: of both, special tokens included
+	Labels            int    `yaml:"labels" need:"maybe"`     // of BERT's format: number of logits of a pair, 1 or 2
+	MaxTokens         int    `yaml:"max_tokens" need:"maybe"` // of BERT's format: of question and text together, special tokens included
 	Truncation        string `yaml:"truncation" need:"maybe"` // of BERT's format: longest_first or only_second
-	MaxQuestionTokens int    `yaml:"max_question_tokens"`     // what is longer is cut
+	MaxQuestionTokens int    `yaml:"max_question_tokens"`     // a longer question is cut
 	MaxTextTokens     int    `yaml:"max_text_tokens"`
-	// HasAnswerThreshold is the logit of has_answer from which a text counts as one with the
+	// HasAnswerThreshold is the logit of has_answer from which a text counts as containing the
 	// answer: this pack's equivalent of FIT-RAG's delta = 4.5.
 	HasAnswerThreshold *float64 `yaml:"has_answer_threshold" need:"maybe"`
 }
 
-// ManifestLinker is the graph from the vectors of a document's passages to how they attend to each
-// other.
+// ManifestLinker is the graph from the vectors of a document's passages to the attention between
+// them.
 type ManifestLinker struct {
 	ManifestGraph `yaml:",inline"`
 	MaxPassages   int `yaml:"max_passages"` // of one window
@@ -143,33 +143,34 @@ type ManifestLinker struct {
 	Threshold *float64 `yaml:"threshold" need:"maybe"`
 }
 
-// ManifestFuser is the graph from a question and all its passages to how an answer would attend to
+// ManifestFuser is the graph from a question and all its passages to the attention of an answer to
 // them (FiD). A row is the question's tokens, then the passage's, without special tokens between
 // them.
 type ManifestFuser struct {
 	ManifestGraph     `yaml:",inline"`
-	MaxTokens         int `yaml:"max_tokens"`                       // of a row; what is longer is cut
-	MaxQuestionTokens int `yaml:"max_question_tokens" need:"maybe"` // of them the question's; default 64
+	MaxTokens         int `yaml:"max_tokens"`                       // of a row; a longer one is cut
+	MaxQuestionTokens int `yaml:"max_question_tokens" need:"maybe"` // most tokens of the question in a row; default 64
 	MaxPassages       int `yaml:"max_passages"`                     // of one question
 }
 
-// ManifestDetector is the graph from the scores of texts to whether they are enough to answer with.
+// ManifestDetector is the graph from the scores of texts to the probability that they are enough to
+// answer with.
 type ManifestDetector struct {
 	ManifestGraph `yaml:",inline"`
-	Threshold     float64 `yaml:"threshold"` // a probability from it on means enough
+	Threshold     float64 `yaml:"threshold"` // the least probability that means enough
 }
 
 // manifestName is the manifest's file name in a pack.
 const manifestName = "manifest.yaml"
 
-// ReadManifest reads and checks the manifest of the pack in dir. It doesn't look at the files that
-// it names.
+// ReadManifest reads and checks the manifest of the pack in dir. It does not read the files that
+// the manifest names.
 func ReadManifest(dir string) (Manifest, error) {
 	m, _, err := readManifest(dir)
 	return m, err
 }
 
-// readManifest is ReadManifest, and returns the SHA-256 of the manifest's bytes, too.
+// readManifest is ReadManifest that also returns the SHA-256 of the manifest's bytes.
 func readManifest(dir string) (Manifest, [sha256.Size]byte, error) {
 	path := filepath.Join(dir, manifestName)
 	data, err := os.ReadFile(path)
@@ -203,14 +204,14 @@ func parseManifest(data []byte) (Manifest, error) {
 	return m, m.check()
 }
 
-// readingGraph is a graph that reads text by itself.
+// readingGraph is a graph whose manifest states the scripts that it was trained on.
 type readingGraph struct {
 	section string
 	op      wire.ModelOp
 	graph   ManifestGraph
 }
 
-// reading are the graphs whose knowledge of scripts counts where they rank.
+// reading returns the graphs that rank texts and whose Scripts Info reports.
 func (m *Manifest) reading() []readingGraph {
 	var out []readingGraph
 	if m.Encoder != nil {
@@ -225,7 +226,7 @@ func (m *Manifest) reading() []readingGraph {
 	return out
 }
 
-// check says which value is out of range.
+// check returns an error for the first value that is out of range.
 func (m *Manifest) check() error {
 	if err := m.checkBERT(); err != nil {
 		return err
@@ -284,7 +285,7 @@ func (m *Manifest) check() error {
 
 var graphType = reflect.TypeFor[ManifestGraph]()
 
-// missing names the first field without a value, as the manifest spells it.
+// missing returns the first needed field without a value, as the manifest spells it.
 func missing(v reflect.Value, prefix string) string {
 	for i := range v.NumField() {
 		field := v.Type().Field(i)

@@ -1,6 +1,6 @@
 package inference
 
-// This file is what a manifest says of graphs in Hugging Face's form; `sluice models add` writes
+// This file is the part of a manifest for graphs in Hugging Face's form. `sluice models add` writes
 // it.
 
 import (
@@ -11,24 +11,23 @@ import (
 )
 
 // formatBERT is the format of graphs with the inputs and outputs of BERT's ONNX exports: input_ids,
-// attention_mask and perhaps token_type_ids. The other, empty, is that of the graphs that training/
-// makes.
+// attention_mask and perhaps token_type_ids. The empty format is that of the graphs that training/
+// exports.
 const formatBERT = "bert"
 
-// ManifestBERT is what sections of graphs that read text have when the graph is in Hugging Face's
-// form.
+// ManifestBERT holds the fields of sections whose graph reads text and is in Hugging Face's form.
 type ManifestBERT struct {
 	Format  string        `yaml:"format" need:"maybe"`  // empty, bert or remote
 	Types   bool          `yaml:"types" need:"maybe"`   // the graph takes token_type_ids
 	Output  string        `yaml:"output" need:"maybe"`  // which of the graph's outputs is used
 	Licence string        `yaml:"licence" need:"maybe"` // of the graph, when not the pack's
-	Source  string        `yaml:"source" need:"maybe"`  // where it is from
-	Goldens *ManifestFile `yaml:"goldens" need:"maybe"` // what the fp32 original gives for some texts
+	Source  string        `yaml:"source" need:"maybe"`  // where it was downloaded
+	Goldens *ManifestFile `yaml:"goldens" need:"maybe"` // what the fp32 original returns for some texts
 	// Tokenizer is the graph's own; nil: the pack's.
 	Tokenizer *ManifestTokenizer `yaml:"tokenizer" need:"maybe"`
 }
 
-// wordsOf is the tokenizer of a section.
+// wordsOf returns the tokenizer of a section.
 func (m *Manifest) wordsOf(b ManifestBERT) ManifestTokenizer {
 	if b.Tokenizer != nil {
 		return *b.Tokenizer
@@ -40,7 +39,7 @@ func (t ManifestTokenizer) specials() tokenizer.Specials {
 	return tokenizer.Specials{Before: t.Before, Between: t.Between, After: t.After, OneType: t.OneType}
 }
 
-// checkBERT checks encoders, pair models and rerankers, of both forms.
+// checkBERT checks encoders, pair models and rerankers of every format.
 func (m *Manifest) checkBERT() error {
 	if m.Encoder != nil {
 		if err := m.checkEncoder("encoder", *m.Encoder); err != nil {
@@ -114,7 +113,7 @@ type graphTokenizer struct {
 	pad   int32
 }
 
-// openTokenizer reads a tokenizer of the pack in dir. field is its place in the manifest.
+// openTokenizer reads a tokenizer of the pack in dir. field is its name in the manifest.
 func openTokenizer(dir, field string, spec ManifestTokenizer) (*graphTokenizer, error) {
 	path, err := spec.locate(dir, field)
 	if err != nil {

@@ -1,6 +1,6 @@
 package inference
 
-// This file is what a manifest says of models behind an API; `sluice models add
+// This file is the part of a manifest for models behind an API. `sluice models add
 // remote:PROVIDER/MODEL` writes it.
 
 import (
@@ -13,27 +13,27 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// formatRemote is the format of a section that has a model behind an API in place of a graph:
-// llm-gateway asks it.
+// formatRemote is the format of a section with a model behind an API in place of a graph. The
+// server calls it through llm-gateway.
 const formatRemote = "remote"
 
-// ManifestRemote is what sections of models behind an API have.
+// ManifestRemote holds the fields of sections with a model behind an API.
 type ManifestRemote struct {
 	Provider string `yaml:"provider" need:"maybe"` // which API
 	Model    string `yaml:"model" need:"maybe"`
 	Batch    int    `yaml:"batch" need:"maybe"` // most texts of a call; 0: llm-gateway's default
 }
 
-// remote says whether the section has no graph.
+// remote reports whether the section has a model behind an API instead of a graph.
 func (b ManifestBERT) remote() bool { return b.Format == formatRemote }
 
-// remoteSection says it of a section of a manifest that is being read.
+// remoteSection is remote for a section of a manifest that is being read.
 func remoteSection(section reflect.Value) bool {
 	bert := section.FieldByName("ManifestBERT")
 	return bert.IsValid() && bert.Interface().(ManifestBERT).remote()
 }
 
-// by is the model as the gateway is asked for it.
+// by returns the model as a request to llm-gateway names it.
 func (r ManifestRemote) by(maxTokens int) wire.RemoteModel {
 	return wire.RemoteModel{Provider: r.Provider, Model: r.Model, MaxTokens: maxTokens, Batch: r.Batch}
 }
@@ -61,7 +61,7 @@ func (m *Manifest) checkRemoteEncoder(section string, e ManifestEncoder) error {
 	if err := e.check(section, wire.RemoteOpenAI); err != nil {
 		return err
 	}
-	// Collections compare vectors of equal spaces.
+	// Collections compare vectors of the same space.
 	if space := wire.RemoteSpace(e.Provider, e.Model, e.Dimension); m.Space != space && !strings.HasPrefix(m.Space, space+"/") {
 		return schema.Invalid("space", "%q is not that of the model: it is %s, with a slash and more behind it where prompts differ", m.Space, space)
 	}

@@ -1,10 +1,10 @@
-// Package inference runs the models of a pack with ONNX Runtime and answers for them over NATS: it
-// is the inside of the model server. Model is a loaded pack, Server the service around it. Package
-// tokenizer makes token ids of text, package batch gathers requests into batches; both are pure Go,
-// only this package links ONNX Runtime.
+// Package inference runs the models of a pack with ONNX Runtime and serves their operations over
+// NATS: it implements the model server. Model is a loaded pack, Server the service around it.
+// Package tokenizer turns text into token ids, package batch groups requests into batches. Both are
+// pure Go; only this package links ONNX Runtime.
 package inference
 
-// This file loads a pack: manifest, tokenizer and graphs, each checked before anything is served.
+// This file loads a pack: it checks manifest, tokenizer and graphs before anything is served.
 
 import (
 	"context"
@@ -26,8 +26,8 @@ type Options struct {
 	Pack     string   // folder with a manifest.yaml
 	Library  string   // file of the ONNX Runtime library
 	Provider Provider // empty: CPU
-	Threads  int      // of one graph's run; 0: half of the cores
-	Second   bool     // only what the second encoder's servers answer with is opened
+	Threads  int      // that a graph's run uses; 0: half of the cores
+	Second   bool     // open only the graphs that servers of the second encoder need
 }
 
 // Model is a loaded pack. Close frees it.
@@ -37,21 +37,21 @@ type Model struct {
 	sum       [sha256.Size]byte // of the manifest's bytes
 	provider  Provider
 	threads   int
-	tokenizer *graphTokenizer // of the graphs that have none of their own
+	tokenizer *graphTokenizer // of the graphs that have no tokenizer of their own
 
-	// The graphs; those that the pack hasn't are nil.
+	// The graphs. Those that the pack does not have are nil.
 	encoder   *embedder
-	sentences *embedder // of the segmenter: encoder, unless it has its own
+	sentences *embedder // the segmenter's: same as encoder, unless it has its own
 	segmenter *segmenter
 	pair      pairModel
 	reranker  pairModel
 	linker    *linker
 	fuser     *fuser
 	detector  *detector
-	opened    []func() error // closes them
+	opened    []func() error // close the graphs that are open
 }
 
-// Open loads a pack. What is wrong with it, or with the library, is named together with the remedy.
+// Open loads a pack. An error says what is wrong with the pack or the library, and the remedy.
 func Open(o Options) (_ *Model, err error) {
 	if o.Provider == "" {
 		o.Provider = CPU
@@ -102,13 +102,13 @@ func Open(o Options) (_ *Model, err error) {
 	return m, nil
 }
 
-// dimension is that of the encoder's vectors.
+// dimension is the dimension of the encoder's vectors.
 func (m *Model) dimension() int { return m.manifest.Encoder.Dimension }
 
-// name is the pack with its version, as replies say it.
+// name is the pack's name and version, as in replies.
 func (m *Model) name() string { return m.manifest.Name + "/" + m.manifest.Version }
 
-// serves says whether the pack has the graph of an operation, and if not, what to do.
+// serves returns an error with the remedy if the pack has no graph for an operation.
 func (m *Model) serves(op wire.ModelOp) error {
 	section := declared[op].Graph
 	if op == wire.OpSegmentEncode && m.manifest.has(section) && (m.encoder == nil || m.manifest.Encoder.remote()) {
@@ -120,7 +120,8 @@ func (m *Model) serves(op wire.ModelOp) error {
 		m.name(), op, manifestName, section)
 }
 
-// refuses is serves before a request is read. One that names its operation is read first.
+// refuses is serves for a request that was not read yet. It returns nil if the request itself can
+// name another operation, as a score can name the reranker.
 func (m *Model) refuses(op wire.ModelOp) error {
 	if slices.ContainsFunc(operations, func(o wire.ModelOperation) bool { return o.Of == op }) {
 		return nil
@@ -128,7 +129,8 @@ func (m *Model) refuses(op wire.ModelOp) error {
 	return m.serves(op)
 }
 
-// tokenizerOf opens the tokenizer of a graph, or gives the pack's.
+// tokenizerOf opens the tokenizer of a graph, or returns the pack's if the graph has none of its
+// own.
 func (m *Model) tokenizerOf(f graphFile, b ManifestBERT) (*graphTokenizer, error) {
 	if b.Tokenizer == nil {
 		return m.tokenizer, nil
@@ -147,8 +149,8 @@ func (m *Model) openPair(f graphFile, spec *ManifestPair) (pairModel, error) {
 	return openPair(f.path, f.section, spec, words.Tokenizer, words.pad, f.options)
 }
 
-// describe says in info what a graph that scores can do: its names of thresholds end with suffix.
-// spanless: it finds no answers.
+// describe adds to info what a graph that scores can do. suffix ends the names of its thresholds.
+// spanless reports that the graph finds no answer spans.
 func (p *ManifestPair) describe(info *wire.ModelInfo, op wire.ModelOp, suffix string) (spanless bool) {
 	if p == nil {
 		return false
@@ -167,7 +169,7 @@ func (p *ManifestPair) describe(info *wire.ModelInfo, op wire.ModelOp, suffix st
 	return p.Format == formatBERT || p.remote()
 }
 
-// Close frees the graphs. Nothing may run any more.
+// Close frees the graphs. No graph may be running.
 func (m *Model) Close() error {
 	var err error
 	for _, closeGraph := range m.opened {

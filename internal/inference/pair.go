@@ -1,7 +1,7 @@
 package inference
 
-// This file is the pair model and the reranker, graphs of one form: a question and a text to three
-// scores and an answer span, in one pass.
+// This file is the pair model and the reranker, whose graphs have the same form: from a question
+// and a text they compute three scores and an answer span in one pass.
 
 import (
 	"context"
@@ -16,51 +16,52 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 )
 
-// maxFeatures bounds what a graph gives of a pair beside its scores.
+// maxFeatures is the most features that a graph may have.
 const maxFeatures = 1024
 
-// textPair is a question and a text for one of them. Ids have no special tokens; neither is empty.
+// textPair is a question and one text. Ids include no special tokens; neither is empty.
 type textPair struct {
 	question, text []int32
 	spans          bool        // whether the answer span is wanted
-	features       bool        // whether what the labels are computed from is wanted
+	features       bool        // whether the features that the labels are computed from are wanted
 	result         *pairResult // written by the run
 }
 
-// size groups pairs by their questions' length, to within a few tokens: a batch pads questions and
-// texts each to its longest, so one long question would pad all others.
+// size groups pairs by the length of their questions, to within a few tokens: a batch pads
+// questions and texts to the longest of each, so one long question would pad all others.
 func (p textPair) size() batch.Size {
 	const step = 4
 	question := (len(p.question) + step - 1) / step * step
 	return batch.Size{Cells: question + len(p.text), Text: len(p.question) + len(p.text), Group: question}
 }
 
-// pairResult is what a graph says of a pair, as logits. The best answer span is in tokens of the
-// text, both ends included; without one last < first.
+// pairResult is what a graph computes for a pair, as logits. The best answer span is in tokens of
+// the text, both ends included; without one, last < first.
 type pairResult struct {
 	relevance, hasAnswer, llmPrefer float32
 	first, last                     int
 	span                            float32
 	others                          []tokenSpan
-	features                        []float32 // nil: the graph gives none, or nobody wanted them
+	features                        []float32 // nil: not requested, or the graph has none
 }
 
-// pairModel is the seam between token ids and graph inputs: each input format of cross-encoders is
-// one.
+// pairModel scores pairs of token ids. Each input format of cross-encoders has an implementation.
 type pairModel interface {
-	// vocabulary is the tokenizer whose ids score takes.
+	// vocabulary returns the tokenizer that makes the ids for score.
 	vocabulary() *tokenizer.Tokenizer
-	// limits are how many tokens of a question and of a text score takes.
+	// limits returns how many tokens of a question and of a text score reads.
 	limits() (question, text int)
-	// features is how many numbers the labels are computed from; 0: the graph does not give them.
+	// features returns how many features the labels are computed from; 0: the graph does not output
+	// them.
 	features() int
 	// score runs one batch and writes its results.
 	score(ctx context.Context, batch []textPair) error
 	close() error
 }
 
-// headedPair is a graph as training/ exports it: questions and texts apart, three scores, start and
-// end, and perhaps what the labels among the scores are computed from.
+// headedPair is a graph that training/ exports: it has separate inputs for questions and texts, and
+// outputs three scores, start and end, and perhaps the features that the labels among the scores
+// are computed from.
 type headedPair struct {
 	*graph
 	section   string // of the manifest

@@ -1,7 +1,7 @@
 package inference
 
-// This file has models behind an API compute what a pack has no graph for. llm-gateway asks them,
-// for it holds the keys and the tenants' budgets.
+// This file calls models behind an API for a pack that has no graph for an operation. The calls go
+// through llm-gateway, because it holds the API keys and the tenants' budgets.
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Gateway asks models behind an API. Its errors are those of NATS; what the gateway says is in
-// replies.
+// Gateway calls models behind an API. Its errors are those of NATS; errors of llm-gateway are in
+// the replies.
 type Gateway interface {
 	Encode(ctx context.Context, r wire.RemoteEncodeRequest) (wire.RemoteEncodeReply, error)
 	Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.RemoteRerankReply, error)
 }
 
-// payer is who pays for a request that a model behind an API answers.
+// payer returns the tenant that pays for a call to a model behind an API.
 func (s *service) payer(caller batch.Caller) (uuid.UUID, error) {
 	switch {
 	case s.gateway == nil:
@@ -34,7 +34,7 @@ func (s *service) payer(caller batch.Caller) (uuid.UUID, error) {
 	return caller.Tenant, nil
 }
 
-// encodeRemotely is encode by a model behind an API.
+// encodeRemotely answers encode with a model behind an API.
 func (s *service) encodeRemotely(ctx context.Context, caller batch.Caller, request wire.EncodeRequest) (wire.EncodeReply, error) {
 	tenant, err := s.payer(caller)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *service) encodeRemotely(ctx context.Context, caller batch.Caller, reque
 			if i < request.Queries {
 				prompt = p.Query
 			}
-			if strings.TrimSpace(text) != "" { // a blank one stays one
+			if strings.TrimSpace(text) != "" { // a blank text stays blank
 				texts[i] = prompt + text
 			}
 		}
@@ -67,7 +67,8 @@ func (s *service) encodeRemotely(ctx context.Context, caller batch.Caller, reque
 	return wire.EncodeReply{Envelope: wire.Header(), Space: s.model.manifest.Space, Vectors: got.Vectors, Truncated: got.Truncated}, nil
 }
 
-// rerankRemotely is score by a reranker behind an API. It knows relevance alone.
+// rerankRemotely answers score with a reranker behind an API. It computes relevance only, and
+// returns it as has_answer and llm_prefer too.
 func (s *service) rerankRemotely(ctx context.Context, caller batch.Caller, request wire.ScoreRequest) (wire.ScoreReply, error) {
 	reply := wire.ScoreReply{Graph: wire.GraphReranker}
 	tenant, err := s.payer(caller)
@@ -95,8 +96,8 @@ func (s *service) rerankRemotely(ctx context.Context, caller batch.Caller, reque
 	return reply, nil
 }
 
-// remoteFailure is what a gateway says went wrong. A server that was too slow is one that does not
-// answer: the request's own deadline is another matter.
+// remoteFailure returns the gateway's error. A deadline becomes unavailable: the API was too slow,
+// which does not mean that the request's own deadline has passed.
 func remoteFailure(e *schema.RemoteError) error {
 	said := *e
 	if said.Code == schema.CodeDeadline {

@@ -13,15 +13,15 @@ import (
 
 const lowestScore = wire.LowestScore
 
-// scoreBytes is what a text's scores take in a reply at most.
+// scoreBytes is the most bytes that a text's scores take in a reply.
 const scoreBytes = 224
 
-// rerankWeight is how many of what a server holds a text for the reranker counts as: it takes so
-// much longer.
+// rerankWeight is how many sequences of the server's load a text for the reranker counts as,
+// because it takes so much longer.
 const rerankWeight = 10
 
-// scoringGraph is a graph that scores texts, its queue, and how many of what a server holds a text
-// of it counts as.
+// scoringGraph is a graph that scores texts, with its queue. weight is how many sequences of the
+// server's load a text counts as.
 type scoringGraph struct {
 	op     wire.ModelOp
 	model  pairModel
@@ -29,7 +29,7 @@ type scoringGraph struct {
 	weight int
 }
 
-// scorerOf finds the graph that a request names.
+// scorerOf returns the graph that a request names.
 func (s *service) scorerOf(request wire.ScoreRequest) (scoringGraph, error) {
 	op, err := wire.ScoreOp(request.Graph)
 	if err == nil {
@@ -43,7 +43,7 @@ func (s *service) scorerOf(request wire.ScoreRequest) (scoringGraph, error) {
 
 func init() { handle(wire.OpScore, (*service).score) }
 
-// score answers wire.ScoreRequest. The reply's graph is right also when there is an error.
+// score answers wire.ScoreRequest. The reply's Graph is set even if there is an error.
 func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (wire.ScoreReply, error) {
 	var reply wire.ScoreReply
 	request, ctx, cancel, err := begin[wire.ScoreRequest](ctx, s, &caller, data)
@@ -58,7 +58,7 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 	if by.op == wire.OpRerank {
 		reply.Graph = wire.GraphReranker
 	}
-	// Only the pair model's labels are learnt anew, so the reranker's features are for nobody.
+	// Only the pair model's labels are trained further, so nobody needs the reranker's features.
 	width := 0
 	if request.Features && by.op == wire.OpScore {
 		width = by.model.features()
@@ -106,10 +106,11 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 	return reply, nil
 }
 
-// featuresOf names the graph that features are of: what is learnt on them holds for this one alone.
+// featuresOf names the graph of features by its hash. What is trained on them is valid for this
+// graph only.
 func featuresOf(m *ManifestPair) string { return m.SHA256[:min(16, len(m.SHA256))] }
 
-// paired are the pairs of a request, and where their results go.
+// paired holds the pairs of a request and their results.
 type paired struct {
 	pairs     []textPair              // of the texts that have tokens
 	results   []pairResult            // of all texts
@@ -117,7 +118,7 @@ type paired struct {
 	truncated int
 }
 
-// pairUp tokenises the question once and each text once, in a slot.
+// pairUp tokenises the question and each text once, in a slot.
 func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scoringGraph, features bool) (*paired, error) {
 	if err := s.slots.Acquire(ctx, request.Lane.Background()); err != nil {
 		return nil, err

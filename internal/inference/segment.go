@@ -13,7 +13,7 @@ import (
 
 func init() { handle(wire.OpSegment, (*service).segment) }
 
-// segment encodes each sentence once, then scores the places between neighbours.
+// segment encodes each sentence once, then scores the boundaries between neighbours.
 func (s *service) segment(ctx context.Context, caller batch.Caller, data []byte) (wire.SegmentReply, error) {
 	var reply wire.SegmentReply
 	request, ctx, cancel, err := begin[wire.SegmentRequest](ctx, s, &caller, data)
@@ -25,7 +25,7 @@ func (s *service) segment(ctx context.Context, caller batch.Caller, data []byte)
 	for _, run := range request.Runs {
 		sentences = append(sentences, run...)
 	}
-	// A score is a JSON number of 16 bytes at most; an empty run still takes a few.
+	// A score is a JSON number of at most 16 bytes; an empty run takes a few bytes too.
 	if (len(sentences)+len(request.Runs))*16 > int(s.nc.MaxPayload())-4096 {
 		return reply, fmt.Errorf("runs: the reply for %d sentences would not fit a message: %w", len(sentences), schema.ErrTooLarge)
 	}
@@ -45,7 +45,8 @@ func (s *service) segment(ctx context.Context, caller batch.Caller, data []byte)
 	}, nil
 }
 
-// scoreRuns scores the places between neighbours of each run. sentences are those of all runs.
+// scoreRuns scores the boundaries between neighbours of each run. sentences are the sentences of
+// all runs.
 func (s *service) scoreRuns(ctx context.Context, op wire.ModelOp, caller batch.Caller, runs [][]string, sentences []string) ([][]float32, error) {
 	work, err := s.tokenise(ctx, op, caller.Lane, s.model.sentences, sentences, 0)
 	if err != nil {

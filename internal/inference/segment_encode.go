@@ -1,7 +1,7 @@
 package inference
 
-// This file answers segment_encode: sections become passages, and those vectors and links, without
-// a way back to the caller in between.
+// This file answers segment_encode: it cuts sections into passages and computes the passages'
+// vectors and links in a single request.
 
 import (
 	"context"
@@ -17,8 +17,8 @@ import (
 
 func init() { handle(wire.OpSegmentEncode, (*service).segmentEncode) }
 
-// segmentEncode answers wire.SegmentEncodeRequest. The sentences of all sections wait for batches
-// together, then the passages of all.
+// segmentEncode answers wire.SegmentEncodeRequest. The sentences of all sections are queued
+// together, and then the passages of all sections.
 func (s *service) segmentEncode(ctx context.Context, caller batch.Caller, data []byte) (wire.SegmentEncodeReply, error) {
 	var reply wire.SegmentEncodeReply
 	request, ctx, cancel, err := begin[wire.SegmentEncodeRequest](ctx, s, &caller, data)
@@ -57,7 +57,7 @@ func (s *service) segmentEncode(ctx context.Context, caller batch.Caller, data [
 	if err != nil {
 		return wire.SegmentEncodeReply{}, err
 	}
-	// As JSON, which is longer than a frame.
+	// The limit is that of JSON, which is longer than a frame.
 	if err := s.fits("texts", len(inputs), s.model.dimension()*4*4/3+request.Keep*linkBytes+16); err != nil {
 		return wire.SegmentEncodeReply{}, err
 	}
@@ -81,8 +81,8 @@ func (s *service) segmentEncode(ctx context.Context, caller batch.Caller, data [
 	return reply, nil
 }
 
-// linkDocuments links the passages of documents that the linker reads at once: counts says how many
-// each has.
+// linkDocuments links the passages of each document that has no more than the linker reads. counts
+// has the number of passages of each document.
 func (s *service) linkDocuments(ctx context.Context, caller batch.Caller, vectors wire.Vectors, counts []int, keep int) ([][][]wire.PassageLink, error) {
 	windows := make([]wire.Vectors, len(counts))
 	row := 0
@@ -95,7 +95,7 @@ func (s *service) linkDocuments(ctx context.Context, caller batch.Caller, vector
 	return s.linkWindows(ctx, caller, windows, keep)
 }
 
-// cutting is a request while its sections are cut.
+// cutting is the state of a request while its sections are cut.
 type cutting struct {
 	ranges    [][]text.Range // of each section's sentences
 	runs      [][]string     // the sentences, as the segmenter reads them
@@ -152,7 +152,7 @@ func newCutting(r wire.SegmentEncodeRequest) (*cutting, error) {
 	return c, nil
 }
 
-// cut cuts in a slot.
+// cut runs cutting.cut in a slot.
 func (s *service) cut(ctx context.Context, c *cutting, r wire.SegmentEncodeRequest, reply *wire.SegmentEncodeReply) (inputs []string, counts []int, err error) {
 	if err := s.slots.Acquire(ctx, r.Lane.Background()); err != nil {
 		return nil, nil, err
@@ -161,8 +161,8 @@ func (s *service) cut(ctx context.Context, c *cutting, r wire.SegmentEncodeReque
 	return c.cut(r, reply)
 }
 
-// cut cuts the sections and puts the passages into the reply. It gives the texts to embed, and how
-// many each document has.
+// cut cuts the sections and adds their passages to the reply. It returns the texts to encode, and
+// how many each document has.
 func (c *cutting) cut(r wire.SegmentEncodeRequest, reply *wire.SegmentEncodeReply) (inputs []string, counts []int, err error) {
 	section := 0
 	for document, n := range r.Sections {
@@ -186,8 +186,8 @@ func (c *cutting) cut(r wire.SegmentEncodeRequest, reply *wire.SegmentEncodeRepl
 	return inputs, counts, nil
 }
 
-// passages cuts a section. One that makes the cutting itself fail is an error: this server has
-// other requests.
+// passages cuts a section. It returns a panic of the segmentation code as an error, because this
+// server has other requests.
 func (c *cutting) passages(r wire.SegmentEncodeRequest, section int) (passages []schema.Passage, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -1,9 +1,9 @@
 package inference
 
-// This file is SAGE's segmentation head: the vectors of what is before and behind a place in a text
-// to one score in [0, 1], whether both belong together. The features x1, x2, x1-x2 and x1*x2 are
-// made inside the graph. SAGE's model sees one sentence on either side; the manifest says how many
-// this one sees.
+// This file is SAGE's segmentation head: from the vectors of the text before and after a boundary
+// between sentences it computes a score in [0, 1] for whether the two belong together. The graph
+// computes the features x1, x2, x1-x2 and x1*x2 itself. SAGE's model reads one sentence on either
+// side; the manifest says how many this one reads.
 
 import (
 	"context"
@@ -13,24 +13,24 @@ import (
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// neighbours are the two sides of a place between sentences.
+// neighbours are the vectors of the two sides of a boundary between sentences.
 type neighbours struct {
 	left, right []float32
 	score       *float32 // the result is written here
 }
 
-// sides are the vectors on the two sides of every place of a run of sentences.
+// sides are the vectors of the two sides of every boundary in a run of sentences.
 type sides struct {
-	left, right []float32 // row i of left ends with sentence i, of right it begins with it
+	left, right []float32 // row i of left ends with sentence i, row i of right begins with it
 	dimension   int
 }
 
 func (s sides) before(i int) []float32 { return s.left[i*s.dimension : (i+1)*s.dimension] }
 func (s sides) behind(i int) []float32 { return s.right[(i+1)*s.dimension : (i+2)*s.dimension] }
 
-// sidesOf makes the sides from the vectors of a run's sentences: means of as many as the manifest
-// says, as far as the run has them, weighted by distance and brought to unit length. Where a window
-// is of one sentence its vector is taken as it is.
+// sidesOf computes the sides from the vectors of a run's sentences. Each is the mean of as many
+// sentences as the manifest's Window says and the run has, weighted by distance and scaled to unit
+// length. With a Window of one, it is the sentence's vector unchanged.
 func (m *Model) sidesOf(vectors []float32) sides {
 	section, d := m.manifest.Segmenter, m.sentences.dimension
 	if section.Window == 1 {
@@ -55,7 +55,7 @@ func (m *Model) sidesOf(vectors []float32) sides {
 	return out
 }
 
-// add adds weight times the beginning of v to sum.
+// add adds weight times v to sum. v may be longer than sum.
 func add(sum, v []float32, weight float32) {
 	for i := range sum {
 		sum[i] += weight * v[i]

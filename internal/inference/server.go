@@ -1,7 +1,7 @@
 package inference
 
-// This file is the life of the model server: it subscribes, takes requests in within its bounds,
-// and stops in two phases. answer.go says what it answers.
+// This file is the life cycle of the model server: it subscribes, accepts requests within its
+// limits, and stops in two phases. answer.go answers the requests.
 
 import (
 	"bytes"
@@ -69,14 +69,14 @@ func (o ServerOptions) withDefaults(model *Model) ServerOptions {
 	return o
 }
 
-// Server answers the operations of a Model, in a queue group with others of its kind. It is a
+// Server answers the operations of a Model, in a queue group with other model servers. It is a
 // lifecycle.Service.
 type Server struct {
 	*lifecycle.Func
 	current atomic.Pointer[service] // the last run
 }
 
-// NewServer makes a server that isn't started. The model must stay open while it runs.
+// NewServer returns a server that is not started. The model must stay open while the server runs.
 func NewServer(nc *nats.Conn, model *Model, o ServerOptions) *Server {
 	o = o.withDefaults(model)
 	s := &Server{}
@@ -102,10 +102,11 @@ type service struct {
 	counts  requestCounts
 	gateway Gateway
 
-	// The queues of the graphs, which share the pool; those that the pack hasn't are nil.
+	// The queues of the graphs, which share the pool. Those of graphs that the pack does not have
+	// are nil.
 	pool       *batch.Pool
 	encoding   *batch.Queue[sequence]
-	sentences  *batch.Queue[sequence] // for the segmenter: encoding, unless that has its own encoder
+	sentences  *batch.Queue[sequence] // of the segmenter: same as encoding, unless it has its own encoder
 	segmenting *batch.Queue[neighbours]
 	scoring    *batch.Queue[textPair]
 	reranking  *batch.Queue[textPair]
@@ -116,9 +117,9 @@ type service struct {
 	ctx     context.Context // of the held requests
 	cancel  context.CancelFunc
 	held    sync.WaitGroup
-	workers workerPool // handles them
+	workers workerPool // runs the handlers of requests
 	subs    []*nats.Subscription
-	closed  []chan struct{} // one per subscription: its last message was handed over
+	closed  []chan struct{} // one per subscription: closed after its last message was delivered
 	done    chan struct{}
 }
 
@@ -137,7 +138,7 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, bounds ServerOption
 
 	for _, o := range operations {
 		if o.Of != "" || bounds.Second && !o.Second {
-			continue // another's subject has its requests
+			continue // it has no subject, or the second encoder does not answer it
 		}
 		op, subject := o.Name, wire.ModelSubject(o.Name)
 		if bounds.Second {
@@ -162,7 +163,7 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, bounds ServerOption
 	return s, nil
 }
 
-// openQueues makes a queue for each graph.
+// openQueues creates a queue for each graph.
 func (s *service) openQueues(o ServerOptions) {
 	s.pool = batch.NewPool(o.Workers)
 	if o.Share > 0 {
@@ -195,7 +196,7 @@ func (s *service) openQueues(o ServerOptions) {
 	}
 	if m := s.model.fuser; m != nil {
 		fuser := options("fuser", o.BatchTokens)
-		fuser.MaxItems = 1 // a run is of one question
+		fuser.MaxItems = 1 // a run reads one question
 		s.fusing = batch.New(s.pool, fuser, fusion.size, m.fuse)
 	}
 	if m := s.model.detector; m != nil {
@@ -203,19 +204,20 @@ func (s *service) openQueues(o ServerOptions) {
 	}
 }
 
-// abandon undoes a start that failed.
+// abandon cleans up after a failed start.
 func (s *service) abandon() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return s.stop(ctx)
 }
 
-// leastSize is what a held request counts at least, in bytes. It bounds how many are held.
+// leastSize is the least that a held request counts, in bytes. It limits the number of held
+// requests.
 const leastSize = 2 << 10
 
-// accept takes a message in, or refuses it at once. It runs in the subscription's goroutine.
+// accept accepts or refuses a message. It runs in the subscription's goroutine.
 func (s *service) accept(op wire.ModelOp, msg *nats.Msg) {
-	// A small message takes memory beside its bytes.
+	// A small message takes more memory than its bytes.
 	lane, size := laneOf(msg.Data), max(len(msg.Data), leastSize)
 	if err := s.load.add(lane, size, 0); err != nil {
 		s.counts.refused.Add(1)
@@ -232,12 +234,12 @@ func (s *service) accept(op wire.ModelOp, msg *nats.Msg) {
 	})
 }
 
-// laneOf reads a request's lane without decoding the request: the lane comes before the texts in
-// what this module writes. What hides its lane waits with the bulk.
+// laneOf reads a request's lane without decoding the request. This module writes the lane before
+// the texts. A request whose lane is not found that way is in the bulk lane.
 func laneOf(data []byte) wire.Lane {
 	data = wire.HeadOf(data)
-	// As this module writes it: a short text before it, without nested values. In a text the quotes
-	// would be escaped.
+	// The form that this module writes: the key is near the beginning and not after a nested value.
+	// The quotes would be escaped if it were part of a string.
 	const key = `"lane":"`
 	if at := bytes.Index(data[:min(len(data), 256)], []byte(key)); at > 0 && data[0] == '{' && !bytes.ContainsAny(data[1:at], "{[") {
 		if lane, _, found := bytes.Cut(data[at+len(key):], []byte(`"`)); found && string(lane) == string(wire.LaneInteractive) {
@@ -267,12 +269,12 @@ func laneOf(data []byte) wire.Lane {
 	}
 }
 
-// stop takes nothing new, finishes what is held, and cancels that when ctx ends.
+// stop accepts no more messages and waits for the held requests. When ctx ends, it cancels them.
 func (s *service) stop(ctx context.Context) error {
 	defer close(s.done)
 	var draining []chan struct{}
 	for i, sub := range s.subs {
-		// On a closed connection Drain fails, and nothing comes any more.
+		// On a closed connection Drain fails, and no messages arrive.
 		if err := sub.Drain(); err == nil {
 			draining = append(draining, s.closed[i])
 		}
@@ -284,7 +286,7 @@ func (s *service) stop(ctx context.Context) error {
 		}
 	}
 	for _, sub := range s.subs {
-		_ = sub.Unsubscribe() // for those that had no time to drain
+		_ = sub.Unsubscribe() // for those that did not drain in time
 	}
 	finished := make(chan struct{})
 	go func() {
@@ -302,7 +304,7 @@ func (s *service) stop(ctx context.Context) error {
 	<-finished
 	s.pool.Close()
 	if !s.nc.IsClosed() && len(s.subs) > 0 {
-		// The last replies must leave before the process does.
+		// The last replies must be sent before the process exits.
 		if flushErr := s.nc.FlushTimeout(2 * time.Second); flushErr != nil && err == nil {
 			s.log.Warn("the last replies may not have been sent", "error", flushErr)
 		}
