@@ -1,20 +1,20 @@
 package batch
 
-// This file is how much one batch takes on a CPU. It stands apart so that what measures batches
-// knows it without the graphs.
+// This file has the limits of a batch on a CPU, without the graphs, so that benchmarks can import
+// them.
 
 const (
-	// Items is how many texts, or pairs, a batch has at most.
+	// Items is the most texts or pairs of a batch.
 	Items = 512
-	// TextTokens is how many tokens a batch of texts has at most. More would fall out of the
-	// caches: the shipped encoder is three times slower on 32,768.
+	// TextTokens is the most tokens of a batch of texts. More would not fit the caches: the shipped
+	// encoder is three times slower at 32,768.
 	TextTokens = 4 << 10
-	// PairTokens is how many tokens a batch of questions and texts has at most. More would be no
-	// faster (BenchmarkPairRun: the shipped graph does most per second of a core at 500 to 4,000),
-	// and whoever comes meanwhile waits for what runs.
+	// PairTokens is the most tokens of a batch of questions and texts. More would not be faster
+	// (BenchmarkPairRun: the shipped graph reaches its highest throughput per core at 500 to
+	// 4,000), and requests that arrive meanwhile wait until the batch is done.
 	PairTokens = 1 << 10
 	// RerankTokens is the same for the reranker, which takes ten times as long and gains little
-	// from company (BenchmarkRerankRun: a sixth from 4 pairs of 140 tokens, and nothing from more).
-	// A batch takes no longer than a long pair, which runs alone.
+	// from larger batches (BenchmarkRerankRun: a sixth from 4 pairs of 140 tokens, and nothing from
+	// more). A batch takes no longer than a long pair, which runs alone.
 	RerankTokens = 384
 )

@@ -1,7 +1,7 @@
 package batch
 
-// Scheduling of batches. All graphs of a server share the workers, so that an interactive request
-// of one goes before bulk requests of another.
+// This file schedules batches. All graphs of a server share the workers, so that an interactive
+// request of one graph precedes bulk requests of another.
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// interactiveWait is how long an interactive item waits for its batch to fill.
+// interactiveWait is the longest time that an interactive item waits for its batch to fill.
 const interactiveWait = time.Millisecond
 
 // lanes are the lanes of requests in order of priority, with one between them for interactive
@@ -30,7 +30,7 @@ type Pool struct {
 	workers    int
 	ctx        context.Context
 	cancel     context.CancelFunc
-	wake       chan struct{}  // an item was added, or a lane is below its limit again
+	wake       chan struct{}  // an item was added, or a lane may be below its limit again
 	free       chan struct{}  // one token per idle worker
 	goroutines sync.WaitGroup // the dispatcher and the running batches
 	// interactive limits other lanes while there are interactive requests, so that a worker is free
@@ -46,20 +46,20 @@ type Pool struct {
 }
 
 // shareCredit is how much of the workers' time a tenant without recent requests may use before it
-// takes turns with others.
+// is ranked with the others.
 const shareCredit = 20 * time.Millisecond
 
 // source is a Queue of any type. Its methods are called with the pool's mutex locked.
 type source interface {
-	// untilDue drops items of ended requests, and returns how long until a batch of a lane is due:
-	// an hour when none waits.
+	// untilDue drops items of ended requests, and returns the time until a batch of a lane is due:
+	// an hour if no item waits.
 	untilDue(lane int, now time.Time) time.Duration
 	// take removes the batch around the first item of a request from the lane, and returns a
 	// function that runs it.
 	take(lane int, r *request, now time.Time) (run func())
 	// fail ends all waiting requests.
 	fail(err error)
-	// state returns what waits and what was run.
+	// state returns how many items wait and what was run.
 	state() schema.GraphState
 }
 
@@ -78,8 +78,8 @@ func NewPool(workers int) *Pool {
 	return p
 }
 
-// Bound limits the bulk lane to a share of the processors' time. It must be called before the first
-// request.
+// Bound limits the bulk lane to a share of the machine's processor time. It must be called before
+// the first request.
 func (p *Pool) Bound(s *Share) { p.share = s }
 
 // Close cancels running batches, fails waiting requests with schema.ErrUnavailable, and returns
@@ -134,8 +134,9 @@ func (p *Pool) dispatch() {
 	}
 }
 
-// next takes the next batch: of the first lane with waiting items, around the first item that is
-// due. Without one it returns how long until one is due, if no item is added.
+// next takes the next batch: from the first lane with waiting items that is below its limit, around
+// the first item that is due. Without one it returns how long to wait for the next, unless an item
+// is added meanwhile.
 func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +166,7 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 		}
 		first, found := p.waiting[lane].First(func(r *request) bool { return due[r.source] })
 		if !found {
-			// A lower lane must not take the worker meanwhile.
+			// A lower lane must not take the worker in the meantime.
 			return nil, min(wait, later)
 		}
 		p.running[lane]++
@@ -201,7 +202,8 @@ func (p *Pool) itemDequeued(r *request) {
 }
 
 // atLimit reports whether a lane runs as many batches as it may, so that a worker is free for
-// higher lanes. Bulk does not count yielding batches: it would never run while there are many.
+// higher lanes. For bulk, yielding batches do not count: bulk would never run while there are many
+// of them.
 func (p *Pool) atLimit(lane int, now time.Time) bool {
 	running := p.running[lane]
 	if lane == yielding {

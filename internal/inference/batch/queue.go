@@ -31,21 +31,21 @@ type Options struct {
 	Wait     time.Duration // longest time that an item waits for its batch to fill
 }
 
-// Padding is bounded twice: to a share of a batch's cells, and small batches may pad a little more,
-// since a run of their own would cost more than that.
+// The limit of padding is a share of a batch's cells. Small batches may have up to freePadding,
+// because a separate run would cost more.
 const (
 	maxPadding  = 0.04
 	freePadding = 128 // cells
 )
 
-// Size is what an item takes in a batch.
+// Size is what an item takes up in a batch.
 type Size struct {
-	// Cells is how long its row is. A batch has as many cells as it has rows, times those of the
-	// longest.
+	// Cells is the length of the item's row. A batch has as many cells as its number of rows times
+	// the longest row.
 	Cells int
-	// Text is how many of the cells are not padding whatever the batch is.
+	// Text is how many of the cells are never padding, whatever batch the item is in.
 	Text int
-	// Group keeps items apart that don't fit one batch although they are of like length.
+	// Group separates items that do not fit the same batch although their lengths are similar.
 	Group int
 }
 
@@ -82,8 +82,8 @@ type request struct {
 	err     error
 }
 
-// New adds a queue to a pool. size gives what an item takes; run runs one batch, may be called from
-// several goroutines at once, and must put its results where the items point.
+// New adds a queue to a pool. size returns the size of an item. run runs one batch and writes the
+// results to where the items point; several goroutines may call it at once.
 func New[T any](p *Pool, o Options, size func(T) Size, run func(context.Context, []T) error) *Queue[T] {
 	q := &Queue[T]{pool: p, options: o, size: size, run: run, metrics: newMetrics(o.Graph)}
 	p.mu.Lock()
@@ -94,12 +94,12 @@ func New[T any](p *Pool, o Options, size func(T) Size, run func(context.Context,
 
 var errClosed = fmt.Errorf("the model server is stopping: %w", schema.ErrUnavailable)
 
-// Caller is for whom items run, and how urgent they are.
+// Caller is the tenant that items run for, and their priority.
 type Caller struct {
-	Tenant uuid.UUID // items of none count as one tenant's
+	Tenant uuid.UUID // all items without a tenant count as one tenant's
 	Lane   wire.Lane
-	// Yields says that interactive items go after those that don't yield, and leave them a worker,
-	// until they have waited for fairness.StarvationLimit.
+	// Yields says that interactive items run after those that don't yield, and leave a worker free
+	// for them, until they have waited for fairness.StarvationLimit.
 	Yields bool
 }
 
@@ -234,8 +234,8 @@ func (q *Queue[T]) dropEnded(lane int, over func(*request) error) {
 	}
 }
 
-// batchAround returns the range of the batch around the entry at first. It grows to the side that
-// adds less padding while the limits allow.
+// batchAround returns the range of the batch around the entry at first. The range grows on the side
+// that adds less padding while the limits allow.
 func (q *Queue[T]) batchAround(waiting []entry[T], first int) (from, to int) {
 	from, to = first, first+1
 	group := waiting[first].size.Group
@@ -278,7 +278,7 @@ func (q *Queue[T]) execute(batch []entry[T]) {
 	started := time.Now()
 	err := q.runOnce(batch)
 	q.pool.mu.Lock()
-	q.charge(batch, time.Since(started)) // before the requests end: what their tenants ask next is ranked by it
+	q.charge(batch, time.Since(started)) // before the requests end: the charge ranks the next requests of their tenants
 	q.pool.mu.Unlock()
 	if err != nil && len(batch) > 1 && q.pool.ctx.Err() == nil {
 		half := len(batch) / 2

@@ -1,6 +1,6 @@
 package batch
 
-// This file bounds the processor time of work in the background.
+// This file limits the processor time of background work.
 
 import (
 	"sync"
@@ -10,32 +10,32 @@ import (
 )
 
 const (
-	// busyFrom is the share of the machine's processor time that other processes use from which on
-	// it is busy.
+	// busyFrom is the share of the machine's processor time above which other processes make it
+	// busy.
 	busyFrom = 0.5
-	// busyPause is how long work in the background rests on a busy machine, and how often the
-	// machine is looked at.
+	// busyPause is how long background work pauses on a busy machine, and how often the load is
+	// measured.
 	busyPause = time.Second
 )
 
-// Share keeps batches to a share of the machine's processor time: after each a pause follows that
-// makes up for what the batch took beyond it. On a machine that others keep busy none runs. A nil
-// *Share bounds nothing.
+// Share limits batches to a share of the machine's processor time: the next batch starts only after
+// a pause that makes up for the one before. While other processes keep the machine busy, no batch
+// starts. A nil *Share has no limit.
 type Share struct {
-	pause    float64 // seconds that a second of a batch stands for
+	pause    float64 // seconds from the start of a batch to the next, for each second that it runs
 	busy     func(now time.Time) bool
 	mu       sync.Mutex
-	until    time.Time // no batch begins before
-	lastRead time.Time // when busy was asked last
+	until    time.Time // no batch starts before
+	lastRead time.Time // when busy was last called
 }
 
-// NewShare makes a share of, in (0, 1], of cores for batches that keep so many threads busy. busy
-// tells whether others need the machine; nil: they never do.
+// NewShare returns the share of, in (0, 1], of cores for batches that each use threads. busy
+// reports whether other processes need the machine; nil: they never do.
 func NewShare(of float64, threads, cores int, busy func(now time.Time) bool) *Share {
 	return &Share{pause: float64(min(threads, cores)) / (of * float64(cores)), busy: busy}
 }
 
-// wait is how long until a batch may begin.
+// wait returns how long until a batch may start.
 func (s *Share) wait(now time.Time) time.Duration {
 	if s == nil {
 		return 0
@@ -51,7 +51,7 @@ func (s *Share) wait(now time.Time) time.Duration {
 	return max(0, s.until.Sub(now))
 }
 
-// spend counts a batch that ran.
+// spend records a batch that ran.
 func (s *Share) spend(begin time.Time, took time.Duration) {
 	if s == nil {
 		return
@@ -68,8 +68,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// OthersBusy tells whether the other processes of the machine used more than half of its processor
-// time since it was last asked. Where there is no /proc it is nil.
+// OthersBusy returns a function that reports whether the other processes of the machine used more
+// than half of its processor time since its last call. Without /proc, OthersBusy returns nil.
 func OthersBusy() func(now time.Time) bool {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

@@ -1,6 +1,6 @@
 package batch
 
-// This file tells what waits in the queues, and what they did since they were made.
+// This file reports what waits in the queues, and what they ran since they were created.
 
 import (
 	"time"
@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// count adds a batch of so many items to what was done: sum cells of text, rows of the longest
-// item's.
+// count adds a batch to the totals. sum is the cells of its items without padding, longest the
+// cells of its longest row.
 func (q *Queue[T]) count(items, sum, longest int, took time.Duration) {
 	q.pool.mu.Lock()
 	defer q.pool.mu.Unlock()
@@ -35,8 +35,7 @@ func (q *Queue[T]) state() schema.GraphState {
 	return s
 }
 
-// State returns what waits in each queue and what it did, and how many batches run of those that
-// may at once.
+// State returns the state of each queue, the number of batches that run, and the number of workers.
 func (p *Pool) State() (graphs []schema.GraphState, running, workers int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
 package batch
 
-// This file counts what the queue does, and gives each batch a span that links to its callers'
+// This file records metrics of the queue, and gives each batch a span that links to its callers'
 // traces.
 
 import (
@@ -39,7 +39,7 @@ func newMetrics(graph string) metrics {
 	}
 	m.real = metric.WithAttributeSet(attribute.NewSet(m.graph, attribute.String("kind", "text")))
 	m.padded = metric.WithAttributeSet(attribute.NewSet(m.graph, attribute.String("kind", "padding")))
-	// An instrument that can't be made is a no-op; names and units here are constants, so that
+	// An instrument that can't be created is a no-op. Names and units here are constants, so that
 	// can't happen.
 	m.waits, _ = meter.Float64Histogram("sluice.model.queue.wait", metric.WithUnit("s"),
 		metric.WithDescription("Time that an item waits for its batch."),
@@ -68,7 +68,7 @@ func (m *metrics) waited(lane int, d time.Duration) {
 	m.waits.Record(context.Background(), d.Seconds(), m.byLane[lane])
 }
 
-// begin opens a batch's span; finish ends it and records the batch.
+// begin starts a batch's span. finish ends it and records the batch.
 func (m *metrics) begin(ctx context.Context, links []trace.Link, count, sum, longest int) (_ context.Context, finish func(error)) {
 	cells := count * longest
 	share := 0.0

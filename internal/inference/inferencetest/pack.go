@@ -1,6 +1,6 @@
 // Package inferencetest makes a model pack with all seven graphs for tests: the shipped encoder and
-// segmenter, and tiny random graphs that training/testgraphs.py writes with their goldens. They say
-// nothing true about any text, but run in no time and give the same numbers every time.
+// segmenter, and tiny random graphs that training/testgraphs.py writes with their goldens. Their
+// results mean nothing, but they take no time and are always the same.
 package inferencetest
 
 import (
@@ -20,7 +20,7 @@ import (
 //go:embed testdata
 var testdata embed.FS
 
-// sections are what the tiny graphs need in the manifest beside their files.
+// sections are the fields that the tiny graphs need in the manifest besides their files.
 var sections = []struct{ name, fields string }{
 	{"pair", "max_question_tokens: 64, max_text_tokens: 384, has_answer_threshold: -1.5"},
 	{"reranker", "max_question_tokens: 32, max_text_tokens: 192, has_answer_threshold: 0.25"},
@@ -29,8 +29,8 @@ var sections = []struct{ name, fields string }{
 	{"detector", "threshold: 0.6"},
 }
 
-// Pack makes the pack in a folder of the test's own and returns it. Each change sees the manifest,
-// in which every tiny graph's section is a line of its own, and gives another.
+// Pack makes the pack in a temporary folder of the test and returns the folder. Each change gets
+// the manifest, in which the section of every tiny graph is a single line, and returns another one.
 func Pack(t testing.TB, change ...func(manifest string) string) string {
 	t.Helper()
 	shipped, dir := shippedPack(t), t.TempDir()
@@ -64,7 +64,7 @@ func Pack(t testing.TB, change ...func(manifest string) string) string {
 	return dir
 }
 
-// shippedPack is the absolute folder of the repository's pack.
+// shippedPack returns the absolute path of the repository's pack.
 func shippedPack(t testing.TB) string {
 	t.Helper()
 	_, here, _, ok := runtime.Caller(0)
@@ -74,10 +74,10 @@ func shippedPack(t testing.TB) string {
 	return filepath.Join(filepath.Dir(here), "..", "..", "..", "models", "default")
 }
 
-// own are the sections of a manifest that the tiny graphs take the place of.
+// own are the sections of the shipped manifest that the tiny graphs replace.
 var own = []string{"pair", "reranker", "linker", "fuser", "detector", "calibrated"}
 
-// firstSections is the shipped manifest without the sections that tests bring.
+// firstSections returns the shipped manifest without the sections in own.
 func firstSections(manifest string) string {
 	var kept strings.Builder
 	keep := true
@@ -93,7 +93,7 @@ func firstSections(manifest string) string {
 	return kept.String()
 }
 
-// Without leaves the tiny graphs named out of the manifest.
+// Without removes the named tiny graphs from the manifest.
 func Without(names ...string) func(manifest string) string {
 	return func(manifest string) string {
 		var kept strings.Builder
@@ -106,7 +106,7 @@ func Without(names ...string) func(manifest string) string {
 	}
 }
 
-// Goldens are the outputs that the tiny graphs give.
+// Goldens are the outputs of the tiny graphs.
 type Goldens struct {
 	Pair     Scores
 	Reranker Scores // of the same question and texts
@@ -129,7 +129,7 @@ type Goldens struct {
 	}
 }
 
-// Scores are what a graph says of a question and some texts.
+// Scores are a graph's outputs for a question and some texts.
 type Scores struct {
 	Question    string
 	QuestionIDs []int32 `json:"question_ids"`
@@ -142,7 +142,7 @@ type Scores struct {
 	}
 }
 
-// ReadGoldens reads them.
+// ReadGoldens reads the goldens of the tiny graphs.
 func ReadGoldens(t testing.TB) (g Goldens) {
 	t.Helper()
 	data, err := testdata.ReadFile("testdata/goldens.json")

@@ -1,9 +1,9 @@
-// Package modelpack keeps model packs: it makes one of a Hugging Face folder or of a model on a
-// hub, lists those that there are, and knows which is in use. A pack is a folder with a
-// manifest.yaml; running it is package inference's business. This package links no ONNX Runtime.
+// Package modelpack manages model packs: it makes one from a Hugging Face folder or a model on a
+// hub, lists the existing packs, and records which is in use. A pack is a folder with a
+// manifest.yaml; package inference runs it. This package links no ONNX Runtime.
 package modelpack
 
-// This file adds a model: everything is made in a folder of its own, which gets its name when it is
+// This file adds a model. The pack is made in a temporary folder, which is renamed when it is
 // complete.
 
 import (
@@ -26,15 +26,15 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Options of adding.
+// Options are the options of Add.
 type Options struct {
-	Dir      string       // where packs are kept; made when it is missing
-	Hub      string       // address of a hub; needed for hf: alone
-	Client   *http.Client // empty: one that waits half a minute for an answer
+	Dir      string       // where packs are stored; created if it is missing
+	Hub      string       // address of a hub; needed for hf: only
+	Client   *http.Client // nil: one that waits at most half a minute for a response
 	MaxGraph int64        // largest graph, in bytes; 0: 2 GB
-	// Dimensions are those of vectors that can be stored; nil: any.
+	// Dimensions are the vector dimensions that can be stored; nil: any.
 	Dimensions []int
-	// Check looks at the finished folder before it gets its name; nil: nobody does.
+	// Check checks the finished folder before it is renamed; nil: no check.
 	Check func(ctx context.Context, dir string) error
 }
 
@@ -42,11 +42,11 @@ type Options struct {
 type Addition struct {
 	From    string // a folder in Hugging Face's layout, a pack's folder, hf:org/name[@revision], or remote:PROVIDER/MODEL
 	Name    string // of the new pack; empty: the model's
-	Graph   string // file of the graph; empty: onnx/model.onnx, else model.onnx
-	Onto    string // folder of a pack whose other graphs the new one has too; empty: none
+	Graph   string // file of the graph; empty: onnx/model.onnx, or else model.onnx
+	Onto    string // folder of a pack whose other graphs are copied to the new one; empty: none
 	Pooling string // mean, cls, last or none; empty: as the model says
-	// QueryPrompt and PassagePrompt are what an encoder wants in front of questions and passages;
-	// empty: as the model says.
+	// QueryPrompt and PassagePrompt are the texts that an encoder needs in front of questions and
+	// passages; empty: as the model says.
 	QueryPrompt, PassagePrompt string
 	Reranker                   bool    // a cross-encoder becomes the pack's reranker instead of its pair model
 	Tolerance                  float64 // of the graph against its fp32 original; 0: by its precision
@@ -63,19 +63,19 @@ type Added struct {
 
 const (
 	defaultMaxGraph = 2 << 30
-	// staging begins the names of folders that are not finished; those older than abandoned are of
-	// a process that died.
+	// staging begins the names of unfinished folders. One older than abandoned is from a process
+	// that died.
 	staging   = ".adding-"
 	abandoned = 24 * time.Hour
 )
 
-// tolerances are how far graphs of a precision may be from their fp32 original when nobody says: in
-// the components of a unit vector, or in a logit.
+// tolerances are the default tolerances of graphs by precision: the largest difference from their
+// fp32 original, in the components of a unit vector or in a logit.
 var tolerances = map[string]float64{"fp16": 0.01, "int8": 0.1}
 
 var packName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// Add adds a model. When it fails nothing is left of it. Errors name the file or field that is
+// Add adds a model. After an error nothing of it is left. Errors name the file or field that is
 // wrong.
 func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	if o.MaxGraph <= 0 {
@@ -123,7 +123,7 @@ func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return Added{}, fmt.Errorf("add %s: %w", a.From, err)
 	}
-	// Fails when another process has added one of this name meanwhile: a folder with files is not
+	// Fails if another process has added a pack of this name meanwhile: a folder with files is not
 	// replaced.
 	if err := os.Rename(dir, final); err != nil {
 		return Added{}, fmt.Errorf("add %s as %s: %w", a.From, name, err)
@@ -133,7 +133,7 @@ func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	return added, nil
 }
 
-// removeAbandoned removes what processes that died have left.
+// removeAbandoned removes the folders of processes that died.
 func removeAbandoned(dir string) {
 	left, err := filepath.Glob(filepath.Join(dir, staging+"*"))
 	if err != nil {
@@ -219,7 +219,8 @@ func fill(ctx context.Context, dir, name string, o Options, a Addition, from sou
 	if m.role == RoleEncoder && len(o.Dimensions) > 0 && !slices.Contains(o.Dimensions, m.dimension) {
 		return Added{}, schema.Invalid("config.json", "hidden_size: vectors of dimension %d can't be stored, only those of %v: choose such a model", m.dimension, o.Dimensions)
 	}
-	// A folder of its own: the pack that it is added onto may have an added graph of the same role.
+	// Use a folder of its own: the pack that it is added onto may have an added graph of the same
+	// role.
 	sub := m.role + "-" + graphHash[:12]
 	if err := os.Mkdir(filepath.Join(dir, sub), 0o755); err != nil {
 		return Added{}, err
@@ -252,7 +253,7 @@ func fill(ctx context.Context, dir, name string, o Options, a Addition, from sou
 	return Added{Role: m.role, Precision: m.precision, Notes: m.notes}, nil
 }
 
-// fetchGraph puts the graph at path and gives its hash.
+// fetchGraph stores the graph at path and returns its hash.
 func fetchGraph(ctx context.Context, from source, named, path string, limit int64) (hash string, err error) {
 	candidates := []string{named}
 	if named == "" {
@@ -282,7 +283,7 @@ func fetchGraph(ctx context.Context, from source, named, path string, limit int6
 	return "", schema.Invalid("graph", "%s has no %s: name its file with --graph, or export the model to ONNX (optimum-cli export onnx)", from.label(), strings.Join(candidates, " and no "))
 }
 
-// store writes r to a new file and gives its SHA-256.
+// store writes r to a new file and returns its SHA-256.
 func store(ctx context.Context, path string, r io.Reader, limit int64) (_ string, err error) {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -300,7 +301,7 @@ func store(ctx context.Context, path string, r io.Reader, limit int64) (_ string
 	return hex.EncodeToString(hash.Sum(nil)), file.Sync()
 }
 
-// reader ends with its context: a copy of a local file can be interrupted too.
+// reader stops when its context ends, so that the copy of a local file can be interrupted too.
 type reader struct {
 	ctx context.Context
 	r   io.Reader

@@ -1,6 +1,6 @@
 package modelpack
 
-// This file writes what a calibration found into a pack.
+// This file writes the results of a calibration into a pack.
 
 import (
 	"context"
@@ -19,35 +19,35 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// Numbers are what a calibration found. What is nil stays as it is.
+// Numbers are the results of a calibration. Values that are nil stay as they are in the pack.
 type Numbers struct {
 	Similarity        *float64 // encoder.similarity_threshold
 	PairHasAnswer     *float64 // pair.has_answer_threshold
 	RerankerHasAnswer *float64
 	Calibrated        map[string]float64 // by name
-	// Confidence has the names that begin with confidence_ and risk_, without wire.RerankerSuffix.
-	// They take the place of all that the pack has of Graph's.
+	// Confidence holds the numbers whose names begin with confidence_ and risk_, without
+	// wire.RerankerSuffix. They replace all such numbers that the pack has for Graph.
 	Confidence map[string]float64
-	Graph      string // whose Confidence it is: wire.GraphPair or wire.GraphReranker
+	Graph      string // which graph Confidence is for: wire.GraphPair or wire.GraphReranker
 	Detector   []Layer
-	// DetectorThreshold goes with Detector.
+	// DetectorThreshold is the threshold of Detector.
 	DetectorThreshold float64
 }
 
-// calibratedMark is what the version of a calibrated pack ends with.
+// calibratedMark matches the end of a calibrated pack's version.
 var calibratedMark = regexp.MustCompile(`\+calibrated\.[0-9a-f]+$`)
 
-// confidenceNames are the calibrated numbers of confidence.
+// confidenceNames matches the names of the calibrated numbers of confidence.
 var confidenceNames = regexp.MustCompile(`^(confidence_|risk_)`)
 
-// Calibrate writes numbers into the pack in dir. check looks at the pack as it will be before it
-// takes the place of what is there; nil: nobody does.
+// Calibrate writes numbers into the pack in dir. check checks the new pack before it replaces the
+// current files; nil: no check.
 func Calibrate(ctx context.Context, dir string, n Numbers, check func(ctx context.Context, dir string) error) (err error) {
 	d, err := readDocument(dir)
 	if err != nil {
 		return err
 	}
-	// What is checked is a folder with links to the files that stay.
+	// check gets a folder with links to the files that stay.
 	staged, err := os.MkdirTemp(dir, staging)
 	if err != nil {
 		return fmt.Errorf("make a folder for the calibrated pack: %w", err)
@@ -79,7 +79,7 @@ func Calibrate(ctx context.Context, dir string, n Numbers, check func(ctx contex
 			return fmt.Errorf("the calibrated pack does not work, and %s stays as it was: %w", dir, err)
 		}
 	}
-	// The manifest last: until then the pack is what it was.
+	// The manifest comes last: until it is replaced, the pack is unchanged.
 	for _, name := range moved {
 		if err := os.Rename(filepath.Join(staged, name), filepath.Join(dir, name)); err != nil {
 			return fmt.Errorf("put %s into the pack: %w", name, err)
@@ -88,7 +88,7 @@ func Calibrate(ctx context.Context, dir string, n Numbers, check func(ctx contex
 	return removeDetectors(d, dir)
 }
 
-// removeDetectors removes those of earlier calibrations.
+// removeDetectors removes the detectors of earlier calibrations.
 func removeDetectors(d document, dir string) error {
 	old, err := filepath.Glob(filepath.Join(dir, "detector-????????????.onnx"))
 	if err != nil {
@@ -107,7 +107,8 @@ func removeDetectors(d document, dir string) error {
 	return err
 }
 
-// Calibratable says why the pack at path may not be changed: it is none that was added in dir.
+// Calibratable returns an error if the pack at path was not added in dir, so that it must not be
+// changed.
 func Calibratable(dir, path string) error {
 	name := filepath.Base(path)
 	if isAdded(dir, name) && filepath.Join(dir, name) == path {
@@ -116,8 +117,7 @@ func Calibratable(dir, path string) error {
 	return fmt.Errorf("the model pack %s was not added here and stays as it is: calibrate a copy, `sluice models add %s --name NAME`: %w", path, path, schema.ErrConflict)
 }
 
-// calibrate changes the manifest, and gives the name of the detector's file if it wrote one into
-// dir.
+// calibrate changes the manifest. If it writes a detector into dir, it returns the file's name.
 func (d document) calibrate(dir string, n Numbers) (graph string, err error) {
 	for _, s := range []struct {
 		section, name string
@@ -182,7 +182,7 @@ func (d document) calibrate(dir string, n Numbers) (graph string, err error) {
 			return "", err
 		}
 	}
-	// Another version, so that model servers with the pack as it was are told apart.
+	// Change the version, so that model servers with the old pack can be told apart.
 	data, err := d.bytes()
 	if err != nil {
 		return "", err
@@ -195,10 +195,10 @@ func (d document) calibrate(dir string, n Numbers) (graph string, err error) {
 	return graph, set(d.root, "version", version+"+calibrated."+hex.EncodeToString(sum[:3]))
 }
 
-// rounded has four digits behind the point.
+// rounded rounds x to four decimal places.
 func rounded(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
-// linkFiles links the files of a manifest that staged lacks.
+// linkFiles links the files of a manifest that are missing in staged.
 func linkFiles(d document, dir, staged string) error {
 	absolute, err := filepath.Abs(dir)
 	if err != nil {

@@ -1,7 +1,7 @@
 package modelpack
 
-// This file puts a pack together: the manifest of an added graph, and the files of the pack that it
-// is added onto.
+// This file assembles a pack: the manifest of an added graph, and the files of the pack that it is
+// added onto.
 
 import (
 	"context"
@@ -18,14 +18,14 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// field is one of a manifest.
+// field is a field of a manifest.
 type field struct {
 	name  string
 	value any
 }
 
-// writeManifest writes the manifest of an added graph, and copies what is kept of the pack that it
-// is added onto.
+// writeManifest writes the manifest of an added graph, and copies the files that it keeps of the
+// pack that it is added onto.
 func writeManifest(ctx context.Context, dir, name string, a Addition, from source, m *model, s graphSection, words tokenizerSection) error {
 	d := newDocument()
 	s.Licence, s.Source = m.licence, from.label()
@@ -82,7 +82,7 @@ func writeManifest(ctx context.Context, dir, name string, a Addition, from sourc
 	return err
 }
 
-// version is one of the files of a pack, together.
+// version returns a version made of the hashes of all files of a pack.
 func (d document) version() string {
 	hash := sha256.New()
 	_ = d.files(func(_, file string) error {
@@ -92,8 +92,8 @@ func (d document) version() string {
 	return hex.EncodeToString(hash.Sum(nil)[:6])
 }
 
-// space names the vectors of an encoder: those of the same graph, words, pooling and prompts may be
-// compared.
+// space names the vectors of an encoder. Encoders with the same graph, tokenizer, pooling and
+// prompts have the same space: their vectors can be compared.
 func space(base string, m *model, s graphSection, words tokenizerSection) string {
 	facts := []any{s.SHA256, words.SHA256, words.Before, words.After, s.Output, m.pooling, m.maxTokens}
 	if m.prompts != nil {
@@ -107,7 +107,7 @@ func space(base string, m *model, s graphSection, words tokenizerSection) string
 	return plain(base) + "-" + hex.EncodeToString(hash[:6])
 }
 
-// copyPack copies a whole pack, under another name if it has to be.
+// copyPack copies a whole pack, renaming it if necessary.
 func copyPack(ctx context.Context, dir, name, from string) error {
 	d, err := readDocument(from)
 	if err != nil {
@@ -143,7 +143,7 @@ func copyPack(ctx context.Context, dir, name, from string) error {
 	return err
 }
 
-// copyFiles copies those files of a manifest that dir doesn't have, and checks their hashes.
+// copyFiles copies the files of a manifest that are missing in dir, and checks their hashes.
 func copyFiles(ctx context.Context, d document, from, dir string) error {
 	return d.files(func(name, hash string) error {
 		local := filepath.FromSlash(name)

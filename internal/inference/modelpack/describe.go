@@ -1,8 +1,8 @@
 package modelpack
 
-// This file makes out what a Hugging Face folder is, from its configuration and its graph: an
-// encoder or a cross-encoder, how its text is framed, and how its output becomes a vector or a
-// score. What is not supported is named by file and field.
+// This file finds out from the configuration and the graph in a Hugging Face folder whether the
+// model is an encoder or a cross-encoder, which special tokens its text needs, and how its output
+// becomes a vector or a score. An error names the file and field that is not supported.
 
 import (
 	"encoding/json"
@@ -24,17 +24,17 @@ const (
 	RoleReranker = "reranker"
 )
 
-// families are the values of model_type whose models read token ids as BERT does, and where
-// position ids begin: RoBERTa's and MPNet's at 2.
+// families are the values of model_type whose models read token ids as BERT does, with the first
+// position id: 2 for RoBERTa and MPNet.
 var families = map[string]int{
 	"bert": 0, "distilbert": 0, "electra": 0, "mobilebert": 0, "mpnet": 2, "nomic_bert": 0, "convbert": 0,
 	"roberta": 2, "xlm-roberta": 2, "camembert": 2, "modernbert": 0,
 }
 
-// padPositions are the families whose graphs tell positions by which ids are not the padding's.
+// padPositions are the families whose graphs compute positions from the ids that are not padding.
 var padPositions = []string{"roberta", "xlm-roberta", "camembert"}
 
-// model is what a folder holds.
+// model is a model in a Hugging Face folder.
 type model struct {
 	config    modelConfig
 	role      string
@@ -51,7 +51,7 @@ type model struct {
 	// Of a cross-encoder.
 	labels int
 
-	promptless bool // the mean leaves the prompt out
+	promptless bool // the mean excludes the prompt
 	precision  string
 	licence    string
 	notes      []string
@@ -61,7 +61,7 @@ func (m *model) note(format string, args ...any) {
 	m.notes = append(m.notes, fmt.Sprintf(format, args...))
 }
 
-// files are the small files of a folder that were found, by name.
+// files holds the small files of a folder that exist, by name.
 type files map[string][]byte
 
 func (f files) decode(name string, into any) (found bool, err error) {
@@ -85,8 +85,8 @@ type modelConfig struct {
 	Pad        *int32         `json:"pad_token_id"`
 }
 
-// describe checks what the small files say: enough to know, before a large file is fetched, that it
-// is of use.
+// describe checks the small files. It finds out whether the model is supported before a large file
+// is fetched.
 func describe(f files) (*model, error) {
 	m := &model{licence: licence(f[readme])}
 	if found, err := f.decode("config.json", &m.config); err != nil {
@@ -104,8 +104,8 @@ func describe(f files) (*model, error) {
 	return m, m.length(f, firstPosition)
 }
 
-// withGraph checks the graph against the files, and says what it is for. pooling overrides what the
-// files say; empty: it doesn't.
+// withGraph checks the graph against the files, and finds the graph's role. pooling overrides the
+// files; empty: it does not.
 func (m *model) withGraph(f files, g Graph, pooling string) error {
 	if g.External {
 		return schema.Invalid("graph", "keeps its weights in other files (external data): export it as one file of less than 2 GB")
@@ -120,7 +120,7 @@ func (m *model) withGraph(f files, g Graph, pooling string) error {
 	return m.encoder(f, g, pooling)
 }
 
-// inputs checks that the graph takes what the model server gives.
+// inputs checks that the model server can supply all inputs of the graph.
 func (m *model) inputs(g Graph) error {
 	for _, needed := range []string{"input_ids", "attention_mask"} {
 		if _, ok := g.Input(needed); !ok {
@@ -203,13 +203,13 @@ func (m *model) words(f files) (err error) {
 	return nil
 }
 
-// length is how many tokens the model reads: the least that any file says.
+// length sets how many tokens the model reads: the lowest limit in any file.
 func (m *model) length(f files, firstPosition int) error {
 	var s struct {
 		Max int `json:"max_seq_length"`
 	}
 	var t struct {
-		Max float64 `json:"model_max_length"` // 1e30 when nobody set it
+		Max float64 `json:"model_max_length"` // 1e30 if it was never set
 	}
 	if _, err := f.decode("sentence_bert_config.json", &s); err != nil {
 		return err
@@ -237,7 +237,7 @@ func (m *model) length(f files, firstPosition int) error {
 	return nil
 }
 
-// maxTokens bounds the length of a text: attention takes the square of it.
+// maxTokens limits the length of a text, because attention takes time quadratic in it.
 const maxTokens = 2048
 
 func (m *model) crossEncoder(g Graph) error {
@@ -297,7 +297,7 @@ func (m *model) encoder(f files, g Graph, pooling string) error {
 	return nil
 }
 
-// pool reads how sentence-transformers makes one vector of those of the tokens.
+// pool reads how sentence-transformers turns the vectors of the tokens into one.
 func (m *model) pool(f files, chosen string) error {
 	switch chosen {
 	case "":
@@ -374,7 +374,7 @@ func (m *model) poolingModule(f files, name string) error {
 
 var licenceLine = regexp.MustCompile(`(?m)^license:\s*['"]?([A-Za-z0-9.+-]{1,64})['"]?\s*$`)
 
-// licence reads the front matter of a README.md.
+// licence returns the licence in the front matter of a README.md.
 func licence(text []byte) string {
 	lines := strings.ReplaceAll(string(text), "\r\n", "\n")
 	if front, ok := strings.CutPrefix(lines, "---\n"); ok {

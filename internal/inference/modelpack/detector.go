@@ -1,7 +1,7 @@
 package modelpack
 
-// This file writes a detector as an ONNX file: fully connected layers, a ReLU behind each but the
-// last, a sigmoid behind that.
+// This file writes a detector as an ONNX file: fully connected layers with a ReLU after each but
+// the last, and a sigmoid after that.
 
 import (
 	"encoding/binary"
@@ -24,7 +24,8 @@ type Layer struct {
 	Bias    []float32
 }
 
-// Versions of ONNX that detectors are written in, and numbers of its fields (onnx.proto).
+// Versions of ONNX that detectors are written in, and the numbers of its protocol buffer fields
+// (onnx.proto).
 const (
 	onnxIR, onnxOperators = 8, 17
 
@@ -38,7 +39,7 @@ const (
 	elementFloat, elementInt64                                          = 1, 7
 )
 
-// detectorGraph is the ONNX file of layers: scores float32 [n, inputs] -> enough float32 [n].
+// detectorGraph returns the ONNX file of layers: scores float32 [n, inputs] -> enough float32 [n].
 func detectorGraph(layers []Layer) ([]byte, error) {
 	if len(layers) == 0 || len(layers[len(layers)-1].Bias) != 1 {
 		return nil, schema.Invalid("detector", "has no last layer with one output")
@@ -81,7 +82,7 @@ func detectorGraph(layers []Layer) ([]byte, error) {
 	}
 	node("Sigmoid")
 	graph.message(graphInitializer, tensorOf("shape", elementInt64, binary.LittleEndian.AppendUint64(nil, math.MaxUint64), 1)) // -1: all rows
-	// The last node's output has the name that the model server asks for.
+	// The last node's output has the name that the model server reads.
 	var reshape record
 	for _, in := range []string{last, "shape"} {
 		reshape.text(nodeInput, in)
@@ -101,7 +102,7 @@ func detectorGraph(layers []Layer) ([]byte, error) {
 	return model.bytes, nil
 }
 
-// forward is what layers say of scores.
+// forward computes the output of layers for scores.
 func forward(layers []Layer, scores []float32) float32 {
 	values := make([]float64, len(scores))
 	for i, s := range scores {
@@ -123,11 +124,11 @@ func forward(layers []Layer, scores []float32) float32 {
 	return float32(1 / (1 + math.Exp(-values[0])))
 }
 
-// goldenScores are has_answer and llm_prefer of windows, the best sum first.
+// goldenScores are has_answer and llm_prefer of the texts of a window, highest sum first.
 var goldenScores = [][2]float32{{4.1, 1.6}, {2.75, -0.4}, {1.9, -1.1}, {0.3, -1.5}, {-0.6, -2.2}, {-0.9, -2.75}, {-1.4, -3.1}, {-2.2, -3}, {-2.6, -3.9}, {-3.5, -4.25}}
 
-// writeDetectorGoldens writes the goldens of the pack in dir into staged, with those of another
-// detector: what its layers say when they are computed here.
+// writeDetectorGoldens writes the goldens of the pack in dir into staged. The detector's are
+// replaced by what layers return when they are computed here.
 func writeDetectorGoldens(dir, staged string, layers []Layer) error {
 	all := map[string]any{}
 	data, err := os.ReadFile(filepath.Join(dir, goldensName))
@@ -186,7 +187,7 @@ func tensorOf(name string, element uint64, data []byte, dimensions ...int) recor
 	return t
 }
 
-// valueOf is a float32 input or output of n rows.
+// valueOf returns a float32 input or output of n rows.
 func valueOf(name string, columns ...int) record {
 	var value, kind, tensor, shape, rows record
 	rows.text(dimensionName, "n")

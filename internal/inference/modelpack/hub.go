@@ -1,8 +1,8 @@
 package modelpack
 
 // This file fetches a model's files from a hub in Hugging Face's layout:
-// /{org}/{name}/resolve/{revision}/{file}. Which hub is a setting without a default: Sluice calls
-// nobody by itself.
+// /{org}/{name}/resolve/{revision}/{file}. The hub is a setting without a default: Sluice connects
+// to no server unless it is told to.
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// HubPrefix marks a model of a hub: hf:org/name, or hf:org/name@revision.
+// HubPrefix begins the name of a model on a hub: hf:org/name, or hf:org/name@revision.
 const HubPrefix = "hf:"
 
 var (
@@ -32,10 +32,10 @@ type hub struct {
 	client   *http.Client
 	model    string
 	revision string
-	commit   string // what the hub says that the revision is
+	commit   string // the commit that the hub reports for the revision
 }
 
-// newHub reads what follows HubPrefix.
+// newHub parses the text after HubPrefix.
 func newHub(address, what string, client *http.Client) (*hub, error) {
 	name, rev, named := strings.Cut(what, "@")
 	if !named {
@@ -54,7 +54,8 @@ func newHub(address, what string, client *http.Client) (*hub, error) {
 		return nil, schema.Invalid("SLUICE_HUB_URL", "%q is not an http or https address", address)
 	}
 	if client == nil {
-		// A large file may take long; what doesn't answer at all may not.
+		// Limit the wait for a response's header, but not the time of a download: large files take
+		// long.
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.ResponseHeaderTimeout = 30 * time.Second
 		client = &http.Client{Transport: transport}
@@ -65,7 +66,7 @@ func newHub(address, what string, client *http.Client) (*hub, error) {
 func (h *hub) open(ctx context.Context, name string) (io.ReadCloser, int64, error) {
 	rev := h.revision
 	if h.commit != "" {
-		rev = h.commit // all files are of one state, whatever is pushed meanwhile
+		rev = h.commit // all files are from the same commit, even if the revision moves meanwhile
 	}
 	address := h.address.JoinPath(strings.Split(h.model, "/")...).JoinPath("resolve", url.PathEscape(rev)).JoinPath(strings.Split(name, "/")...)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
@@ -91,7 +92,7 @@ func (h *hub) open(ctx context.Context, name string) (io.ReadCloser, int64, erro
 	default:
 		return fail(fmt.Errorf("%s of %s: the hub says %s; try again: %w", name, h.model, response.Status, schema.ErrUnavailable))
 	}
-	for r := response; r != nil; r = r.Request.Response { // a redirect to where the bytes are has it too
+	for r := response; r != nil; r = r.Request.Response { // a redirect to the file's storage has the header too
 		if c := r.Header.Get("X-Repo-Commit"); commit.MatchString(c) && h.commit == "" {
 			h.commit = c
 		}

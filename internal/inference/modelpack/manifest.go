@@ -1,8 +1,8 @@
 package modelpack
 
-// This file writes manifests: that of an added graph beside the graphs of the pack that it is added
-// to. It works on YAML nodes, so that sections it knows nothing of go along as they are; the model
-// server reads and checks manifests.
+// This file writes manifests: that of an added graph, together with the graphs of the pack that it
+// is added onto. It works on YAML nodes, so that sections it does not know stay as they are. The
+// model server reads and checks manifests.
 
 import (
 	"bytes"
@@ -20,13 +20,13 @@ import (
 // ManifestName is the manifest's file name in a pack.
 const ManifestName = "manifest.yaml"
 
-// goldensName is the file of what graphs give for some texts.
+// goldensName is the file with what graphs return for some texts.
 const goldensName = "goldens.json"
 
 // FormatBERT is the value of a section's format for graphs with Hugging Face's inputs and outputs.
 const FormatBERT = "bert"
 
-// tokenizerSection, encoderSection and pairSection are written into manifests; package inference
+// tokenizerSection, encoderSection and pairSection are sections of manifests. Package inference
 // reads them.
 type tokenizerSection struct {
 	File    string   `yaml:"file"`
@@ -72,11 +72,11 @@ type promptsSection struct {
 type pairSection struct {
 	graphSection      `yaml:",inline"`
 	Labels            int    `yaml:"labels"`
-	MaxTokens         int    `yaml:"max_tokens"` // of both, special tokens included
+	MaxTokens         int    `yaml:"max_tokens"` // of question and text together, special tokens included
 	Truncation        string `yaml:"truncation"`
 	MaxQuestionTokens int    `yaml:"max_question_tokens"`
 	MaxTextTokens     int    `yaml:"max_text_tokens"`
-	// A logit of relevance from 0 on is a probability of one half.
+	// A logit of relevance of 0 is a probability of one half.
 	HasAnswerThreshold float64 `yaml:"has_answer_threshold"`
 }
 
@@ -107,7 +107,7 @@ func parseDocument(path string, data []byte) (document, error) {
 	return document{n.Content[0]}, nil
 }
 
-// at is the index of a field's value in its mapping; -1: there is none.
+// at returns the index of a field's value in its mapping; -1: there is no such field.
 func at(mapping *yaml.Node, field string) int {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == field {
@@ -124,7 +124,7 @@ func get(mapping *yaml.Node, field string) *yaml.Node {
 	return nil
 }
 
-// set gives a field a value, in its place or at the end.
+// set replaces a field's value, or appends the field.
 func set(mapping *yaml.Node, field string, value any) error {
 	node, ok := value.(*yaml.Node)
 	if !ok {
@@ -179,8 +179,8 @@ func (d document) bytes() ([]byte, error) {
 	return b.Bytes(), e.Close()
 }
 
-// replaceEncoder takes in another encoder. What works on the old one's vectors keeps the old one
-// (the segmenter) or goes (the linker, which gets the vectors that are stored).
+// replaceEncoder sets another encoder. The segmenter keeps the old one for its vectors. The linker
+// is removed, because it reads the stored vectors, which the new encoder makes.
 func (d document) replaceEncoder(section any) error {
 	old, segmenter := get(d.root, "encoder"), get(d.root, "segmenter")
 	if old != nil && segmenter != nil && segmenter.Kind == yaml.MappingNode && get(segmenter, "encoder") == nil {
@@ -193,15 +193,15 @@ func (d document) replaceEncoder(section any) error {
 	return set(d.root, "encoder", section)
 }
 
-// inVectors is the calibrated threshold that is in the scale of an encoder's vectors. Those whose
-// names end with wire.RerankerSuffix are in that of a reranker's scores, the others in that of a
-// pair model's.
+// inVectors is the calibrated threshold in the scale of an encoder's vectors. Thresholds whose
+// names end with wire.RerankerSuffix are in the scale of the reranker's scores, all others in that
+// of the pair model's.
 const inVectors = "dedupe"
 
 func ofReranker(name string) bool { return strings.HasSuffix(name, wire.RerankerSuffix) }
 
-// forget removes calibrated thresholds that are in the scale of a graph that is replaced: stages
-// that ask for one say so.
+// forget removes calibrated thresholds in the scale of a graph that is replaced. A stage that needs
+// one reports that it is missing.
 func (d document) forget(stale func(name string) bool) {
 	thresholds := get(d.root, "calibrated")
 	if thresholds == nil || thresholds.Kind != yaml.MappingNode {
@@ -218,14 +218,15 @@ func (d document) forget(stale func(name string) bool) {
 	}
 }
 
-// replacePair takes in another pair model. The detector goes: it knows the old one's scores.
+// replacePair sets another pair model. The detector is removed, because it was trained on the old
+// model's scores.
 func (d document) replacePair(section pairSection) error {
 	remove(d.root, "detector")
 	d.forget(func(name string) bool { return name != inVectors && !ofReranker(name) })
 	return set(d.root, "pair", section)
 }
 
-// replaceReranker takes in another reranker.
+// replaceReranker sets another reranker.
 func (d document) replaceReranker(section any) error {
 	d.forget(ofReranker)
 	return set(d.root, "reranker", section)

@@ -1,8 +1,8 @@
 package modelpack
 
-// This file reads what an ONNX file says about itself: inputs, outputs and the kinds of its
-// weights. It reads the protocol buffer as a stream and skips the weights, so a graph of a gigabyte
-// takes little time and no memory.
+// This file reads the inputs, the outputs and the types of the weights from an ONNX file. It reads
+// the protocol buffer as a stream and skips the weights, so a graph of a gigabyte takes little time
+// and memory.
 
 import (
 	"bufio"
@@ -17,11 +17,11 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Graph is what an ONNX file says about itself.
+// Graph is the description of an ONNX file.
 type Graph struct {
 	Inputs, Outputs []Port
 	Weights         map[string]int64 // bytes of the weights, by element type
-	External        bool             // weights lie in other files
+	External        bool             // weights are in other files
 }
 
 // Port is an input or output of a graph. Dimensions that are not fixed are 0.
@@ -33,7 +33,7 @@ type Port struct {
 
 func (p Port) String() string { return fmt.Sprintf("%s %s%v", p.Name, p.Type, p.Dimensions) }
 
-// Input and Output find a port by its name.
+// Input and Output return the port of a name.
 func (g Graph) Input(name string) (Port, bool)  { return port(g.Inputs, name) }
 func (g Graph) Output(name string) (Port, bool) { return port(g.Outputs, name) }
 
@@ -53,8 +53,8 @@ func names(ports []Port) string {
 	return strings.Join(all, ", ")
 }
 
-// Precision is int8 or fp16 when a tenth of the weights is, else fp32. Quantised graphs keep some
-// of them whole.
+// Precision returns int8 or fp16 if more than a tenth of the bytes of the weights has that type,
+// else fp32. Quantised graphs keep some weights in full precision.
 func (g Graph) Precision() string {
 	total := int64(0)
 	for _, n := range g.Weights {
@@ -69,8 +69,8 @@ func (g Graph) Precision() string {
 	return "fp32"
 }
 
-// elementTypes are those of TensorProto.DataType that occur in graphs of the BERT family, with
-// their bytes.
+// elementTypes are the types of TensorProto.DataType that occur in graphs of the BERT family, with
+// their sizes in bytes.
 var elementTypes = map[uint64]struct {
 	name  string
 	bytes int64
@@ -85,7 +85,7 @@ func typeName(number uint64) string {
 	return fmt.Sprintf("element type %d", number)
 }
 
-// errNotONNX says what a file that can't be read is not.
+// errNotONNX is the error for a file that is not an ONNX graph.
 var errNotONNX = errors.New("this is no ONNX graph")
 
 // ReadGraph reads the file at path.
@@ -139,7 +139,7 @@ func parseGraph(r io.Reader, size int64) (Graph, error) {
 	return g, nil
 }
 
-// weight reads a TensorProto, but not its data.
+// weight reads a TensorProto without its data.
 func (g *Graph) weight(m *message, names map[string]bool) error {
 	var kind uint64
 	elements := int64(1)
@@ -232,14 +232,14 @@ func (p *Port) tensorType(number protowire.Number, value uint64, inner *message)
 	return nil
 }
 
-// message is a protocol buffer message of a known length that is read as a stream.
+// message is a protocol buffer message of a known length, read as a stream.
 type message struct {
 	r    *bufio.Reader
 	left int64
 }
 
-// fields calls yield with each field: a number has a value, what has a length is a message. What
-// yield leaves of it is skipped.
+// fields calls yield with each field: a number has a value, a field with a length has inner. fields
+// skips what yield does not read of inner.
 func (m *message) fields(yield func(number protowire.Number, value uint64, inner *message) error) error {
 	for m.left > 0 {
 		tag, err := m.varint()
@@ -315,7 +315,7 @@ func (m *message) skip(n int64) error {
 	return err
 }
 
-// bytes reads all that is left, at most limit.
+// bytes reads the rest of the message, at most limit bytes.
 func (m *message) bytes(limit int64) ([]byte, error) {
 	if m.left > limit {
 		return nil, fmt.Errorf("a name or shape of %d bytes", m.left)

@@ -1,6 +1,6 @@
 package modelpack
 
-// This file knows the packs that there are and which is in use.
+// This file lists the packs and records which is in use.
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Pack is what a manifest says of a pack, for people.
+// Pack describes a pack for people.
 type Pack struct {
 	Name      string   `json:"name"`
 	Path      string   `json:"path"`
@@ -27,20 +27,20 @@ type Pack struct {
 	Graphs    []string `json:"graphs,omitempty"`
 	Bytes     int64    `json:"bytes"`
 	InUse     bool     `json:"in_use"`
-	Problem   string   `json:"problem,omitempty"` // why it can't be read
+	Problem   string   `json:"problem,omitempty"` // why the manifest cannot be read
 }
 
-// shippedName is the pack that is used when no other is chosen. Those that Sluice comes with lie
-// beside it.
+// shippedName is the name of the pack that is used if no other is chosen. The other shipped packs
+// are next to it.
 const shippedName = "default"
 
-// inUse is the file, beside the packs, that names the one in use.
+// inUse is the file, in the folder of the packs, that names the pack in use.
 const inUse = "in-use"
 
-// sections are the graphs that a manifest may have, in the order in which they are shown.
+// sections are the graphs that a manifest may have, in the order in which they are listed.
 var sections = []string{"encoder", "segmenter", "pair", "reranker", "linker", "fuser", "detector"}
 
-// read describes the pack in dir. A manifest that can't be read is the pack's problem.
+// read describes the pack in dir. An error in reading the manifest is the pack's Problem.
 func read(dir string) Pack {
 	p := Pack{Name: filepath.Base(dir), Path: dir}
 	d, err := readDocument(dir)
@@ -88,8 +88,8 @@ func read(dir string) Pack {
 	return p
 }
 
-// List gives the shipped packs, when there are any, and those added in dir, by name. named is what
-// SLUICE_MODEL_PACK says.
+// List returns the shipped packs, if there are any, and those added in dir, by name. named is the
+// value of SLUICE_MODEL_PACK.
 func List(dir, named string) ([]Pack, error) {
 	var all []Pack
 	current, err := Find(dir, named)
@@ -122,8 +122,8 @@ func List(dir, named string) ([]Pack, error) {
 	return all, nil
 }
 
-// Find gives the folder of a pack: of the name or folder named, else of the one in use in dir, else
-// the shipped one.
+// Find returns the folder of a pack: the one with the name or folder named, or else the one in use
+// in dir, or else the shipped default.
 func Find(dir, named string) (string, error) {
 	if named == "" {
 		data, err := os.ReadFile(filepath.Join(dir, inUse))
@@ -161,8 +161,8 @@ func isPack(dir string) bool {
 	return err == nil
 }
 
-// locate is the folder of the pack of a name; empty when there is none. One that was added goes
-// before a shipped one of its name, which came later.
+// locate returns the folder of the pack of a name; empty: there is none. An added pack precedes a
+// shipped one of the same name, which came with a later release.
 func locate(dir, name string) string {
 	if isAdded(dir, name) {
 		return filepath.Join(dir, name)
@@ -175,7 +175,7 @@ func isAdded(dir, name string) bool {
 	return packName.MatchString(name) && isPack(filepath.Join(dir, name))
 }
 
-// shippedNames are the packs that Sluice comes with, the default one first.
+// shippedNames returns the names of the packs that Sluice comes with, the default first.
 func shippedNames() []string {
 	shipped, err := Shipped()
 	if err != nil {
@@ -191,8 +191,7 @@ func shippedNames() []string {
 	return names
 }
 
-// shippedPath is the folder of a pack that Sluice comes with; empty when it comes with none of the
-// name.
+// shippedPath returns the folder of a shipped pack; empty: there is none of the name.
 func shippedPath(name string) string {
 	shipped, err := Shipped()
 	if err != nil || !packName.MatchString(name) {
@@ -205,7 +204,7 @@ func shippedPath(name string) string {
 	return path
 }
 
-// Use makes an added pack, or a shipped one, that in use: `sluice up` starts with it.
+// Use makes an added or shipped pack the one in use: `sluice up` starts with it.
 func Use(dir, name string) error {
 	file := filepath.Join(dir, inUse)
 	if name == shippedName {
@@ -230,8 +229,8 @@ func Use(dir, name string) error {
 	return nil
 }
 
-// Shipped finds the default pack that Sluice comes with: below the working folder, beside the
-// program's folder, or where packages put it.
+// Shipped finds the default pack that Sluice comes with: under the working directory, next to the
+// program's folder, or where packages install it.
 func Shipped() (string, error) {
 	const shipped = "models/" + shippedName
 	places := []string{shipped}
@@ -263,7 +262,7 @@ func Remove(dir, name string) error {
 	if err == nil && strings.TrimSpace(string(current)) == name {
 		return fmt.Errorf("the model pack %s is in use: choose another first (`sluice models use %s` for the one shipped): %w", name, shippedName, schema.ErrConflict)
 	}
-	// Out of sight at once: a process that dies here leaves nothing that looks like a pack.
+	// Rename it first: if the process dies here, nothing that looks like a pack is left.
 	hidden := filepath.Join(dir, fmt.Sprintf("%s%d-%s", staging, os.Getpid(), name))
 	if err := os.Rename(path, hidden); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no model pack %s in %s; `sluice models list` shows those that there are: %w", name, dir, schema.ErrNotFound)

@@ -1,6 +1,6 @@
 package modelpack
 
-// This file reads what an encoder wants in front of questions and of passages.
+// This file reads the prompts that an encoder needs in front of questions and passages.
 
 import (
 	"cmp"
@@ -11,10 +11,10 @@ import (
 // promptsFile is where sentence-transformers keeps the prompts of a model.
 const promptsFile = "config_sentence_transformers.json"
 
-// passagePrompts are the names that sentence-transformers looks for in turn to encode a document.
+// passagePrompts are the names that sentence-transformers tries in turn to encode a document.
 var passagePrompts = []string{"document", "passage", "corpus"}
 
-// readPrompts takes the prompts of the model's own configuration; query and passage override them.
+// readPrompts reads the prompts of the model's own configuration; query and passage override them.
 func (m *model) readPrompts(f files, query, passage string) error {
 	if m.role != RoleEncoder {
 		if query != "" || passage != "" {

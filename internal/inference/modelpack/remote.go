@@ -1,7 +1,7 @@
 package modelpack
 
-// This file adds a model behind an API: the pack has its name in place of a graph, and llm-gateway
-// asks it.
+// This file adds a model behind an API: the pack names the model in place of a graph, and
+// llm-gateway calls it.
 
 import (
 	"context"
@@ -15,21 +15,21 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// RemotePrefix marks a model behind an API: remote:PROVIDER/MODEL.
+// RemotePrefix begins the name of a model behind an API: remote:PROVIDER/MODEL.
 const RemotePrefix = "remote:"
 
 // FormatRemote is the value of a section's format for models behind an API.
 const FormatRemote = "remote"
 
-// Remote is what must be said of a model behind an API, for no file says it.
+// Remote is what the user must state of a model behind an API, because no file states it.
 type Remote struct {
 	Dimension int  // of an encoder's vectors
-	Shorten   bool // have the server give vectors of that dimension
+	Shorten   bool // request vectors of that dimension from the API
 	MaxTokens int  // of a text
-	Batch     int  // most texts of a call; 0: as llm-gateway has it
+	Batch     int  // most texts of a call; 0: llm-gateway's default
 }
 
-// remoteSection is written into manifests; package inference reads it.
+// remoteSection is a section of a manifest. Package inference reads it.
 type remoteSection struct {
 	Format    string          `yaml:"format"`
 	Provider  string          `yaml:"provider"`
@@ -54,7 +54,7 @@ type remoteModel struct {
 func (r remoteModel) label() string { return RemotePrefix + r.provider + "/" + r.model }
 func (r remoteModel) base() string  { return path.Base(r.model) }
 
-// newRemote reads what follows RemotePrefix.
+// newRemote parses the text after RemotePrefix.
 func newRemote(what string) (source, error) {
 	provider, model, found := strings.Cut(what, "/")
 	if !found || provider == "" || model == "" {
@@ -108,10 +108,10 @@ func (r remoteModel) fill(ctx context.Context, dir, name string, o Options, a Ad
 	return Added{Role: role, Precision: "behind an API"}, err
 }
 
-// reranks says that the provider has rerankers.
+// reranks reports whether the provider has rerankers.
 func (r remoteModel) reranks() bool { return slices.Contains(wire.RemoteRerankers(), r.provider) }
 
-// reranker takes the model in as the reranker.
+// reranker adds the model as the reranker.
 func (r remoteModel) reranker(d document, _ Options, a Addition, s remoteSection) (role string, err error) {
 	switch {
 	case !a.Reranker:
@@ -125,7 +125,7 @@ func (r remoteModel) reranker(d document, _ Options, a Addition, s remoteSection
 	return RoleReranker, d.replaceReranker(s)
 }
 
-// encoder takes the model in as the encoder.
+// encoder adds the model as the encoder.
 func (r remoteModel) encoder(d document, o Options, a Addition, s remoteSection) (role string, err error) {
 	if a.Reranker {
 		return "", schema.Invalid("reranker", "%s makes vectors, it is no reranker", r.label())

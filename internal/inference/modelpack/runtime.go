@@ -1,6 +1,6 @@
 package modelpack
 
-// NoTelemetry is a setting of ONNX Runtime: 1 in the environment, before the library is loaded,
-// keeps it from telling its maker who uses it for what. Without it the library makes a database
-// with an id of this machine, and connects.
+// NoTelemetry is an environment variable of ONNX Runtime: the value 1, set before the library is
+// loaded, disables its usage reports to the vendor. Otherwise the library creates a database with
+// an id of this machine, and connects to the vendor.
 const NoTelemetry = "ORT_DISABLE_TELEMETRY"

@@ -1,7 +1,7 @@
 package modelpack
 
-// This file says where the files of a model come from: a folder on this machine. hub.go has the
-// other place.
+// This file is the source of a model's files in a folder on this machine. hub.go has the other
+// source, a hub.
 
 import (
 	"context"
@@ -16,13 +16,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// source gives files by their name in Hugging Face's layout, with slashes. A missing one is
-// fs.ErrNotExist.
+// source returns files by their name in Hugging Face's layout, with slashes. A missing file is an
+// error that wraps fs.ErrNotExist.
 type source interface {
-	// open gives a file with its size; -1: unknown.
+	// open returns a file with its size; -1: unknown.
 	open(ctx context.Context, name string) (io.ReadCloser, int64, error)
-	// label is where the model is from, as the manifest says it; it is known when a file was
-	// opened.
+	// label is the model's origin for the manifest. It is known once a file was opened.
 	label() string
 	// base is a name for the model.
 	base() string
@@ -55,18 +54,18 @@ func (f folder) base() string  { return filepath.Base(string(f)) }
 // Limits of the small files, in bytes.
 const (
 	maxConfig    = 1 << 20
-	maxReadme    = 8 << 20 // some list a model's results on every benchmark in front
+	maxReadme    = 8 << 20 // some begin with a model's results on every benchmark
 	maxTokenizer = 32 << 20
 	maxGoldens   = 64 << 20
 )
 
-// readme says the licence, and nothing that a pack couldn't do without.
+// readme states the licence. A pack can be made without it.
 const readme = "README.md"
 
-// sentencePieces are what other families have for a tokenizer; they are looked for to say so.
+// sentencePieces are the tokenizer files of other families. They are read to name them in an error.
 var sentencePieces = []string{"sentencepiece.bpe.model", "spiece.model", "spm.model"}
 
-// small reads the small files of a model that there are.
+// small reads the small files of a model that exist.
 func small(ctx context.Context, s source) (files, error) {
 	found := files{}
 	read := func(name string, limit int64) error {
