@@ -1,7 +1,7 @@
 package tokenizer
 
-// This file is byte pair encoding: the symbols of a word are merged, the earliest learnt pair
-// first, until no pair is known.
+// This file is byte pair encoding: it merges the symbols of a word, the earliest learnt pair first,
+// until no pair can be merged.
 
 import (
 	"container/heap"
@@ -12,12 +12,12 @@ import (
 )
 
 type bpe struct {
-	ids     map[string]int32 // by bytes, when the symbols are bytes
-	named   map[string]int32 // as the file spells them
+	ids     map[string]int32 // by their bytes, if symbols are bytes
+	named   map[string]int32 // as written in the file
 	merges  map[[2]int32]merge
-	unknown int32 // -1: what has no symbol is left out
+	unknown int32 // -1: symbols that are not in the vocabulary are left out
 	fuse    bool  // unknown symbols in a row are one token
-	whole   bool  // a word that is a piece is not merged
+	whole   bool  // a word that is a piece is taken whole, without merging
 	bytes   bool  // symbols are bytes, not characters
 }
 
@@ -46,7 +46,7 @@ func readBPE(m modelFile, special map[string]bool, bytes bool) (*bpe, error) {
 			return nil, fmt.Errorf("model.vocab: id %d of %q is negative", id, piece)
 		}
 		if special[piece] {
-			continue // a text never makes these
+			continue // a text is never encoded as one of these
 		}
 		if raw, ok := fromByteLevel(piece); bytes && ok {
 			b.ids[raw] = id
@@ -97,7 +97,8 @@ func (b *bpe) size() (n int) {
 	return n
 }
 
-// symbol is one of a word, in a list; those that were merged into the one before have no length.
+// symbol is a symbol of a word, in a linked list. A symbol that was merged into the one before it
+// has length 0.
 type symbol struct {
 	id             int32
 	start, end     int
@@ -152,7 +153,7 @@ func (b *bpe) split(word []byte, yield func(id int32, start, end int)) {
 			continue
 		}
 		right := &list[left.behind]
-		// Either may have been merged with another since.
+		// Either symbol may have been merged with another one since.
 		if m, ok := b.merges[[2]int32{left.id, right.id}]; !ok || m.id != top.id {
 			continue
 		}
@@ -171,7 +172,7 @@ func (b *bpe) split(word []byte, yield func(id int32, start, end int)) {
 	}
 }
 
-// symbols are the bytes or characters of a word.
+// symbols appends the bytes or characters of a word to list.
 func (b *bpe) symbols(list []symbol, word []byte) []symbol {
 	joins := false // the last one is unknown, and the next may go with it
 	for start := 0; start < len(word); {
@@ -203,7 +204,7 @@ func (b *bpe) symbols(list []symbol, word []byte) []symbol {
 	return list
 }
 
-// byteLevel are the characters that GPT-2's vocabularies write bytes as.
+// byteLevel are the characters that stand for bytes in GPT-2's vocabularies.
 var byteLevel = func() (runes [256]rune) {
 	next := rune(256)
 	for i := range runes {
@@ -226,7 +227,8 @@ var byteOf = func() map[rune]byte {
 	return m
 }()
 
-// fromByteLevel gives the bytes that a piece stands for; false: it has a character that is no byte.
+// fromByteLevel returns the bytes that a piece stands for; false: it has a character that stands
+// for no byte.
 func fromByteLevel(piece string) (string, bool) {
 	raw := make([]byte, 0, len(piece))
 	for _, r := range piece {

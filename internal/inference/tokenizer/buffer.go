@@ -1,20 +1,20 @@
 package tokenizer
 
-// This file is a text under change that remembers where each of its bytes comes from, as the
-// tokenizers library does it: a change lists the new characters, and for each how many it adds or
-// removes.
+// This file is a text that is normalised step by step and keeps the origin of each byte, as the
+// tokenizers library does it: a change lists the new characters, and how many characters each adds
+// or removes.
 
 import "unicode/utf8"
 
-// buffer is a text, or a part of one. from has the origin of each byte, and is nil when nobody asks
-// for it.
+// buffer is a text, or a part of one. from has the origin of each byte; it is nil if spans are not
+// wanted.
 type buffer struct {
 	text  []byte
 	from  []ByteRange
 	first bool // it begins the text
 }
 
-// newBuffer takes a whole text. What is no UTF-8 becomes U+FFFD, byte by byte.
+// newBuffer returns a buffer of a whole text. Invalid UTF-8 becomes U+FFFD, byte by byte.
 func newBuffer(text string, spans bool) buffer {
 	b := buffer{first: true}
 	if !spans && utf8.ValidString(text) {
@@ -33,7 +33,7 @@ func newBuffer(text string, spans bool) buffer {
 	return b
 }
 
-// part is a range of the buffer, to be read or replaced as a whole.
+// part returns a range of the buffer, which can be read or replaced as a whole.
 func (b buffer) part(start, end int) buffer {
 	p := buffer{text: b.text[start:end:end], first: b.first && start == 0}
 	if b.from != nil {
@@ -42,20 +42,20 @@ func (b buffer) part(start, end int) buffer {
 	return p
 }
 
-// span is the origin of a range.
+// span returns the origin of a range.
 func (b buffer) span(start, end int) ByteRange {
 	return ByteRange{b.from[start].Start, b.from[end-1].End}
 }
 
-// change is a character of the new text. Its by is 0 when it takes the place of one, 1 when it
-// comes in addition to the one before, and -n when the n characters behind its own go.
+// change is a character of the new text. by is 0 if it replaces one character, 1 if it is added
+// after the one before, and -n if it replaces one character and removes the n after it.
 type change struct {
 	r  rune
 	by int
 }
 
-// transform gives the buffer that the changes make. removed is how many characters go in front of
-// all.
+// transform returns the buffer after the changes. removed is the number of characters that are
+// removed in front of all others.
 func (b buffer) transform(changes []change, removed int) buffer {
 	out := buffer{text: make([]byte, 0, len(b.text)+len(b.text)/8), first: b.first}
 	if b.from == nil {
@@ -101,8 +101,8 @@ func (b *buffer) add(r rune, from ByteRange) {
 	}
 }
 
-// replace puts content in the place of each range, which are in order. Its characters come from
-// what is before the end of the range.
+// replace replaces each range with content. The ranges are in order. The origin of content is that
+// of the byte before the end of the range.
 func (b buffer) replace(ranges [][]int, content string) buffer {
 	if len(ranges) == 0 {
 		return b
@@ -136,7 +136,7 @@ func (b buffer) replace(ranges [][]int, content string) buffer {
 	return out
 }
 
-// prepend puts a text in front, which comes from where the first character does.
+// prepend puts a text in front, with the origin of the first character.
 func (b buffer) prepend(content string) buffer {
 	if len(b.text) == 0 {
 		return b

@@ -1,8 +1,7 @@
 package tokenizer
 
-// This file is Unicode's four normal forms with the origin of each character, which
-// x/text/unicode/norm does not tell; nor does it leave more than 30 marks of one character as they
-// are.
+// This file is Unicode's four normal forms with the origin of each character. Package
+// x/text/unicode/norm does not report origins, and it changes characters with more than 30 marks.
 
 import (
 	"slices"
@@ -11,7 +10,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// normalForm decomposes, puts marks in their order, and composes when the form does.
+// normalForm returns a function that decomposes, puts marks in canonical order, and composes if the
+// form does.
 func normalForm(form norm.Form) func(buffer) buffer {
 	decomposed, composes := norm.NFD, form == norm.NFC || form == norm.NFKC
 	if form == norm.NFKC || form == norm.NFKD {
@@ -64,7 +64,7 @@ func decompose(form norm.Form, text []byte) []change {
 	return out
 }
 
-// compose joins each starter with what follows it and is not blocked by a mark between.
+// compose joins each starter with the characters after it that no mark between them blocks.
 func compose(decomposed []change) []change {
 	out := make([]change, 0, len(decomposed))
 	starter := -1 // its index in out
@@ -91,7 +91,7 @@ func compose(decomposed []change) []change {
 	return out
 }
 
-// join is the one character that two compose to.
+// join returns the character that two compose to; false: they don't.
 func join(a, b rune) (rune, bool) {
 	var scratch [16]byte
 	both := utf8.AppendRune(utf8.AppendRune(scratch[:0], a), b)

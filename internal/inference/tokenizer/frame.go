@@ -1,6 +1,6 @@
 package tokenizer
 
-// This file puts special tokens around one text or two: [CLS] A [SEP], and [CLS] A [SEP] B [SEP].
+// This file puts special tokens around one or two texts: [CLS] A [SEP], and [CLS] A [SEP] B [SEP].
 
 import (
 	"encoding/json"
@@ -58,7 +58,7 @@ func ReadSpecials(data []byte) (Specials, error) {
 		}
 		s.Between, s.OneType = pair[1], oneType
 		return s, nil
-	case "ByteLevel": // it moves spans alone
+	case "ByteLevel": // it changes only spans
 		return Specials{}, nil
 	}
 	return Specials{}, fmt.Errorf("post_processor.type: must be TemplateProcessing, BertProcessing or RobertaProcessing, not %q", p.Type)
@@ -74,10 +74,11 @@ type postProcessor struct {
 	Processors []*postProcessor
 	Trim       *bool          `json:"trim_offsets"`
 	Prefix     *bool          `json:"add_prefix_space"`
-	byteLevel  *postProcessor // of the sequence that it is from
+	byteLevel  *postProcessor // the ByteLevel of the sequence that this one is from
 }
 
-// readPostProcessor gives the one that puts special tokens around a text; nil: there is none.
+// readPostProcessor returns the post-processor that puts special tokens around a text; nil: there
+// is none.
 func readPostProcessor(data []byte) (*postProcessor, error) {
 	var f struct {
 		PostProcessor *postProcessor `json:"post_processor"`
@@ -108,8 +109,8 @@ func readPostProcessor(data []byte) (*postProcessor, error) {
 	return found, nil
 }
 
-// trims reports whether spans leave out the spaces at the ends of a piece, and whether the first of
-// a text was added.
+// trims reports whether spans exclude the spaces at the ends of a piece, and whether a space was
+// added in front of the text.
 func trims(data []byte) (trim, prefixed bool, err error) {
 	p, err := readPostProcessor(data)
 	if p == nil || err != nil {
@@ -139,8 +140,8 @@ type templatePart struct {
 	}
 }
 
-// readTemplate gives the special tokens in front of, between and behind the sequences A, B, and
-// whether all is of type 0.
+// readTemplate returns the special tokens before, between and after the sequences A and B, and
+// whether all tokens have type 0.
 func readTemplate(field string, parts []templatePart, sequences int, tokens func(string) []string) (_ [][]string, oneType bool, _ error) {
 	out := make([][]string, 1, sequences+1)
 	for i, part := range parts {
@@ -174,7 +175,7 @@ func readTemplate(field string, parts []templatePart, sequences int, tokens func
 	return out, oneType, nil
 }
 
-// typeOf is that of the first or second sequence.
+// typeOf returns the token type of the first or second sequence.
 func typeOf(sequence int, oneType bool) int {
 	if oneType {
 		return 0
@@ -188,7 +189,7 @@ type Frame struct {
 	OneType                bool
 }
 
-// Frame looks the tokens up. The error names the one that the vocabulary lacks.
+// Frame looks up the ids of special tokens. The error names one that is missing in the vocabulary.
 func (t *Tokenizer) Frame(s Specials) (Frame, error) {
 	var missing error
 	ids := func(where string, tokens []string) []int32 {
@@ -205,13 +206,13 @@ func (t *Tokenizer) Frame(s Specials) (Frame, error) {
 	return Frame{Before: ids("before", s.Before), Between: ids("between", s.Between), After: ids("after", s.After), OneType: s.OneType}, missing
 }
 
-// Truncation says which of two texts is cut when they are too long together.
+// Truncation says which of two texts is cut if they are too long together.
 type Truncation string
 
 // Truncations, as Hugging Face's libraries name them.
 const (
-	LongestFirst Truncation = "longest_first" // the longer one, until both are of a length
-	OnlySecond   Truncation = "only_second"   // the second; the first too when it alone is too long
+	LongestFirst Truncation = "longest_first" // the longer one, until both have the same length
+	OnlySecond   Truncation = "only_second"   // the second; the first too if it is too long by itself
 )
 
 // Single appends a text's tokens with the special tokens around them, at most limit in all (0: any
@@ -224,8 +225,8 @@ func (f Frame) Single(ids, text []int32, limit int) []int32 {
 }
 
 // Pair appends two texts' tokens with the special tokens around them, at most limit in all (0: any
-// number). second is the index in ids of the second text's first token, from which on the type is 1
-// unless there is one type alone.
+// number). second is the index in ids of the second text's first token: the token type is 1 from
+// there on, unless OneType is set.
 func (f Frame) Pair(ids, a, b []int32, limit int, how Truncation) (_ []int32, second int) {
 	if limit > 0 {
 		room := max(0, limit-len(f.Before)-len(f.Between)-len(f.After))
@@ -237,8 +238,8 @@ func (f Frame) Pair(ids, a, b []int32, limit int, how Truncation) (_ []int32, se
 	return append(append(ids, b...), f.After...), second
 }
 
-// fit gives the lengths to which texts of n and m tokens are cut. Where both are cut the second
-// gets the odd token.
+// fit returns the lengths to which texts of n and m tokens are cut. If LongestFirst cuts both, the
+// longer text gets an odd token, and of equal ones the second.
 func fit(n, m, room int, how Truncation) (int, int) {
 	if n+m <= room {
 		return n, m
@@ -249,7 +250,7 @@ func fit(n, m, room int, how Truncation) (int, int) {
 	}
 	half := room / 2
 	switch {
-	case min(n, m) > half && n > m: // the longer gets the odd token
+	case min(n, m) > half && n > m: // n > m: the longer one gets the odd token
 		return room - half, half
 	case min(n, m) > half:
 		return half, room - half

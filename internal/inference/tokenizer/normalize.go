@@ -1,8 +1,8 @@
 package tokenizer
 
-// This file is BERT's text normalisation and word splitting: control characters out, white space
-// and Chinese characters apart, accents stripped, lower case, then words and single punctuation
-// marks.
+// This file is BERT's text normalisation and word splitting. It removes control characters,
+// separates Chinese characters, strips accents and lowercases. Then it splits the text into words
+// and single punctuation marks.
 
 import (
 	"unicode"
@@ -27,7 +27,7 @@ func (n normalizer) words(text string, yield func(word []byte)) {
 	n.ascii(text, yield)
 }
 
-// ascii does for plain ASCII what normalize and split do for every text.
+// ascii does for ASCII text what normalize and split do for any text.
 func (n normalizer) ascii(text string, yield func(word []byte)) {
 	word := make([]byte, 0, 64)
 	flush := func() {
@@ -98,8 +98,8 @@ func stripMarks(text []byte) []byte {
 	return out
 }
 
-// lower maps each character by itself, so no rule (such as the final sigma's) looks at its
-// neighbours.
+// lower maps each character by itself, without rules that depend on its neighbours, such as that of
+// the final sigma.
 func lower(text []byte) []byte {
 	out := make([]byte, 0, len(text)+4)
 	for i := 0; i < len(text); {
@@ -111,7 +111,7 @@ func lower(text []byte) []byte {
 				r += 'a' - 'A'
 			}
 			out = append(out, byte(r))
-		case r == 'İ': // the one letter whose lower case is two characters
+		case r == 'İ': // the only letter whose lower case is two characters
 			out = append(out, "i\u0307"...)
 		default:
 			out = utf8.AppendRune(out, unicode.ToLower(r))
@@ -124,7 +124,7 @@ func split(text []byte, yield func(word []byte)) {
 	ranges(text, func(start, end int) { yield(text[start:end]) })
 }
 
-// ranges calls yield with where each word and punctuation mark of normalised text is.
+// ranges calls yield with the range of each word and punctuation mark of normalised text.
 func ranges(text []byte, yield func(start, end int)) {
 	start := 0
 	for i := 0; i < len(text); {
@@ -153,7 +153,7 @@ func isControl(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co)
 }
 
-// isChinese has the ranges of the tokenizers library, which differ a little from Unicode's blocks.
+// isChinese uses the ranges of the tokenizers library, which differ a little from Unicode's blocks.
 func isChinese(r rune) bool {
 	switch {
 	case r < 0x3400:

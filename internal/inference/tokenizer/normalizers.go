@@ -1,6 +1,6 @@
 package tokenizer
 
-// This file reads the normalizers of a tokenizer.json other than BERT's.
+// This file reads the normalizers of a tokenizer.json, except BERT's.
 
 import (
 	"encoding/json"
@@ -13,13 +13,13 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// pattern is a string, or an expression.
+// pattern is a string or a regular expression.
 type pattern struct {
 	String, Regex *string
 }
 
-// compile gives an expression that means the same to Go's package as to the tokenizers library's.
-// Classes and groups with meanings of their own are refused.
+// compile returns a regular expression with the same meaning in Go as in the tokenizers library.
+// Classes and groups whose meaning differs are refused.
 func (p pattern) compile() (*regexp.Regexp, error) {
 	switch {
 	case p.String != nil:
@@ -36,7 +36,7 @@ func (p pattern) compile() (*regexp.Regexp, error) {
 	return expression, nil
 }
 
-// readNormalizers reads one or a sequence of them. Errors name the field.
+// readNormalizers reads one normalizer or a sequence of them. Errors name the field.
 func readNormalizers(field string, data json.RawMessage) ([]func(buffer) buffer, error) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, nil
@@ -127,7 +127,7 @@ func stripAccents(b buffer) buffer {
 	return b.without(func(r rune) bool { return unicode.Is(unicode.M, r) })
 }
 
-// without leaves characters out.
+// without removes characters.
 func (b buffer) without(drop func(rune) bool) buffer {
 	out := buffer{text: make([]byte, 0, len(b.text)), first: b.first}
 	if b.from != nil {

@@ -1,7 +1,7 @@
 package tokenizer
 
-// This file reads and runs tokenizers that are not BERT's: normalizers, then what splits a text
-// into words, then a model (Unigram or BPE) for each word. Each step does what the tokenizers
+// This file reads and runs tokenizers that are not BERT's: normalizers, then splitters that cut a
+// text into words, then a model (Unigram or BPE) for each word. Each step does what the tokenizers
 // library does.
 
 import (
@@ -36,22 +36,22 @@ type addedToken struct {
 	RStrip     bool   `json:"rstrip"`
 }
 
-// pieceModel spells words.
+// pieceModel splits words into pieces.
 type pieceModel interface {
-	// split calls yield with each piece of a word and where it is in it, in order. The word is not
-	// empty.
+	// split calls yield with each piece of a word and its range in the word, in order. The word is
+	// not empty.
 	split(word []byte, yield func(id int32, start, end int))
 	lookup(piece string) (int32, bool)
 	size() int // one more than the largest id
 }
 
 type pipeline struct {
-	raw, normalized []addedToken // those that texts make: looked for before normalisation, and after it; the longest first
+	raw, normalized []addedToken // tokens that texts can contain, longest first: looked for before normalisation, and after it
 	normalizers     []func(buffer) buffer
 	splitters       []splitter
 	model           pieceModel
-	trim            bool // spans leave out the spaces at the ends of a piece
-	prefixed        bool // trim's: the first word's space was added
+	trim            bool // spans exclude the spaces at the ends of a piece
+	prefixed        bool // for trim: a space was added in front of the first word
 	lowers          bool
 }
 
@@ -114,7 +114,7 @@ func parsePipeline(data []byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// add takes in a token that is looked for in texts.
+// add adds a token that is looked for in texts.
 func (p *pipeline) add(a addedToken) error {
 	switch {
 	case a.Special || a.Content == "":
@@ -133,8 +133,8 @@ func (p *pipeline) add(a addedToken) error {
 	return nil
 }
 
-// encode calls yield with each token of a text and, with spans, where it comes from. It goes on to
-// the end of the text: the caller counts.
+// encode calls yield with each token of a text and, if spans is set, its span. It always encodes
+// the whole text: the caller counts the tokens.
 func (p *pipeline) encode(text string, spans bool, yield func(id int32, span ByteRange)) {
 	splitAdded(newBuffer(text, spans), p.raw, yield, func(b buffer) {
 		splitAdded(p.normalize(b), p.normalized, yield, func(b buffer) {
@@ -151,8 +151,8 @@ func (p *pipeline) encode(text string, spans bool, yield func(id int32, span Byt
 	})
 }
 
-// splitAdded finds tokens in a text, the leftmost and of those the longest, and gives what is
-// between to rest.
+// splitAdded finds added tokens in a text, the leftmost first and the longest at each position, and
+// passes the text between them to rest.
 func splitAdded(b buffer, tokens []addedToken, yield func(id int32, span ByteRange), rest func(buffer)) {
 	start := 0
 	flush := func(end int) {
@@ -188,7 +188,7 @@ func (p *pipeline) normalize(b buffer) buffer {
 	return b
 }
 
-// words runs the splitters from the i-th on.
+// words runs the splitters from index i on.
 func (p *pipeline) words(b buffer, i int, yield func(buffer)) {
 	switch {
 	case len(b.text) == 0:
@@ -199,7 +199,7 @@ func (p *pipeline) words(b buffer, i int, yield func(buffer)) {
 	}
 }
 
-// trimmed is where a piece comes from.
+// trimmed returns the span of a piece, without spaces at its ends if p.trim is set.
 func (p *pipeline) trimmed(word buffer, start, end int) ByteRange {
 	span := word.span(start, end)
 	if !p.trim {
@@ -214,7 +214,7 @@ func (p *pipeline) trimmed(word buffer, start, end int) ByteRange {
 	}
 	if span.Start == 0 && p.prefixed {
 		if leading == end-start {
-			return ByteRange{} // it was added
+			return ByteRange{} // only the added space
 		}
 		leading = 0
 	}

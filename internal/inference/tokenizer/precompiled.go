@@ -1,7 +1,7 @@
 package tokenizer
 
 // This file is SentencePiece's compiled table of replacements (the normalizer Precompiled): a
-// double-array trie of byte strings, and the texts that take their places.
+// double-array trie of byte strings, and their replacements.
 
 import (
 	"bytes"
@@ -40,8 +40,8 @@ func readPrecompiled(encoded string) (*precompiled, error) {
 	return p, nil
 }
 
-// find gives what takes the place of the shortest beginning of key that the trie has. That the
-// whole key goes for it is how the tokenizers library does it.
+// find returns the replacement of the shortest prefix of key in the trie. As in the tokenizers
+// library, it replaces the whole key.
 func (p *precompiled) find(key []byte) ([]byte, bool) {
 	unit := p.trie[0]
 	at := offset(unit)
@@ -72,10 +72,10 @@ func (p *precompiled) find(key []byte) ([]byte, bool) {
 
 func offset(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 
-// maxCluster is the length from which on a cluster is looked up character by character only.
+// maxCluster is the length in bytes from which a cluster is only looked up character by character.
 const maxCluster = 6
 
-// normalize replaces clusters of characters as a whole, or else each of their characters.
+// normalize replaces clusters of characters as a whole, or otherwise each of their characters.
 func (p *precompiled) normalize(b buffer) buffer {
 	changes := make([]change, 0, len(b.text))
 	removed, modified := 0, false
@@ -119,16 +119,16 @@ func (p *precompiled) normalize(b buffer) buffer {
 	return b.transform(changes, removed)
 }
 
-// clusters calls yield with what a reader takes for one character (UAX 29), in order.
+// clusters calls yield with each grapheme cluster (UAX 29), in order.
 func clusters(text []byte, yield func([]byte)) {
 	for i := 0; i < len(text); {
-		// Two ASCII characters are never one cluster, but for the line break of two.
+		// Two ASCII characters never form a cluster, except CR LF.
 		if c := text[i]; c < utf8.RuneSelf && c != '\r' && (i+1 == len(text) || text[i+1] < utf8.RuneSelf) {
 			yield(text[i : i+1])
 			i++
 			continue
 		}
-		end := i + 1 // up to a place between two of those
+		end := i + 1 // up to a boundary between two such characters
 		for end < len(text) && (text[end-1] >= utf8.RuneSelf || text[end] >= utf8.RuneSelf || text[end-1] == '\r') {
 			end++
 		}

@@ -1,8 +1,8 @@
 package tokenizer
 
-// This file says where in a text its tokens come from. It does what normalize.go does, character by
-// character, and remembers the origin of each byte; it is slower, and for texts of which a part is
-// shown or quoted.
+// This file finds the span of a text that each of its tokens comes from. It does the same as
+// normalize.go, but character by character, and keeps the origin of each byte. It is slower, and is
+// used for texts of which a part is shown or quoted.
 
 import (
 	"slices"
@@ -12,14 +12,14 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// ByteRange is a half-open range of a text, in bytes. Of valid UTF-8 it never cuts a character.
+// ByteRange is a half-open range of a text, in bytes. In valid UTF-8 it never splits a character.
 type ByteRange struct{ Start, End int }
 
-// EncodeSpans is Encode that also appends, for each id, where in text it comes from. Spans are in
-// order. Those of WordPiece are not empty; those of Unigram and BPE are the tokenizers library's,
-// which may be empty (a space that was added) or share a character (its bytes). What normalisation
-// removes (accents that are characters of their own, control characters) is covered only where it
-// lies between characters of one token.
+// EncodeSpans is Encode that also appends the span of text that each id comes from. Spans are in
+// order. Those of WordPiece are not empty. Those of Unigram and BPE are the tokenizers library's:
+// they may be empty (an added space) or share a character (several tokens for its bytes).
+// Characters that normalisation removes (accents that are separate characters, control characters)
+// are in a span only if they are between characters of one token.
 func (t *Tokenizer) EncodeSpans(ids []int32, spans []ByteRange, text string, limit int) (_ []int32, _ []ByteRange, total int) {
 	end := len(ids) + limit
 	if t.pipeline != nil {
@@ -50,7 +50,7 @@ func (t *Tokenizer) EncodeSpans(ids []int32, spans []ByteRange, text string, lim
 	return ids, spans, total
 }
 
-// aligned is normalised text with the span of the original that each of its bytes comes from.
+// aligned is normalised text with the span of the original for each of its bytes.
 type aligned struct {
 	text []byte
 	from []ByteRange
@@ -64,8 +64,8 @@ func (a *aligned) add(r rune, from ByteRange) {
 	}
 }
 
-// span covers the origins of a part of the normalised text. Marks may have changed places, so all
-// are looked at.
+// span covers the origins of a part of the normalised text. It looks at all of them, because marks
+// may have changed places.
 func (a *aligned) span(start, end int) ByteRange {
 	s := a.from[start]
 	for _, f := range a.from[start+1 : end] {
@@ -74,7 +74,7 @@ func (a *aligned) span(start, end int) ByteRange {
 	return s
 }
 
-// align does what normalize does.
+// align does what normalize does, and keeps the origin of each byte.
 func (n normalizer) align(text string) *aligned {
 	a := &aligned{text: make([]byte, 0, len(text)+len(text)/8), from: make([]ByteRange, 0, len(text)+len(text)/8)}
 	var marks []mark
@@ -104,15 +104,16 @@ func (n normalizer) align(text string) *aligned {
 	return a
 }
 
-// mark is a character that canonical order may move: one of a class other than 0.
+// mark is a character that canonical ordering may move: its combining class is not 0.
 type mark struct {
 	r     rune
 	class uint8
 	from  ByteRange
 }
 
-// decompose adds a character without its accents, when they are stripped. Marks that aren't accents
-// wait for those that follow, which canonical order may put in front.
+// decompose adds a character, without its accents if they are stripped. Marks that are not accents
+// are kept in marks until a starter follows, because canonical ordering may put later marks in
+// front.
 func (n normalizer) decompose(a *aligned, marks []mark, r rune, from ByteRange) []mark {
 	if !n.strip || r < utf8.RuneSelf && len(marks) == 0 {
 		n.lowered(a, r, from)
@@ -126,7 +127,8 @@ func (n normalizer) decompose(a *aligned, marks []mark, r rune, from ByteRange) 
 		decomposed = decomposed[size:]
 		switch {
 		case unicode.Is(unicode.Mn, d):
-			// Gone; one of class 0 holds others apart.
+			// It is removed. One of class 0 still separates the marks before it from those after
+			// it.
 			if class == 0 {
 				marks = n.flush(a, marks)
 			}

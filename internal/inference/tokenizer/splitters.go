@@ -1,6 +1,6 @@
 package tokenizer
 
-// This file reads what splits a text into words (pre_tokenizer) other than BERT's.
+// This file reads the splitters of a text into words (pre_tokenizer), except BERT's.
 
 import (
 	"bytes"
@@ -13,8 +13,8 @@ import (
 // splitter calls yield with each part of a text, in order.
 type splitter func(b buffer, yield func(buffer))
 
-// readSplitters reads one or a sequence of them. bytes reports whether the model's symbols are
-// bytes. Errors name the field.
+// readSplitters reads one splitter or a sequence of them. symbols reports whether the model's
+// symbols are bytes. Errors name the field.
 func readSplitters(field string, data json.RawMessage) (all []splitter, symbols bool, err error) {
 	if len(data) == 0 || string(data) == "null" {
 		return nil, false, nil
@@ -93,7 +93,7 @@ func whitespaceSplit(b buffer, yield func(buffer)) {
 	}
 }
 
-// metaspace is SentencePiece's way: spaces become a character of the word behind them.
+// metaspace splits as SentencePiece does: a space becomes a character of the word after it.
 type metaspace struct {
 	replacement string
 	scheme      string
@@ -130,8 +130,18 @@ func (m metaspace) split(b buffer, yield func(buffer)) {
 	}
 }
 
-// gpt2Word is where the word at start ends, as GPT-2's expression has it:
-// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+.
+// gpt2Word returns the end of the word at start by GPT-2's expression: 's
+// 't
+// 're
+// 've
+// 'm
+// 'll
+// 'd
+// ?\p{L}+
+// ?\p{N}+
+// ?[^\s\p{L}\p{N}]+
+// \s+(?!\S)
+// \s+.
 func gpt2Word(text []byte, start int) int {
 	if text[start] == '\'' {
 		for _, tail := range []string{"s", "t", "re", "ve", "m", "ll", "d"} {
@@ -157,7 +167,7 @@ func gpt2Word(text []byte, start int) int {
 		}
 		last, end = end, end+size
 	}
-	// The last space goes with what is behind it, if that is not all.
+	// The last space belongs to the text after it, unless it is the only one or ends the text.
 	if kind == space && end < len(text) && last > start {
 		return last
 	}

@@ -1,13 +1,14 @@
-// Package tokenizer turns text into the token ids of models: it reads a Hugging Face tokenizer.json
-// whose model is WordPiece (with BertNormalizer and BertPreTokenizer), Unigram or BPE, and gives
-// the ids that the tokenizers library gives for it.
+// Package tokenizer turns text into the token ids of models. It reads a Hugging Face tokenizer.json
+// whose model is WordPiece (with BertNormalizer and BertPreTokenizer), Unigram or BPE, and returns
+// the same ids as the tokenizers library.
 //
-// A text never makes a special token: "[SEP]" in a document is punctuation and a word, whatever
-// added_tokens says. Padding, truncation and the special tokens around a text are the caller's.
+// Text is never encoded as a special token: "[SEP]" in a document is punctuation and a word,
+// whatever added_tokens says. The caller does padding, truncation and the special tokens around a
+// text.
 package tokenizer
 
-// This file reads tokenizer.json and encodes BERT's words; normalize.go makes the words,
-// pipeline.go has the other kinds.
+// This file reads tokenizer.json and encodes BERT's words. normalize.go makes the words;
+// pipeline.go has the other tokenizers.
 
 import (
 	"encoding/json"
@@ -23,13 +24,13 @@ type Tokenizer struct {
 	first      map[string]int32 // pieces that start a word
 	rest       map[string]int32 // pieces that continue one, without their prefix
 	added      map[string]int32
-	extra      int // of added, those that are not special
+	extra      int // number of added tokens that are not special
 	unknown    int32
 	size       int
 	longest    int // bytes of the longest piece
 	maxChars   int // a word of more characters is unknown as a whole
 
-	pipeline *pipeline // of Unigram and BPE, which have nothing of the above but added, unknown and size; else nil
+	pipeline *pipeline // of Unigram and BPE, which use only added, unknown and size of the fields above; else nil
 }
 
 type file struct {
@@ -155,16 +156,16 @@ func or[T any](value *T, fallback T) T {
 	return *value
 }
 
-// Size is one more than the largest id.
+// Size returns one more than the largest id.
 func (t *Tokenizer) Size() int { return t.size }
 
-// Extra counts the added tokens of a WordPiece tokenizer that are not special, such as the names of
-// a trade. A text never makes those either. With Unigram and BPE it does, and there are none to
-// count.
+// Extra returns the number of added tokens of a WordPiece tokenizer that are not special, such as
+// terms of a domain. Text is never encoded as one of those either. With Unigram and BPE it is, and
+// Extra returns 0.
 func (t *Tokenizer) Extra() int { return t.extra }
 
-// Unknown is the id of what the vocabulary can't spell; -1: it spells everything, or leaves out
-// what it can't.
+// Unknown returns the id of text that the vocabulary cannot spell; -1: it spells any text, or such
+// text is left out.
 func (t *Tokenizer) Unknown() int32 { return t.unknown }
 
 // Lookup returns the id of a piece or of an added token such as "[CLS]".
@@ -179,8 +180,8 @@ func (t *Tokenizer) Lookup(piece string) (int32, bool) {
 	return id, ok
 }
 
-// Encode appends the ids of text to ids. Only the first limit of them are appended (0: all); total
-// counts all.
+// Encode appends the ids of text to ids, at most limit of them (0: all). total counts all ids of
+// text.
 func (t *Tokenizer) Encode(ids []int32, text string, limit int) (_ []int32, total int) {
 	end := len(ids) + limit
 	if t.pipeline != nil {
@@ -204,8 +205,9 @@ func (t *Tokenizer) Encode(ids []int32, text string, limit int) (_ []int32, tota
 	return ids, total
 }
 
-// word appends the pieces of one normalised word: at each place the longest piece of the vocabulary
-// that fits. Where each piece ends in the word is appended to ends, unless that is nil.
+// word appends the pieces of one normalised word: at each position the longest piece of the
+// vocabulary that matches. If ends is not nil, word appends the end of each piece in the word to
+// it.
 func (t *Tokenizer) word(ids []int32, ends *[]int, word []byte) []int32 {
 	known, marks := len(ids), 0
 	piece := func(id int32, end int) {
@@ -250,7 +252,7 @@ func (t *Tokenizer) word(ids []int32, ends *[]int, word []byte) []int32 {
 	return ids
 }
 
-// before is the start of the character that ends at end.
+// before returns the start of the character that ends at end.
 func before(word []byte, start, end int) int {
 	_, size := utf8.DecodeLastRune(word[start:end])
 	return end - size

@@ -1,6 +1,7 @@
 package tokenizer
 
-// This file is SentencePiece's unigram model: of all ways to spell a word, the likeliest.
+// This file is SentencePiece's unigram model: it finds the likeliest of all ways to split a word
+// into pieces.
 
 import (
 	"encoding/json"
@@ -10,18 +11,18 @@ import (
 )
 
 type unigram struct {
-	pieces  map[string]unigramPiece // and every beginning of a piece
+	pieces  map[string]unigramPiece // and every prefix of a piece
 	ids     map[string]int32
 	unknown int32
-	penalty float64 // score of a character that no piece has
+	penalty float64 // score of a character that is no piece
 }
 
 type unigramPiece struct {
-	id    int32 // -1: only the beginning of one
+	id    int32 // -1: only a prefix of a piece
 	score float64
 }
 
-// unknownPenalty is how much less likely than the least likely piece an unknown character is.
+// unknownPenalty is how far the score of an unknown character is below the lowest score of a piece.
 const unknownPenalty = 10
 
 func readUnigram(m modelFile, special map[string]bool) (*unigram, error) {
@@ -46,7 +47,7 @@ func readUnigram(m modelFile, special map[string]bool) (*unigram, error) {
 		least = min(least, score)
 		u.ids[piece] = int32(id)
 		if special[piece] || id == *m.UnkID {
-			continue // a text never makes these
+			continue // a text is never encoded as one of these
 		}
 		for i := range piece {
 			if _, ok := u.pieces[piece[:i]]; !ok && i > 0 {
@@ -66,7 +67,7 @@ func (u *unigram) lookup(piece string) (int32, bool) {
 
 func (u *unigram) size() int { return len(u.ids) }
 
-// step is the best way to a place in a word.
+// step is the last piece of the best way to a position in a word.
 type step struct {
 	score float64
 	start int // of the last piece; -1: no way was found yet
@@ -108,7 +109,7 @@ func (u *unigram) split(word []byte, yield func(id int32, start, end int)) {
 		}
 		start += size
 	}
-	// Back from the end; unknown characters in a row are one token.
+	// Walk back from the end. Consecutive unknown characters are one token.
 	var back [32]int
 	ends := back[:0]
 	for end := len(word); end > 0; {

@@ -1,7 +1,7 @@
 package tokenizer
 
-// This file makes a tokenizer.json of the two files that BERT's tokenizers had before: vocab.txt, a
-// piece a line, and tokenizer_config.json.
+// This file makes a tokenizer.json from the two files of older BERT tokenizers: vocab.txt, with one
+// piece per line, and tokenizer_config.json.
 
 import (
 	"bytes"
@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// config is what matters of a tokenizer_config.json, with the defaults of Hugging Face's
+// config is the part of a tokenizer_config.json that is used, with the defaults of Hugging Face's
 // BertTokenizer.
 type config struct {
 	DoLowerCase          *bool  `json:"do_lower_case"`
@@ -55,7 +55,7 @@ func (t token) or(fallback string) string {
 	return string(t)
 }
 
-// FromVocabulary makes a tokenizer.json of a vocab.txt and a tokenizer_config.json, which may be
+// FromVocabulary makes a tokenizer.json from a vocab.txt and a tokenizer_config.json, which may be
 // empty. Errors name the field that is not supported.
 func FromVocabulary(vocabulary, configuration []byte) ([]byte, error) {
 	var c config
@@ -109,7 +109,7 @@ func FromVocabulary(vocabulary, configuration []byte) ([]byte, error) {
 	})
 }
 
-// checkClass refuses the tokenizers of other families.
+// checkClass returns an error for the tokenizers of other families.
 func checkClass(class string) error {
 	switch strings.TrimSuffix(class, "Fast") {
 	case "", "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer", "PreTrainedTokenizer", "TokenizersBackend":
@@ -118,8 +118,8 @@ func checkClass(class string) error {
 	return fmt.Errorf("tokenizer_config.json: tokenizer_class: %s with a vocab.txt is not supported, only BERT's WordPiece; export the model with its tokenizer.json", class)
 }
 
-// Agrees reports where a tokenizer_config.json contradicts a tokenizer.json: Hugging Face's own
-// loaders disagree on which wins.
+// Agrees returns an error where a tokenizer_config.json contradicts a tokenizer.json: Hugging
+// Face's own loaders disagree on which takes precedence.
 func Agrees(file, configuration []byte) error {
 	var c config
 	if err := json.Unmarshal(configuration, &c); err != nil {
@@ -130,7 +130,7 @@ func Agrees(file, configuration []byte) error {
 		return fmt.Errorf("tokenizer.json: %w", err)
 	}
 	if t.pipeline != nil {
-		return nil // those fields are of BERT's normalizer
+		return nil // those fields apply to BERT's normalizer
 	}
 	for _, field := range []struct {
 		names string
@@ -149,8 +149,8 @@ func Agrees(file, configuration []byte) error {
 	return nil
 }
 
-// PadToken is the token that fills short rows: the pad_token of a tokenizer_config.json, else what
-// a tokenizer.json pads with, else [PAD].
+// PadToken returns the token that pads short rows: the pad_token of a tokenizer_config.json, or
+// else the padding token of a tokenizer.json, or else [PAD].
 func PadToken(file, configuration []byte) (string, error) {
 	var c config
 	if len(configuration) > 0 {
@@ -172,7 +172,7 @@ func PadToken(file, configuration []byte) (string, error) {
 	return c.Pad.or("[PAD]"), nil
 }
 
-// Lowercases reports whether capital letters mean nothing.
+// Lowercases reports whether upper and lower case have the same ids.
 func (t *Tokenizer) Lowercases() bool {
 	if t.pipeline != nil {
 		return t.pipeline.lowers
