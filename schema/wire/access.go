@@ -1,7 +1,7 @@
 package wire
 
-// Who may say and hear what. A program connects to NATS with credentials of its own, and the server
-// refuses what is not here: this table is what servers are configured from.
+// Permissions of the programs on NATS. Each program connects with its own credentials, and the NATS
+// server refuses subjects that are not listed here: its configuration is generated from this table.
 
 import "slices"
 
@@ -15,19 +15,19 @@ const (
 	ProgramQueryWorker  Program = "query-worker"
 	ProgramLLMGateway   Program = "llm-gateway"
 	ProgramGPUSegmenter Program = "gpu-segmenter"
-	// ProgramSourceWorker is a program of a module of its own.
+	// ProgramSourceWorker is a program in a Go module of its own.
 	ProgramSourceWorker Program = "source-worker"
-	// ProgramUp is `sluice up` with a server that others run: all of the above in one process.
+	// ProgramUp is `sluice up` with a NATS server that others run: all of the above in one process.
 	ProgramUp Program = "up"
 )
 
-// Programs are all programs.
+// Programs returns all programs.
 func Programs() []Program {
 	return []Program{ProgramServe, ProgramIngestWorker, ProgramQueryWorker, ProgramLLMGateway, ProgramGPUSegmenter, ProgramSourceWorker, ProgramUp}
 }
 
-// Signers are the programs that may speak for a tenant to a service, and so sign its requests:
-// those that know people by their keys, or own the tenant's jobs.
+// Signers returns the programs that may make requests to a service on behalf of a tenant, and so
+// sign them: those that authenticate people by their keys, or own the tenant's jobs.
 func Signers(service string) []Program {
 	switch service {
 	case SearchSubject, AskSubject, LabelSubject, JudgeSubject, SourcePreviewSubject:
@@ -38,18 +38,18 @@ func Signers(service string) []Program {
 	return nil
 }
 
-// Inbox begins the subjects at which a program gets replies. Each has its own, so that none reads
-// another's.
+// Inbox returns the prefix of the subjects at which a program receives replies. Each program has
+// its own, so that none can read another's.
 func (p Program) Inbox() string { return inboxPrefix + string(p) }
 
 // Access is what a program may publish to and subscribe to: patterns of subjects.
 type Access struct{ Publish, Subscribe []string }
 
-// traffic is what a program sends and gets.
+// traffic is what a program sends and receives.
 type traffic struct {
-	asks    []string // requests, whose replies come to its inbox
-	answers []string // requests of others, whose inboxes it replies to
-	streams []string // requests of others to others whose inboxes it tells of its progress
+	asks    []string // requests that it sends; replies come to its inbox
+	answers []string // requests that it receives and replies to, at the sender's inbox
+	streams []string // requests to other services, to whose senders' inboxes it sends progress
 	tells   []string
 	hears   []string
 }
@@ -67,7 +67,7 @@ const (
 	askAtWorkers    = AskSubject + atWorker + "*"
 )
 
-// traffics is the table. JetStream's own requests are subjects like all others.
+// traffics is the table of permissions. JetStream's API subjects are listed like all others.
 var traffics = map[Program]traffic{
 	ProgramServe: {
 		// The model servers' info is for `sluice doctor`, which runs with these credentials.
@@ -92,7 +92,7 @@ var traffics = map[Program]traffic{
 	ProgramLLMGateway: {
 		asks:    modelSubjects,
 		answers: []string{LLMSubject, RemoteEncodeSubject, RemoteRerankSubject, StatusSubject},
-		streams: []string{AskSubject, askAtWorkers}, // the text of an answer goes to who waits for it
+		streams: []string{AskSubject, askAtWorkers}, // the text of an answer goes to the caller that waits for it
 		hears:   []string{CancelSubject(LLMSubject)},
 	},
 	ProgramSourceWorker: {
@@ -128,7 +128,7 @@ func subjectsOf(operations []ModelOperation) (subjects []string) {
 	return subjects
 }
 
-// jetstreamOf are requests about each of the streams.
+// jetstreamOf returns the subjects of requests about each of the streams.
 func jetstreamOf(requests ...string) (out []string) {
 	for _, r := range requests {
 		for _, stream := range allStreams {
@@ -138,14 +138,14 @@ func jetstreamOf(requests ...string) (out []string) {
 	return out
 }
 
-// worksOn is what taking messages off a work queue needs.
+// worksOn returns the subjects that a consumer of a work queue publishes to.
 func worksOn(stream, consumer string) []string {
 	of := stream + "." + consumer
 	return []string{"$JS.API.CONSUMER.CREATE." + of, "$JS.API.CONSUMER.INFO." + of, "$JS.API.CONSUMER.MSG.NEXT." + of,
 		"$JS.API.STREAM.MSG.GET." + stream, "$JS.ACK." + of + ".>"}
 }
 
-// AccessOf says what a program may do. It panics for one that is not in the table.
+// AccessOf returns the permissions of a program. It panics if the program is not in the table.
 func AccessOf(p Program) Access {
 	t, ok := traffics[p]
 	if !ok {

@@ -9,7 +9,7 @@ type PlanChoice struct {
 	Choice uuid.UUID `json:"choice"`
 }
 
-// ChoiceStep is what one step of a choice tells its workflow.
+// ChoiceStep is the result of one step of a choice.
 type ChoiceStep struct {
 	// More says that the choice has not ended.
 	More bool `json:"more,omitempty"`

@@ -5,9 +5,9 @@ package wire
 // reads them.
 //
 // A frame is frameMark, the length of a JSON object, the object, and parts in the order in which
-// the type's lift names them. The object is the message as JSON without what is in parts, so that
-// fields are added there as to any message. Lengths and counts are unsigned varints; numbers are
-// little-endian float32; texts are UTF-8, all lengths of a part first.
+// the type's lift writes them. The object is the message as JSON without the parts, so that fields
+// can be added to it as to any message. Lengths and counts are unsigned varints; numbers are
+// little-endian float32; texts are UTF-8, with all lengths of a part first.
 
 import (
 	"encoding/binary"
@@ -19,9 +19,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// HeaderFrames is the NATS header of a request whose caller reads frames, and of the reply of a
-// server that does: its value is FrameVersion. Programs of before know JSON alone, and get no
-// frames.
+// HeaderFrames is the NATS header of a request whose sender can read frames, and of a reply that is
+// a frame. Its value is FrameVersion. Older programs read only JSON and get no frames.
 const HeaderFrames = "Sluice-Frames"
 
 // FrameVersion is the version of frames that this build reads and writes.
@@ -30,13 +29,13 @@ const FrameVersion = "1"
 // frameMark begins a frame. No JSON begins with a zero byte.
 const frameMark = "\x00SF" + FrameVersion
 
-// liftable is a message with parts: lift writes its parts and clears what they hold, or reads them.
+// liftable is a message with parts: lift writes its parts and clears their fields, or reads them.
 type liftable interface{ lift(*parts) }
 
 // EncodeFrame writes a message as a frame, or as JSON where it has no parts.
 func EncodeFrame(m any) ([]byte, error) {
 	of := reflect.ValueOf(m)
-	mine := reflect.New(of.Type()) // lift clears fields of it
+	mine := reflect.New(of.Type()) // a copy, because lift clears fields
 	mine.Elem().Set(of)
 	message, has := mine.Interface().(liftable)
 	if !has {
@@ -54,7 +53,7 @@ func EncodeFrame(m any) ([]byte, error) {
 	return append(append(out, head...), p.data...), nil
 }
 
-// Read reads a message of either form into m, whatever its version.
+// Read reads a frame or JSON message into m, whatever its version.
 func Read(data []byte, m any) error {
 	head, rest, err := splitFrame(data)
 	if err != nil {
@@ -86,7 +85,7 @@ func IsFrame(data []byte) bool {
 	return len(data) >= len(frameMark) && string(data[:len(frameMark)]) == frameMark
 }
 
-// HeadOf is the JSON of a message: of a frame, what it has beside its parts. It is empty where a
+// HeadOf returns the JSON of a message: for a frame, the object without the parts. It is empty if a
 // frame is cut off.
 func HeadOf(data []byte) []byte {
 	head, _, err := splitFrame(data)
@@ -96,7 +95,7 @@ func HeadOf(data []byte) []byte {
 	return head
 }
 
-// splitFrame cuts a frame; JSON is all head.
+// splitFrame splits a frame into its object and its parts. A JSON message is all head.
 func splitFrame(data []byte) (head, rest []byte, err error) {
 	if !IsFrame(data) {
 		return data, nil, nil

@@ -1,7 +1,7 @@
 package wire
 
-// This file has the kinds of parts that frames are made of. Each writes and reads, so that the two
-// can't differ.
+// This file has the kinds of parts of frames. The same method writes and reads a kind, so that the
+// two can't differ.
 
 import (
 	"encoding/binary"
@@ -12,16 +12,17 @@ import (
 	"unicode/utf8"
 )
 
-// parts are written, or read, one after the other. After an error nothing is read any more.
+// parts writes or reads parts in sequence. After an error it reads nothing more.
 type parts struct {
 	data    []byte // written so far, or left to read
 	reading bool
-	at      int // the part, from 1
+	at      int // number of the current part, from 1
 	err     error
 }
 
-// count writes how many things of at least so many bytes each follow, or reads it. A frame can't
-// make its reader allocate for more things than its own bytes could hold.
+// count writes or reads the number of entries that follow, of at least so many bytes each. A reader
+// returns an error if the rest of the frame could not hold them, so a frame can't make it allocate
+// more.
 func (p *parts) count(n, bytes int) int {
 	if !p.reading {
 		p.data = binary.AppendUvarint(p.data, uint64(n))
@@ -37,7 +38,7 @@ func (p *parts) count(n, bytes int) int {
 	return n
 }
 
-// number writes a number that is not negative, or reads it.
+// number writes or reads a number that is not negative.
 func (p *parts) number(n int) int {
 	if !p.reading {
 		p.data = binary.AppendUvarint(p.data, uint64(max(0, n)))
@@ -55,7 +56,7 @@ func (p *parts) number(n int) int {
 	return int(read)
 }
 
-// texts is a part of texts. What is not UTF-8 is written as JSON writes it, with U+FFFD.
+// texts is a part of texts. Invalid UTF-8 is written with U+FFFD, as in JSON.
 func (p *parts) texts(all *[]string) {
 	p.at++
 	if !p.reading {
@@ -75,7 +76,7 @@ func (p *parts) texts(all *[]string) {
 	if p.err != nil || n == 0 {
 		return
 	}
-	joined := string(p.data[:total]) // one copy, which all of them share
+	joined := string(p.data[:total]) // a single copy that all texts share
 	if p.data = p.data[total:]; !utf8.ValidString(joined) {
 		p.err = errors.New("its texts are not UTF-8")
 		return
@@ -110,7 +111,7 @@ func (p *parts) writeTexts(all []string) {
 	}
 }
 
-// grown has room for n bytes more.
+// grown returns data with room for n more bytes.
 func grown(data []byte, n int) []byte {
 	if cap(data)-len(data) >= n {
 		return data
@@ -176,7 +177,7 @@ func (p *parts) numbers(all *[]int) {
 func (p *parts) numberLists(all *[][]int) {
 	p.at++
 	n := p.count(len(*all), 1)
-	lists := slices.Clone(*all) // the caller's stay as they are
+	lists := slices.Clone(*all) // keep the caller's lists unchanged
 	if p.reading {
 		lists = make([][]int, n)
 	}
@@ -210,7 +211,7 @@ func (p *parts) floatLists(all *[][]float32) {
 	}
 }
 
-// row writes or reads numbers, of which there is an empty list rather than none.
+// row writes or reads numbers. It reads an empty list instead of nil.
 func (p *parts) row(all *[]float32) {
 	n := p.count(len(*all), 4)
 	if !p.reading {
@@ -261,7 +262,7 @@ func (p *parts) windows(all *[]Vectors) {
 	}
 }
 
-// links is a part of links: of each window, of each of its passages.
+// links is a part of links, by window and then by passage.
 func (p *parts) links(all *[][][]PassageLink) {
 	p.at++
 	windows := *all

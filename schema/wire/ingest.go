@@ -21,8 +21,8 @@ type IngestMessage struct {
 	Trace string `json:"trace,omitempty"`
 }
 
-// Attempt names one attempt at a version. It is the fence of everything that
-// is written for it: a write under an older attempt does nothing.
+// Attempt names one attempt at a version. It fences all writes for the attempt: a write under an
+// older attempt has no effect.
 type Attempt struct {
 	Version uuid.UUID `json:"version"`
 	Attempt int       `json:"attempt"`
@@ -31,7 +31,7 @@ type Attempt struct {
 // IngestVersions is the input of the workflow of that name: the versions of a
 // batch, of any number of collections, of one tenant or several.
 type IngestVersions struct {
-	// Parts are the versions by collection, in any order; each has its own.
+	// Parts are the versions by collection, in any order. Each collection has one part.
 	Parts []IngestBatch `json:"parts"`
 	// Links are the traceparents of the requests that queued the versions.
 	Links []string `json:"links,omitempty"`
@@ -46,18 +46,18 @@ func (v IngestVersions) Versions() int {
 	return n
 }
 
-// IngestBatch are versions of one collection: a part of IngestVersions, and the
-// input of the workflow IngestBatch, which builds before that one started.
+// IngestBatch is a batch of versions of one collection: a part of IngestVersions, and the input of
+// the workflow IngestBatch, which older builds started.
 type IngestBatch struct {
 	Tenant     uuid.UUID `json:"tenant"`
 	Collection uuid.UUID `json:"collection"`
 	Items      []Attempt `json:"items"`
-	// Links are the traceparents of the requests that queued the items. A part's
-	// are those of the whole.
+	// Links are the traceparents of the requests that queued the items. Those of a part are in
+	// IngestVersions.Links.
 	Links []string `json:"links,omitempty"`
 }
 
-// Outcome is what a stage made of one version.
+// Outcome is the result of a stage for one version.
 type Outcome struct {
 	Version uuid.UUID      `json:"version"`
 	Reason  *schema.Reason `json:"reason,omitempty"` // nil: go on
@@ -71,7 +71,7 @@ type BatchResult struct {
 	Lost   int `json:"lost"`
 }
 
-// Event tells of a state change.
+// Event reports a state change.
 type Event struct {
 	Envelope
 	ID         uuid.UUID      `json:"id"`

@@ -8,12 +8,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// JudgeRequest asks a query worker to have the language model judge an answer by right ones.
+// JudgeRequest asks a query worker to have the language model judge an answer against right ones.
 type JudgeRequest struct {
 	Envelope
 	Principal schema.Principal `json:"principal"`
 	schema.AnswerToJudge
-	// DryRun makes no call: the reply names the model that would judge.
+	// DryRun makes no call: the reply only names the model that would judge.
 	DryRun   bool      `json:"dry_run,omitempty"`
 	Deadline time.Time `json:"deadline,omitzero"`
 }

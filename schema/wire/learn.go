@@ -15,7 +15,7 @@ type LabelRequest struct {
 	Principal  schema.Principal `json:"principal"`
 	Collection uuid.UUID        `json:"collection"`
 	Question   string           `json:"question"`
-	Answers    []string         `json:"answers"` // that are right
+	Answers    []string         `json:"answers"` // the right ones
 	Texts      int              `json:"texts,omitempty"`
 	Calls      int              `json:"calls,omitempty"`
 	Cost       float64          `json:"cost,omitempty"`
@@ -25,7 +25,8 @@ type LabelRequest struct {
 // TenantID implements OfTenant.
 func (r LabelRequest) TenantID() uuid.UUID { return r.Principal.Tenant }
 
-// LabelReply answers LabelRequest. With an error, the rest is what was done before it.
+// LabelReply answers LabelRequest. If there is an error, the other fields are what was done before
+// it.
 type LabelReply struct {
 	Envelope
 	Error *schema.RemoteError `json:"error,omitempty"`

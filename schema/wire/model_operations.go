@@ -1,8 +1,8 @@
 package wire
 
-// This file declares the operations of the model server, each once: subjects, permissions, the
-// server's dispatch and what `sluice models check` prints come of it, and a test holds the table of
-// docs/models.md to it. Their messages follow.
+// This file declares each operation of the model server once. Subjects, permissions, the server's
+// dispatch and the output of `sluice models check` are derived from it, and a test compares it with
+// the table in docs/models.md. The messages of the operations follow.
 
 import (
 	"fmt"
@@ -20,24 +20,25 @@ const (
 	OpEncode  ModelOp = "encode"
 	OpSegment ModelOp = "segment"
 	OpScore   ModelOp = "score"
-	OpRerank  ModelOp = "rerank" // score by the graph reranker: it has a name in ModelInfo and in metrics, and no subject
+	OpRerank  ModelOp = "rerank" // score by the graph reranker: named in ModelInfo and in metrics, without a subject of its own
 	OpLink    ModelOp = "link"
 	OpFuse    ModelOp = "fuse"
 	OpDetect  ModelOp = "detect"
 	OpInfo    ModelOp = "info"
-	// OpSegmentEncode is segment, encode and link in one: texts become passages at the server.
+	// OpSegmentEncode is segment, encode and link in one: the server cuts texts into passages.
 	OpSegmentEncode ModelOp = "segment_encode"
 )
 
-// ModelOperation is what is known of an operation but for the code that computes it.
+// ModelOperation describes an operation, except for the code that computes it.
 type ModelOperation struct {
 	Name  ModelOp
-	Graph string  // section of a pack's manifest that it needs; empty: none
-	Of    ModelOp // operation whose requests name this one, which has no subject then; empty: it has its own
+	Graph string  // section of a pack's manifest that the operation needs; empty: none
+	Of    ModelOp // operation whose requests can name this one, which then has no subject of its own; empty: none
 	Limit string  // what its number in ModelInfo.Limits counts; empty: it has none
-	// Second says that the servers of the second encoder answer it too, on a subject of their own.
+	// Second says that the servers of the second encoder answer the operation too, on a separate
+	// subject.
 	Second bool
-	// Refuse is a reply that says what was wrong.
+	// Refuse returns a reply with an error.
 	Refuse func(*schema.RemoteError) any
 }
 
@@ -61,10 +62,10 @@ var modelOperations = []ModelOperation{
 		Refuse: func(e *schema.RemoteError) any { return ModelInfo{Envelope: Header(), Error: e} }},
 }
 
-// ModelOperations are all operations, in the order in which they are listed.
+// ModelOperations returns all operations, in the order in which they are listed.
 func ModelOperations() []ModelOperation { return slices.Clone(modelOperations) }
 
-// ModelSubject is where the model server answers op.
+// ModelSubject returns the subject at which the model server answers op.
 func ModelSubject(op ModelOp) string {
 	for _, o := range modelOperations {
 		if o.Name == op && o.Of == "" {
@@ -74,8 +75,8 @@ func ModelSubject(op ModelOp) string {
 	panic(fmt.Sprintf("wire: no model operation %q", op))
 }
 
-// SecondModelSubject is where the servers of the second encoder answer op, which they do where its
-// Second says so.
+// SecondModelSubject returns the subject at which the servers of the second encoder answer op, if
+// its Second is set.
 func SecondModelSubject(op ModelOp) string {
 	for _, o := range modelOperations {
 		if o.Name == op && o.Second {
@@ -85,32 +86,32 @@ func SecondModelSubject(op ModelOp) string {
 	panic(fmt.Sprintf("wire: the second encoder has no operation %q", op))
 }
 
-// EncodeRequest asks for a vector per text. Some encoders read questions otherwise than passages,
-// with a prompt of their own.
+// EncodeRequest asks for a vector per text. Some encoders put different prompts in front of
+// questions and of passages.
 type EncodeRequest struct {
 	Envelope
 	Lane     Lane      `json:"lane"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	Texts    []string  `json:"texts"`
-	// Queries is how many of the texts are questions, the first ones; the others are passages.
-	// Requests of before have none.
+	// Queries is how many of the texts are questions: the first ones. The others are passages.
+	// Requests of older builds have no questions.
 	Queries int `json:"queries,omitempty"`
 }
 
-// Terms are the request's lane and deadline.
+// Terms returns the request's lane and deadline.
 func (r EncodeRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
 func (r *EncodeRequest) lift(p *parts) { p.texts(&r.Texts) }
 
-// EncodeReply answers EncodeRequest: one unit vector per text, in order; a
-// text without known tokens gives a zero vector.
+// EncodeReply answers EncodeRequest: one unit vector per text, in order. A text without known
+// tokens has a zero vector.
 type EncodeReply struct {
 	Envelope
 	Error   *schema.RemoteError `json:"error,omitempty"`
 	Space   string              `json:"space,omitempty"`
 	Vectors Vectors             `json:"vectors"`
-	// Tokens is how many tokens each text had, Truncated how many texts were
-	// longer than the model reads.
+	// Tokens is the number of tokens of each text, Truncated the number of texts that are longer
+	// than the model reads.
 	Tokens    []int `json:"tokens,omitempty"`
 	Truncated int   `json:"truncated,omitempty"`
 }
@@ -126,17 +127,16 @@ type SegmentRequest struct {
 	Runs     [][]string `json:"runs"`
 }
 
-// Terms are the request's lane and deadline.
+// Terms returns the request's lane and deadline.
 func (r SegmentRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
 func (r *SegmentRequest) lift(p *parts) { p.lists(&r.Runs) }
 
-// SegmentContext is how many sentences on each side of a place a segmentation model looks at, at
-// most.
+// SegmentContext is the most sentences that a segmentation model reads on each side of a boundary.
 const SegmentContext = 8
 
-// SegmentReply answers SegmentRequest: for a run of n sentences, n-1 scores in
-// [0, 1]; a score under Threshold means a cut.
+// SegmentReply answers SegmentRequest: for a run of n sentences, n-1 scores in [0, 1]. A score
+// below Threshold means a cut.
 type SegmentReply struct {
 	Envelope
 	Error     *schema.RemoteError `json:"error,omitempty"`
@@ -147,14 +147,14 @@ type SegmentReply struct {
 
 func (r *SegmentReply) lift(p *parts) { p.floatLists(&r.Scores) }
 
-// Graphs of a pack that score answers by.
+// Graphs of a pack that score answers.
 const (
 	GraphPair     = "pair"
 	GraphReranker = "reranker"
 )
 
-// ScoreOp is the operation of a score by a graph: the pair model where none is
-// named. Another name gives a schema.FieldError of the field graph.
+// ScoreOp returns the operation that scores with a graph, the pair model if graph is empty. Another
+// name is a schema.FieldError on the field graph.
 func ScoreOp(graph string) (ModelOp, error) {
 	switch graph {
 	case "", GraphPair:
@@ -174,13 +174,13 @@ type ScoreRequest struct {
 	Texts    []string  `json:"texts"`
 	// Answers asks for the span of each text that answers best.
 	Answers bool `json:"answers,omitempty"`
-	// Graph is who reads: GraphPair, which empty means too, or GraphReranker.
+	// Graph is the graph that scores: GraphPair, which is the default, or GraphReranker.
 	Graph string `json:"graph,omitempty"`
-	// Features asks for what the pair model's labels are computed from.
+	// Features asks for the features that the pair model's labels are computed from.
 	Features bool `json:"features,omitempty"`
 }
 
-// Terms are the request's lane and deadline.
+// Terms returns the request's lane and deadline.
 func (r ScoreRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
 func (r *ScoreRequest) lift(p *parts) { p.texts(&r.Texts) }
@@ -192,11 +192,11 @@ type ScoreReply struct {
 	Model     string              `json:"model,omitempty"`
 	Scores    []PairScore         `json:"scores"`
 	Truncated int                 `json:"truncated,omitempty"` // texts longer than the model reads
-	// Graph is who read: empty is the pair model. A server that knows of no other
-	// leaves it empty whatever was asked.
+	// Graph is the graph that scored; empty is the pair model. A server that knows no other leaves
+	// it empty whatever the request names.
 	Graph string `json:"graph,omitempty"`
-	// Features are those asked for, a row for each text, zeros for one without a word;
-	// nil: the graph gives none. FeaturesOf names the graph, by its hash.
+	// Features are the requested features, one row per text, zeros for a text without tokens; nil:
+	// the graph has none. FeaturesOf names the graph by its hash.
 	Features   *Vectors `json:"features,omitempty"`
 	FeaturesOf string   `json:"features_of,omitempty"`
 }
@@ -209,7 +209,7 @@ func (r *ScoreReply) lift(p *parts) {
 	}
 }
 
-// Op is the operation that was run, which the request named.
+// Op returns the operation that was run, which the request named.
 func (r ScoreReply) Op() ModelOp {
 	if r.Graph == GraphReranker {
 		return OpRerank
@@ -217,53 +217,51 @@ func (r ScoreReply) Op() ModelOp {
 	return OpScore
 }
 
-// Featured are the pair model's scores of texts, in their order, with what its labels are computed
-// from.
+// Featured are the pair model's scores of texts, in their order, with the features that its labels
+// are computed from.
 type Featured struct {
 	Model    string
 	Scores   []PairScore
-	Features Vectors // a row for each text; none where the graph gives none
+	Features Vectors // a row for each text; none if the graph has none
 	Of       string  // the graph that the features are of
 }
 
-// PairScore is what a graph says of a question and a text; all logits.
+// PairScore is the output of a graph for a question and a text. All values are logits.
 type PairScore struct {
 	Relevance float32     `json:"relevance"`
 	HasAnswer float32     `json:"has_answer"`
 	LLMPrefer float32     `json:"llm_prefer"` // FIT-RAG's second label
 	Answer    *AnswerSpan `json:"answer,omitempty"`
-	// Others are the next best answers in the text, best first: a few, which share no token with
-	// Answer nor with each other. Their score is on Answer's scale.
+	// Others are a few further answers in the text, best first. They overlap neither Answer nor
+	// each other. Their scores are on the scale of Answer's.
 	Others []AnswerSpan `json:"others,omitempty"`
 }
 
-// AnswerSpan is the part of a text that answers best, in UTF-8 bytes of the text
-// as it was sent.
+// AnswerSpan is a part of a text that answers, in UTF-8 bytes of the text as it was sent.
 type AnswerSpan struct {
 	Start int     `json:"start"`
 	End   int     `json:"end"`
 	Score float32 `json:"score"` // of start and end, as a logit
 }
 
-// LinkRequest asks which passages of a document belong to which (SAKI's
-// SentenceAttnLinker). A window is a run of passages' vectors in order; a long
-// document comes in windows that overlap.
+// LinkRequest asks which passages of a document are related (SAKI's SentenceAttnLinker). A window
+// is the vectors of consecutive passages. A long document is sent in windows that overlap.
 type LinkRequest struct {
 	Envelope
 	Lane     Lane      `json:"lane"`
 	Deadline time.Time `json:"deadline,omitzero"`
 	Space    string    `json:"space"` // of the vectors
 	Windows  []Vectors `json:"windows"`
-	Keep     int       `json:"keep"` // links per passage at most
+	Keep     int       `json:"keep"` // most links per passage
 }
 
-// Terms are the request's lane and deadline.
+// Terms returns the request's lane and deadline.
 func (r LinkRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
 func (r *LinkRequest) lift(p *parts) { p.windows(&r.Windows) }
 
-// LinkReply answers LinkRequest: for each window and each of its passages the
-// strongest others, strongest first.
+// LinkReply answers LinkRequest: for each window and each of its passages, the passages that it is
+// linked to most strongly, strongest first.
 type LinkReply struct {
 	Envelope
 	Error *schema.RemoteError `json:"error,omitempty"`
@@ -287,13 +285,13 @@ type FuseRequest struct {
 	Deadline time.Time `json:"deadline,omitzero"`
 	Question string    `json:"question"`
 	Texts    []string  `json:"texts"`
-	// Tokens is how many of a passage's tokens represent it, the paper's lr; 0:
-	// its 4. WithQuestion lets tokens of the question be among them.
+	// Tokens is how many of a passage's tokens represent it, the paper's lr; 0: 4, the paper's
+	// value. WithQuestion also allows tokens of the question.
 	Tokens       int  `json:"tokens,omitempty"`
 	WithQuestion bool `json:"with_question,omitempty"`
 }
 
-// Terms are the request's lane and deadline.
+// Terms returns the request's lane and deadline.
 func (r FuseRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
 func (r *FuseRequest) lift(p *parts) { p.texts(&r.Texts) }
@@ -307,7 +305,7 @@ type FuseReply struct {
 	Truncated int                 `json:"truncated,omitempty"`
 }
 
-// DetectPairs is how many texts' scores the detector sees at most.
+// DetectPairs is the most texts whose scores the detector reads.
 const DetectPairs = 10
 
 // DetectRequest asks whether the texts so far are enough to answer with
@@ -316,16 +314,15 @@ type DetectRequest struct {
 	Envelope
 	Lane     Lane      `json:"lane"`
 	Deadline time.Time `json:"deadline,omitzero"`
-	// Contexts are lists of up to DetectPairs (has_answer, llm_prefer), best
-	// text first.
+	// Contexts are lists of at most DetectPairs pairs (has_answer, llm_prefer), best text first.
 	Contexts [][][2]float32 `json:"contexts"`
 }
 
-// Terms are the request's lane and deadline.
+// Terms returns the request's lane and deadline.
 func (r DetectRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
-// DetectReply answers DetectRequest: for each context the probability that it
-// is enough; from Threshold on it is.
+// DetectReply answers DetectRequest: for each context the probability that it is enough. From
+// Threshold on, it is enough.
 type DetectReply struct {
 	Envelope
 	Error     *schema.RemoteError `json:"error,omitempty"`

@@ -9,12 +9,12 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// SearchQuery is a query and who asks it.
+// SearchQuery is a query and its caller.
 type SearchQuery struct {
 	Principal schema.Principal `json:"principal"`
 	schema.Query
-	// Question is the stored question under which the language model calls of
-	// stages are kept; none: a search's, which are not.
+	// Question is the stored question under which the language model calls of stages are kept;
+	// zero: calls of a search, which are not kept.
 	Question uuid.UUID `json:"question,omitzero"`
 }
 
@@ -35,14 +35,13 @@ type SearchReply struct {
 	schema.SearchResult
 }
 
-// AskRequest asks for an answer now. Question is the id under which the
-// question is stored already.
+// AskRequest asks for an answer now. Question is the id under which the question is already stored.
 type AskRequest struct {
 	Envelope
 	SearchQuery
 	Question uuid.UUID `json:"question"`
 	Deadline time.Time `json:"deadline,omitzero"`
-	// Stream is where the steps and the answer's text are told while it is made
+	// Stream is where the steps and the answer's text are sent while the answer is made
 	// (StreamSubject); empty: nowhere.
 	Stream string `json:"stream,omitempty"`
 }
@@ -63,32 +62,29 @@ type QuestionMessage struct {
 	Trace    string    `json:"trace,omitempty"`
 }
 
-// QuestionInput is the input of the AnswerQuestion workflow. The question's
-// text, plan and asker are read from the store.
+// QuestionInput is the input of the AnswerQuestion workflow, which reads the question's text, plan
+// and caller from the store.
 type QuestionInput struct {
 	Tenant   uuid.UUID `json:"tenant"`
 	Question uuid.UUID `json:"question"`
 	Attempt  int       `json:"attempt"`
 }
 
-// QuestionRound is the input of the steps that a question runs once per round of
-// selection and generation.
+// QuestionRound is the input of the activities that run once per round of selection and generation.
 type QuestionRound struct {
 	QuestionInput
 	Round int `json:"round,omitempty"` // from 1; 0: the first
 }
 
-// QuestionPlan is the result of ActivityQuestionUnderstand. Workers of before gave
-// none.
+// QuestionPlan is the result of ActivityQuestionUnderstand. Workers of older builds returned none.
 type QuestionPlan struct {
-	// Rounds are how many rounds there are at most; with more than one the answer
-	// of each is judged.
+	// Rounds is the most rounds. If there is more than one, the answer of each is judged.
 	Rounds int `json:"rounds"`
 }
 
 // QuestionVerdict is the result of ActivityQuestionJudge.
 type QuestionVerdict struct {
-	Again bool `json:"again"` // another round is to be generated
+	Again bool `json:"again"` // generate another round
 }
 
 // QuestionResult is the result of AnswerQuestion.
@@ -103,7 +99,7 @@ func QuestionMessageID(question uuid.UUID, attempt int) string {
 	return fmt.Sprintf("%s.%d", question, attempt)
 }
 
-// Kinds of events of asynchronous questions, "question." and the state.
+// Kinds of events of asynchronous questions: "question." and the state.
 const (
 	EventQuestionQueued    = "question.queued"
 	EventQuestionRunning   = "question.running"
@@ -112,16 +108,16 @@ const (
 	EventQuestionCancelled = "question.cancelled"
 )
 
-// QuestionEventsOf is the subject pattern of a tenant's events of questions.
+// QuestionEventsOf returns the subject pattern of a tenant's events of questions.
 func QuestionEventsOf(tenant uuid.UUID) string {
 	return "sluice.events." + checkTenant(tenant) + ".question.*"
 }
 
-// QuestionEvents is the subject pattern of one kind of event of all tenants.
+// QuestionEvents returns the subject pattern of one kind of event of all tenants.
 func QuestionEvents(kind string) string { return "sluice.events.*." + kind }
 
-// QuestionEvent tells of an asynchronous question's change of state, and of a
-// synchronous one that ends because its worker is gone.
+// QuestionEvent reports an asynchronous question's change of state, or the end of a synchronous one
+// whose worker is gone.
 type QuestionEvent struct {
 	Envelope
 	ID         uuid.UUID       `json:"id"`
@@ -140,9 +136,8 @@ const (
 	// WorkflowAnswerQuestion takes a QuestionInput and returns a QuestionResult.
 	WorkflowAnswerQuestion = "AnswerQuestion"
 
-	// The steps take the QuestionInput and return nothing, but for these:
-	// understand returns a QuestionPlan, generate and judge take a QuestionRound, and
-	// judge returns a QuestionVerdict.
+	// The steps take the QuestionInput and return nothing, except that understand returns a
+	// QuestionPlan, generate and judge take a QuestionRound, and judge returns a QuestionVerdict.
 	ActivityQuestionUnderstand = "question-understand"
 	ActivityQuestionRetrieve   = "question-retrieve"
 	ActivityQuestionGenerate   = "question-generate"
@@ -156,9 +151,8 @@ const (
 	// QueryQuestionStage returns the name of the activity that runs, as text.
 	QueryQuestionStage = "stage"
 
-	// ErrorQuestionLost is the type of the error of a step that found the
-	// question ended or owned by another attempt. Its detail is the
-	// question's schema.JobState.
+	// ErrorQuestionLost is the error type of a step that found the question ended or owned by
+	// another attempt. Its detail is the question's schema.JobState.
 	ErrorQuestionLost = "question-lost"
 )
 

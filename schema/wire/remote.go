@@ -1,7 +1,7 @@
 package wire
 
-// Messages between the model server and the gateway, about models behind an API that a pack has in
-// place of a graph.
+// Messages between the model server and the gateway, about models behind an API that a pack names
+// in place of a graph.
 
 import (
 	"context"
@@ -13,17 +13,17 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TaskEncode is a call to an encoder behind an API, in the ledger: no LLMRequest asks for it.
+// TaskEncode is a call to an encoder behind an API, in the ledger. No LLMRequest has this task.
 const TaskEncode LLMTask = "encode"
 
-// TaskRerank says the same of a call to a reranker behind an API.
+// TaskRerank is the same for a reranker behind an API.
 const TaskRerank LLMTask = "rerank"
 
 // RemoteModel is a model behind an API.
 type RemoteModel struct {
 	Provider  string `json:"provider"` // which API
 	Model     string `json:"model"`
-	MaxTokens int    `json:"max_tokens"`      // of a text; what is longer is cut
+	MaxTokens int    `json:"max_tokens"`      // of a text; a longer one is cut
 	Batch     int    `json:"batch,omitempty"` // most texts of a call; 0: the gateway's default
 }
 
@@ -34,11 +34,11 @@ type RemoteEncodeRequest struct {
 	Lane     Lane        `json:"lane"`
 	Deadline time.Time   `json:"deadline,omitzero"`
 	By       RemoteModel `json:"by"`
-	// Dimension is what the vectors must have. Shorten has the server asked for it, for models that
-	// make vectors of any.
+	// Dimension is the required dimension of the vectors. Shorten requests it from the API, for
+	// models that can make vectors of any dimension.
 	Dimension int      `json:"dimension"`
 	Shorten   bool     `json:"shorten,omitempty"`
-	Texts     []string `json:"texts"` // with their prompts; one that is blank gets a zero vector
+	Texts     []string `json:"texts"` // with their prompts; a blank text gets a zero vector
 }
 
 // TenantID implements OfTenant.
@@ -61,7 +61,7 @@ type RemoteRerankRequest struct {
 	Deadline time.Time   `json:"deadline,omitzero"`
 	By       RemoteModel `json:"by"`
 	Question string      `json:"question"`
-	Texts    []string    `json:"texts"` // one that is blank is not sent, and scores least
+	Texts    []string    `json:"texts"` // a blank text is not sent, and gets LowestScore
 }
 
 // TenantID implements OfTenant.
@@ -76,43 +76,44 @@ type RemoteRerankReply struct {
 	Usage     schema.Usage        `json:"usage"`
 }
 
-// LowestScore is what a text without a word gets for every score: below all that a model gives, and
-// as a logit it is a probability of 0 in float32.
+// LowestScore is every score of a text without tokens. It is below any score that a model returns,
+// and as a logit it is a probability of 0 in float32.
 const LowestScore = -100
 
 type tenantKey struct{}
 
-// ForTenant gives a context that says for which tenant models are asked: its share of the model
-// server is used, and it pays for what models behind an API cost.
+// ForTenant returns a context with the tenant that models are called for: the calls use its share
+// of the model server, and it pays for models behind an API.
 func ForTenant(ctx context.Context, tenant uuid.UUID) context.Context {
 	return context.WithValue(ctx, tenantKey{}, tenant)
 }
 
-// TenantOf is the tenant of ForTenant; uuid.Nil: ctx has none.
+// TenantOf returns the tenant set by ForTenant; uuid.Nil: there is none.
 func TenantOf(ctx context.Context) uuid.UUID {
 	tenant, _ := ctx.Value(tenantKey{}).(uuid.UUID)
 	return tenant
 }
 
-// RemoteOpenAI is the provider of encoders: servers with OpenAI's embeddings.
+// RemoteOpenAI is the provider of encoders: servers with OpenAI's embeddings API.
 const RemoteOpenAI = "openai"
 
-// Providers of rerankers. RemoteCohere has scores from 0 to 1: Cohere, Jina, vLLM. RemoteLlamaCPP
-// is the same API with logits, as llama.cpp gives them; RemoteTEI is Text Embeddings Inference.
+// Providers of rerankers. RemoteCohere returns scores from 0 to 1: Cohere, Jina, vLLM.
+// RemoteLlamaCPP is the same API with logits, as llama.cpp returns them; RemoteTEI is Text
+// Embeddings Inference.
 const (
 	RemoteCohere   = "cohere"
 	RemoteLlamaCPP = "llamacpp"
 	RemoteTEI      = "tei"
 )
 
-// RemoteRerankers are the providers of rerankers.
+// RemoteRerankers returns the providers of rerankers.
 func RemoteRerankers() []string { return []string{RemoteCohere, RemoteLlamaCPP, RemoteTEI} }
 
-// MaxRemoteDimension bounds the vectors of encoders behind an API.
+// MaxRemoteDimension is the largest dimension of vectors of encoders behind an API.
 const MaxRemoteDimension = 4096
 
-// RemoteSpace begins the name of the space of an encoder's vectors; it is the name, unless
-// something follows behind a slash.
+// RemoteSpace returns the name of the space of a remote encoder's vectors. A pack may add a slash
+// and more text to it.
 func RemoteSpace(provider, model string, dimension int) string {
 	return fmt.Sprintf("remote/%s/%s/%d", provider, model, dimension)
 }

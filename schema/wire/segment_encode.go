@@ -1,6 +1,6 @@
 package wire
 
-// This file has the messages of segment_encode. Their lists are columns: one value for each
+// This file has the messages of segment_encode. Their lists are columns: each has a value for every
 // document, section or passage.
 
 import (
@@ -15,22 +15,22 @@ type SegmentEncodeRequest struct {
 	Envelope
 	Lane     Lane      `json:"lane"`
 	Deadline time.Time `json:"deadline,omitzero"`
-	// By says how sections are cut, with all its settings; a threshold of 0 is the pack's own.
+	// By says how sections are cut, with all settings; a threshold of 0 is the pack's own.
 	// Similarity is refused.
 	By schema.Segmentation `json:"by"`
-	// Keep is how many links of a passage are told at most; 0: none.
+	// Keep is the most links of a passage that are returned; 0: none.
 	Keep int `json:"keep,omitempty"`
-	// Titles are the documents', Sections how many sections each of them has.
+	// Titles are the titles of the documents, Sections the number of sections of each.
 	Titles   []string `json:"titles"`
 	Sections []int    `json:"sections"`
-	// Headings are what stands nearest above each section, Texts what is cut, Sentences the lengths
-	// in UTF-8 bytes of each text's sentences, which tile it.
+	// Headings are the nearest heading above each section, Texts the sections' texts, and Sentences
+	// the lengths in UTF-8 bytes of each text's sentences, which tile it.
 	Headings  []string `json:"headings"`
 	Texts     []string `json:"texts"`
 	Sentences [][]int  `json:"sentences"`
 }
 
-// Terms are the request's lane and deadline.
+// Terms returns the request's lane and deadline.
 func (r SegmentEncodeRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
 func (r *SegmentEncodeRequest) lift(p *parts) {
@@ -47,14 +47,15 @@ type SegmentEncodeReply struct {
 	Error *schema.RemoteError `json:"error,omitempty"`
 	Model string              `json:"model,omitempty"`
 	Space string              `json:"space,omitempty"`
-	// Passages are, for each section, the lengths in UTF-8 bytes of its passages, which tile it;
-	// Tokens what each of them has, by text.CountTokens.
+	// Passages are, for each section, the lengths in UTF-8 bytes of its passages, which tile it.
+	// Tokens is the number of tokens of each, by text.CountTokens.
 	Passages [][]int `json:"passages"`
 	Tokens   [][]int `json:"tokens"`
-	// Vectors are those of all passages, in order, read behind their title and heading.
+	// Vectors are the vectors of all passages, in order, each encoded with its title and heading in
+	// front.
 	Vectors Vectors `json:"vectors"`
-	// Links are those of LinkReply, a window for each document. It is empty for one with more
-	// passages than the linker reads; without a linker there are none at all.
+	// Links are the links of LinkReply, one window per document. They are empty for a document with
+	// more passages than the linker reads, and missing without a linker.
 	Links [][][]PassageLink `json:"links,omitempty"`
 	// Truncated is how many passages were longer than the model reads.
 	Truncated int `json:"truncated,omitempty"`
@@ -67,28 +68,29 @@ func (r *SegmentEncodeReply) lift(p *parts) {
 	p.links(&r.Links)
 }
 
-// Uncut is a document that is to become passages.
+// Uncut is a document to be cut into passages.
 type Uncut struct {
 	Title    string
 	Sections []UncutSection
 }
 
-// UncutSection is a section of one.
+// UncutSection is a section of an Uncut document.
 type UncutSection struct {
-	Heading   string // that stands nearest above it
+	Heading   string // the nearest one above it
 	Text      string
 	Sentences []int // lengths in UTF-8 bytes; they tile the text
 }
 
-// Made is what became of an Uncut.
+// Made is the result for an Uncut document.
 type Made struct {
 	Space string
-	// Passages are, of each section, the lengths in UTF-8 bytes of its passages; Tokens what each
-	// of them has.
+	// Passages are, for each section, the lengths in UTF-8 bytes of its passages. Tokens is the
+	// number of tokens of each.
 	Passages, Tokens [][]int
 	Vectors          Vectors // of all passages
-	// Links are, of each passage, the strongest others; nil where the pack has no linker. Unlinked:
-	// the document has more passages than are linked at once, so that it takes a LinkRequest.
+	// Links are, for each passage, its strongest links; nil if the pack has no linker. Unlinked
+	// says that the document has more passages than are linked at once, so that a LinkRequest is
+	// needed.
 	Links    [][]PassageLink
 	Unlinked bool
 }

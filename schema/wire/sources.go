@@ -8,13 +8,13 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// SourcePreviewSubject is where what a source would bring is asked for.
+// SourcePreviewSubject is the subject of SourcePreviewRequest.
 const SourcePreviewSubject = "sluice.source.preview"
 
 // SourceGroup is the queue group of source workers.
 const SourceGroup = "source-workers"
 
-// SourcePreviewRequest asks a source worker what a source would bring.
+// SourcePreviewRequest asks a source worker what a run of a source would fetch.
 type SourcePreviewRequest struct {
 	Envelope
 	Principal schema.Principal `json:"principal"`
@@ -33,10 +33,9 @@ type SourcePreviewReply struct {
 	schema.SourcePreview
 }
 
-// Names in Temporal of what follows sources.
+// Names in Temporal for following sources.
 const (
-	// WorkflowSyncSource takes a SourceSync, and follows the source until there is nothing to do
-	// now.
+	// WorkflowSyncSource takes a SourceSync and follows the source until there is nothing to do.
 	WorkflowSyncSource = "SyncSource"
 
 	// The steps of SyncSource take the SourceSync, do some of it, and return a SourceStep.

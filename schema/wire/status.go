@@ -6,17 +6,17 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// StatusSubject is where everything that answers requests, in whatever process,
-// tells how it is. All answer a StatusRequest, each for itself.
+// StatusSubject is where every process that answers requests reports its state. Each answers a
+// StatusRequest for itself.
 const StatusSubject = "sluice.status"
 
-// ModelService is what a model server calls itself: it answers several subjects.
+// ModelService is the service name of a model server, which answers several subjects.
 const ModelService = "sluice.model"
 
-// StatusRequest asks all who answer requests how they are.
+// StatusRequest asks all processes that answer requests for their state.
 type StatusRequest struct{ Envelope }
 
-// StatusReply is one of the answers to StatusRequest.
+// StatusReply is one of the answers to a StatusRequest.
 type StatusReply struct {
 	Envelope
 	schema.ServiceState

@@ -1,7 +1,7 @@
 package wire
 
-// What is told while a question is answered. Nothing of it is kept, and nothing
-// depends on it: the answer and the state of a job come from elsewhere.
+// Progress that is sent while a question is answered. It is not stored, and nothing depends on it:
+// the answer and the state of a job are sent separately.
 
 import (
 	"strings"
@@ -9,27 +9,26 @@ import (
 	"github.com/google/uuid"
 )
 
-// QuestionStage tells that a step of answering a question begins.
+// QuestionStage reports that a step of answering a question begins.
 type QuestionStage struct {
 	Envelope
 	Question uuid.UUID `json:"question"`
 	Stage    string    `json:"stage"` // understand, retrieve, generate, judge, finish
 	Round    int       `json:"round,omitempty"`
-	// Candidates are how many the last retrieval found to answer from.
+	// Candidates is how many candidates for the answer the last retrieval found.
 	Candidates int `json:"candidates,omitempty"`
 }
 
-// QuestionText tells what there is so far of the answer to an asynchronous question
-// that is being made. It is the whole text, so that who has missed some has it with
-// the next one; one that does not go on where the one before ended begins again. It
-// has not been checked: what counts is the job's result.
+// QuestionText is the answer to an asynchronous question as far as it is generated. It has the
+// whole text, so that a listener that missed a message gets it with the next. A text that does not
+// continue the one before starts again. It has not been checked: the job's result counts.
 type QuestionText struct {
 	Envelope
 	Question uuid.UUID `json:"question"`
 	Text     string    `json:"text"`
 }
 
-// Parts of a stream, as they end its subjects.
+// Parts of a stream: the last token of its subjects.
 const (
 	PartStage = "stage" // QuestionStage
 	PartText  = "text"  // LLMDelta
@@ -37,8 +36,8 @@ const (
 	PartAlive = "alive" // nothing: the request is held (HeaderAlive)
 )
 
-// StreamSubject is where one part of an AskRequest.Stream goes. Whoever listens
-// to all of them with one subscription gets them in order.
+// StreamSubject returns the subject of one part of an AskRequest.Stream. A single subscription to
+// all parts receives them in order.
 func StreamSubject(stream, part string) string {
 	if stream == "" || strings.ContainsAny(stream, " *>\t\r\n") {
 		panic("wire: bad stream " + stream)
@@ -46,13 +45,12 @@ func StreamSubject(stream, part string) string {
 	return stream + "." + part
 }
 
-// StageSubject is where the steps of an asynchronous question are told.
+// StageSubject returns the subject of an asynchronous question's QuestionStage messages.
 func StageSubject(tenant, question uuid.UUID) string {
 	return "sluice.query.stage." + checkTenant(tenant) + "." + question.String()
 }
 
-// TextSubject is where the text of an asynchronous question's answer is told while it
-// is made, as QuestionText.
+// TextSubject returns the subject of an asynchronous question's QuestionText messages.
 func TextSubject(tenant, question uuid.UUID) string {
 	return "sluice.query.text." + checkTenant(tenant) + "." + question.String()
 }

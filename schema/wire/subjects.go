@@ -16,7 +16,7 @@ const (
 	StreamIngest = "SLUICE_INGEST"
 	// StreamQuestions is the work queue of asynchronous questions.
 	StreamQuestions = "SLUICE_QUESTIONS"
-	// StreamEvents keeps state changes for a while for whoever listens.
+	// StreamEvents keeps state changes for a while for its subscribers.
 	StreamEvents = "SLUICE_EVENTS"
 )
 
@@ -37,31 +37,31 @@ const (
 	LabelSubject  = "sluice.query.label"
 	JudgeSubject  = "sluice.query.judge"
 	LLMSubject    = "sluice.llm.complete"
-	// RemoteEncodeSubject is where the model server asks for vectors by a model behind an API.
+	// RemoteEncodeSubject is where the model server asks the gateway for vectors of a model behind
+	// an API.
 	RemoteEncodeSubject = "sluice.llm.encode"
 	// RemoteRerankSubject is the same for scores of texts.
 	RemoteRerankSubject = "sluice.llm.rerank"
 
-	// OutboxSubject is where those who wrote messages into the outbox say so, without a
-	// body, when they have committed them.
+	// OutboxSubject is where programs signal, without a body, that they committed messages to the
+	// outbox.
 	OutboxSubject = "sluice.outbox"
 
-	// SearchingSubject is where query workers say now and then, as Searching, that
-	// somebody searches.
+	// SearchingSubject is where query workers report now and then, as Searching, that somebody
+	// searches.
 	SearchingSubject = "sluice.query.searching"
 
-	// HereSubject is where workers with subjects of their own say, as Here, that they
-	// are there.
+	// HereSubject is where workers with subjects of their own announce themselves, as Here.
 	HereSubject = "sluice.here"
 
-	// ChangedSubject is where servers of the API say, as Changed, what others may
-	// remember and is no longer so.
+	// ChangedSubject is where API servers report, as Changed, data that others may have cached and
+	// that has changed.
 	ChangedSubject = "sluice.changed"
 )
 
-// CancelSubject is where callers of a service say, as Cancel, that they want the reply to a request
-// no more. All who run the service listen, and whoever holds the request gives it up. It is empty
-// for services that finish what they began.
+// CancelSubject returns the subject at which callers of a service cancel a request, as Cancel. All
+// workers of the service subscribe to it, and the one that holds the request stops. It is empty for
+// services that always finish.
 func CancelSubject(service string) string {
 	service, _, _ = strings.Cut(service, atWorker)
 	switch service {
@@ -71,11 +71,11 @@ func CancelSubject(service string) string {
 	return ""
 }
 
-// atWorker stands in a worker's own subject of a service.
+// atWorker is the part of a worker's own subject after the service's.
 const atWorker = ".at."
 
-// AtWorker is where one worker answers a service, beside the subject that it shares with
-// others.
+// AtWorker returns the subject at which one worker answers a service, besides the subject that it
+// shares with others.
 func AtWorker(service string, worker uuid.UUID) string { return service + atWorker + worker.String() }
 
 // Queue groups of the services.
@@ -86,14 +86,14 @@ const (
 	RelayGroup = "relays"
 )
 
-// IngestSubject is where a tenant's versions are queued: one subject per
-// tenant, so that a flood bounds itself.
+// IngestSubject returns the subject at which a tenant's versions are queued: one subject per
+// tenant, so that limits apply to each tenant separately.
 func IngestSubject(tenant uuid.UUID) string { return "sluice.ingest." + checkTenant(tenant) }
 
-// QuestionsSubject is where a tenant's asynchronous questions are queued.
+// QuestionsSubject returns the subject at which a tenant's asynchronous questions are queued.
 func QuestionsSubject(tenant uuid.UUID) string { return "sluice.questions." + checkTenant(tenant) }
 
-// EventSubject is where an event of a kind ("version.ready") is published.
+// EventSubject returns the subject of an event of a kind ("version.ready").
 func EventSubject(tenant uuid.UUID, kind string) string {
 	if kind == "" || strings.ContainsAny(kind, " *>\t\r\n") {
 		panic(fmt.Sprintf("wire: bad event kind %q", kind))
@@ -101,20 +101,19 @@ func EventSubject(tenant uuid.UUID, kind string) string {
 	return "sluice.events." + checkTenant(tenant) + "." + kind
 }
 
-// inboxPrefix begins the subjects that NATS makes for replies.
+// inboxPrefix begins the subjects that NATS creates for replies.
 const inboxPrefix = "_INBOX."
 
-// IsInbox reports whether a subject that came in a request is an inbox of whoever
-// sent it, and nothing that others listen to.
+// IsInbox reports whether a subject in a request is an inbox of the sender, and not a subject that
+// others subscribe to.
 func IsInbox(subject string) bool {
 	return strings.HasPrefix(subject, inboxPrefix) && len(subject) > len(inboxPrefix) && len(subject) <= 256 &&
 		!strings.HasSuffix(subject, ".") && !strings.Contains(subject, "..") &&
 		!strings.ContainsFunc(subject, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '*' || r == '>' })
 }
 
-// IngestMessageID is the message id of a version's attempt. JetStream swallows
-// a repeated id within its duplicate window, so the attempt rises in the
-// transaction that queues.
+// IngestMessageID returns the message id of a version's attempt. JetStream drops a repeated id
+// within its duplicate window, so the transaction that queues a version increments the attempt.
 func IngestMessageID(version uuid.UUID, attempt int) string {
 	return fmt.Sprintf("%s.%d", version, attempt)
 }
@@ -130,8 +129,8 @@ const (
 	TaskQueueSources   = "sluice-sources"
 )
 
-// BatchWorkflowID is the workflow id of a batch: a hash of its sorted message
-// ids, so that a redelivered batch meets its running workflow.
+// BatchWorkflowID returns the workflow id of a batch: a hash of its sorted message ids, so that a
+// redelivered batch finds its running workflow.
 func BatchWorkflowID(messageIDs []string) string {
 	sorted := slices.Clone(messageIDs)
 	slices.Sort(sorted)
@@ -139,7 +138,7 @@ func BatchWorkflowID(messageIDs []string) string {
 	return "ingest-" + hex.EncodeToString(sum[:16])
 }
 
-// QuestionWorkflowID is the workflow id of an asynchronous question's attempt.
+// QuestionWorkflowID returns the workflow id of an asynchronous question's attempt.
 func QuestionWorkflowID(question uuid.UUID, attempt int) string {
 	return fmt.Sprintf("question-%s.%d", question, attempt)
 }

@@ -16,8 +16,8 @@ type Vectors struct {
 	Data      Floats `json:"data"`
 }
 
-// Floats are in JSON a string: base64 of little-endian float32. As text, for
-// encoding/json reads what a json.Marshaler wrote once more.
+// Floats are a string in JSON: base64 of little-endian float32. They implement TextMarshaler,
+// because encoding/json parses the output of a json.Marshaler again.
 type Floats []float32
 
 // MarshalText implements encoding.TextMarshaler.
@@ -69,7 +69,7 @@ func (v *Vectors) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// check reports numbers that do not make vectors of their dimension.
+// check returns an error if the numbers do not make vectors of their dimension.
 func (v Vectors) check() error {
 	if n, d := len(v.Data), v.Dimension; d < 0 || d == 0 && n > 0 || d > 0 && n%d != 0 {
 		return fmt.Errorf("vectors: %d numbers do not make vectors of dimension %d", n, d)
@@ -77,8 +77,8 @@ func (v Vectors) check() error {
 	return nil
 }
 
-// readVectors reads an object of Vectors. One that has the form in which it is
-// written here is read at once: it is most of what a worker reads.
+// readVectors reads a Vectors object. It reads the form that this package writes without a general
+// JSON decoder, because most of what a worker reads is vectors.
 func readVectors(data []byte) (v Vectors, err error) {
 	if rest, found := bytes.CutPrefix(data, []byte(`{"dimension":`)); found {
 		number, rest, found := bytes.Cut(rest, []byte(`,"data":"`))
@@ -88,7 +88,7 @@ func readVectors(data []byte) (v Vectors, err error) {
 			return v, v.Data.UnmarshalText(text)
 		}
 	}
-	type plain Vectors // without this method
+	type plain Vectors // without UnmarshalJSON
 	err = json.Unmarshal(data, (*plain)(&v))
 	return v, err
 }

@@ -1,10 +1,10 @@
-// Package wire is how the parts of Sluice talk: NATS subjects, streams and
-// messages, Temporal task queues, workflow ids, signals and queries. Every such
-// name is built here, by a function that validates it, and nowhere else.
+// Package wire defines how the parts of Sluice communicate: NATS subjects, streams and messages,
+// Temporal task queues, workflow ids, signals and queries. All such names are built in this
+// package, by functions that validate them.
 //
 // Messages are JSON with a version; those between the model server and its callers may be frames.
-// Fields are only ever added; a message of an unknown version is kept for a newer reader, not
-// dropped.
+// Fields are only added, never removed. A message of an unknown version is not dropped, but kept
+// for a newer reader.
 package wire
 
 import (
@@ -39,7 +39,7 @@ func (e Envelope) check() error {
 // Message is any message: its version can be checked.
 type Message interface{ check() error }
 
-// Decode reads a message of either form and checks its version.
+// Decode reads a frame or JSON message and checks its version.
 func Decode[M any, P interface {
 	*M
 	Message
@@ -54,40 +54,40 @@ func Decode[M any, P interface {
 	return m, nil
 }
 
-// HeaderTenant is the NATS header of a request that says whose it is, so that a service can tell
-// tenants apart before it reads requests.
+// HeaderTenant is the NATS header with the tenant of a request, so that a service can distinguish
+// tenants before it reads requests.
 const HeaderTenant = "Sluice-Tenant"
 
-// HeaderYields is the NATS header of a request to the model server, of any value, whose tenant has
-// used up its share: it goes after those of other tenants, for a while.
+// HeaderYields is the NATS header, of any value, of a request to the model server whose tenant has
+// used up its share: the request runs after those of other tenants for a while.
 const HeaderYields = "Sluice-Yields"
 
-// HeaderRequest is the NATS header that names a request, by which it can be cancelled.
+// HeaderRequest is the NATS header with the id of a request, by which it can be cancelled.
 const HeaderRequest = "Sluice-Request"
 
-// HeaderAlive is the NATS header of a request, of any value, whose caller wants to hear that it is
-// held: when a service takes it, and now and then until the reply, on part PartAlive of the stream
-// that its reply subject is a part of. What it hears nothing of it gives up. Services of before say
-// nothing.
+// HeaderAlive is the NATS header, of any value, of a request whose caller wants to be notified that
+// a service holds it: when the service takes the request, and then at intervals until the reply, on
+// part PartAlive of the stream that its reply subject belongs to. The caller gives up a request
+// without notifications. Services of older builds send none.
 const HeaderAlive = "Sluice-Alive"
 
-// HeaderSignature is the NATS header of a request that speaks for a tenant: the signature of who
-// may.
+// HeaderSignature is the NATS header with the signature of a request that is made on behalf of a
+// tenant, by a program that may make it.
 const HeaderSignature = "Sluice-Signature"
 
-// Cancel says that nobody wants the reply to a request any more. A caller that is killed does not
-// say so: what it asked for goes on, and is there when another asks again.
+// Cancel says that the reply to a request is not wanted any more. A caller that is killed sends
+// none: its request goes on, and the result is available to the next caller.
 type Cancel struct {
 	Envelope
-	Request string `json:"request"` // HeaderRequest of it
+	Request string `json:"request"` // its HeaderRequest
 }
 
-// Here says that a worker answers a service at a subject of its own, AtWorker.
+// Here announces that a worker answers a service at a subject of its own, AtWorker.
 type Here struct {
 	Envelope
 	Service string    `json:"service"` // its subject
 	Worker  uuid.UUID `json:"worker"`
-	// Slots is how many requests it runs at once; 0: it leaves.
+	// Slots is how many requests the worker runs at once; 0: it is leaving.
 	Slots int `json:"slots"`
 }
 
@@ -104,7 +104,7 @@ type Changed struct {
 	Tenant uuid.UUID `json:"tenant"`
 }
 
-// OfTenant is a request that is made for a tenant.
+// OfTenant is a request on behalf of a tenant.
 type OfTenant interface{ TenantID() uuid.UUID }
 
 // Encode writes a message.
@@ -116,8 +116,8 @@ func Encode(m any) ([]byte, error) {
 	return data, nil
 }
 
-// MaxRequest bounds an encoded request to the model server, in bytes; NATS
-// takes 1 MB. Clients split what is longer.
+// MaxRequest is the largest encoded request to the model server, in bytes; NATS accepts 1 MB.
+// Clients split larger requests.
 const MaxRequest = 512 << 10
 
 func checkTenant(tenant uuid.UUID) string {
