@@ -6,11 +6,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// SourceDocument begins the external ids of documents that sources bring; the source's id
-// follows.
+// SourceDocument begins the external ids of documents that sources add; the source's id follows.
 const SourceDocument = "source:"
 
-// SourcePrincipal is a user or a group of a source whose permissions are followed.
+// SourcePrincipal is a user or a group of a source whose permissions are applied.
 type SourcePrincipal struct {
 	ID       string          `json:"id" doc:"In the place, for good."`
 	Group    bool            `json:"group"`
@@ -20,13 +19,13 @@ type SourcePrincipal struct {
 	Mappings []AccessMapping `json:"mappings" doc:"Who it is here."`
 }
 
-// AccessSubject is somebody whom this system knows.
+// AccessSubject is a person, key or group of the tenant.
 type AccessSubject struct {
 	Kind  AccessKind `json:"kind" enum:"person,key,group,asker" doc:"A person of the identity provider; an API key or a person's row among them; a group of keys and people, as rules of access give it; or whom X-Sluice-Person names."`
 	Value string     `json:"value" minLength:"1" maxLength:"1100" doc:"Of a person the issuer, \"|\", and their sub; of a key its id; else the name."`
 }
 
-// AccessKind is what an AccessSubject is.
+// AccessKind is the kind of an AccessSubject.
 type AccessKind string
 
 // Kinds of subjects.
@@ -37,7 +36,7 @@ const (
 	AccessAsker  AccessKind = "asker"
 )
 
-// AccessMapping says that somebody here is a principal of a source.
+// AccessMapping maps a subject of the tenant to a principal of a source.
 type AccessMapping struct {
 	Source    uuid.UUID `json:"source"`
 	Principal string    `json:"principal"`
@@ -45,14 +44,14 @@ type AccessMapping struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// AccessEntry lets a principal of a source in, or keeps it out.
+// AccessEntry allows or denies access to a principal of a source.
 type AccessEntry struct {
 	Principal string `json:"principal" minLength:"1" maxLength:"512" doc:"Its id in the source; * is everyone."`
 	Deny      bool   `json:"deny,omitempty"`
 	Rank      int    `json:"rank,omitempty" minimum:"0" maximum:"100" doc:"The lowest with an entry for somebody decides; within a rank, denial goes first."`
 }
 
-// AccessNode is who may see an item of a source, or, of a folder, what is below.
+// AccessNode is the permissions of an item of a source or, for a folder, of the items in it.
 type AccessNode struct {
 	ID       string          `json:"id" minLength:"1" maxLength:"1024" doc:"In the source."`
 	Folder   string          `json:"folder,omitempty" maxLength:"1024" doc:"That it is in; absent: in none."`
@@ -61,7 +60,7 @@ type AccessNode struct {
 	Requires [][]AccessEntry `json:"requires,omitempty" maxItems:"100" doc:"Lists each of which has to let somebody in, too."`
 }
 
-// PushedPrincipal is a user or a group of a source, as it is now.
+// PushedPrincipal is the current state of a user or a group of a source.
 type PushedPrincipal struct {
 	ID      string   `json:"id" minLength:"1" maxLength:"512" doc:"In the source, for good."`
 	Group   bool     `json:"group,omitempty"`
@@ -70,8 +69,7 @@ type PushedPrincipal struct {
 	Members []string `json:"members,omitempty" maxItems:"10000" doc:"All that a group has itself, by their ids."`
 }
 
-// AccessPush is what changed in a source's permissions. The next complete listing counts for all of
-// it.
+// AccessPush is a change of a source's permissions. The next complete listing replaces all changes.
 type AccessPush struct {
 	Principals []PushedPrincipal `json:"principals,omitempty" maxItems:"1000" doc:"New or changed ones, whole."`
 	Removed    []string          `json:"removed,omitempty" maxItems:"1000" doc:"Principals that are gone, with their mappings."`
@@ -79,13 +77,13 @@ type AccessPush struct {
 	Items      []AccessNode      `json:"items,omitempty" maxItems:"1000" doc:"Changed ones, whole."`
 }
 
-// AccessPushed is what became of a push.
+// AccessPushed is the result of an AccessPush.
 type AccessPushed struct {
 	Documents int  `json:"documents" doc:"That got another label."`
 	Waiting   bool `json:"waiting" doc:"More are to get one. Until then nobody sees those that have their old labels."`
 }
 
-// AccessExplanation tells why somebody may see a document, or may not.
+// AccessExplanation explains why somebody may or may not see a document.
 type AccessExplanation struct {
 	Document uuid.UUID      `json:"document"`
 	Allowed  bool           `json:"allowed"`
@@ -109,7 +107,7 @@ type AccessRule struct {
 	Known     bool   `json:"known" doc:"The source has such a principal."`
 }
 
-// AccessHolder is a principal that somebody is.
+// AccessHolder is a principal that a subject is mapped to, directly or through groups.
 type AccessHolder struct {
 	Principal string   `json:"principal"`
 	Name      string   `json:"name,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ParseRanges reads ranges of addresses, as 10.1.0.0/16.
+// ParseRanges parses addresses and ranges of addresses, such as 10.1.0.0/16.
 func ParseRanges(field string, list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, text := range list {
@@ -19,7 +19,7 @@ func ParseRanges(field string, list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// InRanges reports whether one of some ranges has an address; none has the zero Addr.
+// InRanges reports whether any of the ranges contains an address. None contains the zero Addr.
 func InRanges(at netip.Addr, ranges []netip.Prefix) bool {
 	at = at.Unmap().WithZone("")
 	return slices.ContainsFunc(ranges, func(of netip.Prefix) bool { return of.Contains(at) })

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Nobody is the tenant of entries of the audit log about requests whose key is no
-// tenant's. There is no such tenant; operators read its entries.
+// Nobody is the tenant of audit log entries about requests whose key belongs to no tenant. No such
+// tenant exists; operators read its entries.
 var Nobody = uuid.Max
 
 // AuditChain names one of a tenant's two chains of entries.
@@ -19,7 +19,7 @@ const (
 	AuditReads   AuditChain = "reads"
 )
 
-// AuditEntry tells who did what to what. Entries are never changed.
+// AuditEntry records who changed what. Entries are never changed.
 type AuditEntry struct {
 	ID     uuid.UUID
 	At     time.Time
@@ -29,13 +29,13 @@ type AuditEntry struct {
 	Detail map[string]any
 }
 
-// AuditRead tells who read what, or was refused. Entries are never changed.
+// AuditRead records who read what, or was refused. Entries are never changed.
 type AuditRead struct {
 	ID uuid.UUID `json:"id"`
 	At time.Time `json:"at"`
-	// Action is the operation, as the API's document names it.
+	// Action is the operation's name in the OpenAPI document.
 	Action string `json:"action"`
-	// Status is that of HTTP.
+	// Status is the HTTP status.
 	Status int `json:"status"`
 	// Via is "mcp"; empty: the API.
 	Via     string     `json:"via,omitempty"`
@@ -45,17 +45,16 @@ type AuditRead struct {
 	Address string     `json:"address,omitempty"`
 	Agent   string     `json:"user_agent,omitempty"`
 	Trace   string     `json:"trace_id,omitempty"`
-	// Collection is an id, or what the request named when it was refused.
+	// Collection is an id or, if the request was refused, the name in the request.
 	Collection string `json:"collection,omitempty"`
-	// Target is the id of a document, a question, a key, whatever the operation is about.
+	// Target is the id of the document, question, key or other object of the operation.
 	Target string `json:"target,omitempty"`
 	Query  string `json:"query,omitempty"`
-	// Documents are those that were shown.
+	// Documents are the documents that were shown.
 	Documents []uuid.UUID `json:"documents,omitempty"`
 }
 
-// AuditQuery says which entries of the audit log are asked for. What is empty
-// does not count.
+// AuditQuery selects entries of the audit log. Empty fields select all.
 type AuditQuery struct {
 	PageQuery
 	From, To time.Time // To is excluded
@@ -72,13 +71,13 @@ type AuditLine struct {
 	Tenant uuid.UUID  `json:"tenant_id"`
 	Number int64      `json:"number"`
 	Hash   string     `json:"hash"` // hexadecimal
-	// Written is when a read was written; it is a part of what is hashed.
+	// Written is when a read was written. The hash covers it.
 	Written *time.Time   `json:"written,omitempty"`
 	Change  *AuditChange `json:"change,omitempty"`
 	Read    *AuditRead   `json:"read,omitempty"`
 }
 
-// AuditChange is an AuditEntry as it is exported. Detail is JSON as it is hashed.
+// AuditChange is an AuditEntry as it is exported. Detail is the JSON that the hash covers.
 type AuditChange struct {
 	ID     uuid.UUID `json:"id"`
 	At     time.Time `json:"at"`
@@ -88,29 +87,29 @@ type AuditChange struct {
 	Detail string    `json:"detail,omitempty"`
 }
 
-// AuditVerdict is what a walk over a chain found.
+// AuditVerdict is the result of verifying a chain.
 type AuditVerdict struct {
 	Chain AuditChain `json:"chain"`
-	// Entries is how many were read and are as they were written.
+	// Entries is how many entries were read and are unchanged.
 	Entries int64 `json:"entries"`
-	// Removed is how many between them retention removed.
+	// Removed is how many entries between them were removed by retention.
 	Removed int64 `json:"removed"`
-	// KeptAfter is the number of the last entry before those that are kept.
+	// KeptAfter is the number of the last entry before the ones that are kept.
 	KeptAfter int64 `json:"kept_after"`
-	// Number and Hash are the chain's end.
+	// Number and Hash are those of the chain's last entry.
 	Number int64  `json:"number"`
 	Hash   string `json:"hash"`
-	// Break is the first place where the chain is not whole; nil: it is.
+	// Break is the first break in the chain; nil: the chain is intact.
 	Break *AuditBreak `json:"break,omitempty"`
 }
 
-// AuditBreak is where a chain is not whole, and what is wrong there.
+// AuditBreak is where a chain is broken, and why.
 type AuditBreak struct {
 	Number  int64  `json:"number"`
 	Problem string `json:"problem"`
 }
 
-// AuditBacklog is a chain with entries that were not sent yet: those after Sent.
+// AuditBacklog is a chain with entries after Sent, which were not sent yet.
 type AuditBacklog struct {
 	Tenant uuid.UUID
 	Chain  AuditChain

@@ -2,8 +2,8 @@ package schema
 
 import "time"
 
-// LLMLimits bound what language models may cost a tenant; nil is no limit. Days
-// and months are UTC's.
+// LLMLimits limit what language models may cost a tenant; nil is no limit. Days and months are in
+// UTC.
 type LLMLimits struct {
 	TokensPerDay    *int64   `json:"tokens_per_day,omitempty" minimum:"0" doc:"Input and output tokens of a day (UTC)."`
 	TokensPerMonth  *int64   `json:"tokens_per_month,omitempty" minimum:"0" doc:"Input and output tokens of a month (UTC)."`
@@ -13,7 +13,7 @@ type LLMLimits struct {
 	CallsAtOnce     *int     `json:"calls_at_once,omitempty" minimum:"0" maximum:"1000000" doc:"Calls in progress."`
 }
 
-// LLMSpent is what language models were paid for in a time.
+// LLMSpent is the tokens and costs of paid language models in a period.
 type LLMSpent struct {
 	Since        time.Time `json:"since"`
 	Resets       time.Time `json:"resets" doc:"When the next such time begins."`
@@ -24,12 +24,12 @@ type LLMSpent struct {
 	Dollars      float64   `json:"dollars"`
 }
 
-// LLMUsage is a tenant's use of language models beside its limits.
+// LLMUsage is a tenant's use of language models and its limits.
 type LLMUsage struct {
 	Limits LLMLimits `json:"limits"`
 	Day    LLMSpent  `json:"day"`
 	Month  LLMSpent  `json:"month"`
-	// Calls in progress and the most that they may add.
+	// Calls in progress, and the most tokens and costs that they may add.
 	InProgress      int     `json:"in_progress"`
 	ReservedTokens  int64   `json:"reserved_tokens"`
 	ReservedDollars float64 `json:"reserved_dollars"`

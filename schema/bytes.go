@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// FormatBytes writes a number of bytes for people. As in the settings, 1 KB is 1,024 bytes, and so
-// on.
+// FormatBytes formats a number of bytes for people. 1 KB is 1,024 bytes, as in the settings.
 func FormatBytes(n int64) string {
 	for unit, name := range [...]string{"GB", "MB", "KB"} {
 		if size := int64(1) << (30 - 10*unit); n >= size {

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// This file checks text and hashes from outside before it reaches Postgres, which takes
-// neither U+0000 nor invalid UTF-8.
+// This file checks text and hashes from outside before they reach Postgres, which accepts neither
+// U+0000 nor invalid UTF-8.
 
-// CheckText refuses text that Postgres cannot hold.
+// CheckText returns an error for text that Postgres cannot store.
 func CheckText(field, text string) error {
 	if !utf8.ValidString(text) {
 		return Invalid(field, "is not valid UTF-8")
@@ -21,7 +21,7 @@ func CheckText(field, text string) error {
 	return nil
 }
 
-// CheckLength checks text and that it has min to max bytes.
+// CheckLength is CheckText that also checks that text has minimum to maximum bytes.
 func CheckLength(field, text string, minimum, maximum int) error {
 	if err := CheckText(field, text); err != nil {
 		return err
@@ -35,7 +35,7 @@ func CheckLength(field, text string, minimum, maximum int) error {
 	return nil
 }
 
-// CheckCharacters checks text and that it has min to max characters.
+// CheckCharacters is CheckText that also checks that text has minimum to maximum characters.
 func CheckCharacters(field, text string, minimum, maximum int) error {
 	if err := CheckText(field, text); err != nil {
 		return err
@@ -49,7 +49,7 @@ func CheckCharacters(field, text string, minimum, maximum int) error {
 	return nil
 }
 
-// DecodeSHA256 reads a hash in hexadecimal.
+// DecodeSHA256 decodes a hash in hexadecimal.
 func DecodeSHA256(field, text string) ([]byte, error) {
 	sum, err := hex.DecodeString(text)
 	if err != nil || len(sum) != 32 {
@@ -58,9 +58,9 @@ func DecodeSHA256(field, text string) ([]byte, error) {
 	return sum, nil
 }
 
-var languageTag = regexp.MustCompile(`^[a-zA-Z]{2,3}(-[a-zA-Z0-9]{1,8})*$`) // BCP 47, in part
+var languageTag = regexp.MustCompile(`^[a-zA-Z]{2,3}(-[a-zA-Z0-9]{1,8})*$`) // a part of BCP 47
 
-// CheckLanguage checks that text looks like a language tag.
+// CheckLanguage checks that text has the form of a language tag.
 func CheckLanguage(field, text string) error {
 	if len(text) > MaxLanguage || !languageTag.MatchString(text) {
 		return Invalid(field, "%q is not a language tag such as en or pt-BR", text)

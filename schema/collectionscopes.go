@@ -6,13 +6,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// MaxKeyCollections is in how many collections a key has scopes of its own at most.
+// MaxKeyCollections is the most collections in which a key has scopes of its own.
 const MaxKeyCollections = 100
 
-// CollectionScopes are scopes that hold in one collection alone.
+// CollectionScopes are scopes in one collection.
 type CollectionScopes struct {
 	Collection uuid.UUID `json:"id"`
-	Name       string    `json:"name,omitempty" doc:"The collection's."` // where it was looked up
+	Name       string    `json:"name,omitempty" doc:"The collection's."` // if it was looked up
 	Scopes     []Scope   `json:"scopes"`
 }
 
@@ -21,7 +21,8 @@ func (s Scope) OfCollections() bool {
 	return s == ScopeQuery || s == ScopeIngest || s == ScopeCurate
 }
 
-// In is p with the scopes that it has in a collection: the tenant's, and those of this collection.
+// In returns p with all scopes that it has in a collection: the tenant's, and those of the
+// collection.
 func (p Principal) In(collection uuid.UUID) Principal {
 	for _, c := range p.Collections {
 		if c.Collection == collection {
@@ -31,20 +32,21 @@ func (p Principal) In(collection uuid.UUID) Principal {
 	return p
 }
 
-// HasSomewhere reports whether p holds s in the tenant or in any collection; for an empty one,
-// whether it holds any.
+// HasSomewhere reports whether p has s in the tenant or in any collection. If s is empty, it
+// reports whether p has any scope.
 func (p Principal) HasSomewhere(s Scope) bool {
 	return p.HasOrAny(s) || slices.ContainsFunc(p.Collections, func(c CollectionScopes) bool { return Principal{Scopes: c.Scopes}.HasOrAny(s) })
 }
 
-// HasOrAny reports whether p holds s; for an empty one, whether it holds any scope of the tenant.
+// HasOrAny reports whether p has s in the tenant. If s is empty, it reports whether p has any scope
+// in the tenant.
 func (p Principal) HasOrAny(s Scope) bool {
 	return s == "" && len(p.Scopes) > 0 || p.Has(s)
 }
 
-// OnlyIn returns the collections where alone p holds s, or any scope for an empty one; all is true
-// when it holds it in the tenant, or has no scopes of collections: whether it holds s was looked at
-// before.
+// OnlyIn returns the collections in which p has s, or any scope if s is empty. all is true if p has
+// the scope in the tenant, or has no scopes of collections: the caller has checked that p has s
+// somewhere.
 func (p Principal) OnlyIn(s Scope) (ids []uuid.UUID, all bool) {
 	if len(p.Collections) == 0 || p.HasOrAny(s) {
 		return nil, true

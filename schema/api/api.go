@@ -1,6 +1,6 @@
-// Package api is what the HTTP API under /v1 takes and gives, shared by the
-// server and its clients. Field tags carry the documentation and limits that
-// the OpenAPI description shows and the server enforces.
+// Package api has the requests and responses of the HTTP API under /v1, shared by the server and
+// its clients. Field tags carry the documentation and limits that the OpenAPI description shows and
+// the server enforces.
 package api
 
 import (
@@ -18,7 +18,7 @@ type Page[T any] struct {
 	Next  string `json:"next,omitempty" doc:"Cursor of the next page; absent on the last one."`
 }
 
-// NewCollection makes a collection.
+// NewCollection creates a collection.
 type NewCollection struct {
 	Name        string `json:"name" minLength:"1" maxLength:"128" pattern:"^[a-zA-Z0-9][a-zA-Z0-9._-]*$" doc:"Unique in the tenant."`
 	Description string `json:"description,omitempty" maxLength:"2000"`
@@ -35,8 +35,7 @@ type CollectionChange struct {
 	Plan        *string `json:"plan,omitempty" maxLength:"64" doc:"Runs when a search or a question names none; empty: the server's default."`
 }
 
-// NewRebuild asks for a new generation of a collection; absent fields stay as
-// they are.
+// NewRebuild asks for a new generation of a collection. Absent fields stay as they are.
 type NewRebuild struct {
 	Language string `json:"language,omitempty" maxLength:"35" doc:"BCP 47."`
 
@@ -45,7 +44,7 @@ type NewRebuild struct {
 	Encoder schema.Encoder `json:"encoder,omitempty" enum:"auto,first,second" doc:"Whose vectors: the model pack's (first), the second encoder's (second), or the first's until the second has encoded the collection in the background (auto)."`
 }
 
-// NewClusters asks for a collection to be clustered anew; an absent size stays as it is.
+// NewClusters asks for new clusters of a collection. An absent size stays as it is.
 type NewClusters struct {
 	ClusterTokens int `json:"cluster_tokens,omitempty" minimum:"1000" maximum:"64000" doc:"The most tokens that the sections of a cluster may have together, from now on; 4,000 at first."`
 }
@@ -66,7 +65,7 @@ type Upload struct {
 	Documents []NewDocument `json:"documents" minItems:"1" maxItems:"256"`
 }
 
-// Uploaded tells what became of one document of an upload.
+// Uploaded is the result for one document of an upload.
 type Uploaded struct {
 	ExternalID string         `json:"external_id"`
 	Document   uuid.UUID      `json:"document_id"`
@@ -81,7 +80,7 @@ type UploadResult struct {
 	Documents []Uploaded `json:"documents"`
 }
 
-// Fingerprint is what a client has of a document, to ask whether to upload it.
+// Fingerprint identifies a client's copy of a document, to ask whether it must be uploaded.
 type Fingerprint struct {
 	ExternalID  string `json:"external_id" minLength:"1" maxLength:"1024"`
 	Fingerprint string `json:"fingerprint" minLength:"64" maxLength:"64" doc:"SHA-256 over the content's SHA-256 (hex) and the canonical JSON of title, labels and metadata."`
@@ -99,8 +98,8 @@ type CompareResult struct {
 	Failed    []string `json:"failed" doc:"Unchanged ones whose processing failed; retry them, uploading again changes nothing."`
 }
 
-// DocumentChange changes who may see a document and what filters find it;
-// absent fields stay. It acts at once, without new processing.
+// DocumentChange changes a document's labels and metadata; absent fields stay. It takes effect at
+// once, without new processing.
 type DocumentChange struct {
 	Labels   *[]string        `json:"labels,omitempty" maxItems:"100"`
 	Metadata *schema.Metadata `json:"metadata,omitempty"`
@@ -112,7 +111,7 @@ type DocumentDetail struct {
 	Versions []schema.Version `json:"versions"`
 }
 
-// Retried tells how many documents were queued again.
+// Retried is how many documents were queued again.
 type Retried struct {
 	Queued int `json:"queued"`
 }
@@ -133,7 +132,7 @@ type Query struct {
 	Risk       *float64      `json:"risk,omitempty" minimum:"0" maximum:"1" doc:"How likely an answer may be wrong for it to be given; what the model pack was calibrated to when absent. A search takes no notice of it."`
 }
 
-// SearchResult answers a search.
+// SearchResult is the response to a search.
 type SearchResult struct {
 	Query      string             `json:"query"` // as it was asked
 	Standalone string             `json:"standalone_question,omitempty" doc:"The query as it was made whole from the history and searched with; absent where that changed nothing."`
@@ -152,14 +151,14 @@ type PlanText struct {
 	Plan string `json:"plan" minLength:"1" maxLength:"65536" doc:"The plan's YAML."`
 }
 
-// NewTenant makes a tenant and its first key.
+// NewTenant creates a tenant and its first key.
 type NewTenant struct {
 	Name         string `json:"name" minLength:"1" maxLength:"63" pattern:"^[a-z0-9][a-z0-9._-]*$"`
 	MaxDocuments *int64 `json:"max_documents,omitempty" minimum:"0"`
 	MaxBytes     *int64 `json:"max_bytes,omitempty" minimum:"0"`
 }
 
-// Quotas bound what a tenant may store; an absent one is no limit.
+// Quotas limit what a tenant may store. An absent quota is no limit.
 type Quotas struct {
 	MaxDocuments *int64 `json:"max_documents,omitempty" minimum:"0"`
 	MaxBytes     *int64 `json:"max_bytes,omitempty" minimum:"0"`
@@ -174,24 +173,25 @@ type Tenant struct {
 	CreatedAt    time.Time `json:"created_at"`
 }
 
-// TenantCreated answers NewTenant. The key is shown this once.
+// TenantCreated is the response to NewTenant. The key is not shown again.
 type TenantCreated struct {
 	Tenant
 	APIKey string `json:"api_key"`
 }
 
-// NewKey makes an API key.
+// NewKey creates an API key.
 type NewKey struct {
 	Name   string         `json:"name" minLength:"1" maxLength:"128"`
 	Scopes []schema.Scope `json:"scopes" minItems:"1" enum:"operator,admin,curate,ingest,query,impersonate" doc:"Operators alone give operator on."`
 	Groups []string       `json:"groups,omitempty" maxItems:"100" doc:"Labelled documents that the key sees."`
-	// Collections limit the scopes, which are query, ingest and curate then.
+	// Collections limit the scopes to these collections; only query, ingest and curate can be given
+	// then.
 	Collections []string   `json:"collections,omitempty" maxItems:"100" doc:"Names or ids of collections in which alone the scopes hold: query, ingest and curate can be given so. Absent: in the whole tenant."`
 	Addresses   []string   `json:"addresses,omitempty" maxItems:"100" doc:"Addresses and ranges, as 203.0.113.7 and 10.1.0.0/16, from which the key may be used; none: from everywhere."`
 	ExpiresAt   *time.Time `json:"expires_at,omitempty"`
 }
 
-// RotateKey asks for a key in the place of another.
+// RotateKey asks for a key that replaces another.
 type RotateKey struct {
 	OverlapSeconds *int `json:"overlap_seconds,omitempty" minimum:"0" maximum:"2592000" default:"86400" doc:"How long the old key stays good: a day by default; 0 ends it at once."`
 }
@@ -209,18 +209,18 @@ type Key struct {
 	CreatedAt   time.Time                 `json:"created_at"`
 	ExpiresAt   *time.Time                `json:"expires_at,omitempty"`
 	RevokedAt   *time.Time                `json:"revoked_at,omitempty"`
-	// LastUsedAt is kept since the build that has it.
+	// LastUsedAt is missing if the key was last used before Sluice recorded it.
 	LastUsedAt *time.Time `json:"last_used_at,omitempty" doc:"To within five minutes; absent: never."`
 	Subject    string     `json:"subject,omitempty" doc:"A person's, for good: the provider's issuer, \"|\", and their id there."`
 }
 
-// KeyCreated answers NewKey. The key is shown this once.
+// KeyCreated is the response to NewKey. The key is not shown again.
 type KeyCreated struct {
 	Key
 	APIKey string `json:"api_key"`
 }
 
-// UsageDays is what language models were paid for, by day.
+// UsageDays are the tokens and costs of paid language models by day.
 type UsageDays struct {
 	Days []schema.UsageDay `json:"days"`
 }
@@ -235,7 +235,7 @@ type AuditEntry struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// Identity tells a caller who it is.
+// Identity describes the caller.
 type Identity struct {
 	Tenant      uuid.UUID                 `json:"tenant_id"`
 	Key         uuid.UUID                 `json:"key_id"`
@@ -244,11 +244,11 @@ type Identity struct {
 	Collections []schema.CollectionScopes `json:"collections,omitempty" doc:"Scopes of single collections, beside those of the tenant."`
 	Groups      []string                  `json:"groups,omitempty"`
 	Person      string                    `json:"person,omitempty" doc:"For whom the key calls."`
-	// TraceURL is where a trace is shown, with {trace} in place of its id.
+	// TraceURL is the address of a trace, with {trace} in place of the trace's id.
 	TraceURL string `json:"trace_url,omitempty"`
 }
 
-// Problem is an error, as RFC 9457 has it (application/problem+json).
+// Problem is an error as RFC 9457 defines it (application/problem+json).
 type Problem struct {
 	Status int             `json:"status"`
 	Title  string          `json:"title"`
@@ -268,7 +268,7 @@ func (p *Problem) Error() string {
 		text = p.Title
 	}
 	for _, e := range p.Errors {
-		if strings.Contains(text, e.Message) { // the detail says it already
+		if strings.Contains(text, e.Message) { // the detail contains it already
 			continue
 		}
 		text += "; "

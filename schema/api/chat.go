@@ -2,7 +2,7 @@ package api
 
 import "github.com/google/uuid"
 
-// ChatRequest is a request for a chat completion as OpenAI's clients send it.
+// ChatRequest is a request for a chat completion in the form of OpenAI's clients.
 type ChatRequest struct {
 	Model         string             `json:"model" minLength:"1" maxLength:"193" doc:"A collection, or a collection, a slash and a plan, as /v1/models lists them."`
 	Messages      []ChatMessage      `json:"messages" minItems:"1" maxItems:"201" doc:"The last one of the user is the question; those of user and assistant before it are the history, at most 256 KiB together. Those of system and developer have no effect."`
@@ -13,7 +13,7 @@ type ChatRequest struct {
 	ChatIgnored
 }
 
-// ChatUnsupported are fields of ChatRequest that ask for what is not done.
+// ChatUnsupported are fields of ChatRequest that ask for something that is not supported.
 type ChatUnsupported struct {
 	N                any `json:"n,omitempty" doc:"1 or absent; anything else is refused."`
 	Stop             any `json:"stop,omitempty" doc:"Refused, unless it is empty."`
@@ -30,7 +30,7 @@ type ChatUnsupported struct {
 	WebSearchOptions any `json:"web_search_options,omitempty" doc:"Refused: answers are from the collection's documents."`
 }
 
-// ChatIgnored are fields of ChatRequest that change nothing here.
+// ChatIgnored are fields of ChatRequest that have no effect.
 type ChatIgnored struct {
 	Temperature         any `json:"temperature,omitempty" doc:"Without effect."`
 	TopP                any `json:"top_p,omitempty" doc:"Without effect."`
@@ -65,13 +65,13 @@ type ChatMessage struct {
 	Audio        any `json:"audio,omitempty" doc:"Refused, unless it is empty."`
 }
 
-// ChatStreamOptions say what a stream has.
+// ChatStreamOptions are the options of a stream.
 type ChatStreamOptions struct {
 	IncludeUsage       bool `json:"include_usage,omitempty" doc:"Send a last chunk with the usage and without choices."`
 	IncludeObfuscation any  `json:"include_obfuscation,omitempty" doc:"Without effect."`
 }
 
-// ChatCompletion is an answer as OpenAI's clients read it.
+// ChatCompletion is an answer in the form of OpenAI's clients.
 type ChatCompletion struct {
 	ID      string       `json:"id"`
 	Object  string       `json:"object" enum:"chat.completion"`
@@ -82,7 +82,7 @@ type ChatCompletion struct {
 	Sluice  ChatAnswer   `json:"sluice" doc:"What OpenAI's format has no place for."`
 }
 
-// ChatChoice is the one answer.
+// ChatChoice is the only choice of a completion: the answer.
 type ChatChoice struct {
 	Index        int       `json:"index"`
 	Message      ChatReply `json:"message"`
@@ -90,7 +90,7 @@ type ChatChoice struct {
 	FinishReason string    `json:"finish_reason" enum:"stop"`
 }
 
-// ChatReply is the message that answers.
+// ChatReply is the message with the answer.
 type ChatReply struct {
 	Role        string           `json:"role" enum:"assistant"`
 	Content     string           `json:"content"`
@@ -98,13 +98,13 @@ type ChatReply struct {
 	Annotations []ChatAnnotation `json:"annotations" doc:"The citations of an answer that is supported: one for each sentence and what it cites."`
 }
 
-// ChatAnnotation cites a document for a part of the text.
+// ChatAnnotation cites a document for a range of the text.
 type ChatAnnotation struct {
 	Type        string          `json:"type" enum:"url_citation"`
 	URLCitation ChatURLCitation `json:"url_citation"`
 }
 
-// ChatURLCitation says what is cited for characters [StartIndex, EndIndex) of the text, counted as
+// ChatURLCitation is the citation for characters [StartIndex, EndIndex) of the text, counted as
 // Unicode code points.
 type ChatURLCitation struct {
 	StartIndex int    `json:"start_index" doc:"First character of the text that it is cited for, from 0, in Unicode code points."`
@@ -113,14 +113,14 @@ type ChatURLCitation struct {
 	URL        string `json:"url" doc:"Where this server shows the quote in its document."`
 }
 
-// ChatUsage are the tokens of an answer.
+// ChatUsage is the number of tokens of an answer.
 type ChatUsage struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
 	TotalTokens      int `json:"total_tokens"`
 }
 
-// ChatAnswer is what a chat completion tells of an answer beside its text and citations.
+// ChatAnswer has the fields of an answer that a chat completion has no place for.
 type ChatAnswer struct {
 	QuestionID uuid.UUID `json:"question_id" doc:"Under which /v1/questions keeps the question and its answer, with verbatim quotes."`
 	Question   string    `json:"question" doc:"As it was asked."`
@@ -132,7 +132,7 @@ type ChatAnswer struct {
 	PlanNote   string    `json:"plan_note,omitempty" doc:"Why it was not the collection's plan that ran."`
 }
 
-// ChatChunk is a piece of a streamed answer.
+// ChatChunk is a chunk of a streamed answer.
 type ChatChunk struct {
 	ID      string            `json:"id"`
 	Object  string            `json:"object" enum:"chat.completion.chunk"`
@@ -143,7 +143,7 @@ type ChatChunk struct {
 	Sluice  *ChatAnswer       `json:"sluice,omitempty" doc:"In the chunk with the finish_reason."`
 }
 
-// ChatChunkChoice is what a chunk adds.
+// ChatChunkChoice is what a chunk adds to the choice.
 type ChatChunkChoice struct {
 	Index        int       `json:"index"`
 	Delta        ChatDelta `json:"delta"`
@@ -151,14 +151,14 @@ type ChatChunkChoice struct {
 	FinishReason *string   `json:"finish_reason" doc:"null but in the last."`
 }
 
-// ChatDelta is what is added to a message.
+// ChatDelta is what a chunk adds to the message.
 type ChatDelta struct {
 	Role        string           `json:"role,omitempty"`
 	Content     *string          `json:"content,omitempty"`
 	Annotations []ChatAnnotation `json:"annotations,omitempty"`
 }
 
-// ChatModels lists what chat completions may name as their model.
+// ChatModels lists the models that chat completions may name.
 type ChatModels struct {
 	Object string      `json:"object" enum:"list"`
 	Data   []ChatModel `json:"data"`
@@ -172,7 +172,7 @@ type ChatModel struct {
 	OwnedBy string `json:"owned_by"`
 }
 
-// ChatError is an error as OpenAI's clients read it.
+// ChatError is an error in the form of OpenAI's clients.
 type ChatError struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type" doc:"invalid_request_error, authentication_error, permission_error, rate_limit_error or server_error."`

@@ -15,7 +15,7 @@ type NewEvaluation struct {
 	Figures []schema.EvaluationFigures `json:"figures,omitempty" maxItems:"50" doc:"Of each report's questions, or absent: with them two evaluations are compared question by question. 300,000 values at most."`
 }
 
-// NewRating says what the caller thinks of an answer.
+// NewRating is the caller's rating of an answer.
 type NewRating struct {
 	Rating  schema.Opinion `json:"rating" enum:"up,down"`
 	Comment string         `json:"comment,omitempty" maxLength:"2000"`

@@ -1,6 +1,6 @@
 package api
 
-// AnswerToJudge is an answer whose question has known answers.
+// AnswerToJudge is an answer to a question whose right answers are known.
 type AnswerToJudge struct {
 	Question   string   `json:"question" minLength:"1" maxLength:"20000"`
 	References []string `json:"references" minItems:"1" maxItems:"100" doc:"Right answers, each of which is enough; of 10,000 characters at most."`

@@ -2,7 +2,7 @@ package api
 
 import "github.com/sluice-rag/sluice/schema"
 
-// NewPlanChoice has plans measured on a collection's questions.
+// NewPlanChoice asks to measure plans on a collection's questions.
 type NewPlanChoice struct {
 	Plans     []string        `json:"plans,omitempty" maxItems:"64" doc:"Names of the plans that are compared; all of the server's and of the tenant's own when absent."`
 	Questions []KnownQuestion `json:"questions,omitempty" maxItems:"2000" doc:"Labelled questions, which are asked first and kept for later choices. When absent, those of the newest choice that had some. Rated answers, and questions that are made of passages, follow up to the limit."`
@@ -11,8 +11,8 @@ type NewPlanChoice struct {
 	Every     int             `json:"repeat_days,omitempty" minimum:"0" maximum:"366" doc:"Days after which it is repeated, again and again; never when absent. Webhooks hear plan.better when a repetition finds a better plan than the collection's."`
 }
 
-// KnownQuestion is a question of which it is known what answers it. One of answers,
-// answer_contains and documents is needed.
+// KnownQuestion is a question with known answers. One of answers, answer_contains and documents is
+// required.
 type KnownQuestion struct {
 	Question  string   `json:"question" minLength:"1" maxLength:"20000"`
 	Answers   []string `json:"answers,omitempty" maxItems:"100" doc:"Each of them is a right answer."`
@@ -20,7 +20,7 @@ type KnownQuestion struct {
 	Contains  []string `json:"answer_contains,omitempty" maxItems:"100" doc:"All of them are part of the right answer."`
 }
 
-// Schema returns what is asked for.
+// Schema returns the request as a schema.NewPlanChoice.
 func (n NewPlanChoice) Schema() schema.NewPlanChoice {
 	out := schema.NewPlanChoice{Plans: n.Plans, Limit: n.Limit, Seconds: n.Seconds, Every: n.Every}
 	for _, q := range n.Questions {
@@ -29,12 +29,12 @@ func (n NewPlanChoice) Schema() schema.NewPlanChoice {
 	return out
 }
 
-// AppliedPlan names the plan of a choice that the collection gets.
+// AppliedPlan names the compared plan that becomes the collection's.
 type AppliedPlan struct {
 	Plan string `json:"plan,omitempty" maxLength:"64" doc:"One of those that were compared; the one that is proposed when absent."`
 }
 
-// RepeatedChoice says how often a choice is repeated.
+// RepeatedChoice sets how often a choice is repeated.
 type RepeatedChoice struct {
 	Days int `json:"days" minimum:"0" maximum:"366" doc:"0: no more."`
 }

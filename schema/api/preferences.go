@@ -1,6 +1,6 @@
 package api
 
-// LabelledQuestion has the language model asked a question whose answers are known.
+// LabelledQuestion asks to label a question with known answers: the language model is asked it.
 type LabelledQuestion struct {
 	Question string   `json:"question" minLength:"1" maxLength:"20000"`
 	Answers  []string `json:"answers" minItems:"1" maxItems:"100" doc:"Each of which is right."`
@@ -9,7 +9,7 @@ type LabelledQuestion struct {
 	Cost     float64  `json:"cost,omitempty" minimum:"0" doc:"US dollars from which on no further call is made; 0 is no bound."`
 }
 
-// NewPreference has a preference learnt.
+// NewPreference asks to train a preference.
 type NewPreference struct {
 	Model string `json:"model,omitempty" maxLength:"300" doc:"Provider and model whose labels it is learnt from; that of the newest label, when absent."`
 	Seed  uint64 `json:"seed,omitempty" doc:"Divides the questions into those to learn from and those to measure on; 1 when absent."`

@@ -6,24 +6,24 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewSession begins a browser's session.
+// NewSession starts a browser session.
 type NewSession struct {
 	Key string `json:"key,omitempty" maxLength:"256" doc:"An API key."`
 }
 
-// Session is a browser's session.
+// Session is a browser session.
 type Session struct {
 	Identity
 	EndsAt time.Time `json:"ends_at"`
 }
 
-// SignInWays is what a page of signing in offers.
+// SignInWays are the ways of signing in that the sign-in page offers.
 type SignInWays struct {
 	Key  bool     `json:"key" doc:"Whether an API key begins a session."`
 	OIDC *OIDCWay `json:"oidc,omitempty" doc:"The provider of OpenID Connect; absent: there is none."`
 }
 
-// OIDCWay is signing in at the provider.
+// OIDCWay is signing in at the OpenID Connect provider.
 type OIDCWay struct {
 	Name string `json:"name" doc:"The provider's, for people."`
 	Path string `json:"path" doc:"Where a browser begins; it takes return_to and tenant as query parameters."`

@@ -2,7 +2,7 @@ package api
 
 import "github.com/sluice-rag/sluice/schema"
 
-// NewSource asks for a source.
+// NewSource creates a source.
 type NewSource struct {
 	Name       string            `json:"name" pattern:"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$" doc:"Letters, digits, dots, underscores and dashes, beginning with a letter or digit. It doesn't change."`
 	Collection string            `json:"collection" minLength:"1" maxLength:"128" doc:"Name or id of the collection that its documents come to."`
@@ -12,7 +12,7 @@ type NewSource struct {
 	SourceRules
 }
 
-// SourceRules are what is followed of a place, and when.
+// SourceRules say which items of a source are followed, and when.
 type SourceRules struct {
 	Include    []string `json:"include,omitempty" maxItems:"100" doc:"Patterns of paths, of which an item matches one: * stands for a part of a name, ** for folders; one without a slash is for names in any folder. All items when absent."`
 	Exclude    []string `json:"exclude,omitempty" maxItems:"100" doc:"Patterns of paths, of which an item matches none."`
@@ -23,7 +23,7 @@ type SourceRules struct {
 	Every      *int     `json:"every,omitempty" minimum:"0" maximum:"527040" doc:"Minutes between two runs; 60 when absent, 0: it runs when somebody asks."`
 }
 
-// SourceChange changes a source; what is absent stays.
+// SourceChange changes a source; absent fields stay.
 type SourceChange struct {
 	Settings   map[string]string `json:"settings,omitempty" doc:"Those that change; an empty one is taken away."`
 	Include    *[]string         `json:"include,omitempty" maxItems:"100"`
@@ -35,17 +35,17 @@ type SourceChange struct {
 	Every      *int              `json:"every,omitempty" minimum:"0" maximum:"527040"`
 }
 
-// SourceConfirm confirms that what is gone is to be deleted.
+// SourceConfirm confirms the deletion of the documents whose items are missing in the source.
 type SourceConfirm struct {
 	Run string `json:"run,omitempty" format:"uuid" doc:"The run that asks; the newest when absent."`
 }
 
-// SourceDrivers are the kinds of places that source-workers follow.
+// SourceDrivers are the kinds of sources that source workers support.
 type SourceDrivers struct {
 	Items []schema.SourceDriver `json:"items"`
 }
 
-// NewAccessMapping says that somebody here is a principal of a source.
+// NewAccessMapping maps a subject of the tenant to a principal of a source.
 type NewAccessMapping struct {
 	Principal string `json:"principal" minLength:"1" maxLength:"512" doc:"Its id in the source, as the list of principals has it."`
 	schema.AccessSubject
