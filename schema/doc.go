@@ -1,6 +1,5 @@
-// Package schema is the language of Sluice: its ids, states, domain types and
-// errors. It imports the standard library and google/uuid only, so that every
-// other package can speak it.
+// Package schema defines the ids, states, domain types and errors of Sluice. It imports only the
+// standard library and google/uuid, so that every other package can use it.
 //
 // Tenant > collection > document > version. Users name a document by its own
 // external id, unique in its collection. A version is one content of a

@@ -9,8 +9,8 @@ import (
 // State is the state of a version.
 type State string
 
-// The states of a version. Ready, failed, superseded and cancelled are ends;
-// a retry takes a failed version back to queued.
+// The states of a version. Ready, failed, superseded and cancelled are final, but a retry moves a
+// failed version back to queued.
 const (
 	StateReceived   State = "received"
 	StateQueued     State = "queued"
@@ -33,8 +33,8 @@ func (s State) Final() bool {
 	return false
 }
 
-// Reason is why a version failed: a stable code and a sentence for people that
-// says what is wrong and, where there is one, the remedy.
+// Reason is why a version failed: a stable code and a sentence for people, with the remedy if there
+// is one.
 type Reason struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -42,16 +42,16 @@ type Reason struct {
 
 // Reason codes of failed versions.
 const (
-	ReasonEmpty       = "empty"       // no text in it
+	ReasonEmpty       = "empty"       // there is no text in it
 	ReasonEncrypted   = "encrypted"   // needs a password
 	ReasonBroken      = "broken"      // not a well-formed file of its format
-	ReasonUnsupported = "unsupported" // a format we do not read (binary)
+	ReasonUnsupported = "unsupported" // a format that is not supported (binary)
 	ReasonEncoding    = "encoding"    // text that cannot be decoded
 	ReasonTooLarge    = "too_large"   // over a size, page or expansion limit
-	ReasonTimeout     = "timeout"     // the parser ran past its time
+	ReasonTimeout     = "timeout"     // the parser exceeded its time limit
 	ReasonCrashed     = "crashed"     // the parser died three times on it, or its worker twenty times
 	ReasonRejected    = "rejected"    // the store refused its rows
-	ReasonModel       = "model"       // the model server cannot take it
+	ReasonModel       = "model"       // the model server cannot process it
 	ReasonNoText      = "no_text"     // pages without text (a scan)
 )
 
@@ -71,7 +71,7 @@ type Collection struct {
 	Counts        map[State]int64 `json:"counts,omitempty"` // documents by the state of their newest version
 	Bytes         int64           `json:"bytes,omitempty"`
 	Passages      int64           `json:"passages,omitempty"`
-	Uncurated     int64           `json:"uncurated,omitempty"` // versions that are searchable, or gone, and that clustering has not come to
+	Uncurated     int64           `json:"uncurated,omitempty"` // versions that were added or removed since clustering last ran
 	ChangedAt     *time.Time      `json:"changed_at,omitempty" doc:"When a document came, went or changed its state last."`
 	PlanProblem   string          `json:"plan_problem,omitempty" db:"-" doc:"Why the collection's plan cannot be run, so that the server's default is."`
 }
@@ -79,8 +79,7 @@ type Collection struct {
 // GenerationState is how far a generation of a collection is.
 type GenerationState string
 
-// States of generations. A collection has one live generation and at most one
-// that is being built beside it.
+// States of generations. A collection has one live generation and at most one that is being built.
 const (
 	GenerationBuilding  GenerationState = "building"
 	GenerationLive      GenerationState = "live"
@@ -89,17 +88,17 @@ const (
 	GenerationFailed    GenerationState = "failed"
 )
 
-// Encoder is whose vectors a collection has.
+// Encoder selects the encoder whose vectors a collection has.
 type Encoder string
 
 // Encoders. The second one's vectors are better and take longer (docs/second-encoder.md).
 const (
-	EncoderAuto   Encoder = "auto"   // the first one's until the second has encoded the collection in the background
-	EncoderFirst  Encoder = "first"  // the model pack's own, for good
-	EncoderSecond Encoder = "second" // what comes is found by its words until it is encoded
+	EncoderAuto   Encoder = "auto"   // the first encoder until the second one has encoded the collection in the background
+	EncoderFirst  Encoder = "first"  // always the model pack's own encoder
+	EncoderSecond Encoder = "second" // new documents are found only by their words until they are encoded
 )
 
-// CheckEncoder says whether there is such an encoder.
+// CheckEncoder returns an error if there is no such encoder.
 func CheckEncoder(field string, e Encoder) error {
 	switch e {
 	case EncoderAuto, EncoderFirst, EncoderSecond:
@@ -108,15 +107,14 @@ func CheckEncoder(field string, e Encoder) error {
 	return Invalid(field, "%.40q is none of %s, %s and %s", e, EncoderAuto, EncoderFirst, EncoderSecond)
 }
 
-// NewRebuild asks for a new generation of a collection. What is empty stays as
-// it is.
+// NewRebuild asks for a new generation of a collection. Empty fields stay as they are.
 type NewRebuild struct {
 	Language     string
 	Segmentation Segmentation
 	Encoder      Encoder
 }
 
-// Rebuild is the making of a generation beside the live one.
+// Rebuild is the building of a new generation of a collection.
 type Rebuild struct {
 	CollectionID uuid.UUID       `json:"collection_id"`
 	Generation   int             `json:"generation"`
@@ -126,52 +124,52 @@ type Rebuild struct {
 	Space        string          `json:"space,omitempty"` // empty until something is encoded
 	State        GenerationState `json:"state"`
 	Reason       string          `json:"reason,omitempty"` // when it failed
-	Versions     int             `json:"versions"`         // written so far; one that was replaced or deleted since counts too
+	Versions     int             `json:"versions"`         // written so far, including those that were replaced or deleted since
 	Total        int             `json:"total"`            // versions that are live now
 	Passages     int64           `json:"passages"`
 	CreatedAt    time.Time       `json:"created_at"`
 	FinishedAt   *time.Time      `json:"finished_at,omitempty"` // when it went live, was cancelled or failed
 }
 
-// ReparseState is how far a run is that parses a collection's documents again.
+// ReparseState is the state of a Reparse.
 type ReparseState string
 
-// States of such runs.
+// States of a Reparse.
 const (
 	ReparseRunning   ReparseState = "running"
 	ReparseDone      ReparseState = "done"
 	ReparseCancelled ReparseState = "cancelled"
 )
 
-// Reparse is a run that parses a collection's documents again, from their bytes that are stored.
-// Every document that was dealt with is in one of the four counts.
+// Reparse is a run that parses a collection's documents again, from their stored bytes. Every
+// document that was processed is in one of the four counts.
 type Reparse struct {
 	CollectionID uuid.UUID        `json:"collection_id"`
 	Number       int              `json:"number"`
 	State        ReparseState     `json:"state"`
-	Total        int              `json:"total"`     // documents that were live when it was asked for
-	Unchanged    int              `json:"unchanged"` // parsed to what is stored, and left alone
+	Total        int              `json:"total"`     // documents that were live when the run was requested
+	Unchanged    int              `json:"unchanged"` // parsed to the stored text, and left as they are
 	Changed      int              `json:"changed"`   // their new text is live
-	Writing      int              `json:"writing"`   // parsed to something else, which is on its way
-	Failed       int              `json:"failed"`    // keep the text that they had
-	Failures     []ReparseFailure `json:"failures"`  // by external id, at most MaxReparseFailures of them
+	Writing      int              `json:"writing"`   // parsed to another text, which is being written
+	Failed       int              `json:"failed"`    // keep their old text
+	Failures     []ReparseFailure `json:"failures"`  // by external id, at most MaxReparseFailures
 	CreatedAt    time.Time        `json:"created_at"`
 	FinishedAt   *time.Time       `json:"finished_at,omitempty"` // when it was done or cancelled
 }
 
-// MaxReparseFailures is how many failures a Reparse names.
+// MaxReparseFailures is the most failures that a Reparse lists.
 const MaxReparseFailures = 1000
 
-// ReparseFailure is a document that keeps its text, and why.
+// ReparseFailure is a document that keeps its old text, and why.
 type ReparseFailure struct {
 	Document   uuid.UUID `json:"document_id"`
 	ExternalID string    `json:"external_id"`
 	Reason     Reason    `json:"reason"`
 }
 
-// Metadata is a document's filterable metadata: scalars (string, bool, whole
-// or fractional number, RFC 3339 time as string) or lists of them, by key.
-// What cannot be filtered on (nested objects) is kept, not indexed.
+// Metadata is a document's metadata for filters: scalars (string, bool, whole or fractional number,
+// RFC 3339 time as string) or lists of them, by key. Other values, such as nested objects, are
+// stored but not indexed.
 type Metadata map[string]any
 
 // Document is a document as users see it: its live version and its newest one.
@@ -182,7 +180,7 @@ type Document struct {
 	Title        string    `json:"title"`
 	State        State     `json:"state"`            // of the newest version
 	Reason       *Reason   `json:"reason,omitempty"` // when that failed
-	Live         bool      `json:"live"`             // some version answers questions now
+	Live         bool      `json:"live"`             // a version of it answers questions now
 	MediaType    string    `json:"media_type"`
 	Bytes        int64     `json:"bytes"`
 	SHA256       string    `json:"sha256"` // hex, of the newest version's bytes
@@ -194,7 +192,7 @@ type Document struct {
 	Metadata     Metadata  `json:"metadata,omitempty"`
 	CreatedAt    time.Time `json:"created_at"`
 	UpdatedAt    time.Time `json:"updated_at"`
-	// NearDuplicates are given where one document is asked for.
+	// NearDuplicates are filled in only when a single document is requested.
 	NearDuplicates []NearDuplicate `json:"near_duplicates,omitzero" doc:"Documents of the collection whose text is nearly the same, the most similar first, 20 at most. Only where one document is asked for; absent where it was not compared."`
 	NotCompared    string          `json:"not_compared,omitempty" doc:"Why the document was not compared with others."`
 }

@@ -5,17 +5,16 @@ import (
 	"fmt"
 )
 
-// Errors every layer agrees on. Adapters translate driver errors into these at
-// their border; callers use errors.Is.
+// Errors that all layers use. Adapters translate driver errors into these; callers use errors.Is.
 var (
-	// ErrNotFound: no such thing, or none that this tenant may see.
+	// ErrNotFound: it does not exist, or this tenant may not see it.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict: the thing exists already or changed meanwhile.
+	// ErrConflict: it exists already, or has changed meanwhile.
 	ErrConflict = errors.New("conflict")
-	// ErrInProgress: an equal request is under way; try again after a pause. It is
-	// an ErrConflict.
+	// ErrInProgress: an equal request is being processed; try again after a pause. It is an
+	// ErrConflict.
 	ErrInProgress = fmt.Errorf("in progress: %w", ErrConflict)
-	// ErrInvalid: the request can never succeed as it is. FieldError wraps it.
+	// ErrInvalid: the request can never succeed without a change. FieldError wraps it.
 	ErrInvalid = errors.New("invalid")
 	// ErrUnauthorized: no valid API key.
 	ErrUnauthorized = errors.New("unauthorized")
@@ -23,23 +22,22 @@ var (
 	ErrForbidden = errors.New("forbidden")
 	// ErrOverloaded: a bounded queue is full; try again after a pause.
 	ErrOverloaded = errors.New("overloaded")
-	// ErrTenantOverloaded: what one tenant may have running and waiting is full, while
+	// ErrTenantOverloaded: one tenant has as many requests running and waiting as it may, while
 	// others are served; try again after a pause. It is an ErrOverloaded.
 	ErrTenantOverloaded = fmt.Errorf("the tenant has too many requests: %w", ErrOverloaded)
-	// ErrUnavailable: a part of the system does not answer now.
+	// ErrUnavailable: a part of the system does not respond now.
 	ErrUnavailable = errors.New("unavailable")
-	// ErrStorageFull: a disk has no room for what is to be stored. It is an
-	// ErrUnavailable: what is stored may be read, and room comes back.
+	// ErrStorageFull: a disk has no space for the data. It is an ErrUnavailable: stored data can
+	// still be read, and space may become free.
 	ErrStorageFull = fmt.Errorf("no room to store it: %w", ErrUnavailable)
 	// ErrQuota: the tenant's quota would be exceeded.
 	ErrQuota = errors.New("quota exceeded")
-	// ErrProvider: a language model, or the server that it runs on, did not do what it
-	// was asked, and would not if it were asked again.
+	// ErrProvider: a language model, or its server, failed in a way that a repeated request would
+	// not change.
 	ErrProvider = errors.New("the language model failed")
 	// ErrTooLarge: an upload is over its size limit.
 	ErrTooLarge = errors.New("too large")
-	// ErrLostLease: another attempt owns the version now; what this one did
-	// must not be written.
+	// ErrLostLease: another attempt owns the version now. This attempt must not write its results.
 	ErrLostLease = errors.New("lease lost")
 )
 
@@ -59,7 +57,7 @@ func Invalid(field, format string, args ...any) error {
 	return &FieldError{Field: field, Problem: fmt.Sprintf(format, args...)}
 }
 
-// Code is an error as it crosses NATS: a stable word for the receiver to act on.
+// Code is the code of an error in messages: a stable word that the receiver can act on.
 type Code string
 
 // Codes, one per sentinel error, and "internal" for everything else.
@@ -95,17 +93,17 @@ func CodeOf(err error) Code {
 	return CodeInternal
 }
 
-// RemoteError is an error that another process reported. errors.Is matches the
-// sentinel of its code.
+// RemoteError is an error that another process returned. errors.Is matches the sentinel of its
+// code.
 type RemoteError struct {
 	Code    Code   `json:"code"`
 	Field   string `json:"field,omitempty"`
 	Message string `json:"message"`
-	// OfTenant says that a CodeOverloaded is the excess of the request's own tenant.
-	// It is no code of its own, because older programs know only the codes they have.
+	// OfTenant says that a CodeOverloaded is an ErrTenantOverloaded. It has no code of its own,
+	// because older programs know only the old codes.
 	OfTenant bool `json:"of_tenant,omitempty"`
-	// OfProvider says that a CodeInternal is an ErrProvider, whose message may be shown to
-	// whoever asked. It is no code of its own for the same reason.
+	// OfProvider says that a CodeInternal is an ErrProvider, whose message may be shown to the
+	// caller. It has no code of its own for the same reason.
 	OfProvider bool `json:"of_provider,omitempty"`
 }
 
@@ -128,7 +126,7 @@ func (e *RemoteError) Is(target error) bool {
 	return false
 }
 
-// ToRemote makes err fit to be sent.
+// ToRemote converts err so that it can be sent.
 func ToRemote(err error) *RemoteError {
 	if err == nil {
 		return nil

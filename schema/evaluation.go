@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// EvaluationReport are the figures of plans on one dataset, as `sluice eval
-// --json` writes them. docs/evaluation.md defines the metrics.
+// EvaluationReport is the results of plans on one dataset, as `sluice eval --json` writes them.
+// docs/evaluation.md defines the metrics.
 type EvaluationReport struct {
 	Dataset   string `json:"dataset" minLength:"1" maxLength:"255"`
 	Split     string `json:"split" maxLength:"255"`
@@ -20,43 +20,39 @@ type EvaluationReport struct {
 	Limit     int    `json:"limit,omitempty" minimum:"0"`
 	Seed      uint64 `json:"seed,omitempty"`
 	Parallel  int    `json:"parallel" minimum:"0"`
-	// Segmentation is how the documents were cut into passages, where that is the
-	// same for all plans.
+	// Segmentation is how the documents were cut into passages, if that is the same for all plans.
 	Segmentation string `json:"segmentation,omitempty" maxLength:"1000" doc:"How documents were cut, where that is the same for all plans."`
-	// Prices are what was reckoned for Nominal of the answers, which do not say what
-	// they cost.
+	// Prices are the prices assumed for the Nominal answers that do not state their cost.
 	Prices  *Prices `json:"prices,omitempty"`
 	Nominal int     `json:"nominal,omitempty" minimum:"0" doc:"Answers whose cost was reckoned at these prices."`
 
 	Plans []EvaluatedPlan `json:"plans" minItems:"1" maxItems:"64"`
-	// Differences compare each plan with each before it, in the metrics that
-	// decide.
+	// Differences compare each plan with each one before it, in the main metrics.
 	Differences []EvaluationDifference `json:"differences" maxItems:"50000"`
 }
 
-// EvaluatedPlan are the figures of one plan.
+// EvaluatedPlan is the results of one plan.
 type EvaluatedPlan struct {
 	Plan string `json:"plan" minLength:"1" maxLength:"128"`
-	// Segmentation is how the documents that it searched were cut.
+	// Segmentation is how the documents that the plan searched were cut.
 	Segmentation string              `json:"segmentation,omitempty" maxLength:"1000"`
 	Metrics      map[string]float64  `json:"metrics" maxProperties:"300"`
 	Intervals    map[string]Interval `json:"intervals" maxProperties:"300" doc:"95 % intervals of the metrics that decide."`
 	Tokens       float64             `json:"tokens" doc:"Mean tokens of the selected context."`
 	Millis       Latency             `json:"ms"`
 	Stages       []StageLatency      `json:"stages" maxItems:"100"`
-	// Answering is the time of a whole question with its answer, Errors how many
-	// answers failed.
+	// Answering is the time for a question with its answer. Errors is how many answers failed.
 	Answering *Latency `json:"answer_ms,omitempty"`
 	Errors    int      `json:"errors,omitempty" minimum:"0" doc:"Answers that failed."`
-	// Judging is what a language model said of the answers; nil: none was asked.
+	// Judging is the verdict of a language model on the answers; nil: none was asked.
 	Judging *Judging `json:"judging,omitempty"`
-	// Calibration compares the answers' confidence with how many are right; nil: none
-	// has any.
+	// Calibration compares the confidence of answers with how many of them are right; nil: no
+	// answer has a confidence.
 	Calibration *Calibration `json:"calibration,omitempty"`
 }
 
-// Judging says what the language model that judged answers by the right ones said of them, as
-// far as labels agree with it. The metric correctness is the share that it holds to be right.
+// Judging is the verdicts of a language model that compared answers with the right ones, and their
+// agreement with labels. The metric correctness is the share of answers that it judged right.
 type Judging struct {
 	Model        string  `json:"model" maxLength:"1000" doc:"Provider and model that judged."`
 	Judged       int     `json:"judged" minimum:"0" doc:"Answers with a verdict."`
@@ -69,7 +65,7 @@ type Judging struct {
 	Agreement []JudgeAgreement `json:"agreement" maxItems:"10"`
 }
 
-// AgreementHuman names labels that people gave.
+// AgreementHuman is the name of labels by people.
 const AgreementHuman = "human"
 
 // JudgeAgreement compares the verdicts of a judge with labels of the same answers.
@@ -78,22 +74,22 @@ type JudgeAgreement struct {
 	Answers   int      `json:"answers" minimum:"0" doc:"That have both."`
 	Agreement float64  `json:"agreement" doc:"The share of them on which both say the same."`
 	Interval  Interval `json:"interval" doc:"Of the agreement, 95 %."`
-	// Kappa is Cohen's.
+	// Kappa is Cohen's kappa.
 	Kappa         *float64  `json:"kappa,omitempty" doc:"Cohen's kappa; absent where both say the same of all answers."`
 	KappaInterval *Interval `json:"kappa_interval,omitempty" doc:"95 %."`
 }
 
-// Calibration says whether the confidence of answers is the chance that they are right.
+// Calibration compares the confidence of answers with the probability that they are right.
 type Calibration struct {
 	Answers int      `json:"answers" minimum:"0" doc:"Those that were given with a confidence."`
 	Right   float64  `json:"right" doc:"The share of them that is right."`
 	Error   float64  `json:"error" doc:"Expected calibration error, over the bins."`
 	AUROC   *float64 `json:"auroc,omitempty" doc:"Area under the ROC curve of confidence telling right from wrong; absent when all are right, or none is."`
-	// Bins are those of the reliability diagram, of equal width.
+	// Bins are the bins of the reliability diagram, of equal width.
 	Bins []CalibrationBin `json:"bins" maxItems:"100"`
 }
 
-// CalibrationBin are the answers whose confidence is in [Low, High).
+// CalibrationBin is the answers whose confidence is in [Low, High).
 type CalibrationBin struct {
 	Low        float64 `json:"low"`
 	High       float64 `json:"high"`
@@ -113,7 +109,7 @@ type EvaluationDifference struct {
 	Metric     string   `json:"metric" minLength:"1" maxLength:"64"`
 	Plan       string   `json:"plan" maxLength:"128"`
 	Against    string   `json:"against" maxLength:"128"`
-	Difference float64  `json:"difference"` // plan's mean less against's
+	Difference float64  `json:"difference"` // mean of the plan minus mean of against
 	Interval   Interval `json:"interval"`   // of the difference
 	P          float64  `json:"p" minimum:"0" maximum:"1"`
 }
@@ -131,29 +127,27 @@ type StageLatency struct {
 	Latency
 }
 
-// Prices are what tokens cost where an answer does not say what it cost, in US
-// dollars per million.
+// Prices are prices of tokens for answers that do not state their cost, in US dollars per million.
 type Prices struct {
 	Input  float64 `json:"input" minimum:"0"`
 	Output float64 `json:"output" minimum:"0"`
 }
 
-// EvaluationFigures are what each question of a report gave: with them two
-// evaluations of the same questions are compared question by question.
+// EvaluationFigures are the results of a report by question. With them, two evaluations of the same
+// questions can be compared question by question.
 type EvaluationFigures struct {
 	Queries []string      `json:"queries" doc:"The questions' ids in the dataset."`
 	Plans   []PlanFigures `json:"plans" maxItems:"64"`
 }
 
-// PlanFigures are one plan's, by metric and then question; null where a question
-// has no value.
+// PlanFigures are the results of one plan, by metric and then question; null if a question has no
+// value.
 type PlanFigures struct {
 	Plan    string                `json:"plan" minLength:"1" maxLength:"128"`
 	Metrics map[string][]*float64 `json:"metrics" maxProperties:"100" doc:"By metric, a value for each question; null where it has none."`
 }
 
-// MaxEvaluationFigures is how many figures of questions an evaluation holds at
-// most: comparing takes time for each.
+// MaxEvaluationFigures is the most figures of an evaluation. It bounds the time of a comparison.
 const MaxEvaluationFigures = 300_000
 
 // NewEvaluation is an evaluation to be stored.
@@ -165,7 +159,7 @@ type NewEvaluation struct {
 	Figures []EvaluationFigures // of each report, or none
 }
 
-// EvaluatedDataset is what a list of evaluations says of a report.
+// EvaluatedDataset is the summary of a report in a list of evaluations.
 type EvaluatedDataset struct {
 	Dataset   string   `json:"dataset"`
 	Split     string   `json:"split"`
@@ -179,11 +173,11 @@ type Evaluation struct {
 	ID        uuid.UUID          `json:"id"`
 	Name      string             `json:"name"`
 	Notes     string             `json:"notes,omitempty"`
-	Key       uuid.UUID          `json:"key_id"` // that stored it
+	Key       uuid.UUID          `json:"key_id"` // the key that stored it
 	RanAt     time.Time          `json:"ran_at"`
 	CreatedAt time.Time          `json:"created_at"`
 	Datasets  []EvaluatedDataset `json:"datasets"`
-	// Figures tells whether it holds what each question gave.
+	// Figures reports whether it has the results by question.
 	Figures bool               `json:"figures"`
 	Reports []EvaluationReport `json:"reports,omitempty"` // absent in lists
 }
@@ -194,15 +188,14 @@ type EvaluationQuery struct {
 	PageQuery
 }
 
-// EvaluationComparison sets two evaluations side by side, in what both measured.
+// EvaluationComparison compares two evaluations in what both measured.
 type EvaluationComparison struct {
 	Evaluation Evaluation          `json:"evaluation"` // without reports
 	Against    Evaluation          `json:"against"`    // likewise
 	Datasets   []DatasetComparison `json:"datasets"`
 }
 
-// DatasetComparison compares the plans on a dataset's split that both
-// evaluations have.
+// DatasetComparison compares the plans on a split of a dataset that both evaluations have.
 type DatasetComparison struct {
 	Dataset          string           `json:"dataset"`
 	Split            string           `json:"split"`
@@ -210,7 +203,7 @@ type DatasetComparison struct {
 	DocumentsAgainst int              `json:"documents_against"`
 	Queries          int              `json:"queries"`
 	QueriesAgainst   int              `json:"queries_against"`
-	Plans            []PlanComparison `json:"plans"` // that both have
+	Plans            []PlanComparison `json:"plans"` // plans of both evaluations
 }
 
 // PlanComparison compares a plan of one evaluation with the plan of the same name
@@ -222,21 +215,21 @@ type PlanComparison struct {
 	Metrics             []MetricComparison `json:"metrics"`
 }
 
-// MetricComparison compares two figures. Where the figures of questions are known
-// everything is of the questions that both have, and the interval and p are those
-// of the paired bootstrap over them.
+// MetricComparison compares a metric of two plans. If the results by question are known, all values
+// are over the questions that both have, and the interval and p are from a paired bootstrap over
+// them.
 type MetricComparison struct {
 	Metric     string    `json:"metric"`
 	Value      float64   `json:"value"`
 	Against    float64   `json:"against"`
-	Difference float64   `json:"difference"` // value less against
+	Difference float64   `json:"difference"` // value minus against
 	Lower      bool      `json:"lower_is_better,omitempty"`
-	Questions  int       `json:"questions,omitempty"` // compared one by one; 0: their figures are not known
+	Questions  int       `json:"questions,omitempty"` // compared one by one; 0: the results by question are not known
 	Interval   *Interval `json:"interval,omitempty"`
 	P          *float64  `json:"p,omitempty"`
 }
 
-// Check reports what is wrong with the evaluation by its field.
+// Check returns an error that names the first invalid field.
 func (n NewEvaluation) Check() error {
 	if len(n.Reports) == 0 {
 		return Invalid("reports", "holds no report")
@@ -300,7 +293,7 @@ func (r EvaluationReport) check(at string) error {
 	return nil
 }
 
-// check returns how many figures there are.
+// check returns the number of figures.
 func (f EvaluationFigures) check(at string, r EvaluationReport) (count int, err error) {
 	seen := make(map[string]bool, len(f.Queries))
 	for i, q := range f.Queries {
@@ -332,7 +325,7 @@ func (f EvaluationFigures) check(at string, r EvaluationReport) (count int, err 
 	return count, nil
 }
 
-// metricName reports a name as this system gives metrics: ndcg@10.
+// metricName reports whether a name has the form of a metric's, such as ndcg@10.
 func metricName(name string) bool {
 	return name != "" && len(name) <= 64 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_@") == ""
 }

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// Op compares a metadata value.
+// Op is a comparison operator for a metadata value.
 type Op string
 
 // Operators of a condition.
@@ -20,8 +20,8 @@ const (
 	OpIn Op = "in"
 )
 
-// Condition narrows candidates by one metadata key. Values are text as given;
-// the store compares as whole number or time where the stored value is one.
+// Condition selects candidates by one metadata key. Values are text; the store compares them as
+// whole numbers or times if the stored value is one.
 type Condition struct {
 	Key    string   `json:"key"`
 	Op     Op       `json:"op"`
@@ -56,7 +56,7 @@ func ParseFilter(text string) (Filter, error) {
 		i += 2
 		switch c.Op {
 		case OpEq, OpLt, OpLe, OpGt, OpGe:
-			if strings.Trim(tokens[i], "<=>") == "" { // "==", say, is two tokens
+			if strings.Trim(tokens[i], "<=>") == "" { // such as "==", which is two tokens
 				return nil, Invalid("filter", "%q is not an operator; use = < <= > >= in", string(c.Op)+tokens[i])
 			}
 			c.Values = []string{unquote(tokens[i])}
@@ -82,7 +82,7 @@ func ParseFilter(text string) (Filter, error) {
 	return out, out.Validate()
 }
 
-// Validate reports the first condition that is malformed.
+// Validate returns an error for the first condition that is malformed.
 func (f Filter) Validate() error {
 	for i, c := range f {
 		field := fmt.Sprintf("filter[%d]", i)
@@ -109,7 +109,7 @@ func (f Filter) Validate() error {
 	return nil
 }
 
-// ParseTime reads the time formats that metadata may use: RFC 3339 or a date.
+// ParseTime parses a time in a format that metadata may use: RFC 3339 or a date.
 func ParseTime(text string) (time.Time, bool) {
 	for _, layout := range []string{time.RFC3339Nano, "2006-01-02"} {
 		if t, err := time.Parse(layout, text); err == nil {

@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// Attributes is what an upload says of a document beside its bytes.
+// Attributes are the data that an upload has of a document besides its bytes.
 type Attributes struct {
 	Title    string   `json:"title,omitempty"`
 	Labels   []string `json:"labels,omitempty"`
 	Metadata Metadata `json:"metadata,omitempty"`
 }
 
-// Fingerprint identifies an upload: the bytes' SHA-256 (hex) together with the
-// attributes. Two uploads of a document with one fingerprint are the same
-// upload, so the second needs no work. Client and server compute it alike.
+// Fingerprint identifies an upload by the SHA-256 (hex) of its bytes and its attributes. Two
+// uploads of a document with the same fingerprint are the same, so the second is not processed.
+// Client and server compute it in the same way.
 func Fingerprint(contentSHA256 string, a Attributes) (string, error) {
 	labels := slices.Clone(a.Labels)
 	slices.Sort(labels)

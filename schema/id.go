@@ -6,9 +6,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// NewID returns a UUIDv7: time-ordered, so that rows written together lie
-// together. It panics only when the operating system's randomness fails.
-// Workflow code must not call it.
+// NewID returns a UUIDv7. It is ordered by time, so that rows written together are stored together.
+// NewID panics only if the operating system's random number generator fails. Workflow code must not
+// call it.
 func NewID() uuid.UUID {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -17,7 +17,7 @@ func NewID() uuid.UUID {
 	return id
 }
 
-// ParseID parses the textual id of the named field.
+// ParseID parses an id. An error names field.
 func ParseID(field, text string) (uuid.UUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil {

@@ -5,21 +5,21 @@ import (
 	"unicode/utf8"
 )
 
-// AnswerToJudge is an answer and what it is judged by: the right answers to its question.
+// AnswerToJudge is an answer and the right answers to its question, by which it is judged.
 type AnswerToJudge struct {
 	Question   string   `json:"question"`
-	References []string `json:"references"` // each of which is right
+	References []string `json:"references"` // any of which is right
 	Answer     string   `json:"answer"`
 }
 
-// Bounds of what is judged, in characters.
+// Limits of an AnswerToJudge, in characters.
 const (
 	MaxReferences   = 100
 	MaxReference    = 10_000
 	MaxJudgedAnswer = 50_000
 )
 
-// Check reports what is wrong, by field.
+// Check returns an error that names the first invalid field.
 func (a AnswerToJudge) Check() error {
 	if err := checkJudged("question", a.Question, MaxQuestion); err != nil {
 		return err
@@ -47,10 +47,10 @@ func checkJudged(field, text string, most int) error {
 	return nil
 }
 
-// Judgement is what a language model says of an answer.
+// Judgement is a language model's judgement of an answer.
 type Judgement struct {
-	Model string `json:"model"` // provider and model that judges
-	// Correct is absent where the model's reply could not be read, and in a dry run.
+	Model string `json:"model"` // provider and model that judge
+	// Correct is absent if the model's reply could not be read, and in a dry run.
 	Correct *bool `json:"correct,omitempty"`
 	Usage   Usage `json:"usage"`
 }

@@ -1,8 +1,8 @@
 package schema
 
-// Box is a rectangle on a page, in points (1/72 inch) of the page's own
-// coordinates, as PDF has them: the origin is at the lower left, y grows upwards.
-// Of an image, which has no points, it is pixels.
+// Box is a rectangle on a page, in points (1/72 inch) of the page's own coordinates, as in PDF: the
+// origin is at the lower left, and y grows upwards. For an image, which has no points, the unit is
+// pixels.
 type Box struct {
 	Page   int     `json:"page" doc:"From 1."`
 	Left   float64 `json:"left"`
@@ -11,10 +11,10 @@ type Box struct {
 	Top    float64 `json:"top"`
 }
 
-// Empty reports a box without area.
+// Empty reports whether the box has no area.
 func (b Box) Empty() bool { return b.Page == 0 || b.Right <= b.Left || b.Top <= b.Bottom }
 
-// Union returns the smallest box that holds both, which are on one page.
+// Union returns the smallest box that contains both, which are on the same page.
 func (b Box) Union(o Box) Box {
 	switch {
 	case b.Empty():

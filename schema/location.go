@@ -19,9 +19,8 @@ func (s Section) PageAt(offset int) int {
 	return s.Pages[i-1].Page
 }
 
-// Location says for people where in its document byte offset of the section's
-// text lies: "page 3", "Leave > Parental leave", or "part 2" in a document that
-// has neither pages nor headings.
+// Location describes for people where in its document a byte offset of the section's text is: "page
+// 3", "Leave > Parental leave", or "part 2" in a document that has neither pages nor headings.
 func (s Section) Location(offset int) string {
 	if page := s.PageAt(offset); page > 0 {
 		return fmt.Sprintf("page %d", page)

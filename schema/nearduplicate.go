@@ -16,7 +16,7 @@ const (
 	NewerByUpload  NewerBy = "upload"  // when they were uploaded
 )
 
-// String names the rule for people: newer by ....
+// String returns the end of "newer by ..." for people.
 func (b NewerBy) String() string {
 	switch b {
 	case NewerByVersion:
@@ -27,8 +27,8 @@ func (b NewerBy) String() string {
 	return "its time of upload"
 }
 
-// NearDuplicate is another document of the collection whose text is nearly the same:
-// another version of the same text, as a rule.
+// NearDuplicate is another document of the collection whose text is nearly the same: usually
+// another version of the text.
 type NearDuplicate struct {
 	ID         uuid.UUID `json:"id"`
 	ExternalID string    `json:"external_id"`
@@ -39,7 +39,8 @@ type NearDuplicate struct {
 	UploadedAt time.Time `json:"uploaded_at" doc:"When its live version was uploaded."`
 }
 
-// NearPassage is the passage of a near-duplicate that has the place of a candidate's.
+// NearPassage is the passage of a near-duplicate document that corresponds to a candidate's
+// passage.
 type NearPassage struct {
 	Document   string    `json:"document"` // external id
 	DocumentID uuid.UUID `json:"document_id"`

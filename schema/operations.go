@@ -6,12 +6,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// Activity is what happens now and happened lately, in one tenant or in all.
+// Activity is the current and recent activity of one tenant or of all.
 type Activity struct {
 	At time.Time `json:"at"`
-	// Minutes are the last 60, the one that is not over last.
+	// Minutes are the last 60; the last of them is not over yet.
 	Minutes []IngestMinute `json:"minutes"`
-	// Versions that are to be ingested, by state, and since when the oldest is
+	// Waiting is the versions to be ingested, by state. WaitingSince is when the oldest of them was
 	// queued.
 	Waiting      map[State]int64    `json:"waiting"`
 	WaitingSince *time.Time         `json:"waiting_since,omitempty"`
@@ -20,7 +20,7 @@ type Activity struct {
 	Failures     []FailureCount     `json:"failures" doc:"What failed within the last 24 hours, most often first."`
 }
 
-// IngestMinute is what ingestion finished in a minute, of versions that were not
+// IngestMinute is the versions whose ingestion finished in a minute, without those that were
 // replaced since.
 type IngestMinute struct {
 	At        time.Time `json:"at"`
@@ -29,24 +29,24 @@ type IngestMinute struct {
 	Failed    int64     `json:"failed"`
 }
 
-// FailureCount tells how often something failed for a reason.
+// FailureCount is how often something failed for a reason.
 type FailureCount struct {
 	What  string `json:"what" enum:"document,question"`
 	Code  string `json:"code"`
 	Count int64  `json:"count"`
 }
 
-// SlowKind is what a slow query was.
+// SlowKind is the kind of a slow query.
 type SlowKind string
 
 // Kinds of slow queries.
 const (
 	SlowSearch SlowKind = "search"
-	SlowAsk    SlowKind = "ask" // a question that somebody waited for
+	SlowAsk    SlowKind = "ask" // a question whose caller waited
 	SlowJob    SlowKind = "job"
 )
 
-// SlowQuery is a search or a question that took long.
+// SlowQuery is a search or question that took long.
 type SlowQuery struct {
 	ID         uuid.UUID   `json:"id" doc:"Of a job or a question: its own."`
 	Tenant     uuid.UUID   `json:"tenant_id"`
@@ -61,13 +61,13 @@ type SlowQuery struct {
 	At         time.Time   `json:"at" doc:"When it ended."`
 }
 
-// StageTime is how long a stage of a plan took.
+// StageTime is the time that a stage of a plan took.
 type StageTime struct {
 	Stage  string  `json:"stage"`
 	Millis float64 `json:"ms"`
 }
 
-// TenantActivity is what a tenant has in ingestion, and had in the last hour.
+// TenantActivity is a tenant's ingestion now and in the last hour.
 type TenantActivity struct {
 	Tenant    uuid.UUID `json:"tenant_id"`
 	Name      string    `json:"name"`
@@ -77,7 +77,7 @@ type TenantActivity struct {
 	Failed    int64     `json:"failed"`
 }
 
-// QueueState is a stream of messages that wait for workers.
+// QueueState is the state of a stream of messages for workers.
 type QueueState struct {
 	Name      string          `json:"name"`
 	Messages  uint64          `json:"messages"`
@@ -87,7 +87,7 @@ type QueueState struct {
 	Consumers []ConsumerState `json:"consumers"`
 }
 
-// ConsumerState is how far those are who take messages of a stream.
+// ConsumerState is the progress of a consumer of a stream.
 type ConsumerState struct {
 	Name        string     `json:"name"`
 	Lag         uint64     `json:"lag" doc:"Messages that nobody has been given yet."`
@@ -98,7 +98,7 @@ type ConsumerState struct {
 	Last        *time.Time `json:"last,omitempty" doc:"When a message was last given."`
 }
 
-// TaskQueue is a queue of Temporal and who works on it.
+// TaskQueue is a Temporal task queue and the processes that poll it.
 type TaskQueue struct {
 	Name    string   `json:"name"`
 	Kind    string   `json:"kind" enum:"workflow,activity"`
@@ -109,13 +109,13 @@ type TaskQueue struct {
 	Workers []Poller `json:"workers"`
 }
 
-// Poller is a process that asks a task queue for work.
+// Poller is a process that polls a task queue.
 type Poller struct {
 	Name string    `json:"name"`
 	Seen time.Time `json:"seen"`
 }
 
-// ServiceState is one process's part in answering requests of a kind.
+// ServiceState is the state of one process that answers requests of a service.
 type ServiceState struct {
 	ID      uuid.UUID `json:"id" doc:"Of this run of it; counts begin with it."`
 	Service string    `json:"service" doc:"Such as sluice.query.search."`
@@ -129,11 +129,11 @@ type ServiceState struct {
 	Served  int64     `json:"served" doc:"Since it began."`
 	Refused int64     `json:"refused" doc:"Since it began, for too much waited."`
 	Millis  float64   `json:"ms" doc:"That the served ones ran, all together."`
-	// Model is set for a model server.
+	// Model is set only for a model server.
 	Model *ModelState `json:"model,omitempty"`
 }
 
-// ModelState is what a model server holds and did.
+// ModelState is what a model server holds and what it did.
 type ModelState struct {
 	Pack          string       `json:"pack"`
 	Provider      string       `json:"provider"`
@@ -143,8 +143,8 @@ type ModelState struct {
 	Graphs        []GraphState `json:"graphs"`
 }
 
-// GraphState is what one graph of a model server did since the server began, and
-// what waits for it.
+// GraphState is what one graph of a model server did since the server started, and what waits for
+// it.
 type GraphState struct {
 	Graph       string  `json:"graph"`
 	Interactive int     `json:"interactive" doc:"Items that wait and somebody waits for."`
@@ -156,7 +156,7 @@ type GraphState struct {
 	Millis      float64 `json:"ms" doc:"That it ran."`
 }
 
-// Installation is everything that runs, as operators see it.
+// Installation is the state of everything that runs, for operators.
 type Installation struct {
 	Activity Activity         `json:"activity"`
 	Tenants  []TenantActivity `json:"tenants" doc:"The 20 that have most waiting or did most in the last hour."`
@@ -165,30 +165,30 @@ type Installation struct {
 	Tasks    []TaskQueue      `json:"tasks"`
 	Services []ServiceState   `json:"services"`
 	Slow     []SlowQuery      `json:"slow" doc:"The slowest 10 of each kind of the last 24 hours, without their text."`
-	// Problems are what could not be asked, and why.
+	// Problems are the parts whose state could not be read, and why.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// OutboxState is what waits in the store to be published.
+// OutboxState is the messages in the outbox that are not published yet.
 type OutboxState struct {
 	Messages int64      `json:"messages"`
 	Oldest   *time.Time `json:"oldest,omitempty"`
 }
 
-// TenantQueue is what of a tenant's waits in a stream.
+// TenantQueue is the messages of a tenant that wait in a stream.
 type TenantQueue struct {
 	Name     string `json:"name"`
 	Messages uint64 `json:"messages"`
 }
 
-// Operations is what runs of one tenant, as its admins see it.
+// Operations is the state of everything that runs for one tenant, for its admins.
 type Operations struct {
 	Activity Activity      `json:"activity"`
 	Queues   []TenantQueue `json:"queues"`
 	Slow     []SlowQuery   `json:"slow" doc:"The slowest 10 of each kind of the last 24 hours."`
 }
 
-// UsageDay is what language models were paid for on a day.
+// UsageDay is the tokens and costs of paid language models on a day.
 type UsageDay struct {
 	Day          time.Time `json:"day" doc:"Its beginning (UTC)."`
 	Calls        int64     `json:"calls"`

@@ -7,7 +7,7 @@ type Plan struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	Default     bool   `json:"default,omitempty" doc:"It runs when a query names none."`
-	// Segmentation is how a collection's text is to be cut for it.
+	// Segmentation is how a collection's text should be cut for the plan.
 	Segmentation *Segmentation `json:"segmentation,omitempty" doc:"It is meant for collections that are cut so, and says in its explanation when one is not; absent: any."`
 	Stages       []PlanStage   `json:"stages"`
 	Answer       *PlanAnswer   `json:"answer,omitempty" doc:"How answers are written; absent: the usual way."`
@@ -30,7 +30,7 @@ type PlanAnswer struct {
 	Prompt string `json:"prompt" doc:"explain: the answer is explained."`
 }
 
-// PlanStage is one stage of a plan, with all its parameters, defaults too.
+// PlanStage is one stage of a plan, with all parameters, including defaults.
 type PlanStage struct {
 	Stage      string         `json:"stage"`
 	Unit       Unit           `json:"unit" doc:"Of what comes out."`
