@@ -8,20 +8,20 @@ import (
 	"github.com/google/uuid"
 )
 
-// PlanStanding is what a choice of plans says of one of them.
+// PlanStanding is what a choice of plans says of a plan.
 type PlanStanding string
 
-// What is said of plans.
+// The values of PlanStanding.
 const (
-	PlanChosen  PlanStanding = "chosen"  // the one that is proposed
-	PlanAsGood  PlanStanding = "as-good" // for sure within the margin too, and costs more
-	PlanBest    PlanStanding = "best"    // of the highest quality, and costs more
-	PlanNear    PlanStanding = "near"    // within the margin by mean, and costs more
-	PlanWorse   PlanStanding = "worse"   // loses more than the margin, by mean or possibly
-	PlanDropped PlanStanding = "dropped" // clearly worse after the first questions, and asked no more
+	PlanChosen  PlanStanding = "chosen"  // the proposed one
+	PlanAsGood  PlanStanding = "as-good" // certainly within the margin too, but costs more
+	PlanBest    PlanStanding = "best"    // the highest quality, but costs more
+	PlanNear    PlanStanding = "near"    // within the margin by its mean, but costs more
+	PlanWorse   PlanStanding = "worse"   // loses more than the margin by its mean, or may do so
+	PlanDropped PlanStanding = "dropped" // clearly worse after the first questions, and not measured further
 )
 
-// PlanVerdict is what was measured of one plan, and what a choice says of it.
+// PlanVerdict is what was measured of a plan, and what a choice says of it.
 type PlanVerdict struct {
 	Plan         string       `json:"plan"`
 	Questions    int          `json:"questions" doc:"That it was asked."`
@@ -50,10 +50,10 @@ type PlanVerdicts struct {
 	Plans     []PlanVerdict `json:"plans" doc:"The best first."`
 }
 
-// PlanChoiceState is how far a choice of plans is.
+// PlanChoiceState is the state of a choice of plans.
 type PlanChoiceState string
 
-// States of a choice. Done, failed and cancelled are ends.
+// States of a choice. Done, failed and cancelled are final.
 const (
 	ChoiceQueued    PlanChoiceState = "queued"
 	ChoiceRunning   PlanChoiceState = "running"
@@ -70,18 +70,18 @@ func (s PlanChoiceState) Final() bool {
 // QuestionSource is where a question of a choice comes from.
 type QuestionSource string
 
-// Sources, from the one that says most of what people will ask.
+// Sources, from the most to the least typical of what people ask.
 const (
 	QuestionLabelled QuestionSource = "labelled" // came with the request, or with an earlier choice
-	QuestionRated    QuestionSource = "rated"    // asked before, and its answer found good
-	QuestionWritten  QuestionSource = "written"  // by a language model, about a passage
-	QuestionMade     QuestionSource = "made"     // by rules, of a sentence of a passage
+	QuestionRated    QuestionSource = "rated"    // asked before, with an answer that was rated good
+	QuestionWritten  QuestionSource = "written"  // by a language model, from a passage
+	QuestionMade     QuestionSource = "made"     // by rules, from a sentence of a passage
 )
 
-// QuestionSources lists them in that order.
+// QuestionSources lists all sources in that order.
 var QuestionSources = []QuestionSource{QuestionLabelled, QuestionRated, QuestionWritten, QuestionMade}
 
-// SourceCount says how many questions come from a source.
+// SourceCount is the number of questions from a source.
 type SourceCount struct {
 	Source    QuestionSource `json:"source" enum:"labelled,rated,written,made"`
 	Questions int            `json:"questions"`
@@ -95,28 +95,28 @@ type ChoiceQuestion struct {
 	Evidence string `json:"evidence,omitempty" doc:"The sentence that answers it."`
 }
 
-// Bounds of a choice.
+// Limits of a choice.
 const (
 	MaxChoicePlans     = 64
 	MaxChoiceQuestions = 2000
-	// MaxChoiceTime bounds the time for measuring, in seconds: a day.
+	// MaxChoiceTime bounds the time for measuring, in seconds: one day.
 	MaxChoiceTime = 86_400
-	// MaxChoiceEvery bounds the days between repetitions: a year.
+	// MaxChoiceEvery bounds the days between repetitions: one year.
 	MaxChoiceEvery = 366
-	// DefaultChoiceQuestions is how many questions are asked when it is not said.
+	// DefaultChoiceQuestions is how many questions are asked by default.
 	DefaultChoiceQuestions = 300
 )
 
 // NewPlanChoice asks for a choice of plans. Zero values take the defaults.
 type NewPlanChoice struct {
-	Plans     []string           // none: all of the server's and of the tenant's own
+	Plans     []string           // empty: all of the server's and of the tenant's own
 	Questions []LabelledQuestion // asked first
-	Limit     int                // of questions
-	Seconds   int                // that measuring takes at most; 0: as long as it takes
-	Every     int                // days after which it is repeated; 0: it is not
+	Limit     int                // most questions
+	Seconds   int                // most time for measuring; 0: no limit
+	Every     int                // days until it is repeated; 0: never
 }
 
-// Complete checks what is asked for and fills in what was left out.
+// Complete checks the request and fills in defaults.
 func (n NewPlanChoice) Complete() (NewPlanChoice, error) {
 	if n.Limit == 0 {
 		n.Limit = max(DefaultChoiceQuestions, len(n.Questions))
@@ -152,10 +152,11 @@ func (n NewPlanChoice) Complete() (NewPlanChoice, error) {
 	return n, nil
 }
 
-// CheckKnown reports what is wrong with a question that plans are measured on, by field.
+// CheckKnown returns an error that names the first invalid field of a question for a choice of
+// plans.
 func (q LabelledQuestion) CheckKnown() error { return q.check("question") }
 
-// check is the same, by field below at.
+// check is CheckKnown for the question in field at.
 func (q LabelledQuestion) check(at string) error {
 	if err := CheckCharacters(at+".question", strings.TrimSpace(q.Question), 1, MaxQuestion); err != nil {
 		return err

@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// By names the provider and the model of a usage, with a slash between; empty: neither is known.
+// By returns the provider and the model of a usage with a slash between them; empty: they are
+// unknown.
 func (u Usage) By() string {
 	if u.Model == "" {
 		return u.Provider
@@ -17,8 +18,8 @@ func (u Usage) By() string {
 	return u.Provider + "/" + u.Model
 }
 
-// LabelledQuestion is a question of which it is known what answers it. Where a language model
-// is asked, its answers are needed; a choice of plans takes any of the three.
+// LabelledQuestion is a question with known answers. To label it, Answers are required; a choice of
+// plans accepts any of the three fields.
 type LabelledQuestion struct {
 	Question  string   `json:"question" minLength:"1" maxLength:"20000"`
 	Answers   []string `json:"answers,omitempty" maxItems:"100" doc:"Each of them is a right answer."`
@@ -26,14 +27,14 @@ type LabelledQuestion struct {
 	Contains  []string `json:"answer_contains,omitempty" maxItems:"100" doc:"All of them are part of the right answer."`
 }
 
-// Bounds of what a question is labelled with.
+// Limits of the answers of a question, and of the texts that are labelled for it.
 const (
 	MaxRightAnswers = 100
 	MaxRightAnswer  = 1000 // characters
-	MaxLabelTexts   = 50   // FIT-RAG's
+	MaxLabelTexts   = 50   // FIT-RAG's number
 )
 
-// Check reports what is wrong with a question, by field.
+// Check returns an error that names the first invalid field.
 func (q LabelledQuestion) Check() error {
 	switch {
 	case strings.TrimSpace(q.Question) == "":
@@ -58,55 +59,55 @@ func (q LabelledQuestion) Check() error {
 	return nil
 }
 
-// Key identifies a question and its answers, in whichever order they come.
+// Key identifies a question and its answers, whatever their order.
 func (q LabelledQuestion) Key() [sha256.Size]byte {
 	answers := slices.Clone(q.Answers)
 	slices.Sort(answers)
 	return sha256.Sum256([]byte(q.Question + "\x00" + strings.Join(slices.Compact(answers), "\x00")))
 }
 
-// Labelling asks for a question to be labelled: what the language model knows of it, and which
-// texts help it.
+// Labelling asks to label a question: what the language model knows of it, and which texts help it
+// to answer.
 type Labelling struct {
 	LabelledQuestion
-	Texts int     // that are labelled, of those found for the question; 0: the model is asked without texts alone
-	Calls int     // of the language model, at most; 0: none, to see what there is to do
-	Cost  float64 // US dollars from which on no further call is made; 0: no bound
+	Texts int     // most texts found for the question to label; 0: the model is only asked without texts
+	Calls int     // most calls of the language model; 0: none, to see what is left to do
+	Cost  float64 // US dollars from which no further call is made; 0: no limit
 }
 
-// Labelled is what is known of a question by now.
+// Labelled is the current result of labelling a question.
 type Labelled struct {
-	Model string `json:"model"` // provider and model that was asked
-	// Known is whether it answers right without retrieval; none: it was not asked yet.
+	Model string `json:"model"` // the provider and model that is asked
+	// Known is whether the model answers right without retrieval; nil: it was not asked yet.
 	Known      *bool `json:"known,omitempty"`
-	Texts      int   `json:"texts"`       // that are labelled
-	HaveAnswer int   `json:"have_answer"` // of these
-	Preferred  int   `json:"preferred"`   // of these: the model answers right from it, and not without
-	Left       int   `json:"left"`        // calls that are still to be made, at most
-	LeftTokens int   `json:"left_tokens"` // that these send, about
-	Calls      int   `json:"calls"`       // that were made now
-	Usage      Usage `json:"usage"`       // of those
-	// Problem is why it ended before its calls were used up; what they cost is above.
+	Texts      int   `json:"texts"`       // labelled texts
+	HaveAnswer int   `json:"have_answer"` // of Texts
+	Preferred  int   `json:"preferred"`   // of Texts: the model answers right from it, and not without
+	Left       int   `json:"left"`        // most calls that are still to be made
+	LeftTokens int   `json:"left_tokens"` // tokens that these calls send, about
+	Calls      int   `json:"calls"`       // calls that were made now
+	Usage      Usage `json:"usage"`       // of Calls
+	// Problem is why labelling ended early. Calls and Usage include the calls before it.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Preference is the head of llm_prefer that was learnt for a language model on a collection.
+// Preference is a head for llm_prefer, trained for a language model on a collection.
 type Preference struct {
 	Model     string    `json:"model"`
 	Graph     string    `json:"graph"`     // the pair graph whose features it reads
-	Questions int       `json:"questions"` // that it was learnt from
+	Questions int       `json:"questions"` // that it was trained on
 	Texts     int       `json:"texts"`
 	Preferred int       `json:"preferred"` // texts that the model answers right from, and not without
 	Differing int       `json:"differing"` // texts whose two labels differ
-	Weight    float64   `json:"weight"`    // FIT-RAG's w in the end
+	Weight    float64   `json:"weight"`    // FIT-RAG's w after training
 	HeldOut   int       `json:"held_out"`  // questions that the next two were measured on
-	Area      float64   `json:"area"`      // under the ROC curve: how well it tells preferred texts
-	OwnArea   float64   `json:"own_area"`  // the same of the pack's own reader
-	Kept      bool      `json:"kept"`      // plans use it; else it told worse than the pack's own reader
+	Area      float64   `json:"area"`      // under the ROC curve, for preferred texts
+	OwnArea   float64   `json:"own_area"`  // the same for the pack's own pair model
+	Kept      bool      `json:"kept"`      // plans use it; false: it was worse than the pack's own pair model
 	LearntAt  time.Time `json:"learnt_at"`
 }
 
-// Sum adds what another call used; the provider and model are those of the last.
+// Sum returns the sum of both usages, with the provider and model of the last.
 func (u Usage) Sum(o Usage) Usage {
 	u.Provider, u.Model = cmp.Or(o.Provider, u.Provider), cmp.Or(o.Model, u.Model)
 	u.InputTokens, u.OutputTokens, u.Millis, u.Cost = u.InputTokens+o.InputTokens, u.OutputTokens+o.OutputTokens, u.Millis+o.Millis, u.Cost+o.Cost

@@ -11,7 +11,7 @@ import (
 // JobState is the state of a question that runs as a job.
 type JobState string
 
-// States of a job. Answered, failed and cancelled are ends.
+// States of a job. Answered, failed and cancelled are final.
 const (
 	JobQueued    JobState = "queued"
 	JobRunning   JobState = "running"
@@ -39,8 +39,7 @@ type Job struct {
 	Result     *Answer    `json:"result,omitempty"`
 }
 
-// AskedQuestion is a question as it was asked, whether somebody waited for its
-// answer or not.
+// AskedQuestion is a stored question, synchronous or asynchronous.
 type AskedQuestion struct {
 	Job
 	Async    bool      `json:"async" doc:"It runs as a job, which can be followed and cancelled."`
@@ -51,10 +50,10 @@ type AskedQuestion struct {
 	K        int       `json:"k,omitempty"`
 }
 
-// Scope is what an API key may do.
+// Scope is a permission of an API key.
 type Scope string
 
-// Scopes. Operator manages tenants and is given only at set-up.
+// Scopes. Operator manages tenants; it is granted only at set-up.
 const (
 	ScopeOperator    Scope = "operator"
 	ScopeAdmin       Scope = "admin"
@@ -64,58 +63,58 @@ const (
 	ScopeImpersonate Scope = "impersonate"
 )
 
-// Principal is who calls: resolved from an API key, carried inside the system.
+// Principal is the authenticated caller. It is resolved from an API key and passed on inside the
+// system.
 type Principal struct {
 	Tenant uuid.UUID `json:"tenant"`
 	Key    uuid.UUID `json:"key"`
 	Name   string    `json:"name"`
 	Scopes []Scope   `json:"scopes"`
-	// Collections are scopes of single collections. They are looked at where the request comes in
-	// and go no further.
+	// Collections are scopes of single collections. They are checked where a request comes in, and
+	// not passed on.
 	Collections []CollectionScopes `json:"-"`
-	// Groups limit labelled documents: one is visible when it carries no label
-	// or one of these.
+	// Groups limit which labelled documents are visible: those without labels, and those with a
+	// label that is one of the groups.
 	Groups []string `json:"groups"`
-	// Person is who the key asks for, as it named them; empty: for itself.
+	// Person is the person that the key asks for, as the key named them; empty: none.
 	Person string `json:"person,omitempty"`
-	// Addresses are those from which the key may be used; none: from every one. They are
-	// looked at where the request comes in, and go no further.
+	// Addresses are the ranges from which the key may be used; empty: all. They are checked where a
+	// request comes in, and not passed on.
 	Addresses []netip.Prefix `json:"-"`
-	// Acting is true where a request for somebody else replaced the key's own groups.
+	// Acting says that the key asks for somebody else, whose groups replace its own.
 	Acting bool `json:"-"`
-	// Writes is the item of a source whose document a worker writes, with the label that
-	// the source's permissions give it. Nobody can send it.
+	// Writes is the source item whose document a worker writes, with the label from the source's
+	// permissions. It cannot be sent in a message.
 	Writes *SourceWrite `json:"-"`
 }
 
-// MayComeFrom reports whether p's key may be used from an address; an unknown one is the
-// zero Addr.
+// MayComeFrom reports whether p's key may be used from an address. The zero Addr is an unknown
+// address.
 func (p Principal) MayComeFrom(at netip.Addr) bool {
 	return len(p.Addresses) == 0 || InRanges(at, p.Addresses)
 }
 
-// SourceWrite is an item of a source whose permissions are followed.
+// SourceWrite is an item of a source whose permissions are applied.
 type SourceWrite struct {
 	Source uuid.UUID
 	Item   string
 }
 
-// NobodyLabel is the label of what nobody may see: a version whose document got
-// labels that have none in common with its own. It is no document's, and no group.
+// NobodyLabel is the label of a version that nobody may see, because the new labels of its document
+// and its own have none in common. It is never the label of a document or a group.
 const NobodyLabel = "sluice:nobody"
 
-// AccessLabel begins labels that name who may see a document in its source.
-// Sources alone give them to documents; people have them as groups by the source's
-// permissions alone.
+// AccessLabel begins labels that name an access list of a source. Only sources give them to
+// documents, and people have them as groups only by a source's permissions.
 const AccessLabel = "sluice:access:"
 
-// Reserved reports whether label is one of the system's own, which nobody may give
-// to a document or to a key.
+// Reserved reports whether label is one of the system's own, which cannot be given to a document or
+// a key.
 func Reserved(label string) bool {
 	return label == NobodyLabel || strings.HasPrefix(label, AccessLabel)
 }
 
-// OwnGroups are p's groups without those that permissions of sources gave it.
+// OwnGroups returns p's groups without those from permissions of sources.
 func (p Principal) OwnGroups() []string {
 	out := make([]string, 0, len(p.Groups))
 	for _, group := range p.Groups {
@@ -126,7 +125,7 @@ func (p Principal) OwnGroups() []string {
 	return out
 }
 
-// Has reports whether p holds s; admin implies curate, ingest and query.
+// Has reports whether p has s; admin implies curate, ingest and query.
 func (p Principal) Has(s Scope) bool {
 	for _, have := range p.Scopes {
 		if have == s || have == ScopeAdmin && (s == ScopeCurate || s == ScopeIngest || s == ScopeQuery) {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Opinion is what someone thinks of an answer.
+// Opinion is a verdict on an answer.
 type Opinion string
 
 // Opinions.
@@ -16,7 +16,7 @@ const (
 	ThumbsDown Opinion = "down"
 )
 
-// Rating is what the holder of a key thinks of an answer.
+// Rating is the opinion of a key's holder on an answer.
 type Rating struct {
 	ID        uuid.UUID `json:"id"`
 	Question  uuid.UUID `json:"question_id"`
@@ -27,7 +27,7 @@ type Rating struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// RatedAnswer is a rating with what it is of.
+// RatedAnswer is a rating with its question and answer.
 type RatedAnswer struct {
 	Rating
 	Collection uuid.UUID  `json:"collection_id"`
@@ -42,14 +42,14 @@ type RatedAnswer struct {
 	Withheld   bool       `json:"withheld,omitempty" doc:"The answer was made from documents that the reader may not see now, and is left out."`
 }
 
-// Answered is the question that the answer is of.
+// Answered returns the question that was answered.
 func (r RatedAnswer) Answered() string { return cmp.Or(r.Standalone, r.Text) }
 
-// RatingQuery asks for ratings; what is zero does not count.
+// RatingQuery selects ratings. Fields with the zero value select all.
 type RatingQuery struct {
 	Rating     Opinion
 	Collection uuid.UUID
 	Question   uuid.UUID
-	Own        bool // of the caller's key alone
+	Own        bool // only of the caller's key
 	PageQuery
 }

@@ -17,15 +17,15 @@ type PlaceQuery struct {
 	End     int
 }
 
-// Place is where a text stands in its document. Boxes are missing where they are not
-// known: the format has no pages, or the document was read before Sluice kept them.
+// Place is where a text is in its document. Boxes are missing if they are not known: the format has
+// no pages, or the document was parsed before Sluice stored them.
 type Place struct {
 	Location string `json:"location"`
 	Page     int    `json:"page,omitempty" doc:"Of its beginning, from 1; absent where the format has no pages."`
 	Boxes    []Box  `json:"boxes" doc:"A box for each stretch of a line, in reading order."`
 }
 
-// DocumentSection is a section of a document as it was cut.
+// DocumentSection is a section of a document with its passages.
 type DocumentSection struct {
 	Version uuid.UUID `json:"version_id"`
 	Section
@@ -34,8 +34,7 @@ type DocumentSection struct {
 	Passages []DocumentPassage `json:"passages"` // they tile the text
 }
 
-// DocumentPassage is a passage of a section and what it is linked to inside its
-// document.
+// DocumentPassage is a passage of a section, with its links to other passages of the document.
 type DocumentPassage struct {
 	Ordinal int           `json:"ordinal"`
 	Start   int           `json:"start"` // bytes in the section's text
@@ -44,7 +43,7 @@ type DocumentPassage struct {
 	Links   []PassageLink `json:"links,omitempty"` // strongest first
 }
 
-// PassageLink points at a passage of the same version by ordinals.
+// PassageLink is a link to a passage of the same version, by ordinals.
 type PassageLink struct {
 	Section int     `json:"section"`
 	Passage int     `json:"passage"`

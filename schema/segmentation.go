@@ -9,71 +9,66 @@ import (
 	"strings"
 )
 
-// Ways of segmentation.
+// Methods of segmentation.
 const (
 	// BySegmenter cuts between sentences that the segmentation model scores low
 	// (SAGE, sections IV-D and IV-E).
 	BySegmenter = "segmenter"
-	// BySimilarity cuts between sentences whose vectors differ (ChunkRAG, section
-	// 3.1).
+	// BySimilarity cuts between sentences whose vectors differ (ChunkRAG, section 3.1).
 	BySimilarity = "similarity"
-	// BySentences cuts behind every so many sentences (SAKI-RAG's chunks).
+	// BySentences cuts after a fixed number of sentences (SAKI-RAG's chunks).
 	BySentences = "sentences"
-	// ByRecursion cuts at the coarsest places that make passages short enough:
-	// between paragraphs, lines, sentences or words, as recursive text splitters do.
+	// ByRecursion cuts at the coarsest boundaries that make passages short enough: between
+	// paragraphs, lines, sentences or words, as recursive text splitters do.
 	ByRecursion = "recursive"
 )
 
-// What the settings of a Segmentation are when they are not given: the papers'
-// values, but for the bounds in tokens, which are ours.
+// Default settings of a Segmentation: the papers' values, except for the limits in tokens, which
+// are Sluice's own.
 const (
 	CoarseTokens    = 400  // SAGE's l
 	SplitScore      = 0.55 // SAGE's ss, on SAGE's own model
 	SplitSimilarity = 0.8  // ChunkRAG's theta
 	ChunkCharacters = 500  // ChunkRAG's limit
 	ChunkSentences  = 2    // SAKI-RAG's chunks
-	SplitCharacters = 1000 // of recursive splitters, as they are used
-	PassageTokens   = 400  // what models read of a passage
-	SegmentTokens   = 256  // what a passage of the segmenter has: docs/segmentation.md says what was measured
+	SplitCharacters = 1000 // of recursive splitters, by common use
+	PassageTokens   = 400  // the most tokens that models read of a passage
+	SegmentTokens   = 256  // the most tokens of a passage of the segmenter: docs/segmentation.md has the measurements
 	ShortTokens     = 24
-	CutsApart       = 2 // ours too: of two places in a row one is cut
+	CutsApart       = 2 // Sluice's own: of two adjacent boundaries, one is cut
 )
 
-// maxPassageTokens is what a section has at most.
+// maxPassageTokens is the most tokens of a section.
 const maxPassageTokens = 1000
 
-// Segmentation says how a collection's sections become passages. It is part of a
-// generation's recipe: another one is another generation. A setting of 0 has its
-// usual value.
+// Segmentation says how a collection's sections become passages. It is part of a generation's
+// recipe: a change needs a new generation. A setting of 0 has its default.
 type Segmentation struct {
 	By string `json:"by" enum:"segmenter,similarity,sentences,recursive" doc:"segmenter: SAGE's model scores neighbouring sentences; similarity: ChunkRAG's rule, by the vectors of neighbouring sentences; sentences: every so many sentences; recursive: at the coarsest of paragraphs, lines, sentences and words that makes passages short enough."`
-	// Threshold is the score, or the cosine, below which there is a cut. It is in
-	// the scale of the model pack; the segmenter's 0 is the pack's own threshold,
-	// which stands for SplitScore.
+	// Threshold is the score or cosine below which there is a cut. It is in the scale of the model
+	// pack. 0 for the segmenter is the pack's own threshold, the equivalent of SplitScore.
 	Threshold float64 `json:"threshold,omitempty" minimum:"0" maximum:"1" doc:"segmenter, similarity: below this score or cosine is a cut. 0.8 for similarity; for segmenter the model pack's own, which stands for SAGE's 0.55."`
-	// Calibrated: the threshold of similarity is the model pack's equivalent of
-	// SplitSimilarity, whatever it is when text is cut.
+	// Calibrated: the threshold of similarity is the model pack's equivalent of SplitSimilarity at
+	// the time when text is cut.
 	Calibrated bool `json:"calibrated,omitempty" doc:"similarity: the threshold is the model pack's own, in the scale of its vectors; instead of a threshold."`
-	// MaxCharacters is what a passage stays under; a longer sentence is cut.
+	// MaxCharacters is the length below which a passage stays; a longer sentence is cut.
 	MaxCharacters int `json:"max_characters,omitempty" minimum:"0" maximum:"10000" doc:"similarity: a passage stays under so many characters; 500. recursive: it has no more; 1000."`
 	Sentences     int `json:"sentences,omitempty" minimum:"0" maximum:"100" doc:"sentences: how many make a passage; 2."`
-	// CoarseTokens is the length that SAGE's coarse chunks do not pass.
+	// CoarseTokens is the most tokens of SAGE's coarse chunks.
 	CoarseTokens int `json:"coarse_tokens,omitempty" minimum:"0" maximum:"1000" doc:"segmenter: length in tokens of the coarse chunks, between which is always a cut; 400."`
-	// Apart: a place is cut only where none that is nearer to it than so many
-	// sentences scores lower, for the scores around a change of subject fall and rise
-	// again. 0, as collections have it that are older than the setting, is 1: every
-	// place that scores below the threshold.
+	// Apart: a boundary is cut only if no boundary fewer than Apart sentences away scores lower,
+	// because scores fall and rise again around a change of subject. 0 is 1: every boundary that
+	// scores below the threshold is cut. Collections older than the setting have 0.
 	Apart int `json:"apart,omitempty" minimum:"0" maximum:"100" doc:"segmenter: of places to cut that are nearer to each other than so many sentences the one that scores lowest is cut; 2, and 1 cuts at all of them."`
-	// MinTokens: a passage below it joins a neighbour, so that a one-word heading
-	// goes with what follows it. Only one that joins nowhere without passing
-	// MaxTokens stays below.
+	// MinTokens: a shorter passage joins a neighbour, so that a one-word heading stays with the
+	// text after it. A passage stays shorter only if joining would exceed MaxTokens.
 	MinTokens int `json:"min_tokens,omitempty" minimum:"0" maximum:"1000" doc:"segmenter: a shorter passage joins a neighbour; 24."`
-	// MaxTokens is what no passage passes; a longer sentence is cut.
+	// MaxTokens is the most tokens of a passage; a longer sentence is cut.
 	MaxTokens int `json:"max_tokens,omitempty" minimum:"0" maximum:"1000" doc:"The most tokens of a passage; 400, and 256 for segmenter."`
 }
 
-// Complete returns the segmentation with every setting that its way has, or an
-// error that names the wrong one. Nothing at all is the segmenter.
+// Complete returns the segmentation with all settings of its method, or an error that names the
+// invalid one. The zero value becomes the segmenter.
 func (s Segmentation) Complete() (Segmentation, error) {
 	if s == (Segmentation{}) {
 		s.By = BySegmenter
@@ -105,8 +100,8 @@ func (s Segmentation) Complete() (Segmentation, error) {
 	return s, s.Check()
 }
 
-// Check returns an error that names the first setting that is out of range, or
-// that another way has.
+// Check returns an error that names the first setting that is out of range or belongs to another
+// method.
 func (s Segmentation) Check() error {
 	switch s.By {
 	case BySegmenter, BySimilarity, BySentences, ByRecursion:
@@ -142,15 +137,15 @@ func (s Segmentation) Check() error {
 	return nil
 }
 
-// Scored reports whether cuts depend on numbers about neighbouring sentences: a model's
-// scores, or the cosines of their vectors.
+// Scored reports whether cuts depend on scores of neighbouring sentences: a model's, or the cosines
+// of their vectors.
 func (s Segmentation) Scored() bool { return s.By == BySegmenter || s.By == BySimilarity }
 
 func foreign(name, of string) error {
 	return Invalid("segmentation."+name, "is a setting of %s only", of)
 }
 
-// number is a whole-number setting: its range, and whose it is when not everyone's.
+// number is a whole-number setting: its range, and the methods that have it; nil: all.
 type number struct {
 	name        string
 	value       *int
@@ -187,12 +182,12 @@ func (s Segmentation) String() string {
 	return b.String()
 }
 
-// calibrated stands for the model pack's threshold in a text.
+// calibrated is the model pack's threshold in the text form of a Segmentation.
 const calibrated = "calibrated"
 
-// ParseSegmentation reads a way and its settings, as in
-// "similarity,threshold=0.7,max_characters=800"; a threshold may be "calibrated". The settings left
-// out are 0; an empty text is none.
+// ParseSegmentation parses a method and its settings, as in
+// "similarity,threshold=0.7,max_characters=800". A threshold may be "calibrated". Settings that are
+// left out are 0; an empty text is the zero value.
 func ParseSegmentation(text string) (Segmentation, error) {
 	var s Segmentation
 	if text == "" {

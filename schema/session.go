@@ -7,22 +7,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// Person is somebody who signed in at a provider, with what they may in one tenant.
+// Person is somebody who signed in at a provider, and their permissions in one tenant.
 type Person struct {
-	// Subject is who they are for good: the provider's issuer, "|", and their id there.
+	// Subject identifies the person permanently: the provider's issuer, "
+	// ", and their id there.
 	Subject string
 	Name    string // as it is shown; it may change
 	Scopes  []Scope
 	Groups  []string
-	// Collections are scopes of single collections, beside Scopes, which are the tenant's.
+	// Collections are scopes of single collections, besides Scopes, which apply to the tenant.
 	Collections []CollectionScopes
 }
 
-// maxToken is the size of an access token, in bytes.
+// maxToken is the most bytes of an access token.
 const maxToken = 16 << 10
 
-// LooksLikeToken reports whether a text can be a provider's access token, a JWT: three parts
-// of base64url, the first of them an object of JSON.
+// LooksLikeToken reports whether a text has the form of a provider's access token, a JWT: three
+// parts of base64url, of which the first is a JSON object.
 func LooksLikeToken(text string) bool {
 	if len(text) > maxToken || !strings.HasPrefix(text, "eyJ") || strings.Count(text, ".") != 2 {
 		return false
@@ -35,11 +36,11 @@ func LooksLikeToken(text string) bool {
 	return true
 }
 
-// NewSession is a person's session to be.
+// NewSession is a session to be created for a person.
 type NewSession struct {
 	ExpiresAt time.Time
-	Address   string // where it begins
-	Agent     string // the browser, as it calls itself
+	Address   string // address from which it begins
+	Agent     string // the browser's User-Agent
 }
 
 // SealedSession is a NewSession with the hash of its secret, ready to be stored.
@@ -51,12 +52,12 @@ type SealedSession struct {
 // PersonSession is a person's session without its secret.
 type PersonSession struct {
 	ID        uuid.UUID
-	Key       uuid.UUID // the person's row among the keys
+	Key       uuid.UUID // the person's key
 	Name      string    // the person's
 	CreatedAt time.Time
 	ExpiresAt time.Time
 	EndedAt   *time.Time // before it expired
-	// LastUsedAt is within minutes of when it was; nil: never.
+	// LastUsedAt is within minutes of the last use; nil: never.
 	LastUsedAt *time.Time
 	Address    string
 	Agent      string

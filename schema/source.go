@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Source is a place that a collection is kept in step with.
+// Source is a place outside that a collection is synchronised with.
 type Source struct {
 	ID           uuid.UUID         `json:"id"`
 	CollectionID uuid.UUID         `json:"collection_id"`
@@ -33,23 +33,23 @@ type Source struct {
 	CreatedAt    time.Time         `json:"created_at"`
 }
 
-// SourceState is what a source does.
+// SourceState is what a source is doing.
 type SourceState string
 
 // States of sources.
 const (
-	SourceWaiting  SourceState = "waiting"  // for its time
-	SourceRunning  SourceState = "running"  // it is followed
+	SourceWaiting  SourceState = "waiting"  // for the next run
+	SourceRunning  SourceState = "running"  // a run is under way
 	SourceRetrying SourceState = "retrying" // the place fails, and is tried again
 	SourceLimited  SourceState = "limited"  // the place asked for fewer requests
 	SourcePaused   SourceState = "paused"   // by somebody
-	SourceAsking   SourceState = "asking"   // much is gone; somebody has to say whether it is to be deleted here, too
+	SourceAsking   SourceState = "asking"   // many items are gone; somebody has to confirm that their documents are to be deleted
 	SourceRefused  SourceState = "refused"  // the place refuses the credentials
 	SourceInvalid  SourceState = "invalid"  // a setting is wrong
 	SourceRemoving SourceState = "removing" // it is being removed, with its documents
 )
 
-// SourceRun is one synchronisation of a source, with what it did so far.
+// SourceRun is one synchronisation of a source and its progress.
 type SourceRun struct {
 	ID         uuid.UUID  `json:"id"`
 	State      string     `json:"state" enum:"running,done,cancelled,refused,invalid"`
@@ -81,13 +81,13 @@ type SourceItem struct {
 	Reason     string     `json:"reason,omitempty" doc:"Why it is skipped."`
 }
 
-// SourceSkipped is something that a run left out.
+// SourceSkipped is an item that a run left out.
 type SourceSkipped struct {
 	Path   string `json:"path"`
 	Reason string `json:"reason"`
 }
 
-// SourceDriver is a kind of place.
+// SourceDriver is a kind of source.
 type SourceDriver struct {
 	Name    string        `json:"name"`
 	Summary string        `json:"summary"`
@@ -120,7 +120,7 @@ type PreviewItem struct {
 	Would      string     `json:"would" enum:"add,fetch,keep" doc:"Be added; be fetched to see what changed; stay as it is."`
 }
 
-// NewSource is a source to be, with its secrets sealed.
+// NewSource is a source to be created, with its secrets encrypted.
 type NewSource struct {
 	ID           uuid.UUID
 	CollectionID uuid.UUID
@@ -129,11 +129,11 @@ type NewSource struct {
 	SourceSettings
 }
 
-// SourceSettings are what may be changed of a source.
+// SourceSettings are the settings of a source that can be changed.
 type SourceSettings struct {
 	Settings     map[string]string
 	Sealed       []byte   // nil: there are no secrets
-	SecretFields []string // the names of those
+	SecretFields []string // the names of the secret settings
 	Include      []string
 	Exclude      []string
 	Labels       []string

@@ -8,8 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Tenant is one customer, or department, apart from all others. A nil quota
-// is no limit.
+// Tenant is one customer or department, isolated from all others. A nil quota is no limit.
 type Tenant struct {
 	ID           uuid.UUID
 	Name         string
@@ -18,7 +17,7 @@ type Tenant struct {
 	CreatedAt    time.Time
 }
 
-// NewTenant is a tenant to be.
+// NewTenant is a tenant to be created.
 type NewTenant struct {
 	Name         string
 	MaxDocuments *int64
@@ -29,38 +28,38 @@ type NewTenant struct {
 type Key struct {
 	ID        uuid.UUID
 	Name      string
-	Prefix    string // the part of the key that lists show
+	Prefix    string // the first characters of the key, which lists show
 	Scopes    []Scope
 	Groups    []string
-	Addresses []netip.Prefix // from which it may be used; none: from every one
+	Addresses []netip.Prefix // ranges from which it may be used; empty: all
 	CreatedAt time.Time
 	ExpiresAt *time.Time
 	RevokedAt *time.Time
-	// LastUsedAt is within minutes of when it was; nil: never, or not since it is kept.
+	// LastUsedAt is within minutes of the last use; nil: never, or before Sluice recorded it.
 	LastUsedAt *time.Time
-	// Subject is whose row it is: a person's, as Person.Subject has it; empty: it is a key.
+	// Subject is Person.Subject if the row is a person's; empty: it is an API key.
 	Subject     string
-	Collections []CollectionScopes // beside Scopes, which are the tenant's
+	Collections []CollectionScopes // besides Scopes, which apply to the tenant
 }
 
-// Storage is what a tenant has stored, as its quotas count it.
+// Storage is what a tenant stores, as its quotas count it.
 type Storage struct {
 	Documents int64 `json:"documents"`
-	// Bytes are of stored files, each content once, replaced versions included until
-	// they are purged.
+	// Bytes is the size of the stored files. It counts each content once, and replaced versions
+	// until they are purged.
 	Bytes        int64  `json:"bytes"`
 	MaxDocuments *int64 `json:"max_documents,omitempty"`
 	MaxBytes     *int64 `json:"max_bytes,omitempty"`
 }
 
-// NewKey is an API key to be.
+// NewKey is an API key to be created.
 type NewKey struct {
 	Name      string
 	Scopes    []Scope
 	Groups    []string
 	Addresses []netip.Prefix
 	ExpiresAt *time.Time
-	// Collections are scopes of single collections, beside Scopes, which are the tenant's.
+	// Collections are scopes of single collections, besides Scopes, which apply to the tenant.
 	Collections []CollectionScopes
 }
 
@@ -73,24 +72,24 @@ type SealedKey struct {
 
 // PageQuery asks for one page of a list.
 type PageQuery struct {
-	Cursor string // where the page before said the next begins; empty: the first
+	Cursor string // the previous page's Next; empty: the first page
 	Limit  int    // entries; 0 is 50, more than 500 is 500
 }
 
-// NewCollection is a collection to be.
+// NewCollection is a collection to be created.
 type NewCollection struct {
 	Name        string
 	Description string
 	Language    string // BCP 47; empty is "en"
-	// Segmentation says how sections become passages; the zero value is the
-	// segmenter with its usual settings.
+	// Segmentation says how sections become passages. The zero value is the segmenter with its
+	// defaults.
 	Segmentation Segmentation
-	Plan         string // that searches run which name none; empty: the server's default
+	Plan         string // run by searches that name none; empty: the server's default
 }
 
 var collectionName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
 
-// CheckCollectionName checks that a field can be the name of a collection.
+// CheckCollectionName returns an error if name is not a valid name of a collection.
 func CheckCollectionName(field, name string) error {
 	if !collectionName.MatchString(name) {
 		return Invalid(field, "%q: 1 to 128 letters, digits, dots, underscores and dashes, beginning with a letter or digit", name)
@@ -98,7 +97,7 @@ func CheckCollectionName(field, name string) error {
 	return nil
 }
 
-// Complete checks a collection that is to be made, and fills in what was left out.
+// Complete checks a collection to be created and fills in defaults.
 func (c NewCollection) Complete() (_ NewCollection, err error) {
 	if err := CheckCollectionName("name", c.Name); err != nil {
 		return c, err
@@ -119,13 +118,13 @@ func (c NewCollection) Complete() (_ NewCollection, err error) {
 	return c, err
 }
 
-// CollectionChange changes a collection; nil stays.
+// CollectionChange changes a collection; nil fields stay.
 type CollectionChange struct {
 	Description *string
 	Plan        *string // empty: the server's default
 }
 
-// Reply is a stored answer to a request that may be repeated.
+// Reply is the stored response to a request that may be repeated.
 type Reply struct {
 	Status      int
 	ContentType string

@@ -6,41 +6,40 @@ import (
 	"github.com/google/uuid"
 )
 
-// Upload is one document to take in.
+// Upload is one document to be ingested.
 type Upload struct {
 	ExternalID string
 	Title      string
 	FileName   string // a hint for the parser, not part of the fingerprint
 	MediaType  string // a hint; the content decides
 	Content    io.Reader
-	// SHA256 of the content (hex), when the sender knows it: other content is
-	// refused.
+	// SHA256 is the hash of the content (hex), if the sender knows it: other content is refused.
 	SHA256   string
 	Labels   []string
 	Metadata Metadata
 }
 
-// Uploaded tells what became of an Upload.
+// Uploaded is the result of an Upload.
 type Uploaded struct {
 	ExternalID string
 	Document   uuid.UUID
-	Version    uuid.UUID // the new version, or the one that is this upload already
+	Version    uuid.UUID // the new version, or the existing one with the same fingerprint
 	State      State
 	Unchanged  bool
-	Reason     *Reason // when it failed at once (too large)
+	Reason     *Reason // if it failed at once (too large)
 }
 
-// Known is what a sender has of a document, to ask whether to upload it.
+// Known identifies a sender's copy of a document, to ask whether it must be uploaded.
 type Known struct {
 	ExternalID  string
 	Fingerprint string
 }
 
-// Comparison sorts the external ids of a Known list.
+// Comparison groups the external ids of a list of Known.
 type Comparison struct {
 	Changed   []string // to upload: new, changed, deleted or cancelled
 	Unchanged []string
-	Failed    []string // this very upload, and its processing failed
+	Failed    []string // the same upload, and its processing failed
 }
 
 // DocumentQuery asks for one page of a collection's documents.
@@ -56,8 +55,8 @@ type DocumentQuery struct {
 // DocumentSort is an order in which documents are listed.
 type DocumentSort string
 
-// Orders of documents: by when they came, by external id (its bytes), by the size
-// or by the state of the newest version.
+// Orders of documents: by the time when they were added, by external id (its bytes), or by the size
+// or state of the newest version.
 const (
 	SortOldest   DocumentSort = "oldest"
 	SortNewest   DocumentSort = "newest"
@@ -67,8 +66,7 @@ const (
 	SortState    DocumentSort = "state"
 )
 
-// DocumentChange changes who may see a document and what filters find it; nil
-// stays.
+// DocumentChange changes a document's labels and metadata; nil fields stay.
 type DocumentChange struct {
 	Labels   *[]string
 	Metadata *Metadata

@@ -7,23 +7,23 @@ import (
 	"github.com/google/uuid"
 )
 
-// Kinds of events that webhooks hear of.
+// Kinds of events that are sent to webhooks.
 const (
 	WebhookQuestionAnswered  = "question.answered"
 	WebhookQuestionFailed    = "question.failed"
 	WebhookQuestionCancelled = "question.cancelled"
 	WebhookVersionReady      = "version.ready"
 	WebhookVersionFailed     = "version.failed"
-	WebhookPlanBetter        = "plan.better" // for a collection, by a choice that is repeated
+	WebhookPlanBetter        = "plan.better" // for a collection, by a repeated choice
 )
 
-// WebhookKinds are all kinds of events that webhooks hear of.
+// WebhookKinds are all kinds of events that are sent to webhooks.
 var WebhookKinds = []string{WebhookQuestionAnswered, WebhookQuestionFailed, WebhookQuestionCancelled, WebhookVersionReady, WebhookVersionFailed, WebhookPlanBetter}
 
-// IncludeResult has a webhook's question.answered carry the answer.
+// IncludeResult makes a webhook's question.answered events carry the answer.
 const IncludeResult = "result"
 
-// NewWebhook is a webhook to be.
+// NewWebhook is a webhook to be created.
 type NewWebhook struct {
 	URL         string
 	Description string
@@ -31,8 +31,7 @@ type NewWebhook struct {
 	Include     []string
 }
 
-// Webhook is an address that hears of a tenant's events. Its secret is not
-// shown.
+// Webhook is an address that events of a tenant are sent to. It does not include the secret.
 type Webhook struct {
 	ID          uuid.UUID `json:"id"`
 	URL         string    `json:"url"`
@@ -41,24 +40,24 @@ type Webhook struct {
 	Include     []string  `json:"include,omitempty"`
 	Groups      []string  `json:"groups,omitempty" doc:"Those of the key that made it: answers made from other labelled documents are withheld."`
 	CreatedAt   time.Time `json:"created_at"`
-	// OldSecretUntil is until when the secret before the last rotation signs, too.
+	// OldSecretUntil is how long the secret before the last rotation signs too.
 	OldSecretUntil *time.Time `json:"old_secret_until,omitempty"`
 }
 
-// Includes reports whether the webhook asked for what.
+// Includes reports whether the webhook asked for an extra such as IncludeResult.
 func (w Webhook) Includes(what string) bool { return slices.Contains(w.Include, what) }
 
-// DeliveryState is how far a delivery to a webhook is.
+// DeliveryState is the state of a delivery to a webhook.
 type DeliveryState string
 
-// States of a delivery. A failed one is not tried again, unless it is replayed.
+// States of a delivery. A failed delivery is tried again only if it is replayed.
 const (
 	DeliveryWaiting   DeliveryState = "waiting"
 	DeliveryDelivered DeliveryState = "delivered"
 	DeliveryFailed    DeliveryState = "failed"
 )
 
-// WebhookDelivery is one event on its way to a webhook.
+// WebhookDelivery is the delivery of one event to a webhook.
 type WebhookDelivery struct {
 	ID         uuid.UUID     `json:"id"` // the header webhook-id
 	Webhook    uuid.UUID     `json:"webhook_id"`
