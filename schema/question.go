@@ -100,8 +100,9 @@ type SourceWrite struct {
 	Item   string
 }
 
-// NobodyLabel is the label of a version that nobody may see, because the new labels of its document
-// and its own have none in common. It is never the label of a document or a group.
+// NobodyLabel is the label of versions that nobody may see: the new labels of the document and the
+// version's own have none in common, or the permissions of a source are incomplete or exceed its
+// limit of access lists. It is never the label of a document or a group.
 const NobodyLabel = "sluice:nobody"
 
 // AccessLabel begins labels that name an access list of a source. Only sources give them to

@@ -91,7 +91,7 @@ func TestErrorsSurviveTheWire(t *testing.T) {
 	if !errors.Is(own, schema.ErrOverloaded) || !errors.Is(own, schema.ErrTenantOverloaded) {
 		t.Errorf("a tenant's overload came out as %+v", own)
 	}
-	// Programs built before there was ErrTenantOverloaded read the code alone.
+	// Programs older than ErrTenantOverloaded read only the code.
 	if own.Code != schema.CodeOverloaded {
 		t.Errorf("a tenant's overload has code %q, which older programs do not take for an overload", own.Code)
 	}

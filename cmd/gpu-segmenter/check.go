@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 )
 
-// find fills in what the settings leave open: the shipped pack, and the library that there is.
+// find fills in missing settings: the shipped pack, and the installed library.
 func find(s *config.Model) (err error) {
 	if s.ModelPack == "" {
 		if s.ModelPack, err = modelpack.Shipped(); err != nil {
@@ -30,7 +30,7 @@ func options(s config.Model) inference.Options {
 	return inference.Options{Pack: s.ModelPack, Library: s.ONNXRuntimeLib, Provider: inference.Provider(s.ModelProvider), Threads: s.ModelThreads}
 }
 
-// check prints a report on the pack, problems included. Its error is what keeps the pack from being
+// check prints a report on the pack, problems included. It returns an error if the pack cannot be
 // loaded.
 func check(ctx context.Context, s config.Model, out io.Writer) error {
 	if err := find(&s); err != nil {

@@ -64,7 +64,7 @@ func TestCheckReportsOnAnAddedPack(t *testing.T) {
 	}
 }
 
-// TestCheckHoldsEveryGraphToGoldens: of the packs that are shipped.
+// TestCheckHoldsEveryGraphToGoldens checks the shipped packs.
 func TestCheckHoldsEveryGraphToGoldens(t *testing.T) {
 	for name, inBytes := range map[string][]string{"default": {"reranker"}, "large": {"reranker", "encoder"}} {
 		t.Run(name, func(t *testing.T) {

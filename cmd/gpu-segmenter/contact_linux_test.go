@@ -1,8 +1,8 @@
 package main
 
-// This file holds the program to its word: it turns to nothing but NATS and, where that is set, a
-// collector of OpenTelemetry, and writes nothing outside its folder. strace watches the real
-// process from its start to its exit.
+// This file tests what the program promises: it connects only to NATS and, if set, to an
+// OpenTelemetry collector, and writes only to its folder. strace traces the real process from start
+// to exit.
 
 import (
 	"net/http"
@@ -21,15 +21,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// buildMachine are variables by which ONNX Runtime takes a machine for one that builds software:
-// there it sends nothing.
+// buildMachine are variables by which ONNX Runtime detects a build machine: there it sends no
+// telemetry.
 var buildMachine = []string{
 	"CI", "TF_BUILD", "GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "TRAVIS", "JENKINS_URL", "CODEBUILD_BUILD_ID", "BUILDKITE",
 	"TEAMCITY_VERSION", "APPVEYOR", "BITBUCKET_BUILD_NUMBER",
 }
 
-// watch has strace start the process and returns it with the file of what strace sees. Its working
-// directory is the only folder of its own.
+// watch starts the process under strace and returns it with the file of the trace. Only the working
+// directory belongs to the process.
 func watch(t *testing.T, natsURL string, env ...string) (p *process, trace string) {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
@@ -74,7 +74,7 @@ func useAll(t *testing.T, natsURL string) {
 	}
 }
 
-// over ends the process as its parent's death does, and returns what it did in its whole life.
+// over ends the process as the end of its parent does, and returns what the process did.
 func over(t *testing.T, p *process, trace string) deeds {
 	t.Helper()
 	if err := p.stdin.Close(); err != nil {
@@ -125,7 +125,7 @@ func TestItConnectsToACollectorWhereOneIsSet(t *testing.T) {
 	}
 }
 
-// TestTelemetryOfTheLibraryWouldBeSeen: the same process with ONNX Runtime's telemetry left on
+// TestTelemetryOfTheLibraryWouldBeSeen: the same process with ONNX Runtime's telemetry enabled
 // breaks both promises.
 func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
 	compiler := os.Getenv("CC")
@@ -139,7 +139,7 @@ func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
 	nats := localtest.NATS(t).URL()
 	p, trace := watch(t, nats, "LD_PRELOAD="+library, "ORT_DISABLE_TELEMETRY=")
 	useAll(t, nats)
-	// Telemetry is sent in its own time.
+	// The library decides when to send telemetry.
 	connected := func() bool {
 		d, err := readTrace(trace, p.cmd.Dir)
 		if err != nil {
@@ -164,8 +164,8 @@ func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
 	}
 }
 
-// TestEveryWayOutIsSeen: names looked up, sockets of all kinds, files made, changed and removed,
-// programs started.
+// TestEveryWayOutIsSeen tests DNS queries, sockets of all kinds, files that are created, changed
+// and removed, and programs that are started.
 func TestEveryWayOutIsSeen(t *testing.T) {
 	stray := filepath.Join(t.TempDir(), "stray")
 	p, trace := watch(t, "", runStrayer+"="+stray)

@@ -1,6 +1,6 @@
-// Command gpu-segmenter is the model server: it answers encode, segment, score, link, fuse and
-// detect requests over NATS with the models of a pack, on a CPU or with CUDA. It is the only
-// program of Sluice that links ONNX Runtime. Any number may run.
+// Command gpu-segmenter is the model server. It answers encode, segment, segment_encode, score,
+// link, fuse and detect requests over NATS with the models of a pack, on a CPU or with CUDA. It is
+// the only program of Sluice that links ONNX Runtime. Several can run at once.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 // version is set by the build.
 var version = "dev"
 
-// grace is how long held requests may take when the server is asked to stop.
+// grace is how long held requests may take after the server is asked to stop.
 const grace = 20 * time.Second
 
 type settings struct {
@@ -47,7 +47,7 @@ func main() {
 
 func run() error {
 	var s settings
-	source, err := config.Read(os.Args[1:]) // it never had a setting that is gone, so it warns of none
+	source, err := config.Read(os.Args[1:]) // no setting of this program was ever removed, so there is nothing to warn of
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func run() error {
 	})
 }
 
-// gateway is llm-gateway, which asks models behind an API.
+// gateway calls llm-gateway, which calls models behind an API.
 type gateway struct{ nc *nats.Conn }
 
 // Encode implements inference.Gateway.
@@ -108,8 +108,8 @@ func (g gateway) Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.R
 	return bus.Request[wire.RemoteRerankReply](ctx, g.nc, wire.RemoteRerankSubject, r)
 }
 
-// compose makes one service of the parts: telemetry, NATS, the model, the server that answers for
-// it, and its health.
+// compose makes a single service of the parts: telemetry, NATS, the model, the server that answers
+// requests, and the health endpoint.
 func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 	var (
 		nc    *nats.Conn
@@ -117,16 +117,16 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 	)
 	parts := []lifecycle.Service{
 		lifecycle.NewResource("telemetry", observed.Start, observed.Stop),
-		// Before NATS, so that a wrong pack is said at once.
+		// Before NATS, so that a wrong pack is reported at once.
 		lifecycle.NewResource("model", func(context.Context) (err error) {
 			o := options(s.Model)
 			if o.Second = s.SecondPack != ""; o.Second && o.Threads == 0 {
-				o.Threads = 1 // the share is kept to in smaller steps
+				o.Threads = 1 // shorter batches keep closer to the share
 			}
 			model, err = inference.Open(o)
 			return err
 		}, func(context.Context) error { return model.Close() }),
-		// Nobody is answered, and the server is not ready, before each graph has run.
+		// The server answers no request and is not ready until each graph has run.
 		lifecycle.NewResource("first run of the model", func(ctx context.Context) error {
 			report, err := model.Try(ctx)
 			for _, problem := range report.Problems {

@@ -1,7 +1,7 @@
 package main
 
-// This file tests the program as a process: it answers, shows its health, ends with its parent, and
-// may be killed at any time without a client noticing.
+// This file tests the program as a process: it answers requests, reports its health, ends with its
+// parent, and can be killed at any time without an error for clients.
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// runMain makes the test binary the program itself.
+// runMain is the variable that makes the test binary run the program.
 const runMain = "GPU_SEGMENTER_TEST_MAIN"
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	exited chan error
-	log    string // file
+	log    string // name of its log file
 }
 
 func startProcess(t *testing.T, natsURL string, args ...string) *process {
@@ -56,7 +56,7 @@ func startProcess(t *testing.T, natsURL string, args ...string) *process {
 	return startCommand(t, natsURL, nil, func(program []string) []string { return append(program, args...) })
 }
 
-// startCommand starts the command that command makes of the program's own, with more in its
+// startCommand starts the command that command returns for the program's own, with env added to its
 // environment.
 func startCommand(t *testing.T, natsURL string, env []string, command func(program []string) []string) *process {
 	t.Helper()
@@ -96,7 +96,7 @@ func startCommand(t *testing.T, natsURL string, env []string, command func(progr
 	return p
 }
 
-// ended waits for the process and returns how it ended.
+// ended waits for the end of the process and returns its error.
 func (p *process) ended(t *testing.T) error {
 	t.Helper()
 	return waittest.Receive(t, p.exited, "the end of gpu-segmenter")
@@ -199,7 +199,7 @@ func TestItEndsWithItsParentWhenNATSIsGoneToo(t *testing.T) {
 	if err := p.stdin.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_ = p.ended(t) // its status says that what was held is lost, or not
+	_ = p.ended(t) // it may report lost requests
 	said, err := os.ReadFile(p.log)
 	if err != nil || strings.Contains(string(said), context.DeadlineExceeded.Error()) {
 		t.Errorf("it took all its time to end (%v)", err)
@@ -230,7 +230,8 @@ func TestKillMinusNineIsNotNoticed(t *testing.T) {
 		vectors, _, err := client.Encode(t.Context(), wire.LaneBulk, texts)
 		done <- result{vectors, err}
 	}()
-	// Answered while the long call is under way: the server has taken its parts in.
+	// Wait for an answer while the long call is in progress: the server has received the call's
+	// parts.
 	if _, err := client.Info(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -255,9 +256,9 @@ func TestKillMinusNineIsNotNoticed(t *testing.T) {
 	}
 }
 
-// TestCallersFailOverWhenOneOfTwoIsKilled: with every operation under way, bulk and interactive,
-// one of two servers is killed. Every call ends well, each text has its score once and in its
-// place, and nobody starts a server again.
+// TestCallersFailOverWhenOneOfTwoIsKilled kills one of two servers during bulk and interactive
+// calls of every operation. Every call succeeds and each text has exactly one score, in its place,
+// without a restart of the server.
 func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	url := localtest.NATS(t).URL()
 	first := startProcess(t, url, "--health-listen=off")
@@ -274,7 +275,7 @@ func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	const question = "What is delivered with the pump?"
 	texts := make([]string, 30000)
 	for i := range texts {
-		// Equal texts have equal scores, wherever and by whomever they are run.
+		// Equal texts have equal scores, on any server.
 		texts[i] = fmt.Sprintf("Clause %d of the contract says that the pump is delivered with %d hoses and a filter.", i%100, i%7)
 	}
 	want, _, err := client.Score(t.Context(), wire.LaneBulk, question, texts[:700], true)
@@ -310,7 +311,7 @@ func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	killed := make(chan struct{})
 	asked := make(chan struct{}, 1)
 	calls.Go(func() error {
-		// Interactive calls go on until a while after the kill.
+		// Interactive calls continue for a while after the kill.
 		for after := 0; after < 20; {
 			if _, _, err := client.Fuse(t.Context(), wire.LaneInteractive, question, texts[:5], 0, false); err != nil {
 				return err
@@ -329,7 +330,7 @@ func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	})
 	done := make(chan error, 1)
 	go func() { done <- calls.Wait() }()
-	<-asked // calls are under way
+	<-asked // calls are in progress
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -345,7 +346,7 @@ func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	}
 }
 
-// ready waits until the process says in its log that it serves.
+// ready waits until the process logs that it is ready.
 func (p *process) ready(t *testing.T) {
 	t.Helper()
 	waittest.Until(t, func() string {

@@ -1,7 +1,7 @@
 package main
 
-// This file reads what strace saw a process do: which addresses it turned to, which files it
-// changed, which programs it started. An attempt counts, whatever became of it.
+// This file reads from a trace which addresses a process contacted, which files it changed, and
+// which programs it started. Failed attempts count too.
 
 import (
 	"fmt"
@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// traced are the system calls that are looked at. A ring would hide others from strace.
+// traced are the system calls that are traced. io_uring_setup is one of them, because strace does
+// not see calls through a ring.
 var traced = []string{
 	"connect", "sendto", "sendmsg", "sendmmsg", "io_uring_setup", "execve", "execveat",
 	"open", "openat", "openat2", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "rmdir", "unlink", "unlinkat", "truncate",
@@ -21,11 +22,11 @@ var traced = []string{
 	"setxattr", "lsetxattr", "utimensat",
 }
 
-// deeds are what a process did.
+// deeds are the actions of a process.
 type deeds struct {
 	connections []string // address:port, unix:path or the whole call
 	writes      []string // absolute paths
-	programs    []string // whole calls, the process' own program among them
+	programs    []string // whole calls, including the start of the process itself
 }
 
 var (
@@ -82,8 +83,8 @@ func (d *deeds) wrote(args, dir string) {
 	}
 }
 
-// destination is where a call turns to; empty when that was decided before, or is the kernel
-// itself.
+// destination returns the address of a call. It is empty if an earlier call set the address, or if
+// the destination is the kernel.
 func destination(call, args string) string {
 	if m := inet.FindStringSubmatch(args); m != nil {
 		return net.JoinHostPort(m[2], m[1])
@@ -103,7 +104,8 @@ func destination(call, args string) string {
 	return call + "(" + args
 }
 
-// violations are what it did beside connecting to the addresses and writing below the folders.
+// violations returns all actions other than connections to the addresses and writes below the
+// folders.
 func (d deeds) violations(addresses, folders []string) (all []string) {
 	for _, to := range d.connections {
 		if !slices.Contains(addresses, to) {

@@ -6,11 +6,11 @@ import (
 	"os/exec"
 )
 
-// runStrayer makes the test binary a program that does what the model server must not: it is used
-// in place of it to see whether the watcher of processes sees everything.
+// runStrayer is the variable that makes the test binary do what the model server must not do. It
+// tests that the trace shows everything.
 const runStrayer = "GPU_SEGMENTER_TEST_STRAYER"
 
-// goAstray is that program. What becomes of its attempts is of no interest.
+// goAstray is that program. It ignores the results of its attempts.
 func goAstray(stray string) {
 	dial := func(network, address string) {
 		if c, err := net.Dial(network, address); err == nil {

@@ -1,6 +1,7 @@
 package inference
 
-// This file measures batching: the same texts one call at a time, and many callers at once.
+// This file measures batching: the same texts in one call at a time, and from many concurrent
+// callers.
 
 import (
 	"fmt"
@@ -13,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// BenchmarkEncode encodes passages of about 100 words over NATS. The batched callers are 64 at a
-// time.
+// BenchmarkEncode encodes passages of about 100 words over NATS. The batched case has 64 concurrent
+// callers.
 func BenchmarkEncode(b *testing.B) {
 	nc, _ := serving(b, open(b), ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
@@ -55,7 +56,7 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkSegment scores runs of 40 sentences, as a section has; tokens are those of the
+// BenchmarkSegment scores runs of 40 sentences, about a section. tokens counts those of the
 // sentences.
 func BenchmarkSegment(b *testing.B) {
 	model := open(b)
@@ -77,8 +78,8 @@ func BenchmarkSegment(b *testing.B) {
 	b.ReportMetric(float64(b.N*tokens)/b.Elapsed().Seconds(), "tokens/s")
 }
 
-// BenchmarkEncoderRun runs the graph alone: on 64 rows of one length, and on rows of 128 tokens, so
-// many at once: what texts that share a run save.
+// BenchmarkEncoderRun runs the encoder graph alone, on 64 rows of one length and on varying numbers
+// of rows of 128 tokens. It shows what batching saves.
 func BenchmarkEncoderRun(b *testing.B) {
 	model := open(b)
 	run := func(name string, rows, length int) {
@@ -113,8 +114,8 @@ func perSecond(b *testing.B, texts int) {
 	b.ReportMetric(float64(b.N*texts)/b.Elapsed().Seconds(), "texts/s")
 }
 
-// BenchmarkPairRun runs the pair graph alone on texts of 128 tokens, so many at once: how large
-// batches should be. It needs a pack that has the graph.
+// BenchmarkPairRun runs the pair graph alone on varying numbers of texts of 128 tokens, to find the
+// best batch size. It needs a pack that has the graph.
 func BenchmarkPairRun(b *testing.B) { pairRun(b, wire.OpScore, 256) }
 
 // BenchmarkRerankRun does the same with the reranker.
@@ -156,7 +157,8 @@ func pairRun(b *testing.B, op wire.ModelOp, most int) {
 	}
 }
 
-// processor is the processor time of this process: on a busy machine it says more than the clock.
+// processor returns the processor time of this process, which varies less than elapsed time on a
+// busy machine.
 func processor(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

@@ -1,7 +1,7 @@
 package inference
 
-// This file tests graphs in Hugging Face's form: packs are made of the random models of modelpack's
-// tests and held to what PyTorch gives, graph by graph and over NATS.
+// This file tests graphs in Hugging Face's form. It makes packs of the random models of modelpack's
+// tests and compares their outputs with PyTorch's, graph by graph and over NATS.
 
 import (
 	"encoding/json"
@@ -18,7 +18,7 @@ import (
 
 const testModels = "modelpack/testdata"
 
-// added makes a pack of a test model and gives its folder.
+// added makes a pack of a test model and returns its folder.
 func added(t *testing.T, a modelpack.Addition) string {
 	t.Helper()
 	a.From = filepath.Join(testModels, a.From)
@@ -129,12 +129,12 @@ func TestAddedCrossEncodersGiveTheirGoldensOverNATS(t *testing.T) {
 	}
 }
 
-// TestSmallerGraphsKeepTheirTolerance: what fp16 and int8 lose is more than fp32 may and less than
-// the manifest states.
+// TestSmallerGraphsKeepTheirTolerance: fp16 and int8 graphs differ by more than an fp32 graph may,
+// and by less than the manifest allows.
 func TestSmallerGraphsKeepTheirTolerance(t *testing.T) {
 	for _, c := range []struct {
 		graph string
-		least float64 // it is no fp32 graph
+		least float64 // fails for an fp32 graph
 	}{
 		{"onnx/model_fp16.onnx", 1e-6}, {"onnx/model_quantized.onnx", 1e-4},
 	} {
@@ -148,7 +148,7 @@ func TestSmallerGraphsKeepTheirTolerance(t *testing.T) {
 		if len(report.Problems) > 0 || g.Goldens != 7 || g.Worst < c.least || g.Tolerance < 10*exact {
 			t.Errorf("%s: %+v, problems %q", c.graph, g, report.Problems)
 		}
-		// A tolerance that is too small is noticed.
+		// A tolerance that is too small is reported.
 		dir = added(t, modelpack.Addition{From: "bert-mean", Graph: c.graph, Tolerance: g.Worst / 2})
 		report, err = Check(t.Context(), Options{Pack: dir, Library: libraryPath(t), Threads: 1})
 		if err != nil {
@@ -190,12 +190,12 @@ func TestChecksSayWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %+v, %v", model, report, err)
 		}
 	}
-	// A manifest that pools otherwise than the trainer did.
+	// A manifest with another pooling than the trainer's.
 	report, err = check(added(t, modelpack.Addition{From: "bert-mean", Pooling: "cls"}))
 	if err != nil || len(report.Problems) != 7 || !strings.Contains(report.Problems[0], "encoder: the vector of") {
 		t.Errorf("another pooling: %+v, %v", report.Problems, err)
 	}
-	// One whose words are others.
+	// A manifest with other special tokens.
 	dir := added(t, modelpack.Addition{From: "bert-mean"})
 	rewrite(t, filepath.Join(dir, manifestName), `before: ["[CLS]"]`, `before: ["[MASK]"]`, `before: ['[CLS]']`, `before: ['[MASK]']`)
 	if report, err = check(dir); err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0], "the ids") {
@@ -247,8 +247,8 @@ func TestWhatIsWrongWithABERTSectionIsNamed(t *testing.T) {
 	}
 }
 
-// TestOthersModelsGiveTheirGoldens: of each architecture and tokenizer a model of transformers'
-// own, held to PyTorch over NATS.
+// TestOthersModelsGiveTheirGoldens compares a model of each architecture and tokenizer, built with
+// transformers, with PyTorch's outputs over NATS.
 func TestOthersModelsGiveTheirGoldens(t *testing.T) {
 	for name, most := range map[string]int{"hf-bert": 64, "hf-nomic": 64, "hf-xlm-roberta": 62, "hf-modernbert": 64, "hf-xlm-roberta-pair": 62, "hf-roberta-pair": 62} {
 		dir := added(t, modelpack.Addition{From: name})
@@ -294,7 +294,7 @@ func TestOthersModelsGiveTheirGoldens(t *testing.T) {
 			}
 			near(t, name+", vector of "+e.Text[:min(40, len(e.Text))], vectors.Row(0), e.Embedding)
 		}
-		// A question and passages of one request, and what has no words.
+		// A request with a question, passages, and a text without words.
 		question, passage := g.Encoder[len(g.Encoder)-2], g.Encoder[1]
 		if model.manifest.Encoder.Prompts == nil {
 			continue
@@ -309,7 +309,8 @@ func TestOthersModelsGiveTheirGoldens(t *testing.T) {
 	}
 }
 
-// TestPromptsMustLeaveRoom: a prompt as long as a text may be is refused by its field.
+// TestPromptsMustLeaveRoom: a prompt as long as the text limit is refused, and the error names its
+// field.
 func TestPromptsMustLeaveRoom(t *testing.T) {
 	dir := added(t, modelpack.Addition{From: "hf-bert", QueryPrompt: strings.Repeat("hello ", 64)})
 	if m, err := Open(Options{Pack: dir, Library: libraryPath(t), Threads: 1}); err == nil || !strings.Contains(err.Error(), "encoder.prompts") {

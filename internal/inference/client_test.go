@@ -1,7 +1,7 @@
 package inference
 
-// This file tests the client against the real server: what must be split and put together again,
-// and servers that go away in between.
+// This file tests the client against the real server: requests that are split and reassembled, and
+// servers that stop in between.
 
 import (
 	"context"
@@ -26,7 +26,7 @@ var topics = []string{
 	"Patients with a fever should see a doctor.", "Costs grew more slowly, by four per cent.",
 }
 
-// longTexts gives texts of about 2 KB, each different.
+// longTexts returns different texts of about 2 KB each.
 func longTexts(n int) []string {
 	texts := make([]string, n)
 	for i := range texts {
@@ -80,7 +80,7 @@ func TestALongRunIsScoredAsAWhole(t *testing.T) {
 	if threshold <= 0 || threshold >= 1 {
 		t.Errorf("threshold %v", threshold)
 	}
-	// A score depends on so many sentences on either side, and on no others.
+	// A score depends only on the sentences in its window.
 	window := model.manifest.Segmenter.Window
 	near(t, "the short run", whole[3][:12-window], whole[1][:12-window])
 	var pieces [][]string
@@ -144,7 +144,7 @@ func TestNoServerIsUnavailableWithTheRemedy(t *testing.T) {
 }
 
 func TestOverloadedServersAreAskedAgain(t *testing.T) {
-	// Room for one part at a time: all others are refused until their turn comes.
+	// Room for one part at a time: all others are refused until there is room.
 	nc, _ := serving(t, open(t), ServerOptions{MaxBytes: 1000})
 	client := modelclient.New(nc, modelclient.Options{Parallel: 8})
 	texts := longTexts(1200)
@@ -153,8 +153,8 @@ func TestOverloadedServersAreAskedAgain(t *testing.T) {
 		t.Fatalf("%d vectors, %v", vectors.Len(), err)
 	}
 
-	// Room for one long text, and beside it for the client's question what is served, which has a
-	// subject of its own and may overtake the text.
+	// Room for one long text and for the client's info request, which has a subject of its own and
+	// may overtake the text.
 	stuck, _ := serving(t, open(t), ServerOptions{MaxBytes: 16_000, Wait: time.Hour})
 	long := strings.Repeat("word ", 1800)
 	held := send(t, stuck, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Now().Add(8*time.Second), long))
@@ -169,8 +169,7 @@ func TestOverloadedServersAreAskedAgain(t *testing.T) {
 
 func TestAClientOutlivesItsServer(t *testing.T) {
 	model := open(t)
-	// This server takes a request and dies with it: it holds it for an hour and is stopped without
-	// an answer read.
+	// This server holds a request for an hour and is stopped before it answers.
 	nc, first := serving(t, model, ServerOptions{Wait: time.Hour})
 	client := modelclient.New(nc, modelclient.Options{BulkTry: 300 * time.Millisecond})
 	done := make(chan error, 1)

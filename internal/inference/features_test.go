@@ -1,7 +1,6 @@
 package inference
 
-// This file tests what the pair graph gives beside its scores: the numbers that its labels are
-// computed from.
+// This file tests the features of the pair graph: the numbers that its labels are computed from.
 
 import (
 	"testing"
@@ -10,9 +9,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestFeaturesComeWithTheScores: those of the shipped graph, the last of which is the relevance. A
-// text alone has the same as beside others, one without a word has none, and the scores are those
-// that are given without them.
+// TestFeaturesComeWithTheScores tests the shipped graph, whose last feature is the relevance. A
+// text has the same features alone and in a batch, a text without words has none, and requesting
+// features does not change the scores.
 func TestFeaturesComeWithTheScores(t *testing.T) {
 	m := open(t)
 	nc, _ := serving(t, m, ServerOptions{})
@@ -54,7 +53,7 @@ func TestFeaturesComeWithTheScores(t *testing.T) {
 	}
 }
 
-// TestAGraphWithoutFeaturesGivesNone: a pack of before, or a cross-encoder.
+// TestAGraphWithoutFeaturesGivesNone tests an older pack and a cross-encoder.
 func TestAGraphWithoutFeaturesGivesNone(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{})
 	got, err := modelclient.New(nc, modelclient.Options{}).ScoreFeatured(t.Context(), wire.LaneInteractive, "What is measured?", []string{"The water level is measured."})

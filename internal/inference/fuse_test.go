@@ -40,7 +40,7 @@ func TestGoldenFusion(t *testing.T) {
 		}
 		near(t, fmt.Sprintf("%d tokens, with question %v", s.Tokens, s.WithQuestion), scores, s.Scores)
 		if s.Tokens == 4 && !s.WithQuestion {
-			// The paper's lr is the default, and texts without words don't count.
+			// The paper's lr is the default, and texts without words have no effect.
 			texts := append([]string{"", "\u200b"}, g.Texts...)
 			scores, _, err := client.Fuse(t.Context(), wire.LaneBulk, g.Question, texts, 0, false)
 			if err != nil {

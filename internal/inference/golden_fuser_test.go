@@ -1,6 +1,6 @@
 package inference
 
-// This file holds the pack's fuser to its trainer's scores, to 1e-4.
+// This file compares the pack's fuser with its trainer's scores, to 1e-4.
 
 import (
 	"encoding/json"
@@ -13,9 +13,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestGoldenFusers: passages read together, at every setting of eq. 3, through the server.
-// Questions and passages are of different lengths, so that neither padding nor where the question
-// ends may count.
+// TestGoldenFusers tests passages that are read together, with every setting of eq. 3, through the
+// server. Questions and passages differ in length, so the result must not depend on padding or on
+// the question's length.
 func TestGoldenFusers(t *testing.T) {
 	m := open(t)
 	data, err := os.ReadFile(filepath.Join(packDir(t), "goldens.json"))

@@ -1,14 +1,15 @@
 package inference
 
-// This file holds the graphs of the shipped pack that read no text, linker and detector, to their
-// trainer's goldens.
+// This file compares the linker and the detector of the shipped pack, which read no text, with
+// their trainer's goldens.
 
 import (
 	"fmt"
 	"testing"
 )
 
-// TestGoldenLinker: each document alone and all in one batch, so that padding does not count.
+// TestGoldenLinker tests each document alone and all in one batch: padding must not change the
+// result.
 func TestGoldenLinker(t *testing.T) {
 	m, g := open(t), readGoldens(t)
 	if (m.linker != nil) != (len(g.Linker) > 0) {
@@ -59,7 +60,7 @@ func TestGoldenDetector(t *testing.T) {
 	near(t, "detector", got, want)
 }
 
-// window encodes the golden's passages; want is the attention between them, row by row.
+// window encodes the golden's passages. want is the attention between them, row by row.
 func (g goldenDocument) window(t *testing.T, m *Model) (w window, want []float32) {
 	t.Helper()
 	var sequences []sequence

@@ -1,7 +1,7 @@
 package inference
 
-// This file holds the pack to its trainer's golden outputs: token ids exactly, vectors and scores
-// to 1e-4, and the same boundaries, all through the server and also graph by graph.
+// This file compares the pack with its trainer's golden outputs, through the server and graph by
+// graph: token ids exactly, vectors and scores to 1e-4, and the same boundaries.
 
 import (
 	"encoding/json"
@@ -44,7 +44,7 @@ type goldens struct {
 	}
 }
 
-// goldenDocument is a run of passages, and how strongly each attends to each.
+// goldenDocument is a run of passages, and how strongly each attends to each other.
 type goldenDocument struct {
 	Passages  []string
 	Attention [][]float32
@@ -72,7 +72,7 @@ func readGoldens(t *testing.T) (g goldens) {
 	return g
 }
 
-// near fails the test when values differ by more than 1e-4, and gives the largest difference.
+// near fails the test if values differ by more than 1e-4, and returns the largest difference.
 func near(t *testing.T, what string, got, want []float32) (worst float64) {
 	t.Helper()
 	return within(t, exact, what, got, want)
@@ -140,7 +140,8 @@ func TestGoldenGraphs(t *testing.T) {
 	t.Logf("largest difference %.1e", worst)
 }
 
-// TestGoldenPairs: alone and with all others in a batch, so that neither side's padding counts.
+// TestGoldenPairs tests pairs alone and all in one batch: padding of questions or texts must not
+// change the result.
 func TestGoldenPairs(t *testing.T) {
 	m, g := open(t), readGoldens(t)
 	t.Run("pair", func(t *testing.T) { goldenPairs(t, m.pair, m.manifest.Pair, g.Pair) })

@@ -1,7 +1,6 @@
 package inference
 
-// This file is what the tests share: the shipped pack, the library, a server of its own for each
-// test.
+// This file has what the tests share: the shipped pack, the library, and a server for each test.
 
 import (
 	"os"
@@ -68,7 +67,7 @@ func connect(t testing.TB, url string) *nats.Conn {
 	return nc
 }
 
-// serving starts a server of the model, on a NATS server of the test's own, and gives a client's
+// serving starts a server of the model on a NATS server of its own, and returns a client's
 // connection.
 func serving(t testing.TB, model *Model, o ServerOptions) (*nats.Conn, *Server) {
 	t.Helper()
@@ -85,7 +84,7 @@ func serving(t testing.TB, model *Model, o ServerOptions) (*nats.Conn, *Server) 
 	return connect(t, url), server
 }
 
-// openFull opens a pack of all seven graphs.
+// openFull opens a pack with all seven graphs.
 func openFull(t testing.TB, change ...func(manifest string) string) *Model {
 	t.Helper()
 	m, err := Open(Options{Pack: inferencetest.Pack(t, change...), Library: libraryPath(t), Threads: 1})

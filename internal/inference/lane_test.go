@@ -7,8 +7,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestLaneIsReadAsItIsDecoded: whether a request has the form that this module writes or another,
-// its lane is found, and what is no key of the request is none.
+// TestLaneIsReadAsItIsDecoded: the lane of a request is found in the form that this module writes
+// and in any other, and only in the request's own key.
 func TestLaneIsReadAsItIsDecoded(t *testing.T) {
 	for data, want := range map[string]wire.Lane{
 		`{"v":1,"lane":"interactive","texts":["a"]}`:                    wire.LaneInteractive,

@@ -1,7 +1,7 @@
 package inference
 
-// This file tests that somebody who waits for an answer is served before what nobody waits for,
-// whatever models both ask for. It looks at the order of replies, not at the clock.
+// This file tests that interactive requests are served before bulk requests, whatever models they
+// use. It compares the order of replies, not times.
 
 import (
 	"fmt"
@@ -44,7 +44,7 @@ func TestAnInteractiveScoreGoesBeforeABacklogOfBulk(t *testing.T) {
 				ask(fmt.Sprint("encode.", i), wire.OpEncode, wire.EncodeRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Texts: texts})
 				ask(fmt.Sprint("score.", i), wire.OpScore, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Question: "What says nothing?", Texts: texts, Graph: c.graph})
 			}
-			// The last to be sent; all was sent on one connection.
+			// The last request sent, on the same connection as all others.
 			ask("urgent", wire.OpScore, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Question: "What says nothing?", Texts: texts[:50], Answers: true, Graph: c.graph})
 			before := -1
 			for got := range 2*backlog + 1 {

@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// goldenVectors gives a golden's vectors their whole dimension.
+// goldenVectors returns a golden's vectors in their full dimension.
 func goldenVectors(rows [][]float32, dimension int) wire.Vectors {
 	v := wire.Vectors{Dimension: dimension, Data: make([]float32, len(rows)*dimension)}
 	for i, row := range rows {
@@ -28,7 +28,7 @@ func goldenVectors(rows [][]float32, dimension int) wire.Vectors {
 	return v
 }
 
-// linksOf are the links that golden attention means.
+// linksOf returns the links that follow from golden attention.
 func linksOf(attention [][]float32, keep int) (links [][]wire.PassageLink) {
 	for i, row := range attention {
 		var of []wire.PassageLink
@@ -75,7 +75,7 @@ func TestGoldenLinks(t *testing.T) {
 	for _, g := range goldens {
 		documents = append(documents, goldenVectors(g.Vectors, model.dimension()))
 	}
-	// One that has nothing to link, too.
+	// Also a document without passages and one with a single passage.
 	documents = append(documents, wire.Vectors{}, goldenVectors(goldens[0].Vectors[:1], model.dimension()))
 	for _, keep := range []int{1, 3, 100} {
 		links, name, err := client.Link(t.Context(), wire.LaneBulk, model.manifest.Space, documents, keep)
@@ -94,9 +94,9 @@ func TestGoldenLinks(t *testing.T) {
 	}
 }
 
-// TestLinksSurviveTheBordersOfWindows: a document of many windows, in which every passage has a
-// twin three passages on or back; twins attend to each other most, wherever the windows end.
-// Documents side by side don't mix.
+// TestLinksSurviveTheBordersOfWindows: in a document of many windows, every passage has a twin
+// three passages away. Twins attend to each other most, wherever windows end. Documents in one
+// request do not mix.
 func TestLinksSurviveTheBordersOfWindows(t *testing.T) {
 	model := openFull(t)
 	nc, _ := serving(t, model, ServerOptions{})
@@ -129,7 +129,7 @@ func TestLinksSurviveTheBordersOfWindows(t *testing.T) {
 	if across < 100 {
 		t.Errorf("only %d links cross a multiple of the window's length", across)
 	}
-	// What a window says of its middle is what the whole says.
+	// The links in the middle of a window are those of the whole document.
 	start := 400
 	part := wire.Vectors{Dimension: document.Dimension, Data: document.Data[start*document.Dimension : (start+window)*document.Dimension]}
 	alone, _, err := client.Link(t.Context(), wire.LaneBulk, model.manifest.Space, []wire.Vectors{part}, 2)
@@ -141,7 +141,7 @@ func TestLinksSurviveTheBordersOfWindows(t *testing.T) {
 			of[j].To += start
 		}
 	}
-	inner := window/2 - 1 // the left of the two in the middle: another window surrounds it no better
+	inner := window/2 - 1 // the left one of the two in the middle: no other window has more context around it
 	nearLinks(t, "middle of a window", all[0][start+inner:start+inner+1], alone[0][inner:inner+1])
 }
 
@@ -204,7 +204,7 @@ func TestBadLinkRequestsAreNamed(t *testing.T) {
 	}
 }
 
-// TestStrongestLinks: they are what sorting all would give.
+// TestStrongestLinks compares the result with that of sorting all links.
 func TestStrongestLinks(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 500 {

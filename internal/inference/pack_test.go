@@ -1,7 +1,6 @@
 package inference
 
-// This file tests that what is wrong with a pack, or with the library, is named together with its
-// remedy.
+// This file tests that an error in a pack or in the library is reported with its remedy.
 
 import (
 	"os"
@@ -15,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// spoiled is a copy of the pack with one change.
+// spoiled returns a copy of the pack with one change.
 func spoiled(t *testing.T, change func(dir string)) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -131,7 +130,7 @@ func TestWhatIsWrongWithASectionIsNamed(t *testing.T) {
 	}
 }
 
-// TestAPackMayHaveOneGraph: a cross-encoder or a detector is a pack of its own.
+// TestAPackMayHaveOneGraph: a pack can consist of only a cross-encoder or a detector.
 func TestAPackMayHaveOneGraph(t *testing.T) {
 	m := openFull(t, func(manifest string) string {
 		head, rest, _ := strings.Cut(manifest, "encoder:\n")
@@ -203,8 +202,8 @@ func TestWhatIsWrongWithTheLibraryIsNamed(t *testing.T) {
 	}
 }
 
-// TestEachGraphRunsWhenAModelIsTried: with goldens and without. A graph in another's place cannot
-// run.
+// TestEachGraphRunsWhenAModelIsTried: each graph runs, with goldens and without. A graph in place
+// of another fails.
 func TestEachGraphRunsWhenAModelIsTried(t *testing.T) {
 	for _, goldens := range []bool{true, false} {
 		dir := t.TempDir()

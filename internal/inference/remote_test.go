@@ -1,7 +1,7 @@
 package inference
 
-// This file tests a pack whose encoder is behind an API: the scripted gateway answers in
-// llm-gateway's place.
+// This file tests a pack whose encoder is behind an API. A scripted gateway stands in for
+// llm-gateway.
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// scriptedgateway gives the vector (1, 0 ...) for every text, or fails.
+// scriptedgateway returns the vector (1, 0 ...) for every text, or an error.
 type scriptedgateway struct {
 	asked    chan wire.RemoteEncodeRequest
 	reranked chan wire.RemoteRerankRequest
@@ -33,7 +33,7 @@ func (g scriptedgateway) Encode(_ context.Context, r wire.RemoteEncodeRequest) (
 	return wire.RemoteEncodeReply{Envelope: wire.Header(), Vectors: v, Error: g.fails}, nil
 }
 
-// Rerank scores each text by its length, or fails.
+// Rerank returns the length of each text as its score, or an error.
 func (g scriptedgateway) Rerank(_ context.Context, r wire.RemoteRerankRequest) (wire.RemoteRerankReply, error) {
 	g.reranked <- r
 	reply := wire.RemoteRerankReply{Envelope: wire.Header(), Error: g.fails}
@@ -73,7 +73,7 @@ func TestAnEncoderBehindAnAPIIsAskedForItsTenant(t *testing.T) {
 	if _, _, err := client.Encode(t.Context(), wire.LaneBulk, []string{"that"}); !errors.Is(err, schema.ErrInvalid) {
 		t.Errorf("without a tenant: %v", err)
 	}
-	// What is cut by its own encoder is cut as before.
+	// The segmenter's own encoder still runs here.
 	if scores, _, err := client.Segment(t.Context(), wire.LaneBulk, [][]string{{"Bees live in colonies.", "A queen lays the eggs."}}); err != nil || len(scores[0]) != 1 {
 		t.Errorf("segmented %v, %v", scores, err)
 	}

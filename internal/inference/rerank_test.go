@@ -1,7 +1,7 @@
 package inference
 
-// This file tests what of score is the reranker's own: whose scores they are, its limits, its share
-// of what a server holds, its batches, and what tells of it.
+// This file tests score with the reranker: which graph's scores are returned, its limits, its
+// weight in the server's load, its batches, and its name in metrics and reports.
 
 import (
 	"context"
@@ -30,8 +30,8 @@ func scoreRequest(graph string, lane wire.Lane, deadline time.Time, texts ...str
 	return wire.ScoreRequest{Envelope: wire.Header(), Lane: lane, Deadline: deadline, Question: "What is measured?", Texts: texts, Graph: graph}
 }
 
-// TestARequestIsReadByTheGraphThatItNames: the pair model where it names none, and the reply says
-// which.
+// TestARequestIsReadByTheGraphThatItNames: the pair model scores if the request names no graph, and
+// the reply names the graph.
 func TestARequestIsReadByTheGraphThatItNames(t *testing.T) {
 	model := openFull(t)
 	nc, _ := serving(t, model, ServerOptions{})
@@ -52,7 +52,7 @@ func TestARequestIsReadByTheGraphThatItNames(t *testing.T) {
 }
 
 func TestTheRerankerReadsTheBeginningOfALongText(t *testing.T) {
-	nc, _ := serving(t, openFull(t), ServerOptions{}) // which reads 192 tokens
+	nc, _ := serving(t, openFull(t), ServerOptions{}) // it reads 192 tokens
 	long := strings.Repeat("level ", 400)
 	reply := receive[wire.ScoreReply](t, send(t, nc, wire.OpScore, scoreRequest(wire.GraphReranker, wire.LaneInteractive, time.Time{}, long, strings.Repeat("level ", 192), "level")))
 	if reply.Error != nil || reply.Truncated != 1 {
@@ -65,8 +65,8 @@ func TestTheRerankerReadsTheBeginningOfALongText(t *testing.T) {
 	}
 }
 
-// TestATextForTheRerankerTakesTheRoomOfTen: a server with little room refuses it while it takes as
-// many for the pair model.
+// TestATextForTheRerankerTakesTheRoomOfTen: a server with little room refuses as many texts for the
+// reranker as it accepts for the pair model.
 func TestATextForTheRerankerTakesTheRoomOfTen(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{MaxSequences: 40, Wait: time.Hour}) // 30 for bulk
 	soon := time.Now().Add(2 * time.Second)
@@ -88,7 +88,7 @@ func TestATextForTheRerankerTakesTheRoomOfTen(t *testing.T) {
 		}
 		return "ok"
 	}
-	// Of two, one is refused at once, whichever is read last; the other waits for a batch that
+	// One of the two is refused at once, whichever is read last. The other waits for a batch that
 	// would take an hour to fill.
 	replies := make(chan schema.Code, 2)
 	for range 2 {
@@ -124,8 +124,8 @@ func TestAnExpiredRequestIsNotReranked(t *testing.T) {
 	}
 }
 
-// TestBatchesOfTheRerankerAreSmall: whoever comes while one runs waits for no more than some tens
-// of milliseconds.
+// TestBatchesOfTheRerankerAreSmall: a request that arrives during a batch waits for no more than
+// some tens of milliseconds.
 func TestBatchesOfTheRerankerAreSmall(t *testing.T) {
 	nc, server := serving(t, openFull(t), ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
@@ -152,7 +152,8 @@ func TestBatchesOfTheRerankerAreSmall(t *testing.T) {
 	}
 }
 
-// TestMetricsTellTheRerankerFromThePairModel: both answer the same operation.
+// TestMetricsTellTheRerankerFromThePairModel: metrics distinguish the two graphs of the operation
+// score.
 func TestMetricsTellTheRerankerFromThePairModel(t *testing.T) {
 	answered := func(op string) (count uint64) {
 		var all metricdata.ResourceMetrics
@@ -180,7 +181,7 @@ func TestMetricsTellTheRerankerFromThePairModel(t *testing.T) {
 	if _, _, err := client.Rerank(t.Context(), wire.LaneInteractive, "what?", []string{"a text"}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Stop(t.Context()); err != nil { // all is counted then
+	if err := server.Stop(t.Context()); err != nil { // then all requests are counted
 		t.Fatal(err)
 	}
 	if s, r := answered("score")-scores, answered("rerank")-reranks; s != 0 || r != 1 {
@@ -219,7 +220,7 @@ func TestAPackMayHaveARerankerAlone(t *testing.T) {
 	}
 }
 
-// TestACrossEncoderAsTheReranker gives its goldens, beside the pack's pair model.
+// TestACrossEncoderAsTheReranker tests that it returns its goldens, next to the pack's pair model.
 func TestACrossEncoderAsTheReranker(t *testing.T) {
 	dir := added(t, modelpack.Addition{From: "cross-encoder", Onto: pack, Reranker: true})
 	report, err := Check(t.Context(), Options{Pack: dir, Library: libraryPath(t), Threads: 1})
@@ -256,7 +257,7 @@ func TestACrossEncoderAsTheReranker(t *testing.T) {
 	}
 }
 
-// TestCheckHoldsTheRerankerToItsGoldens: those of its own section.
+// TestCheckHoldsTheRerankerToItsGoldens tests those of its own section.
 func TestCheckHoldsTheRerankerToItsGoldens(t *testing.T) {
 	g := inferencetest.ReadGoldens(t)
 	goldens := func(section string, of inferencetest.Scores) []byte {

@@ -30,7 +30,7 @@ func TestGoldenScores(t *testing.T) {
 	t.Run("reranker", func(t *testing.T) { goldenScores(t, model, client.Rerank, g.Reranker) })
 }
 
-// scoring is one of a client's two ways to have texts scored.
+// scoring is one of the client's two methods that score texts.
 type scoring func(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) ([]wire.PairScore, string, error)
 
 func goldenScores(t *testing.T, model *Model, score scoring, g inferencetest.Scores) {
@@ -52,7 +52,7 @@ func goldenScores(t *testing.T, model *Model, score scoring, g inferencetest.Sco
 			t.Fatalf("%s: %q has no answer", what, want.Text)
 		}
 		near(t, what+" span of "+want.Text, []float32{got.Answer.Score}, []float32{want.Span})
-		// The span is the words that have the golden tokens, and no other.
+		// The span covers exactly the words of the golden tokens.
 		_, spans, _ := model.tokenizer.EncodeSpans(nil, nil, want.Text, 0)
 		first, last := spans[want.First], spans[want.Last]
 		before, after := want.Text[got.Answer.Start:first.Start], want.Text[last.End:got.Answer.End]
@@ -87,8 +87,8 @@ func goldenScores(t *testing.T, model *Model, score scoring, g inferencetest.Sco
 	}
 }
 
-// TestScoresOfManyTextsComeBackInOrder: texts of all lengths, in several messages and many batches,
-// by many callers.
+// TestScoresOfManyTextsComeBackInOrder sends texts of all lengths, in several messages and many
+// batches, from many callers.
 func TestScoresOfManyTextsComeBackInOrder(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
@@ -202,7 +202,7 @@ func TestAnOperationWithoutItsGraphSaysWhatToDo(t *testing.T) {
 			t.Errorf("%s: got %v", section, err)
 		}
 	}
-	// Whoever asks without this client is told too.
+	// A request without this client gets an error too.
 	reply := receive[wire.LinkReply](t, send(t, nc, wire.OpLink, wire.LinkRequest{Envelope: wire.Header(), Lane: wire.LaneBulk, Keep: 1}))
 	if reply.Error == nil || reply.Error.Field != "SLUICE_MODEL_PACK" {
 		t.Errorf("got %+v", reply.Error)
@@ -230,10 +230,10 @@ func TestInfoSaysWhatAPackCan(t *testing.T) {
 	}
 }
 
-// TestANumberThatIsNoneIsAnErrorOfItsRequestAlone: the requests that shared its batch are answered.
+// TestANumberThatIsNoneIsAnErrorOfItsRequestAlone: other requests in its batch are answered.
 func TestANumberThatIsNoneIsAnErrorOfItsRequestAlone(t *testing.T) {
 	model := openFull(t)
-	// Both requests are one batch: it is full with the second.
+	// Both requests are in one batch: the second fills it.
 	nc, _ := serving(t, model, ServerOptions{LinkPassages: 6, Wait: time.Hour})
 	request := func(value float32) wire.LinkRequest {
 		vectors := wire.Vectors{Dimension: model.dimension(), Data: make([]float32, 3*model.dimension())}

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestTheSecondEncoderAnswersOnSubjectsOfItsOwn: two packs side by side, of which each client asks
-// its own.
+// TestTheSecondEncoderAnswersOnSubjectsOfItsOwn: two packs are served at once, and each client gets
+// replies of its own.
 func TestTheSecondEncoderAnswersOnSubjectsOfItsOwn(t *testing.T) {
 	dir := inferencetest.Pack(t, func(manifest string) string { return strings.Replace(manifest, "space: ", "space: second-", 1) })
 	second, err := Open(Options{Pack: dir, Library: libraryPath(t), Threads: 1, Second: true})
@@ -63,7 +63,7 @@ func TestTheSecondEncoderAnswersOnSubjectsOfItsOwn(t *testing.T) {
 func TestAPackWithoutAnEncoderIsNoSecondOne(t *testing.T) {
 	dir := inferencetest.Pack(t, func(manifest string) string {
 		head, rest, _ := strings.Cut(manifest, "encoder:\n")
-		_, rest, _ = strings.Cut(rest, "pair:") // the encoder and the segmenter
+		_, rest, _ = strings.Cut(rest, "pair:") // remove the encoder and the segmenter
 		return head + "pair:" + rest
 	}, inferencetest.Without("linker"))
 	_, err := Open(Options{Pack: dir, Library: libraryPath(t), Second: true})

@@ -1,7 +1,7 @@
 package inference
 
-// This file tests segment_encode against the operations that it stands for, and that requests that
-// can't be answered say why.
+// This file compares segment_encode with the operations that it combines, and tests that requests
+// that can't be answered report why.
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// segmented is the usual way to cut, complete.
+// segmented returns the default segmentation, complete.
 func segmented(t *testing.T) schema.Segmentation {
 	t.Helper()
 	by, err := schema.Segmentation{By: schema.BySegmenter}.Complete()
@@ -28,7 +28,7 @@ func segmented(t *testing.T) schema.Segmentation {
 	return by
 }
 
-// documentOf is a document with sections of so many sentences each.
+// documentOf returns a document with sections of the given numbers of sentences.
 func documentOf(title string, by schema.Segmentation, sentences ...int) wire.Uncut {
 	d := wire.Uncut{Title: title}
 	for i, n := range sentences {
@@ -46,7 +46,7 @@ func documentOf(title string, by schema.Segmentation, sentences ...int) wire.Unc
 }
 
 // TestDocumentsAreMadeAtOnceAsInSteps: passages, vectors and links are those of segment, encode and
-// link, by whatever way to cut.
+// link, with any method of segmentation.
 func TestDocumentsAreMadeAtOnceAsInSteps(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
@@ -71,7 +71,7 @@ func TestDocumentsAreMadeAtOnceAsInSteps(t *testing.T) {
 	}
 }
 
-// inSteps checks what was made of a document against the operations apart.
+// inSteps compares the result for a document with the separate operations.
 func inSteps(t *testing.T, client *modelclient.Client, by schema.Segmentation, d wire.Uncut, made *wire.Made) {
 	t.Helper()
 	if made == nil {
@@ -162,8 +162,8 @@ func TestRequestsToCutThatDoNotFitTogether(t *testing.T) {
 	}
 }
 
-// TestFramesGoToThoseWhoAskForThem: JSON is answered as ever, to whoever says nothing; a frame may
-// be asked with, whatever the reply's form.
+// TestFramesGoToThoseWhoAskForThem: requests without the header get JSON as before. A request may
+// be a frame whatever the form of the reply.
 func TestFramesGoToThoseWhoAskForThem(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{})
 	request := wire.EncodeRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Texts: []string{"a text"}}

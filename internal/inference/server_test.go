@@ -1,6 +1,6 @@
 package inference
 
-// This file tests the server as its callers meet it: batches across requests, bounds, deadlines,
+// This file tests the server from its callers' view: batches across requests, limits, deadlines,
 // bad input, traces, stopping.
 
 import (
@@ -29,7 +29,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// runs is how often the graph has been run in this process.
+// runs returns how often the graph has run in this process.
 func runs(t *testing.T, graph string) (count uint64) {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -51,8 +51,8 @@ func runs(t *testing.T, graph string) (count uint64) {
 	return count
 }
 
-// send publishes a request and gives its reply later. Requests of one connection arrive in the
-// order of the calls.
+// send publishes a request and returns a subscription to its reply. Requests of one connection
+// arrive in the order of the calls.
 func send(t *testing.T, nc *nats.Conn, op wire.ModelOp, request any) *nats.Subscription {
 	t.Helper()
 	data, err := wire.Encode(request)
@@ -94,7 +94,7 @@ func encodeRequest(lane wire.Lane, deadline time.Time, texts ...string) wire.Enc
 
 func TestRequestsShareRuns(t *testing.T) {
 	const callers = 64
-	// The batch is full with the last caller; before that it would wait for an hour.
+	// The last caller fills the batch, which would otherwise wait for an hour.
 	nc, _ := serving(t, open(t), ServerOptions{Batch: callers, Wait: time.Hour})
 	before := runs(t, "encoder")
 	var replies []*nats.Subscription
@@ -133,7 +133,7 @@ func TestFullServerSaysOverloadedAtOnce(t *testing.T) {
 	if reply := receive[wire.EncodeReply](t, held); reply.Error == nil || reply.Error.Code != schema.CodeDeadline {
 		t.Errorf("the held request got %+v, want its deadline", reply.Error)
 	}
-	// What was refused or expired takes no room any more.
+	// Refused and expired requests take no more room.
 	again := send(t, nc, wire.OpEncode, encodeRequest(wire.LaneInteractive, time.Time{}, long))
 	if reply := receive[wire.EncodeReply](t, again); reply.Error != nil {
 		t.Errorf("afterwards: %+v", reply.Error)
@@ -215,7 +215,7 @@ func TestOneTraceThroughClientServerAndBatch(t *testing.T) {
 	if _, _, err := modelclient.New(nc, modelclient.Options{}).Encode(t.Context(), wire.LaneInteractive, []string{"a question"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Stop(t.Context()); err != nil { // all its spans have ended then
+	if err := server.Stop(t.Context()); err != nil { // then all its spans have ended
 		t.Fatal(err)
 	}
 	find := func(name, kind string) trace.ReadOnlySpan {

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestServerTellsWhatItDid: requests, and the batches of each graph.
+// TestServerTellsWhatItDid tests the counts of requests and of the batches of each graph.
 func TestServerTellsWhatItDid(t *testing.T) {
 	nc, server := serving(t, open(t), ServerOptions{Wait: time.Millisecond, MaxSequences: 100})
 	before := server.State()
@@ -21,7 +21,7 @@ func TestServerTellsWhatItDid(t *testing.T) {
 	if reply.Error != nil {
 		t.Fatal(reply.Error)
 	}
-	if err := server.Stop(t.Context()); err != nil { // what it answered is counted after the reply has left
+	if err := server.Stop(t.Context()); err != nil { // requests are counted after their reply is sent
 		t.Fatal(err)
 	}
 	s := server.State()

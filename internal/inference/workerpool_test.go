@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestCrewRunsAllAtOnce: tasks that wait for each other all run, more of them than stay, and again
-// by those that stayed.
+// TestCrewRunsAllAtOnce: tasks that wait for each other all run, more of them than there are idle
+// workers, and then again on the idle workers.
 func TestCrewRunsAllAtOnce(t *testing.T) {
 	var c workerPool
 	defer c.stop()
@@ -32,8 +32,8 @@ func TestCrewRunsAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestCrewGoesWhenItIsStopped: what runs goes on to its end, and nobody stays; TestMain finds who
-// does.
+// TestCrewGoesWhenItIsStopped: running tasks finish, and no goroutine stays. TestMain reports one
+// that does.
 func TestCrewGoesWhenItIsStopped(t *testing.T) {
 	var c workerPool
 	var all sync.WaitGroup

@@ -16,7 +16,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// framed are the samples that are frames.
+// framed returns the samples that are frames.
 func framed(t testing.TB) (out []any) {
 	t.Helper()
 	for _, m := range samples {
@@ -79,7 +79,7 @@ func TestFramesAreGolden(t *testing.T) {
 	}
 }
 
-// TestFramesThatEndAnywhereAreRefused: and so is one with something behind it.
+// TestFramesThatEndAnywhereAreRefused: truncated frames and frames with trailing bytes are refused.
 func TestFramesThatEndAnywhereAreRefused(t *testing.T) {
 	for _, m := range framed(t) {
 		data, err := wire.EncodeFrame(m)
@@ -125,8 +125,7 @@ func TestFramesThatLieAreRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotUTF8IsWrittenAsJSONWritesIt: by both forms, so that it does not matter who reads
-// which.
+// TestWhatIsNotUTF8IsWrittenAsJSONWritesIt: both forms write the same text.
 func TestWhatIsNotUTF8IsWrittenAsJSONWritesIt(t *testing.T) {
 	texts := []string{"a\xff\xfeb", "\xe4", "plain"}
 	read := func(write func(any) ([]byte, error)) string {
@@ -148,7 +147,7 @@ func TestWhatIsNotUTF8IsWrittenAsJSONWritesIt(t *testing.T) {
 	}
 }
 
-// FuzzFrame: whatever comes is refused, or read and written again as what was read.
+// FuzzFrame: any input is refused, or reads the same after it is written again.
 func FuzzFrame(f *testing.F) {
 	kinds := framed(f)
 	for i, m := range kinds {
@@ -170,7 +169,7 @@ func FuzzFrame(f *testing.F) {
 		again, err := wire.EncodeFrame(once.Elem().Interface())
 		if err != nil {
 			if strings.Contains(err.Error(), "NaN") || strings.Contains(err.Error(), "Inf") {
-				return // of a number in the head, which JSON does not have
+				return // of a number in the head, for which JSON has no form
 			}
 			t.Fatal(err)
 		}
@@ -185,7 +184,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// BenchmarkMessages writes and reads what a batch of 500 passages sends and gets.
+// BenchmarkMessages writes and reads the messages of a batch of 500 passages.
 func BenchmarkMessages(b *testing.B) {
 	vectors := wire.Vectors{Dimension: 256, Data: make([]float32, 500*256)}
 	for i := range vectors.Data {

@@ -27,8 +27,8 @@ var (
 	at  = time.Date(2026, 1, 31, 9, 0, 0, 0, time.UTC)
 )
 
-// samples has one filled message of each kind. Their golden files are the
-// format: a file that changes otherwise than by a new field breaks readers.
+// samples has a complete message of each kind. Their golden files define the format: any change to
+// a file other than a new field breaks readers.
 var samples = []any{
 	wire.IngestMessage{Envelope: wire.Header(), Tenant: id1, Collection: id2, Document: id1, Version: id2, Attempt: 3, Bytes: 12, Trace: "00-a-b-01"},
 	wire.Event{Envelope: wire.Header(), ID: id1, Kind: "version.failed", Tenant: id1, Collection: id2, Document: id1, Version: id2, ExternalID: "a/b.md",
@@ -211,8 +211,8 @@ func TestGraphsThatScore(t *testing.T) {
 	}
 }
 
-// TestModelOperationsAreDescribed: docs/models.md has a line for each, with the graph that it
-// needs.
+// TestModelOperationsAreDescribed: docs/models.md has a line for each operation, with the graph
+// that it needs.
 func TestModelOperationsAreDescribed(t *testing.T) {
 	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "models.md"))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestOneGraphsInteractiveGoesBeforeAnothersBulk: and in a lane the oldest goes first, whatever its
-// graph.
+// TestOneGraphsInteractiveGoesBeforeAnothersBulk also tests that in a lane the oldest request runs
+// first, whatever its graph.
 func TestOneGraphsInteractiveGoesBeforeAnothersBulk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
@@ -21,7 +21,7 @@ func TestOneGraphsInteractiveGoesBeforeAnothersBulk(t *testing.T) {
 		encoder, pair := queueOf(pool, r, one), queueOf(pool, r, one)
 		running := do(encoder, t.Context(), wire.LaneBulk, item{3, "a", nil})
 		later := do(pair, t.Context(), wire.LaneBulk, item{3, "b", nil})
-		time.Sleep(time.Millisecond) // of the bubble's clock: the next is younger
+		time.Sleep(time.Millisecond) // of the bubble's clock: the next request is younger
 		last := do(encoder, t.Context(), wire.LaneBulk, item{3, "c", nil})
 		urgent := do(pair, t.Context(), wire.LaneInteractive, item{3, "U", nil})
 		if err := errors.Join(<-running, <-later, <-last, <-urgent); err != nil {
@@ -33,7 +33,7 @@ func TestOneGraphsInteractiveGoesBeforeAnothersBulk(t *testing.T) {
 	})
 }
 
-// TestGroupsDoNotShareABatch although their items are as long.
+// TestGroupsDoNotShareABatch uses items of equal length.
 func TestGroupsDoNotShareABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
@@ -52,8 +52,8 @@ func TestGroupsDoNotShareABatch(t *testing.T) {
 	})
 }
 
-// TestABatchThatIsDueDoesNotWaitForAnotherGraphs: an interactive item that waits for company holds
-// up bulk only.
+// TestABatchThatIsDueDoesNotWaitForAnotherGraphs: an interactive item whose batch is not due delays
+// only bulk.
 func TestABatchThatIsDueDoesNotWaitForAnotherGraphs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)

@@ -19,14 +19,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// item is so many tokens long; its result goes where it points.
+// item has a length in tokens, and a pointer for its result.
 type item struct {
 	tokens int
 	name   string
 	out    *int
 }
 
-// recorder is the model: it keeps the batches it was given, and takes as long as it is told.
+// recorder is the model: it records the batches that it runs, and takes the configured time for
+// each.
 type recorder struct {
 	mu      sync.Mutex
 	batches [][]item
@@ -81,7 +82,7 @@ func queueOf(p *Pool, r *recorder, change func(*Options)) *Queue[item] {
 	return New(p, o, func(i item) Size { return Tokens(i.tokens) }, r.run)
 }
 
-// do calls Do in a goroutine and gives its error later.
+// do calls Do in a goroutine and sends its error to the channel.
 func do(q *Queue[item], ctx context.Context, lane wire.Lane, items ...item) <-chan error {
 	return doAs(q, ctx, Caller{Lane: lane}, items...)
 }
@@ -145,7 +146,7 @@ func TestInteractiveGoesBeforeBulk(t *testing.T) {
 	})
 }
 
-// TestBulkLeavesAWorkerFree: for a while after an interactive request.
+// TestBulkLeavesAWorkerFree tests the time after an interactive request.
 func TestBulkLeavesAWorkerFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 100 * time.Millisecond}
@@ -249,8 +250,8 @@ func TestUnknownLaneIsInvalid(t *testing.T) {
 	}
 }
 
-// TestPadding: of a backlog of sentences and sections of all lengths, at most a twentieth of the
-// cells are padding, every item runs once, and no batch breaks its bounds.
+// TestPadding: for a backlog of sentences and sections of all lengths, at most a twentieth of the
+// cells are padding, every item runs once, and no batch exceeds its limits.
 func TestPadding(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: time.Millisecond}

@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestBulkKeepsToItsShare: a quarter of two cores is half of one, so that a batch of one thread is
-// followed by a pause as long as itself. What somebody waits for goes into the pause.
+// TestBulkKeepsToItsShare: a quarter of two cores is half a core, so a batch of one thread is
+// followed by a pause of the same length. Interactive requests run during the pause.
 func TestBulkKeepsToItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
@@ -40,7 +40,8 @@ func TestBulkKeepsToItsShare(t *testing.T) {
 	})
 }
 
-// TestBulkRestsOnABusyMachine until others need it no more.
+// TestBulkRestsOnABusyMachine tests that bulk pauses until other processes need the machine no
+// longer.
 func TestBulkRestsOnABusyMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := time.Now().Add(10 * time.Second)
@@ -68,5 +69,5 @@ func TestOthersBusyCountsThisMachine(t *testing.T) {
 	if busy == nil {
 		t.Skip("there is no /proc")
 	}
-	busy(time.Now()) // either is right; it must not fail on what it reads
+	busy(time.Now()) // the result may be either; reading the load must not fail
 }

@@ -14,7 +14,7 @@ import (
 
 var loud, quiet = uuid.UUID{1}, uuid.UUID{2}
 
-// letters are items that run alone, one after another.
+// letters returns items that run alone, one after another.
 func letters(names string) (items []item) {
 	for _, n := range names {
 		items = append(items, item{3, string(n), nil})
@@ -22,7 +22,8 @@ func letters(names string) (items []item) {
 	return items
 }
 
-// TestWhoUsedLessGoesBeforeABacklog, whenever it came, and whatever graph it asks.
+// TestWhoUsedLessGoesBeforeABacklog: the tenant with less use runs first, whatever the time and
+// graph of its request.
 func TestWhoUsedLessGoesBeforeABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
@@ -38,15 +39,15 @@ func TestWhoUsedLessGoesBeforeABacklog(t *testing.T) {
 		if err := errors.Join(<-backlog, <-asked, <-scored); err != nil {
 			t.Fatal(err)
 		}
-		// Of two that have used as much the older request goes first.
+		// Of two tenants with equal use, the older request runs first.
 		if got := r.names(); !slices.Equal(got, []string{"a", "b", "Q", "R", "c", "S", "d", "e", "f"}) {
 			t.Errorf("order %v", got)
 		}
 	})
 }
 
-// TestWhatYieldsGoesLater: after what others ask, before bulk, and leaving a worker; but for a
-// while only.
+// TestWhatYieldsGoesLater: requests that yield run after other interactive requests and before
+// bulk, and leave a worker free, but only for a limited time.
 func TestWhatYieldsGoesLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
@@ -60,7 +61,7 @@ func TestWhatYieldsGoesLater(t *testing.T) {
 		if err := errors.Join(<-backlog, <-asked, <-bulk); err != nil {
 			t.Fatal(err)
 		}
-		// After a second the backlog does not yield any more.
+		// After a second the backlog no longer yields.
 		want := []string{"a", "Q", "R", "S", "T", "U", "V", "W", "X", "Y", "b", "c", "d", "Z", "A", "B", "v"}
 		if got := r.names(); !slices.Equal(got, want) {
 			t.Errorf("order %v", got)
@@ -93,7 +94,7 @@ func TestWhatYieldsLeavesAWorker(t *testing.T) {
 	})
 }
 
-// TestTwoBacklogsTakeTurns: by the time that they use.
+// TestTwoBacklogsTakeTurns: two tenants share the workers by the time that they use.
 func TestTwoBacklogsTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
@@ -105,7 +106,7 @@ func TestTwoBacklogsTakeTurns(t *testing.T) {
 		if err := errors.Join(<-one, <-other); err != nil {
 			t.Fatal(err)
 		}
-		loudest := 0 // how far one is ahead
+		loudest := 0 // largest lead of one tenant
 		ahead := 0
 		for _, name := range r.names() {
 			if name < "a" {
@@ -121,25 +122,26 @@ func TestTwoBacklogsTakeTurns(t *testing.T) {
 	})
 }
 
-// TestCreditIsBounded: who was away for long alternates again when the credit is used up.
+// TestCreditIsBounded: a tenant that was idle for long alternates with others again when its credit
+// is used up.
 func TestCreditIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
 		defer pool.Close()
-		r := &recorder{takes: shareCredit / 4} // so long takes each item
+		r := &recorder{takes: shareCredit / 4} // the time of each item
 		q := queueOf(pool, r, func(o *Options) { o.MaxItems = 1 })
 		first := doAs(q, t.Context(), Caller{Tenant: quiet, Lane: wire.LaneInteractive}, letters("A")...)
 		long := doAs(q, t.Context(), Caller{Tenant: loud, Lane: wire.LaneInteractive}, letters("abcdefghijklmnopqrstuvwxyz")...)
 		if err := <-first; err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(3*shareCredit + shareCredit/8) // of the bubble's clock: an item of the other runs
+		time.Sleep(3*shareCredit + shareCredit/8) // of the bubble's clock: an item of the other tenant runs
 		before := len(r.names())
 		back := doAs(q, t.Context(), Caller{Tenant: quiet, Lane: wire.LaneInteractive}, letters("BCDEFGHIJK")...)
 		if err := errors.Join(<-long, <-back); err != nil {
 			t.Fatal(err)
 		}
-		row, between := 0, 0 // its items before the first of the other, and those of the other between its own
+		row, between := 0, 0 // items before the first of the other tenant, and items of the other tenant among its own
 		got := r.names()[before:]
 		for got[row] < "a" {
 			row++
@@ -156,7 +158,7 @@ func TestCreditIsBounded(t *testing.T) {
 	})
 }
 
-// TestABatchIsPaidByAllWhoseItemsItHas, by length.
+// TestABatchIsPaidByAllWhoseItemsItHas tests that a batch is charged by length.
 func TestABatchIsPaidByAllWhoseItemsItHas(t *testing.T) {
 	q := queue(&recorder{}, nil)
 	defer q.pool.Close()
@@ -166,7 +168,7 @@ func TestABatchIsPaidByAllWhoseItemsItHas(t *testing.T) {
 	waiting.Put(quiet, other, now)
 	q.charge([]entry[item]{{size: Tokens(30), request: one}, {size: Tokens(10), request: other}}, time.Second)
 	all := func(*request) bool { return true }
-	waiting.Charge(quiet, 499*time.Millisecond) // of the 500 that it paid less
+	waiting.Charge(quiet, 499*time.Millisecond) // of the 500 ms that it was charged less
 	if first, _ := waiting.First(all); first != other {
 		t.Error("the one with a quarter of the cells paid more than a quarter")
 	}

@@ -1,7 +1,7 @@
 package modelpack
 
-// This file tests adding folders: what becomes of good ones, and that bad ones are refused by file
-// and field and leave nothing behind.
+// This file tests adding folders: the packs of good ones, and that bad ones are refused by file and
+// field and leave no files.
 
 import (
 	"context"
@@ -25,7 +25,7 @@ const (
 	shipped = "../../../models/default"
 )
 
-// written is what the tests look at of a manifest.
+// written has the fields of a manifest that the tests compare.
 type written struct {
 	Format                        int
 	Name, Version, Licence, Space string
@@ -135,7 +135,7 @@ func TestAFolderBecomesAPack(t *testing.T) {
 	}
 }
 
-// whole checks that the files of a pack are there, with their hashes, and none beside them.
+// whole checks that a pack has all its files, with their hashes, and no others.
 func whole(t *testing.T, dir string) {
 	t.Helper()
 	d, err := readDocument(dir)
@@ -165,7 +165,7 @@ func TestOntoAPackKeepsItsOtherGraphs(t *testing.T) {
 	}
 	whole(t, dir)
 
-	// And once more: the segmenter's own encoder stays what it is.
+	// Once more: the segmenter's own encoder does not change.
 	second, _ := add(t, Addition{From: models + "/distilbert-cls", Onto: dir})
 	if again := manifestOf(t, second); again.Segmenter.Encoder.File != m.Segmenter.Encoder.File || again.Encoder.SHA256 == m.Encoder.SHA256 {
 		t.Errorf("segmenter %+v, encoder %+v", again.Segmenter.Encoder, again.Encoder)
@@ -193,7 +193,7 @@ func TestAPackIsCopied(t *testing.T) {
 	}
 }
 
-// altered is a copy of a test folder with changes.
+// altered returns a copy of a test folder with changes.
 func altered(t *testing.T, model string, changes ...func(dir string)) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "model")
@@ -336,7 +336,7 @@ func copyOf(t *testing.T, from, name string) func(string) {
 	}
 }
 
-// nothing checks that a failed addition left no file.
+// nothing checks that a failed addition left no files.
 func nothing(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -402,7 +402,7 @@ func TestANameIsTakenOnce(t *testing.T) {
 	if _, err := Add(t.Context(), o, Addition{From: models + "/bert-mean"}); !errors.Is(err, schema.ErrConflict) || !strings.Contains(err.Error(), "--name") {
 		t.Errorf("got %v", err)
 	}
-	// Another process adds one of the same name while this one is checked.
+	// Another process adds a pack of the same name while this one is checked.
 	o.Check = func(ctx context.Context, _ string) error {
 		_, err := Add(ctx, Options{Dir: o.Dir}, Addition{From: models + "/distilbert-cls", Name: "raced"})
 		return err

@@ -88,7 +88,7 @@ func TestACalibrationGoesIntoThePack(t *testing.T) {
 	if in, ok := graph.Input("scores"); err != nil || !ok || in.Dimensions[1] != 2*wire.DetectPairs {
 		t.Fatalf("the detector is %v, %+v, %v", found, graph, err)
 	}
-	// Again, with another detector: the one before goes, and the mark is replaced.
+	// Again, with another detector: the old one is removed, and the mark is replaced.
 	numbers.Detector[1].Bias[0] = 1
 	if err := Calibrate(t.Context(), dir, numbers, nil); err != nil {
 		t.Fatal(err)

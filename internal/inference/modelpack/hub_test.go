@@ -1,6 +1,6 @@
 package modelpack
 
-// This file tests fetching from a hub against an HTTP server of the same layout.
+// This file tests fetching from a hub, with an HTTP server of the same layout.
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 
 const testCommit = "0123456789abcdef0123456789abcdef01234567"
 
-// hubServer serves the test folders as /org/{model}/resolve/{revision}/{file}. Large files are
-// redirected to another path, as hubs do. instead may answer in its place.
+// hubServer serves the test folders as /org/{model}/resolve/{revision}/{file}. Like a hub, it
+// redirects large files to another path. instead may answer in its place.
 type hubServer struct {
 	*httptest.Server
 	sync.Mutex
@@ -92,7 +92,7 @@ func TestWhatIsWrongWithAHubIsNamed(t *testing.T) {
 			return true
 		}
 	}
-	// A server that dies in the middle of a file.
+	// A server that stops in the middle of a file.
 	dies := func(file string) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
 			if r.PathValue("file") != file {
@@ -149,7 +149,7 @@ func TestWhatIsWrongWithAHubIsNamed(t *testing.T) {
 	}
 }
 
-// huge says that a graph is larger than may be, and would never end.
+// huge reports a graph size above the limit, and would never end.
 func huge(w http.ResponseWriter, r *http.Request) bool {
 	if r.PathValue("file") != "onnx/model.onnx" {
 		return false

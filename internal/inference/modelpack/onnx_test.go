@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// nested writes a field that holds a message.
+// nested returns a field that holds a message.
 func nested(number protowire.Number, fields ...[]byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), bytes.Join(fields, nil))
 }
@@ -18,7 +18,7 @@ func number(field protowire.Number, value uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(nil, field, protowire.VarintType), value)
 }
 
-// matrix is a ValueInfoProto; a dimension of 0 is not fixed.
+// matrix returns a ValueInfoProto. A dimension of 0 is not fixed.
 func matrix(name string, kind uint64, dimensions ...uint64) []byte {
 	var shape [][]byte
 	for _, d := range dimensions {
@@ -38,7 +38,7 @@ const (
 	int64Type   = 7
 )
 
-// graphOf replaces a graph by one with other inputs.
+// graphOf replaces a graph with one that has other inputs.
 func graphOf(t *testing.T, name string, inputs []string) func(string) {
 	var fields [][]byte
 	for _, i := range inputs {
@@ -47,7 +47,7 @@ func graphOf(t *testing.T, name string, inputs []string) func(string) {
 	return put(t, name, string(modelProto(append(fields, nested(12, matrix("last_hidden_state", float32Type, 0, 0, 32)))...)))
 }
 
-// graph replaces a graph by one with some number of logits.
+// graph replaces a graph with one that has the given number of logits.
 func graph(t *testing.T, name string, labels uint64) func(string) {
 	return put(t, name, string(modelProto(nested(11, matrix("input_ids", int64Type, 0, 0)), nested(11, matrix("attention_mask", int64Type, 0, 0)),
 		nested(12, matrix("logits", float32Type, 0, labels)))))

@@ -36,7 +36,7 @@ func TestACrossEncoderMayBeTheReranker(t *testing.T) {
 	}
 	whole(t, dir)
 
-	// The same one as the pair model, too: each role has its own files.
+	// The same model as the pair model too: each role has its own files.
 	both, added := add(t, Addition{From: models + "/cross-encoder", Onto: dir})
 	if m := manifestOf(t, both); m.Pair.File == before.Pair.File || !slices.Contains(added.Pack.Graphs, "reranker") || len(added.Pack.Sources) != 2 {
 		t.Errorf("added %+v", added)

@@ -4,9 +4,9 @@ import (
 	"testing"
 )
 
-// spaces are the files that made the vectors of each space that was ever shipped: encoder.onnx and
-// its tokenizer. A line stays: collections of its space are compared with what these files make,
-// and with nothing else.
+// spaces are the SHA-256 sums of encoder.onnx and its tokenizer for each space that was ever
+// shipped. An entry must never change: vectors of collections in that space can only be compared
+// with vectors made by these files.
 var spaces = map[string][2]string{
 	"sluice-static-256-v1": { // 1.0.0 to 1.4.0
 		"365d0608f6e60bb93f780584b76d5967e506eff768ccaf0bb7959da25e317dd7",
@@ -18,8 +18,8 @@ var spaces = map[string][2]string{
 	},
 }
 
-// TestASpaceIsOneEncoders: a shipped pack with another encoder has another space, so that its
-// vectors are never compared with those that collections have.
+// TestASpaceIsOneEncoders: a shipped pack with another encoder must have another space, so that its
+// vectors are never compared with those of existing collections.
 func TestASpaceIsOneEncoders(t *testing.T) {
 	t.Chdir("../../..") // where the shipped packs are
 	for _, name := range shippedNames() {

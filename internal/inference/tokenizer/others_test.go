@@ -1,7 +1,7 @@
 package tokenizer
 
-// This file holds Unigram and BPE to encodings of Hugging Face's own library;
-// training/tokenizer_goldens.py makes them.
+// This file compares Unigram and BPE with encodings of Hugging Face's own library, which
+// training/tokenizer_goldens.py makes.
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ type othersSetting struct {
 	Cases []struct {
 		Text  string
 		IDs   []int32
-		Spans []int // start and end of each token; nil where they are not compared
+		Spans []int // start and end of each token; nil: not compared
 	}
 	Pairs []struct {
 		First, Second string
@@ -146,8 +146,8 @@ func TestOthersPairParity(t *testing.T) {
 	}
 }
 
-// TestTextsMakeNoSpecialTokens: what a document says is text, also where the vocabulary has it as a
-// piece.
+// TestTextsMakeNoSpecialTokens: the text of a document is never a special token, even if the
+// vocabulary has the same piece.
 func TestTextsMakeNoSpecialTokens(t *testing.T) {
 	for _, s := range readOthers(t) {
 		tok, err := Parse(s.data)
@@ -226,7 +226,7 @@ func TestWhatIsNotSupportedIsNamed(t *testing.T) {
 	}
 }
 
-// TestLongTextsTakeLinearTime: nobody's document holds a model server up.
+// TestLongTextsTakeLinearTime: no document can occupy a model server for long.
 func TestLongTextsTakeLinearTime(t *testing.T) {
 	for _, s := range readOthers(t) {
 		tok, err := Parse(s.data)
@@ -244,7 +244,7 @@ func TestLongTextsTakeLinearTime(t *testing.T) {
 }
 
 // FuzzOthers looks for spans outside the text or across a character, for ids that differ, and for
-// what doesn't end.
+// endless loops.
 func FuzzOthers(f *testing.F) {
 	settings := readOthers(f)
 	var toks []*Tokenizer

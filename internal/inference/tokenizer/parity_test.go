@@ -1,7 +1,7 @@
 package tokenizer
 
-// This file holds the tokenizer to encodings of Hugging Face's own library;
-// training/tokenizer_goldens.mjs makes them.
+// This file compares the tokenizer with encodings of Hugging Face's own library, which
+// training/tokenizer_goldens.mjs makes.
 
 import (
 	"encoding/json"
@@ -255,7 +255,7 @@ func FuzzSpans(f *testing.F) {
 
 func edge(text string, at int) bool { return at == len(text) || utf8.RuneStart(text[at]) }
 
-// FuzzParse reads hostile tokenizer files: whatever is taken must encode.
+// FuzzParse reads hostile tokenizer files: a file that is accepted must encode.
 func FuzzParse(f *testing.F) {
 	_, vocabulary := readParity(f)
 	small, err := FromVocabulary([]byte("[PAD]\n[UNK]\n[CLS]\n[SEP]\na\n##b\n"), nil)

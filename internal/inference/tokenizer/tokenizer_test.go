@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// read gives testdata/tokenizer.json with fields of its normalizer replaced.
+// read loads testdata/tokenizer.json with fields of its normalizer replaced.
 func read(t testing.TB, normalizer map[string]any) *Tokenizer {
 	t.Helper()
 	data, err := os.ReadFile("testdata/tokenizer.json")
@@ -32,8 +32,8 @@ func read(t testing.TB, normalizer map[string]any) *Tokenizer {
 	return tok
 }
 
-// TestGolden compares with ids that Hugging Face's tokenizers library (Rust) gave for the same file
-// and texts.
+// TestGolden compares with ids that Hugging Face's tokenizers library (Rust) returned for the same
+// file and texts.
 func TestGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/golden.json")
 	if err != nil {
