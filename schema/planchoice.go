@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// PlanStanding is what a choice of plans says of a plan.
+// PlanStanding is the verdict of a choice of plans on one plan.
 type PlanStanding string
 
 // The values of PlanStanding.
@@ -21,7 +21,7 @@ const (
 	PlanDropped PlanStanding = "dropped" // clearly worse after the first questions, and not measured further
 )
 
-// PlanVerdict is what was measured of a plan, and what a choice says of it.
+// PlanVerdict is the measurement of one plan, and the verdict on it.
 type PlanVerdict struct {
 	Plan         string       `json:"plan"`
 	Questions    int          `json:"questions" doc:"That it was asked."`

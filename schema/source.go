@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Source is a place outside that a collection is synchronised with.
+// Source is a place, such as a folder, that a collection is kept in step with.
 type Source struct {
 	ID           uuid.UUID         `json:"id"`
 	CollectionID uuid.UUID         `json:"collection_id"`

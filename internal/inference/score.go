@@ -106,8 +106,8 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 	return reply, nil
 }
 
-// featuresOf names the graph of features by its hash. What is trained on them is valid for this
-// graph only.
+// featuresOf returns the name of the graph that computes features: the beginning of its hash. A
+// head that is trained on them is valid for this graph only.
 func featuresOf(m *ManifestPair) string { return m.SHA256[:min(16, len(m.SHA256))] }
 
 // paired holds the pairs of a request and their results.

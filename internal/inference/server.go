@@ -36,7 +36,7 @@ type ServerOptions struct {
 	Wait         time.Duration // longest wait for a batch to fill; default 5 ms
 	Workers      int           // batches that run at once; default: cores / the model's threads
 	Log          *slog.Logger  // default: slog.Default()
-	Gateway      Gateway       // asks models behind an API; needed by packs that have any
+	Gateway      Gateway       // calls models behind an API; needed by packs with such models
 	Second       bool          // answer on the subjects of the second encoder
 	Share        float64       // of the machine's processor time that bulk requests may take, in (0, 1]; 0: all
 }

@@ -138,7 +138,7 @@ func jetstreamOf(requests ...string) (out []string) {
 	return out
 }
 
-// worksOn returns the subjects that a consumer of a work queue publishes to.
+// worksOn returns the subjects at which a worker makes requests to consume a work queue.
 func worksOn(stream, consumer string) []string {
 	of := stream + "." + consumer
 	return []string{"$JS.API.CONSUMER.CREATE." + of, "$JS.API.CONSUMER.INFO." + of, "$JS.API.CONSUMER.MSG.NEXT." + of,

@@ -1,8 +1,8 @@
 package wire
 
 // This file is the binary form of messages between the model server and its callers. Vectors and
-// texts are most of such a message: as JSON, they take more bytes, and most of the time of whoever
-// reads them.
+// texts are most of such a message. As JSON, they take more bytes, and most of the time of reading
+// it.
 //
 // A frame is frameMark, the length of a JSON object, the object, and parts in the order in which
 // the type's lift writes them. The object is the message as JSON without the parts, so that fields

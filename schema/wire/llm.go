@@ -46,7 +46,7 @@ func (t LLMTask) Judges() bool {
 
 // Step names one language model call of a question. Its reply is committed under the step before
 // the caller gets it, and a repeated call returns the stored reply. Calls of a search have no
-// question and are not stored.
+// question: their usage is recorded, but not their replies.
 type Step struct {
 	Question uuid.UUID `json:"question"`
 	Round    int       `json:"round"`
@@ -93,8 +93,8 @@ type LLMRequest struct {
 	// shortest words that answer. Empty: the usual form.
 	Prompt string `json:"prompt,omitempty"`
 	// Trial says that this call tests a model and answers nobody. There is no stored question, so
-	// the call is kept as a search's calls are. No other provider takes over, because the test is
-	// of this model.
+	// the call is recorded as a search's is, without the reply. No other provider takes over,
+	// because the test is of this model.
 	Trial bool `json:"trial,omitempty"`
 	// Stream is the subject to which the gateway sends the answer's text as LLMDelta while it is
 	// generated; empty: none. Only the reply has been checked and counts.

@@ -14,7 +14,7 @@ type SearchQuery struct {
 	Principal schema.Principal `json:"principal"`
 	schema.Query
 	// Question is the stored question under which the language model calls of stages are kept;
-	// zero: calls of a search, which are not kept.
+	// zero: a search, of whose calls only the usage is recorded.
 	Question uuid.UUID `json:"question,omitzero"`
 }
 

@@ -39,28 +39,29 @@ const (
 	WorkflowSyncSource = "SyncSource"
 
 	// The steps of SyncSource take the SourceSync, do some of it, and return a SourceStep.
-	ActivitySourceBegin  = "source-begin"  // takes the source over, and begins a run where none is under way
+	ActivitySourceBegin  = "source-begin"  // takes over the source, and starts a run if none is in progress
 	ActivitySourceFollow = "source-follow" // lists pages, and fetches what is new or changed
-	ActivitySourceDelete = "source-delete" // deletes documents of what is gone
+	ActivitySourceDelete = "source-delete" // deletes the documents of items that are gone
 	ActivitySourceRemove = "source-remove" // removes the source
 )
 
-// SourceSync is the input of the workflow and its steps. Whatever else they need is in the store.
+// SourceSync is the input of the workflow and its steps. All other data is in the store.
 type SourceSync struct {
 	Tenant uuid.UUID `json:"tenant"`
 	Source uuid.UUID `json:"source"`
-	// Run and Attempt are those that Begin gave; a step of another attempt writes nothing.
+	// Run and Attempt are those that Begin returned. A step of another attempt writes nothing.
 	Run     uuid.UUID `json:"run,omitzero"`
 	Attempt int       `json:"attempt,omitempty"`
-	// Next is the step that an execution goes on with, whose history became long; empty: Begin.
+	// Next is the step with which an execution continues an earlier one whose history grew long;
+	// empty: Begin.
 	Next string `json:"next,omitempty"`
 }
 
-// SourceStep is what a step tells its workflow.
+// SourceStep is the result of a step.
 type SourceStep struct {
 	Run     uuid.UUID `json:"run,omitzero"`
 	Attempt int       `json:"attempt,omitempty"`
-	// Next is the step that follows; empty: none does now.
+	// Next is the step that follows; empty: none for now.
 	Next string `json:"next,omitempty"`
 }
 
