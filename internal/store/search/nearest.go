@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -355,9 +356,18 @@ func (p *vectorLocation) walkSteps() int64 {
 	return min(max(most/walkShare, minWalk), maxWalk)
 }
 
-// walkLimits returns the parameters of walkSQL for k hits of each graph.
+// walkLimits returns the parameters of walkSQL for k hits.
 func (p *vectorLocation) walkLimits(k int) []any {
-	return []any{strconv.Itoa(min(max(efPerHit*k, minEf), maxEf)), strconv.FormatInt(p.walkSteps(), 10)}
+	return []any{strconv.Itoa(p.efSearch(k)), strconv.FormatInt(p.walkSteps(), 10)}
+}
+
+// efSearch returns how many candidates the walk over each graph keeps for k hits. If there are
+// several graphs, each has only some of the k nearest vectors. How many is unknown, since similar
+// vectors may have been written together, into one graph. So the number falls with the root of the
+// number of graphs, and not with the number itself.
+func (p *vectorLocation) efSearch(k int) int {
+	each := float64(efPerHit*k) / math.Sqrt(float64(max(1, len(p.graphs))))
+	return min(max(int(math.Ceil(each)), minEf), maxEf)
 }
 
 // approximate returns the best hits of the graphs and of the vectors that are in no graph, and how
