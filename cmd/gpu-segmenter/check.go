@@ -13,7 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/local"
 )
 
-// find fills in missing settings: the shipped pack, and the installed library.
+// find sets an empty model pack to the shipped one, and an empty path of the ONNX Runtime library
+// to the library that local.FindONNXRuntime finds.
 func find(s *config.Model) (err error) {
 	if s.ModelPack == "" {
 		if s.ModelPack, err = modelpack.Shipped(); err != nil {
@@ -30,8 +31,8 @@ func options(s config.Model) inference.Options {
 	return inference.Options{Pack: s.ModelPack, Library: s.ONNXRuntimeLib, Provider: inference.Provider(s.ModelProvider), Threads: s.ModelThreads}
 }
 
-// check prints a report on the pack, problems included. It returns an error if the pack cannot be
-// loaded.
+// check writes a report on the pack as JSON, including the problems found. It returns an error if
+// the pack or the library cannot be loaded.
 func check(ctx context.Context, s config.Model, out io.Writer) error {
 	if err := find(&s); err != nil {
 		return err

@@ -1,7 +1,7 @@
 package main
 
-// This file tests --check as `sluice models check` uses it: a report on standard output, or the
-// reason on standard error.
+// This file tests --check as `sluice models check` uses it: it writes a report to standard output,
+// or the error to standard error.
 
 import (
 	"bytes"
@@ -64,7 +64,8 @@ func TestCheckReportsOnAnAddedPack(t *testing.T) {
 	}
 }
 
-// TestCheckHoldsEveryGraphToGoldens checks the shipped packs.
+// TestCheckHoldsEveryGraphToGoldens: a check of a shipped pack compares every graph with its
+// goldens.
 func TestCheckHoldsEveryGraphToGoldens(t *testing.T) {
 	for name, inBytes := range map[string][]string{"default": {"reranker"}, "large": {"reranker", "encoder"}} {
 		t.Run(name, func(t *testing.T) {

@@ -1,8 +1,8 @@
 package main
 
-// This file tests what the program promises: it connects only to NATS and, if set, to an
-// OpenTelemetry collector, and writes only to its folder. strace traces the real process from start
-// to exit.
+// This file tests that the program connects to nothing but NATS and, if one is set, an
+// OpenTelemetry collector, and writes nothing outside its folder. strace traces the real process
+// from start to exit.
 
 import (
 	"net/http"
@@ -21,15 +21,15 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// buildMachine are variables by which ONNX Runtime detects a build machine: there it sends no
-// telemetry.
+// buildMachine lists the environment variables by which ONNX Runtime detects a build machine, where
+// it sends no telemetry.
 var buildMachine = []string{
 	"CI", "TF_BUILD", "GITHUB_ACTIONS", "GITLAB_CI", "CIRCLECI", "TRAVIS", "JENKINS_URL", "CODEBUILD_BUILD_ID", "BUILDKITE",
 	"TEAMCITY_VERSION", "APPVEYOR", "BITBUCKET_BUILD_NUMBER",
 }
 
-// watch starts the process under strace and returns it with the file of the trace. Only the working
-// directory belongs to the process.
+// watch starts the process under strace and returns it with the path of strace's output. The
+// process may write to no folder but its working directory.
 func watch(t *testing.T, natsURL string, env ...string) (p *process, trace string) {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
@@ -47,7 +47,8 @@ func watch(t *testing.T, natsURL string, env ...string) (p *process, trace strin
 	}), trace
 }
 
-// useAll sends a request of every operation.
+// useAll sends an info request, and in both lanes a request of every other operation except
+// segment_encode.
 func useAll(t *testing.T, natsURL string) {
 	t.Helper()
 	client := modelclient.New(connect(t, natsURL), modelclient.Options{})
@@ -74,7 +75,8 @@ func useAll(t *testing.T, natsURL string) {
 	}
 }
 
-// over ends the process as the end of its parent does, and returns what the process did.
+// over ends the process as the death of its parent would, by closing standard input, and returns
+// all that the process did.
 func over(t *testing.T, p *process, trace string) deeds {
 	t.Helper()
 	if err := p.stdin.Close(); err != nil {
@@ -125,8 +127,8 @@ func TestItConnectsToACollectorWhereOneIsSet(t *testing.T) {
 	}
 }
 
-// TestTelemetryOfTheLibraryWouldBeSeen: the same process with ONNX Runtime's telemetry enabled
-// breaks both promises.
+// TestTelemetryOfTheLibraryWouldBeSeen: with ONNX Runtime's telemetry left on, the test sees the
+// same process connect elsewhere and write outside its folder.
 func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
 	compiler := os.Getenv("CC")
 	if compiler == "" {
@@ -139,7 +141,7 @@ func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
 	nats := localtest.NATS(t).URL()
 	p, trace := watch(t, nats, "LD_PRELOAD="+library, "ORT_DISABLE_TELEMETRY=")
 	useAll(t, nats)
-	// The library decides when to send telemetry.
+	// ONNX Runtime sends telemetry in the background, at an unknown time.
 	connected := func() bool {
 		d, err := readTrace(trace, p.cmd.Dir)
 		if err != nil {
@@ -164,8 +166,8 @@ func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
 	}
 }
 
-// TestEveryWayOutIsSeen tests DNS queries, sockets of all kinds, files that are created, changed
-// and removed, and programs that are started.
+// TestEveryWayOutIsSeen: the trace shows DNS, TCP and Unix connections, a UDP packet sent without
+// a connection, files and folders made, and programs started.
 func TestEveryWayOutIsSeen(t *testing.T) {
 	stray := filepath.Join(t.TempDir(), "stray")
 	p, trace := watch(t, "", runStrayer+"="+stray)

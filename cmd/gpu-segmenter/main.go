@@ -1,6 +1,7 @@
-// Command gpu-segmenter is the model server. It answers encode, segment, segment_encode, score,
-// link, fuse and detect requests over NATS with the models of a pack, on a CPU or with CUDA. It is
-// the only program of Sluice that links ONNX Runtime. Several can run at once.
+// Command gpu-segmenter is the model server: it answers encode, segment, segment_encode, score,
+// link, fuse, detect and info requests over NATS with the models of a pack, on a CPU or with CUDA.
+// It is the only program of Sluice that links ONNX Runtime. Several instances may run at the same
+// time.
 package main
 
 import (
@@ -27,7 +28,7 @@ import (
 // version is set by the build.
 var version = "dev"
 
-// grace is how long held requests may take after the server is asked to stop.
+// grace is the most time that the server takes to stop, including the requests in progress.
 const grace = 20 * time.Second
 
 type settings struct {
@@ -47,7 +48,7 @@ func main() {
 
 func run() error {
 	var s settings
-	source, err := config.Read(os.Args[1:]) // no setting of this program was ever removed, so there is nothing to warn of
+	source, err := config.Read(os.Args[1:]) // warnings of former settings are ignored: gpu-segmenter has none
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func run() error {
 	})
 }
 
-// gateway calls llm-gateway, which calls models behind an API.
+// gateway calls models behind an API through llm-gateway.
 type gateway struct{ nc *nats.Conn }
 
 // Encode implements inference.Gateway.
@@ -108,8 +109,8 @@ func (g gateway) Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.R
 	return bus.Request[wire.RemoteRerankReply](ctx, g.nc, wire.RemoteRerankSubject, r)
 }
 
-// compose makes a single service of the parts: telemetry, NATS, the model, the server that answers
-// requests, and the health endpoint.
+// compose returns one service that consists of telemetry, the model, the connection to NATS, the
+// server that answers requests, and the health checks.
 func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 	var (
 		nc    *nats.Conn
@@ -117,16 +118,16 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 	)
 	parts := []lifecycle.Service{
 		lifecycle.NewResource("telemetry", observed.Start, observed.Stop),
-		// Before NATS, so that a wrong pack is reported at once.
+		// Before NATS, so that an error in the pack is reported at once.
 		lifecycle.NewResource("model", func(context.Context) (err error) {
 			o := options(s.Model)
 			if o.Second = s.SecondPack != ""; o.Second && o.Threads == 0 {
-				o.Threads = 1 // shorter batches keep closer to the share
+				o.Threads = 1 // fewer cores at a time, so that the share is kept more evenly
 			}
 			model, err = inference.Open(o)
 			return err
 		}, func(context.Context) error { return model.Close() }),
-		// The server answers no request and is not ready until each graph has run.
+		// The server answers no request, and is not ready, until each graph has run once.
 		lifecycle.NewResource("first run of the model", func(ctx context.Context) error {
 			report, err := model.Try(ctx)
 			for _, problem := range report.Problems {

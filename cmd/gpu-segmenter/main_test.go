@@ -1,7 +1,7 @@
 package main
 
-// This file tests the program as a process: it answers requests, reports its health, ends with its
-// parent, and can be killed at any time without an error for clients.
+// This file tests the program as a process: it answers requests, shows its health, ends with its
+// parent, and can be killed at any time without an error for its clients.
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// runMain is the variable that makes the test binary run the program.
+// runMain is the environment variable that makes the test binary run as gpu-segmenter.
 const runMain = "GPU_SEGMENTER_TEST_MAIN"
 
 func TestMain(m *testing.M) {
@@ -48,7 +48,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	exited chan error
-	log    string // name of its log file
+	log    string // path of its standard output and error
 }
 
 func startProcess(t *testing.T, natsURL string, args ...string) *process {
@@ -56,8 +56,8 @@ func startProcess(t *testing.T, natsURL string, args ...string) *process {
 	return startCommand(t, natsURL, nil, func(program []string) []string { return append(program, args...) })
 }
 
-// startCommand starts the command that command returns for the program's own, with env added to its
-// environment.
+// startCommand starts gpu-segmenter with env added to its environment. The function command returns
+// the command line to run, given that of gpu-segmenter.
 func startCommand(t *testing.T, natsURL string, env []string, command func(program []string) []string) *process {
 	t.Helper()
 	library, err := local.FindONNXRuntime()
@@ -96,7 +96,7 @@ func startCommand(t *testing.T, natsURL string, env []string, command func(progr
 	return p
 }
 
-// ended waits for the end of the process and returns its error.
+// ended waits until the process has exited and returns its error.
 func (p *process) ended(t *testing.T) error {
 	t.Helper()
 	return waittest.Receive(t, p.exited, "the end of gpu-segmenter")
@@ -199,7 +199,7 @@ func TestItEndsWithItsParentWhenNATSIsGoneToo(t *testing.T) {
 	if err := p.stdin.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_ = p.ended(t) // it may report lost requests
+	_ = p.ended(t) // the exit status depends on whether requests were lost with NATS
 	said, err := os.ReadFile(p.log)
 	if err != nil || strings.Contains(string(said), context.DeadlineExceeded.Error()) {
 		t.Errorf("it took all its time to end (%v)", err)
@@ -230,8 +230,7 @@ func TestKillMinusNineIsNotNoticed(t *testing.T) {
 		vectors, _, err := client.Encode(t.Context(), wire.LaneBulk, texts)
 		done <- result{vectors, err}
 	}()
-	// Wait for an answer while the long call is in progress: the server has received the call's
-	// parts.
+	// An answer to this request shows that the server has received parts of the long call.
 	if _, err := client.Info(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -256,9 +255,9 @@ func TestKillMinusNineIsNotNoticed(t *testing.T) {
 	}
 }
 
-// TestCallersFailOverWhenOneOfTwoIsKilled kills one of two servers during bulk and interactive
-// calls of every operation. Every call succeeds and each text has exactly one score, in its place,
-// without a restart of the server.
+// TestCallersFailOverWhenOneOfTwoIsKilled kills one of two servers during bulk calls of score and
+// link and interactive calls of fuse and detect. Every call succeeds without a restart of the
+// killed server, and each text has exactly one score, at its index.
 func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	url := localtest.NATS(t).URL()
 	first := startProcess(t, url, "--health-listen=off")
@@ -275,7 +274,7 @@ func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	const question = "What is delivered with the pump?"
 	texts := make([]string, 30000)
 	for i := range texts {
-		// Equal texts have equal scores, on any server.
+		// Equal texts have equal scores, in any part and from either server.
 		texts[i] = fmt.Sprintf("Clause %d of the contract says that the pump is delivered with %d hoses and a filter.", i%100, i%7)
 	}
 	want, _, err := client.Score(t.Context(), wire.LaneBulk, question, texts[:700], true)
@@ -311,7 +310,7 @@ func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	killed := make(chan struct{})
 	asked := make(chan struct{}, 1)
 	calls.Go(func() error {
-		// Interactive calls continue for a while after the kill.
+		// Interactive calls continue until 20 rounds after the kill.
 		for after := 0; after < 20; {
 			if _, _, err := client.Fuse(t.Context(), wire.LaneInteractive, question, texts[:5], 0, false); err != nil {
 				return err
@@ -330,7 +329,7 @@ func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	})
 	done := make(chan error, 1)
 	go func() { done <- calls.Wait() }()
-	<-asked // calls are in progress
+	<-asked // calls are under way
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +345,7 @@ func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	}
 }
 
-// ready waits until the process logs that it is ready.
+// ready waits until the process logs that the model server is ready.
 func (p *process) ready(t *testing.T) {
 	t.Helper()
 	waittest.Until(t, func() string {

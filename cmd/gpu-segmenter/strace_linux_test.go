@@ -1,7 +1,7 @@
 package main
 
-// This file reads from a trace which addresses a process contacted, which files it changed, and
-// which programs it started. Failed attempts count too.
+// This file parses the output of strace: the addresses that a process connected to, the files that
+// it changed, and the programs that it started. Failed attempts count, too.
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// traced are the system calls that are traced. io_uring_setup is one of them, because strace does
-// not see calls through a ring.
+// traced lists the system calls that strace traces. io_uring_setup is one of them because calls
+// made through a ring are invisible to strace.
 var traced = []string{
 	"connect", "sendto", "sendmsg", "sendmmsg", "io_uring_setup", "execve", "execveat",
 	"open", "openat", "openat2", "creat", "mkdir", "mkdirat", "mknod", "mknodat", "rmdir", "unlink", "unlinkat", "truncate",
@@ -22,11 +22,11 @@ var traced = []string{
 	"setxattr", "lsetxattr", "utimensat",
 }
 
-// deeds are the actions of a process.
+// deeds records what a process did.
 type deeds struct {
 	connections []string // address:port, unix:path or the whole call
 	writes      []string // absolute paths
-	programs    []string // whole calls, including the start of the process itself
+	programs    []string // whole calls, including the one that started the process's own program
 }
 
 var (
@@ -83,8 +83,8 @@ func (d *deeds) wrote(args, dir string) {
 	}
 }
 
-// destination returns the address of a call. It is empty if an earlier call set the address, or if
-// the destination is the kernel.
+// destination returns the address that a call connects or sends to. It is empty if the call names
+// none, because the socket is connected already, or if it is the kernel (netlink).
 func destination(call, args string) string {
 	if m := inet.FindStringSubmatch(args); m != nil {
 		return net.JoinHostPort(m[2], m[1])
@@ -104,8 +104,8 @@ func destination(call, args string) string {
 	return call + "(" + args
 }
 
-// violations returns all actions other than connections to the addresses and writes below the
-// folders.
+// violations returns what the process did other than connecting to the addresses and writing below
+// the folders.
 func (d deeds) violations(addresses, folders []string) (all []string) {
 	for _, to := range d.connections {
 		if !slices.Contains(addresses, to) {

@@ -6,11 +6,12 @@ import (
 	"os/exec"
 )
 
-// runStrayer is the variable that makes the test binary do what the model server must not do. It
-// tests that the trace shows everything.
+// runStrayer is the environment variable that makes the test binary run goAstray instead of the
+// model server. Its value is the path that goAstray writes to.
 const runStrayer = "GPU_SEGMENTER_TEST_STRAYER"
 
-// goAstray is that program. It ignores the results of its attempts.
+// goAstray does what the model server must not do, to test that the trace shows all of it. Errors
+// are ignored: attempts count.
 func goAstray(stray string) {
 	dial := func(network, address string) {
 		if c, err := net.Dial(network, address); err == nil {
