@@ -65,7 +65,7 @@ func startWeaviate(ctx context.Context, program, dir string) (*weaviate, error) 
 		args: []string{"--scheme", "http", "--host", "127.0.0.1", "--port", ports[0]},
 		env: []string{
 			"PERSISTENCE_DATA_PATH=" + filepath.Join(dir, "weaviate"), "AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED=true", "DEFAULT_VECTORIZER_MODULE=none",
-			"CLUSTER_HOSTNAME=bench", "CLUSTER_IN_LOCALHOST=true", "CLUSTER_ADVERTISE_ADDR=127.0.0.1", "RAFT_BOOTSTRAP_EXPECT=1",
+			"CLUSTER_HOSTNAME=bench", "CLUSTER_ADVERTISE_ADDR=127.0.0.1", "RAFT_BOOTSTRAP_EXPECT=1",
 			"GRPC_PORT=" + ports[1], "CLUSTER_GOSSIP_BIND_PORT=" + ports[2], "CLUSTER_DATA_BIND_PORT=" + ports[3], "RAFT_PORT=" + ports[4], "RAFT_INTERNAL_RPC_PORT=" + ports[5],
 			"GO_PROFILING_DISABLE=true", "DISABLE_TELEMETRY=true", "LOG_LEVEL=warning",
 		},
