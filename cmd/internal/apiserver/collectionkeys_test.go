@@ -81,7 +81,7 @@ func TestAKeyOfACollection(t *testing.T) {
 	contributor.post("/v1/collections", api.NewCollection{Name: "more"}, "").want(http.StatusForbidden, nil)
 	get(contributor, "/v1/keys").want(http.StatusForbidden, nil)
 	r = get(contributor, "/v1/evaluations")
-	if r.want(http.StatusForbidden, nil); !strings.Contains(string(r.body), "has the query scope in single collections") {
+	if r.want(http.StatusForbidden, nil); !strings.Contains(string(r.body), "has the query scope only in single collections") {
 		t.Errorf("a key of a collection is told %s", r.body)
 	}
 
