@@ -101,9 +101,7 @@ func (c *auditCommand) filled(ctx context.Context, b *bed, setting string) (audi
 	if err != nil {
 		return audited{}, err
 	}
-	// Each caller keeps its connection, because connecting is not measured.
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, c.Callers
+	transport := keepAlive(c.Callers)
 	t.client = apiclient.Over(&http.Client{Transport: transport}, b.access.URL, t.key)
 	for left := c.Documents; left > 0; left -= ownDocuments {
 		if err := t.upload(ctx, min(left, ownDocuments)); err != nil {

@@ -76,9 +76,7 @@ func (c *callersCommand) measure(ctx context.Context, b *bed, f *findings) error
 	if err != nil {
 		return err
 	}
-	// Each caller keeps its connection, because connecting is not measured.
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, slices.Max(c.Callers)
+	transport := keepAlive(slices.Max(c.Callers))
 	defer transport.CloseIdleConnections()
 	t.client = apiclient.Over(&http.Client{Transport: transport}, b.access.URL, t.key)
 	for left := c.Documents; left > 0; left -= ownDocuments {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -221,6 +222,14 @@ func (b *bed) close() error {
 		errs = append(errs, fmt.Errorf("remove what was measured: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+// keepAlive returns a transport that keeps as many connections as callers use at a time, because
+// connecting is not measured.
+func keepAlive(connections int) *http.Transport {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, connections
+	return transport
 }
 
 // client returns a client of the running Sluice's API.

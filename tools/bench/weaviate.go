@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -153,9 +154,7 @@ func (c *weaviateCommand) fill(ctx context.Context, b *bed, all []string) (*apic
 	if err != nil {
 		return nil, fmt.Errorf("make a tenant: %w", err)
 	}
-	// Each caller keeps its connection, because connecting is not measured.
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, slices.Max(c.Callers)
+	transport := keepAlive(slices.Max(c.Callers))
 	client := apiclient.Over(&http.Client{Transport: transport}, b.access.URL, made.APIKey)
 	if _, err := client.CreateCollection(ctx, api.NewCollection{Name: collected}); err != nil {
 		return nil, fmt.Errorf("make a collection: %w", err)
@@ -238,4 +237,10 @@ func (w *weaviate) seconds() (float64, error) {
 		return 0, fmt.Errorf("read the time of Weaviate: %w", err)
 	}
 	return stat.CPUTime(), nil
+}
+
+// overlap reports whether a passage is part of a paragraph or contains it.
+func overlap(passage, paragraph string) bool {
+	passage, paragraph = strings.TrimSpace(passage), strings.TrimSpace(paragraph)
+	return strings.Contains(paragraph, passage) || strings.Contains(passage, paragraph)
 }

@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/sluice-rag/sluice/internal/local"
 )
@@ -58,8 +57,7 @@ func startWeaviate(ctx context.Context, program, dir string) (*weaviate, error) 
 		}
 		ports = append(ports, port)
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 1024
+	transport := keepAlive(1024)
 	w := &weaviate{
 		program: program, dir: dir, url: "http://127.0.0.1:" + ports[0], http: &http.Client{Transport: transport},
 		args: []string{"--scheme", "http", "--host", "127.0.0.1", "--port", ports[0]},
@@ -217,10 +215,4 @@ func (w *weaviate) search(ctx context.Context, query string, k int) ([]string, e
 		out[i] = p.Text
 	}
 	return out, nil
-}
-
-// overlap reports whether a passage is part of a paragraph or contains it.
-func overlap(passage, paragraph string) bool {
-	passage, paragraph = strings.TrimSpace(passage), strings.TrimSpace(paragraph)
-	return strings.Contains(paragraph, passage) || strings.Contains(passage, paragraph)
 }

@@ -85,9 +85,7 @@ func newWorkersBed(ctx context.Context, programs string) (_ *workersBed, err err
 	if err := b.serve.ready(starting, "http://"+address+"/readyz"); err != nil {
 		return nil, err
 	}
-	// Each caller keeps its connection.
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 0, 1000
+	transport := keepAlive(1000)
 	b.api = apiclient.Over(&http.Client{Transport: transport}, "http://"+address, key)
 	return b, nil
 }
