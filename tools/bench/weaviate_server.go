@@ -135,7 +135,7 @@ func (w *weaviate) call(ctx context.Context, method, path string, body any) ([]b
 		return nil, fmt.Errorf("call Weaviate: %w", err)
 	}
 	if reply.StatusCode/100 != 2 {
-		return nil, fmt.Errorf("Weaviate replied to %s %s with %s: %s", method, path, reply.Status, text)
+		return nil, fmt.Errorf("the Weaviate server replied to %s %s with %s: %s", method, path, reply.Status, text)
 	}
 	return text, nil
 }
@@ -175,11 +175,11 @@ func (w *weaviate) fill(ctx context.Context, texts []string) error {
 		}
 		for _, s := range stored {
 			if s.Result.Status != "SUCCESS" {
-				return fmt.Errorf("Weaviate did not store a text: %s %s", s.Result.Status, s.Result.Errors)
+				return fmt.Errorf("the Weaviate server did not store a text: %s %s", s.Result.Status, s.Result.Errors)
 			}
 		}
 		if len(stored) != len(part) {
-			return fmt.Errorf("Weaviate stored %d of %d texts", len(stored), len(part))
+			return fmt.Errorf("the Weaviate server stored %d of %d texts", len(stored), len(part))
 		}
 	}
 	return nil
@@ -207,7 +207,7 @@ func (w *weaviate) search(ctx context.Context, query string, k int) ([]string, e
 		return nil, fmt.Errorf("read what Weaviate found: %w", err)
 	}
 	if len(got.Errors) > 0 {
-		return nil, fmt.Errorf("Weaviate did not search: %w", errors.New(got.Errors[0].Message))
+		return nil, fmt.Errorf("the Weaviate server did not search: %w", errors.New(got.Errors[0].Message))
 	}
 	found := got.Data.Get[paragraphs]
 	out := make([]string, len(found))
