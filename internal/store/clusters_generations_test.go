@@ -128,6 +128,45 @@ func TestConcurrentFlipLeavesNoSectionBehind(t *testing.T) {
 	f.checkClusters(t, f.a, f.collection, 2)
 }
 
+// TestConcurrentRebuildLeavesNoSectionBehind: a document becomes ready after a rebuild of the
+// clusters has read its input, and is curated while the rebuild still holds its locks.
+func TestConcurrentRebuildLeavesNoSectionBehind(t *testing.T) {
+	f := setUp(t, store.Options{})
+	first := &page{name: "first.md", tokens: []int{100}}
+	f.pages(t, f.a, f.collection, first)
+	f.curateAll(t, f.a, f.collection)
+	execAs(t, f, f.a, `INSERT INTO generations (tenant_id, collection_id, number, language, segmentation, state) VALUES ($1, $2, 2, 'en', '{"by":"segmenter"}', 'building')`, f.a.Tenant, f.collection)
+	rebuilding, curating := open(t, f.url, store.Options{Name: "rebuilds"}), open(t, f.url, store.Options{Name: "curates"})
+	var work sync.WaitGroup
+	defer work.Wait()
+	err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT FROM versions WHERE id = $1 FOR UPDATE`, first.version); err != nil {
+			return err
+		}
+		work.Go(func() {
+			if _, err := rebuilding.RebuildClusters(context.WithoutCancel(ctx), f.a.Tenant, f.collection, 2); err != nil {
+				t.Error(err)
+			}
+		})
+		f.awaitLock(t, "rebuilds") // it has read its input
+		f.pages(t, f.a, f.collection, &page{name: "late.md", tokens: []int{100}})
+		work.Go(func() {
+			if _, _, err := curating.ClusterChanged(context.WithoutCancel(ctx), f.a.Tenant, f.collection); err != nil {
+				t.Error(err)
+			}
+		})
+		f.awaitLock(t, "curates") // it wants to lock the first generation's clusters
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work.Wait()
+	f.curateAll(t, f.a, f.collection)
+	f.checkClusters(t, f.a, f.collection, 1)
+	f.checkClusters(t, f.a, f.collection, 2)
+}
+
 func TestADeletedCollectionHasNoClusters(t *testing.T) {
 	f := setUp(t, store.Options{})
 	f.life(t, rand.New(rand.NewPCG(11, 11)), map[string]*page{}, 5)

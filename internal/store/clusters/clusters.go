@@ -34,6 +34,8 @@ const (
 SELECT generation, deleted_at IS NOT NULL, cluster_tokens FROM collections WHERE tenant_id = $1 AND id = $2`
 	openClusteringSQL = `
 INSERT INTO clusterings (tenant_id, collection_id, generation) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`
+	lockLiveClusteringSQL = `
+SELECT FROM clusterings WHERE tenant_id = $1 AND collection_id = $2 AND generation = $3 FOR UPDATE`
 	// The live generation, and one that is being built.
 	lockClusteringsSQL = `
 SELECT c.generation, c.epoch FROM clusterings c
@@ -175,9 +177,16 @@ func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uu
 // lockClusterings locks the clusterings of a collection that are updated, including that of the
 // generation live, which the caller read to be the live one. If another generation went live before
 // the lock, the transaction starts again, since that generation would be left out.
+//
+// The live clustering is locked by a statement of its own, before the others are listed. A
+// statement doesn't see rows that were committed while it waited for a lock, and a rebuild adds the
+// clustering of its generation while it holds the lock of the live one.
 func lockClusterings(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID, live int) ([]clustering, error) {
 	if _, err := tx.Exec(ctx, openClusteringSQL, tenant, collection, live); err != nil {
 		return nil, fmt.Errorf("open the clustering of generation %d: %w", live, err)
+	}
+	if _, err := tx.Exec(ctx, lockLiveClusteringSQL, tenant, collection, live); err != nil {
+		return nil, fmt.Errorf("lock the clustering of generation %d: %w", live, err)
 	}
 	rows, err := tx.Query(ctx, lockClusteringsSQL, tenant, collection, live)
 	if err != nil {
