@@ -102,7 +102,7 @@ type Signatures struct {
 
 // Streams has the settings of the JetStream streams.
 type Streams struct {
-	QueuePerTenant int64 `env:"SLUICE_QUEUE_PER_TENANT" default:"2000" help:"Versions, or questions, of one tenant that wait in JetStream, those in work included; more wait in Postgres. JetStream gives them out in the order in which they came, so that a tenant waits behind as many of each other one." when:"one tenant alone is to fill more workers than that"`
+	QueuePerTenant int64 `env:"SLUICE_QUEUE_PER_TENANT" default:"2000" help:"Versions, or questions, of one tenant that wait in JetStream, those in work included; more wait in Postgres. While workers take them slowly or several tenants have some, JetStream gets fewer (docs/fairness.md)." when:"one tenant alone is to fill more workers than that"`
 	StreamReplicas int   `env:"SLUICE_STREAM_REPLICAS" default:"1" help:"Replicas of each JetStream stream." when:"NATS is a cluster: 3 let one server fail"`
 }
 

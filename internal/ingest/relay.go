@@ -55,6 +55,7 @@ type relay struct {
 	lease   batch.Lease
 	poll    backoff
 	full    map[string]fullSubject
+	shares  *shares
 	after   string
 	done    batch.Relayed // what the previous round published; not settled yet
 }
@@ -95,7 +96,7 @@ func NewRelay(outbox Outbox, nc *nats.Conn, streams Streams, o Options) (lifecyc
 			defer func() { _ = heard.Unsubscribe() }() // closing the connection also ends it
 		}
 		r := relay{outbox: outbox, js: js, streams: streams, lease: batch.Lease{Holder: o.Holder, TTL: relayLease},
-			poll: backoff{first: max(o.Poll/pollShare, time.Millisecond), most: o.Poll}, full: map[string]fullSubject{}}
+			poll: backoff{first: max(o.Poll/pollShare, time.Millisecond), most: o.Poll}, full: map[string]fullSubject{}, shares: newShares()}
 		return r.run(fetch, work, wake)
 	}), nil
 }
@@ -136,9 +137,13 @@ func (r *relay) run(fetch, work context.Context, wake <-chan struct{}) error {
 	return fetch.Err()
 }
 
-// wait returns how long an idle relay waits, at most until a full subject may be tried again.
+// wait returns how long an idle relay waits, at most until a full subject may be tried again, or
+// one that has used its share.
 func (r *relay) wait() time.Duration {
 	wait := r.poll.wait()
+	if len(r.shares.used()) > 0 {
+		wait = min(wait, max(time.Until(r.shares.next), time.Millisecond))
+	}
 	for _, f := range r.full {
 		wait = min(wait, max(time.Until(f.until), time.Millisecond))
 	}
@@ -166,6 +171,14 @@ func (r *relay) round(ctx context.Context) (more bool, published int, err error)
 	now := time.Now()
 	skip := slices.Collect(maps.Keys(r.full))
 	skip = slices.DeleteFunc(skip, func(s string) bool { return !now.Before(r.full[s].until) })
+	used := r.shares.used()
+	if len(r.done.Sent)+len(used) > 0 {
+		if err := r.shares.update(ctx, r.js, now); err != nil {
+			return false, 0, errors.Join(err, r.settle(ctx))
+		}
+		used = r.shares.used()
+	}
+	skip = append(skip, used...)
 	taken, err := r.outbox.RelayOutbox(ctx, r.done, batch.Round{Lease: r.lease, After: r.after, Skip: skip,
 		PerSubject: relayPerSubject, Limit: relayRows, Subjects: relaySubjects})
 	if err != nil {
@@ -208,6 +221,7 @@ func (r *relay) publish(ctx context.Context, messages []batch.Message) (sent []i
 		select {
 		case <-future.Ok():
 			sent = append(sent, messages[i].ID)
+			r.shares.sent(messages[i].Subject)
 			if refused[messages[i].Subject] == nil {
 				delete(r.full, messages[i].Subject)
 			}

@@ -1,0 +1,63 @@
+package ingest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+func TestSharesFollowWhatLeavesAStream(t *testing.T) {
+	start := time.Date(2026, 11, 28, 0, 0, 0, 0, time.UTC)
+	state := func(last, messages uint64, subjects int) jetstream.StreamState {
+		s := jetstream.StreamState{LastSeq: last, Msgs: messages, Subjects: map[string]uint64{}}
+		for i := range subjects {
+			s.Subjects[fmt.Sprint(i)] = messages / uint64(subjects)
+		}
+		return s
+	}
+	var s streamShare
+	for _, c := range []struct {
+		name    string
+		after   time.Duration
+		state   jetstream.StreamState
+		share   uint64
+		drained bool
+	}{
+		{"nothing has left yet", 0, state(1000, 900, 2), minWaiting / 2, false},
+		{"still nothing", time.Second, state(1100, 1000, 1), minWaiting, false},
+		{"500 have left", 2 * time.Second, state(1500, 900, 2), 500, true},
+		{"one subject", 3 * time.Second, state(1500, 900, 1), 1000, false},
+		{"no subject", 4 * time.Second, state(1500, 900, 0), 1000, false},
+		{"the 500 left long ago", 8 * time.Second, state(1500, 900, 1), minWaiting, false},
+		{"many subjects", 9 * time.Second, state(1500, 900, 100), minShare, false},
+		{"another stream", 10 * time.Second, state(10, 10, 1), minWaiting, true},
+		{"which is emptied", 11 * time.Second, state(110, 0, 1), 220, true},
+	} {
+		drained := s.update(c.state, start.Add(c.after))
+		if s.share != c.share || drained != c.drained {
+			t.Errorf("%s: share %d, drained %v, want %d and %v", c.name, s.share, drained, c.share, c.drained)
+		}
+	}
+}
+
+func TestSharesCountWhatIsSent(t *testing.T) {
+	s := newShares()
+	s.sent("sluice.ingest.a") // unknown shares limit nothing
+	if used := s.used(); len(used) != 0 {
+		t.Errorf("used before the first update: %v", used)
+	}
+	s.streams[0].update(jetstream.StreamState{LastSeq: 1, Msgs: 1, Subjects: map[string]uint64{"sluice.ingest.a": 1}}, time.Now())
+	for range minWaiting - 1 {
+		if used := s.used(); len(used) != 0 {
+			t.Fatalf("used too early: %v", used)
+		}
+		s.sent("sluice.ingest.a")
+		s.sent("sluice.events.a.x")
+		s.sent("sluice.questions.a")
+	}
+	if used := s.used(); len(used) != 1 || used[0] != "sluice.ingest.a" {
+		t.Errorf("used: %v", used)
+	}
+}
