@@ -6,7 +6,7 @@ package dense
 // from the segments that it was merged from.
 //
 // The result is the same as the store's. Searches of large collections, and of those that curation
-// has not fully indexed yet, go to the store.
+// has not fully indexed or encoded yet, go to the store.
 
 import (
 	"context"
@@ -34,7 +34,8 @@ type VectorStore interface {
 	// ReadVectors calls each with the vectors of some versions, those of a version in the order of
 	// its passages. It calls wanted to get the versions, once it knows the space of the
 	// collection's vectors, and again if the store has to start again. If one of the segments does
-	// not exist or is not of the live generation, it reads nothing and returns false.
+	// not exist or is not of the live generation, or one of the versions still waits for the second
+	// encoder, it reads nothing and returns false.
 	ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
 		wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error)
 }

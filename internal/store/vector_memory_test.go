@@ -71,6 +71,59 @@ func sameHits(got, want []dense.Hit) error {
 	return nil
 }
 
+// TestMemoryHasNoVectorsThatAreReplaced: documents of a collection of the second encoder have zero
+// vectors until it has encoded them. A search meanwhile leaves none of them in memory.
+func TestMemoryHasNoVectorsThatAreReplaced(t *testing.T) {
+	f := setUp(t, store.Options{})
+	r := rand.New(rand.NewPCG(33, 34))
+	memory := dense.NewMemoryVectors(f, newIndex(f), 64<<20)
+	execAs(t, f, f.a, `UPDATE collections SET encoder = 'second' WHERE id = $1`, f.collection)
+	docs := f.prepare(t, f.a, f.collection, &written{name: "a", body: "one/two|three"}, &written{name: "b", body: "four"})
+	for i := range docs {
+		docs[i].Text.Later = &batch.Space{Name: space, Dimension: dimension}
+	}
+	if outcomes, err := f.WriteVersions(t.Context(), f.a.Tenant, f.collection, docs); err != nil || len(outcomes) > 0 {
+		t.Fatalf("outcomes %+v, %v", outcomes, err)
+	}
+	search := func() {
+		t.Helper()
+		q := dense.NearestQuery{Principal: f.a, Collection: f.collection, Space: space, Vector: unit(r), K: 10}
+		want, err := f.Nearest(t.Context(), q)
+		if err != nil || len(want) != 4 {
+			t.Fatalf("%d hits, %v", len(want), err)
+		}
+		got, err := memory.Nearest(t.Context(), q)
+		if err == nil {
+			err = sameHits(got, want)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	search()
+	generation, unencoded, err := f.Unencoded(t.Context(), f.a.Tenant, f.collection, 100)
+	if err != nil || len(unencoded) != len(docs) {
+		t.Fatalf("%d versions are not encoded, %v", len(unencoded), err)
+	}
+	recut := make([]batch.Recut, len(unencoded))
+	for i, d := range unencoded {
+		var flat []float32
+		for _, s := range d.Sections {
+			for range s.Passages {
+				flat = append(flat, unit(r)...)
+			}
+		}
+		recut[i] = batch.Recut{Version: d.Version, Sections: d.Sections, Vectors: batch.NewVectors(space, dimension, flat)}
+	}
+	if done, err := f.WriteVectors(t.Context(), f.a.Tenant, f.collection, generation, recut); err != nil || done != len(docs) {
+		t.Fatalf("%d versions were encoded, %v", done, err)
+	}
+	search()
+	if memory.Stats().Bytes == 0 {
+		t.Error("the vectors are not in memory")
+	}
+}
+
 // TestMemoryFindsWhatTheStoreFinds: whatever happens to a collection, the next search in memory
 // returns what an exact search in the store returns.
 func TestMemoryFindsWhatTheStoreFinds(t *testing.T) {

@@ -28,6 +28,10 @@ FROM collections c WHERE c.tenant_id = $1 AND c.id = $2 AND c.deleted_at IS NULL
 SELECT count(*), coalesce(min(generation), 0), coalesce(max(generation), 0) FROM lexical_segments
 WHERE tenant_id = $1 AND collection_id = $2 AND id = ANY ($3)`
 
+	// Whether some versions still wait for the second encoder: their vectors are zero, and are
+	// replaced without a new segment.
+	someUnencodedSQL = `SELECT EXISTS (SELECT FROM versions WHERE tenant_id = $1 AND id = ANY ($2) AND unencoded)`
+
 	// The vectors of versions, in the order of their passages.
 	versionVectorsSQL = `
 SELECT p.version_id, p.id, v.embedding
@@ -66,11 +70,19 @@ func (s *SearchStore) ReadVectors(ctx context.Context, tenant, collection uuid.U
 		if place == nil || n != len(segments) || lowest != place.generation || highest != place.generation {
 			return nil
 		}
-		read = true
 		versions := wanted(space, place.generation, place.dimension)
 		if len(versions) == 0 {
+			read = true
 			return nil
 		}
+		var unencoded bool
+		if err := tx.QueryRow(ctx, someUnencodedSQL, tenant, versions).Scan(&unencoded); err != nil {
+			return fmt.Errorf("check that the versions are encoded: %w", err)
+		}
+		if unencoded {
+			return nil
+		}
+		read = true
 		shards := place.shards()
 		rows, err := tx.Query(ctx, fmt.Sprintf(versionVectorsSQL, store.VectorTable(place.dimension)), tenant, versions, place.generation, shards, place.spaceID)
 		if err != nil {
