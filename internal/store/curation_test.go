@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,17 @@ func (f *fixture) expectWaiting(t *testing.T, want bool, when string) {
 	t.Helper()
 	if got := f.waiting(t); got != want {
 		t.Errorf("%s: the reconciler finds the collection: %v", when, got)
+	}
+}
+
+// backfillAll adds to the index what is missing.
+func (f *fixture) backfillAll(t *testing.T) {
+	t.Helper()
+	for left := 1; left > 0; {
+		var err error
+		if _, left, err = f.BackfillLexical(t.Context(), f.a.Tenant, f.collection, 100); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -74,6 +86,32 @@ func TestRelabelledDocumentsAreMerged(t *testing.T) {
 	as.Groups = []string{"hr"}
 	expect(t, newIndex(f), as, f.collection, "number42", list[42])
 	expect(t, newIndex(f), f.a, f.collection, "number42")
+}
+
+// TestADocumentThatLeftTheIndexStaysUncurated: an upload with narrower labels removes a large
+// document from the index after curation has filled the index's gaps, and before curation marks the
+// document. The upload then fails, so nothing replaces the document.
+func TestADocumentThatLeftTheIndexStaysUncurated(t *testing.T) {
+	f := setUp(t, store.Options{})
+	w := &written{name: "large", body: strings.Repeat("heron ", 200_000)}
+	f.write(t, f.a, f.collection, w)
+	f.curateAll(t, f.a, f.collection)
+	narrow := text("large", "another text")
+	narrow.Labels = []string{"hr"}
+	next := f.upload(t, f.a, f.collection, narrow)
+	as := f.a
+	as.Groups = []string{"hr"}
+	expect(t, newIndex(f), as, f.collection, "heron")
+	if _, more, err := f.ClusterChanged(t.Context(), f.a.Tenant, f.collection); err != nil || more {
+		t.Fatalf("more %v, %v", more, err)
+	}
+	f.fail(t, f.a, next.Version)
+	f.expectWaiting(t, true, "after the document left the index")
+	f.backfillAll(t)
+	f.curateAll(t, f.a, f.collection)
+	f.expectWaiting(t, false, "after curation")
+	f.checkClusters(t, f.a, f.collection, 1)
+	expect(t, newIndex(f), as, f.collection, "heron", w)
 }
 
 func TestOtherLinksOfMetadataMoveSections(t *testing.T) {
@@ -125,6 +163,7 @@ func TestReconcilerFindsWhatClusteringHides(t *testing.T) {
 		p.vectors = append(p.vectors, unit(r))
 	}
 	f.plant(t, f.a, f.collection, []*planted{p})
+	f.backfillAll(t)
 	f.curateAll(t, f.a, f.collection)
 	if _, err := f.TendVectors(t.Context(), f.a.Tenant, f.collection); err != nil {
 		t.Fatal(err)

@@ -56,10 +56,14 @@ ORDER BY ` + clusterOrder + `, id LIMIT $3`
 	lockCuratedSQL = `
 SELECT v.* FROM unnest($2::uuid[]) AS k(id)
 CROSS JOIN LATERAL (SELECT id, state = 'ready', relinked_at FROM versions WHERE tenant_id = $1 AND id = k.id LIMIT 1 FOR UPDATE) v`
+	// A version that left the index meanwhile stays uncurated, so that curation indexes it again.
 	markCuratedSQL = `
 UPDATE versions SET curated = true, relinked_at = NULL WHERE tenant_id = $1 AND ctid = ANY (ARRAY(
     SELECT v.ctid FROM unnest($2::uuid[]) AS k(id)
-    CROSS JOIN LATERAL (SELECT ctid FROM versions WHERE tenant_id = $1 AND id = k.id LIMIT 1) v))`
+    CROSS JOIN LATERAL (SELECT ctid, state FROM versions WHERE tenant_id = $1 AND id = k.id LIMIT 1) v
+    CROSS JOIN (SELECT generation, deleted_at FROM collections WHERE tenant_id = $1 AND id = $3) c
+    WHERE v.state <> 'ready' OR c.deleted_at IS NOT NULL OR EXISTS (
+        SELECT FROM lexical_entries e WHERE e.tenant_id = $1 AND e.version_id = k.id AND e.generation = c.generation AND NOT e.dead OFFSET 0)))`
 
 	putMembersSQL = `
 INSERT INTO cluster_members (tenant_id, collection_id, generation, section_id, version_id, section, cluster_id, tokens, epoch)
@@ -111,12 +115,13 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 
 
 // ClusterChanged updates the clusters of a collection for versions that went live or left since the
 // last call, and marks these as curated. One call processes a limited number of versions, and reads
-// no more than it needs for them; it returns how many it processed and whether more are left. The
-// text must be indexed: callers fill gaps of the index first. When no version is left and a sixth
-// of the sections have changed since all of them were clustered, or a recluster was requested, it
-// clusters all of them again. That puts sections where they belong regardless of the order in which
-// they came, and its cost is in proportion to the changes. The clusters of a deleted collection are
-// removed. Several processes may call it at once; the lock serialises them.
+// no more than it needs for them; it returns how many it processed and whether more are left.
+// Callers fill gaps of the index first: a version without an entry in it is not marked, and is
+// processed again when it has one. When no version is left and a sixth of the sections have changed
+// since all of them were clustered, or a recluster was requested, it clusters all of them again.
+// That puts sections where they belong regardless of the order in which they came, and its cost is
+// in proportion to the changes. The clusters of a deleted collection are removed. Several processes
+// may call it at once; the lock serialises them.
 func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uuid.UUID) (done int, more bool, err error) {
 	err = s.db.Curating().AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		done, more = 0, false
@@ -142,12 +147,13 @@ func (s *ClusterStore) ClusterChanged(ctx context.Context, tenant, collection uu
 			}
 			parts = nil
 		}
+		marked := 0
 		if len(changed.all()) > 0 {
-			if err := applyChanges(ctx, parts, changed, tx, tenant); err != nil {
+			if marked, err = applyChanges(ctx, parts, changed, tx, tenant, collection); err != nil {
 				return err
 			}
 		}
-		done, more = len(changed.all()), changed.more
+		done, more = len(changed.all()), changed.more && marked > 0
 		if more || deleted {
 			return nil
 		}
@@ -246,18 +252,18 @@ func uncurated(ctx context.Context, tx pgx.Tx, tenant, collection uuid.UUID) (cu
 	return out, store.Wrap(err, "list changed versions")
 }
 
-// applyChanges updates all generations for the changed versions.
-func applyChanges(ctx context.Context, parts []clustering, changed curated, tx pgx.Tx, tenant uuid.UUID) error {
+// applyChanges updates all generations for the changed versions. It returns how many versions it
+// marked as curated.
+func applyChanges(ctx context.Context, parts []clustering, changed curated, tx pgx.Tx, tenant, collection uuid.UUID) (marked int, err error) {
 	diffs := make([]clusterDiff, len(parts))
 	for i, part := range parts {
-		var err error
 		if diffs[i], err = part.update(ctx, changed); err != nil {
-			return fmt.Errorf("generation %d: %w", part.generation, err)
+			return 0, fmt.Errorf("generation %d: %w", part.generation, err)
 		}
 	}
 	// Purge waits for this lock, and so sees the members that are written here.
 	if err := lockCurated(ctx, tx, tenant, changed); err != nil {
-		return err
+		return 0, err
 	}
 	generations := make([]int, len(parts))
 	for i, part := range parts {
@@ -265,7 +271,7 @@ func applyChanges(ctx context.Context, parts []clustering, changed curated, tx p
 	}
 	rows, err := tx.Query(ctx, dropMembersSQL, tenant, changed.left, generations)
 	if err != nil {
-		return fmt.Errorf("remove sections of versions that left: %w", err)
+		return 0, fmt.Errorf("remove sections of versions that left: %w", err)
 	}
 	removed := map[int]int{}
 	var generation, n int
@@ -273,18 +279,19 @@ func applyChanges(ctx context.Context, parts []clustering, changed curated, tx p
 		removed[generation] = n
 		return nil
 	}); err != nil {
-		return fmt.Errorf("remove sections of versions that left: %w", err)
+		return 0, fmt.Errorf("remove sections of versions that left: %w", err)
 	}
 	for i, part := range parts {
 		diffs[i].added -= removed[part.generation]
 		if err := part.write(ctx, diffs[i]); err != nil {
-			return fmt.Errorf("generation %d: %w", part.generation, err)
+			return 0, fmt.Errorf("generation %d: %w", part.generation, err)
 		}
 	}
-	if _, err := tx.Exec(ctx, markCuratedSQL, tenant, changed.all()); err != nil {
-		return fmt.Errorf("mark versions: %w", err)
+	tag, err := tx.Exec(ctx, markCuratedSQL, tenant, changed.all(), collection)
+	if err != nil {
+		return 0, fmt.Errorf("mark versions: %w", err)
 	}
-	return nil
+	return int(tag.RowsAffected()), nil
 }
 
 // lockCurated locks the versions. If one of them has changed meanwhile, the transaction starts

@@ -21,7 +21,9 @@ import (
 const (
 	secondRecipeSQL = `SELECT generation, space_id FROM collections WHERE tenant_id = $1 AND id = $2 AND encoder = 'second' AND deleted_at IS NULL`
 	// The live generation has all its vectors.
-	forgetUnencodedSQL = `UPDATE versions SET unencoded = false WHERE tenant_id = $1 AND collection_id = $2 AND unencoded AND state = 'ready'`
+	forgetUnencodedSQL = `
+UPDATE versions SET unencoded = false WHERE tenant_id = $1 AND collection_id = $2 AND unencoded AND state = 'ready'
+AND NOT EXISTS (SELECT FROM collections WHERE tenant_id = $1 AND id = $2 AND encoder = 'second')`
 	// The first versions with $3 passages together, and at least one version.
 	unencodedSQL = `
 SELECT id, title FROM (
