@@ -67,7 +67,7 @@ func testEvaluation(t *testing.T, s *server) {
 	if p := got.Plans[0]; p.Tokens <= 0 || p.MS.P50 <= 0 || p.MS.P95 < p.MS.P50 {
 		t.Errorf("tokens %v, times %+v", p.Tokens, p.MS)
 	}
-	if !strings.Contains(first.err, "blank") || !strings.Contains(first.err, "1 questions without a relevant document") {
+	if !strings.Contains(first.err, "blank") || !strings.Contains(first.err, "1 question without a relevant document") {
 		t.Errorf("the failed document or the question left out is not named: %s", first.err)
 	}
 	if page, err := os.ReadFile(report); err != nil || !strings.Contains(string(page), "tiny") || !strings.Contains(string(page), "<svg") {
