@@ -53,6 +53,30 @@ func TestGenerationCancelledDuringItsFlip(t *testing.T) {
 	}
 }
 
+// TestARefusedDocumentHasFailedBeforeItsCollectionIsUnlocked: a rebuild that goes live right after
+// the refusal, before the worker hears of it, finds the document and queues it again.
+func TestARefusedDocumentHasFailedBeforeItsCollectionIsUnlocked(t *testing.T) {
+	f := setUp(t, store.Options{})
+	f.write(t, f.a, f.collection, &written{name: "old", body: "heron"})
+	docs := f.prepare(t, f.a, f.collection, &written{name: "new", body: "egret"})
+	docs[0].Vectors = batch.NewVectors("another space", dimension, make([]float32, dimension))
+	outcomes, err := f.WriteVersions(t.Context(), f.a.Tenant, f.collection, docs)
+	if err != nil || len(outcomes) != 1 || outcomes[0].Reason == nil || outcomes[0].Reason.Code != schema.ReasonModel {
+		t.Fatalf("outcomes %+v, %v", outcomes, err)
+	}
+	n, err := f.RetryRefused(t.Context(), wire.Rebuild{Tenant: f.a.Tenant, Collection: f.collection, Generation: 2})
+	if err != nil || n != 1 {
+		t.Errorf("%d documents are queued again, %v", n, err)
+	}
+	// The worker reports the failure of an attempt that is over.
+	if err := f.FailVersions(t.Context(), f.a.Tenant, []batch.Failure{{Attempt: docs[0].Attempt, Reason: *outcomes[0].Reason}}); err != nil {
+		t.Fatal(err)
+	}
+	if s := one[string](t, f, f.a, `SELECT state FROM versions WHERE id = $1`, docs[0].Version); s != "queued" {
+		t.Errorf("the document is %s", s)
+	}
+}
+
 // awaitLock waits until a connection with that application name waits for a lock.
 func (f *fixture) awaitLock(t *testing.T, name string) {
 	t.Helper()

@@ -132,6 +132,26 @@ func (s *CorpusStore) ExtendLeases(ctx context.Context, tenant uuid.UUID, items 
 // FailVersions marks versions as failed with their reasons, unless another attempt owns them by
 // now.
 func (s *CorpusStore) FailVersions(ctx context.Context, tenant uuid.UUID, failures []batch.Failure) error {
+	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return failVersions(ctx, tx, tenant, failures)
+	})
+}
+
+const failVersionsSQL = `
+WITH locked AS (
+    SELECT v.id, w.code, w.message FROM versions v
+    JOIN unnest($1::uuid[], $2::int[], $3::text[], $4::text[]) AS w(id, attempt, code, message)
+    ON v.id = w.id AND v.attempt = w.attempt
+    WHERE v.id = ANY ($1) AND (v.state = 'processing') IS TRUE
+    ORDER BY v.id FOR UPDATE OF v
+)
+UPDATE versions v
+SET state = 'failed', reason_code = w.code, reason = w.message, finished_at = now()
+FROM locked w, documents d
+WHERE v.id = w.id AND d.id = v.document_id
+RETURNING v.id, v.document_id, v.collection_id, d.external_id, coalesce(v.trace, '')`
+
+func failVersions(ctx context.Context, tx pgx.Tx, tenant uuid.UUID, failures []batch.Failure) error {
 	items := make([]wire.Attempt, len(failures))
 	codes, messages := make([]string, len(failures)), make([]string, len(failures))
 	reasons := make(map[uuid.UUID]*schema.Reason, len(failures))
@@ -140,38 +160,24 @@ func (s *CorpusStore) FailVersions(ctx context.Context, tenant uuid.UUID, failur
 		reasons[f.Version] = &failures[i].Reason
 	}
 	ids, attempts := split(items)
-	return s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `
-			WITH locked AS (
-			    SELECT v.id, w.code, w.message FROM versions v
-			    JOIN unnest($1::uuid[], $2::int[], $3::text[], $4::text[]) AS w(id, attempt, code, message)
-			    ON v.id = w.id AND v.attempt = w.attempt
-			    WHERE v.id = ANY ($1) AND (v.state = 'processing') IS TRUE
-			    ORDER BY v.id FOR UPDATE OF v
-			)
-			UPDATE versions v
-			SET state = 'failed', reason_code = w.code, reason = w.message, finished_at = now()
-			FROM locked w, documents d
-			WHERE v.id = w.id AND d.id = v.document_id
-			RETURNING v.id, v.document_id, v.collection_id, d.external_id, coalesce(v.trace, '')`, ids, attempts, codes, messages)
-		if err != nil {
-			return err
-		}
-		var events []change
-		c := change{Event: wire.Event{State: schema.StateFailed}}
-		_, err = pgx.ForEachRow(rows, []any{&c.Version, &c.Document, &c.Collection, &c.ExternalID, &c.trace}, func() error {
-			c.Reason = reasons[c.Version]
-			events = append(events, c)
-			return nil
-		})
-		if err != nil || len(events) == 0 {
-			return err
-		}
-		if err := forgetWork(ctx, tx, versionsOf(events)); err != nil {
-			return err
-		}
-		return insertChanges(ctx, tx, tenant, events)
+	rows, err := tx.Query(ctx, failVersionsSQL, ids, attempts, codes, messages)
+	if err != nil {
+		return err
+	}
+	var events []change
+	c := change{Event: wire.Event{State: schema.StateFailed}}
+	_, err = pgx.ForEachRow(rows, []any{&c.Version, &c.Document, &c.Collection, &c.ExternalID, &c.trace}, func() error {
+		c.Reason = reasons[c.Version]
+		events = append(events, c)
+		return nil
 	})
+	if err != nil || len(events) == 0 {
+		return err
+	}
+	if err := forgetWork(ctx, tx, versionsOf(events)); err != nil {
+		return err
+	}
+	return insertChanges(ctx, tx, tenant, events)
 }
 
 // forgetWork removes the leases and artifacts of versions whose processing has ended.

@@ -56,7 +56,7 @@ func (w *writer) queueRecipe(b *pgx.Batch, r *sharedRecipe) {
 
 // checkRecipe refuses the versions, and reports false, when the vectors are not of the collection's
 // space. Text of another generation is an error.
-func (w *writer) checkRecipe(r sharedRecipe) (bool, error) {
+func (w *writer) checkRecipe(ctx context.Context, r sharedRecipe) (bool, error) {
 	for _, v := range w.versions {
 		if cut := max(v.Text.Generation, 1); cut != r.generation {
 			return false, &batch.StaleError{Version: v.Version, Cut: cut, Live: r.generation}
@@ -66,9 +66,8 @@ func (w *writer) checkRecipe(r sharedRecipe) (bool, error) {
 		return false, fmt.Errorf("another generation of collection %s is about to go live: %w", w.collection, schema.ErrConflict)
 	}
 	if r.space != w.space {
-		w.refuse(fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or rebuild the collection, which queues this document again when it is done",
+		return false, w.refuse(ctx, fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or rebuild the collection, which queues this document again when it is done",
 			r.name, w.versions[0].Vectors.Space, r.name))
-		return false, nil
 	}
 	w.generation = r.generation
 	if r.language != w.language { // changed since the terms were made
@@ -120,11 +119,17 @@ func (w *writer) spaceOf(ctx context.Context, b *pgx.Batch, v batch.Vectors) (id
 	return *found, "", nil
 }
 
-// refuse records why none of the versions is written.
-func (w *writer) refuse(why string) {
-	for _, v := range w.versions {
-		w.outcomes = append(w.outcomes, wire.Outcome{Version: v.Version, Reason: &schema.Reason{Code: schema.ReasonModel, Message: why}})
+// refuse marks the versions as failed, because the model server serves another space. It does so
+// in this transaction, which has locked the collection: a rebuild that then makes a generation of
+// that space live finds them, and queues them again.
+func (w *writer) refuse(ctx context.Context, why string) error {
+	reason := schema.Reason{Code: schema.ReasonModel, Message: why}
+	failures := make([]batch.Failure, len(w.versions))
+	for i, v := range w.versions {
+		failures[i] = batch.Failure{Attempt: v.Attempt, Reason: reason}
+		w.outcomes = append(w.outcomes, wire.Outcome{Version: v.Version, Reason: &reason})
 	}
+	return store.Wrap(failVersions(ctx, w.tx, w.tenant, failures), "fail %d versions", len(failures))
 }
 
 const (

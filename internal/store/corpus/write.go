@@ -149,8 +149,7 @@ func (w *writer) write(ctx context.Context) error {
 			return err
 		}
 		if why != "" {
-			w.refuse(why)
-			return nil
+			return w.refuse(ctx, why)
 		}
 	}
 	ids := make([]uuid.UUID, len(w.versions))
@@ -168,7 +167,7 @@ func (w *writer) write(ctx context.Context) error {
 	if err := w.tx.SendBatch(ctx, b).Close(); err != nil {
 		return fmt.Errorf("lock collection %s and %d versions: %w", w.collection, len(ids), err)
 	}
-	fits, err := w.checkRecipe(recipe)
+	fits, err := w.checkRecipe(ctx, recipe)
 	if err != nil || !fits {
 		return err
 	}
