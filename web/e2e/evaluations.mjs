@@ -45,7 +45,7 @@ export async function evaluations(page, name) {
   await page.getByRole("heading", { name: `${name} after`, level: 1 }).waitFor();
   const table = page.getByRole("region", { name: /What is found/ });
   await table.getByRole("row", { name: /sluice/ }).getByText("best", { exact: true }).first().waitFor();
-  await table.getByRole("row", { name: /naive/ }).getByText("not told apart from the best").waitFor();
+  await table.getByRole("row", { name: /naive/ }).getByText("not significantly different from the best").waitFor();
   await page.getByRole("img", { name: /^hit@1: naive 0.7333, sluice 0.7500/ }).waitFor();
 
   await page.goto(`${url}/evaluations?dataset=${name}`);

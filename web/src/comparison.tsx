@@ -79,7 +79,7 @@ function direction(m: MetricComparison): "better" | "worse" | "" {
 function verdict(m: MetricComparison): string {
   if (m.difference === 0) return "the same";
   if (m.p === undefined) return direction(m);
-  return m.p < significant ? direction(m) : "not told apart";
+  return m.p < significant ? direction(m) : "not significant";
 }
 
 function PlanTable({ plan: p, name, whole }: { plan: PlanComparison; name: string; whole: boolean }) {

@@ -169,7 +169,7 @@ function ReportView({ report: r }: { report: Report }) {
       <FigureTable report={r} figures={searchFigures} title="What is found" />
       {plans.some((p) => p.answer_ms) && <FigureTable report={r} figures={answerFigures} title="What is answered" />}
       <p className="quiet">
-        {plans.length > 1 && "★ best; ~ not told apart from the best (paired bootstrap over the questions, p ≥ 0.05)."}
+        {plans.length > 1 && "★ best; ~ not significantly different from the best (paired bootstrap over the questions, p ≥ 0.05)."}
         {cuts.size > 1 && ` ${plans.map((p) => `${p.plan} searched documents cut by ${p.segmentation}`).join("; ")}.`}
         {plans.map((p) => (p.errors ? ` ${p.plan}: ${plural(p.errors, "answer")} failed.` : "")).join("")}
       </p>
@@ -220,7 +220,7 @@ function ReportView({ report: r }: { report: Report }) {
 }
 
 const signs = { best: "★", level: "~", "": "" };
-const words = { best: "best", level: "not told apart from the best", "": "" };
+const words = { best: "best", level: "not significantly different from the best", "": "" };
 
 function FigureTable({ report: r, figures, title }: { report: Report; figures: Figure[]; title: string }) {
   const shown = figures.filter((f) => r.plans?.some((p) => valueOf(p, f) !== undefined));
