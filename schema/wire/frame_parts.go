@@ -30,7 +30,7 @@ func (p *parts) count(n, bytes int) int {
 	}
 	n = p.number(0)
 	if p.err == nil && n > len(p.data)/bytes {
-		p.err = fmt.Errorf("%d things of %d bytes or more in the %d that are left", n, bytes, len(p.data))
+		p.err = fmt.Errorf("%d entries of at least %d bytes, but only %d bytes are left", n, bytes, len(p.data))
 	}
 	if p.err != nil {
 		return 0
@@ -71,7 +71,7 @@ func (p *parts) texts(all *[]string) {
 		total += lengths[i]
 	}
 	if p.err == nil && total > len(p.data) {
-		p.err = fmt.Errorf("texts of %d bytes in the %d that are left", total, len(p.data))
+		p.err = fmt.Errorf("texts of %d bytes, but only %d bytes are left", total, len(p.data))
 	}
 	if p.err != nil || n == 0 {
 		return

@@ -88,7 +88,7 @@ func TestReduceLeavesTheRanking(t *testing.T) {
 		len(r.Dropped) != 1 || r.Dropped[0].Why != "the windows before it are enough" {
 		t.Errorf("it says %+v", r)
 	}
-	if r := c.run(t, "- lexical: {unit: section}\n- reduce: {enough: 0.9}").Trace[1]; !strings.Contains(r.Why, "all 3 windows are not surely enough: 0.300, below 0.900") {
+	if r := c.run(t, "- lexical: {unit: section}\n- reduce: {enough: 0.9}").Trace[1]; !strings.Contains(r.Why, "all 3 windows are kept: the probability that they are enough is 0.300, below 0.900") {
 		t.Errorf("it says %q", r.Why)
 	}
 	// Later stages see the windows: 18 tokens, then 10.

@@ -63,7 +63,7 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 		says    string
 	}{
 		{"both are above", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, false, true, 1,
-			"S_ltod 0.500: 2 of 4 candidates above 4.500; S_nn 1.000: 3 of the 3 nearest questions right without retrieval, 3 are known; answered without what was found by scripted"},
+			"S_ltod 0.500: 2 of 4 candidates above 4.500; S_nn 1.000: 3 of the 3 nearest questions right without retrieval, 3 are known; answered without retrieval by scripted"},
 		{"delta is no limit that counts itself", []float32{4.5, 4.5, 1, 0}, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, false, false, 0,
 			"S_ltod 0.000: 0 of 4 candidates above 4.500; not above 0.04"},
 		{"too few candidates", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, strings.Replace(skipping, "k: 3", "k: 3, s_l: 0.5", 1), false, false, 0,
@@ -78,10 +78,10 @@ func TestRetrievalIsSkippedWhereTheModelKnowsEnough(t *testing.T) {
 		{"no history", common, nil, &knowing{answer: "Five."}, skipping, false, false, 0, "0 are known; not above"},
 		{"history fails", common, &scriptedHistory{fail: schema.ErrUnavailable}, &knowing{answer: "Five."}, skipping, false, false, 0, "earlier questions cannot be read"},
 		{"a provider that knows nothing", common, &scriptedHistory{known: times(3, true)}, &knowing{fail: refusal}, skipping, false, false, 1,
-			"but there is no answer without what was found: the provider extractive knows nothing by itself"},
+			"but there is no answer without retrieval: the provider extractive knows nothing by itself"},
 		{"a model that does not know", common, &scriptedHistory{known: times(3, true)}, &knowing{}, skipping, false, false, 1, "the language model does not know the answer"},
 		{"no model", common, &scriptedHistory{known: times(3, true)}, nil, skipping, false, false, 0, "no language model is configured"},
-		{"a search", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, true, false, 0, "an answer would be made without what was found"},
+		{"a search", common, &scriptedHistory{known: times(3, true)}, &knowing{answer: "Five."}, skipping, true, false, 0, "the question would be answered without retrieval"},
 	} {
 		c := ranked([]float64{9, 8, 7, 6})
 		c.readers = everyOp(func(string) float32 { return 0 })

@@ -98,7 +98,7 @@ func (s reduce) run(ctx context.Context, t *Task, in Candidates) (outcome, error
 	out.dropped = append(out.dropped, drop(tail, fmt.Sprintf("below rank %d", s.depth))...)
 	found := fmt.Sprintf("%d windows are enough: %.3f, from %.3f on", n, p, least)
 	if p < least {
-		found = fmt.Sprintf("all %d windows are not surely enough: %.3f, below %.3f", n, p, least)
+		found = fmt.Sprintf("all %d windows are kept: the probability that they are enough is %.3f, below %.3f", n, p, least)
 	}
 	out.why = join(fmt.Sprintf("windows of %d sentences of %s", s.sentences, read), found)
 	return out, nil

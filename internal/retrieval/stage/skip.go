@@ -104,7 +104,7 @@ func (s skipRetrieval) skip(ctx context.Context, t *Task, in Candidates, out out
 		out.why += why
 	}
 	if t.query.Question == uuid.Nil {
-		say("an answer would be made without what was found")
+		say("the question would be answered without retrieval")
 		return out, nil
 	}
 	model, err := t.knows(ctx)
@@ -112,7 +112,7 @@ func (s skipRetrieval) skip(ctx context.Context, t *Task, in Candidates, out out
 		return outcome{}, fmt.Errorf("ask for an answer without retrieval: %w", ctx.Err())
 	}
 	if err != nil {
-		say("but there is no answer without what was found: " + schema.ToRemote(err).Message)
+		say("but there is no answer without retrieval: " + schema.ToRemote(err).Message)
 		if s.always {
 			out.items, out.dropped = nil, drop(in.items, "the plan answers without it")
 		}
@@ -120,7 +120,7 @@ func (s skipRetrieval) skip(ctx context.Context, t *Task, in Candidates, out out
 	}
 	t.Skipped = true
 	out.items, out.dropped = nil, drop(in.items, "the question is answered without it")
-	say("answered without what was found" + by(model))
+	say("answered without retrieval" + by(model))
 	return out, nil
 }
 
