@@ -44,7 +44,7 @@ func (c *natsConfigCommand) Run(context.Context) error {
 	for _, p := range signers {
 		fmt.Printf("%s is for %s alone: SLUICE_SIGNING_KEY\n", filepath.Join(c.Dir, signingKeyFile(p)), p)
 	}
-	fmt.Printf("%s is for query-worker, llm-gateway and up: SLUICE_TRUSTED_KEYS\n", filepath.Join(c.Dir, trustedKeysFile))
+	fmt.Printf("%s is for query-worker, llm-gateway, source-worker and up: SLUICE_TRUSTED_KEYS\n", filepath.Join(c.Dir, trustedKeysFile))
 	return nil
 }
 
