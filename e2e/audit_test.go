@@ -16,12 +16,12 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// auditFile is where a server with these data sends its audit log.
+// auditFile returns the file to which a server with this data directory sends its audit log.
 func auditFile(data string) string { return filepath.Join(data, "audit.jsonl") }
 
 // testAudit has a key sign in, search, ask, open and download a document, and be refused another
-// one; reads all of it back from the audit log; and changes an entry in the database, as only its
-// owner can.
+// one. It finds all of that in the audit log. Then it changes entries in the database, which only
+// the database's owner can do.
 func testAudit(t *testing.T, operator *server) {
 	made := into[api.TenantCreated](t, operator.sluice(t, "tenants", "create", "audited", "--json").ok(t))
 	admin := operator.withKey(made.APIKey)
@@ -62,7 +62,7 @@ func testAudit(t *testing.T, operator *server) {
 		}
 		return ""
 	})
-	slices.Reverse(reads) // the first one first
+	slices.Reverse(reads) // oldest first
 	for i, r := range reads {
 		orDash := func(text string) string { return names.Replace(map[bool]string{true: "-", false: text}[text == ""]) }
 		got := fmt.Sprintf("%s %d %s %s %s %s", r.Action, r.Status, orDash(r.Collection), orDash(r.Target), orDash(r.Query), names.Replace(fmt.Sprint(r.Documents)))
@@ -79,7 +79,7 @@ func testAudit(t *testing.T, operator *server) {
 	}
 	ann.sluice(t, "audit").fails(t, "admin")
 
-	// Who has nobody's key is told to operators alone.
+	// Only operators see requests with an unknown key.
 	admin.sluice(t, "audit", "--unknown").fails(t, "operator")
 	waittest.Until(t, func() string {
 		for _, r := range into[[]schema.AuditRead](t, operator.sluice(t, "audit", "--unknown", "--action", "search", "--json").ok(t)) {
@@ -90,7 +90,7 @@ func testAudit(t *testing.T, operator *server) {
 		return "the wrong key is not in the audit log"
 	})
 
-	// The chain is whole, and is exported as it is.
+	// The chain is intact, and the export contains all entries.
 	admin.sluice(t, "audit", "verify").ok(t).has(t, "is intact")
 	admin.sluice(t, "audit", "verify", "--chain", "changes").ok(t).has(t, "is intact")
 	admin.sluice(t, "audit", "--chain", "changes").ok(t).has(t, "key.create", "documents.upload")
@@ -100,7 +100,7 @@ func testAudit(t *testing.T, operator *server) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := int64(0) // the number of the search
+	first := int64(0) // the number of the search's entry
 	for n, line := range bytes.Split(bytes.TrimSpace(data), []byte("\n")) {
 		var l schema.AuditLine
 		if err := json.Unmarshal(line, &l); err != nil || l.Number != int64(n+1) || l.Read == nil || len(l.Hash) != 64 {
@@ -127,11 +127,11 @@ func testAudit(t *testing.T, operator *server) {
 		return ""
 	})
 
-	// Somebody who owns the database makes two entries say something else; the first one is named.
+	// The database's owner changes two entries; verify names the first.
 	db := connect(t, operator.superuserURL(t))
 	defer func() { _ = db.Close(t.Context()) }()
 	for _, sql := range []string{
-		"SET session_replication_role = replica", // lifts the triggers
+		"SET session_replication_role = replica", // disables the triggers
 		fmt.Sprintf("UPDATE audit_reads SET documents = '{}' WHERE tenant_id = '%s' AND number IN (%d, %d)", made.ID, first, first+1),
 	} {
 		if _, err := db.Exec(t.Context(), sql); err != nil {

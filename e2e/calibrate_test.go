@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 )
 
-// testCalibration finds the thresholds of a copy of the shipped pack on a small dataset, on real
-// graphs.
+// testCalibration calibrates the thresholds of a copy of the shipped pack on a small dataset, with
+// the real graphs.
 func testCalibration(t *testing.T, p programs) {
 	data := localtest.Dir(t)
 	env := []string{"SLUICE_DATA=" + data}
@@ -35,7 +35,8 @@ func testCalibration(t *testing.T, p programs) {
 		}
 		return string(text)
 	}
-	// The shipped pack's dedupe is calibrated already: what is found anew is to be seen.
+	// The shipped pack's dedupe is already calibrated. It is removed, so that the test sees the new
+	// value.
 	lacking := regexp.MustCompile(`(?m)^ *dedupe: .*\n`).ReplaceAllString(manifest(), "")
 	if err := os.WriteFile(filepath.Join(pack, "manifest.yaml"), []byte(lacking), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,8 +1,8 @@
 package e2e
 
-// This file proves that labels hold on every route. A secret is written in words that stand nowhere
-// else; whoever may not see it calls all that the server describes, on all that was made from it,
-// and hears none of these words.
+// This file proves that labels hold on every route. A secret is written in words that occur nowhere
+// else. Readers who may not see it call every operation that the API describes, on everything that
+// was made from the secret, and must not receive any of these words.
 
 import (
 	"bytes"
@@ -25,19 +25,19 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// The words of the secrets. A part of one is as bad as the whole.
+// The words of the secrets. A part of a word counts as the whole.
 var (
-	// toldToManagers are in what a key that manages documents lists: external id, title and
+	// toldToManagers are in what a key that manages documents may list: external id, title and
 	// metadata.
 	toldToManagers = []string{"quibblewex", "trondelvasq", "melkvorbin"}
-	// secretWords are in texts and headings, of all versions.
+	// secretWords are in texts and headings of all versions.
 	secretWords = []string{"zyxquorl", "vembrithal", "hoskwenda", "jilfrancot", "pludwickzen", "drovyaskel"}
 )
 
-// part is as much of a word as tells it.
+// part returns the part of a word that identifies it.
 func part(word string) string { return word[:7] }
 
-// slips are questions for the secrets by words that are nearly theirs.
+// slips are questions about the secrets, two of them with misspelt secret words.
 var slips = []string{safe, chest, "zixquorl wembrithal hosquenda", "jilfrencot pludwyckzen"}
 
 const (
@@ -45,14 +45,14 @@ const (
 	chest = "Who built the chest in the attic?"
 )
 
-// walker calls every route with one key, for one person.
+// walker calls every route with one key, as one person.
 type walker struct {
 	*server
 	name    string
 	headers []string
-	hidden  []string // words that it may not hear
+	hidden  []string // words that it must not receive
 	manages bool
-	told    map[string]int // how often an operation told a secret
+	told    map[string]int // number of replies with a secret, by operation
 }
 
 func (w *walker) ask(t *testing.T, method, path string, body any, more ...string) reply {
@@ -60,7 +60,7 @@ func (w *walker) ask(t *testing.T, method, path string, body any, more ...string
 	return w.call(t, method, path, body, slices.Concat(w.headers, more)...)
 }
 
-// hear looks for secrets in what an operation said.
+// hear looks for secrets in the reply of an operation.
 func (w *walker) hear(t *testing.T, operation, request string, said []byte) {
 	t.Helper()
 	text := strings.ToLower(string(said))
@@ -79,27 +79,28 @@ func (w *walker) hear(t *testing.T, operation, request string, said []byte) {
 func (w *walker) heard(t *testing.T, operation string, r reply) {
 	t.Helper()
 	var header bytes.Buffer
-	_ = r.header.Write(&header) // to memory
+	_ = r.header.Write(&header) // writing to memory does not fail
 	w.hear(t, operation, r.request, slices.Concat(header.Bytes(), []byte("\n"), r.body))
 	if r.status >= 500 {
 		t.Errorf("%s: %s: status %d: %.600s", w.name, r.request, r.status, r.body)
 	}
 }
 
-// walk calls every operation on all fixtures that fit, with each optional parameter that names one;
-// what deletes comes last. Bodies that ask are sent with every question.
+// walk calls every operation on all fixtures that fit, also with each optional parameter that names
+// a fixture. Operations with a question get every question. Of the operations that delete, it calls
+// only end-session.
 func (w *walker) walk(t *testing.T, d description, f fixtures) {
 	t.Helper()
 	for _, o := range d.operations {
 		switch {
-		case o.method == http.MethodDelete && o.ID != "end-session": // after all walks
+		case o.method == http.MethodDelete && o.ID != "end-session": // called after all walks
 			continue
-		case o.ID == "follow-events" && w.manages: // a stream without an end, which listen hears
+		case o.ID == "follow-events" && w.manages: // an endless stream; listen reads it
 			continue
 		}
 		w.try(t, d, o, f)
 	}
-	// What was asked before and is asked again with its key.
+	// Requests that were sent before, with the same idempotency key.
 	for _, path := range []string{"/v1/search", "/v1/ask", "/v1/jobs"} {
 		w.heard(t, "repeat", w.askOnce(t, path, f))
 	}
@@ -128,8 +129,8 @@ func (w *walker) try(t *testing.T, d description, o operation, f fixtures) {
 	}
 }
 
-// optional adds, to the requests of an operation, those with one more parameter that names a
-// fixture.
+// optional returns the requests of an operation, and each of them with one more parameter that
+// names a fixture.
 func (d description) optional(o operation, paths []string, f fixtures) []string {
 	out := slices.Clone(paths)
 	for _, p := range o.Parameters {
@@ -149,7 +150,8 @@ func (d description) optional(o operation, paths []string, f fixtures) []string 
 	return out
 }
 
-// asking are the bodies of an operation: one for each question, if it takes questions.
+// asking returns the bodies for an operation: one for each question, if the operation takes a
+// question.
 func (d description) asking(body any) []any {
 	object, _ := body.(map[string]any)
 	_, asks := object["query"]
@@ -174,7 +176,7 @@ func (d description) asking(body any) []any {
 	return out
 }
 
-// follow reads a job to its end, by its events and as it is stored.
+// follow reads a job until its end: its events, and the stored job.
 func (w *walker) follow(t *testing.T, job string) {
 	t.Helper()
 	w.heard(t, "follow-job", w.ask(t, http.MethodGet, "/v1/jobs/"+job+"/events", nil).want(t, http.StatusOK))
@@ -182,7 +184,7 @@ func (w *walker) follow(t *testing.T, job string) {
 	w.heard(t, "get-question", w.ask(t, http.MethodGet, "/v1/questions/"+job, nil).want(t, http.StatusOK))
 }
 
-// personal adds a person's headers.
+// personal adds a person's headers to requests.
 type personal struct {
 	bearer
 	headers []string
@@ -238,7 +240,8 @@ func (w *walker) tools(t *testing.T, f fixtures) {
 	}
 }
 
-// arguments are the ways of calling a tool: with what it needs, and with one thing more.
+// arguments returns the calls of a tool: with the required arguments only, and with one optional
+// argument more.
 func arguments(t *testing.T, tool string, s jsonSchema, f fixtures) []map[string]any {
 	t.Helper()
 	needs := []map[string]any{{}}
@@ -271,8 +274,8 @@ func arguments(t *testing.T, tool string, s jsonSchema, f fixtures) []map[string
 	return out
 }
 
-// listen collects the events of the tenant until the function it returns is called, which waits for
-// one of kind.
+// listen collects the tenant's events until the returned function is called. That function first
+// waits for an event of a kind.
 func (w *walker) listen(t *testing.T) (until func(kind string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -288,7 +291,7 @@ func (w *walker) listen(t *testing.T) (until func(kind string)) {
 	}
 	said := &collected{}
 	var reading sync.WaitGroup
-	reading.Go(func() { _, _ = io.Copy(said, got.Body) }) // until it is closed
+	reading.Go(func() { _, _ = io.Copy(said, got.Body) }) // until the body is closed
 	return func(kind string) {
 		t.Helper()
 		waittest.Until(t, func() string {
@@ -304,7 +307,7 @@ func (w *walker) listen(t *testing.T) (until func(kind string)) {
 	}
 }
 
-// collected is what a stream has said.
+// collected holds the data of a stream.
 type collected struct {
 	mu   sync.Mutex
 	text []byte

@@ -1,6 +1,6 @@
 package e2e
 
-// This file changes documents, and who may see them.
+// This file changes documents, and the labels of documents.
 
 import (
 	"net/http"
@@ -46,7 +46,7 @@ func testChanges(t *testing.T, s *server) {
 		t.Errorf("the versions are %+v", shown.Versions)
 	}
 
-	// The way back is a new version too.
+	// The earlier content is a new version, too.
 	put(t, folder, "bakery.txt", "The bakery in Quillford opens at six in the morning and sells rye bread on Fridays.")
 	if r := ingest(); r.Uploaded != 1 || r.Ready != 4 {
 		t.Errorf("the file is as it was: %+v", r)
@@ -55,7 +55,7 @@ func testChanges(t *testing.T, s *server) {
 		t.Errorf("found %+v", found)
 	}
 
-	// Deleting hides at once.
+	// A deleted document is hidden immediately.
 	s.sluice(t, "documents", "delete", "harbour.txt", "-c", "changes").ok(t).has(t, "harbour.txt")
 	if found := search(t, s, "changes", "Who collects mooring fees?"); slices.Contains(names(found), "harbour.txt") {
 		t.Error("a deleted document is found")
@@ -70,7 +70,7 @@ func testChanges(t *testing.T, s *server) {
 	}
 	s.sluice(t, "documents", "delete", "harbour.txt", "-c", "changes").fails(t, "harbour.txt", "not found")
 
-	// What was deleted here may be put in again.
+	// A document that was deleted on the server can be ingested again.
 	if r := ingest(); r.Uploaded != 1 || r.Ready != 4 {
 		t.Errorf("a file was deleted there: %+v", r)
 	}
@@ -78,7 +78,7 @@ func testChanges(t *testing.T, s *server) {
 		t.Errorf("found %v", names(found))
 	}
 
-	// A single file, and a prefix.
+	// A single file, with a prefix.
 	s.sluice(t, "ingest", filepath.Join(folder, "museum.md"), "-c", "changes", "--prefix", "copy/", "--wait").ok(t)
 	if _, there := documents(t, s, "changes")["copy/museum.md"]; !there {
 		t.Error("copy/museum.md is not there")
@@ -171,21 +171,21 @@ func testLabels(t *testing.T, s *server) {
 		if _, there := listed["bonus.txt"]; there != slices.Contains(c.sees, "bonus.txt") || len(listed) != len(c.sees) {
 			t.Errorf("a key with groups %v has %d documents listed", c.groups, len(listed))
 		}
-		// A job keeps its asker's groups.
+		// A job keeps the groups of the key that started it.
 		if job := awaitJob(t, reader, startJob(t, reader, "labels", question)); job.Result == nil ||
 			containsAll(job.Result.Answer, []string{"four monthly salaries"}) != slices.Contains(c.sees, "bonus.txt") {
 			t.Errorf("the job of a key with groups %v: %+v", c.groups, job.Result)
 		}
 	}
 
-	// Taking the labels away opens it at once.
+	// Without labels, everybody sees the document immediately.
 	id := documents(t, s, "labels")["bonus.txt"].ID
 	s.call(t, http.MethodPatch, "/v1/documents/"+id.String(), map[string]any{"labels": []string{}}).want(t, http.StatusOK)
 	plain := into[api.KeyCreated](t, s.sluice(t, "keys", "create", "after", "--json").ok(t))
 	if got := names(search(t, s.withKey(plain.APIKey), "labels", question)); !slices.Contains(got, "bonus.txt") {
 		t.Errorf("a document whose labels were taken away is not found: %v", got)
 	}
-	// The command closes it again.
+	// The command sets labels again.
 	s.sluice(t, "documents", "change", "bonus.txt", "-c", "labels").fails(t, "--label", "--metadata")
 	s.sluice(t, "documents", "change", "bonus.txt", "-c", "labels", "--label", "board", "--metadata", "year=2026").ok(t).has(t, "bonus.txt")
 	s.sluice(t, "documents", "show", "bonus.txt", "-c", "labels").ok(t).has(t, "labels [board]", "year=2026")
@@ -196,7 +196,7 @@ func testLabels(t *testing.T, s *server) {
 	s.sluice(t, "documents", "change", "bonus.txt", "-c", "labels", "--open").ok(t)
 	s.sluice(t, "documents", "show", "bonus.txt", "-c", "labels").ok(t).has(t, "year=2026")
 	s.sluice(t, "access", "explain", "--document", "bonus.txt", "-c", "labels", "--key", plain.ID.String()).ok(t).has(t, "yes:")
-	// A revoked key opens nothing.
+	// A revoked key has no access.
 	s.sluice(t, "keys", "revoke", plain.ID.String()).ok(t)
 	s.withKey(plain.APIKey).sluice(t, "search", question, "-c", "labels").fails(t, "revoked")
 }

@@ -2,9 +2,9 @@
 
 package e2e
 
-// This file is `make chaos`: a campaign of work and faults that a seed decides, against several of
-// each program on clusters of NATS and Temporal, whose every promise is held against a ledger of
-// what was acknowledged.
+// This file is `make chaos`: a campaign of requests and faults that a seed determines. It runs
+// against several processes of each program and against clusters of NATS and Temporal. A ledger
+// records what was acknowledged, and every promise is checked against it.
 
 import (
 	"encoding/json"
@@ -22,24 +22,24 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// failedSeeds are campaigns that once broke a rule. `make chaos` runs them first, or alone with
-// SEEDS=failed.
+// failedSeeds are campaigns that broke a rule in the past. `make chaos` runs them first, and only
+// them with SEEDS=failed.
 var failedSeeds = []struct {
 	seed     uint64
 	duration time.Duration
-	rule     string // that it broke
+	rule     string // that was broken
 }{
 	{111, 8 * time.Minute, "webhooks hear of every version that is ready: some waited for the three hours by which a clock had been ahead"},
 }
 
-// tokenBudget is what the budget tenant may spend in a month.
+// tokenBudget is the monthly token budget of the tenant "budget".
 const tokenBudget = 6_000
 
-// mostEstimated is the most that the books have for a call that was cancelled: its question and
-// passages are short.
+// mostEstimated is the largest number of tokens that the ledger of the gateway estimates for a
+// cancelled call. Questions and passages are short.
 const mostEstimated = 2_500
 
-// TestChaos runs campaigns: those that once failed, and then one of CHAOS_SEED, or of the day, for
+// TestChaos runs the campaigns that once failed, and then one of CHAOS_SEED, or of the date, for
 // CHAOS_DURATION.
 func TestChaos(t *testing.T) {
 	for _, f := range failedSeeds {
@@ -69,8 +69,8 @@ func TestChaos(t *testing.T) {
 	t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) { runCampaign(t, newChaosPlan(seed, duration)) })
 }
 
-// TestClusters takes every member of NATS and one of Temporal away in turn, once each, under
-// ingestion and questions.
+// TestClusters stops every NATS server and one Temporal server in turn, once each, during ingestion
+// and questions.
 func TestClusters(t *testing.T) {
 	const each = 12 * time.Second
 	members := []string{"nats-1", "nats-2", "nats-3", "temporal-1"}
@@ -86,7 +86,7 @@ func TestClusters(t *testing.T) {
 	runCampaign(t, plan)
 }
 
-// campaign is a plan that is carried out.
+// campaign is a plan in execution.
 type campaign struct {
 	plan     chaosPlan
 	bed      *chaosBed
@@ -153,7 +153,7 @@ func runCampaign(t *testing.T, plan chaosPlan) {
 	t.Logf("%v in %s under the faults %v; settled %s later", done, plan.Duration, c.faults.counted, time.Since(quiet).Round(time.Second)) //house:clock it is told, not waited for
 }
 
-// prepare makes tenants, keys and collections before anything fails.
+// prepare creates tenants, keys and collections before the first fault.
 func (c *campaign) prepare(t *testing.T) {
 	t.Helper()
 	turn, web := &atomic.Int32{}, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is what a campaign runs against: two of each program on clusters of servers, each
-// program with ways of its own to Postgres, NATS and Temporal.
+// This file starts the system of a campaign: two processes of each program, and clusters of
+// servers. Each program has its own proxies to Postgres, NATS and Temporal.
 
 import (
 	"context"
@@ -34,7 +34,7 @@ type chaosBed struct {
 	temporal         []string // addresses
 	nc               *nats.Conn
 	nodes            map[string]*chaosNode
-	urls             []string // of the API
+	urls             []string // of the API servers
 	key              string   // the operator's
 	model            *chaosModel
 	hooks            *chaosHooks
@@ -44,19 +44,19 @@ type chaosBed struct {
 	keeping sync.WaitGroup
 
 	mu  sync.Mutex
-	log *os.File // of what happened when
+	log *os.File // the campaign's log
 }
 
-// chaosNode is a process that is started again whenever it ends, unless it is held down.
+// chaosNode is a process that is restarted whenever it ends, unless it is held.
 type chaosNode struct {
 	name  string
-	links map[string][]*link // by the part that they lead to
+	links map[string][]*link // by the server to which they lead
 	clock *wallClock
 	begin func(log *os.File) (*process, error)
 
 	mu      sync.Mutex
 	process *process
-	up      chan struct{} // closed: it may run
+	up      chan struct{} // closed while the process may run
 }
 
 func (n *chaosNode) current() *process {
@@ -65,7 +65,7 @@ func (n *chaosNode) current() *process {
 	return n.process
 }
 
-// hold keeps the process from being started, until what it returns is called.
+// hold prevents restarts of the process until the returned function is called.
 func (n *chaosNode) hold() (release func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -80,10 +80,10 @@ func (n *chaosNode) gate() chan struct{} {
 	return n.up
 }
 
-// signal sends a signal to what runs now.
+// signal sends a signal to the current process.
 func (n *chaosNode) signal(s syscall.Signal) *process {
 	p := n.current()
-	_ = p.cmd.Process.Signal(s) // it may be gone already
+	_ = p.cmd.Process.Signal(s) // it may have ended already
 	return p
 }
 
@@ -140,18 +140,18 @@ func (b *chaosBed) keep(n *chaosNode, log *os.File) {
 	}
 }
 
-// say writes what happened into the campaign's own log.
+// say writes a line to the campaign's log.
 func (b *chaosBed) say(format string, v ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	fmt.Fprintf(b.log, "%s %s\n", time.Now().UTC().Format("15:04:05.000"), fmt.Sprintf(format, v...))
 }
 
-// pause lets time pass.
+// pause waits for a duration or until the campaign ends.
 func (b *chaosBed) pause(d time.Duration) { pause(b.ctx, d) }
 
-// newChaosBed starts everything. Logs are kept beside the repository's other results when the test
-// fails.
+// newChaosBed starts the whole system. If the test fails, the logs are kept with the repository's
+// other results.
 func newChaosBed(t *testing.T, logs string) *chaosBed {
 	t.Helper()
 	b := &chaosBed{logs: logs, data: localtest.Dir(t), nodes: map[string]*chaosNode{}}
@@ -181,7 +181,7 @@ func newChaosBed(t *testing.T, logs string) *chaosBed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = b.postgres.Stop(context.Background()) }) // killed, its processes would write on for a moment
+	t.Cleanup(func() { _ = b.postgres.Stop(context.Background()) }) // after a kill, its processes could write for a moment longer
 	t.Cleanup(func() {
 		b.stop()
 		b.keeping.Wait()
@@ -221,7 +221,7 @@ func newChaosBed(t *testing.T, logs string) *chaosBed {
 	return b
 }
 
-// startProgram gives a program links and a clock of its own, and starts it.
+// startProgram starts a program with its own links and its own clock.
 func (b *chaosBed) startProgram(t *testing.T, name string) {
 	t.Helper()
 	at := strings.LastIndexByte(name, '-')
@@ -258,7 +258,7 @@ func (b *chaosBed) startProgram(t *testing.T, name string) {
 	n.links, n.clock = links, clock
 }
 
-// env are the settings of a program, through its links where it has some.
+// env returns the settings of a program, with the addresses of its links if it has any.
 func (b *chaosBed) env(links map[string][]*link) []string {
 	database := func(url string) string {
 		for _, l := range links["postgres"] {

@@ -2,7 +2,7 @@
 
 package e2e
 
-// This file is a client that repeats what was not acknowledged until it is, as clients should.
+// This file is a client that repeats a request until it is acknowledged, as clients should.
 
 import (
 	"bytes"
@@ -15,20 +15,20 @@ import (
 	"time"
 )
 
-// attemptTime is how long the client waits for one reply before it asks the other API server.
+// attemptTime is how long the client waits for a reply before it asks the other API server.
 const attemptTime = 15 * time.Second
 
-// chaosClient asks the API's servers in turn with one key.
+// chaosClient sends requests with one key to the API servers in turn.
 type chaosClient struct {
 	*chaosBed
 	key  string
 	turn *atomic.Int32
 	http *http.Client
-	// internal is told of replies that no client should get.
+	// internal receives replies with status 500.
 	internal func(said string)
 }
 
-// chaosReply is an answer, after so many attempts.
+// chaosReply is a reply, with the number of attempts.
 type chaosReply struct {
 	request  string
 	status   int
@@ -36,8 +36,8 @@ type chaosReply struct {
 	attempts int
 }
 
-// once asks one server; a broken connection has the status 0. again: the request may, and should,
-// be repeated.
+// once sends a request to one server. A broken connection gives status 0. again is true if the
+// client should repeat the request.
 func (c *chaosClient) once(method, path string, body []byte, repeat string) (r chaosReply, again bool) {
 	ctx, cancel := context.WithTimeout(c.ctx, attemptTime) //house:clock a client's
 	defer cancel()
@@ -45,7 +45,7 @@ func (c *chaosClient) once(method, path string, body []byte, repeat string) (r c
 	r = chaosReply{request: method + " " + path, attempts: 1}
 	request, err := http.NewRequestWithContext(ctx, method, url+path, bytes.NewReader(body))
 	if err != nil {
-		panic(err) // of the campaign's own making
+		panic(err) // cannot happen: the campaign makes the request
 	}
 	request.Header.Set("Authorization", "Bearer "+c.key)
 	if body != nil {
@@ -69,8 +69,8 @@ func (c *chaosClient) once(method, path string, body []byte, repeat string) (r c
 	return r, r.status >= 500 || r.status == http.StatusRequestTimeout || response.Header.Get("Retry-After") != ""
 }
 
-// insist asks until it is answered, or the bed is closed: then the status is 0. repeat is the
-// request's Idempotency-Key.
+// insist repeats a request until it is answered, or until the bed is closed; then the status may be
+// 0. repeat is the Idempotency-Key.
 func (c *chaosClient) insist(method, path string, body any, repeat string) chaosReply {
 	var data []byte
 	if body != nil {
@@ -89,7 +89,7 @@ func (c *chaosClient) insist(method, path string, body any, repeat string) chaos
 func encoded(body any) []byte {
 	data, err := json.Marshal(body)
 	if err != nil {
-		panic(err) // of the campaign's own making
+		panic(err) // cannot happen: the campaign makes the body
 	}
 	return data
 }

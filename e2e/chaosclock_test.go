@@ -2,9 +2,9 @@
 
 package e2e
 
-// This file gives programs a wall clock that a test moves. They are built with a copy of the
-// standard library's time.Now that adds what a file says; the monotonic clock stays, as when
-// somebody sets a machine's clock.
+// This file gives programs a wall clock that a test can move. They are built with a copy of the
+// standard library in which time.Now adds an offset from a file. The monotonic clock is unchanged,
+// as after a change of the machine's clock.
 
 import (
 	"encoding/json"
@@ -22,13 +22,13 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 )
 
-// clockVariable names the file of a process's clock.
+// clockVariable is the variable with the file of a process's clock.
 const clockVariable = "SLUICE_CHAOS_CLOCK"
 
-// nowBegins is what of time.Now the overlay changes.
+// nowBegins is the beginning of time.Now, which the overlay changes.
 const nowBegins = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 
-// clockSource goes into package time.
+// clockSource is added to package time.
 const clockSource = `package time
 
 import (
@@ -74,7 +74,7 @@ func injectedWall(sec int64, nsec int32) (int64, int32) {
 }
 `
 
-// clockOverlay writes what `go build -overlay` takes, and returns its file.
+// clockOverlay writes the files for `go build -overlay`, and returns the overlay file.
 func clockOverlay(t *testing.T) string {
 	t.Helper()
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
@@ -90,7 +90,7 @@ func clockOverlay(t *testing.T) string {
 	if strings.Count(string(text), nowBegins) != 1 {
 		t.Fatalf("%s is of a Go version whose time.Now does not begin with\n%s\nWrite nowBegins in chaosclock_test.go anew for it", original, nowBegins)
 	}
-	// Always the same folder, so that what was built with it is not built again.
+	// The folder is always the same, so that the build cache stays valid.
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func clockOverlay(t *testing.T) string {
 	return filepath.Join(dir, "overlay.json")
 }
 
-// wallClock is the clock of one process.
+// wallClock is the wall clock of one process.
 type wallClock struct {
 	path string
 	word *int64
@@ -132,13 +132,13 @@ func newWallClock(t *testing.T, dir, name string) *wallClock {
 	return &wallClock{path: path, word: (*int64)(unsafe.Pointer(&word[0]))}
 }
 
-// set moves the clock to so much after, or before, the true time.
+// set moves the clock by d from the true time.
 func (c *wallClock) set(d time.Duration) { atomic.StoreInt64(c.word, int64(d)) }
 
 func (c *wallClock) env() string { return clockVariable + "=" + c.path }
 
-// TestChaosClock moves the clock of a program that prints the wall clock's and the monotonic
-// clock's way.
+// TestChaosClock moves the clock of a program that prints how far its wall clock and its monotonic
+// clock have moved.
 func TestChaosClock(t *testing.T) {
 	overlay, dir := clockOverlay(t), localtest.Dir(t)
 	put(t, dir, "go.mod", "module clock\n\ngo 1.26\n")
@@ -192,7 +192,7 @@ func main() {
 		if _, err := fmt.Sscan(string(line[:n]), &wall, &mono); err != nil {
 			t.Fatal(err)
 		}
-		// Both were read by one call of time.Now.
+		// One call of time.Now read both clocks.
 		if moved := time.Duration(wall - mono); (moved-off).Abs() > time.Second || mono < 0 {
 			t.Errorf("a clock set to %s is %s off, and the monotonic one went %s", off, moved, time.Duration(mono))
 		}

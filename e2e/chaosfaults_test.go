@@ -2,7 +2,7 @@
 
 package e2e
 
-// This file makes a campaign's faults happen.
+// This file causes the faults of a campaign.
 
 import (
 	"fmt"
@@ -24,24 +24,24 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// chaosFaults makes faults happen, and remembers when which did.
+// chaosFaults causes faults, and records when each happened.
 type chaosFaults struct {
 	*chaosBed
 	r *rand.Rand
 
 	mu      sync.Mutex
 	past    []pastFault
-	said    []nats.Msg // messages of the streams, newest last
+	said    []nats.Msg // messages of the streams, oldest first
 	counted map[string]int
 }
 
-// pastFault is when a fault began and was over.
+// pastFault is a fault with the times at which it began and ended.
 type pastFault struct {
 	chaosFault
 	begin, end time.Time
 }
 
-// remembered is how many messages may come again.
+// remembered is the number of recent messages from which repeat chooses.
 const remembered = 200
 
 func startFaults(t *testing.T, b *chaosBed, seed uint64) *chaosFaults {
@@ -62,7 +62,7 @@ func startFaults(t *testing.T, b *chaosBed, seed uint64) *chaosFaults {
 	return f
 }
 
-// happen goes through faults, one after another.
+// happen causes faults one after another.
 func (f *chaosFaults) happen(t *testing.T, begun time.Time, faults []chaosFault) {
 	for _, fault := range faults {
 		f.pause(time.Until(begun.Add(fault.At)))
@@ -85,7 +85,7 @@ func (f *chaosFaults) happen(t *testing.T, begun time.Time, faults []chaosFault)
 	}
 }
 
-// take begins a fault; what it returns ends it.
+// take begins a fault. The returned function ends it.
 func (f *chaosFaults) take(t *testing.T, fault chaosFault) (back func()) {
 	switch n := f.nodes[fault.Target]; fault.Kind {
 	case faultKill, faultNATS, faultTemporal:
@@ -157,8 +157,8 @@ func (f *chaosFaults) take(t *testing.T, fault chaosFault) (back func()) {
 	panic("a fault of the kind " + fault.Kind)
 }
 
-// administer runs statements as the superuser, as often as it takes: another fault may have the
-// database.
+// administer runs statements as the superuser. It tries again until they succeed, because another
+// fault may have stopped the database.
 func (f *chaosFaults) administer(statements ...string) {
 	for f.ctx.Err() == nil {
 		err := func() error {
@@ -182,12 +182,13 @@ func (f *chaosFaults) administer(statements ...string) {
 	}
 }
 
-// revive starts Postgres where it has ended.
+// revive starts Postgres again if it has ended.
 func (f *chaosFaults) revive(t *testing.T) {
 	select {
 	case <-f.postgres.Done():
 	default:
-		// It ends a moment after it was killed, and after its disk was full perhaps not at all.
+		// After a kill, Postgres ends a moment later. After its disk was full, it may not end at
+		// all.
 		f.pause(500 * time.Millisecond)
 		select {
 		case <-f.postgres.Done():
@@ -200,8 +201,8 @@ func (f *chaosFaults) revive(t *testing.T) {
 	}
 }
 
-// repeat publishes what was said once more, in another order and without the ids by which repeats
-// are known.
+// repeat publishes recent messages again, in another order and without the headers by which NATS
+// recognises duplicates.
 func (f *chaosFaults) repeat() {
 	f.mu.Lock()
 	again := slices.Clone(f.said)
@@ -218,7 +219,7 @@ func (f *chaosFaults) repeat() {
 	}
 }
 
-// lostReplies reports whether a gateway, or the database, was away at a time.
+// lostReplies reports whether a fault of a gateway or of the database overlapped with an interval.
 func (f *chaosFaults) lostReplies(begin, end time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -231,8 +232,8 @@ func (f *chaosFaults) lostReplies(begin, end time.Time) bool {
 	return false
 }
 
-// healthy waits for nothing: all that faults took is given back when they are over. It starts what
-// Postgres left.
+// healthy ends what a fault may have left: it starts Postgres if it has ended, and accepts webhooks
+// again.
 func (f *chaosFaults) healthy(t *testing.T) {
 	f.revive(t)
 	f.hooks.refuse(false)

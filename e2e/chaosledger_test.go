@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is what was acknowledged, kept apart from the system, and the rules that are held
-// against it while a campaign runs.
+// This file records what was acknowledged, apart from the system, and has the rules that are
+// checked against it during a campaign.
 
 import (
 	"encoding/json"
@@ -36,26 +36,26 @@ const (
 	rulePanic    = "no program panics"
 )
 
-// vault is the label of documents that were closed.
+// vault is the label of documents that were restricted during the campaign.
 const vault = "vault"
 
-// chaosLedger is what was acknowledged.
+// chaosLedger records what was acknowledged.
 type chaosLedger struct {
 	t        *testing.T
-	campaign string // what repeats it, and where its logs are
+	campaign string // how to repeat the campaign, and where its logs are
 
 	mu        sync.Mutex
 	documents map[string]*chaosDocument // by external id
 	jobs      map[uuid.UUID]chaosJob
 	hooks     []chaosHook
-	broken    map[string]int // by rule
+	broken    map[string]int // number of violations, by rule
 }
 
-// chaosDocument is what its writer was told of a document.
+// chaosDocument is a document as its writer knows it from replies.
 type chaosDocument struct {
 	tenant, collection, name string
 	id                       uuid.UUID
-	versions                 []chaosVersion // the newest last
+	versions                 []chaosVersion // oldest first
 	closed, deleted          bool
 }
 
@@ -72,7 +72,7 @@ type chaosJob struct {
 	asked            time.Time
 }
 
-// chaosHook is a webhook of which its writer knows that it is there.
+// chaosHook is a webhook whose creation was acknowledged.
 type chaosHook struct {
 	tenant, path string
 	there        time.Time
@@ -82,7 +82,8 @@ func newChaosLedger(t *testing.T, campaign string) *chaosLedger {
 	return &chaosLedger{t: t, campaign: campaign, documents: map[string]*chaosDocument{}, jobs: map[uuid.UUID]chaosJob{}, broken: map[string]int{}}
 }
 
-// violated fails the test, with what repeats the campaign. Of one rule the first few are told.
+// violated fails the test, and says how to repeat the campaign. It reports only the first
+// violations of a rule.
 func (l *chaosLedger) violated(rule, format string, v ...any) {
 	l.mu.Lock()
 	l.broken[rule]++
@@ -93,21 +94,21 @@ func (l *chaosLedger) violated(rule, format string, v ...any) {
 	}
 }
 
-// change has a writer write down what was acknowledged.
+// change runs a function that records an acknowledgement.
 func (l *chaosLedger) change(do func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	do()
 }
 
-// document returns what is known of a document, or nil.
+// document returns the record of a document, or nil.
 func (l *chaosLedger) document(name string) *chaosDocument {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.documents[name]
 }
 
-// all returns copies of the documents, by name.
+// all returns copies of the documents, sorted by name.
 func (l *chaosLedger) all() (out []chaosDocument) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +120,7 @@ func (l *chaosLedger) all() (out []chaosDocument) {
 	return out
 }
 
-// closedTo returns the words that nobody without the label may be told any more, of one collection.
+// closedTo returns the words of one collection that only readers with the label may receive now.
 func (l *chaosLedger) closedTo(collection string) (tokens []string) {
 	for _, d := range l.all() {
 		if d.closed && d.collection == collection {
@@ -131,7 +132,7 @@ func (l *chaosLedger) closedTo(collection string) (tokens []string) {
 	return tokens
 }
 
-// live counts a tenant's documents.
+// live returns the number of a tenant's documents that are not deleted.
 func (l *chaosLedger) live(tenant string) (n int) {
 	for _, d := range l.all() {
 		if d.tenant == tenant && !d.deleted {
@@ -141,7 +142,7 @@ func (l *chaosLedger) live(tenant string) (n int) {
 	return n
 }
 
-// found are the documents whose passages have a word.
+// found returns the documents that have a passage with a word.
 func found(r chaosReply, token string) (names []string, err error) {
 	result, err := read[api.SearchResult](r)
 	if err != nil {
@@ -155,7 +156,7 @@ func found(r chaosReply, token string) (names []string, err error) {
 	return names, nil
 }
 
-// tells returns the words among tokens that a reply has anywhere but in the question.
+// tells returns the words among tokens that occur in a reply, outside of the question.
 func tells(r chaosReply, question string, tokens []string) (out []string) {
 	var parts map[string]json.RawMessage
 	if json.Unmarshal(r.body, &parts) != nil {
@@ -179,7 +180,7 @@ func around(text, token string) string {
 	return text[max(0, at-80):min(len(text), at+len(token)+80)]
 }
 
-// TestChaosRulesSee gives the rules what breaks them.
+// TestChaosRulesSee checks that the rules notice violations.
 func TestChaosRulesSee(t *testing.T) {
 	leak := chaosReply{body: []byte(`{"query": "qxone", "passages": [{"text": "The crate qxone.", "document": "a"}, {"text": "qxone again", "document": "b"}]}`)}
 	if told := tells(leak, "qxone?", []string{"qxone", "qxtwo"}); len(told) != 1 || !strings.HasPrefix(told[0], "qxone ") {

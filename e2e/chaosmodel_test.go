@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is who programs speak to outside: a scripted server of OpenAI's API that answers after
-// crates, and counts what each tenant's calls took; and a receiver of webhooks.
+// This file has the servers outside of the system: a scripted server of OpenAI's API that answers
+// questions about crates and counts the tokens of each tenant, and a receiver of webhooks.
 
 import (
 	"encoding/json"
@@ -25,15 +25,15 @@ type chaosModel struct {
 	*httptest.Server
 
 	mu     sync.Mutex
-	tenant map[string]string // by the collection that the question names
+	tenant map[string]string // by the collection in the question
 	calls  map[string][]chaosCall
 }
 
-// chaosCall is one call that was answered, and would have to be paid for.
+// chaosCall is a call that was answered, and that a provider would charge for.
 type chaosCall struct {
 	begin, end time.Time
 	tokens     int64
-	unread     bool // who called had left
+	unread     bool // the caller had disconnected
 }
 
 func newChaosModel(t *testing.T) *chaosModel {
@@ -43,10 +43,10 @@ func newChaosModel(t *testing.T) *chaosModel {
 	return m
 }
 
-// crateAsked is how questions of a campaign are.
+// crateAsked matches the questions of a campaign.
 var crateAsked = regexp.MustCompile(`Question \d+ of (\S+): where is the crate (\S+) kept\?`)
 
-// outputTokens are what the model says that each of its replies took.
+// outputTokens is the number of output tokens that the model reports for each reply.
 const outputTokens = 200
 
 func (m *chaosModel) serve(w http.ResponseWriter, r *http.Request) {
@@ -63,7 +63,7 @@ func (m *chaosModel) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this server answers after crates alone", http.StatusBadRequest)
 		return
 	}
-	pause(r.Context(), 50*time.Millisecond) // what the model takes
+	pause(r.Context(), 50*time.Millisecond) // the model's response time
 	reply := quoting(chat.Messages[1].Content, regexp.MustCompile(`The crate `+regexp.QuoteMeta(asked[2])+` is kept in hall \d+\.`))
 	input := int64(len(body) / 8)
 	err = complete(w, "scripted", reply, input, outputTokens)
@@ -73,10 +73,10 @@ func (m *chaosModel) serve(w http.ResponseWriter, r *http.Request) {
 	m.calls[tenant] = append(m.calls[tenant], chaosCall{begin, time.Now(), input + outputTokens, err != nil || r.Context().Err() != nil})
 }
 
-// paid returns what a tenant's calls took, and how much of that may be missing from the books: a
-// gateway that dies, or has no database, while it waits for a reply cannot write down what the
-// reply took. So many calls were cut: of those that their askers cancelled the books have an
-// estimate.
+// paid returns the number of a tenant's calls and their tokens. The ledger may lack some of these
+// tokens, because a gateway that is killed or has no database cannot record the reply that it waits
+// for: unwritten is their number, and cut the number of such calls. For calls that were cancelled,
+// the ledger has an estimate.
 func (m *chaosModel) paid(tenant string, lost func(begin, end time.Time) bool) (calls, cut int, tokens, unwritten int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,17 +90,17 @@ func (m *chaosModel) paid(tenant string, lost func(begin, end time.Time) bool) (
 	return len(m.calls[tenant]), cut, tokens, unwritten
 }
 
-// chaosHooks receives webhooks. The path tells them apart.
+// chaosHooks receives webhooks, which differ in their paths.
 type chaosHooks struct {
 	*httptest.Server
 
 	mu       sync.Mutex
 	refuses  bool
-	heard    map[hookEvent]map[string]int // deliveries that were accepted, by their webhook-id
+	heard    map[hookEvent]map[string]int // accepted deliveries, by their webhook-id
 	problems []string
 }
 
-// hookEvent is what one webhook may hear of: the end of a job, or of a version, once.
+// hookEvent is an event that one webhook receives once: the end of a job or of a version.
 type hookEvent struct {
 	hook    string
 	kind    string
@@ -149,7 +149,7 @@ func (h *chaosHooks) serve(w http.ResponseWriter, r *http.Request) {
 	h.heard[e][id]++
 }
 
-// doubled returns events that came under two ids, and jobs that ended in two ways.
+// doubled returns events that were delivered under two ids, and jobs with two different ends.
 func (h *chaosHooks) doubled() (out []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,7 +170,7 @@ func (h *chaosHooks) doubled() (out []string) {
 	return out
 }
 
-// hears reports whether a webhook was told of a subject, with one of the kinds.
+// hears reports whether a webhook received an event of one of the kinds about a subject.
 func (h *chaosHooks) hears(hook string, subject uuid.UUID, kinds ...string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file says what a campaign does and when, as a function of its seed alone: what writers and
-// readers ask for, and which faults happen meanwhile.
+// This file determines a campaign from its seed alone: the requests of writers and readers, and the
+// faults, with their times.
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ import (
 const (
 	actUpload  = "upload"
 	actUpdate  = "update"
-	actClose   = "close" // the document gets a label
+	actClose   = "close" // restricts the document with a label
 	actDelete  = "delete"
 	actSearch  = "search"
 	actAsk     = "ask"
@@ -30,21 +30,21 @@ const (
 
 // Kinds of faults.
 const (
-	faultKill       = "kill"      // a program, which is started again
-	faultFreeze     = "freeze"    // SIGSTOP, and SIGCONT
-	faultSilence    = "silence"   // its connections carry nothing
-	faultRefuse     = "refuse"    // its connections are closed, and those that come
-	faultDrop       = "drop"      // they are closed once
-	faultClock      = "clock"     // the wall clock of one program jumps, and back
-	faultClocks     = "clocks"    // the same of all programs
-	faultReadOnly   = "read-only" // the database is
-	faultPostgres   = "postgres"  // is killed
-	faultNATS       = "nats"      // a member is killed
+	faultKill       = "kill"      // a program is killed and started again
+	faultFreeze     = "freeze"    // SIGSTOP, then SIGCONT
+	faultSilence    = "silence"   // the connections stay open and carry nothing
+	faultRefuse     = "refuse"    // the connections are closed, and new ones as well
+	faultDrop       = "drop"      // the connections are closed once
+	faultClock      = "clock"     // the wall clock of one program jumps, and later back
+	faultClocks     = "clocks"    // the same for all programs
+	faultReadOnly   = "read-only" // the database accepts no writes
+	faultPostgres   = "postgres"  // Postgres is killed
+	faultNATS       = "nats"      // a NATS server is killed
 	faultNATSFreeze = "nats freeze"
-	faultTemporal   = "temporal" // a member is killed
-	faultDisk       = "disk"     // of the database is full
-	faultRepeat     = "repeat"   // messages come again without their ids, in another order
-	faultHooks      = "hooks"    // the receiver of webhooks refuses
+	faultTemporal   = "temporal" // a Temporal server is killed
+	faultDisk       = "disk"     // the database's disk is full
+	faultRepeat     = "repeat"   // messages are published again without their ids, in another order
+	faultHooks      = "hooks"    // the receiver of webhooks refuses them
 )
 
 var (
@@ -52,30 +52,31 @@ var (
 	serverFaults  = []string{faultReadOnly, faultPostgres, faultNATS, faultNATS, faultNATSFreeze, faultTemporal, faultDisk, faultRepeat, faultRepeat, faultHooks}
 )
 
-// chaosAction is one thing that a writer does. At is the earliest.
+// chaosAction is one request of a writer. At is the earliest time.
 type chaosAction struct {
 	At       time.Duration
 	Kind     string
 	Document string `json:",omitempty"` // its external id
-	Token    string `json:",omitempty"` // the word that no other text has
+	Token    string `json:",omitempty"` // a word that no other text contains
 	Question string `json:",omitempty"`
 }
 
-// chaosWriter is one client. Only it writes to its collection, and does one thing after another.
+// chaosWriter is one client. No other client writes to its collection. It sends its requests one
+// after another.
 type chaosWriter struct {
 	Tenant     string
 	Collection string
-	Documents  int // the most that its tenant may have; 0 is no limit
+	Documents  int // the tenant's limit; 0 means no limit
 	Actions    []chaosAction
 }
 
-// chaosFault begins at At, or when the one before is over, and lasts.
+// chaosFault begins at At, or when the previous one has ended, and lasts For.
 type chaosFault struct {
 	At, For time.Duration
 	Kind    string
-	Target  string        `json:",omitempty"` // a program or a member
-	Parts   []string      `json:",omitempty"` // whose connections: postgres, nats, temporal
-	Off     time.Duration `json:",omitempty"` // of a clock
+	Target  string        `json:",omitempty"` // a program or a server
+	Parts   []string      `json:",omitempty"` // the servers whose connections are affected: postgres, nats, temporal
+	Off     time.Duration `json:",omitempty"` // how far a clock jumps
 }
 
 // chaosPlan is a campaign.
@@ -83,17 +84,17 @@ type chaosPlan struct {
 	Seed     uint64
 	Duration time.Duration
 	Writers  []chaosWriter
-	Faults   [][]chaosFault // each list one after another, the lists at the same time
+	Faults   [][]chaosFault // the faults of a list happen one after another; the lists run at the same time
 }
 
 // Tenants of a campaign.
 const (
-	quotaTenant  = "quota"  // may have few documents
-	budgetTenant = "budget" // may spend few tokens
+	quotaTenant  = "quota"  // has a small limit of documents
+	budgetTenant = "budget" // has a small token budget
 	quota        = 6
 )
 
-// programNames are the programs of a bed, two of each.
+// programNames returns the programs of a bed, two of each.
 func programNames() (out []string) {
 	for _, program := range []string{"serve", "ingest-worker", "query-worker", "llm-gateway", "gpu-segmenter"} {
 		out = append(out, program+"-1", program+"-2")
@@ -101,7 +102,7 @@ func programNames() (out []string) {
 	return out
 }
 
-// newChaosPlan makes the campaign of a seed.
+// newChaosPlan returns the campaign of a seed.
 func newChaosPlan(seed uint64, duration time.Duration) chaosPlan {
 	p := chaosPlan{Seed: seed, Duration: duration}
 	for i, tenant := range []string{"alpha", "alpha", "beta", "beta", quotaTenant, budgetTenant} {
@@ -130,7 +131,7 @@ func newChaosWriter(r *rand.Rand, collection, tenant string, duration time.Durat
 		}
 	}
 	live, hooks := []string{}, 0
-	tokens := map[string]string{} // the newest of each document
+	tokens := map[string]string{} // of the newest version of each document
 	for at, n := time.Duration(0), 0; at < duration; n++ {
 		at += 300*time.Millisecond + time.Duration(r.Int64N(int64(1200*time.Millisecond)))
 		a := chaosAction{At: at, Kind: kinds[r.IntN(len(kinds))]}
@@ -171,7 +172,7 @@ func newChaosWriter(r *rand.Rand, collection, tenant string, duration time.Durat
 	return w
 }
 
-// newToken makes a word that stands for one version of one document.
+// newToken returns a word that identifies one version of one document.
 func newToken(r *rand.Rand) string {
 	const consonants, vowels = "bdfgklmnprtvz", "aou"
 	var b strings.Builder
@@ -190,7 +191,7 @@ func newChaosFaults(r *rand.Rand, kinds []string, duration time.Duration) (out [
 	at := between(2*time.Second, 5*time.Second)
 	var round []string
 	for {
-		if len(round) == 0 { // every kind comes once before one comes again
+		if len(round) == 0 { // every kind occurs once before one occurs again
 			round = slices.Clone(kinds)
 			r.Shuffle(len(round), func(i, j int) { round[i], round[j] = round[j], round[i] })
 		}
@@ -221,7 +222,7 @@ func newChaosFaults(r *rand.Rand, kinds []string, duration time.Duration) (out [
 	}
 }
 
-// TestChaosPlan has one seed give one plan, and another another.
+// TestChaosPlan checks that a seed always gives the same plan, and another seed another plan.
 func TestChaosPlan(t *testing.T) {
 	text := func(seed uint64) string {
 		data, err := json.Marshal(newChaosPlan(seed, 5*time.Minute))

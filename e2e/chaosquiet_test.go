@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file holds the ledger against the system when faults are over. What must come about is
-// waited for; it is read back by the API alone.
+// This file compares the system with the ledger after the faults. It waits for work that is not
+// done yet, and reads everything through the API.
 
 import (
 	"fmt"
@@ -25,12 +25,12 @@ import (
 // tenantKeys are the keys of a tenant in a campaign.
 type tenantKeys struct {
 	id            uuid.UUID
-	writer, admin *chaosClient // the writer's groups have the label, the admin's are none
-	outsider      *chaosClient // searches, without the label
+	writer, admin *chaosClient // the writer's groups include the label; the admin key has no groups
+	outsider      *chaosClient // a key for searching, without the label
 }
 
-// eventually waits until a rule holds. wrong says what does not hold yet; hard says that it never
-// will.
+// eventually waits until a rule holds. wrong returns what does not hold yet; its second result is
+// true if waiting longer is useless.
 func (c *campaign) eventually(t *testing.T, rule string, wrong func() (string, bool)) {
 	t.Helper()
 	last := ""
@@ -43,13 +43,14 @@ func (c *campaign) eventually(t *testing.T, rule string, wrong func() (string, b
 		said, hard := wrong()
 		last = said
 		if hard {
-			return "" // the rule is told to be broken
+			return "" // the violation is reported above
 		}
 		return said
 	})
 }
 
-// settle waits until everything that was acknowledged has come about, and nothing else has.
+// settle waits until the system has done everything that was acknowledged, and checks that it did
+// nothing else.
 func (c *campaign) settle(t *testing.T) {
 	t.Helper()
 	documents := c.ledger.all()
@@ -62,7 +63,7 @@ func (c *campaign) settle(t *testing.T) {
 	c.jobsHaveEnded(t)
 	c.hooksHaveHeard(t, documents)
 	c.booksAreRight(t)
-	for _, d := range documents { // nothing came back meanwhile
+	for _, d := range documents { // no document has come back in the meantime
 		c.documentIsRight(t, d)
 	}
 	for _, said := range c.bed.hooks.doubled() {
@@ -71,7 +72,7 @@ func (c *campaign) settle(t *testing.T) {
 	c.nothingPanicked(t)
 }
 
-// listed wants the list of a collection's documents to be what its writer was told.
+// listed checks that the list of a collection's documents agrees with the ledger.
 func (c *campaign) listed(t *testing.T, w chaosWriter, documents []chaosDocument) {
 	t.Helper()
 	keys := c.tenants[w.Tenant]
@@ -93,7 +94,7 @@ func (c *campaign) listed(t *testing.T, w chaosWriter, documents []chaosDocument
 				break
 			}
 		}
-		for _, d := range documents { // labels act at once
+		for _, d := range documents { // labels take effect immediately
 			if got, ok := there[d.name]; ok && d.closed != slices.Equal(got.Labels, []string{vault}) {
 				c.ledger.violated(ruleLabels, "%s (%s) has the labels %v; it was closed: %v", d.name, d.id, got.Labels, d.closed)
 			}
@@ -137,8 +138,8 @@ func (c *campaign) listed(t *testing.T, w chaosWriter, documents []chaosDocument
 	})
 }
 
-// documentIsRight wants a document to be found by its newest word alone, and by who may see it
-// alone.
+// documentIsRight checks that a document is found by the word of its newest version only, and only
+// by readers who may see it.
 func (c *campaign) documentIsRight(t *testing.T, d chaosDocument) {
 	t.Helper()
 	keys := c.tenants[d.tenant]
@@ -241,7 +242,8 @@ func (c *campaign) jobsHaveEnded(t *testing.T) {
 	t.Logf("%d jobs: %v", len(c.ledger.jobs), ends)
 }
 
-// hooksHaveHeard wants every end to have come to every webhook that was there before what ended.
+// hooksHaveHeard checks that every webhook received the end of each job and version that began
+// after the webhook was created.
 func (c *campaign) hooksHaveHeard(t *testing.T, documents []chaosDocument) {
 	t.Helper()
 	for _, hook := range c.ledger.hooks {
@@ -270,7 +272,7 @@ func (c *campaign) hooksHaveHeard(t *testing.T, documents []chaosDocument) {
 	}
 }
 
-// booksAreRight holds the ledger of language models' calls against what the model itself counted.
+// booksAreRight compares the ledger of language model calls with what the model counted.
 func (c *campaign) booksAreRight(t *testing.T) {
 	t.Helper()
 	for tenant, keys := range c.tenants {

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file runs the servers of a cluster as processes: three NATS servers with JetStream, two of
-// Temporal on one Postgres.
+// This file runs the servers of the clusters as processes: three NATS servers with JetStream, and
+// two Temporal servers on one Postgres.
 
 import (
 	"context"
@@ -30,7 +30,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// natsVariable makes this test binary a NATS server: it names the server's configuration.
+// natsVariable makes this test binary run as a NATS server. It has the path of the server's
+// configuration.
 const natsVariable = "SLUICE_CHAOS_NATS"
 
 func init() {
@@ -60,7 +61,7 @@ func runNATS(file string) error {
 	return nil
 }
 
-// freePorts returns n ports that nobody listens on now at any of the addresses.
+// freePorts returns n ports on which nothing listens.
 func freePorts(t *testing.T, n int) (out []int) {
 	t.Helper()
 	for range n {
@@ -68,16 +69,16 @@ func freePorts(t *testing.T, n int) (out []int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = l.Close() }() // held until all are found, so that they differ
+		defer func() { _ = l.Close() }() // kept open until all ports are found, so that they differ
 		out = append(out, l.Addr().(*net.TCPAddr).Port)
 	}
 	return out
 }
 
-// natsMembers are the servers of a cluster of NATS.
+// natsMembers is the number of servers in the NATS cluster.
 const natsMembers = 3
 
-// startNATS starts the members, and returns their addresses.
+// startNATS starts the NATS cluster and creates the streams.
 func (b *chaosBed) startNATS(t *testing.T) {
 	t.Helper()
 	self, err := os.Executable()
@@ -92,7 +93,8 @@ func (b *chaosBed) startNATS(t *testing.T) {
 	}
 	for i := range natsMembers {
 		name := fmt.Sprint("nats-", i+1)
-		// Programs are not told of the other members: they know each by a way that can be closed.
+		// Servers do not announce each other to programs, so a program uses only the addresses of
+		// its links.
 		put(t, b.data, name+".conf", fmt.Sprintf(`
 server_name: %s
 listen: 127.0.0.1:%d
@@ -120,7 +122,8 @@ cluster { name: sluice, listen: 127.0.0.1:%d, routes: [%s], no_advertise: true, 
 		}
 		return ""
 	})
-	// Programs find the streams there: of a cluster that begins they would wait for it at length.
+	// The streams are created here, because programs that start with a new cluster would wait long
+	// for them.
 	waittest.Until(t, func() string {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) //house:clock of one attempt
 		defer cancel()
@@ -131,7 +134,7 @@ cluster { name: sluice, listen: 127.0.0.1:%d, routes: [%s], no_advertise: true, 
 	})
 }
 
-// natsURL names all members without a link between.
+// natsURL has the addresses of all NATS servers, without links.
 func (b *chaosBed) natsURL() string {
 	var all []string
 	for _, port := range b.natsPorts {
@@ -140,8 +143,7 @@ func (b *chaosBed) natsURL() string {
 	return strings.Join(all, ",")
 }
 
-// temporalMembers are the servers of a cluster of Temporal. Each has an address of its own and the
-// ports of the other.
+// temporalMembers are the addresses of the Temporal servers. All use the same ports.
 var temporalMembers = []string{"127.0.0.1", "127.0.0.2"}
 
 const (
@@ -159,7 +161,7 @@ func (b *chaosBed) buildTemporal(t *testing.T) {
 	}
 }
 
-// startTemporal starts the members.
+// startTemporal starts the Temporal servers.
 func (b *chaosBed) startTemporal(t *testing.T) {
 	t.Helper()
 	port := freeBlock(t)
@@ -182,7 +184,8 @@ func (b *chaosBed) startTemporal(t *testing.T) {
 	}
 }
 
-// freeBlock returns the first of the ports of a member, which are free at all members' addresses.
+// freeBlock returns the first of temporalPorts consecutive ports that are free at all addresses of
+// the servers.
 func freeBlock(t *testing.T) int {
 	t.Helper()
 	for port := 21000 + os.Getpid()%9000; port < 32000; port += temporalPorts {

@@ -2,8 +2,7 @@
 
 package e2e
 
-// This file is who works with the system during a campaign: writers, and readers who may not see
-// all.
+// This file has the clients of a campaign: writers, and readers who may not see all documents.
 
 import (
 	"fmt"
@@ -19,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// writerRun is a writer at work.
+// writerRun is a writer during a campaign.
 type writerRun struct {
 	chaosWriter
 	*chaosLedger
@@ -28,12 +27,12 @@ type writerRun struct {
 	done   map[string]int
 }
 
-// crateText is a version's whole text.
+// crateText returns the whole text of a version.
 func crateText(name, token string) string {
 	return fmt.Sprintf("The crate %s is kept in hall %d. It is the one that the list %s names, and nobody has opened it since it came.", token, len(name)+int(token[3]), name)
 }
 
-// work does what is planned until the campaign's time is over.
+// work does the planned actions until the campaign ends.
 func (w *writerRun) work(begun time.Time, duration time.Duration) {
 	for n, a := range w.Actions {
 		w.client.pause(time.Until(begun.Add(a.At)))
@@ -46,7 +45,7 @@ func (w *writerRun) work(begun time.Time, duration time.Duration) {
 }
 
 func (w *writerRun) do(a chaosAction, repeat string) {
-	d := w.document(a.Document) // which only this writer changes
+	d := w.document(a.Document) // only this writer changes it
 	switch a.Kind {
 	case actUpload, actUpdate:
 		w.upload(a, d, repeat)
@@ -91,7 +90,7 @@ func (w *writerRun) do(a chaosAction, repeat string) {
 		r := w.client.insist(http.MethodPost, "/v1/webhooks", api.NewWebhook{URL: w.hooks.URL + path,
 			Kinds: []string{schema.WebhookQuestionAnswered, schema.WebhookQuestionFailed, schema.WebhookQuestionCancelled,
 				schema.WebhookVersionReady, schema.WebhookVersionFailed}}, repeat)
-		// Its secret is told once: a repeat hears that it was made.
+		// The secret is in the first reply only, so a repeated request gets a conflict.
 		if r.status == http.StatusConflict && r.attempts > 1 || w.accepted(r, http.StatusCreated) {
 			w.change(func() {
 				w.chaosLedger.hooks = append(w.chaosLedger.hooks, chaosHook{tenant: w.Tenant, path: path, there: time.Now()})
@@ -100,8 +99,8 @@ func (w *writerRun) do(a chaosAction, repeat string) {
 	}
 }
 
-// accepted reports whether a reply has the status; where it has another one, the bed was closed or
-// a rule is broken.
+// accepted reports whether a reply has the status. Another status is a violation unless the bed was
+// closed.
 func (w *writerRun) accepted(r chaosReply, status int) bool {
 	if r.status == status {
 		return true
@@ -114,7 +113,7 @@ func (w *writerRun) accepted(r chaosReply, status int) bool {
 
 func (w *writerRun) upload(a chaosAction, d *chaosDocument, repeat string) {
 	if a.Kind == actUpdate && (d == nil || d.deleted) {
-		return // its upload was refused
+		return // the upload of the document was refused
 	}
 	body := api.NewDocument{ExternalID: a.Document, Text: crateText(a.Document, a.Token)}
 	if d != nil && d.closed {
@@ -149,7 +148,8 @@ func (w *writerRun) upload(a chaosAction, d *chaosDocument, repeat string) {
 	})
 }
 
-// search looks for a document's newest word: it is in this document, or not ready yet.
+// search searches for a document's newest word. Either this document is found or it is not ready
+// yet.
 func (w *writerRun) search(a chaosAction, d *chaosDocument) {
 	if d == nil {
 		return
@@ -167,7 +167,7 @@ func (w *writerRun) search(a chaosAction, d *chaosDocument) {
 	}
 }
 
-// watch asks, with a key without the label, for what was closed, until the campaign is over.
+// watch asks for restricted documents with a key without the label, until the campaign ends.
 func (l *chaosLedger) watch(client *chaosClient, collection string, r *rand.Rand, over <-chan struct{}) {
 	for n := 0; ; n++ {
 		select {

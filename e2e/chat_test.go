@@ -1,6 +1,6 @@
 package e2e
 
-// This file asks in chats, by plain HTTP as OpenAI's clients and a chat program do, and by the
+// This file asks in chats: by plain HTTP, as OpenAI's clients and a chat program do, and on the
 // command line.
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// marrowick is what chats are about.
+// marrowick are the documents of the chats.
 var marrowick = map[string]string{
 	"lighthouse.txt": "The lighthouse of Marrowick was built by Elspeth Tarn in 1871. It is 43 metres tall and has 212 steps – on “windy” days it is closed.",
 	"ferry.txt":      "The ferry of Marrowick crosses the bay eleven times a day. A ticket for it costs four crowns.",
@@ -31,7 +31,7 @@ const (
 	tallWhole  = "How tall is the lighthouse of Marrowick?"
 )
 
-// chatBody is a request for an answer in a chat; more is put into it.
+// chatBody returns a chat request. more has further members of the body.
 func chatBody(model string, more map[string]any, messages ...string) map[string]any {
 	body := map[string]any{"model": model}
 	var all []map[string]any
@@ -50,7 +50,7 @@ func (s *server) chat(t *testing.T, body any) api.ChatCompletion {
 	return as[api.ChatCompletion](t, s.call(t, http.MethodPost, "/v1/chat/completions", body).want(t, http.StatusOK))
 }
 
-// streamed is what the chunks of a stream tell together.
+// streamed is the content of all chunks of a stream.
 type streamed struct {
 	Content     string
 	Annotations []api.ChatAnnotation
@@ -112,7 +112,7 @@ func chunks(t *testing.T, r reply) streamed {
 	return out
 }
 
-// chatRefused demands an error as OpenAI's clients read it, which names the field.
+// chatRefused checks that the reply is an error of OpenAI's format that names the parameter.
 func (r reply) chatRefused(t *testing.T, status int, param, code string) {
 	t.Helper()
 	r.problem(t, status, "")
@@ -177,7 +177,7 @@ func testChatModels(t *testing.T, s *server) {
 	s.call(t, http.MethodGet, "/v1/models/marrowick/no-such-plan", nil).chatRefused(t, http.StatusNotFound, "model", "model_not_found")
 	s.withKey("wrong").call(t, http.MethodGet, "/v1/models", nil).chatRefused(t, http.StatusUnauthorized, "", "invalid_api_key")
 
-	// Another tenant's collection is no model.
+	// Another tenant does not see the collection as a model.
 	made := into[api.TenantCreated](t, s.sluice(t, "tenants", "create", "chat-other", "--json").ok(t))
 	other := s.withKey(made.APIKey)
 	if got := as[api.ChatModels](t, other.call(t, http.MethodGet, "/v1/models", nil).want(t, http.StatusOK)); len(got.Data) != 0 {
@@ -208,7 +208,7 @@ func testChatAnswers(t *testing.T, s *server) {
 	if with.Sluice.Plan != "bm25" || with.Model != "marrowick/bm25" {
 		t.Errorf("with a plan: %+v", with)
 	}
-	// Characters, not bytes: the text has some of several bytes.
+	// Positions count characters, not bytes: the text has characters of several bytes.
 	windy := s.chat(t, chatBody("marrowick", nil, "When is the lighthouse closed, and how many steps does the lighthouse of Marrowick have?"))
 	s.cited(t, windy.Choices[0].Message.Content, windy.Choices[0].Message.Annotations, "windy")
 
@@ -223,7 +223,7 @@ func testChatAnswers(t *testing.T, s *server) {
 		t.Errorf("usage that nobody asked for: %+v", without.Usage)
 	}
 
-	// What the documents do not say is told, and cites nothing.
+	// A question that the documents do not answer gets a refusal without citations.
 	no := s.chat(t, chatBody("marrowick", nil, "Which visa does a Brazilian dentist need in Japan?"))
 	if c := no.Choices[0]; c.Message.Content != schema.NoAnswer || len(c.Message.Annotations) != 0 || no.Sluice.Supported || c.FinishReason != "stop" {
 		t.Errorf("what is not in the documents: %+v", no)
@@ -235,8 +235,8 @@ func testChatAnswers(t *testing.T, s *server) {
 	}
 }
 
-// cited demands that annotations name characters of the text, one of them with the word, and lead
-// to the page of their document, which has the text.
+// cited checks that annotations refer to characters of the text, one of them with the word, and
+// link to the page of their document, whose text has the word.
 func (s *server) cited(t *testing.T, text string, annotations []api.ChatAnnotation, word string) {
 	t.Helper()
 	characters := []rune(text)
@@ -301,12 +301,12 @@ func testChatRefused(t *testing.T, s *server) {
 		s.call(t, http.MethodPost, "/v1/chat/completions", chatBody("marrowick", c.more, lighthouse)).chatRefused(t, status, c.param, c.code)
 	}
 	s.call(t, http.MethodPost, "/v1/chat/completions", `{"model":`).problem(t, http.StatusBadRequest, "")
-	// What is null or empty asks for nothing.
+	// Members that are null or empty have no effect.
 	s.chat(t, chatBody("marrowick", map[string]any{"tools": []any{}, "tool_choice": "none", "stop": nil, "logprobs": false, "seed": 7,
 		"response_format": map[string]any{"type": "text"}, "functions": nil}, lighthouse))
 }
 
-// testHistory asks with a history by every other way, and holds its limits.
+// testHistory asks with a history through the other routes, and checks the limits of histories.
 func testHistory(t *testing.T, s *server) {
 	history := []schema.Turn{{Role: schema.RoleUser, Content: lighthouse}, {Role: schema.RoleAssistant, Content: "Elspeth Tarn."}}
 	body := map[string]any{"collection": "marrowick", "query": tall, "history": history}
@@ -326,7 +326,7 @@ func testHistory(t *testing.T, s *server) {
 	if kept.Question != tall || kept.Result == nil || kept.Result.Standalone != tallWhole {
 		t.Errorf("what is kept: %+v", kept)
 	}
-	// A question that is whole is left alone.
+	// A question that needs no history is not rewritten.
 	body["query"] = "When was the museum of Marrowick opened?"
 	if whole := as[schema.Answer](t, s.call(t, http.MethodPost, "/v1/ask", body).want(t, http.StatusOK)); whole.Standalone != "" || !strings.Contains(whole.Answer, "1954") {
 		t.Errorf("a question that is whole: %+v", whole)
@@ -351,8 +351,7 @@ func testHistory(t *testing.T, s *server) {
 	}
 }
 
-// testOpenWebUI sends what Open WebUI sends: requests written after those that its releases make,
-// with another model.
+// testOpenWebUI sends requests like those that releases of Open WebUI send, with another model.
 func testOpenWebUI(t *testing.T, s *server) {
 	send := func(name string) reply {
 		t.Helper()
@@ -369,14 +368,14 @@ func testOpenWebUI(t *testing.T, s *server) {
 		}
 		s.cited(t, got.Content, got.Annotations, word)
 	}
-	// A title is a task for a language model. It gets an answer of the right form.
+	// Open WebUI asks a language model for a title. Sluice gives an answer in the right format.
 	title := as[api.ChatCompletion](t, send("open-webui-title.json"))
 	if len(title.Choices) != 1 || title.Choices[0].Message.Content == "" {
 		t.Errorf("a title: %+v", title)
 	}
 }
 
-// testChatLabels asks for a document that not all may see, and changes who may.
+// testChatLabels asks for a document with a label, and changes the label.
 func testChatLabels(t *testing.T, s *server) {
 	key := func(name string, groups ...string) *server {
 		args := []string{"keys", "create", name, "--scope", "query", "--json"}
@@ -399,8 +398,8 @@ func testChatLabels(t *testing.T, s *server) {
 		}
 	}
 	stranger.call(t, http.MethodGet, "/v1/questions/"+answered.Sluice.QuestionID.String(), nil).problem(t, http.StatusNotFound, "")
-	// A follow-up whose whole text has a word of the secret: who manages the tenant and may not see
-	// the document is not told it.
+	// The keeper's follow-up is rewritten with a word of the secret. A key that manages the tenant
+	// but may not see the document must not receive it.
 	follow := keeper.chat(t, chatBody("osterly", nil, question, answered.Choices[0].Message.Content, "When did he seal the vault of Osterly?"))
 	if !strings.Contains(follow.Sluice.Standalone, secret) || !strings.Contains(follow.Choices[0].Message.Content, "1902") {
 		t.Fatalf("the keeper's follow-up: %+v", follow)
@@ -412,8 +411,7 @@ func testChatLabels(t *testing.T, s *server) {
 		}
 	}
 
-	// Closed to the keeper, too, the document is answered from no more, and stored answers are
-	// withheld.
+	// After the keeper loses access, no answer uses the document, and stored answers are withheld.
 	id := documents(t, s, "osterly")["vault.txt"].ID.String()
 	s.call(t, http.MethodPatch, "/v1/documents/"+id, map[string]any{"labels": []string{"nobody-yet"}}).want(t, http.StatusOK)
 	for _, r := range requests {
@@ -428,7 +426,7 @@ func testChatLabels(t *testing.T, s *server) {
 	}
 }
 
-// chatSeen is what OpenAI's clients make of the replies: what the programs in tools/chat print.
+// chatSeen is the output of the programs in tools/chat: the replies as OpenAI's clients read them.
 type chatSeen struct {
 	Models          []string
 	Model           string
@@ -453,8 +451,8 @@ type chatRefusal struct {
 	Type, Param, Code string
 }
 
-// useClient runs one of the programs in tools/chat and holds what its client saw against what plain
-// HTTP gives.
+// useClient runs one of the programs in tools/chat, and compares what its client read with the
+// replies over plain HTTP.
 func useClient(t *testing.T, s *server, more []string, program string, args ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append(args, "marrowick", lighthouse, tall)...)
@@ -502,7 +500,7 @@ func useClient(t *testing.T, s *server, more []string, program string, args ...s
 	}
 }
 
-// testGoClient uses OpenAI's client for Go. Those for JavaScript and Python are `make test-chat`.
+// testGoClient uses OpenAI's client for Go. `make test-chat` tests those for JavaScript and Python.
 func testGoClient(t *testing.T, s *server) {
 	program := filepath.Join(t.TempDir(), "chat")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".")

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is `make test-chat`: OpenAI's clients for Go, JavaScript and Python against a whole
-// `sluice up`.
+// This file is `make test-chat`: OpenAI's clients for Go, JavaScript and Python use a whole `sluice
+// up`.
 
 import (
 	"os"

@@ -2,23 +2,23 @@
 
 package e2e
 
-// This file is what `make compose-test` does to the containers.
+// This file has the faults of `make compose-test`.
 
 import (
 	"testing"
 	"time"
 )
 
-// composeFault is something that happens to the project.
+// composeFault is a fault of the project's containers.
 type composeFault struct {
 	name string
 	do   func(t *testing.T, c *composition, l *load)
 }
 
-// cutOff is how long containers are without a network.
+// cutOff is how long containers are without network.
 const cutOff = 30 * time.Second
 
-// faults are those of a quick run, or all of them.
+// faults returns all faults, or those of a quick run.
 func (c *composition) faults(all bool) []composeFault {
 	var list []composeFault
 	if all {
@@ -42,7 +42,7 @@ func (c *composition) faults(all bool) []composeFault {
 	)
 }
 
-// killPrograms crashes each process of ours, and returns when all are healthy again.
+// killPrograms kills each process of Sluice, and returns when all containers are healthy again.
 func killPrograms(t *testing.T, c *composition, l *load) {
 	l.without(func() {
 		for program := range several {
@@ -62,8 +62,8 @@ func restart(service string) func(*testing.T, *composition, *load) {
 	return func(t *testing.T, c *composition, _ *load) { c.compose(t, "restart", service) }
 }
 
-// cutWorkersOff takes two workers off the network, and brings them back under other addresses:
-// their connections die without a word.
+// cutWorkersOff disconnects two workers from the network, and reconnects them with other addresses.
+// Their old connections are not closed.
 func cutWorkersOff(t *testing.T, c *composition, l *load) {
 	network := c.name + "_default"
 	workers := []string{c.containers(t, "ingest-worker")[0], c.containers(t, "query-worker")[0]}
@@ -73,7 +73,7 @@ func cutWorkersOff(t *testing.T, c *composition, l *load) {
 		c.docker(t, "network", "disconnect", network, id)
 	}
 	l.pause(cutOff)
-	// Containers that take the addresses meanwhile, so that they are others.
+	// Other containers take the addresses in the meantime, so that the workers get new ones.
 	for range workers {
 		taker := c.docker(t, "run", "-d", "--network", network, "--entrypoint", "sleep", "sluice/sluice:local", "600")
 		defer c.docker(t, "rm", "-f", taker)
@@ -86,8 +86,8 @@ func cutWorkersOff(t *testing.T, c *composition, l *load) {
 	}
 }
 
-// replaceInTurn starts each container of ours anew, one after the other, each when the one before
-// is healthy.
+// replaceInTurn restarts each container of Sluice, one after another, when the previous one is
+// healthy.
 func replaceInTurn(t *testing.T, c *composition, l *load) {
 	l.without(func() {
 		for program := range several {
@@ -99,10 +99,10 @@ func replaceInTurn(t *testing.T, c *composition, l *load) {
 	})
 }
 
-// images are those of all programs that the compose file may run.
+// images are the images of all programs that the compose file can run.
 var images = []string{"sluice", "ingest-worker", "query-worker", "llm-gateway", "gpu-segmenter", "source-worker"}
 
-// buildAll builds the images as they ship, by both builders.
+// buildAll builds the images as they ship, with both builders.
 func (c *composition) buildAll(t *testing.T) {
 	t.Helper()
 	c.script(t, "bases", "all")
@@ -111,8 +111,8 @@ func (c *composition) buildAll(t *testing.T) {
 		c.env = append(c.env, "DOCKER_BUILDKIT="+kit)
 		c.script(t, "images", images...)
 		t.Logf("built with DOCKER_BUILDKIT=%s in %s", kit, time.Since(began).Round(time.Second)) //house:clock it is told
-		// What a builder keeps for the next time is 6 GB of the one and 13 of the other. A client
-		// without buildx removes it when it is not told to build with BuildKit.
+		// The caches of the builders take 6 GB and 13 GB. A client without buildx removes them only
+		// when it is told not to build with BuildKit.
 		c.env = append(c.env, "DOCKER_BUILDKIT=0")
 		c.docker(t, "builder", "prune", "-af")
 		c.docker(t, "image", "prune", "-f")

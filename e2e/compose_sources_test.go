@@ -2,7 +2,7 @@
 
 package e2e
 
-// This file follows a folder with the compose file's source-worker, which no other container needs.
+// This file follows a folder with the compose file's source-worker. No other container needs it.
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// follow starts source-worker with its profile, as an override file gives it a folder, and has a
-// collection follow that.
+// follow starts source-worker with its profile and an override file that mounts a folder, and adds
+// a source for this folder.
 func (c *composition) follow(t *testing.T) {
 	t.Helper()
 	documents := filepath.Join(c.repository, "examples", "documents")

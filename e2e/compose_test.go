@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is `make compose-test`: docker-compose.yml as it ships, on a container engine, with
-// several of each worker, under load, while programs are killed, cut off, restarted and replaced.
+// This file is `make compose-test`: it runs docker-compose.yml as it ships, with several containers
+// of each worker, under load, while containers are killed, disconnected, restarted and replaced.
 
 import (
 	"bytes"
@@ -28,12 +28,12 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// several are how many containers of a program there are.
+// several is the number of containers of each program.
 var several = map[string]int{"ingest-worker": 3, "query-worker": 2, "gpu-segmenter": 2, "serve": 1, "llm-gateway": 1}
 
-// TestCompose is quick, or does more by COMPOSE_TEST: with faults it begins with the version before
-// and upgrades, crashes what the programs run on, replaces every container in turn, and follows a
-// folder; whole is that with images that are built as they ship, by both builders.
+// TestCompose is quick without COMPOSE_TEST. With COMPOSE_TEST=faults it starts with the previous
+// version and upgrades, kills the servers, replaces every container in turn, and follows a folder.
+// With COMPOSE_TEST=whole it does the same with images that both builders build as they ship.
 func TestCompose(t *testing.T) {
 	asShipped := os.Getenv("COMPOSE_TEST") == "whole"
 	all := asShipped || os.Getenv("COMPOSE_TEST") == "faults"
@@ -101,7 +101,7 @@ func newComposition(t *testing.T) *composition {
 		c.env = append(c.env, "SLUICE_"+name+"_PASSWORD="+fmt.Sprintf("%s%x", strings.ToLower(name), rand.Uint64()))
 	}
 	key := make([]byte, 32)
-	_, _ = cryptorand.Read(key) // it never fails
+	_, _ = cryptorand.Read(key) // never fails
 	c.env = append(c.env, "SLUICE_SOURCES_KEY="+base64.StdEncoding.EncodeToString(key), "SLUICE_SOURCE_ROOTS=/documents")
 	return c
 }
@@ -120,7 +120,7 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// setting is a variable of the compose file's.
+// setting returns a variable of the compose file.
 func (c *composition) setting(name string) string {
 	for _, kv := range slices.Backward(c.env) {
 		if value, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -130,7 +130,7 @@ func (c *composition) setting(name string) string {
 	return ""
 }
 
-// script runs one of tools/containers, with settings of the project once there are some.
+// script runs a script of tools/containers with the project's settings.
 func (c *composition) script(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	return containersScript(t, c.repository, c.env, name, args...)
@@ -167,7 +167,7 @@ func (c *composition) compose(t *testing.T, args ...string) string {
 	return out
 }
 
-// up starts what is not there, with several of the workers.
+// up starts the containers that do not run, with several of each worker.
 func (c *composition) up(t *testing.T) {
 	t.Helper()
 	args := []string{"up", "-d", "--no-build"}
@@ -179,7 +179,7 @@ func (c *composition) up(t *testing.T) {
 	c.compose(t, args...)
 }
 
-// begin does what an operator does first.
+// begin installs the project as an operator does.
 func (c *composition) begin(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -209,7 +209,7 @@ func (c *composition) begin(t *testing.T) {
 	t.Logf("all containers are healthy %s after `docker-compose up`", time.Since(began).Round(time.Second)) //house:clock it is told
 }
 
-// containers of a service, by their numbers; all when it is empty.
+// containers returns the containers of a service in order, or all containers if service is empty.
 func (c *composition) containers(t *testing.T, service string) []string {
 	t.Helper()
 	args := []string{"ps", "-q"}
@@ -219,7 +219,7 @@ func (c *composition) containers(t *testing.T, service string) []string {
 	return strings.Fields(c.compose(t, args...))
 }
 
-// state of a container, as the engine tells it.
+// state is the state of a container, as the engine reports it.
 type state struct {
 	Name  string
 	State struct {
@@ -248,7 +248,8 @@ func (c *composition) inspect(t *testing.T, ids ...string) []state {
 
 func (s state) service() string { return s.Config.Labels["com.docker.compose.service"] }
 
-// healthy waits until every container runs, and is healthy where it can say so. Only migrate ends.
+// healthy waits until every container runs, and is healthy if it has a health check. Only migrate
+// ends.
 func (c *composition) healthy(t *testing.T) {
 	t.Helper()
 	waittest.Until(t, func() string {
@@ -281,8 +282,8 @@ func (c *composition) databaseURL(t *testing.T) string {
 	return u.String()
 }
 
-// kill ends the first process of a container from outside, as a crash does; the engine starts it
-// again.
+// kill kills the first process of a container from outside, like a crash. The engine restarts the
+// container.
 func (c *composition) kill(t *testing.T, id string) {
 	t.Helper()
 	s := c.inspect(t, id)[0]
@@ -291,13 +292,13 @@ func (c *composition) kill(t *testing.T, id string) {
 	}
 }
 
-// memory tells what the containers take.
+// memory logs the memory of the containers.
 func (c *composition) memory(t *testing.T) {
 	t.Helper()
 	t.Logf("memory:\n%s", c.docker(t, append([]string{"stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}}"}, c.containers(t, "")...)...))
 }
 
-// nothingRestarts demands that no container ends by itself again and again.
+// nothingRestarts checks that no container crashes again and again.
 func (c *composition) nothingRestarts(t *testing.T) {
 	t.Helper()
 	c.healthy(t)

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is an upgrade by the compose file: from images of the version before to those of this
-// one.
+// This file upgrades the compose project from images of the previous version to those of this
+// version.
 
 import (
 	"os"
@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// upgraded are the services in the order in which an upgrade replaces them: who asks comes after
-// who answers.
+// upgraded are the services in the order of an upgrade: a service that answers requests comes
+// before those that send them.
 var upgraded = []string{"gpu-segmenter", "llm-gateway", "query-worker", "ingest-worker", "serve"}
 
-// previous builds images of the version before, which the project begins with.
+// previous builds images of the previous version, with which the project starts.
 func (c *composition) previous(t *testing.T) {
 	t.Helper()
 	c.programs = buildPrevious(t)
@@ -25,13 +25,13 @@ func (c *composition) previous(t *testing.T) {
 	c.script(t, "images", "--here", "--of", c.programs.repository)
 }
 
-// version sets which images are meant from now on.
+// version sets the version of the images that are used from now on.
 func (c *composition) version(name string) {
 	c.env = append(c.env, "SLUICE_VERSION="+name)
 }
 
-// upgradeInTurn does what docs/operating.md says: the database and what may speak to NATS first,
-// then one program after the other.
+// upgradeInTurn follows docs/operating.md: first the database and the rights in NATS, then one
+// program after another.
 func upgradeInTurn(t *testing.T, c *composition, l *load) {
 	c.version("local")
 	c.programs = programs{dir: filepath.Join(c.repository, "bin"), repository: c.repository}
@@ -45,7 +45,7 @@ func upgradeInTurn(t *testing.T, c *composition, l *load) {
 			c.compose(t, "up", "-d", "--no-build", "--no-deps", "--scale", service+"="+strconv.Itoa(several[service]), service)
 			c.healthy(t)
 		}
-		c.up(t) // what else the newer file changes
+		c.up(t) // starts what else the newer file changes
 		c.healthy(t)
 	})
 	c.server.programs = c.programs
@@ -56,7 +56,8 @@ func upgradeInTurn(t *testing.T, c *composition, l *load) {
 	}
 }
 
-// natsConfig writes what NATS and the programs need to speak to each other, where it is not there.
+// natsConfig writes the files that NATS and the programs need for their connections, where they are
+// missing.
 func (c *composition) natsConfig(t *testing.T) {
 	t.Helper()
 	c.docker(t, "run", "--rm", "--user", strconv.Itoa(os.Getuid()), "-v", c.secrets+":/secrets",

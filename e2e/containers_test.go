@@ -2,7 +2,7 @@
 
 package e2e
 
-// This file is what the tests of the compose file and of the chart share.
+// This file has what the tests of the compose file and of the chart share.
 
 import (
 	"bytes"
@@ -21,11 +21,12 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// containersScript runs one of tools/containers, shows what it says, and returns what it prints.
+// containersScript runs a script of tools/containers, shows its standard error, and logs and
+// returns its standard output.
 func containersScript(t *testing.T, repository string, env []string, name string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(repository, "tools", "containers", name), args...) // also when the test has ended
-	cmd.Env = env                                                                        // nil: that of this process
+	cmd := exec.Command(filepath.Join(repository, "tools", "containers", name), args...) // without the test's context, because cleanups run it too
+	cmd.Env = env                                                                        // nil: this process's environment
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
 	if err := cmd.Run(); err != nil {
@@ -35,8 +36,8 @@ func containersScript(t *testing.T, repository string, env []string, name string
 	return out.String()
 }
 
-// ingestAndAsk ingests the examples and asks about them, as the documentation does once all is
-// there.
+// ingestAndAsk ingests the examples and asks a question about them, as the documentation does after
+// an installation.
 func ingestAndAsk(t *testing.T, repository string, s *server) {
 	t.Helper()
 	began := time.Now()
@@ -45,7 +46,7 @@ func ingestAndAsk(t *testing.T, repository string, s *server) {
 	t.Logf("the examples were ingested and a question answered in %s:\n%s", time.Since(began).Round(time.Second), answer.out) //house:clock it is told
 }
 
-// without does something that takes the API server away for a while.
+// without runs a function during which the API server is unavailable for a while.
 func (l *load) without(do func()) {
 	set := func(away bool) {
 		l.mu.Lock()
@@ -57,8 +58,7 @@ func (l *load) without(do func()) {
 	do()
 }
 
-// sameContent demands that each document's bytes are those that were sent, and that it has one
-// version.
+// sameContent checks that each document has the bytes that were sent, and one version.
 func sameContent(t *testing.T, s *server, articles []article) {
 	t.Helper()
 	have := map[string]schema.Document{}

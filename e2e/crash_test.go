@@ -1,6 +1,6 @@
 package e2e
 
-// This file kills processes in the middle of an ingestion, and wipes what may be wiped.
+// This file kills processes during ingestion, and deletes the data of NATS and Temporal.
 
 import (
 	"encoding/json"
@@ -20,15 +20,16 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// crowd is how many documents are under way when something dies.
+// crowd is how many documents are in progress when a process is killed.
 const crowd = 120
 
-// impatient are the settings of a system that soon gives up on the dead. A real one has more time.
+// impatient are settings with short timeouts, so that the system soon takes over the work of killed
+// processes.
 var impatient = []string{"SLUICE_INGEST_LEASE=5s", "SLUICE_INGEST_REQUEUE=3s", "SLUICE_INGEST_RECONCILE=500ms", "SLUICE_INGEST_BATCH_SIZE=8", "SLUICE_QUESTION_LEASE=5s"}
 
 func testCrash(t *testing.T, p programs) {
 	data := localtest.Dir(t)
-	// A start that is interrupted, or killed, is in nobody's way.
+	// A start that is interrupted or killed does not prevent the next one.
 	for _, end := range []func(*process){func(r *process) { r.stop(t, syscall.SIGINT) }, (*process).kill} {
 		r := p.start(t, impatient, "sluice", "up", "--data", data, "--listen", "127.0.0.1:0", "--json")
 		waittest.Until(t, func() string {
@@ -70,7 +71,7 @@ func testCrash(t *testing.T, p programs) {
 		})
 	}
 
-	// Stopped in the middle, it goes on where it was.
+	// A server that is stopped during ingestion continues after the next start.
 	s.sluice(t, "ingest", writeCrowd(t, "stop"), "-c", "stop").ok(t)
 	awaitMiddle(t, s, "stop")
 	s.stop(t)
@@ -80,8 +81,8 @@ func testCrash(t *testing.T, p programs) {
 		s.checkStored(t)
 	})
 
-	// Everything dies, and NATS and Temporal forget everything. Some documents are ready, the
-	// others on their way.
+	// All processes are killed, and the data of NATS and Temporal is deleted, while some documents
+	// are ready and others in progress.
 	folder := writeCrowd(t, "all")
 	s.sluice(t, "ingest", filepath.Join(folder, "all-00*.md"), "-c", "all", "--wait").ok(t)
 	model := s.child(t, "gpu-segmenter")
@@ -130,8 +131,8 @@ func writeCrowd(t *testing.T, name string) string {
 	return write(t, files)
 }
 
-// freeze stops the model server from answering, so that what is under way stays so until it is
-// killed or thawed.
+// freeze stops the model server's process, so that documents stay in progress until it is killed or
+// thawed.
 func freeze(t *testing.T, model int) {
 	t.Helper()
 	if err := syscall.Kill(model, syscall.SIGSTOP); err != nil {
@@ -146,8 +147,8 @@ func thaw(t *testing.T, model int) {
 	}
 }
 
-// awaitMiddle waits until some documents of a collection are being worked on. When none is any
-// more, the moment was missed: that is all right where the model server isn't frozen.
+// awaitMiddle waits until some documents of a collection are being processed. It also returns if
+// all are done already, which can happen when the model server isn't frozen.
 func awaitMiddle(t *testing.T, s *server, collection string) {
 	t.Helper()
 	waittest.Until(t, func() string {
@@ -179,7 +180,7 @@ func awaitReady(t *testing.T, s *server, collection string) {
 	}
 }
 
-// checkCrowd asks after a few documents.
+// checkCrowd searches for a few documents of the crowd.
 func checkCrowd(t *testing.T, s *server, collection string) {
 	t.Helper()
 	for _, i := range []int{0, 59, crowd - 1} {
@@ -197,7 +198,8 @@ func checkCrowd(t *testing.T, s *server, collection string) {
 	}
 }
 
-// testWorkers runs every program as a process of its own, as a deployment does, and kills one.
+// testWorkers runs every program as a separate process, as a deployment does, and kills the
+// ingest-worker, the query-worker and the gateway.
 func testWorkers(t *testing.T, p programs) {
 	databaseURL := localtest.Database(t)
 	nats, temporal := localtest.NATS(t), localtest.Temporal(t)
@@ -243,13 +245,13 @@ func testWorkers(t *testing.T, p programs) {
 	for name, other := range others {
 		t.Run("Stop/"+name, func(t *testing.T) { other.stop(t, syscall.SIGTERM) })
 	}
-	// The API still serves what needs no worker, and says what is missing for the rest.
+	// The API still serves requests that need no worker, and says what is missing for the others.
 	s.call(t, http.MethodGet, "/v1/collections", nil).want(t, http.StatusOK)
 	s.call(t, http.MethodPost, "/v1/search", map[string]any{"collection": "workers", "query": "parcel"}).problem(t, http.StatusServiceUnavailable, "")
 	api.stop(t, syscall.SIGTERM)
 }
 
-// servedAt reads from the log of `sluice serve` where it listens.
+// servedAt returns the address of `sluice serve` from its log.
 func servedAt(t *testing.T, r *process) string {
 	t.Helper()
 	address := ""
@@ -272,7 +274,7 @@ func servedAt(t *testing.T, r *process) string {
 	return address
 }
 
-// superuser is the URL of a test's database for the superuser.
+// superuser returns the URL of a test's database with the superuser.
 func superuser(t *testing.T, databaseURL string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(databaseURL)

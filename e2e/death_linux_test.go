@@ -2,5 +2,6 @@ package e2e
 
 import "syscall"
 
-// dieWithTests has the kernel end the process cleanly when the tests are killed.
+// dieWithTests makes the kernel interrupt the process when the tests are killed, so that it ends
+// cleanly.
 func dieWithTests(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGINT }

@@ -4,5 +4,5 @@ package e2e
 
 import "syscall"
 
-// dieWithTests does nothing: here a process outlives tests that are killed.
+// dieWithTests does nothing: on this system, a process outlives tests that are killed.
 func dieWithTests(*syscall.SysProcAttr) {}

@@ -16,9 +16,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testFullDisk fills the disk of a server's data to its last byte while documents are under way.
-// Uploads are refused with the reason; when there is room again, everything goes on by itself, and
-// nothing is lost.
+// testFullDisk fills the disk of a server's data completely while documents are in progress.
+// Uploads are refused with the reason. When there is space again, the server continues by itself,
+// and nothing is lost.
 func testFullDisk(t *testing.T, p programs) {
 	data := filepath.Join(localtest.Disk(t, 1<<30), "sluice")
 	s := p.up(t, data, impatient...)
@@ -54,13 +54,13 @@ func testFullDisk(t *testing.T, p programs) {
 	if found := search(t, s, "before", "What is the number of parcel before-007?"); len(found) == 0 {
 		t.Error("on a full disk nothing is found")
 	}
-	// Postgres ends when its checkpoint, of every five minutes, finds no room.
+	// Postgres ends when a checkpoint, which it makes every five minutes, finds no space.
 	if _, err := superuser.Exec(t.Context(), "CHECKPOINT"); err == nil {
 		t.Error("there is room for a checkpoint on a full disk")
 	}
 	_ = superuser.Close(t.Context())
 	waittest.Until(t, func() string {
-		localtest.Fill(t, filler) // it takes what the others freed
+		localtest.Fill(t, filler) // fill the space that the other processes freed
 		if r := s.call(t, http.MethodGet, "/readyz", nil); r.status == http.StatusOK {
 			return fmt.Sprintf("with Postgres gone the server says that it is ready: %s", r.body)
 		}
@@ -93,9 +93,8 @@ func testFullDisk(t *testing.T, p programs) {
 	s.stop(t)
 }
 
-// makeRoomInLog leaves files for Postgres' write-ahead log to go on in. Without them Postgres ends
-// as soon as the log needs a new file, and whether that is before or after the search on the full
-// disk is luck.
+// makeRoomInLog creates spare files for Postgres' write-ahead log. Without them Postgres ends as
+// soon as the log needs a new file, which can be before or after the search on the full disk.
 func makeRoomInLog(t *testing.T, superuser *pgx.Conn) {
 	t.Helper()
 	for range 4 {
@@ -103,7 +102,7 @@ func makeRoomInLog(t *testing.T, superuser *pgx.Conn) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := superuser.Exec(t.Context(), "CHECKPOINT"); err != nil { // it keeps the files of the past for what comes
+	if _, err := superuser.Exec(t.Context(), "CHECKPOINT"); err != nil { // it keeps the old files for reuse
 		t.Fatal(err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/local/localtest"
 )
 
-// TestLargeDrill is `make drill`: DRILL_DOCS names the folder.
+// TestLargeDrill is `make drill`. DRILL_DOCS names the folder.
 func TestLargeDrill(t *testing.T) {
 	p := build(t)
 	folder := os.Getenv("DRILL_DOCS")
@@ -21,7 +21,7 @@ func TestLargeDrill(t *testing.T) {
 	testLargeDrill(t, p, folder)
 }
 
-// testLargeDrill backs up what is in a folder, restores it, and prints what that takes.
+// testLargeDrill backs up the documents of a folder, restores them, and prints how long that takes.
 func testLargeDrill(t *testing.T, p programs, folder string) {
 	s := p.up(t, localtest.Dir(t), impatient...)
 	took := func(what string, f func()) {

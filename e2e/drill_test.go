@@ -1,7 +1,7 @@
 package e2e
 
-// This file backs an installation up while it works, restores it into an empty one, moves its
-// tenant into another one, and asks all of them the same.
+// This file backs up an installation during ingestion, restores it into an empty installation, and
+// moves its tenant into another one. All of them must answer the same questions in the same way.
 
 import (
 	"bytes"
@@ -20,13 +20,13 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// drilled is what is asked before a backup and after it is restored.
+// drilled are the questions that are asked before a backup and after it is restored.
 type drilled struct {
 	collection string
 	questions  []string
 }
 
-// said is what a question is answered, without what differs from one time to the next.
+// said is the answer to a question, without what differs between runs.
 type said struct {
 	Answer    string
 	Citations []schema.Citation
@@ -47,12 +47,12 @@ func (d drilled) ask(t *testing.T, s *server) []said {
 	return all
 }
 
-// hashes are the SHA-256 of what is downloaded of each document of a collection.
+// hashes returns the SHA-256 of the downloaded bytes of each document of a collection.
 func hashes(t *testing.T, s *server, collection string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
 	for name, d := range documents(t, s, collection) {
-		if len(d.Labels) > 0 { // the key has none of them
+		if len(d.Labels) > 0 { // the key may not see it
 			out[name] = d.SHA256
 			continue
 		}
@@ -150,7 +150,7 @@ func testDrill(t *testing.T, p programs) {
 	}
 	other.stop(t)
 
-	// One byte of the backup is another.
+	// One byte of the backup is changed.
 	files, err := filepath.Glob(filepath.Join(dir, "database", "*.dat*"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("files of the dump: %v %v", files, err)

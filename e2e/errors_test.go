@@ -1,6 +1,6 @@
 package e2e
 
-// This file makes mistakes, and repeats itself.
+// This file sends invalid requests, and repeats requests.
 
 import (
 	"net/http"
@@ -43,13 +43,13 @@ func testIdempotency(t *testing.T, s *server) {
 	if jobs != 1 {
 		t.Errorf("there are %d jobs", jobs)
 	}
-	// A refusal is kept as well.
+	// Repeating a refused request gives the same refusal.
 	for range 2 {
 		s.call(t, http.MethodPost, "/v1/collections", map[string]any{"name": "no good"}, "Idempotency-Key", "e2e-bad").problem(t, http.StatusUnprocessableEntity, "name")
 	}
 	s.call(t, http.MethodPost, "/v1/collections", map[string]any{"name": "long"}, "Idempotency-Key", strings.Repeat("k", 300)).
 		problem(t, http.StatusUnprocessableEntity, "Idempotency-Key")
-	// Another tenant's keys are its own.
+	// Another tenant may use the same idempotency keys.
 	made := into[api.TenantCreated](t, s.sluice(t, "tenants", "create", "repeats", "--json").ok(t))
 	s.withKey(made.APIKey).call(t, http.MethodPost, "/v1/collections", map[string]any{"name": "mine"}, key...).want(t, http.StatusCreated)
 }
@@ -106,7 +106,7 @@ func testProblems(t *testing.T, s *server) {
 	if all := s.call(t, http.MethodGet, documents, nil).want(t, http.StatusOK); len(as[api.Page[schema.Document]](t, all).Items) != 0 {
 		t.Errorf("a refused upload left something behind: %s", all.body)
 	}
-	// Groups come from the key.
+	// A request cannot choose groups; they come from the key.
 	made := into[api.KeyCreated](t, s.sluice(t, "keys", "create", "no-groups", "--json").ok(t))
 	s.withKey(made.APIKey).call(t, http.MethodPost, "/v1/search", map[string]any{"collection": "problems", "query": "a", "groups": []string{"board"}}).
 		problem(t, http.StatusForbidden, "groups")
@@ -117,11 +117,11 @@ func testProblems(t *testing.T, s *server) {
 			t.Errorf("%s gives %d bytes of %s", path, len(r.body), r.header.Get("Content-Type"))
 		}
 	}
-	// What the process measures of itself is not for everybody who reaches the API.
+	// The metrics of the process are not readable through the API.
 	s.withKey("").call(t, http.MethodGet, "/metrics", nil).want(t, http.StatusNotFound)
 }
 
-// testUsage makes mistakes on the command line.
+// testUsage tests wrong uses of the command line.
 func testUsage(t *testing.T, s *server) {
 	folder := write(t, map[string]string{"one.txt": "One."})
 	for _, c := range []struct {
@@ -174,6 +174,6 @@ func testUsage(t *testing.T, s *server) {
 	if r := s.run(t, nil, "ingest-worker"); r.code == 0 || !strings.Contains(r.err, "SLUICE_DATABASE_URL") {
 		t.Errorf("%v", r)
 	}
-	// A second server on the same data is told so, and does no harm.
+	// A second server on the same data reports that the data is in use, and does no harm.
 	s.run(t, nil, "sluice", "up", "--data", s.data, "--listen", "127.0.0.1:0").fails(t, "in use", "name another --data")
 }

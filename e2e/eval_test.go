@@ -1,6 +1,6 @@
 package e2e
 
-// This file measures plans on a dataset so small that the figures are known.
+// This file measures plans on a dataset so small that the right figures are known.
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// evaluated is what `sluice eval --json` promises.
+// evaluated has the fields of `sluice eval --json` that are tested here.
 type evaluated struct {
 	Dataset   string
 	Documents int
@@ -31,8 +31,8 @@ type evaluated struct {
 	}
 }
 
-// dataset writes a BEIR folder of three documents that have no word in common,
-// and a fourth that cannot be ingested.
+// dataset writes a BEIR folder of three documents without common words, and a fourth one that
+// cannot be ingested.
 func dataset(t *testing.T) string {
 	t.Helper()
 	return write(t, map[string]string{
@@ -83,7 +83,7 @@ func testEvaluation(t *testing.T, s *server) {
 		}
 	}
 
-	// Again: nothing is ingested, and what was there before stays.
+	// A second run ingests nothing, and keeps the collection of the first.
 	again := s.sluice(t, "eval", tiny, "--plan", "naive", "--json", figures).ok(t)
 	if !strings.Contains(again.err, "from an earlier run") || len(evaluations(t, s)) != 1 {
 		t.Errorf("the second run did not use what the first kept, or deleted it: %v", again)
@@ -93,7 +93,7 @@ func testEvaluation(t *testing.T, s *server) {
 		t.Errorf("--json wrote %s, %v", text, err)
 	}
 
-	// Two datasets give an array; without --keep nothing is left.
+	// Two datasets give an array. Without --keep, the collections are removed.
 	put(t, base, "other/corpus.jsonl", `{"_id":"a","title":"A","text":"Anchors hold ships."}`)
 	put(t, base, "other/queries.jsonl", `{"_id":"1","text":"What holds ships?"}`)
 	put(t, base, "other/qrels/dev.tsv", "1\ta\t2\n")
@@ -111,7 +111,7 @@ func testEvaluation(t *testing.T, s *server) {
 
 	storedEvaluations(t, s, tiny)
 
-	// What is wrong is told before anything is ingested.
+	// Errors are reported before anything is ingested.
 	s.sluice(t, "eval", tiny, "--plan", "naive,nonsense").fails(t, "nonsense", "it has: ")
 	s.sluice(t, "eval", tiny, "--plan", "naive", "--json", filepath.Join(out, "none", "x.json")).fails(t, "json", "no folder")
 	s.sluice(t, "eval", tiny, "--plan", "naive", "--answers", "--judge").fails(t, "judge", "extractive", "SLUICE_LLM_BASE_URL", "leave the judge out")
@@ -120,9 +120,9 @@ func testEvaluation(t *testing.T, s *server) {
 	s.sluice(t, "collections", "delete", kept[0], "--yes").ok(t)
 }
 
-// testConvertedDatasets converts datasets and evaluates them: questions
-// about papers find theirs alone, though the other one has the same words; and questions without a
-// corpus are asked.
+// testConvertedDatasets converts datasets and evaluates them. Questions about papers find only
+// their own paper, although the other one has the same words. Questions without a corpus can be
+// asked, too.
 func testConvertedDatasets(t *testing.T, s *server) {
 	base := write(t, map[string]string{
 		"qasper.json": `{"p1": {"title": "One", "abstract": "We train on much data.", "full_text": [], "qas": [{"question": "On what is it trained?", "question_id": "1",
@@ -173,7 +173,7 @@ func storedEvaluations(t *testing.T, s *server, dataset string) {
 	s.sluice(t, "evaluations", "delete", after).ok(t)
 }
 
-// testRatings rates answers, and evaluates on what was found good.
+// testRatings rates answers, and evaluates with the dataset that is made from the ratings.
 func testRatings(t *testing.T, s *server) {
 	base := write(t, map[string]string{"rated/corpus.jsonl": `{"_id":"bees.md","title":"Bees","text":"# A hive\n\nBees store honey in wax combs. The queen lays eggs."}
 {"_id":"rail","title":"Railways","text":"Locomotives pull carriages on steel rails. The gauge is 1,435 millimetres.","metadata":{"line":"main"}}
@@ -209,8 +209,8 @@ func testRatings(t *testing.T, s *server) {
 	s.sluice(t, "collections", "delete", "rated", "--yes").ok(t)
 }
 
-// testInterruptedEvaluation has Ctrl-C end evaluations: they remove what they made,
-// unless it is to be kept for a run that goes on with it.
+// testInterruptedEvaluation interrupts evaluations with Ctrl-C. They remove their collections,
+// except with --keep, so that a later run can continue.
 func testInterruptedEvaluation(t *testing.T, s *server) {
 	base := t.TempDir()
 	var corpus, queries, qrels strings.Builder
@@ -260,7 +260,7 @@ func testInterruptedEvaluation(t *testing.T, s *server) {
 	s.sluice(t, "collections", "delete", kept[0], "--yes").ok(t)
 }
 
-// evaluations are the collections that evaluations have left.
+// evaluations returns the collections that evaluations have left.
 func evaluations(t *testing.T, s *server) []string {
 	t.Helper()
 	var out []string
@@ -272,7 +272,7 @@ func evaluations(t *testing.T, s *server) []string {
 	return out
 }
 
-// testEvaluationAlone evaluates where no server runs.
+// testEvaluationAlone evaluates without a running server.
 func testEvaluationAlone(t *testing.T, p programs) {
 	data := localtest.Dir(t)
 	r := p.run(t, nil, "sluice", "eval", filepath.Join(dataset(t), "tiny"), "--plan", "naive", "--json", "-", "--data", data).ok(t)

@@ -1,6 +1,6 @@
 package e2e
 
-// This file does what a new user does first: put a folder in, and ask.
+// This file does what a new user does first: ingest a folder, and ask.
 
 import (
 	"bytes"
@@ -26,7 +26,8 @@ type ingested struct {
 	Failures                                  []struct{ Document, Code, Message string }
 }
 
-// example is a line of examples/questions.jsonl. One without documents has no answer.
+// example is a line of examples/questions.jsonl. A line without documents is a question without an
+// answer.
 type example struct {
 	Question       string
 	Documents      []string
@@ -57,7 +58,7 @@ func testExamples(t *testing.T, s *server) {
 	s.checkStored(t)
 }
 
-// What of the questions with an answer must come out right.
+// The minimum numbers of right documents and right answers.
 const (
 	minDocuments = 9
 	minAnswers   = 8
@@ -121,7 +122,7 @@ func readExamples(t *testing.T, s *server) []example {
 	return out
 }
 
-// checkAnswerFields holds the names that programs read from `ask --json`: they are a contract.
+// checkAnswerFields checks the names of fields in `ask --json`, which programs rely on.
 func checkAnswerFields(t *testing.T, answer []byte) {
 	t.Helper()
 	var top map[string]json.RawMessage
@@ -137,7 +138,7 @@ func checkAnswerFields(t *testing.T, answer []byte) {
 		keys(t, "a citation", c, []string{"document", "title", "location", "quote"}, []string{"document_id", "span", "answer", "page", "boxes"})
 		for _, name := range []string{"document", "title", "location", "quote"} {
 			var text string
-			// A format without titles has none.
+			// Formats without titles give an empty title.
 			if json.Unmarshal(c[name], &text) != nil || text == "" && name != "title" {
 				t.Errorf("a citation's %s is no text, or empty: %s", name, c[name])
 			}
@@ -169,8 +170,7 @@ func keys(t *testing.T, what string, object map[string]json.RawMessage, needed, 
 	}
 }
 
-// checkQuotes demands that every quote is the stored text, and for plain text that it is in the
-// file.
+// checkQuotes checks that every quote is stored text, and for plain text that the file contains it.
 func checkQuotes(t *testing.T, s *server, db *pgx.Conn, a schema.Answer) {
 	t.Helper()
 	if a.Supported && len(a.Citations) == 0 {
@@ -198,7 +198,7 @@ func containsAll(text string, wanted []string) bool {
 	return true
 }
 
-// collapse makes every run of white space one space.
+// collapse replaces every run of white space by one space.
 func collapse(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func testSearch(t *testing.T, s *server, db *pgx.Conn) {
@@ -229,7 +229,7 @@ func testSearch(t *testing.T, s *server, db *pgx.Conn) {
 	if len(plain.Trace) < 2 || len(plain.Trace[1].Kept) != 0 {
 		t.Error("there is an explanation that nobody asked for")
 	}
-	// For people: the documents, and what each stage did.
+	// The output for people has the documents and each stage.
 	s.sluice(t, "search", question, "-c", "examples", "--explain").ok(t).has(t, "it/runbook-erp-restore.md", "hybrid", "lexical.document", "plan "+plans.Default)
 	s.sluice(t, "ask", question, "-c", "examples").ok(t).has(t, "it/runbook-erp-restore.md", "plan "+plans.Default)
 }

@@ -1,8 +1,8 @@
 package e2e
 
-// This file takes every part of the system away for a while, one after another, while documents are
-// ingested and questions asked. Nothing may fail, get lost or stuck, or be there twice; whoever
-// asks meanwhile gets an answer or hears that the system is unavailable.
+// This file makes every part of the system unavailable for a while, one after another, during
+// ingestion and questions. Nothing may fail, be lost, be stuck or be stored twice. A request in the
+// meantime is answered, or refused because the system is unavailable.
 
 import (
 	"context"
@@ -19,11 +19,11 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// testFaults has every fault happen once, for seconds; soak_test.go has them last for minutes.
+// testFaults causes every fault once, for seconds. In soak_test.go they last for minutes.
 func testFaults(t *testing.T, p programs) {
 	articles, questions := squadArticles(t)
 	if articles == nil {
-		return // which has been said
+		return // squadArticles has reported it
 	}
 	b := newBed(t, p, impatient...)
 	l := newLoad(t, b.server, articles[:105], questions[:35])
@@ -32,7 +32,7 @@ func testFaults(t *testing.T, p programs) {
 	b.nothingLeft(t, l)
 }
 
-// bed is a system whose servers can be taken away.
+// bed is a system whose servers can be made unavailable.
 type bed struct {
 	*server
 	postgres *local.Postgres
@@ -47,7 +47,7 @@ func newBed(t *testing.T, p programs, settings ...string) *bed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = pg.Stop(context.Background()) }) // killed, its processes would write on for a moment
+	t.Cleanup(func() { _ = pg.Stop(context.Background()) }) // after a kill, its processes could write for a moment longer
 	config, err := pgx.ParseConfig(pg.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func newBed(t *testing.T, p programs, settings ...string) *bed {
 	return b
 }
 
-// fault is one way to take a part away; what it returns brings it back.
+// fault makes a part unavailable; the function that take returns ends the fault.
 type fault struct {
 	name string
 	take func(t *testing.T, b *bed) (back func())
@@ -109,7 +109,7 @@ var faults = []fault{
 	}},
 }
 
-// all has every fault happen once in the middle of the load, of which each gets a part.
+// all causes every fault once, each during one part of the load.
 func (b *bed) all(t *testing.T, l *load, hold time.Duration) {
 	t.Helper()
 	for i, f := range faults {
@@ -125,8 +125,8 @@ func (b *bed) all(t *testing.T, l *load, hold time.Duration) {
 	}
 }
 
-// tellsNobody asks what anybody may ask, without a key and with a wrong one: no reply says where a
-// part is, or who logs in to it.
+// tellsNobody sends requests without a key and with a wrong one. No reply may name the address of a
+// part, or a user of the database.
 func (b *bed) tellsNobody(t *testing.T, fault string) {
 	t.Helper()
 	database, err := pgx.ParseConfig(b.postgres.URL())
@@ -162,7 +162,7 @@ func (b *bed) administer(t *testing.T, statements ...string) {
 	}
 }
 
-// nothingLeft demands that all is there once and whole, and that no work is left over.
+// nothingLeft checks that all documents are stored once and completely, and that no work is left.
 func (b *bed) nothingLeft(t *testing.T, l *load) {
 	t.Helper()
 	nothingLeft(t, b.postgres.AdminURL(local.Database), l)

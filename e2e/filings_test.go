@@ -1,7 +1,7 @@
 package e2e
 
-// This file searches company filings in PDF with questions whose page is known, and
-// looks at where the passages stand on their pages.
+// This file searches company filings in PDF with questions whose pages are known, and checks the
+// positions of passages on their pages.
 
 import (
 	"net/http"
@@ -20,15 +20,15 @@ type filingQuestion struct {
 	Pages    []int  `json:"pages"`
 }
 
-// What the default plan finds, of the 36 questions: the shares were .861, .583 and .667 when this
-// was written.
+// The minimum shares that the default plan finds of the 36 questions. They were .861, .583 and .667
+// when this was written.
 const (
 	leastDocument = 0.80
 	leastPageIn5  = 0.50
 	leastPageIn10 = 0.60
 )
 
-// testFilings asks for the filings that another part has ingested.
+// testFilings searches the filings that another test has ingested.
 func testFilings(t *testing.T, s *server) {
 	folder := datasetFolder(t, "filings", "pdf")
 	if folder == "" {
@@ -75,7 +75,7 @@ func testFilings(t *testing.T, s *server) {
 	}
 }
 
-// testPlaces asks for a figure of a table in a PDF, and wants the place of its cell.
+// testPlaces searches for a number in a table of a PDF, and checks the position of its cell.
 func testPlaces(t *testing.T, s *server) {
 	folder := datasetFolder(t, "filings", "pdf")
 	if folder == "" {
@@ -104,8 +104,8 @@ func testPlaces(t *testing.T, s *server) {
 	}
 }
 
-// testReparse makes the PDF of another part a document of an older build, which kept no places, and
-// has it parsed again.
+// testReparse removes the stored positions from the PDF of testPlaces, as older versions of Sluice
+// stored none, and has it parsed again.
 func testReparse(t *testing.T, s *server) {
 	if datasetFolder(t, "filings", "pdf") == "" {
 		return
@@ -137,7 +137,7 @@ func testReparse(t *testing.T, s *server) {
 	if now.Document != old.Document || now.Spans[0].Version == old.Spans[0].Version || now.Text != old.Text {
 		t.Errorf("the passage was %+v and is %+v", old, now)
 	}
-	// What was cited before is still there.
+	// The position of the earlier citation is still stored.
 	if p := place(old, "&version="+old.Spans[0].Version.String()); p.Page == 0 {
 		t.Errorf("what was cited before stands at %+v", p)
 	}

@@ -1,6 +1,6 @@
 package e2e
 
-// This file puts files in that can't be read, and files that can be read once they are converted.
+// This file ingests files that cannot be read, and text files in several encodings.
 
 import (
 	"archive/zip"
@@ -84,7 +84,7 @@ func testHostile(t *testing.T, s *server) {
 		}
 	}
 
-	// A second run uploads nothing and names the failures again.
+	// A second run uploads nothing, and lists the failures again.
 	again := s.sluice(t, "ingest", folder, "-c", "hostile", "--wait", "--json").fails(t)
 	if r := into[ingested](t, again); r.Uploaded > 0 || r.Ready != 4 || r.Failed != len(wanted) || len(r.Failures) != len(wanted) {
 		t.Errorf("the second time: %+v", r)
@@ -92,8 +92,8 @@ func testHostile(t *testing.T, s *server) {
 	testRetry(t, s, folder)
 }
 
-// testRetry retries right after the failure, which is within the time in which JetStream swallows
-// repeated messages.
+// testRetry retries a document right after its failure, within the time in which JetStream ignores
+// duplicate messages.
 func testRetry(t *testing.T, s *server, folder string) {
 	const name = "bad/encrypted.pdf"
 	for attempt := 2; attempt <= 3; attempt++ {
@@ -106,7 +106,7 @@ func testRetry(t *testing.T, s *server, folder string) {
 			return ""
 		})
 	}
-	// All that failed.
+	// All failed documents are retried.
 	failed := 0
 	for _, d := range documents(t, s, "hostile") {
 		if d.State == schema.StateFailed {
@@ -114,7 +114,7 @@ func testRetry(t *testing.T, s *server, folder string) {
 		}
 	}
 	queued := into[struct{ Queued int }](t, s.sluice(t, "documents", "retry", "--failed", "-c", "hostile", "--json").ok(t)).Queued
-	// A file that was too large to be stored has nothing to be tried again with.
+	// A file that was too large to store cannot be retried.
 	if queued == 0 || queued > failed {
 		t.Errorf("%d documents are queued again, of %d that failed", queued, failed)
 	}
@@ -124,7 +124,7 @@ func testRetry(t *testing.T, s *server, folder string) {
 		}
 		return ""
 	})
-	// Mended, it is ready.
+	// A repaired file becomes ready.
 	put(t, folder, name, "The password of the archive was changed after the audit in Lindale.")
 	s.sluice(t, "ingest", filepath.Join(folder, "bad", "encrypted.pdf"), "-c", "hostile", "--prefix", "bad/", "--wait").ok(t)
 	if found := search(t, s, "hostile", "When was the password of the archive changed?"); len(found) == 0 || found[0].ExternalID != name {
@@ -177,7 +177,7 @@ func noise(n int) string {
 	return string(out)
 }
 
-// sparse makes a file that has a size and takes no room.
+// sparse creates a file that has a size but takes no space on the disk.
 func sparse(t *testing.T, path string, size int64) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -192,8 +192,7 @@ func sparse(t *testing.T, path string, size int64) {
 	}
 }
 
-// encryptedPDF is a PDF that opens with a password only: no password gives the key that its O and U
-// entries ask for.
+// encryptedPDF returns a PDF that cannot be opened: no password matches its O and U entries.
 func encryptedPDF() string {
 	var b strings.Builder
 	var offsets []int
@@ -226,13 +225,13 @@ func truncatedDOCX(t *testing.T, s *server) string {
 	return string(whole[:len(whole)/2])
 }
 
-// bombDOCX is a Word document of a few hundred kilobytes whose text has 700 MB.
+// bombDOCX returns a Word document of a few hundred kilobytes with 700 MB of text.
 func bombDOCX(t *testing.T) string {
 	t.Helper()
 	return zippedDOCX(t, slices.Repeat([]string{strings.Repeat("bomb ", 1<<20/5)}, 700)...)
 }
 
-// zippedDOCX is a Word document of one paragraph, whose text comes in parts.
+// zippedDOCX returns a Word document with one paragraph. Its text is written in parts.
 func zippedDOCX(t *testing.T, text ...string) string {
 	t.Helper()
 	var b bytes.Buffer

@@ -1,6 +1,6 @@
 package e2e
 
-// This file speaks to the HTTP API.
+// This file calls the HTTP API.
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// reply is what the API answered.
+// reply is a reply of the API.
 type reply struct {
 	request string
 	status  int
@@ -23,8 +23,8 @@ type reply struct {
 	body    []byte
 }
 
-// call sends a request. body may be nil, text, or what is encoded as JSON; header lists names and
-// values in turn.
+// call sends a request. body is nil, text, or a value to encode as JSON. header has alternating
+// names and values.
 func (s *server) call(t *testing.T, method, path string, body any, header ...string) reply {
 	t.Helper()
 	var content io.Reader
@@ -55,7 +55,7 @@ func (s *server) call(t *testing.T, method, path string, body any, header ...str
 	for i := 0; i+1 < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
-	// No connection is kept: what a test leaves open is a leak.
+	// Connections are not kept, so that a connection that stays open is a leak.
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *server) call(t *testing.T, method, path string, body any, header ...str
 	return reply{request: method + " " + path, status: response.StatusCode, header: response.Header, body: data}
 }
 
-// want demands a status.
+// want checks the status.
 func (r reply) want(t *testing.T, status int) reply {
 	t.Helper()
 	if r.status != status {
@@ -78,8 +78,8 @@ func (r reply) want(t *testing.T, status int) reply {
 	return r
 }
 
-// problem demands an error of the right shape that names the field; an empty one is none in
-// particular.
+// problem checks that a reply is a problem of the right form that names the field. An empty field
+// means none in particular.
 func (r reply) problem(t *testing.T, status int, field string) {
 	t.Helper()
 	if r.status != status {
@@ -104,7 +104,7 @@ func (r reply) problem(t *testing.T, status int, field string) {
 			return
 		}
 	}
-	// A body's unknown or missing member is named in the message, at the place where it is.
+	// For an unknown or missing member of a body, the message names the member.
 	for _, e := range p.Errors {
 		if strings.Contains(e.Message, field) {
 			return
@@ -123,14 +123,14 @@ func as[T any](t *testing.T, r reply) T {
 	return v
 }
 
-// search returns what is found, best first.
+// search returns the passages, best first.
 func search(t *testing.T, s *server, collection, query string, more ...string) []schema.Candidate {
 	t.Helper()
 	args := append([]string{"search", query, "-c", collection, "--json"}, more...)
 	return into[api.SearchResult](t, s.sluice(t, args...).ok(t)).Passages
 }
 
-// names are the documents that candidates come from, in order, each once.
+// names returns the distinct external ids of candidates, in order.
 func names(found []schema.Candidate) []string {
 	out := []string{}
 	seen := map[string]bool{}
@@ -143,7 +143,7 @@ func names(found []schema.Candidate) []string {
 	return out
 }
 
-// documents lists a collection's documents by their external id.
+// documents returns a collection's documents by their external ids.
 func documents(t *testing.T, s *server, collection string) map[string]schema.Document {
 	t.Helper()
 	out := map[string]schema.Document{}
@@ -159,13 +159,13 @@ func show(t *testing.T, s *server, collection, name string) api.DocumentDetail {
 	return into[api.DocumentDetail](t, s.sluice(t, "documents", "show", name, "-c", collection, "--json").ok(t))
 }
 
-// counts are how many documents of a collection are in each state.
+// counts returns the number of a collection's documents in each state.
 func counts(t *testing.T, s *server, collection string) map[schema.State]int64 {
 	t.Helper()
 	return as[schema.Collection](t, s.call(t, http.MethodGet, "/v1/collections/"+collection, nil).want(t, http.StatusOK)).Counts
 }
 
-// unfinished is how many documents are still to be worked on.
+// unfinished returns the number of documents that are not processed yet.
 func unfinished(c map[schema.State]int64) int64 {
 	return c[schema.StateReceived] + c[schema.StateQueued] + c[schema.StateProcessing]
 }

@@ -53,7 +53,7 @@ func testJobs(t *testing.T, s *server) {
 	if a := job.Result; !a.Supported || len(a.Citations) == 0 || a.Citations[0].Document != "tower.txt" || !containsAll(a.Answer, []string{"orange and white"}) {
 		t.Errorf("the answer is %+v", a)
 	}
-	// The same as when it is asked for at once.
+	// The job's answer is the same as that of a direct question.
 	if now := ask(t, s, "jobs", question); now.Answer != job.Result.Answer {
 		t.Errorf("the job says %q, and asked at once it is %q", job.Result.Answer, now.Answer)
 	}
@@ -64,7 +64,7 @@ func testJobs(t *testing.T, s *server) {
 
 	testFollowing(t, s)
 
-	// A job that can't get on, because the model server stands still, can be cancelled.
+	// A job that waits for the frozen model server can be cancelled.
 	model := s.child(t, "gpu-segmenter")
 	freeze(t, model)
 	stuck := startJob(t, s, "jobs", question)
@@ -73,7 +73,7 @@ func testJobs(t *testing.T, s *server) {
 	if cancelled.State != schema.JobCancelled || cancelled.Result != nil {
 		t.Errorf("the cancelled job is %+v", cancelled)
 	}
-	// It stays so, and others go on.
+	// The job stays cancelled, and other jobs are answered.
 	if other := awaitJob(t, s, startJob(t, s, "jobs", question)); other.State != schema.JobAnswered {
 		t.Errorf("the next job ended as %+v", other)
 	}
@@ -82,11 +82,11 @@ func testJobs(t *testing.T, s *server) {
 	}
 }
 
-// testFollowing follows a multiple-choice job: the text of its answer is told before its end.
+// testFollowing follows a multiple-choice job. The text of its answer comes before its end.
 func testFollowing(t *testing.T, s *server) {
 	choices := []string{"in green", "in orange and white stripes", "not at all"}
 	model := s.child(t, "gpu-segmenter")
-	freeze(t, model) // nothing is told before somebody listens
+	freeze(t, model) // nothing is sent before a client listens
 	args := []string{"ask", "How is the water tower of Hobbleton painted?", "-c", "jobs", "--async", "--json"}
 	for _, c := range choices {
 		args = append(args, "--choice", c)

@@ -1,7 +1,7 @@
 package e2e
 
-// This file has answers judged by a language model that is scripted: it answers each question as it
-// is told to, and holds of the answers what it is told to.
+// This file has answers judged by a scripted language model, which gives a fixed answer to each
+// question and a fixed verdict on each answer.
 
 import (
 	"encoding/json"
@@ -20,11 +20,11 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// graded is a question, what the scripted model answers, and what it replies when it judges that;
-// none: an error of the server.
+// graded is a question, with the scripted model's answer and its reply when it judges this answer.
+// Without a verdict, the server returns an error.
 type graded struct{ question, text, right, answer, verdict string }
 
-// gradedQuestions are of documents that have no word in common.
+// gradedQuestions are about documents without common words.
 var gradedQuestions = []graded{
 	{"Where do bees store honey?", "Bees store honey in wax combs.", "wax combs", "Wax combs.", `{"correct": true}`},
 	{"How wide is the gauge of rails?", "The gauge of steel rails is 1,435 millimetres.", "1435 mm", "It is 1,435 millimetres.", `{"correct": "1"}`},
@@ -38,9 +38,9 @@ type scriptedGrader struct {
 	*httptest.Server
 	mu       sync.Mutex
 	verdicts map[string]string // by question
-	judged   []string          // questions, in their order
+	judged   []string          // the judged questions, in order
 	answered int
-	tokens   int64 // that it has counted, of what it was sent
+	tokens   int64 // number of input tokens that it has reported
 }
 
 func newScriptedGrader(t *testing.T) *scriptedGrader {
@@ -73,7 +73,7 @@ func (s *scriptedGrader) complete(w http.ResponseWriter, r *http.Request) {
 	defer s.mu.Unlock()
 	switch {
 	case strings.Contains(system, `{"correct"`):
-		if len(request.Messages) == 2 { // not once more
+		if len(request.Messages) == 2 { // not when the reply is asked for again
 			s.judged = append(s.judged, of.question)
 		}
 		if content = s.verdicts[of.question]; content == "" {
@@ -83,7 +83,7 @@ func (s *scriptedGrader) complete(w http.ResponseWriter, r *http.Request) {
 		if !strings.Contains(user, "\n"+of.answer+"\n") || !strings.Contains(user, "\n"+of.right+"\n") {
 			content = "that is not what was answered"
 		}
-	case strings.Contains(system, `"scores"`): // what a citation supports
+	case strings.Contains(system, `"scores"`): // the check of citations
 		content = `{"scores": [1]}`
 	default:
 		s.answered++
@@ -94,8 +94,8 @@ func (s *scriptedGrader) complete(w http.ResponseWriter, r *http.Request) {
 	_ = complete(w, "grader", content, 100, 10)
 }
 
-// take returns the questions whose answers were judged since it was called last, and how often it
-// answered.
+// take returns the questions whose answers were judged since the previous call, and the number of
+// answers.
 func (s *scriptedGrader) take() (judged []string, answered int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,21 +104,21 @@ func (s *scriptedGrader) take() (judged []string, answered int) {
 	return judged, answered
 }
 
-// counted is how many tokens it was sent by now, as it tells its callers.
+// counted returns the number of input tokens that the model has reported so far.
 func (s *scriptedGrader) counted() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.tokens
 }
 
-// wordOf is what the model replies of a question's answer from now on.
+// wordOf sets the model's verdict on a question's answer.
 func (s *scriptedGrader) wordOf(question, verdict string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.verdicts[question] = verdict
 }
 
-// judgedReport is what `sluice eval --judge --json` promises.
+// judgedReport has the fields of `sluice eval --judge --json` that are tested here.
 type judgedReport struct {
 	Plans []struct {
 		Metrics   map[string]float64
@@ -127,8 +127,8 @@ type judgedReport struct {
 	}
 }
 
-// testJudge has answers judged: what it says is stated with how far labels agree, what it cannot
-// say is counted, and a matrix that goes on asks about no answer twice.
+// testJudge has answers judged. The report says how far labels agree with the judge, and how many
+// verdicts are missing. A matrix that is continued asks for no verdict twice.
 func testJudge(t *testing.T, p programs) {
 	model := newScriptedGrader(t)
 	s := p.up(t, localtest.Dir(t), "SLUICE_LLM_PROVIDER=openai", "SLUICE_LLM_BASE_URL="+model.URL+"/v1/", "SLUICE_LLM_MODEL=grader", "SLUICE_LLM_FORMAT=json_object",
@@ -153,7 +153,7 @@ func testJudge(t *testing.T, p programs) {
 	base := write(t, files)
 	set, labels, page := filepath.Join(base, "set"), filepath.Join(base, "labels.jsonl"), filepath.Join(base, "report.html")
 
-	// What is wrong is told before anything is asked.
+	// Errors are reported before the model is asked.
 	s.sluice(t, "eval", set, "--plan", "naive", "--judge").fails(t, "judge", "--answers")
 	s.sluice(t, "eval", set, "--plan", "naive", "--answers", "--judge-labels", labels).fails(t, "judge-labels", "--judge")
 	s.sluice(t, "eval", set, "--plan", "naive", "--answers", "--judge", "--judge-labels", filepath.Join(base, "wrong.jsonl")).fails(t, "wrong.jsonl, line 1", "right")
@@ -164,7 +164,7 @@ func testJudge(t *testing.T, p programs) {
 
 	r := s.sluice(t, "eval", set, "--plan", "naive", "--answers", "--judge", "--judge-labels", labels, "--json", "-", "--html", page, "--parallel", "1").ok(t)
 	got := into[judgedReport](t, r).Plans[0]
-	judged, answered := model.take() // a call that failed is made again
+	judged, answered := model.take() // a failed call is repeated
 	if len(slices.Compact(judged)) != len(gradedQuestions) || answered != len(gradedQuestions) {
 		t.Errorf("judged %q, answered %d", judged, answered)
 	}
@@ -172,14 +172,14 @@ func testJudge(t *testing.T, p programs) {
 	if j == nil || j.Model != "openai/grader" || j.Judged != 3 || j.Unreadable != 1 || j.Failed != 1 || len(j.Agreement) != 3 {
 		t.Fatalf("the judge is %+v: %v", j, r)
 	}
-	// The garbled reply was asked for twice; the failed one is not told of.
+	// The unreadable reply was asked for twice. The failed call does not count.
 	if j.InputTokens != 500 || j.OutputTokens != 50 || j.Cost < 0.000599 || j.Cost > 0.000601 {
 		t.Errorf("it took %d and %d tokens, for $%g", j.InputTokens, j.OutputTokens, j.Cost)
 	}
 	if v := got.Metrics["correctness"]; v != 2./3 || got.Intervals["correctness"].High < v {
 		t.Errorf("correctness is %g, %+v", v, got.Intervals["correctness"])
 	}
-	for i, want := range []float64{2. / 3, 2. / 3, 1. / 3} { // EM and contains hold the second to be wrong; people the second alone of the three
+	for i, want := range []float64{2. / 3, 2. / 3, 1. / 3} { // by EM and contains only the second answer is wrong; by people only the second of the three is right
 		if a := j.Agreement[i]; a.Answers != 3 || math.Abs(a.Agreement-want) > 1e-9 || a.Kappa == nil {
 			t.Errorf("agreement is %+v, not %g", a, want)
 		}
@@ -193,7 +193,7 @@ func testJudge(t *testing.T, p programs) {
 		}
 	}
 
-	// A matrix: what nobody judged is asked once more, and then nothing is.
+	// In a matrix, the second run asks for the missing verdict, and the third for none.
 	put(t, base, "matrix.yaml", "datasets: [set]\nplans: [naive, bm25]\nanswers: true\njudge: true\njudge_labels: labels.jsonl\nmetrics: [correctness, em]\nparallel: 1\n")
 	out := filepath.Join(base, "figures")
 	args := []string{"eval", "--matrix", filepath.Join(base, "matrix.yaml"), "--out", out}

@@ -1,8 +1,8 @@
 package e2e
 
-// This file kills query workers and gateways under a hundred asynchronous questions, with a
-// language model that is scripted: it answers by the passage that the question names, when it is
-// let.
+// This file kills query workers and gateways during a hundred asynchronous questions. The language
+// model is scripted: it answers from the passage that names the parcel of the question, when the
+// test lets it.
 
 import (
 	"encoding/json"
@@ -22,14 +22,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// scriptedOpenAI is a server of OpenAI's API for questions after parcels.
+// scriptedOpenAI is a server of OpenAI's API for questions about parcels.
 type scriptedOpenAI struct {
 	*httptest.Server
 	db      *pgxpool.Pool
-	let     chan struct{} // has one for each answer that it may give; closed: all
+	let     chan struct{} // one value for each answer that it may give; closed: all
 	waiting atomic.Int32
 	paid    atomic.Int32
-	twice   atomic.Int32 // asked although the ledger has the reply
+	twice   atomic.Int32 // calls for which the ledger already has a reply
 }
 
 func newScriptedOpenAI(t *testing.T, databaseURL string) *scriptedOpenAI {
@@ -79,8 +79,8 @@ func (m *scriptedOpenAI) serve(w http.ResponseWriter, r *http.Request) {
 	_ = complete(w, "scripted", reply, 100, 20)
 }
 
-// quoting is an answer that quotes the first passage of a prompt with such a sentence; an empty one
-// where there is none.
+// quoting returns an answer that quotes the first passage of a prompt with a matching sentence, or
+// an empty answer if there is none.
 func quoting(prompt string, sentence *regexp.Regexp) string {
 	for _, part := range passages.FindAllStringSubmatchIndex(prompt, -1) {
 		text := prompt[part[0]:]
@@ -94,8 +94,8 @@ func quoting(prompt string, sentence *regexp.Regexp) string {
 	return `{"answer": "", "citations": []}`
 }
 
-// complete writes a completion, as a server that is compatible with OpenAI's does, with the tokens
-// that it took.
+// complete writes a completion with its number of tokens, like a server that is compatible with
+// OpenAI's.
 func complete(w http.ResponseWriter, model, content string, input, output int64) error {
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(map[string]any{"id": "1", "object": "chat.completion", "model": model,
@@ -103,8 +103,8 @@ func complete(w http.ResponseWriter, model, content string, input, output int64)
 		"usage":   map[string]any{"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}})
 }
 
-// killQuestions asks a hundred questions as jobs while the worker and the gateway that answer them
-// are killed, each twice. It leaves others running: the test that it is part of ends them.
+// killQuestions asks a hundred questions as jobs, and kills the worker and the gateway that answer
+// them twice each. The test that calls it stops the other processes.
 func killQuestions(t *testing.T, s *server, m *scriptedOpenAI, others map[string]*process, env map[string][]string) {
 	const questions = 100
 	for i := range questions {

@@ -2,7 +2,7 @@
 
 package e2e
 
-// This file is the cluster of `make kube-test`, its images, and what it says about pods.
+// This file has the cluster of `make kube-test`, its images and its pods.
 
 import (
 	"bufio"
@@ -23,16 +23,16 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// kube is a cluster with the chart in it.
+// kube is a cluster with the chart installed.
 type kube struct {
 	repository, programs, dir string
 	env                       []string
-	secrets                   string // the folder of make-secrets
+	secrets                   string // folder of the secrets that make-secrets wrote
 	server                    *server
-	more                      func() // begins the next part of the load
+	more                      func() // starts the next part of the load
 }
 
-// nodes are the cluster's, the first of which has the API server.
+// nodes are the cluster's nodes; the first runs the API server.
 var nodes = []string{"sluice-node-a", "sluice-node-b"}
 
 func newKube(t *testing.T) *kube {
@@ -48,7 +48,7 @@ func newKube(t *testing.T) *kube {
 	k := &kube{repository: repository, programs: filepath.Join(home, "tools", "kube"), dir: filepath.Join(home, "kube"), secrets: t.TempDir()}
 	k.env = append(os.Environ(), "PATH="+k.programs+":"+os.Getenv("PATH"), "SLUICE="+filepath.Join(repository, "bin", "sluice"),
 		"KUBECONFIG="+filepath.Join(k.dir, "admin.kubeconfig"), "HELM_CACHE_HOME="+t.TempDir(), "HELM_CONFIG_HOME="+t.TempDir(), "HELM_DATA_HOME="+t.TempDir())
-	// Each node has a copy of the images, packed and unpacked.
+	// Each node stores the images twice: packed and unpacked.
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(home, &disk); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func newKube(t *testing.T) *kube {
 	return k
 }
 
-// command runs a program in the repository, with stdin, and returns what it prints.
+// command runs a program in the repository with stdin, and returns its output.
 func (k *kube) command(stdin, name string, args ...string) (string, error) {
 	path := name
 	if !strings.Contains(name, "/") {
@@ -70,7 +70,7 @@ func (k *kube) command(stdin, name string, args ...string) (string, error) {
 			path = filepath.Join(k.programs, name)
 		}
 	}
-	cmd := exec.Command(path, args...) // also when the test has ended
+	cmd := exec.Command(path, args...) // without the test's context, because cleanups run it too
 	cmd.Dir, cmd.Env, cmd.Stdin = k.repository, k.env, strings.NewReader(stdin)
 	var problems bytes.Buffer
 	cmd.Stderr = &problems
@@ -90,16 +90,16 @@ func (k *kube) must(t *testing.T, name string, args ...string) string {
 	return out
 }
 
-// kubectl works in the chart's namespace.
+// kubectl runs kubectl in the chart's namespace, and returns its output.
 func (k *kube) kubectl(t *testing.T, args ...string) string {
 	t.Helper()
 	return k.must(t, "kubectl", append([]string{"-n", "rag"}, args...)...)
 }
 
-// stand-ins for images of others, which the chart names.
+// others returns the images of other projects that the chart names. They get stand-ins.
 func (k *kube) others(t *testing.T) (images []string) {
 	t.Helper()
-	rendered := k.must(t, "helm", "template", "sluice", "deploy/chart", "--validate") // for the version of the cluster
+	rendered := k.must(t, "helm", "template", "sluice", "deploy/chart", "--validate") // uses the Kubernetes version of the cluster
 	for line := range strings.Lines(rendered) {
 		image, ok := strings.CutPrefix(strings.TrimSpace(line), "image: ")
 		if ok && !strings.HasPrefix(image, "sluice/") && !slices.Contains(images, image) {
@@ -109,8 +109,8 @@ func (k *kube) others(t *testing.T) (images []string) {
 	return images
 }
 
-// Versions that the images are given. These of next are the same images; faulty doesn't migrate,
-// and broken's programs end when they start.
+// Tags of the images. next has the same images as local. With faulty, the migration fails; with
+// broken, the programs end when they start.
 const (
 	here   = "local"
 	next   = "next"
@@ -118,7 +118,7 @@ const (
 	broken = "broken"
 )
 
-// images are made here; none is fetched.
+// images builds all images; it pulls none.
 func (k *kube) images(t *testing.T) {
 	t.Helper()
 	containersScript(t, k.repository, nil, "bases")
@@ -138,7 +138,7 @@ func (k *kube) images(t *testing.T) {
 		`ENTRYPOINT ["sh", "-c", "if [ \"$1\" = serve ]; then echo this program ends; exit 1; fi; exec sluice \"$@\"", "sluice"]`+"\n")
 }
 
-// build makes an image of a Dockerfile and files beside it.
+// build builds an image from a Dockerfile and the files beside it.
 func (k *kube) build(t *testing.T, image, dockerfile string, beside ...string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -157,13 +157,13 @@ func (k *kube) build(t *testing.T, image, dockerfile string, beside ...string) {
 	k.must(t, "docker", "build", "-q", "-t", image, dir)
 }
 
-// start starts the cluster, which ends with the test, and gives its nodes the images.
+// start starts the cluster, which ends with the test, and loads the images into its nodes.
 func (k *kube) start(t *testing.T) {
 	t.Helper()
 	began := time.Now()
 	cmd := exec.Command(filepath.Join(k.programs, "cluster"), k.programs, k.dir)
 	cmd.Stderr = os.Stderr
-	held, err := cmd.StdinPipe() // closed when this process ends, however it ends
+	held, err := cmd.StdinPipe() // closed when this process ends, in whatever way
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +218,7 @@ func (k *kube) start(t *testing.T) {
 	t.Logf("each node has %d images after %s", len(images), time.Since(began).Round(time.Second)) //house:clock it is told
 }
 
-// pod is what the API server says about one.
+// pod is a pod as the API server describes it.
 type pod struct {
 	Metadata struct {
 		Name, UID         string
@@ -232,7 +232,7 @@ type pod struct {
 	Status struct {
 		Phase, PodIP string
 		Conditions   []struct{ Type, Status string }
-		// Of containers that run, without those that come before.
+		// Init containers are not included.
 		ContainerStatuses []struct {
 			RestartCount int
 			Ready        bool
@@ -256,7 +256,7 @@ func (p pod) restarts() (n int) {
 	return n
 }
 
-// pods of a component that are not about to end.
+// pods returns the pods of a component, without those that are being deleted.
 func (k *kube) pods(t *testing.T, component string) []pod {
 	t.Helper()
 	var list struct{ Items []pod }

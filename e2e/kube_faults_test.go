@@ -2,7 +2,7 @@
 
 package e2e
 
-// This file is what `make kube-test` does to the chart's pods.
+// This file has the faults of `make kube-test`.
 
 import (
 	"encoding/json"
@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// kubeFault is something that happens to the installation.
+// kubeFault is a fault of the installation.
 type kubeFault struct {
 	name string
 	do   func(t *testing.T, k *kube, l *load)
@@ -38,7 +38,7 @@ var kubeFaults = []kubeFault{
 	{"each node drained, in turn", drain},
 }
 
-// killEach crashes the containers of one pod of each kind; the kubelet starts them again.
+// killEach kills the containers of one pod of each component. The kubelet restarts them.
 func killEach(t *testing.T, k *kube, l *load) {
 	l.without(func() {
 		for _, component := range components {
@@ -56,7 +56,7 @@ func killEach(t *testing.T, k *kube, l *load) {
 	})
 }
 
-// killProcesses kills what runs in a pod, but for the process that holds its namespaces.
+// killProcesses kills the processes of a pod, except the one that holds its namespaces.
 func killProcesses(t *testing.T, p pod) {
 	t.Helper()
 	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
@@ -67,7 +67,7 @@ func killProcesses(t *testing.T, p pod) {
 	for _, file := range groups {
 		group, err := os.ReadFile(file)
 		if err != nil || !strings.Contains(string(group), "/pod"+p.Metadata.UID+"/") {
-			continue // of another pod, or gone
+			continue // of another pod, or ended
 		}
 		name, err := os.ReadFile(filepath.Join(filepath.Dir(file), "comm"))
 		if err != nil || strings.TrimSpace(string(name)) == "pause" {
@@ -87,7 +87,7 @@ func killProcesses(t *testing.T, p pod) {
 	}
 }
 
-// deleteEach deletes one pod of each kind, as an operator may.
+// deleteEach deletes one pod of each component, as an operator may do.
 func deleteEach(t *testing.T, k *kube, _ *load) {
 	for _, component := range components {
 		k.kubectl(t, "delete", "pod", k.pods(t, component)[0].Metadata.Name, "--wait")
@@ -95,8 +95,8 @@ func deleteEach(t *testing.T, k *kube, _ *load) {
 	}
 }
 
-// evict asks for the eviction of both pods of each program, as a node that is drained does: the
-// second may not go before the first is replaced.
+// evict evicts both pods of each program, as draining a node does. The second one must not go
+// before the first is replaced.
 func evict(t *testing.T, k *kube, _ *load) {
 	for _, component := range []string{"serve", "query-worker"} {
 		pods := k.pods(t, component)
@@ -125,7 +125,7 @@ func (k *kube) evict(p pod) error {
 	return err
 }
 
-// of demands that every pod of the programs has the images of a version.
+// of checks that every pod of the programs runs the image of a version.
 func (k *kube) of(t *testing.T, version string) {
 	t.Helper()
 	for _, component := range components[:5] {
@@ -137,7 +137,7 @@ func (k *kube) of(t *testing.T, version string) {
 	}
 }
 
-// names of all pods of the programs.
+// names returns the names of all pods of the programs.
 func (k *kube) names(t *testing.T) (names []string) {
 	t.Helper()
 	for _, component := range components[:5] {
@@ -149,7 +149,8 @@ func (k *kube) names(t *testing.T) (names []string) {
 	return names
 }
 
-// upgradeChart demands that another version replaces the programs and leaves their servers alone.
+// upgradeChart checks that an upgrade replaces the programs' pods and leaves the servers' pods
+// alone.
 func upgradeChart(t *testing.T, k *kube, _ *load) {
 	k.must(t, "deploy/chart/make-secrets", "--namespace", "rag", "--dir", k.secrets)
 	k.kubectl(t, "rollout", "restart", "statefulset/sluice-nats")
@@ -165,7 +166,7 @@ func upgradeChart(t *testing.T, k *kube, _ *load) {
 	}
 }
 
-// servers are the pods of those of others.
+// servers returns the UIDs of the servers' pods: Postgres, NATS and Temporal.
 func (k *kube) servers(t *testing.T) (uids []string) {
 	t.Helper()
 	for _, component := range components[5:] {
@@ -176,7 +177,7 @@ func (k *kube) servers(t *testing.T) (uids []string) {
 	return uids
 }
 
-// failingMigration demands that nothing is replaced by a version whose migration fails.
+// failingMigration checks that no pod is replaced by a version whose migration fails.
 func failingMigration(t *testing.T, k *kube, _ *load) {
 	before := k.names(t)
 	if err := k.helm(t, "upgrade", "--set", "image.tag="+faulty, "--set", "migrate.backoffLimit=1", "--timeout", "10m"); err == nil || !strings.Contains(err.Error(), "pre-upgrade hooks failed") {
@@ -188,8 +189,8 @@ func failingMigration(t *testing.T, k *kube, _ *load) {
 	k.of(t, next)
 }
 
-// rollBack upgrades to a version whose API server ends at once. Of the pods that serve none goes
-// before another is ready.
+// rollBack upgrades to a version whose API server ends when it starts, and rolls back. No serving
+// pod may go before another one is ready.
 func rollBack(t *testing.T, k *kube, _ *load) {
 	served := k.pods(t, "serve")
 	if err := k.helm(t, "upgrade", "--set", "image.tag="+broken); err != nil {
@@ -213,8 +214,8 @@ func rollBack(t *testing.T, k *kube, _ *load) {
 	k.of(t, next)
 }
 
-// lastGood is the last revision before this one that was not a failure. Without one, helm would
-// take the failed upgrade.
+// lastGood returns the last revision before this one that did not fail. Without a revision, helm
+// would roll back to the failed upgrade.
 func (k *kube) lastGood(t *testing.T) string {
 	t.Helper()
 	var history []struct {
@@ -233,7 +234,7 @@ func (k *kube) lastGood(t *testing.T) string {
 	return ""
 }
 
-// scale changes the numbers of pods, by hand.
+// scale changes the number of pods by hand.
 func scale(t *testing.T, k *kube, _ *load) {
 	for _, n := range []string{"4", "1"} {
 		if err := k.helm(t, "upgrade", "--set", "image.tag="+next, "--set", "ingestWorker.replicas="+n, "--set", "queryWorker.replicas="+n,

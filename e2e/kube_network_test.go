@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is what `make kube-test` does to see that the chart's network policies hold, and let
-// through what they have to.
+// This file is the part of `make kube-test` that checks that the chart's network policies allow the
+// necessary connections and no others.
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// Ports of the chart, by the names of their Services.
+// Ports of the chart, with the names of their Services.
 const (
 	toPostgres = "sluice-postgres:5432"
 	toNATS     = "sluice-nats:4222"
@@ -27,11 +27,11 @@ const (
 
 var ports = []string{toPostgres, toNATS, toMonitor, toTemporal, toAPI, toMetrics}
 
-// stranger is a pod that is not of the chart.
+// stranger is a pod that does not belong to the chart.
 const stranger = "stranger"
 
-// mayReach is what each pod may connect to, but for itself, as the table in docs/kubernetes.md has
-// it.
+// mayReach has the ports to which each pod may connect, apart from its own, as in the table of
+// docs/kubernetes.md.
 var mayReach = map[string][]string{
 	"serve":         {toPostgres, toNATS, toTemporal},
 	"ingest-worker": {toPostgres, toNATS, toTemporal},
@@ -43,8 +43,8 @@ var mayReach = map[string][]string{
 	stranger:        {toAPI},
 }
 
-// policies demands that pods reach what they may and nothing else, takes the policies away, upon
-// which a stranger reaches everything, and has them back.
+// policies checks that pods reach what they may and nothing else. Then it removes the policies,
+// after which a stranger reaches everything, and restores them.
 func policies(t *testing.T, k *kube, _ *load) {
 	k.kubectl(t, "run", stranger, "--image=sluice/sluice:"+here, "--image-pull-policy=Never", "--restart=Never", "--command", "--", "sleep", "infinity")
 	k.kubectl(t, "wait", "--for=condition=Ready", "pod/"+stranger, "--timeout=5m")
@@ -63,8 +63,8 @@ func policies(t *testing.T, k *kube, _ *load) {
 	k.ready(t)
 }
 
-// reaches demands that a pod connects to these ports, and to no others, at once, or, where policies
-// are only coming, soon.
+// reaches checks that a pod can connect to these ports and to no others. With soon, it waits until
+// new policies take effect.
 func (k *kube) reaches(t *testing.T, from string, want []string, soon bool) {
 	t.Helper()
 	name := from
@@ -75,7 +75,7 @@ func (k *kube) reaches(t *testing.T, from string, want []string, soon bool) {
 		got := k.connections(t, name)
 		for _, port := range ports {
 			if strings.HasPrefix(port, "sluice-"+from+":") {
-				continue // no policy keeps a pod from itself, where the Service may lead
+				continue // policies do not stop a pod from connecting to itself through its Service
 			}
 			if slices.Contains(got, port) && !slices.Contains(want, port) && !soon {
 				t.Fatalf("%s reaches %s", from, port)
@@ -89,7 +89,7 @@ func (k *kube) reaches(t *testing.T, from string, want []string, soon bool) {
 	})
 }
 
-// connections are the ports that a pod can connect to, by their names.
+// connections returns the names of the ports to which a pod can connect.
 func (k *kube) connections(t *testing.T, name string) []string {
 	t.Helper()
 	script := `for port; do (timeout 5 bash -c "exec 3<>/dev/tcp/${port%:*}/${port#*:}" 2>/dev/null && echo "$port") & done; wait`

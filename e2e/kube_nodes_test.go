@@ -2,7 +2,8 @@
 
 package e2e
 
-// This file is how `make kube-test` takes nodes away as an operator does before a node is updated.
+// This file is the part of `make kube-test` that drains nodes, as an operator does before updating
+// a node.
 
 import (
 	"fmt"
@@ -12,8 +13,9 @@ import (
 	"time"
 )
 
-// drain drains the second node, and then the first with all that went there. Disks are reached from
-// both. Of two pods of a program on one node, the second stays until the first is replaced.
+// drain drains the second node and then the first, to which all pods have moved. Volumes are
+// reachable from both nodes. Of two pods of a program on one node, the second stays until the first
+// is replaced.
 func drain(t *testing.T, k *kube, l *load) {
 	for _, node := range slices.Backward(nodes) {
 		before := k.on(t, node)
@@ -39,7 +41,7 @@ func drain(t *testing.T, k *kube, l *load) {
 	}
 }
 
-// spread demands that two pods of a program are not on one node.
+// spread checks that two pods of a program are not on one node.
 func (k *kube) spread(t *testing.T) {
 	t.Helper()
 	for _, component := range components {
@@ -49,7 +51,7 @@ func (k *kube) spread(t *testing.T) {
 	}
 }
 
-// on are the components on a node, by the number of their pods.
+// on returns the components on a node, each with the number of its pods.
 func (k *kube) on(t *testing.T, node string) (on []string) {
 	t.Helper()
 	for _, component := range components {

@@ -2,7 +2,8 @@
 
 package e2e
 
-// This file is how `make kube-test` has KEDA change the number of pods by what waits.
+// This file is the part of `make kube-test` in which KEDA changes the number of pods by the length
+// of a queue.
 
 import (
 	"encoding/json"
@@ -15,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// operators are KEDA's programs and metrics-server, which tells the autoscaler processor times, as
-// images of their own.
+// operators are the images of KEDA's programs and of metrics-server, which reports CPU use to the
+// autoscaler.
 var operators = []struct{ image, program string }{
 	{"ghcr.io/kedacore/keda:local", "keda"},
 	{"ghcr.io/kedacore/keda-metrics-apiserver:local", "keda-adapter"},
@@ -24,7 +25,7 @@ var operators = []struct{ image, program string }{
 	{"metrics-server:local", "metrics-server"},
 }
 
-// operators installs them as their authors do. They become ready while the chart is installed.
+// operators installs them as their manifests say. They become ready while the chart is installed.
 func (k *kube) operators(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"metrics-server", "keda"} {
@@ -40,11 +41,11 @@ func (k *kube) operators(t *testing.T) {
 	})
 }
 
-// backlog is how many parts of the load come at once to be a backlog.
+// backlog is how many parts of the load are started at once to fill the queue.
 const backlog = 10
 
-// scaleByBacklog demands that ingest-worker goes from one pod to as many as it may by what waits,
-// and back when nothing does.
+// scaleByBacklog checks that a full queue scales ingest-worker from one pod to its maximum, and an
+// empty one back to one.
 func scaleByBacklog(t *testing.T, k *kube, _ *load) {
 	k.must(t, "kubectl", "-n", "kube-system", "rollout", "status", "deploy/metrics-server", "--timeout", "10m")
 	for _, name := range []string{"keda-operator", "keda-metrics-apiserver", "keda-admission"} {
@@ -96,7 +97,7 @@ func scaleByBacklog(t *testing.T, k *kube, _ *load) {
 	k.ready(t)
 }
 
-// scaler is the autoscaler that KEDA made for ingest-worker.
+// scaler is the autoscaler that KEDA created for ingest-worker.
 type scaler struct {
 	Spec   struct{ MaxReplicas int }
 	Status struct {
@@ -110,7 +111,7 @@ type scaler struct {
 	}
 }
 
-// waiting is how many messages there are for each pod.
+// waiting returns the number of messages for each pod.
 func (s scaler) waiting() string {
 	for _, m := range s.Status.CurrentMetrics {
 		if m.Type == "External" {

@@ -2,9 +2,9 @@
 
 package e2e
 
-// This file is `make kube-test`: the chart with servers of its own, in a real Kubernetes of two
-// nodes that holds network policies, under load, while pods are killed, evicted, replaced by
-// another version, and scaled, and nodes are drained.
+// This file is `make kube-test`: it installs the chart with its own servers in a real Kubernetes
+// cluster of two nodes that enforces network policies. Under load, pods are killed, evicted,
+// replaced by another version and scaled, and nodes are drained.
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// components are the pods of the chart by what they are, those of others last.
+// components are the components of the chart; the servers of other projects come last.
 var components = []string{"serve", "ingest-worker", "query-worker", "llm-gateway", "gpu-segmenter", "postgres", "nats", "temporal"}
 
 func TestKube(t *testing.T) {
@@ -66,14 +66,14 @@ func TestKube(t *testing.T) {
 	k.uninstall(t)
 }
 
-// helm installs or upgrades, with the test's values and settings of its own.
+// helm installs or upgrades the chart with the test's values and further settings.
 func (k *kube) helm(t *testing.T, verb string, args ...string) error {
 	t.Helper()
 	_, err := k.command("", "helm", append([]string{verb, "sluice", "deploy/chart", "-n", "rag", "-f", "e2e/testdata/kube/values.yaml"}, args...)...)
 	return err
 }
 
-// install does what docs/kubernetes.md says.
+// install follows docs/kubernetes.md.
 func (k *kube) install(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -107,7 +107,7 @@ func (k *kube) install(t *testing.T) {
 	k.server = &server{programs: programs{dir: filepath.Join(k.repository, "bin"), repository: k.repository}, url: "http://" + address, key: key}
 }
 
-// uninstall does what docs/kubernetes.md says, upon which nothing may be left.
+// uninstall follows docs/kubernetes.md, and checks that nothing is left.
 func (k *kube) uninstall(t *testing.T) {
 	t.Helper()
 	k.must(t, "helm", "uninstall", "sluice", "-n", "rag")
@@ -118,8 +118,7 @@ func (k *kube) uninstall(t *testing.T) {
 	})
 }
 
-// forward is an address of this machine that leads to a port of a pod of the chart's, until the
-// test ends.
+// forward returns an address of this machine that forwards to a port of a pod until the test ends.
 func (k *kube) forward(t *testing.T, to, port string) string {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(k.programs, "kubectl"), "-n", "rag", "port-forward", to, ":"+port)
@@ -144,7 +143,7 @@ func (k *kube) forward(t *testing.T, to, port string) string {
 		_ = cmd.Process.Kill()
 		waittest.Receive(t, ended, "the end of kubectl port-forward")
 	})
-	// As "Forwarding from 127.0.0.1:40123 -> 5432".
+	// The line is "Forwarding from 127.0.0.1:40123 -> 5432".
 	words := strings.Fields(waittest.Receive(t, line, "kubectl port-forward"))
 	if len(words) != 5 || words[0] != "Forwarding" {
 		t.Fatalf("kubectl port-forward %s %s says %q", to, port, words)
@@ -152,7 +151,7 @@ func (k *kube) forward(t *testing.T, to, port string) string {
 	return words[2]
 }
 
-// tell shows what an operator would look at first.
+// tell logs what an operator would look at first.
 func (k *kube) tell(t *testing.T) {
 	t.Helper()
 	for _, args := range [][]string{{"get", "all,pvc,pdb", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"},
@@ -162,8 +161,7 @@ func (k *kube) tell(t *testing.T) {
 	}
 }
 
-// ready waits until every Deployment and StatefulSet has all the pods that it wants, and all are
-// ready.
+// ready waits until every Deployment and StatefulSet has all its pods, and all are ready.
 func (k *kube) ready(t *testing.T) {
 	t.Helper()
 	waittest.Until(t, func() string {
@@ -190,7 +188,7 @@ func (k *kube) ready(t *testing.T) {
 	})
 }
 
-// secret is what make-secrets keeps in a file.
+// secret returns a secret that make-secrets stored in a file.
 func (k *kube) secret(t *testing.T, file string) string {
 	t.Helper()
 	secret, err := os.ReadFile(filepath.Join(k.secrets, file))

@@ -1,7 +1,7 @@
 package e2e
 
-// This file proves that labels hold on every route, for what was closed from the first and for what
-// all could read before; walker calls the routes.
+// This file proves that labels hold on every route, both for documents with labels from the start
+// and for documents that get labels later. The walker in canary_test.go calls the routes.
 
 import (
 	"fmt"
@@ -83,8 +83,8 @@ func testCanary(t *testing.T, operator *server) {
 	}
 	heard := closedTo[3].listen(t)
 
-	// One document is closed from the first; the other one all may read, and ask about, in two
-	// versions.
+	// The document about the safe has a label from the start. Everybody may read the one about the
+	// chest, and asks about it. Both have two versions.
 	closed, open := "", ""
 	for _, v := range []struct{ safe, chest string }{
 		{"# Hoskwenda\n\nThe safe in the cellar was built by Zyxquorl Vembrithal in 1907.\n", "The chest in the attic was built by Jilfrancot in 1907.\n"},
@@ -119,14 +119,14 @@ func testCanary(t *testing.T, operator *server) {
 		t.Fatalf("the secrets are the versions %v with the sections %v", f["version"], f["section"])
 	}
 
-	// What all could read is closed, and is from that moment on.
+	// The document about the chest gets a label too, which takes effect immediately.
 	manager.call(t, http.MethodPatch, "/v1/documents/"+open, map[string]any{"labels": []string{"vault"}}).want(t, http.StatusOK)
 	d := describe(t, operator)
 	for _, w := range closedTo {
 		w.walk(t, d, f)
 	}
 	permitted.walk(t, d, f)
-	// These tell the secrets to who may see them, so the walk finds what is there to find.
+	// For the reader with the label these operations return the secrets, so the walk reaches them.
 	for _, id := range []string{"search", "ask", "ask by events", "list-documents", "get-document", "list-sections", "get-content", "get-job", "follow-job",
 		"get-question", "get-receipt", "list-ratings", "create-chat-completion", "mcp search", "mcp ask", "mcp read_document", "mcp resources", "mcp read"} {
 		if permitted.told[id] == 0 {

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file ends calls to a real language model before their time: by a budget, by who asked, by
-// its server's death.
+// This file ends calls to a real language model early: by a budget, by a cancelled job or a client
+// that disconnects, and by the end of the model's server.
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testModelBudget asks until a tenant's tokens are used up.
+// testModelBudget asks until a tenant's token budget is used up.
 func testModelBudget(t *testing.T, s talk) {
 	const tokens = 2500
 	made := into[api.TenantCreated](t, s.sluice(t, "tenants", "create", "thrifty", "--json").ok(t))
@@ -40,7 +40,8 @@ func testModelBudget(t *testing.T, s talk) {
 					t.Errorf("the refusal does not say %q: %s", words, got.body)
 				}
 			}
-			// The first call of a question may have had room, and its repair not.
+			// The budget may have allowed the first call of a question, but not the repair of its
+			// reply.
 			if calls := s.model.since(before); len(calls) > 1 {
 				t.Errorf("the model was asked %d times beyond the budget", len(calls))
 			}
@@ -58,19 +59,19 @@ func testModelBudget(t *testing.T, s talk) {
 	if !refused || s.model.count() != before {
 		t.Errorf("the job ended as %+v", job)
 	}
-	// With more of it the same question is asked.
+	// With a larger budget the same question is asked.
 	s.sluice(t, "tenants", "limits", made.ID.String(), "--tokens-per-day", "100000").ok(t)
 	own.put(t, api.Query{Collection: "grindle", Query: "What crosses the Loom?", Plan: "naive"})
 }
 
-// asks has a question asked as a job.
+// asks asks a question as a job.
 func (s talk) asks(t *testing.T, question string) schema.Job {
 	t.Helper()
 	return into[schema.Job](t, s.sluice(t, "ask", question, "-c", "grindle", "--plan", "naive", "--async", "--json").ok(t))
 }
 
-// testModelCancel takes replies away from under the model: of a job that is cancelled, and of a
-// client that leaves.
+// testModelCancel ends a question during the model's reply: by cancelling the job, or by
+// disconnecting the client.
 func testModelCancel(t *testing.T, s talk) {
 	s.model.long.Store(true)
 	for _, c := range []struct {
@@ -146,7 +147,7 @@ func testModelCancel(t *testing.T, s talk) {
 	s.put(t, api.Query{Collection: "grindle", Query: "When is cheese sold at Grindle?", Plan: "naive"})
 }
 
-// cancelled are the tokens of the cancelled calls in the ledger, the oldest first.
+// cancelled returns the tokens of the cancelled calls in the ledger, oldest first.
 func (s talk) cancelled(t *testing.T) (rows [][2]int) {
 	t.Helper()
 	db := connect(t, s.superuserURL(t))
@@ -170,7 +171,7 @@ func (s talk) cancelled(t *testing.T) (rows [][2]int) {
 	return rows
 }
 
-// testModelGone has the model's server die in the middle of a reply: whoever waits hears of it.
+// testModelGone kills the model's server during a reply. The client receives an error.
 func testModelGone(t *testing.T, s talk) {
 	s.model.long.Store(true)
 	s.model.dies.Store(true)
@@ -186,7 +187,7 @@ func testModelGone(t *testing.T, s talk) {
 	again := s.call(t, http.MethodPost, "/v1/ask", query)
 	again.problem(t, http.StatusServiceUnavailable, "")
 	t.Logf("in the middle of a reply: %s; then: %s", got.body, again.body)
-	// What needs no language model goes on.
+	// Requests that need no language model still work.
 	if found := search(t, s.server, "grindle", "toll of the bridge"); len(found) == 0 {
 		t.Error("nothing is found")
 	}

@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file runs a real language model behind llama.cpp's server, with a proxy before it that keeps
-// what was asked and replied.
+// This file runs a real language model in llama.cpp's server, behind a proxy that records requests
+// and replies.
 
 import (
 	"bufio"
@@ -26,16 +26,16 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// modelName is what the gateway calls the model; llama.cpp's server takes any name.
+// modelName is the gateway's name for the model. llama.cpp's server accepts any name.
 const modelName = "SmolLM2-135M-Instruct"
 
-// languageModel is the server of a model, as the gateway sees it.
+// languageModel is the proxy to the model's server, which the gateway uses.
 type languageModel struct {
 	*httptest.Server
 	process *process
-	url     string      // of llama.cpp's server itself
-	long    atomic.Bool // replies do not end by themselves
-	dies    atomic.Bool // in the middle of the next reply
+	url     string      // of llama.cpp's server
+	long    atomic.Bool // replies go on until max_tokens
+	dies    atomic.Bool // the server is killed during the next reply
 	open    atomic.Int32
 	begun   chan struct{}
 
@@ -43,18 +43,18 @@ type languageModel struct {
 	calls []modelCall
 }
 
-// modelCall is one request that the model got.
+// modelCall is one request to the model.
 type modelCall struct {
-	task          string // by its system prompt
-	repair        bool   // it asks once more for what was not in the form
+	task          string // derived from its system prompt
+	repair        bool   // it asks again, because the reply did not have the required format
 	status        int
 	streamed      bool
 	reply, finish string
 	input, output int  // tokens, as the server counts them
-	left          bool // the gateway left before the end of the reply
+	left          bool // the gateway disconnected before the end of the reply
 }
 
-// startLanguageModel starts what `tools/setup language-model` put there.
+// startLanguageModel starts the server that `tools/setup language-model` installed.
 func startLanguageModel(t *testing.T, p programs) *languageModel {
 	t.Helper()
 	tools, err := local.ToolsDir()
@@ -92,7 +92,7 @@ func startLanguageModel(t *testing.T, p programs) *languageModel {
 	return m
 }
 
-// forward sends a request on and its reply back, piece by piece.
+// forward forwards a request, and the reply piece by piece.
 func (m *languageModel) forward(w http.ResponseWriter, r *http.Request) {
 	var body map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
@@ -101,12 +101,12 @@ func (m *languageModel) forward(w http.ResponseWriter, r *http.Request) {
 	}
 	if m.long.Load() {
 		body["ignore_eos"], body["max_tokens"] = true, 6000
-		delete(body, "response_format") // it has an end
+		delete(body, "response_format") // it would end the reply
 	}
 	call := describeCall(body)
 	m.open.Add(1)
 	defer func() {
-		defer m.open.Add(-1) // when it is kept
+		defer m.open.Add(-1) // after the call is recorded
 		call.left = r.Context().Err() != nil
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -126,7 +126,7 @@ func (m *languageModel) forward(w http.ResponseWriter, r *http.Request) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	reply, err := client.Do(request)
 	if err != nil {
-		panic(http.ErrAbortHandler) // as the server does to who speaks to it
+		panic(http.ErrAbortHandler) // closes the connection, as the server does
 	}
 	defer func() { _ = reply.Body.Close() }()
 	call.status = reply.StatusCode
@@ -153,7 +153,7 @@ func (m *languageModel) forward(w http.ResponseWriter, r *http.Request) {
 			default:
 			}
 			if m.dies.Load() {
-				_ = m.process.cmd.Process.Kill() // it may be gone already
+				_ = m.process.cmd.Process.Kill() // it may have ended already
 			}
 		}
 		if err == io.EOF {
@@ -165,7 +165,7 @@ func (m *languageModel) forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tasks are how the system prompts begin.
+// tasks has the beginning of each system prompt.
 var tasks = []struct{ begins, task string }{
 	{"You answer questions for", "answer"}, {"You prepare questions", "rewrite"}, {"You judge passages", "judge"},
 	{"You check answers", "feedback"}, {"You answer questions from what you know", "background"}, {"You grade answers", "correctness"},
@@ -189,7 +189,7 @@ func describeCall(body map[string]any) modelCall {
 	return call
 }
 
-// read takes a completion, or a piece of one.
+// read adds a completion, or a piece of one, to the call.
 func (c *modelCall) read(data []byte) {
 	var got struct {
 		Choices []struct {
@@ -224,7 +224,7 @@ func (m *languageModel) since(n int) []modelCall {
 
 func (m *languageModel) count() int { return len(m.since(0)) }
 
-// idle waits until the server computes nothing.
+// idle waits until the server processes no request.
 func (m *languageModel) idle(t *testing.T) {
 	t.Helper()
 	waittest.Until(t, func() string {

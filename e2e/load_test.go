@@ -1,7 +1,7 @@
 package e2e
 
-// This file is the load under which faults happen: articles that are uploaded, questions that are
-// asked as jobs, and somebody who searches, asks and lists all the time.
+// This file is the load during faults: uploads of articles, questions as jobs, and clients that
+// search, ask and list all the time.
 
 import (
 	"bytes"
@@ -31,8 +31,8 @@ type article struct {
 	Text  string `json:"text"`
 }
 
-// squadArticles reads articles of Wikipedia and questions about them, which are not part of the
-// repository. It returns none where they are missing, but in continuous integration fails.
+// squadArticles returns articles of Wikipedia and questions about them, which are not part of the
+// repository. Without them it returns nil; in continuous integration the test fails.
 func squadArticles(t *testing.T) (articles []article, questions []string) {
 	t.Helper()
 	dir := datasetFolder(t, "squad-articles")
@@ -73,10 +73,10 @@ func hostOf(t *testing.T, address string) string {
 	return u.Host
 }
 
-// crowded is the load's collection.
+// crowded is the name of the load's collection.
 const crowded = "articles"
 
-// load is what is asked of a server, and what it said.
+// load sends requests to a server and counts the replies.
 type load struct {
 	server    *server
 	articles  []article
@@ -88,10 +88,10 @@ type load struct {
 	sending   sync.WaitGroup // uploads and jobs
 
 	mu      sync.Mutex
-	answers map[string]map[int]int // by what was asked
+	answers map[string]map[int]int // number of replies, by request and status
 	wrong   []string
-	served  int  // rounds in which all probes were answered
-	away    bool // the API server is taken away: broken connections are nothing wrong
+	served  int  // rounds in which all requests of a probe succeeded
+	away    bool // the API server is unavailable, so broken connections are allowed
 	change  *sync.Cond
 }
 
@@ -107,7 +107,7 @@ func newLoad(t *testing.T, s *server, articles []article, questions []string) *l
 		l.running.Wait()
 		l.client.CloseIdleConnections()
 	})
-	// The collection is there, with a first document, before anything happens.
+	// The collection and a first document exist before the first fault.
 	s.call(t, http.MethodPost, "/v1/collections", map[string]any{"name": crowded}).want(t, http.StatusCreated)
 	l.upload(articles[0])
 	for range 2 {
@@ -116,13 +116,13 @@ func newLoad(t *testing.T, s *server, articles []article, questions []string) *l
 	return l
 }
 
-// ask sends a request once, and returns 0 for a broken connection. Anything but an answer, 429, or
-// 503 with the advice to come again, is wrong; so is a broken connection, unless the request may be
-// sent again.
+// ask sends a request once and returns its status, 0 for a broken connection. It records as errors
+// all replies except success, 429, and 503 with Retry-After, and a broken connection unless the
+// request may be repeated.
 func (l *load) ask(name, method, path, key string, body []byte, kind string) (status int) {
 	request, err := http.NewRequestWithContext(l.ctx, method, l.server.url+path, bytes.NewReader(body))
 	if err != nil {
-		panic(err) // of this file's own making
+		panic(err) // cannot happen: this file makes the request
 	}
 	request.Header.Set("Authorization", "Bearer "+l.server.key)
 	request.Header.Set("Content-Type", kind)
@@ -149,7 +149,7 @@ func (l *load) ask(name, method, path, key string, body []byte, kind string) (st
 	switch {
 	case l.ctx.Err() != nil:
 	case err != nil && l.away:
-	case err != nil && (method == http.MethodPut || key != ""): // insist sends it again: twice is as once
+	case err != nil && (method == http.MethodPut || key != ""): // insist repeats the request, which has no further effect
 	case err != nil:
 		l.wrong = append(l.wrong, fmt.Sprintf("%s: %v", name, err))
 	case status < 300, status == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "", status == http.StatusTooManyRequests:
@@ -160,7 +160,7 @@ func (l *load) ask(name, method, path, key string, body []byte, kind string) (st
 	return status
 }
 
-// insist asks until it is answered, or the answer is wrong. A broken connection is no answer.
+// insist repeats a request until it is answered. A broken connection, 429 and 503 are no answers.
 func (l *load) insist(name, method, path, key string, body []byte, kind string) {
 	for l.ctx.Err() == nil {
 		status := l.ask(name, method, path, key, body, kind)
@@ -179,15 +179,15 @@ func (l *load) upload(a article) {
 func query(text string) []byte {
 	data, err := json.Marshal(api.Query{Collection: crowded, Query: text})
 	if err != nil {
-		panic(err) // a struct of strings
+		panic(err) // cannot happen: a struct of strings
 	}
 	return data
 }
 
-// part begins the part i of n of the load, and returns when some of it is under way.
+// part starts part i of n of the load, and returns when some of its uploads have ended.
 func (l *load) part(t *testing.T, i, n int) {
 	t.Helper()
-	articles := l.articles[max(len(l.articles)*i/n, 1) : len(l.articles)*(i+1)/n] // the first is there
+	articles := l.articles[max(len(l.articles)*i/n, 1) : len(l.articles)*(i+1)/n] // the first document exists already
 	questions := l.questions[len(l.questions)*i/n : len(l.questions)*(i+1)/n]
 	begun := make(chan struct{}, len(articles))
 	queue := make(chan article)
@@ -223,7 +223,7 @@ func (l *load) part(t *testing.T, i, n int) {
 	}
 }
 
-// probe asks all the time.
+// probe sends requests until the load is stopped.
 func (l *load) probe() {
 	for l.ctx.Err() == nil {
 		well := true
@@ -246,7 +246,7 @@ func (l *load) probe() {
 	}
 }
 
-// pause lets time pass while the rest goes on.
+// pause waits for a duration or until the load is stopped.
 func (l *load) pause(d time.Duration) { pause(l.ctx, d) }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -258,7 +258,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// serves waits until all that the probes ask is answered.
+// serves waits until all requests of the probes succeed.
 func (l *load) serves(t *testing.T) {
 	t.Helper()
 	ctx := waittest.Context(t)
@@ -276,7 +276,7 @@ func (l *load) serves(t *testing.T) {
 	}
 }
 
-// takeWrong returns what was answered wrongly since it was last called.
+// takeWrong returns the errors since the previous call.
 func (l *load) takeWrong() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -285,7 +285,7 @@ func (l *load) takeWrong() []string {
 	return wrong
 }
 
-// said is how often which status was answered.
+// said returns the number of replies by status.
 func (l *load) said() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -296,7 +296,7 @@ func (l *load) said() string {
 	return strings.TrimSpace(b.String())
 }
 
-// finish waits until all documents are ready and all jobs answered.
+// finish waits until all documents are ready and all jobs are answered.
 func (l *load) finish(t *testing.T) {
 	t.Helper()
 	l.sending.Wait()

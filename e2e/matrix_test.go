@@ -1,6 +1,6 @@
 package e2e
 
-// This file measures a matrix: it is interrupted, and goes on where it was.
+// This file measures a matrix, interrupts it, and continues it.
 
 import (
 	"bytes"
@@ -23,16 +23,16 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// searches stands before a server and counts what it is asked. The search of number stop
-// is not passed on: it waits until its client leaves.
+// searches is a proxy to a server that counts the requests. It does not forward the search with the
+// number stop, but waits until the client disconnects.
 type searches struct {
 	*httptest.Server
 	stop    int
-	stopped chan struct{} // closed when that search has come
+	stopped chan struct{} // closed when the search with the number stop has arrived
 
 	mu       sync.Mutex
 	requests int
-	asked    []string // each search, by collection, question and plan
+	asked    []string // collection, question and plan of each search
 }
 
 func countSearches(t *testing.T, to string, stop int) *searches {
@@ -75,7 +75,7 @@ func countSearches(t *testing.T, to string, stop int) *searches {
 	return c
 }
 
-// take returns what was asked since it was called last.
+// take returns the requests since the previous call.
 func (c *searches) take() (requests int, asked []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,8 +84,7 @@ func (c *searches) take() (requests int, asked []string) {
 	return requests, asked
 }
 
-// exampleSets writes the examples in Markdown, and their questions, as the datasets that a
-// matrix names.
+// exampleSets writes the Markdown examples and their questions as the datasets that a matrix names.
 func exampleSets(t *testing.T, s *server, names ...string) (root string, questions int) {
 	t.Helper()
 	root = t.TempDir()
@@ -121,7 +120,7 @@ func exampleSets(t *testing.T, s *server, names ...string) (root string, questio
 		fmt.Fprintf(&qrels, "%d\t%s\t1\n", i, e.Documents[0])
 	}
 	for _, name := range names {
-		// Sets with the same documents would be the same.
+		// One more document makes the datasets different.
 		put(t, root, name+"/corpus.jsonl", corpus.String()+`{"_id":"`+name+`","text":"This is `+name+`."}`)
 		put(t, root, name+"/queries.jsonl", queries.String())
 		put(t, root, name+"/qrels/test.tsv", qrels.String())
@@ -129,7 +128,7 @@ func exampleSets(t *testing.T, s *server, names ...string) (root string, questio
 	return root, questions
 }
 
-// keptLines are the questions that a folder of figures has, under all rows.
+// keptLines returns the number of questions in a folder of results, over all rows.
 func keptLines(t *testing.T, out string) int {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(out, "cells", "*", "questions.jsonl"))
@@ -147,7 +146,7 @@ func keptLines(t *testing.T, out string) int {
 	return n
 }
 
-// measuredMatrix is what matrix.json promises.
+// measuredMatrix has the fields of matrix.json that are tested here.
 type measuredMatrix struct {
 	Matrix      string
 	Combination struct {
@@ -164,11 +163,11 @@ type measuredMatrix struct {
 	Reports []evaluated
 }
 
-// testMatrix runs the tables of a paper on tiny datasets: Ctrl-C ends it in the second
-// dataset, a second run asks what is missing, and a third nothing.
+// testMatrix runs the tables of a paper on tiny datasets. Ctrl-C ends the first run during the
+// second dataset. The second run asks only the missing questions, and the third none.
 func testMatrix(t *testing.T, s *server) {
 	root, n := exampleSets(t, s, "squad-articles", "qed-dev")
-	const rows = 6 // of funnelrag.yaml
+	const rows = 6 // number of rows of funnelrag.yaml
 	all := 2 * rows * n
 	if n < 2 {
 		t.Fatalf("there are %d questions on Markdown among the examples", n)
@@ -203,13 +202,13 @@ func testMatrix(t *testing.T, s *server) {
 	if want := rows*n + rows + 1; len(asked) != want+1 || kept != want {
 		t.Fatalf("asked %d, the last of them in vain, and kept %d of %d", len(asked), kept, want)
 	}
-	answered := asked[:kept] // one after the other: the matrix has parallel: 1
+	answered := asked[:kept] // in order, because the matrix has parallel: 1
 	if left := evaluations(t, s); len(left) <= len(before) {
 		t.Errorf("the collections of what is unfinished are gone: %v, before %v", left, before)
 	}
 	through.sluice(t, append(args, "--dry-run")...).ok(t).has(t, fmt.Sprintf("%d questions, %d to ask", all, all-kept))
 
-	// What was answered is not asked again.
+	// Questions that were answered are not asked again.
 	second := through.sluice(t, args...).ok(t)
 	second.has(t, "All 2 datasets", "flat + rerank", "AR@4", "differs from flat")
 	_, again := counted.take()
@@ -244,7 +243,7 @@ func testMatrix(t *testing.T, s *server) {
 		t.Errorf("the report is %.200s, %v", page, err)
 	}
 
-	// A third run asks nobody anything, and gives the same.
+	// A third run asks no question, and gives the same results.
 	third := through.sluice(t, args...).ok(t)
 	if requests, asked := counted.take(); len(asked) > 0 {
 		t.Errorf("the third run made %d requests and asked %q", requests, asked)
@@ -257,7 +256,7 @@ func testMatrix(t *testing.T, s *server) {
 		t.Errorf("the same figures gave %s and %s, %v: %v", a, b, err, third)
 	}
 
-	// A question that has changed is asked again, under every row.
+	// A changed question is asked again in every row.
 	queries := filepath.Join(root, "qed-dev", "queries.jsonl")
 	text, err := os.ReadFile(queries)
 	if err != nil {
@@ -289,8 +288,8 @@ func readMatrix(t *testing.T, out string) measuredMatrix {
 	return got
 }
 
-// testMatrixAlone measures a matrix where no server runs: one is started for each language
-// model, and both ask the same collection.
+// testMatrixAlone measures a matrix without a running server. A server is started for each language
+// model; both use the same collection.
 func testMatrixAlone(t *testing.T, p programs) {
 	base := dataset(t)
 	put(t, base, "matrix.yaml", `

@@ -1,8 +1,7 @@
 package e2e
 
-// This file uses the server as a program that speaks the Model Context Protocol
-// does, over HTTP and over the command's standard input and output, by the
-// protocol's own client.
+// This file uses the server through the Model Context Protocol with the protocol's own client, over
+// HTTP and over the command's standard input and output.
 
 import (
 	"encoding/json"
@@ -37,7 +36,7 @@ func testMCP(t *testing.T, s *server) {
 		command.Env = s.env("SLUICE_URL="+s.url, "SLUICE_API_KEY="+s.key)
 		useMCP(t, &mcp.CommandTransport{Command: command})
 	})
-	t.Run("Pipe", func(t *testing.T) { // whose end closes behind the requests
+	t.Run("Pipe", func(t *testing.T) { // the client closes its end right after the requests
 		command := exec.CommandContext(t.Context(), s.path("sluice"), "mcp")
 		command.Env = s.env("SLUICE_URL="+s.url, "SLUICE_API_KEY="+s.key)
 		command.Stdin = strings.NewReader(`{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", ` +

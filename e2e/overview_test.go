@@ -1,6 +1,6 @@
 package e2e
 
-// This file looks at what `sluice overview` shows of folders.
+// This file checks the output of `sluice overview` for several folders.
 
 import (
 	"os"
@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// overview is what `sluice overview --json` prints.
+// overview has the fields of `sluice overview --json` that are tested here.
 type overview struct {
 	Documents int
 	Types     []struct {
@@ -29,7 +29,7 @@ type overview struct {
 	}
 }
 
-// testOverview needs the collection of the examples.
+// testOverview needs the collection of testExamples.
 func testOverview(t *testing.T, s *server) {
 	t.Run("Examples", func(t *testing.T) {
 		o := overviewOf(t, s, "examples")
@@ -59,7 +59,7 @@ func testOverview(t *testing.T, s *server) {
 			t.Errorf("types %q, want %q; %+v", types, want, o)
 		}
 		checkQuestions(t, o)
-		// For people.
+		// The output for people.
 		s.sluice(t, "overview", "-c", "mixed", "--titles", "2").ok(t).
 			has(t, "6 documents", "1 of them not readable", "2  PDF", "... and 3 more", o.Questions[0].Question)
 	})
@@ -109,7 +109,7 @@ func overviewOfTexts(t *testing.T, s *server, collection string, files map[strin
 	return overviewOf(t, s, collection)
 }
 
-// checkQuestions demands that every question has an answer and a citation, and is shown once.
+// checkQuestions checks that every question has an answer and a citation, and occurs once.
 func checkQuestions(t *testing.T, o overview) {
 	t.Helper()
 	var seen []string

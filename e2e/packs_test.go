@@ -1,6 +1,7 @@
 package e2e
 
-// This file starts a server on another model pack than the one that made its collections.
+// This file starts a server with another model pack than the one with which its collections were
+// made.
 
 import (
 	"encoding/json"
@@ -17,8 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testPacks has a collection outlive its model pack: it answers by its words until one command
-// rebuilds it.
+// testPacks keeps a collection after a change of the model pack. The collection is searched by its
+// words until it is rebuilt.
 func testPacks(t *testing.T, p programs) {
 	town := func(i int) string {
 		return fmt.Sprintf("# Town %d\n\nThe mayor of town%dville is called person%dson.\n\n## Bridge\n\nThe bridge of town%dville is %d metres long.\n", i, i, i, i, 100+i)
@@ -34,7 +35,8 @@ func testPacks(t *testing.T, p programs) {
 	if err := json.Unmarshal(s.call(t, http.MethodGet, "/v1/plans", nil).want(t, http.StatusOK).body, &plans); err != nil || len(plans.Items) < 5 {
 		t.Fatalf("plans are %+v, %v", plans, err)
 	}
-	// byVectors says which plans compared vectors, and which say that they could not.
+	// byVectors returns which plans compared vectors, and which could compare them, by their
+	// traces.
 	byVectors := func(s *server, collection string) (compared, could map[string]bool) {
 		t.Helper()
 		compared, could = map[string]bool{}, map[string]bool{}
@@ -65,7 +67,8 @@ func testPacks(t *testing.T, p programs) {
 	}
 	s.sluice(t, "search", question, "-c", "old").ok(t).has(t, "ville is 107", "note: the collection's vectors are of space", "sluice collections rebuild")
 	s.sluice(t, "ask", question, "-c", "old").ok(t).has(t, "107", "note: the collection's vectors are of space")
-	// What is new waits for the rebuild, and other collections do not.
+	// New documents of the collection have to wait for the rebuild. Other collections accept
+	// documents.
 	more := write(t, map[string]string{"town8.md": town(8)})
 	s.sluice(t, "ingest", more, "-c", "old", "--wait").fails(t)
 	if d := documents(t, s, "old")["town8.md"]; d.Reason == nil || d.Reason.Code != schema.ReasonModel || !strings.Contains(d.Reason.Message, "rebuild") {

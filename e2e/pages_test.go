@@ -1,7 +1,6 @@
 package e2e
 
-// This file runs the commands of the tutorial and of the how-to pages, in order, as one shell
-// would.
+// This file runs the commands of the tutorial and of the how-to pages in order, in one shell.
 
 import (
 	"bytes"
@@ -20,11 +19,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// pages are run in this order on one server: the tutorial first, for the others ask its collection.
+// pages are run in this order on one server. The tutorial comes first, because the others use its
+// collection.
 var pages = []string{"tutorial", "sources", "audit", "receipts", "chat", "mcp", "sign-in", "evaluation", "datasets", "model-packs", "webhooks", "second-encoder",
 	"choosing-plans", "backup"}
 
-// pagesApart are the how-to pages that are not run here, and why.
+// pagesApart are the how-to pages whose commands are not run here, with the reasons.
 var pagesApart = map[string]string{
 	"building":        "it builds from source and runs nothing of a server",
 	"connectors":      "its sources are servers elsewhere; the tests of cmd/source-worker follow some of each kind",
@@ -37,7 +37,7 @@ var pagesApart = map[string]string{
 	"server-clusters": "it needs clusters of NATS and Temporal: make chaos",
 }
 
-// mostNotRun is how many blocks all pages together may keep from being run.
+// mostNotRun is the maximum number of blocks on all pages whose commands are not run.
 const mostNotRun = 10
 
 var (
@@ -46,11 +46,11 @@ var (
 	howTo    = regexp.MustCompile(`\]\(([a-z-]+)\.md\)`)
 )
 
-// block is a block of a page: commands, what they print, settings, or the content of a file.
+// block is a block of a page: commands, their output, settings, or the content of a file.
 type block struct {
-	kind   string // what stands behind the fence
+	kind   string // the word after the fence
 	text   string
-	notRun string // why its commands are not run
+	notRun string // why its commands are not run; empty if they are
 }
 
 // pageShell runs the commands of the documentation's pages in a folder.
@@ -60,13 +60,14 @@ type pageShell struct {
 	settings string // the page that lists all settings
 }
 
-// docsDir is the folder in which the commands of pages run for the server with this data directory.
+// docsDir returns the folder in which the commands of the pages run for a server with this data
+// directory.
 func docsDir(data string) string { return filepath.Join(data, "pages") }
 
 func testPages(t *testing.T, s *server) {
 	d := pageShell{server: s, dir: docsDir(s.data), settings: readPage(t, s.repository, "configuration")}
-	// The folder has what a clone of the repository has, and what commands write into it is not
-	// left there.
+	// The folder has the files of a clone of the repository that commands use. The commands write
+	// into the copy.
 	for _, name := range []string{"examples", "plans"} {
 		if err := os.CopyFS(filepath.Join(d.dir, name), os.DirFS(filepath.Join(s.repository, name))); err != nil {
 			t.Fatal(err)
@@ -98,7 +99,7 @@ func testPages(t *testing.T, s *server) {
 	everyPageHasItsPlace(t, readPage(t, s.repository, "index"))
 }
 
-// everyPageHasItsPlace holds the lists above to the how-to pages that the index lists.
+// everyPageHasItsPlace checks that each how-to page of the index is in one of the lists above.
 func everyPageHasItsPlace(t *testing.T, index string) {
 	_, rest, _ := strings.Cut(index, "## How to\n")
 	table, _, _ := strings.Cut(rest, "\n## ")
@@ -146,7 +147,7 @@ func readBlocks(t *testing.T, name, page string) []block {
 	return blocks
 }
 
-// run runs the commands of a page in one shell and compares what it shows with what they print.
+// run runs the commands of a page in one shell, and compares their output with the page.
 func (d pageShell) run(t *testing.T, blocks []block) {
 	var script strings.Builder
 	mark := func(i int) string { return fmt.Sprintf("== block %d ==", i) }
@@ -184,7 +185,7 @@ func (d pageShell) run(t *testing.T, blocks []block) {
 	}
 }
 
-// readable reports what is wrong with a block that isn't run.
+// readable returns what is wrong with a block that isn't run.
 func (d pageShell) readable(b block) error {
 	switch b.kind {
 	case "env":
@@ -210,8 +211,8 @@ func (d pageShell) readable(b block) error {
 	}
 }
 
-// shown matches a line that a page shows, in which ... stands for what differs from one run to the
-// next.
+// shown returns an expression that matches a line of a page. There, ... stands for text that
+// differs between runs.
 func shown(line string) *regexp.Regexp {
 	parts := strings.Split(spaced(line), "...")
 	for i, part := range parts {
@@ -220,5 +221,5 @@ func shown(line string) *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(parts, ".*"))
 }
 
-// spaced has one space in place of many, and of lines that were broken.
+// spaced replaces white space and line breaks by single spaces.
 func spaced(s string) string { return strings.Join(strings.Fields(s), " ") }

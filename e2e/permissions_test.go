@@ -14,8 +14,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testSourcePermissions follows a folder with its permissions: who sees its documents is who may
-// read the files. Only modes change, so that nobody needs to be root.
+// testSourcePermissions follows a folder with its permissions: readers of a file see its document.
+// The test changes only modes, so it does not need root.
 func testSourcePermissions(t *testing.T, s *server) {
 	dir := filepath.Join(sourceRoot(s.data), "records")
 	put(t, dir, "harbour/wages.md", "# Wages\n\nThe harbour pilot earns 41 florins a day.\n")
@@ -65,7 +65,7 @@ func testSourcePermissions(t *testing.T, s *server) {
 		}
 		for name, word := range map[string]string{"tides.md": "Brannoc", "wages.md": "florins"} {
 			got := clerk.call(t, http.MethodGet, "/v1/documents/"+ids[name]+"/content", nil).status == http.StatusOK
-			if found := strings.Contains(text, word); found != got { // for as long as what was known of them is believed
+			if found := strings.Contains(text, word); found != got { // permissions are cached for a while
 				out += fmt.Sprintf("%s is found %t and read %t ", name, found, got)
 			}
 		}
@@ -113,7 +113,7 @@ func testSourcePermissions(t *testing.T, s *server) {
 		}
 	}
 
-	// A mode that changes counts from the next run on, without the content.
+	// A changed mode takes effect with the next run. The content is not fetched.
 	chmod("harbour/wages.md", 0o600)
 	s.sluice(t, "sources", "sync", "records", "--wait").ok(t).has(t, "2 unchanged", "0 fetched")
 	until("Brannoc ")
@@ -122,13 +122,13 @@ func testSourcePermissions(t *testing.T, s *server) {
 	}
 	why("wages.md", "no:", "none of these there")
 
-	// What is pushed counts with the reply.
+	// A pushed permission takes effect immediately.
 	pushed := as[schema.AccessPushed](t, s.call(t, http.MethodPost, "/v1/sources/records/access",
 		schema.AccessPush{Items: []schema.AccessNode{{ID: "harbour/tides.md", Folder: "harbour"}}}).want(t, http.StatusOK))
 	if got := sees(); got != "" || told("Brannoc") || pushed != (schema.AccessPushed{Documents: 1}) {
 		t.Errorf("after a push (%+v) the clerk sees %q", pushed, got)
 	}
-	// The next run counts for what was pushed, and for the folders above.
+	// The next run replaces pushed permissions, and reads those of the folders above.
 	chmod("harbour/wages.md", 0o640)
 	s.sluice(t, "sources", "sync", "records", "--wait").ok(t)
 	until("Brannoc florins ")
@@ -148,7 +148,7 @@ func testSourcePermissions(t *testing.T, s *server) {
 	s.sluice(t, "sources", "remove", "records").ok(t)
 }
 
-// groupOf is the number of the group that files in a folder belong to.
+// groupOf returns the number of a folder's group.
 func groupOf(t *testing.T, dir string) uint32 {
 	t.Helper()
 	info, err := os.Stat(dir)

@@ -1,10 +1,9 @@
 package e2e
 
-// This file asks sixty plain questions as a new user would, of the examples and of company filings
-// in PDF: facts, tables, dates, people, comparisons, questions in another language, questions that
-// mean nothing without the one before, and questions that the documents do not answer. The
-// questions were written before the models and thresholds that answer them were made, and none of
-// these may be tuned to them.
+// This file asks sixty plain questions about the examples and about company filings in PDF, as a
+// new user would: about facts, tables, dates, people and comparisons, in another language,
+// follow-up questions without their context, and questions that the documents do not answer. The
+// questions are older than the models and thresholds, which must not be tuned to them.
 
 import (
 	"fmt"
@@ -17,18 +16,19 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// plainQuestion is a line of testdata/plain/questions.jsonl. One without answers has none in the
-// documents: it is right to refuse it.
+// plainQuestion is a line of testdata/plain/questions.jsonl. The documents do not answer a question
+// without answers, so refusing it is right.
 type plainQuestion struct {
 	On, Kind, Question string
-	Answers            []string // any of which is right
+	Answers            []string // each of them is right
 }
 
 const (
 	// sure is the confidence from which an answer is shown as certain.
 	sure = 0.5
-	// minRight and maxWrongAndSure are what of the sixty must be right or rightly refused, and may
-	// be wrong and shown as certain: what the shipped pack reaches, less one. The aim is 45 and 3.
+	// minRight is the minimum number of right answers and right refusals, and maxWrongAndSure the
+	// maximum number of wrong answers that are shown as certain. They are the results of the
+	// shipped pack, each worse by one. The aims are 45 and 3.
 	minRight, maxWrongAndSure = 42, 6
 )
 
@@ -74,7 +74,7 @@ func testPlainQuestions(t *testing.T, s *server) {
 	}
 }
 
-// testRisk asks what every run answers at risks that hold everything back, and nothing.
+// testRisk asks with risks of 0 and 1, which hold back every answer and none.
 func testRisk(t *testing.T, s *server) {
 	ask := func(more ...string) schema.Answer {
 		t.Helper()
@@ -93,7 +93,8 @@ func testRisk(t *testing.T, s *server) {
 	s.sluice(t, "ask", "How much?", "-c", "examples", "--risk", "1.5").fails(t, "risk", "from 0 to 1")
 }
 
-// rightly says whether the answer holds one of the question's, or is refused where it has none.
+// rightly reports whether the answer contains one of the question's answers, or is a refusal if the
+// question has none.
 func (q plainQuestion) rightly(a schema.Answer) bool {
 	if !a.Supported {
 		return len(q.Answers) == 0
@@ -101,7 +102,7 @@ func (q plainQuestion) rightly(a schema.Answer) bool {
 	return slices.ContainsFunc(q.Answers, func(want string) bool { return containsAll(a.Answer, []string{want}) })
 }
 
-// surest is the greatest confidence that the answer is shown with.
+// surest returns the highest confidence of an answer's citations.
 func surest(a schema.Answer) (confidence float64) {
 	for _, c := range a.Citations {
 		confidence = max(confidence, c.Answer.Confidence)
@@ -109,8 +110,8 @@ func surest(a schema.Answer) (confidence float64) {
 	return confidence
 }
 
-// datasetFolder is the folder of a dataset that is not part of the repository. It is "" where it is
-// missing, but in continuous integration that fails.
+// datasetFolder returns the folder of a dataset that is not part of the repository. Without it, it
+// returns ""; in continuous integration the test fails.
 func datasetFolder(t *testing.T, parts ...string) string {
 	t.Helper()
 	root := os.Getenv("SLUICE_DATASETS")

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testPlanChoice chooses a collection's plan on questions of a file and on some that are
-// made of its passages, applies it, and asks with it.
+// testPlanChoice chooses a collection's plan with questions of a file and with questions that are
+// made from its passages, applies it, and asks with it.
 func testPlanChoice(t *testing.T, s *server) {
 	made := into[api.TenantCreated](t, s.sluice(t, "tenants", "create", "chooser", "--json").ok(t))
 	own := s.withKey(made.APIKey)
@@ -57,7 +57,7 @@ func testPlanChoice(t *testing.T, s *server) {
 	if answer.Plan != choice.Result.Plan || !strings.Contains(answer.Answer, "crimson") {
 		t.Errorf("answered %+v", answer)
 	}
-	// The labelled questions are stored, and found again.
+	// The labelled questions are stored, so the next choice uses them.
 	again := into[schema.PlanChoice](t, own.sluice(t, "plans", "choose", "-c", "mills", "--plans", "bm25", "--limit", "6", "--json").ok(t))
 	if len(again.Sources) != 1 || again.Sources[0].Source != schema.QuestionLabelled {
 		t.Errorf("the second choice asks %+v", again.Sources)
@@ -66,7 +66,7 @@ func testPlanChoice(t *testing.T, s *server) {
 		t.Errorf("the table says %s", out)
 	}
 	own.sluice(t, "plans", "choose", "-c", "mills", "--repeat", "0").ok(t)
-	// Nobody else sees it.
+	// Other tenants do not see the choice.
 	other := into[api.TenantCreated](t, s.sluice(t, "tenants", "create", "chooser-other", "--json").ok(t))
 	s.withKey(other.APIKey).sluice(t, "plans", "choose", "-c", c.ID.String(), "--show", choice.ID.String()).fails(t, "not found")
 }

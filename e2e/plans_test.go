@@ -11,7 +11,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testPlans runs a tenant's own plan through the query worker: stored, and out of a file.
+// testPlans runs a tenant's own plan in the query worker, from a file and stored.
 func testPlans(t *testing.T, s *server) {
 	made := into[api.TenantCreated](t, s.sluice(t, "tenants", "create", "planner", "--json").ok(t))
 	own := s.withKey(made.APIKey)
@@ -30,7 +30,8 @@ func testPlans(t *testing.T, s *server) {
 	})
 	file := func(name string) string { return filepath.Join(folder, name) }
 
-	// ran proves that the plan was the worker's: its name, its stages and what they keep.
+	// ran checks that the worker ran the plan: its name, its stages and the number of passages they
+	// keep.
 	ran := func(how string, found api.SearchResult) {
 		t.Helper()
 		var stages []string
@@ -53,7 +54,7 @@ func testPlans(t *testing.T, s *server) {
 		}
 	}
 
-	// Out of a file, it is stored nowhere.
+	// A plan from a file is not stored.
 	ran("a file", searched("--plan-file", file("plan.yaml")))
 	answered("a file", into[schema.Answer](t, own.sluice(t, append([]string{"ask", "--plan-file", file("plan.yaml")}, args...)...).ok(t)))
 	own.sluice(t, "search", question, "-c", "grindle", "--plan", "two-passages").fails(t, "two-passages")
@@ -72,7 +73,7 @@ func testPlans(t *testing.T, s *server) {
 	}
 	own.sluice(t, "ask", question, "-c", "grindle", "--plan-file", file("plan.yaml"), "--plan", "naive").fails(t, "--plan", "--plan-file")
 
-	// Stored, it is the tenant's, by its name.
+	// A stored plan belongs to the tenant and is used by its name.
 	own.sluice(t, "plans", "put", file("plan.yaml")).ok(t).has(t, "two-passages", "your own")
 	ran("its name", searched("--plan", "two-passages"))
 	answered("its name", into[schema.Answer](t, own.sluice(t, append([]string{"ask", "--plan", "two-passages"}, args...)...).ok(t)))
@@ -82,7 +83,7 @@ func testPlans(t *testing.T, s *server) {
 	s.sluice(t, "search", question, "-c", "elsewhere", "--plan", "two-passages").fails(t, "two-passages")
 	s.sluice(t, "plans", "show", "two-passages").fails(t, "two-passages")
 
-	// What was asked by it stays what it was when it goes, or becomes another.
+	// Earlier questions keep their results when the plan is changed or removed.
 	put(t, folder, "plan.yaml", strings.Replace(text, "{k: 2}", "{k: 1}", 1))
 	own.sluice(t, "plans", "put", file("plan.yaml")).ok(t)
 	if found := searched("--plan", "two-passages"); len(found.Context) != 1 {

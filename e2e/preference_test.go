@@ -1,8 +1,8 @@
 package e2e
 
-// This file teaches a system what the language model that answers knows and prefers, with a model
-// that is scripted: it knows who wrote what, and nothing of mills; of these it reads the answer
-// only where it is put in its own way.
+// This file learns what the language model knows and which texts it prefers. The model is scripted:
+// it knows the authors of novels but nothing about mills, and reads an answer about mills only in
+// texts with certain wording.
 
 import (
 	"encoding/json"
@@ -20,23 +20,23 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// fact is a question, and how texts say its answer.
+// fact is a question, with its answer and texts that contain it.
 type fact struct {
 	question, answer string
 	texts            []string
-	reads            string // of these, what the model can answer from
-	known            bool   // the model knows it by itself
+	reads            string // the model finds the answer only in texts that contain this
+	known            bool   // the model answers without texts
 }
 
 var syllables = []string{"bar", "del", "fin", "gor", "hul", "kem", "lor", "mas", "nor", "pel", "rud", "tas", "vil", "wen"}
 
-// name is a word that no two places share.
+// name returns a different word for each i.
 func name(i int, ending string) string {
 	s := syllables[i%len(syllables)] + syllables[(i/len(syllables)+3*i+5)%len(syllables)] + ending
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// novel is a fact that everybody writes of, and that the model knows.
+// novel returns a fact about a novel, which the model knows.
 func novel(i int) fact {
 	title, author := name(i, "iad"), "Anna "+name(i+7, "sen")
 	return fact{question: "Who wrote the novel " + title + "?", answer: author, known: true, reads: author, texts: []string{
@@ -44,7 +44,7 @@ func novel(i int) fact {
 		fmt.Sprintf("It was %s who wrote %s, a novel in three parts.", author, title), fmt.Sprintf("Readers know %s as the author who wrote the novel %s.", author, title)}}
 }
 
-// mill is a fact of one's own documents.
+// mill returns a fact about a mill, which only the documents have.
 func mill(i int) fact {
 	town, river := name(i, "ton"), name(i+5, "ach")
 	reads := fmt.Sprintf("At the mill of %s the wheel turns in the %s.", town, river)
@@ -112,7 +112,7 @@ func (s *student) count(task string) int {
 	return s.calls[task]
 }
 
-// trainedAs is what `sluice train labels --json` promises.
+// trainedAs has the fields of `sluice train labels --json` that are tested here.
 type trainedAs struct {
 	Model                                                                string
 	Questions, Done, Known, Asked, Texts, Preferred, Calls, Left, Unseen int
@@ -124,7 +124,7 @@ type trainedAs struct {
 	Preference                                                           *schema.Preference
 }
 
-// questionLines are JSON lines of facts.
+// questionLines returns facts as JSON lines.
 func questionLines(facts []fact) string {
 	var out strings.Builder
 	for _, f := range facts {
@@ -134,8 +134,8 @@ func questionLines(facts []fact) string {
 	return out.String()
 }
 
-// testPreferences labels questions in several runs, none of which pays for what another one did,
-// learns from them, and measures what that changes.
+// testPreferences labels questions in several runs without repeating calls of earlier runs, learns
+// from the labels, and measures the effect.
 func testPreferences(t *testing.T, p programs) {
 	const novels, mills, texts = 12, 24, 6
 	var train, ask []fact
@@ -169,7 +169,7 @@ func testPreferences(t *testing.T, p programs) {
 	s.sluice(t, "questions", "import", filepath.Join(folder, "bad.csv"), "-c", "town").fails(t, "bad.csv:1", "query", "question and answer")
 	s.sluice(t, "questions", "import", file, "-c", "nowhere").fails(t, "nowhere")
 
-	// Nothing is asked in a dry run, and a budget is kept.
+	// A dry run makes no calls, and a run respects its limits.
 	dry := labels("--dry-run")
 	if most := (novels + mills) * (1 + texts); dry.Left != most || dry.LeftTokens == 0 || dry.Calls != 0 || model.count("background") != 0 || dry.Preference != nil {
 		t.Fatalf("a dry run says %+v", dry)
@@ -197,7 +197,8 @@ func testPreferences(t *testing.T, p programs) {
 		t.Errorf("before anything was learnt it says %s", why)
 	}
 
-	// The rest is asked, once each: of a novel nothing more, for no text makes the model better.
+	// Every remaining call is made once. For novels no text is tried, because the model knows their
+	// answers without texts.
 	all := labels()
 	made := few.Calls + price.Calls + all.Calls
 	if want := novels + mills*(1+texts); made != want || all.Left != 0 || all.Done != novels+mills || all.Known != novels || all.Preferred < mills*3/4 || all.Preferred > mills {
@@ -231,8 +232,8 @@ func testPreferences(t *testing.T, p programs) {
 	s.stop(t)
 }
 
-// testSkipping measures what imported questions change: how many are answered without retrieval,
-// how many rightly, and what is sent.
+// testSkipping measures the effect of imported questions: how many questions are answered without
+// retrieval, how many answers are right, and how many tokens are sent.
 func testSkipping(t *testing.T, s *server, train, ask []fact) {
 	var corpus, queries strings.Builder
 	for i, f := range ask {

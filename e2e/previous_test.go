@@ -2,7 +2,7 @@
 
 package e2e
 
-// This file builds the version before.
+// This file builds the previous version.
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// buildPrevious builds the programs of the commit that deploy/previous names, once.
+// buildPrevious builds the programs of the commit in deploy/previous, once.
 func buildPrevious(t *testing.T) programs {
 	t.Helper()
 	repository, err := filepath.Abs("..")
@@ -44,7 +44,7 @@ func buildPrevious(t *testing.T) programs {
 	}
 	commit, err := git("rev-parse", "--verify", "--end-of-options", name+"^{commit}")
 	if err != nil {
-		shallow, _ := git("rev-parse", "--is-shallow-repository") // there may be no repository at all
+		shallow, _ := git("rev-parse", "--is-shallow-repository") // outside of a repository this fails
 		t.Fatalf("deploy/previous names the commit %q, which is not in this repository: %v\nshallow: %s; `git fetch --unshallow --tags` gets what is missing", name, err, shallow)
 	}
 	cache, err := os.UserCacheDir()
@@ -67,7 +67,7 @@ func buildPrevious(t *testing.T) programs {
 		t.Fatalf("taking the files of %s: %v\n%s", commit, err, out)
 	}
 	p.build(t)
-	if err := os.WriteFile(p.path("built"), nil, 0o644); err != nil { // all of it is there
+	if err := os.WriteFile(p.path("built"), nil, 0o644); err != nil { // marks the build as complete
 		t.Fatal(err)
 	}
 	return p

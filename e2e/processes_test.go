@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// child returns the process id of the server's child that runs a program.
+// child returns the process id of the server's child process that runs a program.
 func (s *server) child(t *testing.T, program string) int {
 	t.Helper()
 	return s.childProcess(t, program).id
@@ -35,7 +35,7 @@ type running struct {
 	args       []string
 }
 
-// processes lists what runs: from /proc, or where there is none from ps.
+// processes returns the running processes, from /proc or, without it, from ps.
 func processes(t *testing.T) []running {
 	t.Helper()
 	var out []running
@@ -46,11 +46,11 @@ func processes(t *testing.T) []running {
 	for _, stat := range stats {
 		text, err := os.ReadFile(stat)
 		if err != nil {
-			continue // it has ended
+			continue // the process has ended
 		}
 		var p running
 		var state string
-		// The name in brackets may hold anything, brackets too.
+		// The name in parentheses may contain anything, even parentheses.
 		_, rest, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')'):]), " ")
 		if _, err := fmt.Sscan(rest, &state, &p.parent); err != nil {
 			t.Fatalf("%s: %v", stat, err)

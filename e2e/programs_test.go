@@ -24,12 +24,12 @@ import (
 // programs is the folder of the built programs.
 type programs struct {
 	dir, repository string
-	overlay         string // of `go build -overlay`; none when empty
+	overlay         string // file for `go build -overlay`; none if empty
 }
 
 func (p programs) path(name string) string { return filepath.Join(p.dir, name) }
 
-// build builds all programs, all but the model server without C.
+// build builds all programs. Only the model server uses C.
 func build(t *testing.T) programs {
 	t.Helper()
 	repository, err := filepath.Abs("..")
@@ -41,11 +41,11 @@ func build(t *testing.T) programs {
 	return p
 }
 
-// build builds the programs of the repository into their folder.
+// build builds the repository's programs into their folder.
 func (p programs) build(t *testing.T) {
 	t.Helper()
 	goBuild := func(cgo string, names ...string) {
-		args := []string{"build", "-ldflags=-s -w", "-o", p.dir + "/"} // linking is faster without what debuggers read
+		args := []string{"build", "-ldflags=-s -w", "-o", p.dir + "/"} // linking is faster without symbols for debuggers
 		if p.overlay != "" {
 			args = append(args, "-overlay", p.overlay)
 		}
@@ -62,14 +62,14 @@ func (p programs) build(t *testing.T) {
 	goBuild("1", "gpu-segmenter")
 }
 
-// env is this process's environment without the settings of whoever runs the tests, and what every
-// program needs.
+// env returns this process's environment without the settings of the user, and with the settings
+// that every program needs.
 func (p programs) env(more ...string) []string {
 	env := []string{"SLUICE_MODEL_PACK=" + filepath.Join(p.repository, "models", "default")}
 	for _, kv := range os.Environ() {
 		name, _, _ := strings.Cut(kv, "=")
 		switch {
-		case name == "SLUICE_HOME" || name == "SLUICE_ONNXRUNTIME_LIB": // where set-up put things
+		case name == "SLUICE_HOME" || name == "SLUICE_ONNXRUNTIME_LIB": // where setup installed things
 		case strings.HasPrefix(name, "SLUICE_"), strings.HasPrefix(name, "OTEL_"):
 			continue
 		}
@@ -88,7 +88,7 @@ type process struct {
 	err  error // valid after done
 }
 
-// start runs a program; the end of the test kills it when nothing has stopped it before.
+// start starts a program. The end of the test kills it if it still runs.
 func (p programs) start(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
 	r, err := p.begin(env, nil, name, args...)
@@ -104,8 +104,8 @@ func (p programs) start(t *testing.T, env []string, name string, args ...string)
 	return r
 }
 
-// begin runs a program; whoever calls it ends it. What it says on standard error goes to log, where
-// there is one.
+// begin starts a program that the caller has to end. log receives its standard error, and may be
+// nil.
 func (p programs) begin(env []string, log io.Writer, name string, args ...string) (*process, error) {
 	cmd := exec.Command(p.path(name), args...)
 	cmd.Dir, cmd.Env = p.dir, p.env(env...)
@@ -119,7 +119,7 @@ func (p programs) begin(env []string, log io.Writer, name string, args ...string
 	started := make(chan error, 1)
 	go func() {
 		defer close(r.done)
-		// The kernel ends the child with the thread that started it.
+		// The kernel ends the child when the thread that started it ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -131,7 +131,7 @@ func (p programs) begin(env []string, log io.Writer, name string, args ...string
 	return r, <-started
 }
 
-// line reads the first line that the program prints.
+// line returns the first line that the program prints.
 func (r *process) line(t *testing.T) []byte {
 	t.Helper()
 	select {
@@ -144,7 +144,7 @@ func (r *process) line(t *testing.T) []byte {
 	return r.out.first()
 }
 
-// stop asks the program to end, and demands that it ends well.
+// stop sends a signal to the program, and checks that it ends without an error.
 func (r *process) stop(t *testing.T, signal syscall.Signal) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -156,15 +156,15 @@ func (r *process) stop(t *testing.T, signal syscall.Signal) {
 	}
 }
 
-// kill ends the program as a crash would, and waits until it is gone.
+// kill kills the program, as a crash would, and waits for its end.
 func (r *process) kill() {
-	_ = r.cmd.Process.Kill() // it may be gone already
+	_ = r.cmd.Process.Kill() // it may have ended already
 	<-r.done
 }
 
 // output is what a program has printed.
 type output struct {
-	line chan struct{} // closed when there is a whole line
+	line chan struct{} // closed after the first line
 
 	mu   sync.Mutex
 	text []byte
@@ -196,7 +196,7 @@ func (o *output) tail() string {
 	return string(o.text[max(0, len(o.text)-6000):])
 }
 
-// server is a running API, and how it is reached.
+// server is a running API with its address, a key and the data directory.
 type server struct {
 	programs
 	*process
@@ -223,21 +223,21 @@ func (s *server) stop(t *testing.T) {
 	s.process.stop(t, syscall.SIGINT)
 }
 
-// withKey is the same server with another API key.
+// withKey returns the same server with another API key.
 func (s *server) withKey(key string) *server {
 	other := *s
 	other.key = key
 	return &other
 }
 
-// result is how a command ended.
+// result is the result of a command.
 type result struct {
 	command  string
 	out, err string
 	code     int
 }
 
-// sluice runs a command of the tool against the server.
+// sluice runs a command of the program sluice against the server.
 func (s *server) sluice(t *testing.T, args ...string) result {
 	t.Helper()
 	var env []string
@@ -250,7 +250,7 @@ func (s *server) sluice(t *testing.T, args ...string) result {
 	return s.run(t, env, "sluice", args...)
 }
 
-// run runs a program to its end.
+// run runs a program until it ends.
 func (p programs) run(t *testing.T, env []string, name string, args ...string) result {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), p.path(name), args...)
@@ -277,7 +277,7 @@ func (r result) ok(t *testing.T) result {
 	return r
 }
 
-// fails demands exit code 1 and that standard error has every one of the words.
+// fails checks that the exit code is 1 and that standard error contains every word.
 func (r result) fails(t *testing.T, words ...string) result {
 	t.Helper()
 	if r.code != 1 {
@@ -300,7 +300,7 @@ func (r result) has(t *testing.T, words ...string) {
 	}
 }
 
-// into decodes a command's JSON output.
+// into decodes the JSON output of a command.
 func into[T any](t *testing.T, r result) T {
 	t.Helper()
 	var v T
@@ -310,7 +310,7 @@ func into[T any](t *testing.T, r result) T {
 	return v
 }
 
-// write makes a folder with files.
+// write creates a folder with files.
 func write(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -1,7 +1,7 @@
 package e2e
 
-// This file stands between the programs and a server, and takes the server away in the ways that
-// networks do.
+// This file has a proxy between the programs and a server that can interrupt connections in the
+// ways that networks do.
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 type link struct {
 	listener net.Listener
 	target   string
-	others   []string // tried in turn where nobody listens at the target
+	others   []string // tried in turn if the target refuses connections
 
 	mu      sync.Mutex
 	refuses bool
@@ -26,7 +26,7 @@ type link struct {
 	running sync.WaitGroup
 }
 
-// pair is a connection through the link. A dead one stays open and carries nothing.
+// pair is a connection through the link. A dead pair stays open and carries nothing.
 type pair struct {
 	client, server net.Conn
 	dead           chan struct{}
@@ -55,7 +55,7 @@ func newLink(t *testing.T, target string) *link {
 
 func (k *link) address() string { return k.listener.Addr().String() }
 
-// through is a URL of the server that leads through the link.
+// through returns a URL of the server that leads through the link.
 func (k *link) through(url string) string { return strings.Replace(url, k.target, k.address(), 1) }
 
 func (k *link) accept() {
@@ -78,7 +78,7 @@ func (k *link) accept() {
 		refuses, silent := k.refuses || k.closed, k.silent
 		k.open[p] = true
 		k.mu.Unlock()
-		if refuses { // perhaps only since the connection came
+		if refuses { // refuses may have changed after the connection was accepted
 			k.end(p)
 			continue
 		}
@@ -104,7 +104,7 @@ func (k *link) carry(p *pair, to io.WriteCloser, from io.Reader) {
 	for {
 		n, err := from.Read(buffer)
 		select {
-		case <-p.dead: // read on: what is sent is acknowledged, and goes nowhere
+		case <-p.dead: // it reads on, so what is sent is acknowledged and lost
 			if err != nil {
 				return
 			}
@@ -141,7 +141,7 @@ func (k *link) drop() {
 	}
 }
 
-// refuse closes all connections, and those that come, or lets them through again.
+// refuse closes all connections and refuses new ones, or accepts connections again.
 func (k *link) refuse(on bool) {
 	k.mu.Lock()
 	k.refuses = on
@@ -151,8 +151,8 @@ func (k *link) refuse(on bool) {
 	}
 }
 
-// silence kills all connections, and those that come, without a word. Those stay dead when it is
-// over.
+// silence makes all connections and new ones dead, without closing them. Dead connections stay dead
+// when silence ends.
 func (k *link) silence(on bool) {
 	k.mu.Lock()
 	k.silent = on

@@ -1,8 +1,8 @@
 package e2e
 
-// This file holds the quality of the plans: the figures that they reach on a
-// small corpus that does not change, the Markdown documents among the examples
-// cut at their headings. A change that moves a figure must say so:
+// This file checks the quality of the plans: their results on a small, fixed corpus, the Markdown
+// documents of the examples cut at their headings. After a change that is meant to change results,
+// update them:
 //
 //	go test ./e2e -run TestSluice/Up/Quality -update
 
@@ -20,23 +20,23 @@ import (
 
 var update = flag.Bool("update", false, "write the golden file of the plans' quality")
 
-// tolerance is for sums that are added up in another order.
+// tolerance allows for sums that are added in another order.
 const tolerance = 1e-6
 
-// arriving are the plans whose figures hang on the order in which documents arrive, and uploads run
-// side by side: that decides which sections share a cluster. saki's tokens were seen to differ by a
-// passage or two, most likely by links that are nearly equal, which a model makes in batches of
-// what arrived together. Two of the 45 questions may be won or lost.
+// arriving are the plans whose results depend on the order in which documents arrive, because it
+// determines which sections share a cluster; uploads run in parallel. saki's tokens differed by a
+// passage or two, most likely because of nearly equal links, which the model computes in batches of
+// documents that arrived together. The outcome of two of the 45 questions may change.
 var arriving = map[string]bool{"funnel-lite": true, "funnelrag": true, "saki": true}
 
-// allowed is by how much a figure of a plan may differ from the golden one.
+// allowed returns by how much a plan's result may differ from the golden one.
 func allowed(plan, metric string, golden float64) float64 {
 	switch {
 	case !arriving[plan]:
 		return tolerance
 	case metric == "tokens" || strings.HasPrefix(metric, "entropy"):
 		return 0.1 * golden
-	case strings.HasSuffix(metric, "_sum"): // over three depths
+	case strings.HasSuffix(metric, "_sum"): // over three values of k
 		return 3 * 2.0 / 45
 	}
 	return 2.0/45 + tolerance
@@ -95,8 +95,8 @@ func testQuality(t *testing.T, s *server) {
 	}
 }
 
-// qualityDataset writes the BEIR folder. A question's relevant documents are those
-// that hold its evidence.
+// qualityDataset writes the BEIR folder. A question's relevant documents are those that contain its
+// evidence.
 func qualityDataset(t *testing.T, s *server) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.repository, "examples", "documents", "*", "*.md"))

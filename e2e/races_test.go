@@ -1,6 +1,6 @@
 package e2e
 
-// This file does things at the same time, or one right after the other.
+// This file sends conflicting requests at the same time, or one right after another.
 
 import (
 	"fmt"

@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testRebuild has every plan search while a new generation takes the place of
-// the one that is searched: each finds what it found before.
+// testRebuild searches with every plan while new generations replace the live one. Each plan must
+// find what it found before.
 func testRebuild(t *testing.T, s *server) {
 	files := map[string]string{}
 	for i := range 30 {
@@ -65,7 +65,7 @@ func testRebuild(t *testing.T, s *server) {
 			}
 		})
 	}
-	for i := range 3 { // back and forth
+	for i := range 3 { // to German, English and French
 		done := into[schema.Rebuild](t, s.sluice(t, "collections", "rebuild", "rebuilt", "--language", []string{"de", "en", "fr"}[i], "--wait", "--json").ok(t))
 		if done.State != schema.GenerationLive || done.Generation != i+2 || done.Versions != 30 {
 			t.Errorf("rebuild %d: %+v", i+1, done)
@@ -86,7 +86,7 @@ func testRebuild(t *testing.T, s *server) {
 	s.sluice(t, "collections", "delete", "rebuilt", "--yes").ok(t)
 }
 
-// find searches; other than call, in any goroutine.
+// find searches. Unlike call, it may be called in any goroutine.
 func (s *server) find(ctx context.Context, q api.Query) (found api.SearchResult, err error) {
 	body, err := json.Marshal(q)
 	if err != nil {

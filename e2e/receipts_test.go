@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testReceipts proves answers from files of three formats, at the server and away from it, and
-// refuses what was changed since.
+// testReceipts verifies answers from files of three formats, with the server and offline, and
+// refuses changed files.
 func testReceipts(t *testing.T, s *server) {
 	examples := filepath.Join(s.repository, "examples", "documents")
 	files := map[string]string{}
@@ -25,7 +25,7 @@ func testReceipts(t *testing.T, s *server) {
 	in := write(t, files)
 	s.sluice(t, "ingest", in, "-c", "receipts", "--wait").ok(t)
 	away := s.withKey("")
-	away.url = "" // no server is asked
+	away.url = "" // the server is not used
 	quoted := map[string]string{}
 	for question, want := range map[string]string{
 		"Which part number does the dry-running monitor of the KT-90 have?":             "kt-90-quick-guide.pdf",
@@ -49,7 +49,7 @@ func testReceipts(t *testing.T, s *server) {
 		if v := into[verified](t, offline(saved).ok(t)); !v.Proved || len(v.Receipt.Plan.SHA256) != 64 || len(v.Receipt.Pack.SHA256) != 64 {
 			t.Errorf("%q: %+v", question, v)
 		}
-		offline(in).ok(t).has(t, `"proved":true`) // the files that were uploaded, by their own names
+		offline(in).ok(t).has(t, `"proved":true`) // the uploaded files, under their own names
 		again := s.call(t, "GET", "/v1/questions/"+a.ID.String()+"/receipt", nil).want(t, 200)
 		if kept, err := os.ReadFile(receipt); err != nil || string(again.body) != string(kept) {
 			t.Errorf("the same answer has another receipt: %s, %v", again.body, err)
@@ -73,8 +73,7 @@ func testReceipts(t *testing.T, s *server) {
 		quoted[want] = a.ID.String()
 	}
 
-	// A version that a newer one replaced is proved as long as it is stored; the new file is not
-	// what was cited.
+	// A replaced version can be verified while it is stored. The new file is not the cited one.
 	const runbook = "runbook-erp-restore.md"
 	put(t, in, runbook, files[runbook]+"\nOne more line.\n")
 	s.sluice(t, "ingest", in, "-c", "receipts", "--wait").ok(t)
@@ -89,8 +88,8 @@ func testReceipts(t *testing.T, s *server) {
 	away.sluice(t, "verify", "--receipt", filepath.Join(saved, "receipt.json"), "--key", filepath.Join(saved, "keys.txt"), "--files", saved).fails(t, "refused", "trusted")
 	away.sluice(t, "verify", "--receipt", filepath.Join(saved, "receipt.json")).fails(t, "--key", "--files")
 
-	// Who may not read the answer gets no receipt, nor does anybody when a document of it is
-	// deleted.
+	// Without permission to read the answer there is no receipt, and none for anybody after a cited
+	// document was deleted.
 	foreign := s.withKey(into[api.TenantCreated](t, s.sluice(t, "tenants", "create", "receipts", "--json").ok(t)).APIKey)
 	foreign.sluice(t, "verify", quoted[runbook]).fails(t, "not found")
 	s.sluice(t, "documents", "delete", runbook, "-c", "receipts").ok(t)

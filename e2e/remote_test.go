@@ -1,7 +1,7 @@
 package e2e
 
-// This file has a model pack whose encoder and reranker are behind an API: a scripted server stands
-// for the remote one.
+// This file uses a model pack whose encoder and reranker are behind an API. A scripted server
+// replaces the remote one.
 
 import (
 	"encoding/json"
@@ -21,11 +21,11 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// scriptedTokens are what the scripted server counts for a text, whatever it says.
+// scriptedTokens is the number of tokens that the scripted server reports for each text.
 const scriptedTokens = 10
 
-// scriptedRemoteModels embeds a text as the hashed bag of its words, and reranks by how many words
-// of the query a text has.
+// scriptedRemoteModels embeds a text as its hashed bag of words, and scores a text by the number of
+// the query's words in it.
 type scriptedRemoteModels struct {
 	*httptest.Server
 	mu               sync.Mutex
@@ -87,8 +87,8 @@ func (s *scriptedRemoteModels) called(path string) int {
 	return s.calls[path]
 }
 
-// testRemoteModels ingests and searches with vectors and a reranker of others. Every call is in the
-// ledger, and a budget ends them.
+// testRemoteModels ingests and searches with a remote encoder and a remote reranker. The ledger has
+// every call, and a budget stops them.
 func testRemoteModels(t *testing.T, p programs) {
 	const dimension, price = 256, 20.0 // dollars per million tokens
 	models := newScriptedRemoteModels(t, dimension)
@@ -115,7 +115,7 @@ func testRemoteModels(t *testing.T, p programs) {
 	}
 	db := connect(t, s.superuserURL(t))
 	defer func() { _ = db.Close(t.Context()) }()
-	// ledger sums the rows of a task.
+	// ledger returns the sums of a task's rows.
 	ledger := func(tenant uuid.UUID, task string) (calls, tokens, nanos int) {
 		t.Helper()
 		err := db.QueryRow(t.Context(), `SELECT count(*), coalesce(sum(input_tokens), 0), coalesce(sum(nanos), 0) FROM llm_search_calls WHERE tenant_id = $1 AND task = $2`,
@@ -140,8 +140,7 @@ func testRemoteModels(t *testing.T, p programs) {
 	}
 	checkLedger()
 
-	// Without room in the budget nothing is asked: a document fails, and a search finds by the
-	// words.
+	// Without budget no call is made: a new document fails, and a search uses words only.
 	s.sluice(t, "tenants", "limits", made.ID.String(), "--tokens-per-day", "1").ok(t)
 	own.sluice(t, "ingest", write(t, map[string]string{"late.md": "# Late\n\nThe mayor of lateville is called tardyson.\n"}), "-c", "towns", "--wait").fails(t)
 	if d := documents(t, own, "towns")["late.md"]; d.State != schema.StateFailed || d.Reason == nil || !strings.Contains(d.Reason.Message, "budget") {
@@ -151,7 +150,7 @@ func testRemoteModels(t *testing.T, p programs) {
 		t.Errorf("%d texts were embedded beyond the budget", now-embedded)
 	}
 	checkLedger()
-	// With it, it goes on.
+	// With a new budget, ingestion continues.
 	s.sluice(t, "tenants", "limits", made.ID.String(), "--tokens-per-day", "1000000").ok(t)
 	own.sluice(t, "documents", "retry", "late.md", "-c", "towns").ok(t)
 	own.sluice(t, "ingest", write(t, map[string]string{"later.md": "# Later\n\nThe mayor of laterville is called slowson.\n"}), "-c", "towns", "--wait").ok(t)

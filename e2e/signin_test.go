@@ -1,6 +1,6 @@
 package e2e
 
-// This file signs people in at a provider of OpenID Connect, by HTTP, as a browser does.
+// This file signs people in with an OpenID Connect provider, over HTTP, as a browser does.
 
 import (
 	"fmt"
@@ -20,7 +20,7 @@ import (
 
 const signInPassword = "a password for tests"
 
-// signedInAt is the provider of the system under test, its rules and those who are known there.
+// signedInAt is the provider of the system under test, with its access rules and users.
 var signedInAt struct {
 	provider *localtest.OIDC
 	file     string
@@ -28,8 +28,7 @@ var signedInAt struct {
 	users    []localtest.OIDCUser
 }
 
-// signInSettings starts a provider, and returns the settings of a server whose people sign in
-// there.
+// signInSettings starts a provider, and returns the settings of a server that uses it.
 func signInSettings(t *testing.T) []string {
 	t.Helper()
 	signedInAt.provider = localtest.NewOIDC(t)
@@ -45,7 +44,7 @@ func signInSettings(t *testing.T) []string {
 		"SLUICE_OIDC_AUDIENCE=" + localtest.Assistant}
 }
 
-// allow adds a rule, of a whole tenant or of some collections alone, and somebody in its group.
+// allow adds an access rule for a tenant or for some of its collections, and a user in its group.
 func allow(t *testing.T, name, group, tenant, role string, collections ...string) {
 	t.Helper()
 	only := ""
@@ -60,7 +59,7 @@ func allow(t *testing.T, name, group, tenant, role string, collections ...string
 	signedInAt.provider.SetUsers(signedInAt.users...)
 }
 
-// browse makes a GET request without following where it leads.
+// browse makes a GET request without following redirects.
 func browse(t *testing.T, to string, cookies []*http.Cookie) *http.Response {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to, nil)
@@ -79,7 +78,7 @@ func browse(t *testing.T, to string, cookies []*http.Cookie) *http.Response {
 	return response
 }
 
-// signIn signs a person in, and returns the status of the server's answer and the headers of their
+// signIn signs a person in. It returns the status of the server's reply and the headers of the
 // session.
 func signIn(t *testing.T, s *server, name string) (status int, session []string) {
 	t.Helper()
@@ -100,7 +99,8 @@ func signIn(t *testing.T, s *server, name string) (status int, session []string)
 	return done.StatusCode, session
 }
 
-// signInSession signs somebody in to a tenant, whose admin s is, and returns their session.
+// signInSession signs a person in to a tenant and returns the session. s has an admin key of the
+// tenant.
 func signInSession(t *testing.T, s *server, tenant string) api.PersonSession {
 	t.Helper()
 	allow(t, tenant+"-person", tenant+"-group", tenant, "reader")
@@ -172,7 +172,7 @@ func testSignIn(t *testing.T, operator *server) {
 	testPersonOfACollection(t, operator, admin)
 }
 
-// testPersonOfACollection signs somebody in whose rule holds in one collection of two.
+// testPersonOfACollection signs in a person whose rule allows one of two collections.
 func testPersonOfACollection(t *testing.T, operator, admin *server) {
 	anybody := operator.withKey("")
 	admin.sluice(t, "ingest", write(t, map[string]string{"d.txt": "The pike spawns in flooded meadows."}), "-c", "fish", "--wait").ok(t)
@@ -201,8 +201,8 @@ func testPersonOfACollection(t *testing.T, operator, admin *server) {
 	anybody.call(t, http.MethodGet, "/v1/keys", nil, cat...).problem(t, http.StatusForbidden, "")
 }
 
-// testTokens has an assistant act for ann, with an access token of the provider, as the Model
-// Context Protocol's authorization says.
+// testTokens has an assistant act for ann with an access token of the provider, as in the Model
+// Context Protocol's authorization.
 func testTokens(t *testing.T, operator *server, ann api.Identity) {
 	refused := operator.withKey("").call(t, http.MethodPost, "/mcp", map[string]any{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).want(t, http.StatusUnauthorized)
 	place := regexp.MustCompile(`resource_metadata="([^"]+)"`).FindStringSubmatch(refused.header.Get("WWW-Authenticate"))
@@ -232,15 +232,15 @@ func testTokens(t *testing.T, operator *server, ann api.Identity) {
 	assistant.call(t, http.MethodGet, "/v1/keys", nil).problem(t, http.StatusForbidden, "")
 	assistant.call(t, http.MethodGet, "/v1/whoami", nil, "X-Sluice-Tenant", "default").problem(t, http.StatusForbidden, "")
 
-	// Neither an ID token, nor one that was meant for this server's own client, nor one of somebody
-	// without a rule.
+	// These tokens are refused: an ID token, an access token for this server's own client, and one
+	// of a person without a rule.
 	operator.withKey(id).call(t, http.MethodGet, "/v1/whoami", nil).problem(t, http.StatusUnauthorized, "")
 	own, _ := signedInAt.provider.Tokens(signedInAt.provider.ClientID, "ann", signInPassword)
 	operator.withKey(own).call(t, http.MethodGet, "/v1/whoami", nil).want(t, http.StatusUnauthorized)
 	eve, _ := signedInAt.provider.Tokens(localtest.Assistant, "eve", signInPassword)
 	operator.withKey(eve).call(t, http.MethodGet, "/v1/whoami", nil).problem(t, http.StatusForbidden, "")
 
-	// Its session ends like others, and the token begins no second one.
+	// The token's session can be ended like others. The token does not start a second one.
 	sessions := as[api.Page[api.PersonSession]](t, assistant.call(t, http.MethodGet, "/v1/sessions", nil).want(t, http.StatusOK)).Items
 	if len(sessions) != 2 || !sessions[0].Current {
 		t.Fatalf("ann's sessions are %+v", sessions)

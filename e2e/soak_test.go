@@ -2,9 +2,8 @@
 
 package e2e
 
-// This file is `make soak`: one `sluice up` that works for half an hour, or SOAK_DURATION, while
-// every part of it is taken away for a minute in turn. Nothing may get lost, and memory may not
-// grow.
+// This file is `make soak`: one `sluice up` works for half an hour, or SOAK_DURATION, while every
+// part of it is unavailable for a minute in turn. Nothing may be lost, and memory must not grow.
 
 import (
 	"fmt"
@@ -25,7 +24,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// TestSoak warms up, then repeats rounds of work, each with one fault, until its time is over.
+// TestSoak warms up, and then repeats rounds of work with one fault each until the time is over.
 func TestSoak(t *testing.T) {
 	duration := setting(t, "SOAK_DURATION", 30*time.Minute)
 	hold := min(setting(t, "SOAK_FAULT", time.Minute), duration/time.Duration(2*len(faults)))
@@ -39,8 +38,7 @@ func TestSoak(t *testing.T) {
 	k := &soak{bed: b, load: l}
 	begun := time.Now()
 
-	// All articles and jobs arrive under one round of all faults; that is the warm-up of memory
-	// too.
+	// All articles and jobs are sent during one fault of each kind, which also warms up the memory.
 	for i, f := range faults {
 		l.part(t, i, len(faults))
 		k.fault(t, f, hold)
@@ -75,7 +73,7 @@ func setting(t *testing.T, name string, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// soak is a bed under load, and how much memory it took.
+// soak is a bed under load, with its memory use.
 type soak struct {
 	*bed
 	load   *load
@@ -83,7 +81,7 @@ type soak struct {
 	rows   []row
 }
 
-// row is one look at the processes.
+// row is a sample of the processes' memory.
 type row struct {
 	at    time.Time
 	after string
@@ -100,10 +98,10 @@ func (k *soak) fault(t *testing.T, f fault, hold time.Duration) {
 	t.Logf("%s for %s; %s", f.name, hold, k.load.said())
 }
 
-// changing is the collection whose documents come, change and go.
+// changing is the collection whose documents are uploaded, changed and deleted.
 const changing = "changing"
 
-// round uploads documents, changes them and deletes them, all of which must be seen.
+// round uploads documents, changes them and deletes them, and checks the effects.
 func (k *soak) round(t *testing.T) {
 	t.Helper()
 	k.rounds++
@@ -141,7 +139,7 @@ func (k *soak) awaitReady(t *testing.T, n int64) {
 	})
 }
 
-// ok asks until the answer is not 503.
+// ok repeats a request until the status is not 503.
 func (k *soak) ok(t *testing.T, method, path string) reply {
 	t.Helper()
 	for {
@@ -153,7 +151,7 @@ func (k *soak) ok(t *testing.T, method, path string) reply {
 	}
 }
 
-// sample notes the resident memory of the system's processes.
+// sample records the resident memory of the processes.
 func (k *soak) sample(t *testing.T, after string) {
 	t.Helper()
 	r := row{at: time.Now(), after: after, rss: map[string]int64{"sluice": resident(t, k.cmd.Process.Pid)}, said: k.load.said()}
@@ -175,7 +173,7 @@ func resident(t *testing.T, pid int) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// heap has sluice write a profile of its memory and returns the file.
+// heap has sluice write a heap profile, and returns the file.
 func (k *soak) heap(t *testing.T) string {
 	t.Helper()
 	find := func() []string {
@@ -199,8 +197,8 @@ func (k *soak) heap(t *testing.T) string {
 	return find()[before]
 }
 
-// report prints what happened, and fails when memory grew steadily: when the last third of the
-// samples lies, each of them, over every one of the first third by more than a quarter.
+// report prints the samples, and fails if memory grew steadily: if all samples of the last third
+// are over those of the first third by more than a quarter.
 func (k *soak) report(t *testing.T, first, last string) {
 	t.Helper()
 	var b strings.Builder

@@ -13,10 +13,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// sourceRoot is the folder below which the server with this data directory may follow folders.
+// sourceRoot returns the folder below which a server with this data directory may follow folders.
 func sourceRoot(data string) string { return filepath.Join(data, "followed") }
 
-// testSources keeps a collection in step with a folder, by the API and by the command line.
+// testSources keeps a collection in step with a folder, by API and command line.
 func testSources(t *testing.T, s *server) {
 	const n = 40
 	dir := filepath.Join(sourceRoot(s.data), "towns")
@@ -40,7 +40,7 @@ func testSources(t *testing.T, s *server) {
 		t.Errorf("a preview shows %+v", preview)
 	}
 
-	// run waits for the end of so many runs, and compares the newest.
+	// run waits until a number of runs have ended, and compares the newest with want.
 	run := func(number int, want string) {
 		t.Helper()
 		var r schema.SourceRun
@@ -79,7 +79,7 @@ func testSources(t *testing.T, s *server) {
 	s.sluice(t, "sources", "sync", "towns", "--wait").ok(t).has(t, "40 unchanged", "0 fetched")
 	run(2, "done: 40 seen, 0 added, 0 changed, 40 unchanged, 0 deleted, 2 skipped, 0 fetched")
 
-	// One is new, one is changed, one is gone.
+	// One file is added, one changed and one deleted.
 	town(n, 777)
 	town(7, 999)
 	remove := func(i int) {
@@ -103,7 +103,7 @@ func testSources(t *testing.T, s *server) {
 		}
 	}
 
-	// More than a fifth is gone at once: somebody is asked first.
+	// More than a fifth of the files is deleted at once, so the source asks first.
 	for i := 20; i < 30; i++ {
 		remove(i)
 	}
@@ -114,7 +114,7 @@ func testSources(t *testing.T, s *server) {
 	run(4, "done: 30 seen, 0 added, 0 changed, 30 unchanged, 10 deleted, 2 skipped, 0 fetched")
 	settled(n - 10)
 
-	// A folder outside of those that are allowed is refused.
+	// A folder outside of the allowed ones is refused.
 	s.sluice(t, "sources", "change", "towns", "--set", "path=/etc").ok(t)
 	waittest.Until(t, func() string {
 		now := as[schema.Source](t, s.call(t, http.MethodGet, "/v1/sources/towns", nil).want(t, http.StatusOK))

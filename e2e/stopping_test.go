@@ -15,8 +15,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// testStopping stops a server whose language model hangs, with a job and somebody who waits: it
-// ends in time and without an error, and the job is answered after the next start.
+// testStopping stops a server whose language model hangs, with a job and a direct question in
+// progress. The server ends in time and without an error, and the job is answered after the next
+// start.
 func testStopping(t *testing.T, p programs) {
 	var hangs atomic.Bool
 	hangs.Store(true)

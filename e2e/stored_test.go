@@ -1,6 +1,6 @@
 package e2e
 
-// This file looks into the database, past row-level security.
+// This file reads the database without row-level security.
 
 import (
 	"net"
@@ -17,7 +17,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// superuserURL connects to the database that `sluice up` runs in its data directory.
+// superuserURL returns the URL of the database that `sluice up` runs in its data directory, with
+// the superuser.
 func (s *server) superuserURL(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(s.data, "postgres")
@@ -51,10 +52,9 @@ func (s *server) checkStored(t *testing.T) {
 	checkStored(t, s.superuserURL(t))
 }
 
-// promises are queries that find nothing while what is stored is as it should be. What a rebuild
-// replaced stays for a while, and what it makes is there before it answers: whatever is about
-// passages is about those that answer. It leaves out versions that a newer one has replaced, which
-// nothing searches.
+// promises are queries that return no row if the stored data is correct. A rebuild leaves the old
+// generation for a while, and creates the new one before it is live, so queries about passages
+// include only the live generation. They leave out replaced versions, which are not searched.
 var promises = map[string]string{
 	"a section that its passages do not tile": `
 SELECT s.version_id, s.ordinal, octet_length(s.body), sum(p.end_byte - p.start_byte)
@@ -97,7 +97,7 @@ SELECT c.question_id, c.quote FROM citations c JOIN sections s ON s.tenant_id = 
 WHERE substring(convert_to(s.body, 'UTF8') FROM c.start_byte + 1 FOR c.end_byte - c.start_byte) <> convert_to(c.quote, 'UTF8')`,
 }
 
-// checkStored demands that what is stored is whole, and there once.
+// checkStored checks that the stored data is complete, and stored once.
 func checkStored(t *testing.T, databaseURL string) {
 	t.Helper()
 	db := connect(t, databaseURL)
@@ -124,7 +124,7 @@ func checkStored(t *testing.T, databaseURL string) {
 	}
 }
 
-// stored returns the text that a span points at.
+// stored returns the text of a span.
 func stored(t *testing.T, db *pgx.Conn, s schema.Span) string {
 	t.Helper()
 	var body string

@@ -1,6 +1,6 @@
 // Package e2e tests the whole system from outside: it builds the programs, runs them as processes,
-// and speaks to them through the command line and the HTTP API. The database is looked into only
-// where a promise about it can't be seen from outside.
+// and uses them through the command line and the HTTP API. It reads the database only to check
+// promises that can't be seen from outside.
 package e2e
 
 import (
@@ -15,10 +15,10 @@ func TestMain(m *testing.M) {
 	localtest.Main(m, localtest.Need{Postgres: true, Temporal: true})
 }
 
-// TestSluice holds everything, because everything runs the programs that it builds.
+// TestSluice contains all tests that use the built programs.
 func TestSluice(t *testing.T) {
 	p := build(t)
-	// Each has servers of its own.
+	// Each test starts its own servers.
 	for _, part := range []struct {
 		name string
 		test func(*testing.T, programs)
@@ -33,8 +33,8 @@ func TestSluice(t *testing.T) {
 	}
 }
 
-// testUp runs one `sluice up` for all tests that don't disturb each other: each has collections, or
-// tenants, of its own.
+// testUp runs one `sluice up` for all tests that don't disturb each other. Each uses its own
+// collections or tenants.
 func testUp(t *testing.T, p programs) {
 	data := localtest.Dir(t)
 	s := p.up(t, data, append(signInSettings(t), "SLUICE_SOURCE_ROOTS="+sourceRoot(data)+","+filepath.Join(docsDir(data), "documents"), "SLUICE_SEND_AUDIT=file://"+auditFile(data))...)
@@ -80,7 +80,7 @@ func testUp(t *testing.T, p programs) {
 	t.Run("Restart", func(t *testing.T) { testRestart(t, p, s) })
 }
 
-// testRestart stops the server and starts it on the same data.
+// testRestart stops the server and starts it with the same data.
 func testRestart(t *testing.T, p programs, before *server) {
 	before.sluice(t, "ingest", write(t, map[string]string{"kept.txt": "The lighthouse keeper's logbook is bound in sealskin."}),
 		"-c", "restart", "--wait").ok(t)
@@ -93,7 +93,7 @@ func testRestart(t *testing.T, p programs, before *server) {
 	if len(found) == 0 || found[0].ExternalID != "kept.txt" {
 		t.Errorf("after a restart the search finds %v", names(found))
 	}
-	// The tool finds the server by what it left in its data directory, for its owner alone.
+	// The command finds the server by a file in the data directory, which only its owner may read.
 	if info, err := os.Stat(filepath.Join(after.data, "client.json")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file with the key: %v %v", info, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// testTemporal is another user of the machine, who finds where Temporal listens and asks for its
+// testTemporal acts as another user of the machine, who finds the port of Temporal and asks for its
 // workflows.
 func testTemporal(t *testing.T, s *server) {
 	args := s.childProcess(t, "temporal-server").args

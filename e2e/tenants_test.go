@@ -1,7 +1,7 @@
 package e2e
 
-// This file proves that tenants are apart. It reads from the server's own description which routes
-// there are, so that a new one is tested without being named here.
+// This file proves that tenants are isolated. It reads the routes from the server's own
+// description, so a new route is tested without a change here.
 
 import (
 	"encoding/json"
@@ -47,7 +47,8 @@ func testTenants(t *testing.T, s *server) {
 	s.sluice(t, "tenants", "quotas", made.Name, "--max-documents", "1").ok(t).has(t, "at most 1")
 	s.sluice(t, "tenants", "quotas", "nobody").fails(t, "sluice tenants list")
 
-	// An operator looks after its keys and sees what it has stored; it does not after another's.
+	// An operator manages the tenant's keys and sees its storage. The tenant cannot do this for
+	// others.
 	s.sluice(t, "keys", "list", "--tenant", made.ID.String()).ok(t).has(t, "admin", "active")
 	spare := into[api.KeyCreated](t, second.sluice(t, "keys", "create", "spare", "--json").ok(t))
 	s.sluice(t, "keys", "revoke", spare.ID.String()).fails(t, "not found")
@@ -60,7 +61,7 @@ func testTenants(t *testing.T, s *server) {
 	second.sluice(t, "keys", "list", "--tenant", mine.Tenant.String()).fails(t, "not found")
 	second.sluice(t, "tenants", "storage", mine.Tenant.String()).fails(t, "not found")
 
-	// The same name is another collection.
+	// Two tenants can have collections of the same name.
 	second.sluice(t, "ingest", write(t, map[string]string{"second.txt": "The second tenant keeps goats in the yard."}), "-c", "bees", "--wait").ok(t)
 	second.sluice(t, "ingest", write(t, map[string]string{"third.txt": "One more than the quota allows."}), "-c", "bees", "--wait").fails(t, "quota")
 	s.sluice(t, "tenants", "quotas", made.ID.String()).ok(t)
@@ -72,7 +73,7 @@ func testTenants(t *testing.T, s *server) {
 	}
 }
 
-// operation is a route as the server describes it.
+// operation is a route in the API's description.
 type operation struct {
 	method, path string
 
@@ -88,7 +89,7 @@ type operation struct {
 	}
 }
 
-// jsonSchema is as much of JSON Schema as the API's description uses.
+// jsonSchema has the parts of JSON Schema that the API's description uses.
 type jsonSchema struct {
 	Ref        string `json:"$ref"`
 	Type       any
@@ -129,12 +130,12 @@ func describe(t *testing.T, s *server) description {
 	return d
 }
 
-// fixtures are one tenant's things, by the name of the parameter that takes them.
+// fixtures are one tenant's ids and names, by the name of the parameter that takes them.
 type fixtures map[string][]string
 
 var parameter = regexp.MustCompile(`\{([^}]+)\}`)
 
-// requests are the ways of calling an operation on the fixtures: one for each thing that fits.
+// requests returns the paths of an operation, one for each fitting fixture, and a body.
 func (d description) requests(t *testing.T, o operation, f fixtures) (paths []string, body any) {
 	t.Helper()
 	paths = []string{o.path}
@@ -173,8 +174,8 @@ func (d description) requests(t *testing.T, o operation, f fixtures) (paths []st
 	return paths, d.sample("", content.Schema, f)
 }
 
-// member is the fixture that a body's member is named like. A plan in a body is a text, and what a
-// difference is against is a plan's name: neither is a thing of a tenant's.
+// member returns the fixture for a member of a body. The members plan and against have no fixture:
+// a plan in a body is a text, and a difference is against the name of a plan.
 func (f fixtures) member(name string) (string, bool) {
 	things, ok := f[name]
 	if !ok || name == "plan" || name == "against" {
@@ -183,7 +184,8 @@ func (f fixtures) member(name string) (string, bool) {
 	return things[0], true
 }
 
-// sample makes a value that the schema allows. A member that is named like a fixture is one.
+// sample returns a value that the schema allows. A member with the name of a fixture gets the
+// fixture.
 func (d description) sample(name string, s *jsonSchema, f fixtures) any {
 	if thing, ok := f.member(name); ok {
 		return thing
@@ -221,8 +223,8 @@ func (d description) sample(name string, s *jsonSchema, f fixtures) any {
 	return strings.Repeat("a", max(s.MinLength, 1))
 }
 
-// names reports whether a request names one of the fixtures, in its path or its body. A plan is put
-// under a name of the caller's own choice, and the question of an answer to be judged is a text.
+// names reports whether a request has a fixture in its path or its body. It is false for put-plan,
+// where the caller chooses the name, and for judge-answer, whose question is a text.
 func (o operation) names(body any, f fixtures) bool {
 	if o.ID == "put-plan" || o.ID == "judge-answer" {
 		return false
@@ -239,7 +241,7 @@ func (o operation) names(body any, f fixtures) bool {
 	return false
 }
 
-// newFixtures fills a new tenant with one of everything that a parameter can name.
+// newFixtures creates a tenant with one of everything that a parameter can name.
 func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures) {
 	t.Helper()
 	made := into[api.TenantCreated](t, operator.sluice(t, "tenants", "create", name, "--json").ok(t))
@@ -252,10 +254,11 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 	if len(sections) != 1 {
 		t.Fatalf("the document has %d sections", len(sections))
 	}
-	s.sluice(t, "collections", "rebuild", collection, "--wait").ok(t) // whose state a route shows
-	s.sluice(t, "collections", "reparse", collection, "--wait").ok(t) // the same
+	s.sluice(t, "collections", "rebuild", collection, "--wait").ok(t) // so that the route for rebuilds has a state to show
+	s.sluice(t, "collections", "reparse", collection, "--wait").ok(t) // so that the route for reparsing has a state to show
 	key := into[api.KeyCreated](t, s.sluice(t, "keys", "create", name+"-key", "--json").ok(t))
-	// Its address is refused, so that its delivery is soon over and changes no more.
+	// The address of the webhook refuses connections, so its delivery soon ends and does not change
+	// later.
 	hook := into[api.WebhookSecret](t, s.sluice(t, "webhooks", "add", "http://127.0.0.1:9/"+name, "--json").ok(t))
 	job := awaitJob(t, s, startJob(t, s, collection, "Where is the secret of "+name+" hidden?"))
 	plan := name + "-plan"
@@ -311,7 +314,7 @@ func newFixtures(t *testing.T, operator *server, name string) (*server, fixtures
 	}
 }
 
-// newEvaluation is the smallest one that can be stored.
+// newEvaluation returns the smallest evaluation that can be stored.
 func newEvaluation(dataset string) api.NewEvaluation {
 	plan := schema.EvaluatedPlan{Plan: "naive", Metrics: map[string]float64{"hit@1": 1}, Intervals: map[string]schema.Interval{}, Stages: []schema.StageLatency{}}
 	return api.NewEvaluation{Name: dataset, Reports: []schema.EvaluationReport{{Dataset: dataset, Split: "test", Documents: 1, Queries: 1, Parallel: 1,
@@ -326,14 +329,14 @@ func testIsolation(t *testing.T, operator *server) {
 	owner.sluice(t, "collections", "create", "isolation-c").ok(t)
 	made := into[api.KeyCreated](t, owner.sluice(t, "keys", "create", "elsewhere", "-s", "query", "-s", "ingest", "-s", "curate", "--collection", "isolation-c", "--json").ok(t))
 	limited := owner.withKey(made.APIKey)
-	limited.call(t, http.MethodGet, "/v1/whoami", nil).want(t, http.StatusOK) // noted once as used
+	limited.call(t, http.MethodGet, "/v1/whoami", nil).want(t, http.StatusOK) // records the first use of the key
 
-	// The fixtures are what the routes take: their owner gets them all.
+	// The fixtures are valid: their owner can read them all.
 	before := d.read(t, owner, things)
 
 	for _, o := range d.operations {
 		if o.ID == "follow-events" {
-			continue // a stream without an end; the API server's tests hold tenants apart there
+			continue // an endless stream; the tests of the API server check it
 		}
 		paths, body := d.requests(t, o, things)
 		for _, path := range paths {
@@ -356,8 +359,8 @@ func testIsolation(t *testing.T, operator *server) {
 		}
 	}
 
-	// A key of another collection in the same tenant gets none of them either; plans are the
-	// tenant's, and read by all who query.
+	// A key of another collection of the same tenant gets none of them either. Plans belong to the
+	// tenant, so every key with the query scope may read them.
 	for _, o := range d.operations {
 		if slices.Contains([]string{"follow-events", "list-plans", "get-plan", "list-models"}, o.ID) {
 			continue
@@ -374,7 +377,7 @@ func testIsolation(t *testing.T, operator *server) {
 		}
 	}
 
-	// And nothing has changed.
+	// Nothing has changed.
 	after := d.read(t, owner, things)
 	for request, body := range before {
 		if after[request] != body {
@@ -386,7 +389,7 @@ func testIsolation(t *testing.T, operator *server) {
 	}
 }
 
-// read calls every GET that names a fixture, as its owner.
+// read calls every GET operation that names a fixture, as its owner.
 func (d description) read(t *testing.T, owner *server, things fixtures) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -404,7 +407,7 @@ func (d description) read(t *testing.T, owner *server, things fixtures) map[stri
 
 var neededScope = regexp.MustCompile("Needs the `([a-z]+)` scope")
 
-// testScopes calls every route without a key, and with keys that may too little.
+// testScopes calls every route without a key, and with keys that lack the needed scope.
 func testScopes(t *testing.T, operator *server) {
 	d := describe(t, operator)
 	admin, things := newFixtures(t, operator, "scopes")
@@ -413,16 +416,16 @@ func testScopes(t *testing.T, operator *server) {
 		made := into[api.KeyCreated](t, admin.sluice(t, "keys", "create", "only-"+scope, "--scope", scope, "--json").ok(t))
 		narrow[scope] = admin.withKey(made.APIKey)
 	}
-	// For each scope that a route needs, a key that lacks it.
+	// lacking has, for each scope, a key without it.
 	lacking := map[string]*server{"operator": narrow["operator"], "admin": narrow["ingest"], "curate": narrow["ingest"], "ingest": narrow["query"], "query": narrow["ingest"]}
 	refused := 0
 	for _, o := range d.operations {
 		paths, body := d.requests(t, o, things)
 		if o.ID == "sign-in-ways" || o.ID == "begin-oidc" {
-			continue // for those who are about to sign in
+			continue // used before signing in
 		}
 		for _, path := range paths {
-			// Signing in asks for the header of a session before it asks for a key.
+			// The header is there, because signing in checks it before the key.
 			admin.withKey("").call(t, o.method, path, body, "X-Sluice-Session", "1").problem(t, http.StatusUnauthorized, "")
 			admin.withKey("no-key").call(t, o.method, path, body, "X-Sluice-Session", "1").problem(t, http.StatusUnauthorized, "")
 			m := neededScope.FindStringSubmatch(o.Description)

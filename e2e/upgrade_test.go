@@ -2,8 +2,8 @@
 
 package e2e
 
-// This file is `make upgrade`: the programs of the version before and those here, side by side on
-// the newer database.
+// This file is `make upgrade`: the programs of the previous version and of this version work side
+// by side on the newer database.
 
 import (
 	"bytes"
@@ -28,7 +28,7 @@ import (
 
 var workers = []string{"gpu-segmenter", "llm-gateway", "ingest-worker", "query-worker"}
 
-// An API server, and a set of workers, of either version.
+// The two versions.
 const (
 	before = "before"
 	now    = "now"
@@ -59,8 +59,8 @@ func TestUpgrade(t *testing.T) {
 	u.work(t, before)
 	u.use(t, "old", apis[before])
 
-	// The database becomes the newer one's, and more than that, while the programs of the version
-	// before work.
+	// The database is migrated, and gets further changes, while programs of the previous version
+	// work.
 	versions[now].run(t, u.env, "sluice", "migrate").ok(t)
 	owner, err := pgx.Connect(t.Context(), databaseURL)
 	if err != nil {
@@ -76,9 +76,9 @@ func TestUpgrade(t *testing.T) {
 		}
 	}
 	u.use(t, "migrated-under-them", apis[before])
-	versions[before].run(t, u.env, "sluice", "migrate").ok(t) // it has nothing to do
+	versions[before].run(t, u.env, "sluice", "migrate").ok(t) // there is nothing to migrate
 
-	// Those that are started again work, too, and the newer ones beside them.
+	// Restarted programs of the previous version still work, also next to newer ones.
 	apis[before].process.stop(t, syscall.SIGTERM)
 	u.rest(t, before)
 	apis[before] = u.serve(t, before)
@@ -93,7 +93,7 @@ func TestUpgrade(t *testing.T) {
 	u.use(t, "old-api-new-workers", apis[before])
 	u.use(t, "new", apis[now])
 
-	// What each wrote the other finds.
+	// Each version finds what the other wrote.
 	for version, api := range apis {
 		for _, name := range u.written {
 			u.find(t, version+" api", api, name)
@@ -101,7 +101,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	checkStored(t, superuser(t, databaseURL))
 
-	// And back.
+	// Back to the previous version.
 	u.work(t, before)
 	u.rest(t, now)
 	u.use(t, "back", apis[before])
@@ -109,7 +109,7 @@ func TestUpgrade(t *testing.T) {
 		u.find(t, "back", apis[before], name)
 	}
 
-	// A migration that they can't work with is refused by programs without it.
+	// After a migration that is incompatible with both versions, their programs refuse to start.
 	if _, err := owner.Exec(t.Context(), `SELECT sluice_least_compatible($1)`, further); err != nil {
 		t.Fatal(err)
 	}
@@ -123,14 +123,14 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// further is a migration that neither version has.
+// further is the number of a migration that neither version has.
 const further = 99999
 
 type upgrade struct {
 	versions map[string]programs
 	env      []string
 	key      string
-	running  map[string][]*process // workers, by their version
+	running  map[string][]*process // workers, by version
 	written  []string
 }
 
@@ -172,9 +172,9 @@ func (u *upgrade) rest(t *testing.T, version string) {
 	u.running[version] = nil
 }
 
-// use ingests documents, searches for them, and has a question answered at once and one as a job,
-// all with the tool of the API's version. There are some of each, so that workers of both versions,
-// where both run, get some.
+// use ingests documents, searches them, and has a question answered directly and as a job, with the
+// commands of the API's version. It sends several requests of each kind, so that workers of both
+// versions get some if both run.
 func (u *upgrade) use(t *testing.T, name string, s *server) {
 	t.Helper()
 	const documents = 12
@@ -209,8 +209,8 @@ func (u *upgrade) find(t *testing.T, when string, s *server, name string) {
 	}
 }
 
-// filesStay demands that what was released is as it was: migrations that databases have, and
-// histories of workflows that may still run.
+// filesStay checks that released files are unchanged: migrations, which databases have applied, and
+// histories of workflows, which may still run.
 func filesStay(t *testing.T, old string) {
 	for _, pattern := range []string{"migrations/*.sql", "workflows/testdata/*.json"} {
 		released, err := fs.Glob(os.DirFS(old), pattern)

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// serviceContract is the text of a contract, a paragraph each.
+// serviceContract returns the paragraphs of a contract.
 func serviceContract(days, fee string) []string {
 	return []string{
 		"This service contract is made between Larkfield Water Works and the supplier Tannery Pumps for the maintenance of the pumping stations along the river.",
@@ -23,9 +23,9 @@ func serviceContract(days, fee string) []string {
 	}
 }
 
-// testVersions stores a contract three times, under names and in formats of their own: they are
-// known for versions of one text, the newest answers, unless an older one is asked for, and the
-// answer says where they differ.
+// testVersions stores three versions of a contract with different names and formats. They are
+// recognised as versions of one text. The newest one answers, unless an older one is asked for, and
+// the answer says how they differ.
 func testVersions(t *testing.T, s *server) {
 	const newest, second, first = "contract v3 final.docx", "contract_v2.md", "contract-v1.txt"
 	s.sluice(t, "ingest", write(t, map[string]string{
@@ -36,7 +36,7 @@ func testVersions(t *testing.T, s *server) {
 			"and about the fair in summer, whose stands were let to traders from three valleys. The council found that the old mill must have a new roof.",
 	}), "-c", "versions", "--wait").ok(t)
 
-	// Each is listed with the others.
+	// The details of each document list the others.
 	list := into[[]schema.Document](t, s.sluice(t, "documents", "list", "-c", "versions", "--json").ok(t))
 	shown := map[string]api.DocumentDetail{}
 	for _, d := range list {
@@ -91,17 +91,17 @@ func testVersions(t *testing.T, s *server) {
 	ask("How many days is the notice period in v2 of the contract?", second, "60", newest+" (newer, by its version number)", "90 days")
 	ask("How many days is the notice period in v1 of the contract?", first, "30", "90 days")
 
-	// What all versions say needs no note.
+	// An answer that all versions agree on has no note.
 	a := into[schema.Answer](t, s.sluice(t, "ask", "How often does the supplier inspect every pumping station?", "-c", "versions", "--risk", "1", "--json").ok(t))
 	if !a.Supported || a.Citations[0].Document != newest || len(a.Notes) > 0 {
 		t.Errorf("%q of %+v with the notes %q", a.Answer, a.Citations, a.Notes)
 	}
-	// A plan without the stage says nothing of versions.
+	// A plan without the stage has no notes about versions.
 	a = into[schema.Answer](t, s.sluice(t, "ask", "How many days is the notice period?", "-c", "versions", "--plan", "naive", "--risk", "1", "--json").ok(t))
 	if len(a.Notes) > 0 {
 		t.Errorf("plan naive: %q", a.Notes)
 	}
-	// When the newest is gone, the one before answers.
+	// After the newest is deleted, the previous one answers.
 	s.sluice(t, "documents", "delete", newest, "-c", "versions").ok(t)
 	ask("How many days is the notice period?", second, "60", first, "30 days")
 }
