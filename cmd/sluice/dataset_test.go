@@ -18,8 +18,8 @@ func TestHelpNamesAllFormats(t *testing.T) {
 	}
 }
 
-// TestConvertWritesTheLastName: all names but the last are files, and what is written is
-// what eval reads.
+// TestConvertWritesTheLastName: all names but the last are read, and the last is written in the
+// format that eval reads.
 func TestConvertWritesTheLastName(t *testing.T) {
 	files := filepath.Join("..", "..", "internal", "evaluate", "convert", "testdata")
 	out := filepath.Join(t.TempDir(), "set")

@@ -25,8 +25,8 @@ func (emptyHanded) Search(context.Context, string, evaluate.Topic, int, int) (ev
 	return evaluate.Found{}, nil
 }
 
-// TestFiguresOfDatasetsThatAreDoneAreKept: what was measured is written, though
-// a later dataset fails.
+// TestFiguresOfDatasetsThatAreDoneAreKept: the results of a dataset are written, although a later
+// dataset fails.
 func TestFiguresOfDatasetsThatAreDoneAreKept(t *testing.T) {
 	dir := t.TempDir()
 	c := &evalCommand{Datasets: []string{"first", "second"}, JSON: filepath.Join(dir, "f.json"), HTML: filepath.Join(dir, "f.html")}
@@ -57,8 +57,8 @@ func TestFiguresOfDatasetsThatAreDoneAreKept(t *testing.T) {
 	}
 }
 
-// TestTwoFirstRunsKeepOneCollection: of two runs that find no collection only
-// one can make it, and the other uses it.
+// TestTwoFirstRunsKeepOneCollection: if two runs find no collection, only one of them can create
+// it, and the other uses it.
 func TestTwoFirstRunsKeepOneCollection(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		status := http.StatusNotFound
@@ -84,8 +84,8 @@ func TestTwoFirstRunsKeepOneCollection(t *testing.T) {
 	}
 }
 
-// TestEachSegmentationHasItsOwnCollection: what one run kept is not taken by another that cuts
-// otherwise.
+// TestEachSegmentationHasItsOwnCollection: a run with another segmentation does not use the
+// collection that an earlier run kept.
 func TestEachSegmentationHasItsOwnCollection(t *testing.T) {
 	names := map[string]bool{}
 	kept := schema.Segmentation{}
@@ -129,8 +129,8 @@ func TestEachSegmentationHasItsOwnCollection(t *testing.T) {
 	}
 }
 
-// TestEachPlanSearchesDocumentsCutForIt: plans that are meant for the same segmentation share a
-// collection; a wrong name is told with those that there are; --segmentation is all plans'.
+// TestEachPlanSearchesDocumentsCutForIt: plans for the same segmentation share a collection. The
+// error for an unknown name lists the known ones. --segmentation applies to all plans.
 func TestEachPlanSearchesDocumentsCutForIt(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(api.Page[schema.Plan]{Items: []schema.Plan{

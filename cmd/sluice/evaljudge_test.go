@@ -16,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// TestReferencesAreWhatAJudgeMayBeShown: each right answer once, none that is empty, and no more
-// than the server takes.
+// TestReferencesAreWhatAJudgeMayBeShown: references have each right answer once, no empty one, and
+// at most as many as the server accepts.
 func TestReferencesAreWhatAJudgeMayBeShown(t *testing.T) {
 	if got := references([]string{" five", "", "five", "5 "}); !slices.Equal(got, []string{"five", "5"}) {
 		t.Errorf("got %q", got)
@@ -31,7 +31,8 @@ func TestReferencesAreWhatAJudgeMayBeShown(t *testing.T) {
 	}
 }
 
-// TestJudgingIsTriedBeforeAnythingIsMeasured: by a call that asks no language model.
+// TestJudgingIsTriedBeforeAnythingIsMeasured: the trial is a call that does not ask the language
+// model.
 func TestJudgingIsTriedBeforeAnythingIsMeasured(t *testing.T) {
 	var asked []api.AnswerToJudge
 	status := http.StatusOK

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// TestSettingsOfTheLanguageModelAreFlags: what a matrix may set, `sluice up` has a flag for; a
-// wrong value is told with its row.
+// TestSettingsOfTheLanguageModelAreFlags: `sluice up` has a flag for every setting of a matrix. The
+// error for an invalid value names its row.
 func TestSettingsOfTheLanguageModelAreFlags(t *testing.T) {
 	t.Chdir("../..") // where the shipped model packs are
 	for setting, value := range map[string]string{"provider": "extractive", "fallback": "anthropic,extractive", "timeout": "5s", "max_tokens": "7", "reasoning_tokens": "8",
@@ -22,7 +22,7 @@ func TestSettingsOfTheLanguageModelAreFlags(t *testing.T) {
 			t.Errorf("%s: servers are %+v, %v", setting, run.servers, err)
 			continue
 		}
-		// How long is waited decides nothing.
+		// The timeout does not affect results.
 		if same := run.servers[0].identity == run.servers[1].identity; same != (setting == "timeout") {
 			t.Errorf("%s: what was kept of one model counts for the other: %v", setting, same)
 		}
@@ -38,7 +38,7 @@ func TestSettingsOfTheLanguageModelAreFlags(t *testing.T) {
 	}
 }
 
-// TestKeysAreNotInWhatIsKept: the hash is of whether there is a key, not of the key.
+// TestKeysAreNotInWhatIsKept: the hash covers whether there is a key, not the key itself.
 func TestKeysAreNotInWhatIsKept(t *testing.T) {
 	t.Chdir("../..")
 	t.Setenv("SLUICE_LLM_API_KEY", "secret-of-the-test")
@@ -48,7 +48,7 @@ func TestKeysAreNotInWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestWhatAMatrixSaysIsNoFlag: a flag that its file has a field for is refused by name.
+// TestWhatAMatrixSaysIsNoFlag: a flag for which the matrix file has a field is refused by name.
 func TestWhatAMatrixSaysIsNoFlag(t *testing.T) {
 	usual := evalCommand{Matrix: "m.yaml", Split: "test", Seed: 1, Language: "en", PriceIn: 10, PriceOut: 30}
 	if err := usual.withMatrix(); err != nil {
@@ -68,8 +68,8 @@ func TestWhatAMatrixSaysIsNoFlag(t *testing.T) {
 	}
 }
 
-// TestOneModelJudgesAllRows: rows with different language models are not compared by different
-// judges.
+// TestOneModelJudgesAllRows: rows with different language models must not be judged by different
+// models.
 func TestOneModelJudgesAllRows(t *testing.T) {
 	t.Chdir("../..")
 	rows := []matrix.Row{{Name: "usual"}, {Name: "again"}, {Name: "other", Model: map[string]string{"model": "m"}}}
@@ -99,7 +99,7 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
-// TestDatasetsThatAreNotThereAreNamed: with what to do.
+// TestDatasetsThatAreNotThereAreNamed: the error says what to do.
 func TestDatasetsThatAreNotThereAreNamed(t *testing.T) {
 	c := &evalCommand{Matrix: "../../examples/papers/sage.yaml", Split: "test", Seed: 1, Language: "en", PriceIn: 10, PriceOut: 30, Root: t.TempDir(), DryRun: true,
 		Out: filepath.Join(t.TempDir(), "out")}

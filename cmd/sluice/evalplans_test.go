@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/config"
 )
 
-// TestPlansFromFilesAreCompared: each is served under its own name, whatever its file is called,
-// and gone afterwards.
+// TestPlansFromFilesAreCompared: each plan is stored under its own name, whatever its file is
+// called, and removed afterwards.
 func TestPlansFromFilesAreCompared(t *testing.T) {
 	dir := t.TempDir()
 	for file, text := range map[string]string{"one.yaml": "name: first\nstages: [dense]", "many/two.yaml": "name: second\nstages: [dense]", "many/notes.txt": "none",
@@ -48,7 +48,7 @@ func TestPlansFromFilesAreCompared(t *testing.T) {
 	}
 }
 
-// TestExamplesOfPlansCanBeRead: those of this repository's examples.
+// TestExamplesOfPlansCanBeRead reads the plans of this repository's examples.
 func TestExamplesOfPlansCanBeRead(t *testing.T) {
 	files, err := filepath.Glob("../../examples/plans/*/*.yaml")
 	if err != nil || len(files) == 0 {

@@ -78,7 +78,7 @@ func TestABudgetIsSharedAndKept(t *testing.T) {
 	if calls, _ := b.take(4); calls != 2 {
 		t.Errorf("got %d calls of 2 left", calls)
 	}
-	b.settle(3, .25) // three were not made
+	b.settle(3, .25) // three calls were not made
 	if calls, dollars := b.take(4); calls != 3 || dollars != .375 {
 		t.Errorf("got %d calls and $%g", calls, dollars)
 	}

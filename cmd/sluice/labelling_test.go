@@ -16,7 +16,7 @@ func TestCallsThatComeBackAreTaken(t *testing.T) {
 			calls, _ := b.take(callsAtOnce)
 			took <- calls
 		}()
-		synctest.Wait() // the other one has nothing to take yet
+		synctest.Wait() // the other goroutine cannot take calls yet
 		b.settle(3, 0)
 		if calls := <-took; calls != 3 {
 			t.Errorf("took %d of the 3 calls that came back", calls)

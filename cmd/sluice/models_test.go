@@ -1,7 +1,6 @@
 package main
 
-// This file tests `sluice models` as far as it goes without running graphs; gpu-segmenter's tests
-// run them.
+// This file tests `sluice models` without running graphs. gpu-segmenter's tests run them.
 
 import (
 	"encoding/json"
@@ -20,7 +19,7 @@ import (
 
 const testModels = "internal/inference/modelpack/testdata"
 
-// sluice runs the program in the repository's folder and gives what it prints.
+// sluice runs the program in the repository's folder, and returns its output.
 func sluice(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	read, write, err := os.Pipe()
@@ -72,7 +71,7 @@ func TestModelsAreAddedListedUsedAndRemoved(t *testing.T) {
 		t.Errorf("added:\n%s", out)
 	}
 	must("use", "mine")
-	// The next one keeps the graphs of the pack in use.
+	// The next pack takes the other graphs from the pack in use.
 	must("add", testModels+"/cross-encoder", "--unchecked")
 	p := packs()
 	if !p["mine"].InUse || p["default"].InUse || p["cross-encoder"].Dimension != 384 || strings.Join(p["cross-encoder"].Sources, " ") != "pooled-384 cross-encoder" {

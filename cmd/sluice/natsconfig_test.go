@@ -9,8 +9,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestASigningKeyIsChangedWithoutAGap: what is there stays; a new key is trusted beside the one
-// that it replaces.
+// TestASigningKeyIsChangedWithoutAGap: existing keys are kept, and a new key is trusted beside the
+// one that it replaces.
 func TestASigningKeyIsChangedWithoutAGap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "secrets")
 	run := func() (*signature.Signer, *signature.Trusted) {
@@ -44,7 +44,7 @@ func TestASigningKeyIsChangedWithoutAGap(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A file that cannot be read is not made anew.
+	// A key file that cannot be read is an error, and is not replaced.
 	if err := os.WriteFile(filepath.Join(dir, signingKeyFile(wire.ProgramServe)), []byte("serve"), 0o600); err != nil {
 		t.Fatal(err)
 	}

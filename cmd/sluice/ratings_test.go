@@ -13,7 +13,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// What is exported of ratings is a dataset: what was found good is relevant.
+// An export of ratings is a dataset in which the documents of well-rated answers are relevant.
 func TestRatingsMakeADataset(t *testing.T) {
 	cites := func(document, quote, short string, confidence float64) schema.Citation {
 		return schema.Citation{Document: document, Quote: quote, Answer: schema.ShortAnswer{Text: short, Confidence: confidence}}

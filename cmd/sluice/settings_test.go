@@ -34,8 +34,8 @@ func TestConfigurationPage(t *testing.T) {
 	}
 }
 
-// TestEverySettingMayStandInTheFile: whatever a command reads from a variable, sluice.yaml
-// may have, and a flag that has no variable is none of its settings.
+// TestEverySettingMayStandInTheFile: sluice.yaml may have every setting that a command reads from a
+// variable. A flag without a variable is not a setting.
 func TestEverySettingMayStandInTheFile(t *testing.T) {
 	parser, err := kong.New(&commands{})
 	if err != nil {
@@ -56,7 +56,7 @@ func TestEverySettingMayStandInTheFile(t *testing.T) {
 	walk(parser.Model.Node)
 }
 
-// TestUpLogsLess: it stands in a terminal, with what it says of itself.
+// TestUpLogsLess: sluice up runs in a terminal, where it prints its own messages.
 func TestUpLogsLess(t *testing.T) {
 	for command, want := range map[string]string{"up": "warn", "serve": "info"} {
 		var c commands

@@ -59,7 +59,7 @@ func TestSourcesReadArchives(t *testing.T) {
 	}
 }
 
-// TestArchivesEntriesAreSent reads the entries after the walk, as uploads do, and more than once.
+// TestArchivesEntriesAreSent reads the entries after the walk, as uploads do, more than once.
 func TestArchivesEntriesAreSent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "docs.zip")
 	locked := []byte(zipOf(t, "b.md", "# B", "secret.txt", "x"))

@@ -10,7 +10,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// TestTheKindsOfWebhooksAreTheSame: the API's enum and the flag's list those that there are.
+// TestTheKindsOfWebhooksAreTheSame: the API's enum and the flag list all kinds.
 func TestTheKindsOfWebhooksAreTheSame(t *testing.T) {
 	all := strings.Join(schema.WebhookKinds, ",")
 	of, _ := reflect.TypeFor[api.NewWebhook]().FieldByName("Kinds")

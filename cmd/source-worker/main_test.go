@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	localtest.Main(m, localtest.Need{Leaks: []goleak.Option{
-		// rclone leaves this behind where it can't open a OneDrive.
+		// rclone leaves this goroutine behind if it can't open a OneDrive.
 		goleak.IgnoreTopFunction("github.com/rclone/rclone/lib/oauthutil.(*Renew).renewOnExpiry"),
 	}})
 }

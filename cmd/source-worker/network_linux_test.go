@@ -1,8 +1,7 @@
 package main
 
-// No driver reaches a private address through a name, a redirect, or what a service tells it to
-// ask. On Linux the whole of 127.0.0.0/8 is there to be listened on, so that a test has several
-// machines.
+// No driver reaches a private address through a name, a redirect, or an address in a reply. On
+// Linux a test can listen on all addresses of 127.0.0.0/8, and so has several machines.
 
 import (
 	"context"
@@ -24,13 +23,13 @@ import (
 )
 
 var (
-	public  = netip.MustParseAddr("127.0.0.1") // counts as public here
+	public  = netip.MustParseAddr("127.0.0.1") // counts as public
 	private = netip.MustParseAddr("127.0.0.2")
-	other   = netip.MustParseAddr("127.0.0.3") // counts as public, too
+	other   = netip.MustParseAddr("127.0.0.3") // counts as public
 )
 
-// nameServer answers that every name is private. A name that begins with "rebinding" is public the
-// first time.
+// nameServer resolves every name to the private address. A name that begins with "rebinding" is
+// resolved to the public one the first time.
 func nameServer(t *testing.T) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -77,7 +76,8 @@ func nameServer(t *testing.T) *net.Resolver {
 	}}
 }
 
-// trap is a machine that nobody may connect to. It returns its port and how many did.
+// trap listens on the private address, to which nobody may connect. It returns its port and the
+// number of connections.
 func trap(t *testing.T) (port string, reached *atomic.Int32) {
 	t.Helper()
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(private, 0).String())
@@ -107,7 +107,7 @@ func trap(t *testing.T) (port string, reached *atomic.Int32) {
 	return port, reached
 }
 
-// ownNames are places whose driver knows the names of their servers; those are private here.
+// ownNames are the rows whose drivers have fixed server names, which are private here.
 var ownNames = map[string]bool{"s3 of Amazon": true, "gcs of Google": true, "onedrive": true, "drive": true, "dropbox": true, "box": true}
 
 func TestNoDriverReachesPrivateAddresses(t *testing.T) {
@@ -129,7 +129,7 @@ func TestNoDriverReachesPrivateAddresses(t *testing.T) {
 						t.Errorf("the error is %v", err)
 					}
 				case strings.HasPrefix(host, "rebinding") && !ownNames[row]:
-					// A driver that is given the address that was checked finds nothing there.
+					// The driver connects to the checked address, where nothing listens.
 				case !strings.Contains(err.Error(), guard.ErrPrivate.Error()):
 					t.Errorf("the error is %v, want one that says that the address isn't public", err)
 				}

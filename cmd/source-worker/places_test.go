@@ -20,13 +20,13 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// credentials that nothing may show.
+// Credentials that must not be shown.
 const (
 	password = "Correct-Horse/Battery+Staple"
 	token    = "ya29.A-token-that-nobody-may-see"
 )
 
-// keyPair is an SSH key, and an RSA key as services give it out, both made for the test.
+// keyPair returns a new SSH key, and an RSA key in the format that services use.
 var keyPair = sync.OnceValues(func() (openSSH, service string) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -47,7 +47,7 @@ var keyPair = sync.OnceValues(func() (openSSH, service string) {
 	return string(pem.EncodeToMemory(block)), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
 })
 
-// hostKey is a public key of a server.
+// hostKey returns the public key of a server.
 func hostKey() string {
 	openSSH, _ := keyPair()
 	signer, err := ssh.ParsePrivateKey([]byte(openSSH))
@@ -65,8 +65,8 @@ func object(v any) string {
 	return string(text)
 }
 
-// places are settings for each driver, by a name for those that have several: of a server at a host
-// and a port where the driver is told of one, else of a service with a name of its own.
+// places returns settings for each driver, by the driver's name and a variant if it has several.
+// They use a server at a host and port if the driver takes an address, else the service's own name.
 func places(host, port string) map[string]map[string]string {
 	openSSH, service := keyPair()
 	at := "http://" + net.JoinHostPort(host, port)
@@ -97,7 +97,7 @@ func places(host, port string) map[string]map[string]string {
 	}
 }
 
-// driverOf finds the driver of a row of places, and fails the test where a driver has none.
+// driverOf returns the driver of a row. The test fails if a driver has no row.
 func driverOf(t *testing.T, row string) source.Driver {
 	t.Helper()
 	rows := places("h", "1")
@@ -113,7 +113,7 @@ func driverOf(t *testing.T, row string) source.Driver {
 	return found
 }
 
-// attempt opens a place and lists it.
+// attempt opens a source and lists it.
 func attempt(ctx context.Context, d source.Driver, settings source.Settings) error {
 	c, err := d.Open(ctx, settings)
 	if err != nil {
@@ -126,10 +126,10 @@ func attempt(ctx context.Context, d source.Driver, settings source.Settings) err
 	return nil
 }
 
-// speakHTTP are those whose server is asked by HTTP.
+// speakHTTP are the rows whose servers use HTTP.
 var speakHTTP = []string{"webdav", "s3", "gcs", "web", "web by links", "git"}
 
-// secretsOf are the credentials in the settings of a row.
+// secretsOf returns the credentials in the settings of a row.
 func secretsOf(row string) (out []string) {
 	_, service := keyPair()
 	known := []string{password, token}
@@ -148,8 +148,7 @@ func secretsOf(row string) (out []string) {
 	return out
 }
 
-// shown is the first of the credentials of a row that a text shows, as they are or as they are
-// sent.
+// shown returns the first credential of a row that a text contains, in plain or encoded form.
 func shown(row, text string) string {
 	for _, secret := range secretsOf(row) {
 		for _, form := range []string{secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte("reader:" + secret))} {

@@ -1,6 +1,6 @@
 package main
 
-// What a server says back to us must not bring our own credentials into errors and logs.
+// Credentials in a server's reply must not get into errors and logs.
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// logged is what is logged while f runs.
+// logged returns the log of a function's run.
 func logged(t *testing.T, f func()) string {
 	t.Helper()
 	var mu sync.Mutex
@@ -43,7 +43,7 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// tellTale answers every request with a status, and with all that it knows of who asks.
+// tellTale answers every request with a status and everything that it knows about the client.
 func tellTale(t *testing.T, status int, row string) (host, port string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -51,7 +51,7 @@ func tellTale(t *testing.T, status int, row string) (host, port string) {
 		w.Header().Set("Content-Type", "application/xml")
 		w.Header().Set("X-Said", strings.ReplaceAll(said, "\n", " "))
 		if status < 300 {
-			// No answer that anybody waits for.
+			// The reply is not in a format that clients expect.
 			_, _ = fmt.Fprintf(w, "<said>%s", said)
 			return
 		}
@@ -68,7 +68,7 @@ func TestErrorsAndLogsShowNoCredentials(t *testing.T) {
 		http.StatusInternalServerError} {
 		for _, row := range append([]string{"gcs and account", "drive and account", "azureblob"}, speakHTTP...) {
 			if row == "azureblob" && status >= http.StatusTooManyRequests {
-				continue // its library tries again for a minute
+				continue // its library repeats requests for a minute
 			}
 			t.Run(fmt.Sprintf("%s with %d", row, status), func(t *testing.T) {
 				host, port := tellTale(t, status, row)

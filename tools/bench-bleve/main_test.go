@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// ask runs requests against a new index.
+// ask sends requests to a new index.
 func ask(t *testing.T, requests ...request) []reply {
 	t.Helper()
 	var in, out bytes.Buffer

@@ -15,11 +15,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// burnVariable makes the test binary a process that burns CPU: of a child that it waits for, and
-// its own.
+// burnVariable makes the test binary a process that uses CPU time itself and in a child that it
+// waits for.
 const burnVariable = "BENCH_TEST_BURN"
 
-// burnt is how much CPU time each burning process takes.
+// burnt is the CPU time that each such process uses.
 const burnt = 300 * time.Millisecond
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// burn uses CPU time, however slowly the machine gives it.
+// burn uses CPU time.
 func burn() {
 	for x := 0.0; ; {
 		for range 1_000_000 {
@@ -89,12 +89,12 @@ func TestTimeOfTheLivingAndOfTheEnded(t *testing.T) {
 	if _, err := stdout.Read(make([]byte, 16)); err != nil {
 		t.Fatal(err)
 	}
-	// The process stands for sluice, its ended child for a parser; this test stands for NATS.
+	// The process stands for sluice, its ended child for a parser, and this test for NATS.
 	u, err := account(cmd.Process.Pid, os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Reading /proc is burning, too: there is no upper limit that a slow machine keeps.
+	// Reading /proc takes CPU time too, so the upper limit has to be generous.
 	if got := u.seconds[partSluice]; got < burnt.Seconds() || got > 10 {
 		t.Errorf("the process used %.2f s", got)
 	}
@@ -153,7 +153,8 @@ func TestTimeGoesToItsPart(t *testing.T) {
 		}
 	}
 
-	// A backend and a parser end: their time moves, none is lost, none is counted twice.
+	// A backend and a parser end. Their time moves to their parents: none is lost, and none is
+	// counted twice.
 	delete(all, 14)
 	all[13] = process{pid: 13, parent: sluice, own: 32, reaped: 1 + 64 + 3}
 	delete(all, 11)
@@ -166,7 +167,7 @@ func TestTimeGoesToItsPart(t *testing.T) {
 		t.Errorf("spent %v, want 3 for sql and 5 for parse", spent)
 	}
 
-	// A server that ended would count as a parser.
+	// A server that has ended would be counted as a parser.
 	delete(all, 12)
 	if _, err := read().since(before); err == nil {
 		t.Error("nothing is said about gpu-segmenter's end")

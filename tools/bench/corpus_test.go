@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// examples are the product's own.
+// examples are the product's example documents.
 const examples = "../../examples/documents"
 
 func made(t *testing.T, seed uint64) map[string][]byte {
@@ -47,7 +47,7 @@ func TestCorpusIsTheSameForASeed(t *testing.T) {
 			same++
 		}
 	}
-	if same > 2 { // the examples are what they are
+	if same > 2 { // the examples do not depend on the seed
 		t.Errorf("another seed makes %d of the same documents", same)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/evaluate"
 )
 
-// funnelGroups makes groups in which each side has a time and a recall.
+// funnelGroups returns groups in which each side has a time and a recall.
 func funnelGroups(groups int, sides map[string][2]float64) []map[string]funnelGroup {
 	var out []map[string]funnelGroup
 	for range groups {
@@ -20,8 +20,8 @@ func funnelGroups(groups int, sides map[string][2]float64) []map[string]funnelGr
 	return out
 }
 
-// TestFunnelIsChosenOnOneHalf: the fastest within a point is chosen on every other group, and what
-// is reported of it is what the groups between say.
+// TestFunnelIsChosenOnOneHalf: the fastest setting within one point of recall is chosen on every
+// other group, and its reported results are from the remaining groups.
 func TestFunnelIsChosenOnOneHalf(t *testing.T) {
 	settings := []funnelSetting{{400, 200, 40}, {200, 100, 40}, {100, 50, 40}}
 	a := &funnelAsked{settings: settings, flat: 400, scan: []float64{1}}
@@ -48,8 +48,8 @@ func TestFunnelIsChosenOnOneHalf(t *testing.T) {
 	}
 }
 
-// TestFunnelWithoutAGoodOneTakesTheBest: when all lose too much, the one that loses least is
-// compared.
+// TestFunnelWithoutAGoodOneTakesTheBest: if all settings lose too much recall, the one with the
+// smallest loss is chosen.
 func TestFunnelWithoutAGoodOneTakesTheBest(t *testing.T) {
 	settings := []funnelSetting{{4, 2, 1}, {8, 4, 2}}
 	seen := funnelSeen(funnelGroups(1, map[string][2]float64{flatSide: {100, 0.9}, settings[0].plan(): {10, 0.5}, settings[1].plan(): {90, 0.7}}))
@@ -83,8 +83,8 @@ func TestQuestionsAreDrawnOnce(t *testing.T) {
 	}
 }
 
-// TestShippedPlansAreMeasuredBesideTheFunnels: with the time that they take and the tokens that
-// models read for them, and without a target.
+// TestShippedPlansAreMeasuredBesideTheFunnels: they are reported with their time and the tokens
+// that models read, and without a target.
 func TestShippedPlansAreMeasuredBesideTheFunnels(t *testing.T) {
 	setting := funnelSetting{400, 200, 40}
 	a := &funnelAsked{settings: []funnelSetting{setting}, plans: []string{"funnelrag"}, flat: 400, scan: []float64{1}}

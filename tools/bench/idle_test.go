@@ -40,7 +40,7 @@ func TestShortDocumentsHaveOnePassageAndDiffer(t *testing.T) {
 	}
 }
 
-// told is a moment at which a server has spent so much.
+// told returns a sample at a time, with what the server has used by then.
 func told(at time.Time, cpu, transactions, log float64, calls map[int64]float64) idleTelling {
 	out := idleTelling{at: at, transactions: transactions, log: log, statements: map[int64]statement{},
 		usage: usage{seconds: map[part]float64{partSluice: cpu, partSQL: 2 * cpu}, servers: map[part][]int{partSluice: {1}}}}
@@ -53,7 +53,7 @@ func told(at time.Time, cpu, transactions, log float64, calls map[int64]float64)
 func TestSpendingIsPerMinute(t *testing.T) {
 	begin := time.Now()
 	before := told(begin, 1, 100, 1000, map[int64]float64{1: 10, 2: 5})
-	// Two minutes later; statement 2 was not called, 3 is new.
+	// The second sample is two minutes later. Statement 2 was not called, and 3 is new.
 	got, err := told(begin.Add(2*time.Minute), 4, 160, 5000, map[int64]float64{1: 30, 2: 5, 3: 8}).since(before)
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/tokenizer"
 )
 
-// TestTensorsAreOfOneLength: the texts that both runtimes get have exactly so many tokens, and
-// differ.
+// TestTensorsAreOfOneLength: the texts for both runtimes have exactly the same number of tokens,
+// and differ from each other.
 func TestTensorsAreOfOneLength(t *testing.T) {
 	words, err := tokenizer.Load("../../models/default/tokenizer.json")
 	if err != nil {

@@ -25,7 +25,7 @@ func TestQuantiles(t *testing.T) {
 }
 
 func TestRatiosAreOfRounds(t *testing.T) {
-	// The machine was half as fast in the second round: the rounds' ratios do not notice.
+	// The machine was half as fast in the second round. The ratios of the rounds do not show it.
 	r := ratio{What: "x", Unit: "queries/s", Ours: []float64{300, 150, 330}, Other: []float64{100, 50, 100}, Target: 3}
 	if r.value() != 3 || !r.reached() {
 		t.Errorf("%g, reached %v", r.value(), r.reached())

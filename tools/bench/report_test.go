@@ -52,7 +52,8 @@ func TestStagesAreReadFromMetrics(t *testing.T) {
 	}
 }
 
-// example is 20 s on 2 cores, of which parsing, models and SQL account for 32 of 40 CPU seconds.
+// example returns a result of 20 s on 2 cores. Parsing, models and SQL take 32 of the 40 CPU
+// seconds.
 func example() *ingestResult {
 	r := &ingestResult{
 		Corpus: "made", Documents: 100, Bytes: 5e6, Passages: 9000, Cores: 2, Wall: 20, SystemBusy: 38,

@@ -58,7 +58,7 @@ func TestWaysAreComparedWithTheReference(t *testing.T) {
 	if !slices.Equal(r.Sets, []string{"a", "b", "all"}) {
 		t.Errorf("sets %v", r.Sets)
 	}
-	for name, want := range map[string][3]float64{ // Pk of the sets, counted by hand
+	for name, want := range map[string][3]float64{ // Pk of the sets, computed by hand
 		"fixed length, the set's mean": {0, 0, 0},
 		"behind every sentence":        {3. / 7, 2. / 3, (3./7 + 2./3) / 2},
 		"nowhere":                      {4. / 7, 1. / 3, (4./7 + 1./3) / 2},
@@ -83,7 +83,7 @@ func TestReferenceIsCutAsIngestionCuts(t *testing.T) {
 	for by, want := range map[string][]bool{
 		"sentences":                            {false, true, false, true},
 		"similarity,threshold=0.5":             {true, false, false, true},
-		"segmenter,threshold=0.5":              {false, false, false, false}, // below min_tokens all is one
+		"segmenter,threshold=0.5":              {false, false, false, false}, // the whole text has fewer than min_tokens
 		"segmenter,threshold=0.5,min_tokens=1": {true, false, false, true},
 	} {
 		g, err := schema.ParseSegmentation(by)

@@ -77,7 +77,7 @@ func TestBEIRIsRead(t *testing.T) {
 	}
 }
 
-// The text is worth measuring with only if it is like a language.
+// Synthetic text is useful only if it is similar to a language.
 func TestTextIsLikeALanguage(t *testing.T) {
 	docs := first(newSynthetic(1), 4000)
 	passages := flat(docs)
@@ -106,12 +106,12 @@ func TestTextIsLikeALanguage(t *testing.T) {
 		frequencies = append(frequencies, n)
 	}
 	slices.SortFunc(frequencies, func(a, b int) int { return b - a })
-	// Between ranks 10 and 1,000 a language's frequencies fall by about 100 to the power of 1.
+	// In natural languages, the frequency of a word is about inversely proportional to its rank.
 	slope := math.Log(float64(frequencies[10])/float64(frequencies[1000])) / math.Log(100)
 	if slope < 0.7 || slope > 1.3 {
 		t.Errorf("frequencies fall with exponent %.2f", slope)
 	}
-	// A word that a document has is likelier to come again in it than elsewhere.
+	// A word of a document is more likely to occur again in it than in another one.
 	if again, chance := burst(docs); again < 2*chance {
 		t.Errorf("a word comes again in %.4f of a document's passages, in %.4f of others'", again, chance)
 	}
@@ -123,8 +123,8 @@ func TestTextIsLikeALanguage(t *testing.T) {
 	}
 }
 
-// burst tells how often a content word of a document's first passage comes in its second one, and
-// in another document's.
+// burst returns how often a content word of a document's first passage occurs in its second
+// passage, and in the second passage of another document.
 func burst(docs []written) (again, chance float64) {
 	n := 0.0
 	for i, d := range docs[1:] {

@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestWorkersAreMeasuredInTurns: so many workers run as are measured, none afterwards, and the
-// ratios are of that many times one.
+// TestWorkersAreMeasuredInTurns: the measured number of workers runs, and none afterwards. The
+// ratios compare with that many times one worker.
 func TestWorkersAreMeasuredInTurns(t *testing.T) {
 	var scaled []int
 	running := 0
@@ -41,7 +41,7 @@ func TestWorkersAreMeasuredInTurns(t *testing.T) {
 	if len(f.Ratios) != 2 || len(f.Notes) != 3 {
 		t.Fatalf("found %+v", f)
 	}
-	for i, want := range []float64{math.Sqrt2 / 2, 0.5} { // 2 and 4 workers do the square root of their number
+	for i, want := range []float64{math.Sqrt2 / 2, 0.5} { // the throughput grows with the square root of the number of workers
 		if got := f.Ratios[i].value(); math.Abs(got-want) > 1e-9 || f.Ratios[i].reached() {
 			t.Errorf("%s: ratio %g, want %g", f.Ratios[i].What, got, want)
 		}
@@ -80,7 +80,7 @@ func TestCallersEndWithAFailure(t *testing.T) {
 	}
 }
 
-// TestWaitingModelsAnswerAsRealOnes: the real client takes what they answer.
+// TestWaitingModelsAnswerAsRealOnes: the real client accepts their replies.
 func TestWaitingModelsAnswerAsRealOnes(t *testing.T) {
 	server, err := local.StartNATS(t.Context(), local.NATSOptions{Dir: t.TempDir()})
 	if err != nil {
@@ -128,7 +128,7 @@ func TestWaitingModelsAnswerAsRealOnes(t *testing.T) {
 	if err != nil || info.Dimension != dimension || info.Space != waitingSpace {
 		t.Errorf("info %+v: %v", info, err)
 	}
-	// A request in hand is given up, though its time is not over.
+	// A request in progress is abandoned before its time is over.
 	service.Store(int64(time.Hour))
 	inbox, err := nc.SubscribeSync(nc.NewInbox())
 	if err != nil {

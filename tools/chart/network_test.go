@@ -1,6 +1,6 @@
 package chart
 
-// This file holds what the network policies let: what is needed and nothing else.
+// This file checks that the network policies allow necessary connections and no others.
 
 import (
 	"fmt"
@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// egress is where the programs of the default installation may connect to, but for DNS.
+// egress has the addresses to which the programs of the default installation may connect, without
+// DNS.
 var egress = map[string][]string{
 	"serve":         {"nats:4222", "postgres:5432", "temporal:7233"},
 	"ingest-worker": {"nats:4222", "postgres:5432", "temporal:7233"},
@@ -64,8 +65,8 @@ func TestProgramsReachWhatTheyNeedAlone(t *testing.T) {
 	}
 }
 
-// TestWhatTenantsNameIsNoPrivateAddress: webhooks and sources reach none by the policy either,
-// though the programs see to it themselves.
+// TestWhatTenantsNameIsNoPrivateAddress: the policies also keep webhooks and sources from private
+// addresses, although the programs check them themselves.
 func TestWhatTenantsNameIsNoPrivateAddress(t *testing.T) {
 	in, err := render(t, values(t, "sourceWorker: {enabled: true}"), false)
 	if err != nil {
@@ -93,8 +94,8 @@ func TestWhatTenantsNameIsNoPrivateAddress(t *testing.T) {
 	}
 }
 
-// TestNothingIsCutOffWhilePoliciesCome: Helm makes them in this order, and a plug-in may hold the
-// first before the last is there.
+// TestNothingIsCutOffWhilePoliciesCome: Helm creates the policies in this order, and a network
+// plug-in may enforce the first before the last exists.
 func TestNothingIsCutOffWhilePoliciesCome(t *testing.T) {
 	in, err := render(t, values(t), true)
 	if err != nil {
@@ -106,11 +107,12 @@ func TestNothingIsCutOffWhilePoliciesCome(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreOfPodsThatThereAre: selectors take pods, and ports are those that pods listen on.
+// TestPoliciesAreOfPodsThatThereAre: selectors match pods, and the pods listen on the policies'
+// ports.
 func TestPoliciesAreOfPodsThatThereAre(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		pods := in.pods()
-		for _, c := range in.of("Cluster") { // the operator's pods
+		for _, c := range in.of("Cluster") { // pods made by the operator
 			pods = append(pods, pod{labels: map[string]any{"cnpg.io/cluster": c.name()}})
 		}
 		for _, c := range in.of("Pooler") {
@@ -166,7 +168,7 @@ func TestPoliciesAreOfPodsThatThereAre(t *testing.T) {
 			}
 		}
 		if in.find("NetworkPolicy", "sluice-deny") == nil {
-			return // turned off
+			return // policies are disabled
 		}
 		for _, p := range in.pods() {
 			own := slices.ContainsFunc(slices.Collect(maps.Keys(covered)), func(of string) bool {
@@ -179,7 +181,8 @@ func TestPoliciesAreOfPodsThatThereAre(t *testing.T) {
 	})
 }
 
-// TestWhoMayConnectIsLetIn: what one end's policy lets out the other end's lets in.
+// TestWhoMayConnectIsLetIn: if the policy of one pod allows a connection to another one, the policy
+// of the other pod accepts it.
 func TestWhoMayConnectIsLetIn(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		for _, from := range in.pods() {
@@ -207,8 +210,8 @@ func TestWhoMayConnectIsLetIn(t *testing.T) {
 	})
 }
 
-// TestServicesLeadToPods: by their selectors and the names of ports; and what is told of addresses
-// is a Service's name.
+// TestServicesLeadToPods: selectors and port names of Services match pods, and addresses in
+// settings are names of Services.
 func TestServicesLeadToPods(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		hosts := []string{"db.example", "nats.example", "temporal.example"}

@@ -1,7 +1,7 @@
 package chart
 
-// This file holds how pods run: without rights, within bounds, and in a way that tells a busy
-// program from a dead one.
+// This file checks how pods run: without privileges, with limits, and with probes that distinguish
+// a busy program from a dead one.
 
 import (
 	"maps"
@@ -18,11 +18,11 @@ type pod struct {
 	owner  object
 	labels map[string]any
 	spec   map[string]any
-	job    bool // it ends
+	job    bool // a job's pod, which ends
 }
 
-// programs are the components that are programs of Sluice, with the names that
-// docs/configuration.md calls them by.
+// programs are the components that are programs of Sluice, with their names in
+// docs/configuration.md.
 var programs = map[string]string{
 	"serve": "`sluice serve`", "ingest-worker": "ingest-worker", "query-worker": "query-worker", "llm-gateway": "llm-gateway",
 	"source-worker": "source-worker", "gpu-segmenter": "gpu-segmenter", "gpu-segmenter-cuda": "gpu-segmenter",
@@ -48,8 +48,7 @@ func (p pod) containers() []map[string]any {
 	return slices.Concat(list(p.spec, "initContainers"), list(p.spec, "containers"))
 }
 
-// writesToItsImage are the containers that can't do without, and why stands beside them in the
-// chart.
+// writesToItsImage are the containers that must write to their file system. The chart says why.
 var writesToItsImage = []string{"temporal"}
 
 func TestContainersHaveNoRightsAndBounds(t *testing.T) {
@@ -95,7 +94,7 @@ func TestContainersHaveNoRightsAndBounds(t *testing.T) {
 	})
 }
 
-// onDisk are the components whose /tmp is on the node's disk: source-worker fetches whole
+// onDisk are the components whose /tmp is on the node's disk. source-worker needs it for whole
 // repositories.
 var onDisk = []string{"source-worker"}
 
@@ -130,8 +129,8 @@ func TestTmpIsBoundedMemory(t *testing.T) {
 	})
 }
 
-// TestProbesTellBusyFromDead: what restarts a program asks nobody else, and waits longer than what
-// takes it out of service.
+// TestProbesTellBusyFromDead: the probe that restarts a program does not depend on other programs,
+// and waits longer than the probe that takes the program out of service.
 func TestProbesTellBusyFromDead(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		for _, p := range in.pods() {
@@ -160,7 +159,7 @@ func TestProbesTellBusyFromDead(t *testing.T) {
 					if got := at[string](probes[probe], "httpGet", "path"); got != want {
 						t.Errorf("%s: %s asks %s", name, probe, got)
 					}
-					// A program asks its parts for five seconds itself.
+					// The program's own check of its parts takes up to five seconds.
 					if at[float64](probes[probe], "timeoutSeconds") <= 5 {
 						t.Errorf("%s: %s waits %v seconds", name, probe, probes[probe]["timeoutSeconds"])
 					}
@@ -170,8 +169,7 @@ func TestProbesTellBusyFromDead(t *testing.T) {
 	})
 }
 
-// Another version of Sluice replaces its programs alone: a label that changes would restart the
-// servers, too.
+// An upgrade of Sluice replaces only its programs. A changed label would also restart the servers.
 func TestUpgradesRestartNoServer(t *testing.T) {
 	pods := func(tag string) map[string]any {
 		in, err := render(t, values(t, "image: {tag: "+tag+"}"), true)
@@ -195,8 +193,7 @@ func TestUpgradesRestartNoServer(t *testing.T) {
 	}
 }
 
-// TestPodsStopInTheirTime: a program has 25 seconds, and what Kubernetes does before counts as
-// well.
+// TestPodsStopInTheirTime: a program has 25 seconds to stop. The preStop pause counts, too.
 func TestPodsStopInTheirTime(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		for _, p := range in.pods() {
@@ -224,7 +221,7 @@ func TestPodsStopInTheirTime(t *testing.T) {
 	})
 }
 
-// TestSeveralPodsAreSpreadAndKept: at most one goes at a time, wherever there are several.
+// TestSeveralPodsAreSpreadAndKept: of several pods, at most one may be unavailable at a time.
 func TestSeveralPodsAreSpreadAndKept(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		for _, p := range in.pods() {
@@ -253,7 +250,8 @@ func TestSeveralPodsAreSpreadAndKept(t *testing.T) {
 						t.Errorf("%s is spread with others' pods", name)
 					}
 				}
-				// Where nodes have no zones, a word about them would undo that about nodes.
+				// If nodes have no zones, a constraint about zones would cancel the one about
+				// nodes.
 				if !keys["kubernetes.io/hostname"] || keys["topology.kubernetes.io/zone"] != in.zones {
 					t.Errorf("%s is spread over %v", name, slices.Collect(maps.Keys(keys)))
 				}
@@ -262,7 +260,7 @@ func TestSeveralPodsAreSpreadAndKept(t *testing.T) {
 	})
 }
 
-// matches says whether a label selector, or labels alone, takes a pod.
+// matches reports whether a label selector, or plain labels, match a pod's labels.
 func matches(selector, labels map[string]any) bool {
 	if selector["matchLabels"] == nil && selector["matchExpressions"] == nil {
 		selector = map[string]any{"matchLabels": selector}
@@ -280,8 +278,8 @@ func matches(selector, labels map[string]any) bool {
 	return true
 }
 
-// TestWhoNeedsTheSchemaWaitsForIt: a program that finds none ends, and would be started again and
-// again.
+// TestWhoNeedsTheSchemaWaitsForIt: without the schema a program would end and be restarted again
+// and again.
 func TestWhoNeedsTheSchemaWaitsForIt(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		external := in.find("StatefulSet", "sluice-postgres") == nil && in.find("Cluster", "sluice-postgres") == nil
@@ -296,7 +294,7 @@ func TestWhoNeedsTheSchemaWaitsForIt(t *testing.T) {
 			if p.owner.kind() != "Job" {
 				continue
 			}
-			// A hook before the installation would wait for the chart's own Postgres for ever.
+			// A hook before the installation would wait forever for the chart's own Postgres.
 			hook := at[string](p.owner, "metadata", "annotations", "helm.sh/hook")
 			want := ""
 			if external || strings.Contains(in.notes, "being upgraded") {
@@ -312,7 +310,7 @@ func TestWhoNeedsTheSchemaWaitsForIt(t *testing.T) {
 	})
 }
 
-// environment is what a container gets, by name.
+// environment returns a container's variables by name.
 func environment(c map[string]any) map[string]map[string]any {
 	out := map[string]map[string]any{}
 	for _, v := range list(c, "env") {
@@ -321,7 +319,8 @@ func environment(c map[string]any) map[string]map[string]any {
 	return out
 }
 
-// TestParsersFitTheirMemory: each takes 1 GB at most, beside the worker itself and its /tmp.
+// TestParsersFitTheirMemory: each parser takes at most 1 GB, in addition to the worker itself and
+// its /tmp.
 func TestParsersFitTheirMemory(t *testing.T) {
 	c, err := render(t, values(t), false)
 	if err != nil {

@@ -1,7 +1,7 @@
 package chart
 
-// This file holds that what the chart names is there: settings, Secrets, metrics, streams, pods,
-// ports.
+// This file checks that everything that the chart refers to exists: settings, Secrets, metrics,
+// streams, pods and ports.
 
 import (
 	"maps"
@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// readers are the programs that read each setting, as docs/configuration.md says.
+// readers returns the programs that read each setting, from docs/configuration.md.
 func readers(t *testing.T) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -35,7 +35,7 @@ func readers(t *testing.T) map[string][]string {
 	return out
 }
 
-// TestSettingsAreThoseThatProgramsRead: each program gets what it reads, and no more.
+// TestSettingsAreThoseThatProgramsRead: each program gets only settings that it reads.
 func TestSettingsAreThoseThatProgramsRead(t *testing.T) {
 	known := readers(t)
 	each(t, func(t *testing.T, in installation) {
@@ -63,7 +63,8 @@ func TestSettingsAreThoseThatProgramsRead(t *testing.T) {
 	})
 }
 
-// TestVariablesInValuesAreThere: what $(NAME) in a variable's value stands for comes before it.
+// TestVariablesInValuesAreThere: if the value of a variable uses $(NAME), NAME is defined before
+// it.
 func TestVariablesInValuesAreThere(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		for _, p := range in.pods() {
@@ -86,14 +87,15 @@ func TestVariablesInValuesAreThere(t *testing.T) {
 	})
 }
 
-// given are Secrets that values name; the last is the operator's of Postgres. They have these keys.
+// given are the Secrets that values name, with their keys. The last one is made by the operator of
+// Postgres.
 var given = map[string][]string{
 	"their-ca": {"ca.crt"}, "their-nats": {"ca.crt", "tls.crt", "tls.key"}, "their-temporal": {"api-key"}, "their-temporal-ca": {"ca.crt"},
 	"their-temporal-client": {"tls.crt", "tls.key"}, "their-llm": {"openai"}, "nats-servers": {"ca.crt", "tls.crt", "tls.key"}, "nats-clients": {"ca.crt", "tls.crt", "tls.key"},
 	"api": {"tls.crt", "tls.key"}, "their-s3": {"credentials"}, "their-s3-ca": {"ca.crt"}, "sluice-postgres-ca": {"ca.crt"},
 }
 
-// madeSecrets runs make-secrets, and returns what it makes: names of Secrets with their data.
+// madeSecrets runs make-secrets, and returns the Secrets that it makes, by name.
 func madeSecrets(t *testing.T, dir string, args ...string) map[string]map[string]any {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), filepath.Join(chartDir, "make-secrets"), append([]string{"--print", "--dir", dir}, args...)...)
@@ -118,7 +120,7 @@ func madeSecrets(t *testing.T, dir string, args ...string) map[string]map[string
 	return all
 }
 
-// sluice builds the program, once.
+// sluice builds the program once.
 func sluice(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(built, "sluice")
@@ -147,7 +149,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestSecretsAreThoseThatAreMade: every Secret that pods read, with its keys, is made by
-// make-secrets, is an operator's, or is one that a value names. ConfigMaps are the chart's own.
+// make-secrets or an operator, or a value names it. The ConfigMaps are in the chart.
 func TestSecretsAreThoseThatAreMade(t *testing.T) {
 	keysOf := func(all map[string]map[string]any) map[string][]string {
 		out := maps.Clone(given)
@@ -203,8 +205,8 @@ func TestSecretsAreThoseThatAreMade(t *testing.T) {
 	})
 }
 
-// TestEachProgramHasItsOwnSecretsAlone: no program gets another's credentials, or a login that it
-// does not need.
+// TestEachProgramHasItsOwnSecretsAlone: no program gets credentials of another one, or a database
+// login that it does not need.
 func TestEachProgramHasItsOwnSecretsAlone(t *testing.T) {
 	own := map[string][]string{
 		"serve": {"sluice-serve", "sluice-database-program"}, "ingest-worker": {"sluice-ingest-worker", "sluice-database-program", "sluice-database-vector"},
@@ -239,8 +241,8 @@ func TestEachProgramHasItsOwnSecretsAlone(t *testing.T) {
 	})
 }
 
-// TestSecretsStayWhenTheyAreMadeAgain: make-secrets changes nothing that is there, whatever the
-// number of servers.
+// TestSecretsStayWhenTheyAreMadeAgain: make-secrets changes no existing secret, whatever the number
+// of servers. Only the configuration of NATS changes.
 func TestSecretsStayWhenTheyAreMadeAgain(t *testing.T) {
 	dir := t.TempDir()
 	one, three, again := madeSecrets(t, dir), madeSecrets(t, dir, "--nats-replicas", "3", "--tls"), madeSecrets(t, dir)
@@ -263,7 +265,7 @@ func TestSecretsStayWhenTheyAreMadeAgain(t *testing.T) {
 	}
 }
 
-// TestMetricsAreThose that docs/operating.md lists, wherever one is named.
+// TestMetricsAreThoseThatThereAre: docs/operating.md lists every metric that the chart names.
 func TestMetricsAreThoseThatThereAre(t *testing.T) {
 	known := map[string]bool{}
 	for line := range strings.Lines(read(t, "docs/operating.md")) {
@@ -347,7 +349,7 @@ func TestMetricsAreThoseThatThereAre(t *testing.T) {
 	}
 }
 
-// TestQueuesAreThoseOfTheBus: KEDA asks for streams and consumers by their names.
+// TestQueuesAreThoseOfTheBus: KEDA uses the names of existing streams and consumers.
 func TestQueuesAreThoseOfTheBus(t *testing.T) {
 	named := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^\s+((?:Stream|Consumer)\w+)\s+= "([^"]+)"`).FindAllStringSubmatch(read(t, "schema/wire/subjects.go"), -1) {
@@ -359,7 +361,7 @@ func TestQueuesAreThoseOfTheBus(t *testing.T) {
 	each(t, func(t *testing.T, in installation) {
 		for _, o := range in.of("ScaledObject") {
 			var got [2]string
-			// KEDA refuses a fallback where processor time is all that it goes by.
+			// KEDA refuses a fallback if CPU use is the only trigger.
 			measured := slices.ContainsFunc(list(o, "spec", "triggers"), func(trigger map[string]any) bool { return trigger["type"] != "cpu" })
 			if fallback := at[map[string]any](o, "spec", "fallback"); (fallback != nil) != measured {
 				t.Errorf("%s has the fallback %v", o.name(), fallback)
@@ -383,7 +385,7 @@ func TestQueuesAreThoseOfTheBus(t *testing.T) {
 	}
 }
 
-// TestImagesAreThoseOfCompose: what is tried with the compose file runs here.
+// TestImagesAreThoseOfCompose: the chart uses the images that are tested with the compose file.
 func TestImagesAreThoseOfCompose(t *testing.T) {
 	compose := read(t, "docker-compose.yml")
 	each(t, func(t *testing.T, in installation) {

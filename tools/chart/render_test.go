@@ -1,5 +1,6 @@
-// Package chart tests deploy/chart: it renders the chart with Helm's own library, and holds every
-// object to the schemas of Kubernetes and of the operators, and to what no schema says.
+// Package chart tests deploy/chart: it renders the chart with Helm's own library, and checks every
+// object against the schemas of Kubernetes and of the operators, and against rules that no schema
+// has.
 package chart
 
 import (
@@ -22,18 +23,18 @@ const (
 	namespace  = "rag"
 )
 
-// object is one of Kubernetes' objects.
+// object is a Kubernetes object.
 type object map[string]any
 
 func (o object) kind() string { return o["kind"].(string) }
 func (o object) name() string { return at[string](o, "metadata", "name") }
 
-// component is the part of the installation that an object belongs to.
+// component returns the component of the installation to which an object belongs.
 func (o object) component() string {
 	return at[string](o, "metadata", "labels", "app.kubernetes.io/component")
 }
 
-// at returns what lies in o under a path, the zero value where there is nothing.
+// at returns the value in o at a path, or the zero value if there is none.
 func at[T any](o any, path ...string) (out T) {
 	for _, key := range path {
 		switch m := o.(type) {
@@ -61,7 +62,7 @@ func list(o any, path ...string) (out []map[string]any) {
 type installation struct {
 	objects []object
 	notes   string
-	zones   bool // its pods are spread over zones too
+	zones   bool // pods are spread over zones, too
 }
 
 // of returns the objects of a kind.
@@ -83,7 +84,7 @@ func (in installation) find(kind, name string) object {
 	return nil
 }
 
-// values are those of YAML texts, each over those before.
+// values merges YAML texts; later ones take precedence.
 func values(t *testing.T, texts ...string) map[string]any {
 	t.Helper()
 	out := map[string]any{}
@@ -177,7 +178,7 @@ queryWorker: {autoscaling: {enabled: true, max: 4}}
 ingestWorker: {autoscaling: {enabled: true}}
 `
 
-// cases are the installations that everything is held to, by name.
+// cases returns the installations that are tested, by name.
 func cases(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	production := read(t, "deploy/chart/values-production.yaml")
@@ -198,7 +199,7 @@ serve: {replicas: 1}`),
 	}
 }
 
-// each renders every case, as an installation and as an upgrade.
+// each runs a check for every case, as an installation and as an upgrade.
 func each(t *testing.T, check func(t *testing.T, in installation)) {
 	t.Helper()
 	for name, v := range cases(t) {

@@ -1,9 +1,10 @@
 package chart
 
-// This file holds every object to the schema that the Kubernetes API publishes (api/openapi-spec of
-// k8s.io/kubernetes), and those of operators to their CustomResourceDefinitions, all out of the Go
-// modules that they come in. Fields that a schema does not know are errors: the API would drop
-// them. Published schemas have no enumerations; these are below. Rules in CEL are not evaluated.
+// This file validates every object against the schema that the Kubernetes API publishes
+// (api/openapi-spec of k8s.io/kubernetes), and objects of operators against their
+// CustomResourceDefinitions. The schemas are in the projects' Go modules. Unknown fields are
+// errors, because the API would drop them. Published schemas have no enumerations, so they are
+// below. Rules in CEL are not evaluated.
 
 import (
 	"encoding/json"
@@ -22,8 +23,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// modules hold schemas. They are not required by go.mod, whose graph they would make many times as
-// large: of them only files are read. Their sums are held here instead.
+// modules are the modules with schemas. go.mod does not require them, because its graph would
+// become many times as large, and only files are read from them. Their checksums are here instead.
 var modules = map[string]string{
 	"k8s.io/kubernetes@v1.34.1":                                  "h1:F3p8dtpv+i8zQoebZeK5zBqM1g9x1aIdnA5vthvcuUk=",
 	"github.com/kedacore/keda/v2@v2.18.1":                        "h1:h6bRt/IOxxtZpJlHSqhdH/lcInH7Z9obxg/JvWOmGAw=",
@@ -31,7 +32,7 @@ var modules = map[string]string{
 	"github.com/prometheus-operator/prometheus-operator@v0.85.0": "h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s=",
 }
 
-// where is the folder of a module, in Go's module cache.
+// where returns the folder of a module in Go's module cache.
 func where(t *testing.T, module string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
@@ -47,7 +48,7 @@ func where(t *testing.T, module string) string {
 	return got.Dir
 }
 
-// files are those of the schemas, by module and kind.
+// files are the files of the schemas, by module and kind.
 var files = map[string]map[string]string{
 	"k8s.io/kubernetes@v1.34.1": {
 		"v1": "api__v1", "apps/v1": "apis__apps__v1", "batch/v1": "apis__batch__v1", "policy/v1": "apis__policy__v1",
@@ -64,7 +65,7 @@ var files = map[string]map[string]string{
 	},
 }
 
-// schemas are closed: what they do not know is refused. By apiVersion and kind.
+// schemas has the schemas by apiVersion and kind. They refuse unknown fields.
 var (
 	schemas   = map[string]*spec.Schema{}
 	schemaErr error
@@ -129,7 +130,8 @@ func add(t *testing.T, name string, schema any) {
 	schemas[name] = &s
 }
 
-// closed resolves the references of a schema and refuses properties that it does not name.
+// closed returns a schema with its references resolved, which refuses properties that it does not
+// name.
 func closed(schema any, all map[string]map[string]any) any {
 	switch s := schema.(type) {
 	case []any:
@@ -151,7 +153,7 @@ func closed(schema any, all map[string]map[string]any) any {
 		for key, value := range s {
 			switch key {
 			case "default", "description", "example":
-			case "format": // it has two types, and of these no one
+			case "format": // int-or-string allows two types, so it is not checked
 				if value != "int-or-string" {
 					out[key] = value
 				}
@@ -165,7 +167,8 @@ func closed(schema any, all map[string]map[string]any) any {
 				out[key] = closed(value, all)
 			}
 		}
-		// Those inside of anyOf and the like only narrow what stands outside.
+		// Objects inside of anyOf and similar only narrow the outer object, so they may have other
+		// properties.
 		if s["type"] == "object" && s["properties"] != nil && s["additionalProperties"] == nil && s["x-kubernetes-preserve-unknown-fields"] != true {
 			out["additionalProperties"] = false
 		}
@@ -174,7 +177,7 @@ func closed(schema any, all map[string]map[string]any) any {
 	return schema
 }
 
-// enumerations of Kubernetes' own fields, by the field's name.
+// enumerations are the values of Kubernetes' own fields, by the field's name.
 var enumerations = map[string][]string{
 	"imagePullPolicy": {"Always", "IfNotPresent", "Never"}, "restartPolicy": {"Always", "OnFailure", "Never"}, "whenUnsatisfiable": {"DoNotSchedule", "ScheduleAnyway"},
 	"fsGroupChangePolicy": {"OnRootMismatch", "Always"}, "protocol": {"TCP", "UDP", "SCTP"}, "scheme": {"HTTP", "HTTPS"}, "pathType": {"Prefix", "Exact", "ImplementationSpecific"},

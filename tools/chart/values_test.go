@@ -1,6 +1,6 @@
 package chart
 
-// This file holds that wrong values are refused, with an error that names the value.
+// This file checks that invalid values are refused with an error that names the value.
 
 import (
 	"strings"
@@ -54,8 +54,8 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheSchemaKnowsEveryValue: what values.yaml has, schema and templates know, and nothing in the
-// schema is without a default.
+// TestTheSchemaKnowsEveryValue: the schema refuses unknown values, and values.yaml has a default
+// for every value of the schema.
 func TestTheSchemaKnowsEveryValue(t *testing.T) {
 	var defaults, schema map[string]any
 	if err := yaml.UnmarshalStrict([]byte(read(t, "deploy/chart/values.yaml")), &defaults); err != nil {

@@ -17,8 +17,8 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// sources are one story with two sections and two questions, and three lines of
-// QED: two of one paragraph, one whose paragraph does not answer.
+// sources writes one story with two sections and two questions, and three lines of QED: two about
+// one paragraph, and one whose paragraph does not answer.
 func sources(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

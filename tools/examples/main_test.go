@@ -1,7 +1,7 @@
 package main
 
-// These tests keep examples/ honest: the binary documents are those that their
-// sources make, and the questions can be answered from the documents they name.
+// These tests keep examples/ consistent: the binary documents are made from their sources, and the
+// documents that a question names contain its answer.
 
 import (
 	"bufio"
@@ -42,7 +42,7 @@ func read(t *testing.T, parts ...string) []byte {
 	return content
 }
 
-// madeFrom returns each made document's path with the text of its source.
+// madeFrom returns the path of each generated document with the text of its source.
 func madeFrom(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}

@@ -46,7 +46,7 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// TestTryTellsWhatTestsNotice: of a module of its own.
+// TestTryTellsWhatTestsNotice tries mutants of a module of its own.
 func TestTryTellsWhatTestsNotice(t *testing.T) {
 	t.Chdir(t.TempDir())
 	const source = "package a\n\nfunc Double(x int) int { return x * 2 }\n\nfunc Half(x int) int { return x / 2 }\n"
@@ -75,8 +75,8 @@ func TestTryTellsWhatTestsNotice(t *testing.T) {
 	}
 }
 
-// TestTryBoundsMemory: a change after which the tests take ever more memory is noticed by that,
-// long before its time is up.
+// TestTryBoundsMemory: a mutant with which the tests take ever more memory is noticed by its
+// memory, long before the time is over.
 func TestTryBoundsMemory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{
@@ -101,8 +101,8 @@ func TestTryBoundsMemory(t *testing.T) {
 	}
 }
 
-// TestTryBoundsTime: a change after which the tests do not end is told apart from one that they
-// notice.
+// TestTryBoundsTime: a mutant with which the tests do not end gives another result than one that
+// they notice.
 func TestTryBoundsTime(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for name, text := range map[string]string{

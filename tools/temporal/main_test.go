@@ -14,8 +14,8 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// serve runs the server on a database file until the returned function is called, which gives run's
-// result.
+// serve runs the server on a database file until the returned function is called, which returns
+// run's error.
 func serve(t *testing.T, file string) (address string, stop func() error) {
 	t.Helper()
 	ports, err := freePorts("127.0.0.1", 1)

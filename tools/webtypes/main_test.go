@@ -11,8 +11,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/httpapi"
 )
 
-// TestTypesAreOfTheAPI: every schema has its type. `tools/web check`, which needs npm, compares
-// their fields too.
+// TestTypesAreOfTheAPI: every schema has a type. `tools/web check`, which needs npm, also compares
+// the fields.
 func TestTypesAreOfTheAPI(t *testing.T) {
 	types, err := os.ReadFile("../../web/src/types.ts")
 	if err != nil {

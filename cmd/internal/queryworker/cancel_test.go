@@ -2,8 +2,7 @@
 
 package queryworker
 
-// Calls to a language model whose question has no client any more, and calls of a worker that
-// stops.
+// Calls to a language model whose client has disconnected, and calls of a worker that stops.
 
 import (
 	"context"
@@ -79,8 +78,8 @@ func TestAnAskerThatLeavesEndsItsCall(t *testing.T) {
 	w.awaitCount(1, `SELECT count(*) FROM questions WHERE id = $1 AND state = 'failed' AND reason_code = 'unavailable'`, in.Question)
 }
 
-// A worker that stops cancels its step. The call goes on, and the worker that repeats the step gets
-// the reply.
+// A worker that stops cancels its step. The call continues, and the worker that repeats the step
+// gets the reply.
 func TestAWorkerThatStopsEndsNoCall(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()

@@ -2,8 +2,8 @@
 
 package queryworker
 
-// The plan sage on real parts: a language model that judges its answers, whose
-// rounds are stored, and a worker that is killed between two of them.
+// The plan sage with real parts and a scripted language model that judges its answers. Its rounds
+// are stored, and a worker is killed between two of them.
 
 import (
 	"context"
@@ -51,7 +51,7 @@ func (w *world) critic(quote string, verdicts ...wire.Feedback) *critic {
 		case strings.Contains(asked.Messages[0].Content, `"background"`):
 			said = map[string]any{"background": "It is usual to carry leave over.", "answer": "Five days, I know."}
 			c.recalled++
-		case strings.Contains(asked.Messages[0].Content, `"scores"`): // what a citation supports
+		case strings.Contains(asked.Messages[0].Content, `"scores"`): // the check of citations
 			said = map[string]any{"scores": []int{1}}
 		default:
 			c.answered++
@@ -73,7 +73,8 @@ func (c *critic) counts() (answered, judged int) {
 	return c.answered, c.judged
 }
 
-// library is a handbook with more passages than SAGE's selection begins with.
+// library adds the handbook and more documents, so that there are more passages than SAGE's
+// selection starts with.
 func (w *world) library() {
 	w.handbook()
 	w.add("parental.md", "Parental leave", "Parents have three years of parental leave. It is requested seven weeks ahead. Annual leave is not lost by it. "+
@@ -82,7 +83,7 @@ func (w *world) library() {
 		"Days of illness during annual leave do not count as leave. Wages go on for six weeks.")
 }
 
-// askBy stores a question for a plan.
+// askBy stores a question with a plan.
 func (w *world) askBy(plan string, async bool) wire.QuestionInput {
 	w.t.Helper()
 	j, err := w.questions.CreateQuestion(w.context(), w.principal, questions.NewQuestion{Query: schema.Query{Collection: w.collection, Text: carryOver, Plan: plan}, Async: async})

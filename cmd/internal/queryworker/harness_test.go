@@ -142,7 +142,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// run starts a service for the rest of the test and returns how to stop it.
+// run starts a service for the rest of the test, and returns a function that stops it.
 func (w *world) run(s lifecycle.Service) (stop func()) {
 	w.t.Helper()
 	w.ok(s.Start(w.context()))

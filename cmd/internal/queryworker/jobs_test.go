@@ -24,16 +24,14 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// After a change of AnswerQuestion that is meant, add new histories beside the
-// old:
+// After an intended change of AnswerQuestion, add new histories beside the old ones:
 //
 //	go test ./cmd/internal/queryworker -run Job -record NAME
 //
-// Old ones stay as long as questions of that time may still run.
+// Old histories stay as long as questions of that time may still run.
 var record = flag.String("record", "", "write the histories of these tests under this name to workflows/testdata")
 
-// saveHistory waits for the end of a question's workflow and keeps its history
-// if asked to.
+// saveHistory waits for the end of a question's workflow, and keeps its history if asked to.
 func (w *world) saveHistory(name string, in wire.QuestionInput) {
 	w.t.Helper()
 	ctx := w.context()
@@ -187,7 +185,7 @@ func TestJobIsCancelledAtEveryStep(t *testing.T) {
 			}
 			_, err := w.questions.CancelJob(ctx, w.principal, in.Question)
 			w.ok(err)
-			// The workflow ends though the step still hangs.
+			// The workflow ends although the step still waits.
 			w.saveHistory("cancelled_"+step, in)
 			close(g.open)
 			if j := w.await(in.Question, schema.JobCancelled); j.Result != nil {
@@ -210,7 +208,7 @@ func TestJobGoesOnWhenTemporalForgetsIt(t *testing.T) {
 	g := newGate()
 	w.run(w.worker(func(p *parts) { p.store = onceGated{Store: p.store, gate: g} }).service())
 	in := w.ask(w.context(), carryOver, true)
-	<-g.reached // generated and paid, not yet stored
+	<-g.reached // the answer is paid for but not stored yet
 	w.ok(w.client.TerminateWorkflow(w.context(), wire.QuestionWorkflowID(in.Question, 1), "", "a test"))
 	close(g.open)
 	j := w.await(in.Question, schema.JobAnswered)
@@ -223,8 +221,8 @@ func TestJobGoesOnWhenTemporalForgetsIt(t *testing.T) {
 	}
 }
 
-// onceGated fails the first SaveAnswer after it passed the gate, as a worker
-// that lost its workflow.
+// onceGated fails the first attempt's SaveAnswer after the gate, like a worker that lost its
+// workflow.
 type onceGated struct {
 	answer.Store
 	gate *gate

@@ -2,8 +2,8 @@
 
 package queryworker
 
-// The text of a job's answer while it is made, on real parts but for the language
-// model, which is scripted to stop in the middle of a sentence.
+// The text of a job's answer while it is made. All parts are real except the language model, which
+// is scripted to stop in the middle of a sentence.
 
 import (
 	"encoding/json"
@@ -30,11 +30,11 @@ const (
 	secondHalf = "five days of unused annual leave."
 )
 
-// haltingOpenAI is a server that speaks the chat completions API in pieces: of every
-// answer the first half, and the rest when it is let go on.
+// haltingOpenAI is a server with the streaming chat completions API. It sends the first half of
+// every answer, and the rest when the test lets it.
 type haltingOpenAI struct {
 	goOn chan struct{}
-	left chan struct{} // one for each connection that was closed before its answer was whole
+	left chan struct{} // one value for each connection that was closed before the end of its answer
 	paid atomic.Int32
 }
 
@@ -71,7 +71,7 @@ func (w *world) halting() *haltingOpenAI {
 	return h
 }
 
-// subscribeJob is what is told of the answer to a job, from now on.
+// subscribeJob returns the messages about a job's answer from now on.
 func (w *world) subscribeJob(job uuid.UUID) <-chan *nats.Msg {
 	w.t.Helper()
 	told := make(chan *nats.Msg, 1000)
@@ -82,7 +82,7 @@ func (w *world) subscribeJob(job uuid.UUID) <-chan *nats.Msg {
 	return told
 }
 
-// until reads what is told up to a text, and returns the texts.
+// until reads messages until one has a text, and returns the texts.
 func (w *world) until(told <-chan *nats.Msg, job uuid.UUID, text string) (texts []string) {
 	w.t.Helper()
 	ctx := w.context()
@@ -124,7 +124,7 @@ func TestAJobsTextIsToldWhileItIsMade(t *testing.T) {
 	}
 	late := w.subscribeJob(job)
 	close(h.goOn)
-	// Each is all there is so far, so who comes late misses nothing.
+	// Each message has the whole text so far, so a late client misses nothing.
 	if first := w.until(late, job, firstHalf+secondHalf)[0]; !strings.HasPrefix(first, firstHalf) {
 		t.Errorf("who came late was told %q", first)
 	}
@@ -134,8 +134,8 @@ func TestAJobsTextIsToldWhileItIsMade(t *testing.T) {
 	}
 }
 
-// TestAJobsTextOutlivesItsWorker: the worker is killed while half of the answer is
-// there. The gateway goes on, and the next worker tells the whole.
+// TestAJobsTextOutlivesItsWorker: the worker is killed after half of the answer. The gateway
+// continues, and the next worker sends the whole text.
 func TestAJobsTextOutlivesItsWorker(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -158,8 +158,8 @@ func TestAJobsTextOutlivesItsWorker(t *testing.T) {
 	}
 }
 
-// TestAJobChooses: the choices are kept with the question, and its answer is one of
-// them, told as one piece.
+// TestAJobChooses: the choices are stored with the question. The answer is one of them, sent in one
+// piece.
 func TestAJobChooses(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -177,8 +177,8 @@ func TestAJobChooses(t *testing.T) {
 	}
 }
 
-// TestWhatIsToldOfLongAnswers: all of it, at a cost in proportion, and nothing of
-// more than is bounded.
+// TestWhatIsToldOfLongAnswers: the whole text is sent with limited overhead, and text over the
+// maximum is not sent.
 func TestWhatIsToldOfLongAnswers(t *testing.T) {
 	w := newWorld(t)
 	id := uuid.New()

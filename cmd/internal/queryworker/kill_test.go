@@ -2,8 +2,7 @@
 
 package queryworker
 
-// A worker that is killed between a reply that was paid for and the end of the
-// step that asked for it.
+// A worker that is killed after a paid reply and before the end of the step that asked for it.
 
 import (
 	"context"
@@ -28,13 +27,13 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// workerVariable holds the childSettings of a test binary that is to be a worker.
+// workerVariable has the childSettings of a test binary that is to run as a worker.
 const workerVariable = "SLUICE_TEST_WORKER"
 
 type childSettings struct {
 	Database, NATS, Temporal, Namespace string
 	Settings                            Settings
-	After                               wire.LLMTask // the task whose reply kills it; none: the first reply
+	After                               wire.LLMTask // the task after whose reply the process is killed; none: after the first reply
 }
 
 // runIfWorkerChild makes this process a worker if a test started it as one.
@@ -55,7 +54,7 @@ func runWorkerChild(encoded []byte) error {
 	if err := json.Unmarshal(encoded, &c); err != nil {
 		return err
 	}
-	// It ends with the test that started it, whose death closes the pipe.
+	// The process ends with the test that started it, because the end of the test closes the pipe.
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
@@ -88,7 +87,7 @@ func runWorkerChild(encoded []byte) error {
 	return ctx.Err()
 }
 
-// suicidal kills its process when the gateway has answered.
+// suicidal kills its process after the gateway has answered.
 type suicidal struct {
 	answer.Generator
 	after wire.LLMTask
@@ -103,7 +102,7 @@ func (s suicidal) Complete(ctx context.Context, r wire.LLMRequest) (wire.LLMRepl
 	return reply, err
 }
 
-// child starts a worker that is killed when a task was answered.
+// child starts a worker that is killed after the reply to a task.
 func (w *world) child(after wire.LLMTask) *exec.Cmd {
 	w.t.Helper()
 	settings, err := json.Marshal(childSettings{w.url, w.bus.URL(), w.temporal.Address, w.temporal.Namespace, w.settings, after})
@@ -111,13 +110,13 @@ func (w *world) child(after wire.LLMTask) *exec.Cmd {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), workerVariable+"="+string(settings))
 	child.Stderr = os.Stderr
-	_, err = child.StdinPipe() // the child lives until it is closed, which Wait does
+	_, err = child.StdinPipe() // the child runs until the pipe is closed, which Wait does
 	w.ok(err)
 	w.ok(child.Start())
 	return child
 }
 
-// killed asks a worker that is killed when a task was answered.
+// killed asks a worker that is killed after the reply to a task.
 func (w *world) killed(after wire.LLMTask, ask func() wire.QuestionInput) wire.QuestionInput {
 	w.t.Helper()
 	child := w.child(after)
@@ -144,14 +143,15 @@ func TestAnswerIsPaidOnceThoughItsWorkerIsKilled(t *testing.T) {
 	j := w.await(in.Question, schema.JobAnswered)
 	t.Logf("answered %s after the next worker started", time.Since(start).Round(time.Millisecond))
 	w.checkCitations(*j.Result)
-	// The other call is to the reader of the model pack, whether the passages answer.
+	// The other call is to the pack's reader, which checks whether the passages answer the
+	// question.
 	if n, calls := paid.paid.Load(), scalar[int](w, `SELECT count(*) FROM llm_calls WHERE provider = 'openai'`); n != 1 || calls != 1 {
 		t.Errorf("paid %d times, %d paid calls in the ledger", n, calls)
 	}
 }
 
-// TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled: at the end of its asker's
-// time, also when the asker is gone.
+// TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled: it ends at its deadline, even without a
+// client.
 func TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -160,7 +160,7 @@ func TestAQuestionThatIsWaitedForEndsThoughItsWorkerIsKilled(t *testing.T) {
 	ctx, leave := context.WithCancel(w.context())
 	over := make(chan error, 1)
 	in := w.killed("", func() wire.QuestionInput {
-		waittest.Until(t, func() string { // the worker is there to refuse what is no request
+		waittest.Until(t, func() string { // waits until the worker refuses an invalid request
 			if _, err := w.nats.RequestWithContext(ctx, wire.AskSubject, []byte("{}")); err != nil {
 				return err.Error()
 			}

@@ -11,7 +11,7 @@ import (
 
 func TestTheWorkerKeepsTheLifecycleContract(t *testing.T) {
 	w := newWorld(t)
-	w.run(w.worker(nil).service())() // streams and consumer, whose goroutines are the NATS server's
+	w.run(w.worker(nil).service())() // creates streams and consumer, which start goroutines of the NATS server
 	lifecycletest.Stress(t, func(*testing.T) lifecycle.Service {
 		s, err := New(w.settings, Deps{Store: w.store.Store, NATS: w.nats, Temporal: w.client})
 		w.ok(err)

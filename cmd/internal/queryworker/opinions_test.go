@@ -2,9 +2,9 @@
 
 package queryworker
 
-// What comes of an answer when the language model and the reader of the model pack
-// (has_answer) agree, and when they do not: a scripted language model behind the real
-// gateway, the shipped reader, and answers asked for at once and as jobs.
+// Answers when the language model and the reader of the model pack (has_answer) agree, and when
+// they do not. The language model is scripted, the gateway and the reader are real; questions are
+// asked directly and as jobs.
 
 import (
 	"strings"
@@ -22,17 +22,17 @@ func TestTheLanguageModelAndTheReader(t *testing.T) {
 		howMany    = "How much annual leave does every employee have?"
 		leaves     = "Every employee has 25 days of annual leave a year. Part-time employees have a proportionate share. " +
 			"Leave is requested from the line manager at least two weeks ahead."
-		// Three quarters of what it says are in the quote: enough where the language
-		// model's word for it counts, and not where it does not.
+		// Three quarters of its words are in the quote. That is enough if the reader finds an
+		// answer too, and not otherwise.
 		inOwnWords = "All staff make their journeys under four hours by train in second class."
 	)
 	for _, x := range []struct {
 		name      string
 		question  string
-		says      string // the language model; empty: that the passages do not answer
+		says      string // the language model's answer; empty: the passages do not answer
 		quote     string
 		supported bool
-		why       string // of the support stage
+		why       string // in the trace of the support stage
 	}{
 		{"both find an answer", carryOver, "You may carry over five days.", fiveDays, true, "all of 1 sentences are in what they cite"},
 		{"neither finds one", unknown, "", "", false, "the pair model finds no answer in the passages either"},

@@ -2,8 +2,7 @@
 
 package queryworker
 
-// What the questions of a choice come from, and what becomes of a repetition, on real
-// parts.
+// The sources of the questions of a choice, and repeated choices, with real parts.
 
 import (
 	"context"
@@ -32,7 +31,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// questionsOf are the questions of a choice that come from one source.
+// questionsOf returns the questions of a choice from one source.
 func (w *world) questionsOf(choice schema.PlanChoice, from schema.QuestionSource) (out []schema.ChoiceQuestion) {
 	w.t.Helper()
 	all, err := w.store.ShownQuestions(w.context(), w.principal, w.collection, choice.ID, 0, 1000)
@@ -45,8 +44,8 @@ func (w *world) questionsOf(choice schema.PlanChoice, from schema.QuestionSource
 	return out
 }
 
-// TestChoiceAsksImportedQuestions: what was imported to teach what the language model knows is
-// asked behind the labelled questions of the choice, where a passage has an answer.
+// TestChoiceAsksImportedQuestions: questions imported to learn what the language model knows are
+// asked after the labelled questions of the choice, if a passage answers them.
 func TestChoiceAsksImportedQuestions(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -65,11 +64,11 @@ func TestChoiceAsksImportedQuestions(t *testing.T) {
 	for _, q := range imported {
 		label(q, 0, 1)
 	}
-	label(schema.LabelledQuestion{Question: "Who wrote the Iliad?", Answers: []string{"Homer"}}, 0, 1)                 // no document says
-	label(schema.LabelledQuestion{Question: "What is a chair of the board paid?", Answers: []string{"240,000"}}, 0, 1) // not for this key
-	label(schema.LabelledQuestion{Question: known[2].Question, Answers: []string{"the line manager"}}, 0, 1)           // comes with the choice
+	label(schema.LabelledQuestion{Question: "Who wrote the Iliad?", Answers: []string{"Homer"}}, 0, 1)                 // no document answers it
+	label(schema.LabelledQuestion{Question: "What is a chair of the board paid?", Answers: []string{"240,000"}}, 0, 1) // this key may not see the document
+	label(schema.LabelledQuestion{Question: known[2].Question, Answers: []string{"the line manager"}}, 0, 1)           // also a labelled question of the choice
 	label(schema.LabelledQuestion{Question: "How much is a kilometre?", Answers: []string{"30 cents"}}, 0, 0)          // a dry run
-	label(schema.LabelledQuestion{Question: "What is the allowance for meals?", Answers: []string{"28 euros"}}, 1, 1)  // to train with
+	label(schema.LabelledQuestion{Question: "What is the allowance for meals?", Answers: []string{"28 euros"}}, 1, 1)  // for training
 
 	got := w.chosen(w.choose(choices.NewChoice{Request: schema.NewPlanChoice{Questions: known[:3], Limit: 20}}).ID)
 	if got.State != schema.ChoiceDone || !slices.ContainsFunc(got.Notes, func(n string) bool { return strings.Contains(n, "2 imported questions are left out") }) {
@@ -89,8 +88,8 @@ func TestChoiceAsksImportedQuestions(t *testing.T) {
 	}
 }
 
-// TestChoiceAsksRatedQuestions: a question whose answer more keys found good than bad is
-// asked under every plan, and what the answer cites is right.
+// TestChoiceAsksRatedQuestions: a question whose answer more keys rated up than down is asked with
+// every plan. The documents that the answer cites are right.
 func TestChoiceAsksRatedQuestions(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -136,9 +135,8 @@ func TestChoiceAsksRatedQuestions(t *testing.T) {
 	}
 }
 
-// writer is a server that speaks the chat completions API and writes questions about
-// excerpts by a script: the first sentence of the script that stands in the excerpt has
-// the question.
+// writer starts a server with the chat completions API that writes questions about excerpts from a
+// script: the question of the first script line whose sentence is in the excerpt.
 func (w *world) writer(script [][2]string) *atomic.Int32 {
 	w.t.Helper()
 	asked := &atomic.Int32{}
@@ -152,7 +150,7 @@ func (w *world) writer(script [][2]string) *atomic.Int32 {
 			return
 		}
 		asked.Add(1)
-		question := "Who painted the ceiling of the Sistine Chapel?" // no document says
+		question := "Who painted the ceiling of the Sistine Chapel?" // no document answers it
 		for _, line := range script {
 			if strings.Contains(in.Messages[1].Content, line[0]) {
 				question = line[1]
@@ -170,12 +168,13 @@ func (w *world) writer(script [][2]string) *atomic.Int32 {
 	return asked
 }
 
-// TestChoiceAsksWrittenQuestions: what a language model writes counts where the reader
-// finds the answer again, and only there.
+// TestChoiceAsksWrittenQuestions: a question of the language model is used only if the reader finds
+// its answer in the excerpt.
 func TestChoiceAsksWrittenQuestions(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
-	// An excerpt begins anywhere: the last sentences of documents are in each.
+	// An excerpt starts at a random sentence. The documents are short, so every excerpt has their
+	// last sentences.
 	script := [][2]string{
 		{"The membrane is changed every 8,000 hours of operation.", "After how many hours does a dosing pump need a new membrane?"},
 		{"Private cars are paid 30 cents a kilometre.", "How much is reimbursed for driving one's own car?"},
@@ -199,8 +198,8 @@ func TestChoiceAsksWrittenQuestions(t *testing.T) {
 	}
 }
 
-// TestExtractiveIsNotAskedToWrite: the provider without a language model writes no
-// questions, so that none is asked for, and rules make them.
+// TestExtractiveIsNotAskedToWrite: the provider without a language model cannot write questions. It
+// is not asked for them, and rules make the questions.
 func TestExtractiveIsNotAskedToWrite(t *testing.T) {
 	w := newWorld(t)
 	for i, place := range strings.Fields("Grindle Marlow Tarn Oxley Brandwick Selby") {
@@ -226,11 +225,11 @@ func TestExtractiveIsNotAskedToWrite(t *testing.T) {
 	}
 }
 
-// shortSighted finds one passage.
+// shortSighted is a plan that finds one passage.
 const shortSighted = "name: short-sighted\nstages:\n  - lexical: {unit: passage, k: 1}\n"
 
-// gates adds documents about gates, each behind another one that has more of the
-// question's words and not the answer, and returns questions about them.
+// gates adds documents about gates, and returns questions about them. For each there is another
+// document that has more of the question's words but not the answer.
 func (w *world) gates() (questions []schema.LabelledQuestion) {
 	w.t.Helper()
 	for _, place := range strings.Fields("Grindle Marlow Tarn Oxley Brandwick Selby Hexton Yarrow Quorn") {
@@ -243,9 +242,8 @@ func (w *world) gates() (questions []schema.LabelledQuestion) {
 	return questions
 }
 
-// TestRepetitionTellsWebhooksOfABetterPlan: a choice that is repeated finds a plan that is
-// for sure better than the collection's, and webhooks hear of it; of the first choice,
-// which somebody waited for, they do not.
+// TestRepetitionTellsWebhooksOfABetterPlan: a repeated choice finds a plan that is surely better
+// than the collection's, and sends webhooks. The first choice, for which a person waits, does not.
 func TestRepetitionTellsWebhooksOfABetterPlan(t *testing.T) {
 	w := newWorld(t)
 	asked := w.gates()
@@ -257,12 +255,12 @@ func TestRepetitionTellsWebhooksOfABetterPlan(t *testing.T) {
 	defer receiver.Close()
 	_, err := w.store.CreateWebhook(w.context(), w.principal, schema.NewWebhook{URL: receiver.URL, Kinds: []string{schema.WebhookPlanBetter}}, []byte("a secret of thirty-two bytes or so"))
 	w.ok(err)
-	// Ahead of the database's clock, so that all that was written is due.
+	// The clock is ahead of the database's, so that all webhooks are due.
 	sender := webhook.New(w.store, webhook.Options{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Now: func() time.Time { return time.Now().Add(time.Minute) }})
 	w.run(w.worker(nil).service())
 
-	// The collection names no plan: it runs the server's default, which is replaced here
-	// by one that finds little, under its name.
+	// The collection names no plan, so it runs the server's default. Here, a plan with the
+	// default's name that finds little replaces it.
 	current := planchoice.PlanText{Name: "sluice", Text: strings.Replace(shortSighted, "short-sighted", "sluice", 1)}
 	made := w.choose(choices.NewChoice{Plans: []planchoice.PlanText{current, {Name: "bm25"}}, Current: "sluice", Request: schema.NewPlanChoice{Questions: asked, Limit: len(asked), Every: 30}})
 	first := w.chosen(made.ID)

@@ -2,8 +2,8 @@
 
 package queryworker
 
-// Choices of plans on real parts. These tests record the histories of their workflow, as
-// jobs_test.go says:
+// Choices of plans with real parts. These tests record the histories of their workflow, as in
+// jobs_test.go:
 //
 //	go test ./cmd/internal/queryworker -run Choice -record NAME
 
@@ -54,8 +54,7 @@ func (w *world) chosen(id uuid.UUID) schema.PlanChoice {
 	return out
 }
 
-// saveChoiceHistory waits for the end of a choice's workflow and keeps its history if
-// asked to.
+// saveChoiceHistory waits for the end of a choice's workflow, and keeps its history if asked to.
 func (w *world) saveChoiceHistory(name string, id uuid.UUID) {
 	w.t.Helper()
 	ctx, workflow := w.context(), wire.ChoiceWorkflowID(id)
@@ -70,8 +69,8 @@ var known = []schema.LabelledQuestion{
 	{Question: "Where is it?", Documents: []string{"gone.md"}},
 }
 
-// TestChoiceOfLabelledQuestions measures plans to the end, keeps the questions for the next
-// choice, and repeats it when that is due.
+// TestChoiceOfLabelledQuestions measures plans to the end, keeps the questions for the next choice,
+// and repeats the choice when it is due.
 func TestChoiceOfLabelledQuestions(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -99,7 +98,7 @@ func TestChoiceOfLabelledQuestions(t *testing.T) {
 	if got.Result.Sure {
 		t.Error("it is sure of few questions")
 	}
-	// The next one finds the labelled questions again, for it and others.
+	// The next choice uses the stored labelled questions.
 	w.ok(w.store.AsTenant(w.context(), w.principal.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE plan_choices SET recheck_at = now() - interval '1 minute' WHERE recheck_at IS NOT NULL`)
 		return err
@@ -128,7 +127,7 @@ func TestChoiceOfLabelledQuestions(t *testing.T) {
 	}
 }
 
-// TestChoiceFailsWithoutQuestions says what to do about it.
+// TestChoiceFailsWithoutQuestions: the error says what to do.
 func TestChoiceFailsWithoutQuestions(t *testing.T) {
 	w := newWorld(t)
 	w.run(w.worker(nil).service())
@@ -143,8 +142,8 @@ func TestChoiceFailsWithoutQuestions(t *testing.T) {
 	}
 }
 
-// TestChoiceIsCancelled: a choice that nobody works on yet is never worked on, and what
-// was cancelled stays so.
+// TestChoiceIsCancelled: a choice that is cancelled before its start is never started, and stays
+// cancelled.
 func TestChoiceIsCancelled(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -160,7 +159,7 @@ func TestChoiceIsCancelled(t *testing.T) {
 	if err != nil || more {
 		t.Errorf("%v, %v", more, err)
 	}
-	// Another one may begin at once, and a plan that cannot be run is left out of it.
+	// Another choice may start immediately. A plan that cannot be run is left out of it.
 	other := w.choose(choices.NewChoice{Plans: []planchoice.PlanText{{Name: "bm25"}, {Name: "no-such-plan"}}, Request: schema.NewPlanChoice{Questions: known[:3], Limit: 3}})
 	w.run(w.worker(nil).service())
 	got := w.chosen(other.ID)

@@ -2,8 +2,8 @@
 
 package queryworker
 
-// The shipped plans on real parts: the lexical index, clusters and vectors in
-// Postgres, the question encoded by the model server.
+// The shipped plans with real parts: the lexical index, clusters and vectors in Postgres, and a
+// model server that encodes the question.
 
 import (
 	"slices"
@@ -43,7 +43,7 @@ func TestEveryPlanFindsOnRealParts(t *testing.T) {
 			t.Errorf("%s: the text is not its span's", plan)
 		}
 		for _, s := range reply.Trace {
-			before := slices.Contains([]string{"rewrite", "segmentation", "spell"}, s.Stage) // what searches
+			before := slices.Contains([]string{"rewrite", "segmentation", "spell"}, s.Stage) // stages before the search
 			if s.Why == "" || s.Unit == "" && !before || s.Out > 0 && len(s.Kept) == 0 {
 				t.Errorf("%s: stage %+v explains nothing", plan, s)
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestAStreamTellsTheStepsAndTheText: in order, with what was found, and the
-// text of the one provider that there is without a language model.
+// TestAStreamTellsTheStepsAndTheText: the stream has the steps in order, with the number of
+// candidates, and the text of the provider without a language model.
 func TestAStreamTellsTheStepsAndTheText(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -54,8 +54,7 @@ func TestAStreamTellsTheStepsAndTheText(t *testing.T) {
 	}
 }
 
-// TestAStreamIsAnInbox: a request cannot have what is told sent to where others
-// listen.
+// TestAStreamIsAnInbox: a request cannot have its stream sent to a subject on which others listen.
 func TestAStreamIsAnInbox(t *testing.T) {
 	w := newWorld(t)
 	w.run(w.worker(nil).service())

@@ -2,8 +2,7 @@
 
 package queryworker
 
-// A pack's reranker on real parts: in plans, behind the pair model, and as the
-// reader of answers.
+// A pack's reranker with real parts: in plans, after the pair model, and as the reader of answers.
 
 import (
 	"errors"
@@ -17,8 +16,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestBothGraphsOfAPlanKeepTheirScores: each candidate has the pair model's and the
-// reranker's, and they are those models'.
+// TestBothGraphsOfAPlanKeepTheirScores: each candidate has the scores of the pair model and of the
+// reranker.
 func TestBothGraphsOfAPlanKeepTheirScores(t *testing.T) {
 	w := reading(t)
 	found, err := w.plan("- lexical: {unit: passage}\n- score\n- score: {model: reranker}")
@@ -69,14 +68,15 @@ func TestAPackWithoutItsRerankerRunsThePlanThatMayGoWithout(t *testing.T) {
 	}
 }
 
-// TestAnswersAreReadByTheReranker: by its own threshold; the pair model's would refuse.
+// TestAnswersAreReadByTheReranker: it has its own threshold. With the pair model's threshold it
+// would refuse.
 func TestAnswersAreReadByTheReranker(t *testing.T) {
 	w := reading(t, func(manifest string) string {
 		return manifest + "calibrated: {answerable: 1000, answerable_reranker: -1000}\n"
 	})
 	w.everything()
-	// A question that any short answer may be for: the test's graph was not trained to find one of
-	// a sort.
+	// Any short text may answer this question: the test's graph was not trained to find answers of
+	// a certain kind.
 	a, failure := w.askNow(w.context(), "What happens to annual leave that was not taken?")
 	if failure != nil || !a.Supported || len(a.Citations) == 0 || !strings.HasPrefix(a.Usage.Model, "reranker/sluice-default/") {
 		t.Fatalf("got %+v, %v", a, failure)

@@ -10,7 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestASearchIsToldOf: ingestion hears of it, and of many not more often than it needs to.
+// TestASearchIsToldOf: the worker notifies ingestion of searches, and of many searches only as
+// often as necessary.
 func TestASearchIsToldOf(t *testing.T) {
 	w := newWorld(t)
 	heard, err := w.nats.SubscribeSync(wire.SearchingSubject)
@@ -21,10 +22,10 @@ func TestASearchIsToldOf(t *testing.T) {
 	_, err = heard.NextMsgWithContext(w.context())
 	w.ok(err)
 	later := time.Now().Add(time.Hour)
-	made.searching.last.Store(&later) // told a moment ago, for as long as this test may take
+	made.searching.last.Store(&later) // as if it had just notified, for as long as this test takes
 	made.searching.notify()
 	w.ok(w.nats.Flush())
-	if n, _, err := heard.Pending(); err != nil || n > 1 { // the search's end may have been told, too
+	if n, _, err := heard.Pending(); err != nil || n > 1 { // the end of the search may have been notified, too
 		t.Errorf("%d more were told, %v", n, err)
 	}
 }

@@ -66,7 +66,7 @@ func TestSearchFindsAndExplains(t *testing.T) {
 	}
 }
 
-// TestManyCallersOfATenantAreAnswered: with the settings that there are when nothing is set.
+// TestManyCallersOfATenantAreAnswered uses the default settings.
 func TestManyCallersOfATenantAreAnswered(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -118,7 +118,7 @@ func TestSearchRefusesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestASearchIsBoundedByItsSetting: a caller with more time does not change that.
+// TestASearchIsBoundedByItsSetting: the timeout of a caller does not extend it.
 func TestASearchIsBoundedByItsSetting(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -130,8 +130,8 @@ func TestASearchIsBoundedByItsSetting(t *testing.T) {
 	}
 }
 
-// TestASearchEndsWithItsStatements: as a part that is unavailable, for which the API has status
-// 503.
+// TestASearchEndsWithItsStatements: a statement that takes too long counts as an unavailable part,
+// for which the API returns status 503.
 func TestASearchEndsWithItsStatements(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -201,7 +201,7 @@ func TestAskAnswersWithVerbatimCitations(t *testing.T) {
 	}
 }
 
-// logged collects what is logged until the test ends.
+// logged collects the log until the test ends.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -213,7 +213,7 @@ func (l *logged) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// line is the first line with a message.
+// line returns the first line of the log that contains a message.
 func (l *logged) line(message string) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,7 +271,7 @@ func TestAskedAgainGivesTheStoredAnswer(t *testing.T) {
 	}
 }
 
-// TestAskedTwiceAtOnce: both callers get the one answer, which is paid for once.
+// TestAskedTwiceAtOnce: both callers get the same answer, which is paid for once.
 func TestAskedTwiceAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -292,8 +292,8 @@ func TestAskedTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhatWasDeletedMeanwhileIsNotCited: a document that goes while its answer
-// is written is neither quoted nor told.
+// TestWhatWasDeletedMeanwhileIsNotCited: a document that is deleted during the answer is not cited
+// or mentioned.
 func TestWhatWasDeletedMeanwhileIsNotCited(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()

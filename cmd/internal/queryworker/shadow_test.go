@@ -2,8 +2,8 @@
 
 package queryworker
 
-// FIT-RAG's self-knowledge recogniser on real parts: questions are asked without
-// retrieval, too, until enough of them were right; then one is answered so.
+// FIT-RAG's self-knowledge recogniser with real parts. Questions are asked without retrieval as
+// well, until enough of these answers are right. Then a question is answered without retrieval.
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// awaitCount waits until a query for a number gives it.
+// awaitCount waits until a query returns a number.
 func (w *world) awaitCount(n int, query string, args ...any) {
 	w.t.Helper()
 	waittest.Until(w.t, func() string {
@@ -36,7 +36,7 @@ func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {
 	w.handbook()
 	c := w.critic(fiveDays, wire.Feedback{Score: 3, Adjust: 1}, wire.Feedback{Score: 9, Adjust: 1})
 	w.everything()
-	for range 8 { // the first is judged wrong, and 7 of 10 are above s_n
+	for range 8 { // the first answer is judged wrong, and 7 of 10 are above s_n
 		a, failure := w.requestAnswer(w.context(), w.askBy("fitrag", false))
 		if failure != nil || a.Uncited || !a.Supported || a.Answer != "Five days." {
 			t.Fatalf("got %+v, %v", a, failure)
@@ -54,7 +54,7 @@ func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {
 	for _, async := range []bool{false, true} {
 		in := w.askBy("fitrag", async)
 		var a schema.Answer
-		told := "" // before the answer
+		told := "" // the text sent before the answer
 		if async {
 			a = *w.await(in.Question, schema.JobAnswered).Result
 			select {
@@ -84,7 +84,7 @@ func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {
 		}
 	}
 	c.mu.Lock()
-	if c.answered != 8 || c.recalled != 10 { // 8 shadows, 2 answers
+	if c.answered != 8 || c.recalled != 10 { // 8 sampled questions, 2 answers
 		t.Errorf("answered %d times from passages and %d times without", c.answered, c.recalled)
 	}
 	c.mu.Unlock()
@@ -94,7 +94,8 @@ func TestFitRAGLearnsWhatTheModelKnows(t *testing.T) {
 	w.otherTenantKnowsNothing()
 }
 
-// requestTold asks as requestAnswer does, and hears the text while it is made.
+// requestTold asks as requestAnswer does, and also returns the text that was sent during the
+// answer.
 func (w *world) requestTold(in wire.QuestionInput) (a schema.Answer, told string) {
 	w.t.Helper()
 	request := wire.AskRequest{Envelope: wire.Header(), SearchQuery: wire.SearchQuery{Principal: w.principal, Query: schema.Query{Collection: w.collection}}, Question: in.Question}
@@ -116,7 +117,7 @@ func (w *world) requestTold(in wire.QuestionInput) (a schema.Answer, told string
 	return *reply.Answer, told
 }
 
-// otherTenantKnowsNothing proves that what one tenant asked tells another nothing.
+// otherTenantKnowsNothing proves that questions of one tenant have no effect on another.
 func (w *world) otherTenantKnowsNothing() {
 	w.t.Helper()
 	vectors, space, err := w.model.Encode(w.context(), wire.LaneBulk, []string{carryOver})
@@ -134,8 +135,8 @@ func (w *world) otherTenantKnowsNothing() {
 	}
 }
 
-// TestExtractiveLearnsNothing: it knows nothing by itself, so nothing is asked of it,
-// and what another provider knew before is no reason to answer so.
+// TestExtractiveLearnsNothing: the extractive provider knows nothing by itself. It is not asked
+// without retrieval, and what another provider knew does not count for it.
 func TestExtractiveLearnsNothing(t *testing.T) {
 	w := newWorld(t)
 	w.settings.ShadowShare = 1

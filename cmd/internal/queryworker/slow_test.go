@@ -12,9 +12,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestWhatWasSlowIsKept: a search that was found and one that failed, a question
-// that somebody waited for, and a job; each with its trace, and nothing of what
-// was quick.
+// TestWhatWasSlowIsKept: a search that succeeded and one that failed, a direct question, and a job
+// are stored with their traces. Quick ones are not.
 func TestWhatWasSlowIsKept(t *testing.T) {
 	w := newWorld(t)
 	w.handbook()
@@ -31,7 +30,7 @@ func TestWhatWasSlowIsKept(t *testing.T) {
 	}
 	in := w.ask(w.context(), carryOver, true)
 	w.await(in.Question, schema.JobAnswered)
-	// It is kept after its end, before its workflow's.
+	// The job is stored after it ends, and before its workflow ends.
 	w.ok(w.client.GetWorkflow(w.context(), wire.QuestionWorkflowID(in.Question, in.Attempt), "").Get(w.context(), nil))
 
 	kept, err := w.questions.SlowQueries(w.context(), w.principal)

@@ -2,10 +2,9 @@
 
 package queryworker
 
-// The stages that have models read, and the reader behind answers, on real
-// parts: Postgres, NATS, and a model server with a graph for every operation.
-// The graphs are random, so what is tested is that every score is the model's
-// and every span stored text.
+// The stages that use models, and the reader of answers, with real parts: Postgres, NATS, and a
+// model server with a graph for every operation. The graphs are random, so the tests check that
+// every score is the model's, and that every span is stored text.
 
 import (
 	"context"
@@ -32,7 +31,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// reading is a world whose model pack has all graphs.
+// reading returns a world whose model pack has all graphs.
 func reading(t *testing.T, change ...func(manifest string) string) *world {
 	t.Helper()
 	library, err := local.FindONNXRuntime()
@@ -75,7 +74,7 @@ func (w *world) plan(stages string) (run.Result, error) {
 	return found, nil
 }
 
-// scores are what the model server says of candidates' own texts.
+// scores returns the model server's scores of candidates' texts.
 func (w *world) scores(candidates []schema.Candidate) []wire.PairScore {
 	w.t.Helper()
 	texts := make([]string, len(candidates))
@@ -115,7 +114,7 @@ func TestFuseIsTheModels(t *testing.T) {
 	found, err := w.plan("- lexical: {unit: passage}\n- fuse: {keep: 0}")
 	w.ok(err)
 	order := slices.Clone(found.Candidates)
-	slices.SortStableFunc(order, func(a, b schema.Candidate) int { // as the search found them
+	slices.SortStableFunc(order, func(a, b schema.Candidate) int { // the order of the search
 		return int(math.Copysign(1, b.Scores["lexical.passage"]-a.Scores["lexical.passage"]))
 	})
 	texts := make([]string, len(order))
@@ -175,7 +174,8 @@ func TestCalibratedIsWhatThePackHas(t *testing.T) {
 	}
 }
 
-// TestAPackWithoutAPairModel: the shipped one may have it, so a section less.
+// TestAPackWithoutAPairModel removes the section of the manifest, because the shipped pack may have
+// the model.
 func TestAPackWithoutAPairModel(t *testing.T) {
 	w := reading(t, inferencetest.Without("pair", "reranker"))
 	_, err := w.plan("- lexical\n- score")
@@ -194,8 +194,8 @@ func TestAPackWithoutAPairModel(t *testing.T) {
 	}
 }
 
-// TestAnswersAreReadOutOfPassages: with a threshold that lets everything pass, the
-// random reader names some span; it must be where it is said to be.
+// TestAnswersAreReadOutOfPassages: with a threshold that any answer passes, the random reader
+// returns some span. It must be at the given position.
 func TestAnswersAreReadOutOfPassages(t *testing.T) {
 	w := reading(t, inferencetest.Without("reranker"), func(manifest string) string { return manifest + "calibrated: {answerable: -1000}\n" })
 	w.everything()
@@ -224,8 +224,8 @@ func TestTheReaderSaysThatTheDocumentsDoNot(t *testing.T) {
 	}
 }
 
-// TestRelateJoinsStoredLinks: two passages of one section that are linked both
-// ways become one candidate of two spans.
+// TestRelateJoinsStoredLinks: two passages of one section that are linked in both directions become
+// one candidate with two spans.
 func TestRelateJoinsStoredLinks(t *testing.T) {
 	w := reading(t)
 	link := func(data []byte, passage byte, weight float32) []byte { // one link, inside section 0

@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// traced returns the ended spans of a trace, once all that are wanted have
-// ended: a worker's span may end after its effect shows.
+// traced returns the ended spans of a trace after all wanted ones have ended. A worker's span may
+// end after its effect is visible.
 func (w *world) traced(id trace.TraceID, wanted []string) []sdktrace.ReadOnlySpan {
 	w.t.Helper()
 	var spans []sdktrace.ReadOnlySpan
@@ -45,7 +45,7 @@ func (w *world) traced(id trace.TraceID, wanted []string) []sdktrace.ReadOnlySpa
 	return spans
 }
 
-// oneTree checks that every span of a trace but the root has its parent in it.
+// oneTree checks that every span of a trace except the root has its parent in the trace.
 func oneTree(t *testing.T, root trace.SpanContext, spans []sdktrace.ReadOnlySpan) {
 	t.Helper()
 	known := map[trace.SpanID]bool{root.SpanID(): true}
@@ -59,7 +59,7 @@ func oneTree(t *testing.T, root trace.SpanContext, spans []sdktrace.ReadOnlySpan
 	}
 }
 
-// strays are spans of a question in other traces than its own.
+// strays checks that no span of a question is in another trace.
 func strays(t *testing.T, id trace.TraceID, in wire.QuestionInput) {
 	t.Helper()
 	for _, s := range recorded.Ended() {
@@ -71,12 +71,12 @@ func strays(t *testing.T, id trace.TraceID, in wire.QuestionInput) {
 	}
 }
 
-// everywhere are spans that both ways of asking share.
+// everywhere are the spans of both ways of asking.
 var everywhere = []string{
 	"question understand", "question retrieve", "question generate", "question finish", // steps
 	"plan " + plans.Default, "stage hybrid", // plan
 	"model.encode",                                  // model client
-	"SELECT", "WITH", "request sluice.llm.complete", // SQL, the search too; NATS
+	"SELECT", "WITH", "request sluice.llm.complete", // SQL, also of the search; NATS
 	"serve sluice.llm.complete", "complete answer", // gateway
 }
 
@@ -113,8 +113,8 @@ func TestJobIsOneTraceThroughTheOutboxNATSAndTemporal(t *testing.T) {
 	modelServerIn(t, spans)
 }
 
-// modelServerIn checks that the model server's own spans are there, or link
-// there: a batch that merges requests links to each of them.
+// modelServerIn checks that the trace has the model server's spans, or that these link to it: a
+// batch of merged requests links to each of them.
 func modelServerIn(t *testing.T, spans []sdktrace.ReadOnlySpan) {
 	t.Helper()
 	for _, s := range spans {

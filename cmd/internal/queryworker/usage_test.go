@@ -12,8 +12,8 @@ import (
 
 const spentSQL = `SELECT coalesce(sum(input_tokens), 0)::int FROM llm_calls WHERE question_id = $1 AND task = ANY ($2)`
 
-// An answer's usage is of all that its plan asked models for: rewriting, judging and
-// answering, in each way of asking.
+// An answer's usage includes all model calls of its plan, for rewriting, judging and answering, in
+// both ways of asking.
 func TestAnAnswersUsageHasThePlansCalls(t *testing.T) {
 	w := newWorld(t)
 	w.library()
@@ -44,7 +44,7 @@ func TestAnAnswersUsageHasThePlansCalls(t *testing.T) {
 	}
 }
 
-// Where a language model answers, the check by the pair model costs nothing.
+// If a language model answers, the check by the pair model costs nothing.
 func TestOwnModelsChecksCostNothing(t *testing.T) {
 	w := newWorld(t)
 	w.library()

@@ -1,6 +1,6 @@
 package sourceworker
 
-// A folder that is followed.
+// A source that follows a folder.
 
 import (
 	"fmt"
@@ -51,7 +51,7 @@ func TestAFolderIsFollowed(t *testing.T) {
 		t.Errorf("a document is %q", got)
 	}
 
-	// Without changes nothing is fetched.
+	// Without changes, nothing is fetched.
 	w.act("docs", "run")
 	second := w.ended("docs", 2)
 	w.wantCounts(second, "done: seen 301 added 0 changed 0 unchanged 300 moved 0 deleted 0 skipped 3 fetched 0")
@@ -59,7 +59,8 @@ func TestAFolderIsFollowed(t *testing.T) {
 		t.Errorf("%d bytes were fetched", second.Bytes)
 	}
 
-	// One per cent changes; a file that was only touched is no new version.
+	// One per cent of the files change. A file with a new time but the same content is not a new
+	// version.
 	for i := range 3 {
 		w.write(fmt.Sprintf("docs/part-%d/%03d.md", i%7, i), fmt.Sprintf("# Number %d, changed\n", i))
 	}
@@ -70,7 +71,7 @@ func TestAFolderIsFollowed(t *testing.T) {
 		t.Errorf("%d versions, want %d", v, n+3)
 	}
 
-	// Deletions are followed.
+	// Deleted files are deleted in the collection.
 	for i := range 10 {
 		w.ok(os.Remove(filepath.Join(w.root, fmt.Sprintf("docs/part-%d/%03d.md", i%7, i))))
 	}
@@ -80,7 +81,7 @@ func TestAFolderIsFollowed(t *testing.T) {
 		t.Errorf("%d documents", w.documents())
 	}
 
-	// A fifth is gone at once: that is asked about, and nothing is deleted before.
+	// A fifth of the files is deleted at once. The source asks first, and deletes nothing before.
 	for i := 10; i < 70; i++ {
 		w.ok(os.Remove(filepath.Join(w.root, fmt.Sprintf("docs/part-%d/%03d.md", i%7, i))))
 	}
@@ -96,7 +97,7 @@ func TestAFolderIsFollowed(t *testing.T) {
 		t.Errorf("%d documents", w.documents())
 	}
 
-	// A folder that is gone is no empty one.
+	// A missing folder is not treated as an empty one.
 	w.ok(os.Rename(filepath.Join(w.root, "docs"), filepath.Join(w.root, "away")))
 	w.act("docs", "run")
 	s = w.state("docs", schema.SourceRetrying)
@@ -109,7 +110,7 @@ func TestAFolderIsFollowed(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 
-	// Another tenant sees nothing of it.
+	// Another tenant cannot see the source.
 	known := auth.New(tenants.New(w.store))
 	admin, err := known.Authenticate(w.context(), w.key)
 	w.ok(err)
@@ -169,7 +170,7 @@ func TestAPreviewWritesNothing(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 
-	// Without its documents, and with them.
+	// Removing a source keeps its documents or deletes them.
 	w.write("docs/c.md", "c")
 	w.add("again", "folder", map[string]string{"path": w.root + "/docs"})
 	w.ended("again", 1)
@@ -184,7 +185,7 @@ func TestAPreviewWritesNothing(t *testing.T) {
 		t.Errorf("%d documents", n)
 	}
 
-	// A collection takes its sources along, whatever they do.
+	// Deleting a collection removes its sources, whatever their state.
 	for name, paused := range map[string]bool{"paused": true, "followed": false} {
 		w.add(name, "folder", map[string]string{"path": w.root + "/docs"}, func(s *api.NewSource) { s.Paused = paused })
 	}

@@ -1,7 +1,7 @@
 package sourceworker
 
-// What every test here stands on: a tenant with a collection in a new database, NATS, a Temporal
-// namespace of its own, the API, and a worker.
+// The environment of the tests: a tenant with a collection in a new database, NATS, a Temporal
+// namespace, the API, and a worker.
 
 import (
 	"bytes"
@@ -59,7 +59,7 @@ type world struct {
 	client   client.Client
 	api      string
 	key      string
-	root     string // that folders are below
+	root     string // folder below which sources may follow folders
 	settings Settings
 	place    *scriptedPlace
 }
@@ -119,7 +119,7 @@ func (w *world) ok(err error) {
 	}
 }
 
-// start runs a worker until the test ends, or stop is called.
+// start runs a worker until the test ends or the returned function is called.
 func (w *world) start() (stop func()) {
 	w.t.Helper()
 	worker, err := New(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client}, []source.Driver{w.place.driver(), held("")})
@@ -144,7 +144,7 @@ func (w *world) until(wrong func() string) {
 	waittest.Until(w.t, wrong)
 }
 
-// do calls the API, and wants a status.
+// do calls the API, and checks the status.
 func (w *world) do(method, path string, in any, status int, out any) {
 	w.t.Helper()
 	if got, body := w.call(w.key, method, path, in, out); got != status {
@@ -174,7 +174,7 @@ func (w *world) call(key, method, path string, in, out any) (int, string) {
 	return reply.StatusCode, string(text)
 }
 
-// add adds a source that runs when it is asked to.
+// add adds a source that runs only on request.
 func (w *world) add(name, driver string, settings map[string]string, change ...func(*api.NewSource)) schema.Source {
 	w.t.Helper()
 	never := 0
@@ -201,12 +201,12 @@ func (w *world) act(name, action string) schema.Source {
 	return s
 }
 
-// ended waits until so many runs of a source have ended, and returns the newest.
+// ended waits until a number of runs of a source have ended, and returns the newest.
 func (w *world) ended(name string, runs int) schema.SourceRun {
 	w.t.Helper()
 	var page api.Page[schema.SourceRun]
 	w.until(func() string {
-		page = api.Page[schema.SourceRun]{} // what is absent from a reply would stay
+		page = api.Page[schema.SourceRun]{} // fields that the reply lacks would keep their old values
 		w.do(http.MethodGet, "/v1/sources/"+name+"/runs", nil, http.StatusOK, &page)
 		if len(page.Items) != runs || page.Items[0].FinishedAt == nil {
 			return fmt.Sprintf("%d runs, %+v", len(page.Items), w.source(name))
@@ -229,7 +229,7 @@ func (w *world) state(name string, want schema.SourceState) schema.Source {
 	return s
 }
 
-// gone says what there is of a source that is to be gone.
+// gone returns a function that returns "" when a source is deleted.
 func (w *world) gone(name string) func() string {
 	return func() string {
 		if status, body := w.call(w.key, http.MethodGet, "/v1/sources/"+name, nil, nil); status != http.StatusNotFound {
@@ -239,7 +239,7 @@ func (w *world) gone(name string) func() string {
 	}
 }
 
-// counts are those of a run without what differs from run to run.
+// counts returns the counts of a run, without what differs between runs.
 func counts(r schema.SourceRun) string {
 	return fmt.Sprintf("%s: seen %d added %d changed %d unchanged %d moved %d deleted %d skipped %d fetched %d",
 		r.State, r.Seen, r.Added, r.Changed, r.Unchanged, r.Moved, r.Deleted, r.Skipped, r.Fetched)
@@ -267,7 +267,7 @@ func scalar[T any](w *world, query string, args ...any) T {
 	return out
 }
 
-// documents is how many there are.
+// documents returns the number of documents.
 func (w *world) documents() int {
 	w.t.Helper()
 	return scalar[int](w, `SELECT count(*) FROM documents WHERE deleted_at IS NULL`)
@@ -278,7 +278,7 @@ func (w *world) versions() int {
 	return scalar[int](w, `SELECT count(*) FROM versions`)
 }
 
-// write writes a file below the root.
+// write writes a file below the root folder.
 func (w *world) write(name, content string) {
 	w.t.Helper()
 	file := filepath.Join(w.root, name)
@@ -286,20 +286,20 @@ func (w *world) write(name, content string) {
 	w.ok(os.WriteFile(file, []byte(content), 0o644))
 }
 
-// scriptedItem is one of a scripted place.
+// scriptedItem is an item of scriptedPlace.
 type scriptedItem struct {
 	path, version, content string
 }
 
-// scriptedPlace stands for places that can't be had here: with rate limits, tokens that expire, and
+// scriptedPlace replaces servers that tests cannot use: with rate limits, expiring tokens, and
 // listings of changes.
 type scriptedPlace struct {
 	mu      sync.Mutex
 	items   map[string]scriptedItem
-	list    func(cursor string) (*source.Listing, error) // nil results: what there is
+	list    func(cursor string) (*source.Listing, error) // returns nil for the usual listing
 	fetch   func(id string) error
 	fetches int
-	// principals are the place's users and groups.
+	// principals are the source's users and groups.
 	principals []source.Principal
 }
 
@@ -318,7 +318,7 @@ func (p *scriptedPlace) driver() source.Driver {
 		}}
 }
 
-// set changes the place.
+// set changes the source under its lock.
 func (p *scriptedPlace) set(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -369,7 +369,7 @@ func (c scriptedConnector) Principals(context.Context, string) (source.Principal
 
 func (scriptedConnector) Close() error { return nil }
 
-// held is the driver of folders, which never ends the fetching of files with this name.
+// held returns the driver of folders, except that fetching a file with this name never ends.
 func held(name string) source.Driver {
 	d := folder.Driver()
 	d.Name = "held"

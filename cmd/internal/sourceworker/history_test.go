@@ -1,12 +1,12 @@
 package sourceworker
 
-// Records the histories that the replay test of package workflows replays. After a change of
-// SyncSource that is meant, add new ones beside the old:
+// This file records the histories that the replay test of package workflows replays. After an
+// intended change of SyncSource, add new histories beside the old ones:
 //
 //	go test ./cmd/internal/sourceworker -run TestRecordHistories -record NAME
 //
-// writes workflows/testdata/sync_source_NAME_*.json. Old histories stay as long as synchronisations
-// of that time may still run.
+// writes workflows/testdata/sync_source_NAME_*.json. Old histories stay as long as workflows of
+// that time may still run.
 
 import (
 	"flag"
@@ -28,10 +28,10 @@ import (
 
 var record = flag.String("record", "", "write the histories of this test under this name to workflows/testdata")
 
-// TestRecordHistories runs the ways a synchronisation can go and checks that each ends.
+// TestRecordHistories runs the possible courses of a synchronisation, and checks that each ends.
 func TestRecordHistories(t *testing.T) {
 	for name, run := range map[string]func(w *world){
-		"followed": func(w *world) { // listed and fetched; then one is gone
+		"followed": func(w *world) { // files are listed and fetched, and one is deleted later
 			for _, file := range []string{"a.md", "b.md", "c.md", "d.md", "e.md", "f.md"} {
 				w.write("docs/"+file, file)
 			}
@@ -41,7 +41,7 @@ func TestRecordHistories(t *testing.T) {
 			w.act("docs", "run")
 			w.ended("docs", 2)
 		},
-		"failed": func(w *world) { // the place is away, and comes back
+		"failed": func(w *world) { // the folder is missing for a while
 			w.add("docs", "folder", map[string]string{"path": w.root + "/docs"})
 			w.state("docs", schema.SourceRetrying)
 			w.write("docs/a.md", "a")
@@ -64,7 +64,7 @@ func TestRecordHistories(t *testing.T) {
 	}
 }
 
-// saveHistories waits for the end of every synchronisation and keeps its history, if asked to.
+// saveHistories waits for the end of every synchronisation, and keeps its history if asked to.
 func (w *world) saveHistories(name string) {
 	w.t.Helper()
 	ctx := w.context()
@@ -79,7 +79,7 @@ func (w *world) saveHistories(name string) {
 		}
 		return ""
 	})
-	slices.Reverse(all.Executions) // the oldest first
+	slices.Reverse(all.Executions) // oldest first
 	for i, e := range all.Executions {
 		w.ok(w.client.GetWorkflow(ctx, e.Execution.WorkflowId, e.Execution.RunId).Get(ctx, nil))
 		if *record == "" {

@@ -1,6 +1,6 @@
 package sourceworker
 
-// A worker that is killed in the middle of its work.
+// A worker that is killed during its work.
 
 import (
 	"bufio"
@@ -18,13 +18,13 @@ import (
 	"github.com/sluice-rag/sluice/internal/store"
 )
 
-// workerVariable holds the childSettings of a test binary that is to be a worker.
+// workerVariable has the childSettings of a test binary that is to run as a worker.
 const workerVariable = "SLUICE_TEST_WORKER"
 
 type childSettings struct {
 	Database, NATS, Temporal, Namespace string
 	Settings                            Settings
-	Hold                                string // a file whose fetching never ends
+	Hold                                string // file whose fetching never ends
 }
 
 func runIfWorkerChild() bool {
@@ -67,11 +67,11 @@ func runWorkerChild(encoded []byte) error {
 	if err := worker.Start(ctx); err != nil {
 		return err
 	}
-	_, _ = bufio.NewReader(os.Stdin).ReadByte() // the end of the test ends it
+	_, _ = bufio.NewReader(os.Stdin).ReadByte() // the worker ends with the test
 	return worker.Stop(ctx)
 }
 
-// child starts a worker process that is held at a file.
+// child starts a worker process that stops at a file.
 func (w *world) child(hold string) (*exec.Cmd, *bufio.Scanner) {
 	w.t.Helper()
 	encoded, err := json.Marshal(childSettings{Database: w.url, NATS: w.bus.URL(), Temporal: w.temporal.Address, Namespace: w.temporal.Namespace, Settings: w.settings, Hold: hold})
@@ -88,19 +88,19 @@ func (w *world) child(hold string) (*exec.Cmd, *bufio.Scanner) {
 	w.ok(cmd.Start())
 	w.t.Cleanup(func() {
 		_ = stdin.Close()
-		_ = cmd.Wait() // killed by the test, or ended by the line above
+		_ = cmd.Wait() // killed by the test, or ended because stdin is closed
 	})
 	return cmd, bufio.NewScanner(stdout)
 }
 
-// TestAKilledWorkerLosesAndRepeatsNothing: it is killed while it fetches, and Temporal is wiped;
-// another one counts what one alone would have.
+// TestAKilledWorkerLosesAndRepeatsNothing: the worker is killed while it fetches, and Temporal
+// loses its state. The next worker ends the run with the same counts as a run without faults.
 func TestAKilledWorkerLosesAndRepeatsNothing(t *testing.T) {
 	w := newWorld(t)
 	for i := range 200 {
 		w.write(fmt.Sprintf("docs/%03d.md", i), fmt.Sprintf("# Number %d\n", i))
 	}
-	stop := w.start() // so that the driver is known
+	stop := w.start() // registers the driver
 	stop()
 	w.add("docs", "held", map[string]string{"path": w.root + "/docs"})
 	cmd, said := w.child("100.md")

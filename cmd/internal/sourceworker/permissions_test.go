@@ -68,24 +68,24 @@ func TestDocumentsFollowThePermissionsOfTheirPlace(t *testing.T) {
 	w.ok(err)
 	sees("staff ann ")
 
-	// Labels are the source's to give.
+	// Only the source sets the labels of its documents.
 	w.do(http.MethodPatch, document("staff"), api.DocumentChange{Labels: &[]string{}}, http.StatusConflict, nil)
 	w.do(http.MethodPatch, document("staff"), api.DocumentChange{Labels: &[]string{schema.AccessLabel + "x"}}, http.StatusUnprocessableEntity, nil)
 
-	// What is pushed holds until the place is listed again.
+	// A push takes effect until the source is listed again.
 	w.ok(kept.PushAccess(w.context(), admin, s.ID, schema.AccessPush{Principals: []schema.PushedPrincipal{{ID: "h", Group: true}}}))
 	sees("ann ")
 	w.act("place", "run")
 	w.ended("place", 2)
 	sees("staff ann ")
 
-	// What the place takes away goes with its next run, without the content.
+	// A permission that the source removes ends with the next run. The content is not fetched.
 	w.place.set(func() { ofStaff = allow("somebody else") })
 	w.act("place", "run")
 	w.wantCounts(w.ended("place", 3), "done: seen 3 added 0 changed 0 unchanged 3 moved 0 deleted 0 skipped 0 fetched 0")
 	sees("ann ")
 
-	// What somebody was is nobody's when they are gone.
+	// The permissions of a deleted user end.
 	w.place.set(func() { w.place.principals = w.place.principals[1:] })
 	w.act("place", "run")
 	w.ended("place", 4)

@@ -1,7 +1,7 @@
 package sourceworker
 
-// Places that ask for time, refuse, list what changed, and move things. A scripted one stands for
-// them.
+// Sources whose servers limit requests, refuse them, list changes, or move items. scriptedPlace
+// replaces such a server.
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-// fill gives the place so many items.
+// fill gives the source n items.
 func (p *scriptedPlace) fill(n int) {
 	p.set(func() {
 		for i := range n {
@@ -43,7 +43,7 @@ func TestAPlaceThatAsksForTimeGetsIt(t *testing.T) {
 	if s.NextAt == nil || time.Until(*s.NextAt) < 50*time.Minute || !strings.Contains(s.Problem, "1h0m0s") || s.Run == nil || s.Run.FinishedAt != nil {
 		t.Errorf("%+v", s)
 	}
-	// The run goes on where it was, and what a place says of one item is said of the place.
+	// The run continues where it stopped. A rate limit for one item applies to the whole source.
 	limited := 3
 	w.place.set(func() {
 		w.place.list = nil
@@ -72,7 +72,7 @@ func TestAPlaceThatRefusesWaitsForSomebody(t *testing.T) {
 	w.do(http.MethodPatch, "/v1/sources/place", api.SourceChange{Settings: map[string]string{"token": "a token that is secret"}}, http.StatusOK, nil)
 	w.wantCounts(w.ended("place", 2), "done: seen 3 added 3 changed 0 unchanged 0 moved 0 deleted 0 skipped 0 fetched 3")
 
-	// A secret is nowhere to be read: not in replies, not in the database.
+	// The secret is readable neither in replies nor in the database.
 	for _, path := range []string{"/v1/sources", "/v1/sources/place", "/v1/audit"} {
 		if status, body := w.call(w.key, http.MethodGet, path, nil, nil); status != http.StatusOK || strings.Contains(body, "that is secret") {
 			t.Errorf("%s: %d %s", path, status, body)
@@ -114,7 +114,7 @@ func TestAPlaceThatListsWhatChanged(t *testing.T) {
 		have := w.place.items[id]
 		return source.Item{ID: id, Path: have.path, Version: have.version, Size: -1}
 	}
-	// Pages have four items; what changed is listed from a number on.
+	// Pages have four items. The cursor of a listing of changes is a number.
 	var changed, deleted []string
 	expired := false
 	w.place.set(func() {
@@ -152,7 +152,8 @@ func TestAPlaceThatListsWhatChanged(t *testing.T) {
 	first := w.ended("place", 1)
 	w.wantCounts(first, "done: seen 10 added 10 changed 0 unchanged 0 moved 0 deleted 0 skipped 0 fetched 10")
 
-	// One is changed, one moved, one gone: more than a tenth, and no reason to ask.
+	// One item is changed, one moved and one deleted. Only complete listings can ask for
+	// confirmation.
 	w.place.set(func() {
 		w.place.items["i01"] = scriptedItem{"folder/01.txt", "2", "Item 1, changed."}
 		w.place.items["i02"] = scriptedItem{"elsewhere/02.txt", "1", "Item 2."}
@@ -169,7 +170,7 @@ func TestAPlaceThatListsWhatChanged(t *testing.T) {
 		t.Errorf("what moved is at %s", got)
 	}
 
-	// The place has forgotten where it was: everything is listed, and what went meanwhile is found.
+	// The cursor has expired, so everything is listed, and items deleted in the meantime are found.
 	w.place.set(func() { expired = true; delete(w.place.items, "i04") })
 	w.act("place", "run")
 	third := w.ended("place", 3)
@@ -199,7 +200,7 @@ func TestAnItemThatFailsLeavesTheOthersAlone(t *testing.T) {
 	w.addScripted()
 	w.until(func() string {
 		s := w.source("place")
-		if s.State == schema.SourceRetrying { // it would be waited for
+		if s.State == schema.SourceRetrying { // it would wait for the next try
 			w.act("place", "run")
 		}
 		if s.Run == nil || s.Run.FinishedAt == nil {
@@ -217,7 +218,8 @@ func TestAnItemThatFailsLeavesTheOthersAlone(t *testing.T) {
 	if len(reasons) != 2 || reasons["folder/01.txt"] != "is encrypted" || !strings.Contains(reasons["folder/03.txt"], "failed 6 times: the server fails") {
 		t.Errorf("skipped are %v", reasons)
 	}
-	// What failed is tried again in the next run; what can't be had, when it changes.
+	// Items whose fetching failed are tried again in the next run, items that cannot be read only
+	// when they change.
 	w.place.set(func() { w.place.fetch, w.place.fetches = nil, 0 })
 	w.act("place", "run")
 	w.wantCounts(w.ended("place", 2), "done: seen 5 added 2 changed 0 unchanged 2 moved 0 deleted 0 skipped 1 fetched 2")

@@ -26,8 +26,7 @@ type bed struct {
 	url  string
 }
 
-// newBed makes an empty repository. byHash says whether its server gives out commits by their
-// hashes.
+// newBed creates an empty repository. With byHash, its server serves commits by their hashes.
 func newBed(t testing.TB, byHash bool) *bed {
 	t.Helper()
 	root := t.TempDir()
@@ -65,7 +64,7 @@ func newBed(t testing.TB, byHash bool) *bed {
 	return b
 }
 
-// commit writes a file, or removes it where content is nil, and commits that.
+// commit writes a file, or removes it if content is nil, and commits that.
 func (b *bed) commit(t testing.TB, path string, content []byte) {
 	t.Helper()
 	tree, err := b.repo.Worktree()
@@ -144,7 +143,7 @@ func TestLargeRepositoriesAreRefused(t *testing.T) {
 	b := newBed(t, false)
 	content := make([]byte, 2<<20)
 	for i, x := 0, uint32(1); i < len(content); i++ {
-		x = x*1664525 + 1013904223 // what doesn't compress
+		x = x*1664525 + 1013904223 // text that doesn't compress
 		content[i] = byte(x >> 24)
 	}
 	b.commit(t, "large.bin", content)

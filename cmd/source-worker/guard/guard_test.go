@@ -28,7 +28,7 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// through asks for an address through a proxy of a guard.
+// through requests an address through a guard's proxy.
 func through(t *testing.T, p *Proxy, at string) (*http.Response, error) {
 	t.Helper()
 	proxy, err := url.Parse(p.URL())

@@ -35,7 +35,7 @@ type bed struct {
 	user    *imapmemserver.User
 }
 
-// newBed starts a server that speaks TLS from the start of a connection, or after STARTTLS.
+// newBed starts a server that uses TLS from the start of a connection, or after STARTTLS.
 func newBed(t testing.TB, fromStart bool) *bed {
 	t.Helper()
 	certified := httptest.NewTLSServer(nil)
@@ -73,9 +73,9 @@ func newBed(t testing.TB, fromStart bool) *bed {
 	return b
 }
 
-// patient accepts connections whose writing doesn't fail: the server finds out that a client is
-// gone when it reads. A server that can't write the content of a message keeps a lock of its
-// connection for ever.
+// patient accepts connections on which writing never fails. The server notices a disconnected
+// client when it reads. If it cannot write the content of a message, it keeps a lock of its
+// connection forever.
 type patient struct{ net.Listener }
 
 func (l patient) Accept() (net.Conn, error) {
@@ -90,7 +90,7 @@ func (c patientConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// client signs in to change what is there.
+// client returns a signed-in client that can change mailboxes.
 func (b *bed) client(t testing.TB) *imapclient.Client {
 	t.Helper()
 	c, err := imapclient.DialTLS(b.address, &imapclient.Options{TLSConfig: b.tls})
@@ -103,7 +103,7 @@ func (b *bed) client(t testing.TB) *imapclient.Client {
 	return c
 }
 
-// mailboxOf says in which mailbox a file of the suite is, and what its subject is.
+// mailboxOf returns the mailbox and the subject of a file of the test suite.
 func mailboxOf(file string) (mailbox, subject string) {
 	dir, name := path.Split(file)
 	if dir == "" {
@@ -116,7 +116,7 @@ func (b *bed) put(t testing.TB, file string, content []byte) {
 	t.Helper()
 	b.remove(t, file)
 	mailbox, subject := mailboxOf(file)
-	_ = b.user.Create(mailbox, nil) // it may be there
+	_ = b.user.Create(mailbox, nil) // it may exist
 	message := fmt.Appendf(nil, "From: a@example.org\r\nSubject: %s\r\nX-File: %x\r\n\r\n%s", mime.QEncoding.Encode("utf-8", subject), file, content)
 	if _, err := b.user.Append(mailbox, literal{bytes.NewReader(message)}, &imap.AppendOptions{}); err != nil {
 		t.Fatal(err)
@@ -327,7 +327,7 @@ func TestSecurity(t *testing.T) {
 	if err := open(secured, map[string]string{"host": "localhost"}); !errors.As(err, &field) || field.Field != "host" {
 		t.Errorf("a certificate of another host gives %v", err)
 	}
-	// The server takes no password in clear text.
+	// The server accepts no password in clear text.
 	if err := open(starts, map[string]string{"security": "none"}); !errors.Is(err, source.ErrRefused) {
 		t.Errorf("a password in clear text gives %v", err)
 	}

@@ -21,27 +21,27 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// scriptedDrive stands in for Google Drive, which no test reaches: it answers what rclone's backend
-// and driveReaders ask, as the documentation of the Drive API v3 has it, and knows nothing beyond
-// what a test wrote into it.
+// scriptedDrive replaces Google Drive. It answers the requests of rclone's backend and of
+// driveReaders as in the documentation of the Drive API v3, and contains only what a test wrote
+// into it.
 type scriptedDrive struct {
 	t       testing.TB
-	network context.Context // in which Google's names lead to it
+	network context.Context // leads Google's names to it
 
 	mu      sync.Mutex
 	files   map[string]*scriptedFile
-	perPage int            // permissions
-	refused map[string]int // statuses in place of a file's permissions
+	perPage int            // number of permissions in a page
+	refused map[string]int // status to return instead of a file's permissions
 	reasons map[string]string
-	asked   map[string]int // requests by what they are for
+	asked   map[string]int // number of requests, by purpose
 	fields  map[string]bool
-	tokens  int // that were given out
+	tokens  int // number of tokens returned
 }
 
 type scriptedFile struct {
 	id, name, in, content string
 	folder                bool
-	leadsTo               string // of a shortcut
+	leadsTo               string // target of a shortcut
 	permissions           []driveapi.Permission
 }
 
@@ -52,7 +52,7 @@ func newScriptedDrive(t testing.TB) *scriptedDrive {
 	return d
 }
 
-// put puts a file into a folder, by their ids. Whom it is shared with replaces whom it was.
+// put puts a file into a folder. Both have ids. The permissions replace the previous ones.
 func (d *scriptedDrive) put(id, in, name string, permissions ...driveapi.Permission) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,21 +65,21 @@ func (d *scriptedDrive) mkdir(id, in, name string) {
 	d.files[id] = &scriptedFile{id: id, name: name, in: in, folder: true}
 }
 
-// change changes what the drive has.
+// change changes the drive under its lock.
 func (d *scriptedDrive) change(f func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f()
 }
 
-// count is how often something was asked for.
+// count returns the number of requests for a purpose.
 func (d *scriptedDrive) count(what string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.asked[what]
 }
 
-// settings are those of a source that follows the drive's permissions, or not.
+// settings returns the settings of a source that follows the drive's permissions or does not.
 func (d *scriptedDrive) settings(follow bool) source.Settings {
 	s := source.Settings{AllowPrivate: true, Permissions: follow, Values: map[string]string{"client_id": "app", "client_secret": "app-secret",
 		"token": `{"access_token":"expired","refresh_token":"refresh","token_type":"Bearer","expiry":"2020-01-01T00:00:00Z"}`}}
@@ -89,7 +89,7 @@ func (d *scriptedDrive) settings(follow bool) source.Settings {
 	return s
 }
 
-// serviceAccount is the key of one, made for the test, that gets its tokens somewhere.
+// serviceAccount returns a new key of a service account with this token URL.
 func serviceAccount(t testing.TB, tokens string) string {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -208,7 +208,7 @@ func answerJSON(w http.ResponseWriter, code int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// refuse answers as Google's APIs do.
+// refuse answers with an error as Google's APIs do.
 func refuse(w http.ResponseWriter, code int, reason string) {
 	answerJSON(w, code, map[string]any{"error": map[string]any{"code": code, "message": reason,
 		"errors": []map[string]string{{"domain": "global", "reason": reason, "message": reason}}}})

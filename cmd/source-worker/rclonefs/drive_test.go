@@ -23,8 +23,8 @@ func user(id, role string) driveapi.Permission {
 	return driveapi.Permission{Id: id, Type: "user", Role: role, DisplayName: "Name of " + id, EmailAddress: id + "@example.org"}
 }
 
-// listed is what a connector lists: who sees which path, nil where nobody knows, and what is
-// skipped.
+// listed returns what a connector lists: the readers of each path, nil if they are unknown, the
+// skipped items and the items.
 func listed(t *testing.T, c source.Connector) (readers map[string][]string, skipped map[string]string, items map[string]source.Item) {
 	t.Helper()
 	readers, skipped, items = map[string][]string{}, map[string]string{}, map[string]source.Item{}
@@ -58,7 +58,7 @@ func listed(t *testing.T, c source.Connector) (readers map[string][]string, skip
 	}
 }
 
-// principalsOf are all that a connector tells, each of them once.
+// principalsOf returns all principals of a connector, and checks that each occurs once.
 func principalsOf(t *testing.T, c source.Connector) map[string]source.Principal {
 	t.Helper()
 	out := map[string]source.Principal{}
@@ -86,7 +86,7 @@ func expect(t *testing.T, got map[string][]string, want map[string][]string) {
 	}
 }
 
-// shared is a drive with something of each kind.
+// shared returns a drive with permissions of each kind.
 func shared(t *testing.T) *scriptedDrive {
 	d := newScriptedDrive(t)
 	ann, staff := user("1", "owner"), driveapi.Permission{Id: "2", Type: "group", Role: "reader", DisplayName: "Staff", EmailAddress: "staff@example.org"}
@@ -179,7 +179,7 @@ func TestDriveGivesNoShortListing(t *testing.T) {
 		code   int
 		reason string
 		is     func(error) bool
-		again  bool // the request is made again, after seconds
+		again  bool // the request is repeated after some seconds
 	}{
 		{http.StatusForbidden, "userRateLimitExceeded", isLimit, true}, {http.StatusForbidden, "dailyLimitExceeded", isLimit, false},
 		{http.StatusTooManyRequests, "rateLimitExceeded", isLimit, true}, {http.StatusInternalServerError, "backendError", isOther, true},

@@ -13,8 +13,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// scriptedGraph stands in for Microsoft Graph, which no test reaches: one drive with a folder of
-// files in it, and who may read them, as the documentation of Graph 1.0 has it.
+// scriptedGraph replaces Microsoft Graph: it has one drive with a folder of files, and their
+// permissions, as in the documentation of Graph 1.0.
 type scriptedGraph struct {
 	t       testing.TB
 	network context.Context
@@ -38,7 +38,7 @@ func (g *scriptedGraph) count(what string) int {
 	return g.asked[what]
 }
 
-// open opens the drive, as an application of a directory does.
+// open opens the drive as an application of a directory.
 func (g *scriptedGraph) open(follow bool) source.Connector {
 	g.t.Helper()
 	s := source.Settings{AllowPrivate: true, Permissions: follow, Values: map[string]string{"drive_id": "D", "drive_type": "documentLibrary",
@@ -67,7 +67,7 @@ func (g *scriptedGraph) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Authorization") != "Bearer valid":
 		graphRefuse(w, http.StatusUnauthorized)
 	case part[1] != "" || part[3] != "":
-		graphRefuse(w, http.StatusNotFound) // only what nothing has is looked up by its path
+		graphRefuse(w, http.StatusNotFound) // only items that do not exist are looked up by path
 	case part[2] == "":
 		answerJSON(w, http.StatusOK, g.describe("root"))
 	case part[4] == "children":

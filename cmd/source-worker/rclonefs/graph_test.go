@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// raw are JSON objects as they are.
+// raw returns texts as JSON values.
 func raw(texts []string) []json.RawMessage {
 	out := make([]json.RawMessage, len(texts))
 	for i, text := range texts {
@@ -21,7 +21,7 @@ func raw(texts []string) []json.RawMessage {
 	return out
 }
 
-// granted is a permission of one grantee.
+// granted returns a permission of one grantee.
 func granted(kind, id, role string) string {
 	return fmt.Sprintf(`{"id":"p","roles":[%q],"grantedToV2":{%q:{"id":%q,"displayName":"Name of %s"}}}`, role, kind, id, id)
 }

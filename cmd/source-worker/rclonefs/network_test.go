@@ -1,7 +1,7 @@
 package rclonefs
 
-// Services that no test reaches are stood in for by servers of the tests, to which rclone's own
-// settings lead their names.
+// Servers of the tests replace services on the internet. rclone's own settings lead the services'
+// names to them.
 
 import (
 	"context"
@@ -20,7 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// scriptedNetwork is a context in which names lead to a handler, by HTTPS, and others nowhere.
+// scriptedNetwork returns a context in which some names lead to a handler over HTTPS, and others to
+// nothing.
 func scriptedNetwork(t testing.TB, to http.Handler, names ...string) context.Context {
 	t.Helper()
 	authority := certtest.New(t, t.TempDir())
@@ -30,7 +31,7 @@ func scriptedNetwork(t testing.TB, to http.Handler, names ...string) context.Con
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(to)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that end early
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // no log of connections that end early
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{certificate}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -49,7 +50,7 @@ func scriptedNetwork(t testing.TB, to http.Handler, names ...string) context.Con
 	return ctx
 }
 
-// tunnel joins who asks for a tunnel with a server.
+// tunnel connects a client that asks for a tunnel to a server.
 func tunnel(w http.ResponseWriter, to string) {
 	far, err := net.Dial("tcp", to)
 	if err != nil {
@@ -73,7 +74,7 @@ func tunnel(w http.ResponseWriter, to string) {
 	up.Wait()
 }
 
-// opened opens a place with small pages, on a network with a scripted server, until the test ends.
+// opened opens a source with small pages until the test ends.
 func opened(ctx context.Context, t testing.TB, k *kind, s source.Settings) source.Connector {
 	t.Helper()
 	c, err := paged(k, testPage).driver().Open(ctx, s)

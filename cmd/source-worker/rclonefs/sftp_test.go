@@ -17,7 +17,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source/sourcetest"
 )
 
-// sftpServer serves the files of this machine to one user by SFTP. It returns its address and its
+// sftpServer serves the files of this machine to one user over SFTP. It returns its address and its
 // public key.
 func sftpServer(t testing.TB) (net.Addr, string) {
 	t.Helper()
@@ -57,7 +57,7 @@ func sftpServer(t testing.TB) (net.Addr, string) {
 	return listener.Addr(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signer.PublicKey())))
 }
 
-// serveSSH serves a connection until its client closes it.
+// serveSSH serves a connection until the client closes it.
 func serveSSH(conn net.Conn, config *ssh.ServerConfig) {
 	defer conn.Close()
 	_, channels, requests, err := ssh.NewServerConn(conn, config)

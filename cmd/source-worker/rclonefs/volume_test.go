@@ -3,7 +3,7 @@
 package rclonefs
 
 // make sources-volume follows 20,000 files, or VOLUME_FILES, on a real WebDAV server and a real S3
-// server, and counts what that takes.
+// server, and counts the requests.
 
 import (
 	"errors"
@@ -25,7 +25,7 @@ import (
 // atOnce is how many items are fetched at once, as the worker does.
 const atOnce = 8
 
-// volume is how many files there are: VOLUME_FILES, a multiple of 2,000.
+// volume returns the number of files: VOLUME_FILES, a multiple of 2,000.
 func volume(t *testing.T) int {
 	t.Helper()
 	asked := os.Getenv("VOLUME_FILES")
@@ -39,13 +39,13 @@ func volume(t *testing.T) int {
 	return n
 }
 
-// kept is what is known of a place: the versions of its items, as the synchronisation has them.
+// kept has the known version of each item, as the synchronisation stores it.
 type kept map[string]string
 
-// counts are of one run.
+// counts are the counts of one run.
 type counts struct{ seen, fetched, deleted int }
 
-// follow lists a place and fetches what is new. After an error nothing is taken for gone.
+// follow lists a source and fetches new items. After an error, no item counts as deleted.
 func (k kept) follow(t *testing.T, c source.Connector) (counts, error) {
 	var n counts
 	seen := map[string]bool{}
@@ -76,7 +76,7 @@ func (k kept) follow(t *testing.T, c source.Connector) (counts, error) {
 	return n, nil
 }
 
-// fetch fetches those of a page that are new or have changed.
+// fetch fetches the items of a page that are new or have changed.
 func (k kept) fetch(t *testing.T, c source.Connector, items []source.Item, seen map[string]bool) (fetched int, first error) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -87,7 +87,7 @@ func (k kept) fetch(t *testing.T, c source.Connector, items []source.Item, seen 
 		known, failed := k[item.ID] == item.Version, first != nil
 		mu.Unlock()
 		if failed {
-			break // the synchronisation waits, too
+			break // the synchronisation stops, too
 		}
 		if known {
 			continue
@@ -149,8 +149,8 @@ func TestVolume(t *testing.T) {
 					t.Errorf("%s: %+v, %v", what, got, err)
 				}
 			}
-			// The server goes in the middle of the first run, and what was fetched by then isn't
-			// fetched again.
+			// The server becomes unavailable during the first run. Items that were fetched before
+			// are not fetched again.
 			p.Faults.Set(&sourcetest.Fault{Status: http.StatusServiceUnavailable, After: files / 2})
 			run("server gone in the middle", counts{}, func(err error) bool {
 				return err != nil && !errors.Is(err, source.ErrRefused) && !errors.Is(err, source.ErrGone)

@@ -17,14 +17,14 @@ import (
 // testPage is how many items a page has in tests, so that few files make several.
 const testPage = 4
 
-// paged is a kind whose listings have small pages.
+// paged returns a kind whose pages have few items.
 func paged(k *kind, items int) *kind {
 	small := *k
 	small.page = items
 	return &small
 }
 
-// folder puts files into a folder that a server serves.
+// folder lets a fixture write into a folder that a server serves.
 func folder(place *sourcetest.Fixture, dir string) {
 	place.Put = func(t testing.TB, path string, content []byte) {
 		t.Helper()

@@ -25,7 +25,7 @@ func values() map[string]string {
 	return map[string]string{"user": "reader", "password": "a/b c+d", "token": string(token), "private_key": key}
 }
 
-// leaky fails with an error everywhere.
+// leaky returns an error from every method.
 type leaky struct{ err error }
 
 func (l leaky) List(context.Context, string) (source.Listing, error) { return source.Listing{}, l.err }
@@ -39,7 +39,7 @@ func (l leaky) Fetch(_ context.Context, item source.Item) (source.Download, erro
 
 func (l leaky) Close() error { return l.err }
 
-// tellingLeaky tells who may see what, too.
+// tellingLeaky also lists principals.
 type tellingLeaky struct{ leaky }
 
 func (l tellingLeaky) Principals(context.Context, string) (source.PrincipalPage, error) {
@@ -94,8 +94,7 @@ func TestErrorsShowNoSecret(t *testing.T) {
 	}
 }
 
-// check checks that an error means what its cause did, and that nothing it can be turned into shows
-// a secret.
+// check checks that an error has the meaning of its cause, and that no form of it shows a secret.
 func check(t *testing.T, shown string, cause, err error) {
 	t.Helper()
 	text := fmt.Sprintf("%v %+v %#v %s %q", err, err, err, err, err)

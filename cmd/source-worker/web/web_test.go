@@ -16,14 +16,14 @@ import (
 	"github.com/sluice-rag/sluice/internal/source/sourcetest"
 )
 
-// server is a site whose pages a test changes.
+// server is a site whose pages a test can change.
 type server struct {
 	mu      sync.Mutex
 	pages   map[string]string
 	headers map[string]http.Header
 	asked   []string
-	sign    bool // whether one has to sign in
-	perMap  int  // pages of a sitemap
+	sign    bool // signing in is required
+	perMap  int  // pages in a sitemap
 	*httptest.Server
 }
 
@@ -82,7 +82,7 @@ func (s *server) serveSitemap(w http.ResponseWriter, number, base string) {
 	fmt.Fprint(w, `</urlset>`)
 }
 
-// put gives a page a content, and an entity tag where tag isn't empty.
+// put sets the content of a page, with an entity tag if tagged is set.
 func (s *server) put(path, kind, content string, tagged bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,7 +121,7 @@ func TestSitemap(t *testing.T) {
 	}
 }
 
-// listed opens a site and lists it to its end.
+// listed opens a site and returns its whole listing.
 func listed(t *testing.T, values map[string]string) (source.Connector, []source.Item, []source.Skipped) {
 	t.Helper()
 	values["delay_ms"] = "0"
