@@ -52,7 +52,8 @@ func (m Manifest) checkReadable(known int64) error {
 		return schema.Invalid("backup", "it has tenant %s alone, which sluice tenants import adds to an installation", m.Tenant)
 	}
 	if m.Schema > known {
-		return schema.Invalid("backup", "it has the database's schema at migration %d, which Sluice %s made, and this version knows %d; restore it with that version or a newer one",
+		return schema.Invalid("backup", "it has the database's schema at migration %d, which Sluice %s made, and this version knows %d; "+
+			"restore it with that version or a newer one",
 			m.Schema, m.Sluice, known)
 	}
 	return nil

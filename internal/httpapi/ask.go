@@ -40,7 +40,8 @@ type streamedReply struct{ Body func(huma.Context) }
 func (s *server) routeAsk(tags []string) {
 	schemas := s.api.OpenAPI().Components.Schemas
 	route(s, huma.Operation{OperationID: "ask", Metadata: queryBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/ask", Summary: "Ask a question and wait for the answer", Tags: tags,
-		Description: "With `Accept: text/event-stream` the answer comes as server-sent events while it is made: `stage` for every step, `delta` for every piece of text, " +
+		Description: "With `Accept: text/event-stream` the answer comes as server-sent events while it is made: " +
+			"`stage` for every step, `delta` for every piece of text, " +
 			"and last `answer`, the same document as without, or `error`, a problem. Only the last counts: the pieces have not been checked. " +
 			"When what they told is not the answer that counts, a `delta` with `restart` and `checked` before the last takes it back and has the text that is. " +
 			"What goes wrong before the first event is a problem as everywhere.",

@@ -46,7 +46,8 @@ func (s *server) routeChat() {
 	metadata := queryBody.with(repeatRun.metadata())
 	metadata[chatKey] = true
 	route(s, huma.Operation{OperationID: "create-chat-completion", Metadata: metadata, Method: http.MethodPost, Path: "/v1/chat/completions", Summary: "Answer in a chat", Tags: tags,
-		Description: "As OpenAI's route of this name, so that its clients and chat programs can ask: the last message of the user is asked of the collection that `model` names, and answered as `/v1/ask` does. " +
+		Description: "As OpenAI's route of this name, so that its clients and chat programs can ask: " +
+			"the last message of the user is asked of the collection that `model` names, and answered as `/v1/ask` does. " +
 			"Citations are `annotations` of the type `url_citation`. With `stream` the answer comes as server-sent events and ends with `[DONE]`. " +
 			"Problems have the member `error`, as OpenAI's have.",
 		Errors: []int{http.StatusTooManyRequests, http.StatusBadGateway},

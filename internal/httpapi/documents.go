@@ -75,7 +75,8 @@ func (s *server) routeDocuments() {
 			return replyTo(s.Documents.RetryDocument(ctx, p, in.Document))
 		})
 	route(s, huma.Operation{OperationID: "list-sections", Method: http.MethodGet, Path: "/v1/documents/{document}/sections", Summary: "Read a document's text as it was cut", Tags: tags,
-		Description: "Sections in their order, each with its passages, what they are linked to, and its cluster. Citations point at a version, a section and bytes of its text. A page has 100 sections at most."},
+		Description: "Sections in their order, each with its passages, what they are linked to, and its cluster. " +
+			"Citations point at a version, a section and bytes of its text. A page has 100 sections at most."},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
 			InDocument
 			Paging
@@ -86,7 +87,8 @@ func (s *server) routeDocuments() {
 			return list(items, next, err, same[schema.DocumentSection])
 		})
 	route(s, huma.Operation{OperationID: "get-place", Method: http.MethodGet, Path: "/v1/documents/{document}/place", Summary: "Find a text on its document's pages", Tags: tags,
-		Description: "Where bytes of a section stand: page and boxes, in points of the page's own coordinates, from its lower left. Citations have them already; this is for passages of a search and for whole sections."},
+		Description: "Where bytes of a section stand: page and boxes, in points of the page's own coordinates, from its lower left. " +
+			"Citations have them already; this is for passages of a search and for whole sections."},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
 			InDocument
 			Version uuid.UUID `query:"version" format:"uuid" doc:"Of this version; the live one when absent."`

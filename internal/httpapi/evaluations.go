@@ -51,8 +51,9 @@ func (s *server) routeEvaluations() {
 			return nil, s.Evaluations.DeleteEvaluation(ctx, p, in.Evaluation)
 		})
 	route(s, huma.Operation{OperationID: "compare-evaluations", Method: http.MethodGet, Path: "/v1/evaluations/{evaluation}/compare/{against}", Summary: "Compare an evaluation with another", Tags: tags,
-		Description: "In the datasets, splits and plans that both have. Where both hold what each question gave, a figure is of the questions of both, and has the interval and p of the paired bootstrap.",
-		Errors:      []int{http.StatusTooManyRequests}},
+		Description: "In the datasets, splits and plans that both have. Where both hold what each question gave, " +
+			"a figure is of the questions of both, and has the interval and p of the paired bootstrap.",
+		Errors: []int{http.StatusTooManyRequests}},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct {
 			InEvaluation
 			Against uuid.UUID `path:"against" format:"uuid"`

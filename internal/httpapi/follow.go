@@ -27,7 +27,8 @@ const (
 
 func (s *server) routeFollowJob(tags []string) {
 	route(s, huma.Operation{OperationID: "follow-job", Method: http.MethodGet, Path: "/v1/jobs/{job}/events", Summary: "Follow a job until it ends", Tags: tags,
-		Description: "Server-sent events: `job` has the job as it is, at first and after every change of its state or stage; changes that follow each other at once may be one. " +
+		Description: "Server-sent events: `job` has the job as it is, at first and after every change of its state or stage; " +
+			"changes that follow each other at once may be one. " +
 			"The last one has its end and the result. `delta` is a piece of the answer's text while it is made, which has not been checked; the first one of a stream has all there is so far, and `restart`. " +
 			"When what they told is not the answer that counts, a `delta` with `restart` and `checked` before the last `job` takes it back and has the text that is. " +
 			"`error` is a problem. A stream that ends before its job, as every one does after an hour, is asked for again. One whose key is revoked ends within seconds.",

@@ -20,7 +20,8 @@ type Judge interface {
 func (s *server) routeJudgements() {
 	route(s, huma.Operation{OperationID: "judge-answer", Metadata: queryBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/judgements", Tags: []string{"Evaluations"},
 		Summary: "Ask the language model whether an answer is right", Errors: []int{http.StatusTooManyRequests},
-		Description: "By right answers, without retrieval; what `sluice eval --judge` sends. It counts to the tenant's budget. Without a language model it is refused."},
+		Description: "By right answers, without retrieval; what `sluice eval --judge` sends. It counts to the tenant's budget. " +
+			"Without a language model it is refused."},
 		schema.ScopeQuery, func(ctx context.Context, p schema.Principal, in *struct{ Body api.AnswerToJudge }) (*reply[schema.Judgement], error) {
 			leave, err := s.openQuestions.acquire(p.Tenant, 0)
 			if err != nil {

@@ -23,12 +23,14 @@ type Operations interface {
 func (s *server) routeOperations() {
 	tags := []string{"Operations"}
 	route(s, huma.Operation{OperationID: "get-operations", Method: http.MethodGet, Path: "/v1/operations", Summary: "Show what runs of the tenant", Tags: tags,
-		Description: "What was ingested in the last hour by minute, what waits, what failed within a day by reason, and the slowest searches and questions of that day."},
+		Description: "What was ingested in the last hour by minute, what waits, what failed within a day by reason, " +
+			"and the slowest searches and questions of that day."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, _ *struct{}) (*reply[schema.Operations], error) {
 			return replyTo(s.Operations.TenantOperations(ctx, p))
 		})
 	route(s, huma.Operation{OperationID: "get-installation", Method: http.MethodGet, Path: "/v1/installation", Summary: "Show what runs of all tenants", Tags: tags,
-		Description: "As for a tenant, of all of them together and without text, with the queues, the workers and their lag, the services, and the model servers with their batches. " +
+		Description: "As for a tenant, of all of them together and without text, with the queues, the workers and their lag, " +
+			"the services, and the model servers with their batches. " +
 			"Counts of services begin with each one's run."},
 		schema.ScopeOperator, func(ctx context.Context, _ schema.Principal, _ *struct{}) (*reply[schema.Installation], error) {
 			return replyTo(s.Operations.Installation(ctx))

@@ -31,7 +31,8 @@ type PeopleSessions interface {
 func (s *server) routePeopleSessions() {
 	tags := []string{"Sessions"}
 	route(s, huma.Operation{OperationID: "list-sessions", Method: http.MethodGet, Path: "/v1/sessions", Summary: "List sessions of people", Tags: tags,
-		Description: "Of people who signed in at the provider, newest first, those that are over included for 30 days: one's own, or with the `admin` scope all of the tenant. " +
+		Description: "Of people who signed in at the provider, newest first, those that are over included for 30 days: " +
+			"one's own, or with the `admin` scope all of the tenant. " +
 			"A browser that signed in with an API key has none here."},
 		"", func(ctx context.Context, p schema.Principal, in *struct {
 			Mine bool `query:"mine" doc:"One's own alone."`

@@ -41,7 +41,8 @@ func (s *server) routePlanChoices() {
 	tags := []string{"Plan choices"}
 	route(s, huma.Operation{OperationID: "choose-plan", Metadata: choiceBody.with(nil), Method: http.MethodPost, Path: path, Tags: tags,
 		Summary: "Find out which plan a collection is best searched with", DefaultStatus: http.StatusAccepted,
-		Description: "Asks questions of the collection under every plan, in the background, and proposes the cheapest plan whose answers are found within a point of the best one's. One of a collection runs at a time. 50 are kept."},
+		Description: "Asks questions of the collection under every plan, in the background, and proposes the cheapest plan " +
+			"whose answers are found within a point of the best one's. One of a collection runs at a time. 50 are kept."},
 		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.NewPlanChoice
@@ -73,7 +74,9 @@ func (s *server) routePlanChoices() {
 			return replyTo(s.PlanChoices.Choice(ctx, p, id, in.Choice))
 		})
 	route(s, huma.Operation{OperationID: "list-plan-choice-questions", Method: http.MethodGet, Path: path + "/{choice}/questions", Tags: tags,
-		Summary: "List the questions that plans were measured on", Description: "Without those that are about documents which the key may not see, or which were deleted. People asked some of them."},
+		Summary: "List the questions that plans were measured on",
+		Description: "Without those that are about documents which the key may not see, or which were deleted. " +
+			"People asked some of them."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
 			InChoice
 			After int `query:"after" minimum:"0" doc:"Those behind this number."`
@@ -112,7 +115,9 @@ func (s *server) routePlanChoices() {
 			return replyTo(s.PlanChoices.ApplyChoice(ctx, p, id, in.Choice, plan))
 		})
 	route(s, huma.Operation{OperationID: "repeat-plan-choice", Method: http.MethodPut, Path: path + "/repeat", Tags: tags,
-		Summary: "Say how often a collection's newest choice of a plan is repeated", Description: "A repetition compares the same plans on what the collection has by then. Webhooks hear plan.better when it finds a better plan; nothing is applied by itself."},
+		Summary: "Say how often a collection's newest choice of a plan is repeated",
+		Description: "A repetition compares the same plans on what the collection has by then. " +
+			"Webhooks hear plan.better when it finds a better plan; nothing is applied by itself."},
 		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.RepeatedChoice

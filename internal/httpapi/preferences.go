@@ -29,7 +29,9 @@ func (s *server) routePreferences() {
 	tags := []string{"Preferences"}
 	route(s, huma.Operation{OperationID: "label-question", Metadata: queryBody.with(repeatRun.metadata()), Method: http.MethodPost, Path: "/v1/collections/{collection}/labels", Tags: tags,
 		Summary: "Ask the language model a question whose answers are known", Errors: []int{http.StatusTooManyRequests},
-		Description: "Without retrieval, which teaches plans that may skip it what the model knows, and with one text at a time, which labels texts for llm_prefer (FIT-RAG). What is known already is not asked again: the same request goes on where another one ended."},
+		Description: "Without retrieval, which teaches plans that may skip it what the model knows, and with one text at a time, which " +
+			"labels texts for llm_prefer (FIT-RAG). What is known already is not asked again: " +
+			"the same request goes on where another one ended."},
 		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.LabelledQuestion
@@ -49,8 +51,9 @@ func (s *server) routePreferences() {
 				Texts: in.Body.Texts, Calls: in.Body.Calls, Cost: in.Body.Cost}))
 		})
 	route(s, huma.Operation{OperationID: "learn-preference", Metadata: repeatRun.metadata(), Method: http.MethodPost, Path: path, Tags: tags,
-		Summary:     "Learn which texts the language model prefers",
-		Description: "From the texts that were labelled. Plans that rank by llm_prefer use it from then on where that model answers, unless it tells worse than the pack's own reader on questions that were held out."},
+		Summary: "Learn which texts the language model prefers",
+		Description: "From the texts that were labelled. Plans that rank by llm_prefer use it from then on where that model answers, " +
+			"unless it tells worse than the pack's own reader on questions that were held out."},
 		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.NewPreference

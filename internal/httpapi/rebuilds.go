@@ -14,7 +14,8 @@ func (s *server) routeRebuilds() {
 	const path = "/v1/collections/{collection}/rebuild"
 	route(s, huma.Operation{OperationID: "rebuild-collection", Method: http.MethodPost, Path: path,
 		Summary: "Cut, encode and index a collection anew", Tags: []string{"Collections"}, DefaultStatus: http.StatusAccepted,
-		Description: "Makes a new generation beside the live one, from the text that is stored, and puts it in the live one's place when it is complete. One of the same recipe that is being built already is returned."},
+		Description: "Makes a new generation beside the live one, from the text that is stored, and puts it in the live one's place " +
+			"when it is complete. One of the same recipe that is being built already is returned."},
 		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body api.NewRebuild
@@ -45,7 +46,9 @@ func (s *server) routeRebuilds() {
 		})
 	route(s, huma.Operation{OperationID: "recluster-collection", Method: http.MethodPost, Path: "/v1/collections/{collection}/recluster",
 		Summary: "Cluster a collection anew", Tags: []string{"Collections"}, DefaultStatus: http.StatusAccepted,
-		Description: "Curation makes the clusters of all sections anew in the background; queries see the old ones until all of the new ones are there. Asking again before it was done changes nothing but the size of clusters, where another one is given."},
+		Description: "Curation makes the clusters of all sections anew in the background; " +
+			"queries see the old ones until all of the new ones are there. " +
+			"Asking again before it was done changes nothing but the size of clusters, where another one is given."},
 		schema.ScopeCurate, func(ctx context.Context, p schema.Principal, in *struct {
 			InCollection
 			Body *api.NewClusters

@@ -16,7 +16,10 @@ func (s *server) routeReparses() {
 		do        func(Reparses, context.Context, schema.Principal, uuid.UUID) (schema.Reparse, error)
 	}{
 		{huma.Operation{OperationID: "reparse-collection", Method: http.MethodPost, Summary: "Parse a collection's documents again",
-			DefaultStatus: http.StatusAccepted, Description: "Parses every live document again from its bytes that are stored. One that gives another text, other tables or other places than are stored becomes a new version of its document, and the old one answers until that is written; others are left alone. A run that is under way is returned."}, Reparses.StartReparse},
+			DefaultStatus: http.StatusAccepted,
+			Description: "Parses every live document again from its bytes that are stored. " +
+				"One that gives another text, other tables or other places than are stored becomes a new version of its document, " +
+				"and the old one answers until that is written; others are left alone. A run that is under way is returned."}, Reparses.StartReparse},
 		{huma.Operation{OperationID: "get-reparse", Method: http.MethodGet, Summary: "Show the newest run that parsed a collection's documents again",
 			Description: "With the documents that keep the text they had, and why."}, Reparses.Reparse},
 		{huma.Operation{OperationID: "cancel-reparse", Method: http.MethodDelete, Summary: "Stop parsing a collection's documents again",

@@ -24,7 +24,8 @@ var endsOfJobs = []string{schema.WebhookQuestionAnswered, schema.WebhookQuestion
 func (s *server) routeWebhooks() {
 	tags := []string{"Webhooks"}
 	route(s, huma.Operation{OperationID: "create-webhook", Metadata: repeatRefuse.metadata(), Method: http.MethodPost, Path: "/v1/webhooks", Summary: "Have events sent to a server", Tags: tags, DefaultStatus: http.StatusCreated,
-		Description: "Deliveries are signed as Standard Webhooks says. The secret is in this reply and nowhere else. Admins alone may: a webhook hears of the whole tenant's jobs."},
+		Description: "Deliveries are signed as Standard Webhooks says. The secret is in this reply and nowhere else. " +
+			"Admins alone may: a webhook hears of the whole tenant's jobs."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewWebhook }) (*reply[api.WebhookSecret], error) {
 			if err := checkWebhookURL(in.Body.URL); err != nil {
 				return nil, err

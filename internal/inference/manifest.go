@@ -328,7 +328,8 @@ func (f ManifestFile) locate(dir, field string) (string, error) {
 		return "", fmt.Errorf("%s.file: read %s: %w", field, path, err)
 	}
 	if got := hex.EncodeToString(hash.Sum(nil)); got != f.SHA256 {
-		return "", schema.Invalid(field+".sha256", "%s has hash %s, the manifest says %s: fetch the pack again, or write the new hash if you changed the graph", path, got, f.SHA256)
+		return "", schema.Invalid(field+".sha256", "%s has hash %s, the manifest says %s: fetch the pack again, "+
+			"or write the new hash if you changed the graph", path, got, f.SHA256)
 	}
 	return path, nil
 }

@@ -49,7 +49,8 @@ func (p *Provider) Complete(ctx context.Context, kept string, answer url.Values)
 		return Identity{}, errNotBegun
 	}
 	if subtle.ConstantTimeCompare([]byte(answer.Get("state")), []byte(w.State)) != 1 {
-		return Identity{}, fmt.Errorf("the answer does not belong to the sign-in in progress in this browser (its state differs); sign in again: %w", schema.ErrUnauthorized)
+		return Identity{}, fmt.Errorf("the answer does not belong to the sign-in in progress in this browser (its state differs); "+
+			"sign in again: %w", schema.ErrUnauthorized)
 	}
 	if iss := answer.Get("iss"); iss != "" && iss != p.o.Issuer { // RFC 9207
 		return Identity{}, fmt.Errorf("the answer comes from another provider: %w", schema.ErrUnauthorized)

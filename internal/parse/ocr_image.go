@@ -72,7 +72,8 @@ func (d *document) scanImage(number int, p pageImage) ([]pdfLine, error) {
 		return nil, fail(schema.ReasonBroken, "it has no pixels")
 	}
 	if config.Width > d.limits.OCRPixels/config.Height {
-		return nil, fail(schema.ReasonTooLarge, "it has %d by %d pixels; the limit is %d in all. Scan it with fewer, or raise SLUICE_PARSE_OCR_MEGAPIXELS", config.Width, config.Height, d.limits.OCRPixels)
+		return nil, fail(schema.ReasonTooLarge, "it has %d by %d pixels; the limit is %d in all. "+
+			"Scan it with fewer, or raise SLUICE_PARSE_OCR_MEGAPIXELS", config.Width, config.Height, d.limits.OCRPixels)
 	}
 	if !d.ocr.terms.On {
 		return nil, errNotRecognised

@@ -69,7 +69,8 @@ func Fit(samples []Sample, seed uint64) (Learnt, error) {
 		return out, schema.Invalid("questions", "the model answers right from %d of %d texts and not without them: a preference is learnt from %d at least. "+
 			"Ask more questions, such as it does not know the answers to", out.Preferred, out.Texts, leastOfEach)
 	case without < leastOfEach:
-		return out, schema.Invalid("questions", "the model is better off with all but %d of %d texts: a preference is learnt from %d others at least. Label more texts of each question",
+		return out, schema.Invalid("questions", "the model is better off with all but %d of %d texts: "+
+			"a preference is learnt from %d others at least. Label more texts of each question",
 			without, out.Texts, leastOfEach)
 	}
 	train, held, test := split(samples, seed)

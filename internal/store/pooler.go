@@ -97,7 +97,8 @@ const (
 // address, for work that needs a connection of its own.
 func (s *Store) CheckDirect() error {
 	if s.options.Pooled && s.options.DirectURL == "" {
-		return schema.Invalid(directSetting, "is missing: with %s, an ingest-worker needs the server's own address, for the lock that says that it lives", pooledSetting)
+		return schema.Invalid(directSetting, "is missing: with %s, an ingest-worker needs the server's own address, "+
+			"for the lock that says that it lives", pooledSetting)
 	}
 	return nil
 }

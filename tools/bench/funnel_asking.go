@@ -191,7 +191,8 @@ func meanOf(all []float64) float64 {
 // of describes a side's results.
 func (f funnelSeen) of(side string) string {
 	all := f.millis(side)
-	return fmt.Sprintf("%s: answer recall at 1 and %d: %.3f, %.3f; hit at 1 %.3f; %.0f ms at the median, %.0f at the 95th percentile, %.0f on average", side, answered,
+	return fmt.Sprintf("%s: answer recall at 1 and %d: %.3f, %.3f; hit at 1 %.3f; %.0f ms at the median, %.0f at the 95th percentile, "+
+		"%.0f on average", side, answered,
 		f.mean(side, func(g funnelGroup) float64 { return g.first }), f.recall(side), f.mean(side, func(g funnelGroup) float64 { return g.hit }),
 		quantile(all, 0.5), quantile(all, 0.95), f.time(side))
 }

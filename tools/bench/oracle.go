@@ -157,7 +157,8 @@ func (f *findings) pure(ctx context.Context, index *search.Index, s space, asked
 		total += r.Scored
 	}
 	ms := millis(times)
-	f.note("of a query", "asking PostgreSQL what changed: mean %.2f ms; searching in memory: p50 %.2f ms, p95 %.2f ms; %d units scored and %d blocks skipped on average",
+	f.note("of a query", "asking PostgreSQL what changed: mean %.2f ms; searching in memory: p50 %.2f ms, p95 %.2f ms; "+
+		"%d units scored and %d blocks skipped on average",
 		statements.Seconds()*1000/float64(n), median(ms), quantile(ms, 0.95), total/n, pruned/n)
 	return nil
 }

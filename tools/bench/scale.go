@@ -252,7 +252,8 @@ func (c *scaleCommand) ask(ctx context.Context, b *workbench, t texts, residents
 		f.note(u.Unit+"s", "cold p50 %.1f ms, p95 %.1f ms; warm p50 %.2f ms, p95 %.2f ms; in the largest collection, warm, p50 %.2f ms, p95 %.2f ms",
 			median(u.Cold), quantile(u.Cold, 0.95), median(u.Warm), quantile(u.Warm, 0.95), median(u.Largest), quantile(u.Largest, 0.95))
 	}
-	f.note("memory of the asking process", "%.0f MB resident at first, %.0f MB after all questions of all tenants, %.0f MB at most; of it the index's parts %.0f MB and vectors %.0f MB, each of at most %.0f MB; %d parts were let go",
+	f.note("memory of the asking process", "%.0f MB resident at first, %.0f MB after all questions of all tenants, %.0f MB at most; "+
+		"of it the index's parts %.0f MB and vectors %.0f MB, each of at most %.0f MB; %d parts were let go",
 		mega(got.Before), mega(got.After), mega(got.Peak), mega(got.Index), mega(got.Vectors), mega(c.Cache), got.Evictions)
 	return nil
 }

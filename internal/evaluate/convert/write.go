@@ -198,7 +198,8 @@ func (s *set) corpus() (map[uint64]bool, error) {
 			size += len(q) + len(`"",`)
 		}
 		if size > schema.MaxMetadata {
-			return false, fmt.Errorf("document %s came with %d questions that are asked about their documents alone: too many for its metadata (%s); draw fewer with --limit",
+			return false, fmt.Errorf("document %s came with %d questions that are asked about their documents alone: "+
+				"too many for its metadata (%s); draw fewer with --limit",
 				d.ID, len(questions), schema.FormatBytes(schema.MaxMetadata))
 		}
 		d.Metadata[scopeKey] = questions

@@ -122,7 +122,8 @@ func (c *Chooser) writes(ctx context.Context, tenant uuid.UUID) bool {
 
 func (m *maker) done() ([]Gathered, []string, error) {
 	if n := len(m.out); n > 0 {
-		m.notes = append(m.notes, fmt.Sprintf("%d of %d questions that were tried came back with their answer from one document alone; of their words %.0f %% are in the sentence that answers them",
+		m.notes = append(m.notes, fmt.Sprintf("%d of %d questions that were tried came back with their answer from one document alone; "+
+			"of their words %.0f %% are in the sentence that answers them",
 			n, m.tried, 100*m.overlaps/float64(n)))
 	}
 	return m.out, m.notes, nil

@@ -90,7 +90,8 @@ func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 		name = plain(from.base())
 	}
 	if !packName.MatchString(name) || name == shippedName || shippedPath(name) != "" || name == inUse {
-		return Added{}, schema.Invalid("name", "%q is not a pack's name: lower-case letters, digits, dot, dash, underscore, and neither %s nor one that Sluice comes with; choose one with --name", name, inUse)
+		return Added{}, schema.Invalid("name", "%q is not a pack's name: lower-case letters, digits, dot, dash, underscore, "+
+			"and neither %s nor one that Sluice comes with; choose one with --name", name, inUse)
 	}
 	final := filepath.Join(o.Dir, name)
 	if _, err := os.Lstat(final); err == nil {

@@ -124,7 +124,8 @@ func (m *model) withGraph(f files, g Graph, pooling string) error {
 func (m *model) inputs(g Graph) error {
 	for _, needed := range []string{"input_ids", "attention_mask"} {
 		if _, ok := g.Input(needed); !ok {
-			return schema.Invalid("graph", "has no input %s, only %s: export the model with Hugging Face's optimum, or choose another file with --graph", needed, names(g.Inputs))
+			return schema.Invalid("graph", "has no input %s, only %s: export the model with Hugging Face's optimum, "+
+				"or choose another file with --graph", needed, names(g.Inputs))
 		}
 	}
 	for _, p := range g.Inputs {
@@ -258,7 +259,8 @@ func (m *model) crossEncoder(g Graph) error {
 	case len(m.specials.Between) == 0 && !m.types:
 		return schema.Invalid("tokenizer.json", "post_processor: nothing stands between question and text")
 	}
-	m.note("has_answer and llm_prefer are the relevance, its threshold a probability of one half until `sluice models calibrate` finds another; there are no answer spans")
+	m.note("has_answer and llm_prefer are the relevance, its threshold a probability of one half until `sluice models calibrate` " +
+		"finds another; there are no answer spans")
 	return nil
 }
 
@@ -275,7 +277,8 @@ func (m *model) encoder(f files, g Graph, pooling string) error {
 	}
 	at := slices.IndexFunc(candidates, func(name string) bool { _, ok := g.Output(name); return ok })
 	if at < 0 {
-		return schema.Invalid("graph", "has no output %s (of an encoder) or logits (of a cross-encoder), only %s: export it for feature-extraction or text-classification",
+		return schema.Invalid("graph", "has no output %s (of an encoder) or logits (of a cross-encoder), only %s: "+
+			"export it for feature-extraction or text-classification",
 			strings.Join(candidates, ", "), names(g.Outputs))
 	}
 	m.output = candidates[at]

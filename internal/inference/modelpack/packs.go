@@ -151,7 +151,8 @@ func Find(dir, named string) (string, error) {
 		return "", err
 	}
 	if !isPack(path) {
-		return "", fmt.Errorf("there is no model pack %s: neither in %s nor a folder with a %s; `sluice models list` shows those that there are: %w", named, dir, ManifestName, schema.ErrNotFound)
+		return "", fmt.Errorf("there is no model pack %s: neither in %s nor a folder with a %s; "+
+			"`sluice models list` shows those that there are: %w", named, dir, ManifestName, schema.ErrNotFound)
 	}
 	return path, nil
 }

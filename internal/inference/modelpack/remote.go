@@ -131,7 +131,8 @@ func (r remoteModel) encoder(d document, o Options, a Addition, s remoteSection)
 		return "", schema.Invalid("reranker", "%s makes vectors, it is no reranker", r.label())
 	}
 	if len(o.Dimensions) > 0 && !slices.Contains(o.Dimensions, a.Remote.Dimension) {
-		return "", schema.Invalid("dimension", "vectors of dimension %d can't be stored, only those of %v: choose one that the model gives, or --shorten where it gives any", a.Remote.Dimension, o.Dimensions)
+		return "", schema.Invalid("dimension", "vectors of dimension %d can't be stored, only those of %v: "+
+			"choose one that the model gives, or --shorten where it gives any", a.Remote.Dimension, o.Dimensions)
 	}
 	s.Dimension, s.MaxTokens, s.Shorten = a.Remote.Dimension, a.Remote.MaxTokens, a.Remote.Shorten
 	space := wire.RemoteSpace(r.provider, r.model, s.Dimension)

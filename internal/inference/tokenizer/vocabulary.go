@@ -115,7 +115,8 @@ func checkClass(class string) error {
 	case "", "BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer", "MobileBertTokenizer", "PreTrainedTokenizer", "TokenizersBackend":
 		return nil
 	}
-	return fmt.Errorf("tokenizer_config.json: tokenizer_class: %s with a vocab.txt is not supported, only BERT's WordPiece; export the model with its tokenizer.json", class)
+	return fmt.Errorf("tokenizer_config.json: tokenizer_class: %s with a vocab.txt is not supported, only BERT's WordPiece; "+
+		"export the model with its tokenizer.json", class)
 }
 
 // Agrees returns an error where a tokenizer_config.json contradicts a tokenizer.json: Hugging

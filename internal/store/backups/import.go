@@ -141,7 +141,8 @@ func (l *loading) check(ctx context.Context, conn *pgx.Conn) error {
 	case !super:
 		return schema.Invalid(AdminSetting, "login %q is not a superuser; only a superuser may load rows as they are", conn.Config().User)
 	case migration != l.manifest.Schema:
-		return schema.Invalid("dir", "the export is of the database's schema at migration %d (Sluice %s), and this installation at %d: bring both to one version, and export again",
+		return schema.Invalid("dir", "the export is of the database's schema at migration %d (Sluice %s), and this installation at %d: "+
+			"bring both to one version, and export again",
 			l.manifest.Schema, l.manifest.Sluice, migration)
 	case sameID != nil:
 		return fmt.Errorf("the tenant is here already, as %s: %w", *sameID, schema.ErrConflict)

@@ -66,7 +66,8 @@ func (w *writer) checkRecipe(ctx context.Context, r sharedRecipe) (bool, error) 
 		return false, fmt.Errorf("another generation of collection %s is about to go live: %w", w.collection, schema.ErrConflict)
 	}
 	if r.space != w.space {
-		return false, w.refuse(ctx, fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: load the model pack of %s, or rebuild the collection, which queues this document again when it is done",
+		return false, w.refuse(ctx, fmt.Sprintf("the collection's vectors are of space %s, the model server serves %s: "+
+			"load the model pack of %s, or rebuild the collection, which queues this document again when it is done",
 			r.name, w.versions[0].Vectors.Space, r.name))
 	}
 	w.generation = r.generation

@@ -128,7 +128,8 @@ func (s *CorpusStore) WriteVectors(ctx context.Context, tenant, collection uuid.
 			return err
 		}
 		if why == "" && (have == nil || *have != space) {
-			why = fmt.Sprintf("the second encoder serves space %s, which is not the collection's: load the pack of before, or rebuild the collection with `--encoder second`",
+			why = fmt.Sprintf("the second encoder serves space %s, which is not the collection's: "+
+				"load the pack of before, or rebuild the collection with `--encoder second`",
 				docs[0].Vectors.Space)
 		}
 		if why != "" {
