@@ -106,7 +106,7 @@ func TestFramesThatLieAreRefused(t *testing.T) {
 	}{
 		"more texts than bytes":    {frame(`{"v":1}`, "\xff\xff\xff\x7f"), &wire.EncodeRequest{}, "part 1"},
 		"a number over 31 bits":    {frame(`{"v":1}`, "\xff\xff\xff\xff\xff\x7f"), &wire.EncodeRequest{}, "31 bits"},
-		"a text too long":          {frame(`{"v":1}`, "\x01\x09abc"), &wire.EncodeRequest{}, "texts of 9 bytes in the 3"},
+		"a text too long":          {frame(`{"v":1}`, "\x01\x09abc"), &wire.EncodeRequest{}, "texts of 9 bytes, but only 3 bytes are left"},
 		"not UTF-8":                {frame(`{"v":1}`, "\x01\x01\xff"), &wire.EncodeRequest{}, "UTF-8"},
 		"a character in two texts": {frame(`{"v":1}`, "\x02\x01\x01\xc3\xa4"), &wire.EncodeRequest{}, "inside a character"},
 		"half a vector":            {frame(`{"v":1,"vectors":{"dimension":2,"data":""}}`, "\x02\x01\x00\x00\x00\x00"), &wire.EncodeReply{}, "dimension 2"},
