@@ -31,8 +31,9 @@ type Store interface {
 	// StaleItems returns up to limit items whose documents have another label than permissions give
 	// them.
 	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]RelabelledItem, error)
-	// LabelGone records that the document of such an item no longer exists.
-	LabelGone(ctx context.Context, tenant, source uuid.UUID, item string) error
+	// LabelGone records that the document of such an item no longer exists, unless the item has got
+	// another label since it was read.
+	LabelGone(ctx context.Context, tenant, source uuid.UUID, item RelabelledItem) error
 	// NoteListing stores a page, whose cursor was at. It returns schema.ErrLostLease if the page
 	// was stored already, and schema.ErrConflict if permissions were pushed since it was listed.
 	NoteListing(ctx context.Context, in wire.SourceSync, at string, p ListedPage) error
@@ -122,8 +123,8 @@ type Item struct {
 
 // RelabelledItem is an item whose document has another label than permissions give it.
 type RelabelledItem struct {
-	Item, Label string
-	Document    uuid.UUID
+	Item, Given, Label string // Given is the label that the document has
+	Document           uuid.UUID
 }
 
 // ListedPage is the part of a listing that is stored.

@@ -75,7 +75,7 @@ func (f *Follower) relabel(ctx context.Context, job SourceJob) (bool, error) {
 // Labels finds documents whose labels differ from what permissions say.
 type Labels interface {
 	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]RelabelledItem, error)
-	LabelGone(ctx context.Context, tenant, source uuid.UUID, item string) error
+	LabelGone(ctx context.Context, tenant, source uuid.UUID, item RelabelledItem) error
 }
 
 // Relabel makes p update the labels of up to limit documents of a source to what permissions say
@@ -93,7 +93,7 @@ func Relabel(ctx context.Context, l Labels, d Documents, p schema.Principal, of 
 		case err == nil:
 			changed++
 		case errors.Is(err, schema.ErrNotFound):
-			err = l.LabelGone(ctx, p.Tenant, of, s.Item)
+			err = l.LabelGone(ctx, p.Tenant, of, s)
 		case errors.Is(err, schema.ErrConflict): // its label changes again
 			err = nil
 		}

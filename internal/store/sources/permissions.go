@@ -19,12 +19,12 @@ const (
 	itemLabelSQL = `SELECT label FROM access_nodes WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3`
 	// Only items with a document; others get their label with their content.
 	staleSQL = `
-SELECT n.node, n.label, i.document_id FROM access_nodes n
+SELECT n.node, n.given, n.label, i.document_id FROM access_nodes n
 JOIN source_items i ON i.tenant_id = $1 AND i.source_id = $2 AND i.item = n.node AND i.document_id IS NOT NULL
 WHERE n.tenant_id = $1 AND n.source_id = $2 AND NOT n.is_folder AND n.given <> '' AND n.given <> n.label ORDER BY n.node LIMIT $3`
-	// Keeps an item that has got a document with the current label meanwhile.
+	// Keeps an item whose document was uploaded again meanwhile, with whatever label.
 	labelGoneSQL = `
-UPDATE access_nodes SET given = '' WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3 AND given <> '' AND given <> label`
+UPDATE access_nodes SET given = '' WHERE tenant_id = $1 AND source_id = $2 AND NOT is_folder AND node = $3 AND given = $4 AND label = $5`
 )
 
 // SetPrincipals implements follow.Store.
@@ -56,10 +56,10 @@ func (s *SourceStore) StaleItems(ctx context.Context, tenant, of uuid.UUID, limi
 }
 
 // LabelGone implements follow.Store.
-func (s *SourceStore) LabelGone(ctx context.Context, tenant, of uuid.UUID, item string) error {
+func (s *SourceStore) LabelGone(ctx context.Context, tenant, of uuid.UUID, item follow.RelabelledItem) error {
 	err := s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, labelGoneSQL, tenant, of, item)
+		_, err := tx.Exec(ctx, labelGoneSQL, tenant, of, item.Item, item.Given, item.Label)
 		return err
 	})
-	return store.Wrap(err, "note that the document of %q is gone", item)
+	return store.Wrap(err, "note that the document of %q is gone", item.Item)
 }

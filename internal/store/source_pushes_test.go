@@ -1,0 +1,90 @@
+package store_test
+
+// Permissions that are pushed while a source is synchronized.
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/sluice-rag/sluice/internal/source/follow"
+	"github.com/sluice-rag/sluice/internal/store"
+	"github.com/sluice-rag/sluice/internal/store/access"
+	"github.com/sluice-rag/sluice/schema"
+)
+
+// pushItem pushes an item that one principal may see.
+func (f *fixture) pushItem(t *testing.T, of uuid.UUID, item, principal string) {
+	t.Helper()
+	push := schema.AccessPush{Items: []schema.AccessNode{{ID: item, Entries: []schema.AccessEntry{{Principal: principal}}}}}
+	if err := f.PushAccess(t.Context(), f.a, of, push); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// labelItem records that an item's document has got the label that the item should have.
+func (f *fixture) labelItem(t *testing.T, of uuid.UUID, item string) {
+	t.Helper()
+	label, err := f.ItemLabel(t.Context(), f.a.Tenant, of, item)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.AsTenant(t.Context(), f.a.Tenant, func(ctx context.Context, tx pgx.Tx) error {
+		return access.MayLabel(ctx, tx, schema.Principal{Tenant: f.a.Tenant, Writes: &schema.SourceWrite{Source: of, Item: item}}, "", []string{label})
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// staleItems names the items whose documents wait for another label.
+func (f *fixture) staleItems(t *testing.T, of uuid.UUID) (out []string) {
+	t.Helper()
+	stale, err := f.StaleItems(t.Context(), f.a.Tenant, of, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range stale {
+		out = append(out, s.Item)
+	}
+	return out
+}
+
+// goneThenChanged is the documents of a source, none of which exists. It changes something before
+// it says so.
+type goneThenChanged struct {
+	follow.Documents
+	change func()
+}
+
+func (g goneThenChanged) UpdateDocument(context.Context, schema.Principal, uuid.UUID, schema.DocumentChange) (schema.Document, error) {
+	g.change()
+	return schema.Document{}, schema.ErrNotFound
+}
+
+// A document that is gone is uploaded again, and pushed permissions change, before its item is
+// noted to have no document: it still waits for the pushed label.
+func TestADocumentUploadedAgainWaitsForItsLabel(t *testing.T) {
+	f := setUp(t, store.Options{})
+	of := f.followedSource(t, 1)
+	f.pushItem(t, of, "i0", "ann")
+	again := goneThenChanged{change: func() {
+		f.labelItem(t, of, "i0")
+		f.pushItem(t, of, "i0", "bob")
+	}}
+	if _, _, err := follow.Relabel(t.Context(), f, again, f.a, of, 10); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(f.staleItems(t, of)); got != "[i0]" {
+		t.Errorf("%s wait for their labels, want i0", got)
+	}
+	// One that stays gone waits for nothing.
+	if _, _, err := follow.Relabel(t.Context(), f, goneThenChanged{change: func() {}}, f.a, of, 10); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(f.staleItems(t, of)); got != "[]" {
+		t.Errorf("%s wait for their labels, want none", got)
+	}
+}
