@@ -6,14 +6,17 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/sluice-rag/sluice/internal/source"
 	"github.com/sluice-rag/sluice/internal/source/follow"
 	"github.com/sluice-rag/sluice/internal/store"
 	"github.com/sluice-rag/sluice/internal/store/access"
 	"github.com/sluice-rag/sluice/schema"
+	"github.com/sluice-rag/sluice/schema/wire"
 )
 
 // pushItem pushes an item that one principal may see.
@@ -86,5 +89,62 @@ func TestADocumentUploadedAgainWaitsForItsLabel(t *testing.T) {
 	}
 	if got := fmt.Sprint(f.staleItems(t, of)); got != "[]" {
 		t.Errorf("%s wait for their labels, want none", got)
+	}
+}
+
+// run begins a run of a source, and returns its first step.
+func (f *fixture) run(t *testing.T, of uuid.UUID) wire.SourceSync {
+	t.Helper()
+	execAs(t, f, f.a, `UPDATE sources SET state = 'waiting', due_at = now() WHERE id = $1`, of)
+	job, err := f.TakeSource(t.Context(), f.a.Tenant, of, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wire.SourceSync{Tenant: f.a.Tenant, Source: of, Run: job.Run, Attempt: job.Attempt}
+}
+
+// list stores a listing of a run, with folders and the item i0, and settles what it found.
+func (f *fixture) list(t *testing.T, in wire.SourceSync, i0 source.Item, folders ...source.AccessFolder) {
+	t.Helper()
+	i0.ID, i0.Path, i0.Version = "i0", "i0", "1"
+	job, err := f.SourceJob(t.Context(), in.Tenant, in.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.NoteListing(t.Context(), in, "", follow.ListedPage{Items: []follow.Listed{{Item: i0}}, Folders: folders, Pushed: job.Pushed}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.SettleItem(t.Context(), in, follow.ItemOutcome{Item: "i0", What: follow.Kept, Version: "1"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A folder that is pushed after its place in a complete listing stays until the next one.
+func TestAFolderPushedDuringAListingStays(t *testing.T) {
+	f := setUp(t, store.Options{})
+	of := f.followedSource(t, 1)
+	in := f.run(t, of)
+	f.list(t, in, source.Item{Access: &source.Access{}})
+	push := schema.AccessPush{
+		Folders: []schema.AccessNode{{ID: "new", Entries: []schema.AccessEntry{{Principal: "ann"}}}},
+		Items:   []schema.AccessNode{{ID: "i0", Folder: "new", Inherits: true}},
+	}
+	if err := f.PushAccess(t.Context(), f.a, of, push); err != nil {
+		t.Fatal(err)
+	}
+	f.labelItem(t, of, "i0")
+	if _, err := f.EndListing(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if label, err := f.ItemLabel(t.Context(), f.a.Tenant, of, "i0"); err != nil || label == schema.NobodyLabel {
+		t.Errorf("after the listing the item has the label %q, %v", label, err)
+	}
+	in = f.run(t, of)
+	f.list(t, in, source.Item{Folder: "new", Access: &source.Access{Inherits: true}})
+	if _, err := f.EndListing(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if label, err := f.ItemLabel(t.Context(), f.a.Tenant, of, "i0"); err != nil || label != schema.NobodyLabel {
+		t.Errorf("after a listing without the folder the item has the label %q, %v", label, err)
 	}
 }

@@ -36,6 +36,9 @@ WITH n AS (
         run_id = CASE WHEN $7 = '00000000-0000-0000-0000-000000000000'::uuid THEN a.run_id ELSE $7 END
 )
 SELECT is_folder, node FROM changed`
+	// The current run may have passed a folder when it is pushed. Read under the lock of the
+	// permissions, so that the listing of a run that begins later sees the push.
+	currentRunSQL   = `SELECT coalesce(run_id, '00000000-0000-0000-0000-000000000000') FROM sources WHERE tenant_id = $1 AND id = $2`
 	forgetNodesSQL  = `DELETE FROM access_nodes WHERE tenant_id = $1 AND source_id = $2 AND node = ANY ($3) AND is_folder = $4`
 	forgetUnseenSQL = `DELETE FROM access_nodes WHERE tenant_id = $1 AND source_id = $2 AND is_folder AND run_id <> $3 RETURNING node`
 	followSQL       = `INSERT INTO source_access (tenant_id, source_id) VALUES ($1, $2)`
@@ -93,7 +96,8 @@ func (r *nodeRows) add(isFolder bool, id, folder string, a *source.Access) error
 }
 
 // Note stores the access of folders and items that the listing of run reports, or a push where run
-// is uuid.Nil. It does nothing when the source's permissions are not followed.
+// is uuid.Nil: then the current run, if there is one, counts as having listed them. Note does
+// nothing when the source's permissions are not followed.
 func Note(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, folders []source.AccessFolder, items []source.Item) error {
 	if yes, err := followed(ctx, tx, tenant, of); err != nil || !yes {
 		return err
@@ -111,6 +115,11 @@ func Note(ctx context.Context, tx pgx.Tx, tenant, of, run uuid.UUID, folders []s
 	}
 	if len(rows.ids) == 0 {
 		return nil
+	}
+	if run == uuid.Nil {
+		if err := tx.QueryRow(ctx, currentRunSQL, tenant, of).Scan(&run); err != nil {
+			return fmt.Errorf("read the run of source %s: %w", of, err)
+		}
 	}
 	found, err := tx.Query(ctx, noteNodesSQL, tenant, of, rows.isFolder, rows.ids, rows.folders, rows.access, run)
 	if err != nil {
