@@ -148,3 +148,37 @@ func TestAFolderPushedDuringAListingStays(t *testing.T) {
 		t.Errorf("after a listing without the folder the item has the label %q, %v", label, err)
 	}
 }
+
+// A run that has relabelled what was pushed ends only when nothing more has been pushed: a push
+// leaves the rest of its documents to the run that it finds.
+func TestARunEndsWhenAllDocumentsHaveTheirLabels(t *testing.T) {
+	f := setUp(t, store.Options{})
+	of := f.followedSource(t, 1)
+	for name, end := range map[string]func(in wire.SourceSync) error{
+		"after its listing": func(in wire.SourceSync) error {
+			_, err := f.EndListing(t.Context(), in)
+			return err
+		},
+		"after its deletions": func(in wire.SourceSync) error {
+			_, err := f.FinishRun(t.Context(), in)
+			return err
+		},
+	} {
+		in := f.run(t, of)
+		f.list(t, in, source.Item{Access: &source.Access{}})
+		f.labelItem(t, of, "i0")
+		f.pushItem(t, of, "i0", "ann")
+		if s, err := f.RunSource(t.Context(), f.a, of); err != nil || s.State != schema.SourceRunning {
+			t.Fatalf("%s: %s, %v", name, s.State, err)
+		}
+		for _, want := range []schema.SourceState{schema.SourceRunning, schema.SourceWaiting} {
+			if err := end(in); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if s, err := f.Source(t.Context(), f.a, of); err != nil || s.State != want {
+				t.Errorf("%s: the source is %s, want %s; %v wait for their labels, %v", name, s.State, want, f.staleItems(t, of), err)
+			}
+			f.labelItem(t, of, "i0")
+		}
+	}
+}

@@ -46,11 +46,12 @@ type Store interface {
 	// PostponeItems records that items failed, so that they are tried after others.
 	PostponeItems(ctx context.Context, in wire.SourceSync, items []string) error
 	// EndListing handles the items that a complete listing no longer has, and returns the next
-	// step: ActivitySourceDelete, or "" if the run is over or somebody has to confirm the
-	// deletions.
+	// step: ActivitySourceDelete, ActivitySourceFollow if permissions were pushed meanwhile, or ""
+	// if the run is over or somebody has to confirm the deletions.
 	EndListing(ctx context.Context, in wire.SourceSync) (next string, err error)
-	// FinishRun ends a run that has nothing left to do.
-	FinishRun(ctx context.Context, in wire.SourceSync) error
+	// FinishRun ends a run that has nothing left to do. It does not end one if permissions were
+	// pushed meanwhile, and documents wait for their labels.
+	FinishRun(ctx context.Context, in wire.SourceSync) (ended bool, err error)
 	// WaitSource pauses the source; it is taken up again after a time.
 	WaitSource(ctx context.Context, in wire.SourceSync, state schema.SourceState, problem string, after time.Duration) error
 	// StopSource ends the run. The source stays stopped until somebody has changed something.

@@ -169,7 +169,10 @@ func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceS
 				continue
 			}
 			if len(pending) == 0 {
-				return "", f.store.FinishRun(ctx, in)
+				if ended, err := f.store.FinishRun(ctx, in); ended || err != nil {
+					return "", err
+				}
+				continue
 			}
 			if slices.ContainsFunc(pending, func(i Item) bool { return i.Do != DoDelete }) { // fetching needs the source
 				return wire.ActivitySourceFollow, nil

@@ -229,7 +229,11 @@ func (s *SourceStore) EndListing(ctx context.Context, in wire.SourceSync) (next 
 		}
 		switch {
 		case gone == 0:
-			return finish(ctx, tx, in, whole)
+			ended, err := finish(ctx, tx, in, whole)
+			if !ended {
+				next = wire.ActivitySourceFollow
+			}
+			return err
 		case shorter < 100 && (before-seen)*100 >= shorter*before:
 			_, err := tx.Exec(ctx, `
 				UPDATE sources SET state = 'asking', problem = $3, problem_at = now(), due_at = NULL, tries = 0, attempt = attempt + 1
@@ -259,30 +263,36 @@ UPDATE sources SET run_id = NULL, state = 'waiting', problem = '', problem_at = 
        due_at = CASE WHEN every > 0 THEN now() + every * interval '1 minute' END
 WHERE tenant_id = $1 AND id = $2`
 
-// finish ends a run. After a complete listing it deletes the folders that the listing did not
-// report.
-func finish(ctx context.Context, tx pgx.Tx, in wire.SourceSync, whole bool) error {
+// finish ends a run, unless documents wait for another label. After a complete listing it deletes
+// the folders that the listing did not report. A push that is stored later finds the source waiting,
+// and makes it due.
+func finish(ctx context.Context, tx pgx.Tx, in wire.SourceSync, whole bool) (ended bool, err error) {
 	if whole {
 		if err := access.ForgetUnseen(ctx, tx, in.Tenant, in.Source, in.Run); err != nil {
-			return err
+			return false, err
 		}
 	}
-	if _, err := tx.Exec(ctx, finishSQL, in.Tenant, in.Source, in.Run); err != nil {
-		return err
+	if stale, err := staleItems(ctx, tx, in.Tenant, in.Source, 1); err != nil || len(stale) > 0 {
+		return false, err
 	}
-	_, err := tx.Exec(ctx, endRunSQL, in.Tenant, in.Run, "done", "")
-	return err
+	if _, err := tx.Exec(ctx, finishSQL, in.Tenant, in.Source, in.Run); err != nil {
+		return false, err
+	}
+	_, err = tx.Exec(ctx, endRunSQL, in.Tenant, in.Run, "done", "")
+	return true, err
 }
 
 // FinishRun implements follow.Store.
-func (s *SourceStore) FinishRun(ctx context.Context, in wire.SourceSync) error {
-	return s.guarded(ctx, in, "end the run", func(ctx context.Context, tx pgx.Tx) error {
+func (s *SourceStore) FinishRun(ctx context.Context, in wire.SourceSync) (ended bool, err error) {
+	err = s.guarded(ctx, in, "end the run", func(ctx context.Context, tx pgx.Tx) error {
 		var whole bool
 		if err := tx.QueryRow(ctx, `SELECT whole FROM source_runs WHERE tenant_id = $1 AND id = $2`, in.Tenant, in.Run).Scan(&whole); err != nil {
 			return err
 		}
-		return finish(ctx, tx, in, whole)
+		ended, err = finish(ctx, tx, in, whole)
+		return err
 	})
+	return ended, err
 }
 
 // HeldItems implements follow.Store.

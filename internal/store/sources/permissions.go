@@ -44,15 +44,19 @@ func (s *SourceStore) ItemLabel(ctx context.Context, tenant, of uuid.UUID, item 
 
 // StaleItems implements follow.Store.
 func (s *SourceStore) StaleItems(ctx context.Context, tenant, of uuid.UUID, limit int) (out []follow.RelabelledItem, err error) {
-	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, staleSQL, tenant, of, limit)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, pgx.RowToStructByPos[follow.RelabelledItem])
+	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
+		out, err = staleItems(ctx, tx, tenant, of, limit)
 		return err
 	})
 	return out, store.Wrap(err, "list items whose permissions changed")
+}
+
+func staleItems(ctx context.Context, tx pgx.Tx, tenant, of uuid.UUID, limit int) ([]follow.RelabelledItem, error) {
+	rows, err := tx.Query(ctx, staleSQL, tenant, of, limit)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[follow.RelabelledItem])
 }
 
 // LabelGone implements follow.Store.
