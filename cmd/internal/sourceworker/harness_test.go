@@ -299,6 +299,8 @@ type scriptedPlace struct {
 	list    func(cursor string) (*source.Listing, error) // returns nil for the usual listing
 	fetch   func(id string) error
 	fetches int
+	// tags are the versions, by item, that only fetching shows.
+	tags map[string]string
 	// principals are the source's users and groups.
 	principals []source.Principal
 }
@@ -358,7 +360,11 @@ func (c scriptedConnector) Fetch(_ context.Context, item source.Item) (source.Do
 	if !ok {
 		return source.Download{}, source.ErrGone
 	}
-	return source.Download{Body: io.NopCloser(strings.NewReader(have.content))}, nil
+	tag := c.tags[item.ID]
+	if tag != "" && tag == item.Version {
+		return source.Download{NotModified: true}, nil
+	}
+	return source.Download{Body: io.NopCloser(strings.NewReader(have.content)), Version: tag}, nil
 }
 
 func (c scriptedConnector) Principals(context.Context, string) (source.PrincipalPage, error) {
