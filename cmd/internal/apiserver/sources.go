@@ -152,17 +152,25 @@ func (a sourceAPI) set(s *schema.SourceSettings, tenant, id uuid.UUID, driver sc
 
 // ChangeSource implements httpapi.SyncSources.
 func (a sourceAPI) ChangeSource(ctx context.Context, p schema.Principal, id uuid.UUID, c api.SourceChange) (schema.Source, error) {
-	have, err := a.SourceStore.Source(ctx, p, id)
-	if err != nil {
-		return have, err
+	var driver schema.SourceDriver
+	if len(c.Settings) > 0 {
+		have, err := a.SourceStore.Source(ctx, p, id)
+		if err != nil {
+			return have, err
+		}
+		if driver, err = a.driver(ctx, have.Driver); err != nil {
+			return have, err
+		}
 	}
-	sealed, err := a.Sealed(ctx, p, id)
-	if err != nil {
-		return have, err
-	}
+	return a.withWorkerProblem(ctx)(a.SourceStore.ChangeSource(ctx, p, id, func(have schema.Source, sealed []byte) (schema.SourceSettings, error) {
+		return a.changed(p.Tenant, driver, have, sealed, c)
+	}))
+}
+
+// changed returns the settings of a source after a change.
+func (a sourceAPI) changed(tenant uuid.UUID, driver schema.SourceDriver, have schema.Source, sealed []byte, c api.SourceChange) (schema.SourceSettings, error) {
 	to := schema.SourceSettings{Settings: have.Settings, Sealed: sealed, SecretFields: have.Secrets, Include: have.Include, Exclude: have.Exclude, Labels: have.Labels,
 		MaxBytes: have.MaxBytes, MaxItems: have.MaxItems, MaxShorter: have.MaxShorter, Every: have.Every}
-	relabel := c.Labels != nil && !slices.Equal(*c.Labels, have.Labels)
 	setIfGiven(c.Include, &to.Include)
 	setIfGiven(c.Exclude, &to.Exclude)
 	setIfGiven(c.Labels, &to.Labels)
@@ -171,29 +179,24 @@ func (a sourceAPI) ChangeSource(ctx context.Context, p schema.Principal, id uuid
 	setIfGiven(c.MaxShorter, &to.MaxShorter)
 	setIfGiven(c.Every, &to.Every)
 	if err := checkRules(to); err != nil {
-		return have, err
+		return to, err
 	}
 	follows := have.Settings[source.PermissionsSetting] == source.FollowPermissions
 	if now, said := c.Settings[source.PermissionsSetting]; said && (now == source.FollowPermissions) != follows {
-		return have, schema.Invalid("body.settings."+source.PermissionsSetting, "cannot be changed; make another source, and remove this one")
+		return to, schema.Invalid("body.settings."+source.PermissionsSetting, "cannot be changed; make another source, and remove this one")
 	}
 	if follows && len(to.Labels) > 0 {
-		return have, schema.Invalid("body.labels", "must be empty where the source's permissions are followed: they alone set the labels of its documents")
+		return to, schema.Invalid("body.labels", "must be empty where the source's permissions are followed: they alone set the labels of its documents")
 	}
-	if len(c.Settings) > 0 {
-		driver, err := a.driver(ctx, have.Driver)
-		if err != nil {
-			return have, err
-		}
-		secret, err := a.currentSecrets(p.Tenant, id, driver, sealed, c.Settings)
-		if err != nil {
-			return have, err
-		}
-		if err := a.set(&to, p.Tenant, id, driver, c.Settings, have.Settings, secret); err != nil {
-			return have, err
-		}
+	if len(c.Settings) == 0 {
+		return to, nil
 	}
-	return a.withWorkerProblem(ctx)(a.SourceStore.ChangeSource(ctx, p, id, to, relabel))
+	secret, err := a.currentSecrets(tenant, have.ID, driver, sealed, c.Settings)
+	if err != nil {
+		return to, err
+	}
+	err = a.set(&to, tenant, have.ID, driver, c.Settings, have.Settings, secret)
+	return to, err
 }
 
 // currentSecrets returns the secrets of a source. If they cannot be decrypted but a change replaces

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -186,15 +187,6 @@ func (s *SourceStore) ListSources(ctx context.Context, p schema.Principal, colle
 	return out, next, nil
 }
 
-// Sealed returns the sealed secrets of a source, so that they can be changed.
-func (s *SourceStore) Sealed(ctx context.Context, p schema.Principal, id uuid.UUID) ([]byte, error) {
-	var out []byte
-	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		return store.Named(tx.QueryRow(ctx, `SELECT secrets FROM sources WHERE tenant_id = $1 AND id = $2`, p.Tenant, id).Scan(&out), "source", id)
-	})
-	return out, store.Wrap(err, "read the secrets of a source")
-}
-
 // Other settings may include items that were skipped, and may lead to other folders: everything is
 // listed again.
 const (
@@ -210,10 +202,19 @@ UPDATE source_items SET pending = CASE pending WHEN 'fetch' THEN 'fetch' ELSE 'd
 WHERE tenant_id = $1 AND source_id = $2 AND pending IN ('', 'fetch') AND document_id IS NOT NULL`
 )
 
-// ChangeSource sets the settings of a source, and cancels its current run. The next run is due at
-// once, unless the source is paused. A source that was stopped because of its settings continues.
-func (s *SourceStore) ChangeSource(ctx context.Context, p schema.Principal, id uuid.UUID, c schema.SourceSettings, relabel bool) (schema.Source, error) {
-	return s.change(ctx, p, id, "source.change", func(ctx context.Context, tx pgx.Tx, _ schema.Source) error {
+// ChangeSource sets the settings of a source to what to makes of the source and its sealed secrets,
+// which are locked meanwhile, and cancels its current run. The next run is due at once, unless the
+// source is paused. A source that was stopped because of its settings continues.
+func (s *SourceStore) ChangeSource(ctx context.Context, p schema.Principal, id uuid.UUID, to func(have schema.Source, sealed []byte) (schema.SourceSettings, error)) (schema.Source, error) {
+	return s.change(ctx, p, id, "source.change", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
+		var sealed []byte
+		if err := tx.QueryRow(ctx, `SELECT secrets FROM sources WHERE tenant_id = $1 AND id = $2`, p.Tenant, id).Scan(&sealed); err != nil {
+			return err
+		}
+		c, err := to(have, sealed)
+		if err != nil {
+			return err
+		}
 		if err := endRun(ctx, tx, p.Tenant, id, "cancelled", ""); err != nil {
 			return err
 		}
@@ -224,10 +225,10 @@ func (s *SourceStore) ChangeSource(ctx context.Context, p schema.Principal, id u
 		if _, err := tx.Exec(ctx, retrySkippedSQL, p.Tenant, id); err != nil {
 			return err
 		}
-		if !relabel {
+		if slices.Equal(c.Labels, have.Labels) {
 			return nil
 		}
-		_, err := tx.Exec(ctx, relabelSQL, p.Tenant, id)
+		_, err = tx.Exec(ctx, relabelSQL, p.Tenant, id)
 		return err
 	})
 }
