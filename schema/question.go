@@ -86,6 +86,9 @@ type Principal struct {
 	// Writes is the source item whose document a worker writes, with the label from the source's
 	// permissions. It cannot be sent in a message.
 	Writes *SourceWrite `json:"-"`
+	// Holds is the source for which a worker uploads, and its attempt. An upload fails when the
+	// source has another attempt by now. It cannot be sent in a message.
+	Holds *SourceAttempt `json:"-"`
 }
 
 // MayComeFrom reports whether p's key may be used from an address. The zero Addr is an unknown
@@ -98,6 +101,12 @@ func (p Principal) MayComeFrom(at netip.Addr) bool {
 type SourceWrite struct {
 	Source uuid.UUID
 	Item   string
+}
+
+// SourceAttempt is an attempt to synchronize a source.
+type SourceAttempt struct {
+	Source  uuid.UUID
+	Attempt int
 }
 
 // NobodyLabel is the label of versions that nobody may see: the new labels of the document and the

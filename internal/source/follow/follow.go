@@ -77,6 +77,7 @@ type Documents interface {
 // Deleter deletes documents.
 type Deleter interface {
 	DeleteDocument(ctx context.Context, p schema.Principal, id uuid.UUID) error
+	DocumentNamed(ctx context.Context, p schema.Principal, collection uuid.UUID, externalID string) (schema.Document, error)
 }
 
 // Phases of a run.

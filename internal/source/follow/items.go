@@ -123,10 +123,18 @@ func (f *Follower) one(ctx context.Context, job SourceJob, c source.Connector, i
 
 // delete deletes the document of an item, if it still exists.
 func (f *Follower) delete(ctx context.Context, job SourceJob, item Item) error {
-	if item.Document == nil {
-		return nil
+	document := item.Document
+	if document == nil { // an upload may have been stored without its outcome
+		found, err := f.deleter.DocumentNamed(ctx, principal(job), job.Collection, externalID(job.ID, item.ID))
+		switch {
+		case errors.Is(err, schema.ErrNotFound):
+			return nil
+		case err != nil:
+			return fmt.Errorf("look for a document of %q: %w", item.Path, err)
+		}
+		document = &found.ID
 	}
-	if err := f.deleter.DeleteDocument(ctx, principal(job), *item.Document); err != nil && !errors.Is(err, schema.ErrNotFound) {
+	if err := f.deleter.DeleteDocument(ctx, principal(job), *document); err != nil && !errors.Is(err, schema.ErrNotFound) {
 		return fmt.Errorf("delete the document of %q: %w", item.Path, err)
 	}
 	return nil
@@ -238,7 +246,8 @@ func (c *content) Read(p []byte) (int, error) {
 
 // principal returns the principal that a source acts as in its tenant.
 func principal(job SourceJob) schema.Principal {
-	return schema.Principal{Tenant: job.Tenant, Name: "source " + job.Name, Scopes: []schema.Scope{schema.ScopeIngest}}
+	return schema.Principal{Tenant: job.Tenant, Name: "source " + job.Name, Scopes: []schema.Scope{schema.ScopeIngest},
+		Holds: &schema.SourceAttempt{Source: job.ID, Attempt: job.Attempt}}
 }
 
 // externalID returns the external id of an item's document. Only this source uses such ids.

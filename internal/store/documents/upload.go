@@ -3,7 +3,7 @@ package documents
 // This file stores uploads: for each document its bytes, a new version and the messages that queue
 // it, in one transaction, so that a document is either queued or not stored at all. The number of
 // round trips does not depend on the number of documents: rows are sent as columns, and statements
-// in batches. All transactions lock in this order: collection, documents, blobs, quota.
+// in batches. All transactions lock in this order: collection, documents, source, blobs, quota.
 
 import (
 	"context"
@@ -43,6 +43,9 @@ LEFT JOIN LATERAL (
     ORDER BY v.number DESC LIMIT 1
 ) AS v ON d.deleted_at IS NULL
 WHERE d.tenant_id = $1 AND d.collection_id = $2 AND d.external_id = ANY ($3)`
+
+	// The source's next attempt begins, and the source is removed, after this transaction.
+	holdSourceSQL = `SELECT true FROM sources WHERE tenant_id = $1 AND id = $2 AND attempt = $3 FOR KEY SHARE`
 
 	// The update locks an existing blob, so that purge cannot remove it before this transaction's
 	// versions refer to it.
@@ -173,6 +176,14 @@ type uploadRun struct {
 func (w *uploadRun) run(ctx context.Context, items []*item) error {
 	if err := w.lock(ctx, items); err != nil {
 		return err
+	}
+	if h := w.principal.Holds; h != nil {
+		if err := w.tx.QueryRow(ctx, holdSourceSQL, w.principal.Tenant, h.Source, h.Attempt).Scan(nil); err != nil {
+			if store.IsNoRows(err) {
+				err = schema.ErrLostLease
+			}
+			return fmt.Errorf("hold source %s in attempt %d: %w", h.Source, h.Attempt, err)
+		}
 	}
 	for _, it := range items {
 		if w.principal.Writes == nil {

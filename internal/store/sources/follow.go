@@ -50,6 +50,7 @@ SELECT s.tenant_id, s.id, s.collection_id, s.name, s.driver, s.settings, s.secre
 FROM sources s LEFT JOIN source_runs r ON r.tenant_id = s.tenant_id AND r.id = s.run_id
 LEFT JOIN source_access a ON a.tenant_id = s.tenant_id AND a.source_id = s.id
 WHERE s.tenant_id = $1 AND s.id = $2`
+	// Waits for uploads of earlier attempts; those that come later fail.
 	takeSQL = `
 SELECT s.due_at <= now(), s.state, s.run_id, s.changes, c.deleted_at IS NOT NULL
 FROM sources s JOIN collections c ON c.tenant_id = s.tenant_id AND c.id = s.collection_id

@@ -237,7 +237,8 @@ func (s *SourceStore) ChangeSource(ctx context.Context, p schema.Principal, id u
 func (s *SourceStore) change(ctx context.Context, p schema.Principal, id uuid.UUID, action string, do func(ctx context.Context, tx pgx.Tx, have schema.Source) error) (schema.Source, error) {
 	var out schema.Source
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `SELECT FROM sources WHERE tenant_id = $1 AND id = $2 FOR UPDATE`, p.Tenant, id); err != nil {
+		// Not FOR UPDATE, which waits for uploads.
+		if _, err := tx.Exec(ctx, `SELECT FROM sources WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE`, p.Tenant, id); err != nil {
 			return err
 		}
 		have, err := one(ctx, tx, p.Tenant, id)
