@@ -143,7 +143,7 @@ office: setup ## install LibreOffice, and have it convert old Office files that 
 
 tables: setup ## print tables with Chromium, find them again, and say how like they are (TEDS); DIR=/some/folder keeps the pages, OF=TOOL measures what another tool found in them
 	@tools/setup chromium
-	CGO_ENABLED=0 TABLES_DIR='$(DIR)' TABLES_SEED='$(SEED)' TABLES_OF='$(OF)' go test -tags tables,$(TAGS) -count=1 -timeout 60m -v -run '^TestMadeTablesAreFound$$' ./internal/parse
+	CGO_ENABLED=0 TABLES_DIR='$(DIR)' TABLES_SEED='$(SEED)' TABLES_OF='$(OF)' go test -tags tables,$(TAGS) -count=1 -timeout 60m -v -run '^TestGeneratedTablesAreFound$$' ./internal/parse
 
 test-llm: setup ## let a real language model of 135 million parameters answer, which is fetched if it is not there: 5 minutes
 	@tools/setup language-model

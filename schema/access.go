@@ -11,7 +11,7 @@ const SourceDocument = "source:"
 
 // SourcePrincipal is a user or a group of a source whose permissions are applied.
 type SourcePrincipal struct {
-	ID       string          `json:"id" doc:"In the place, for good."`
+	ID       string          `json:"id" doc:"Its id in the source; it never changes."`
 	Group    bool            `json:"group"`
 	Name     string          `json:"name,omitempty" doc:"Shown to people. Nothing is decided by it."`
 	Email    string          `json:"email,omitempty" doc:"As name."`

@@ -2,7 +2,7 @@ package schema
 
 import "testing"
 
-func TestBytesForPeople(t *testing.T) {
+func TestFormatBytes(t *testing.T) {
 	for n, want := range map[int64]string{
 		0: "0 bytes", 1023: "1023 bytes", 1024: "1 KB", 1536: "1.5 KB", 100 << 20: "100 MB", 100<<20 + 1: "100 MB", 2048 << 20: "2 GB", 5 << 40: "5120 GB",
 	} {

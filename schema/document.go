@@ -49,7 +49,7 @@ const (
 	ReasonEncoding    = "encoding"    // text that cannot be decoded
 	ReasonTooLarge    = "too_large"   // over a size, page or expansion limit
 	ReasonTimeout     = "timeout"     // the parser exceeded its time limit
-	ReasonCrashed     = "crashed"     // the parser died three times on it, or its worker twenty times
+	ReasonCrashed     = "crashed"     // the parser crashed three times on it, or its worker twenty times
 	ReasonRejected    = "rejected"    // the store refused its rows
 	ReasonModel       = "model"       // the model server cannot process it
 	ReasonNoText      = "no_text"     // pages without text (a scan)

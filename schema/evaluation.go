@@ -237,7 +237,7 @@ func (n NewEvaluation) Check() error {
 	datasets := map[[2]string]int{}
 	for i, r := range n.Reports {
 		at := fmt.Sprintf("reports[%d]", i)
-		if before, twice := datasets[[2]string{r.Dataset, r.Split}]; twice {
+		if before, ok := datasets[[2]string{r.Dataset, r.Split}]; ok {
 			return Invalid(at+".dataset", "%q, %q is in reports[%d] already", r.Dataset, r.Split, before)
 		}
 		datasets[[2]string{r.Dataset, r.Split}] = i
@@ -268,7 +268,7 @@ func (r EvaluationReport) check(at string) error {
 	known := map[string]int{}
 	for i, p := range r.Plans {
 		field := fmt.Sprintf("%s.plans[%d]", at, i)
-		if before, twice := known[p.Plan]; twice {
+		if before, ok := known[p.Plan]; ok {
 			return Invalid(field+".plan", "%q is %s.plans[%d] already", p.Plan, at, before)
 		}
 		known[p.Plan] = i
@@ -285,7 +285,7 @@ func (r EvaluationReport) check(at string) error {
 	}
 	for i, d := range r.Differences {
 		for name, plan := range map[string]string{"plan": d.Plan, "against": d.Against} {
-			if _, there := known[plan]; !there {
+			if _, ok := known[plan]; !ok {
 				return Invalid(fmt.Sprintf("%s.differences[%d].%s", at, i, name), "%q is not a plan of the report", plan)
 			}
 		}

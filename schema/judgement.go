@@ -35,14 +35,14 @@ func (a AnswerToJudge) Check() error {
 	return checkJudged("answer", a.Answer, MaxJudgedAnswer)
 }
 
-func checkJudged(field, text string, most int) error {
+func checkJudged(field, text string, limit int) error {
 	switch {
 	case !utf8.ValidString(text):
 		return Invalid(field, "is not valid UTF-8")
 	case strings.TrimSpace(text) == "":
 		return Invalid(field, "is empty, or one of its texts is")
-	case utf8.RuneCountInString(text) > most:
-		return Invalid(field, "has over %d characters", most)
+	case utf8.RuneCountInString(text) > limit:
+		return Invalid(field, "has over %d characters", limit)
 	}
 	return nil
 }

@@ -162,15 +162,15 @@ func (q LabelledQuestion) check(at string) error {
 		return err
 	}
 	for _, of := range []struct {
-		name   string
-		values []string
-		most   int // characters
+		name          string
+		values        []string
+		maxCharacters int
 	}{{"answers", q.Answers, MaxRightAnswer}, {"answer_contains", q.Contains, MaxRightAnswer}, {"documents", q.Documents, MaxExternalID}} {
 		if len(of.values) > MaxRightAnswers {
 			return Invalid(at+"."+of.name, "has %d entries; at most %d are allowed", len(of.values), MaxRightAnswers)
 		}
 		for i, v := range of.values {
-			if err := CheckCharacters(fmt.Sprintf("%s.%s[%d]", at, of.name, i), strings.TrimSpace(v), 1, of.most); err != nil {
+			if err := CheckCharacters(fmt.Sprintf("%s.%s[%d]", at, of.name, i), strings.TrimSpace(v), 1, of.maxCharacters); err != nil {
 				return err
 			}
 		}

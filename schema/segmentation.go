@@ -127,8 +127,8 @@ func (s Segmentation) Check() error {
 		case len(n.of) > 0 && !slices.Contains(n.of, s.By) && *n.value != 0:
 			return foreign(n.name, strings.Join(n.of, " and "))
 		case len(n.of) > 0 && !slices.Contains(n.of, s.By):
-		case *n.value < n.least || *n.value > n.most:
-			return Invalid("segmentation."+n.name, "%d: it must be from %d to %d", *n.value, n.least, n.most)
+		case *n.value < n.minimum || *n.value > n.maximum:
+			return Invalid("segmentation."+n.name, "%d: it must be from %d to %d", *n.value, n.minimum, n.maximum)
 		}
 	}
 	if s.MinTokens > s.MaxTokens {
@@ -147,10 +147,10 @@ func foreign(name, of string) error {
 
 // number is a whole-number setting: its range, and the methods that have it; nil: all.
 type number struct {
-	name        string
-	value       *int
-	of          []string
-	least, most int
+	name             string
+	value            *int
+	of               []string
+	minimum, maximum int
 }
 
 func (s *Segmentation) numbers() []number {

@@ -6,7 +6,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Source is a place, such as a folder, that a collection is kept in step with.
+// Source is the configuration that keeps a collection in step with a folder or another system.
 type Source struct {
 	ID           uuid.UUID         `json:"id"`
 	CollectionID uuid.UUID         `json:"collection_id"`
@@ -24,7 +24,7 @@ type Source struct {
 	State        SourceState       `json:"state" enum:"waiting,running,retrying,limited,paused,asking,refused,invalid,removing"`
 	Problem      string            `json:"problem,omitempty" doc:"Why it does not go on, and what helps."`
 	ProblemSince *time.Time        `json:"problem_since,omitempty"`
-	Tries        int               `json:"tries" doc:"How often the place failed since it last answered."`
+	Tries        int               `json:"tries" doc:"How often the source's server failed since it last answered."`
 	NextAt       *time.Time        `json:"next_at,omitempty" doc:"When it runs, or goes on; absent: when somebody has said what to do."`
 	Items        int64             `json:"items" doc:"Items that the newest listings showed."`
 	Documents    int64             `json:"documents" doc:"Documents that it brought and that are there."`
@@ -40,11 +40,11 @@ type SourceState string
 const (
 	SourceWaiting  SourceState = "waiting"  // for the next run
 	SourceRunning  SourceState = "running"  // a run is under way
-	SourceRetrying SourceState = "retrying" // the place fails, and is tried again
-	SourceLimited  SourceState = "limited"  // the place asked for fewer requests
+	SourceRetrying SourceState = "retrying" // its server fails, and is tried again
+	SourceLimited  SourceState = "limited"  // its server asked for fewer requests
 	SourcePaused   SourceState = "paused"   // by somebody
 	SourceAsking   SourceState = "asking"   // many items are gone; somebody has to confirm that their documents are to be deleted
-	SourceRefused  SourceState = "refused"  // the place refuses the credentials
+	SourceRefused  SourceState = "refused"  // its server refuses the credentials
 	SourceInvalid  SourceState = "invalid"  // a setting is wrong
 	SourceRemoving SourceState = "removing" // it is being removed, with its documents
 )
@@ -71,10 +71,10 @@ type SourceRun struct {
 
 // SourceItem is one file, page or message of a source.
 type SourceItem struct {
-	Item       string     `json:"item" doc:"Its id in the place."`
+	Item       string     `json:"item" doc:"Its id in the source."`
 	Path       string     `json:"path"`
 	URL        string     `json:"url,omitempty"`
-	Size       int64      `json:"size" doc:"Bytes; -1 where the place doesn't say."`
+	Size       int64      `json:"size" doc:"Bytes; -1 where the source doesn't say."`
 	ModifiedAt *time.Time `json:"modified_at,omitempty"`
 	Document   *uuid.UUID `json:"document,omitempty"`
 	Pending    string     `json:"pending,omitempty" enum:"fetch,describe,delete" doc:"What is still to be done."`

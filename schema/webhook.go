@@ -45,7 +45,7 @@ type Webhook struct {
 }
 
 // Includes reports whether the webhook asked for an extra such as IncludeResult.
-func (w Webhook) Includes(what string) bool { return slices.Contains(w.Include, what) }
+func (w Webhook) Includes(kind string) bool { return slices.Contains(w.Include, kind) }
 
 // DeliveryState is the state of a delivery to a webhook.
 type DeliveryState string

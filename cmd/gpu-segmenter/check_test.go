@@ -20,7 +20,7 @@ import (
 
 const repository = "../.."
 
-func runCheck(t *testing.T, pack string) (report modelpack.Report, said string, err error) {
+func runCheck(t *testing.T, pack string) (report modelpack.Report, stderr string, err error) {
 	t.Helper()
 	library, err := local.FindONNXRuntime()
 	if err != nil {
@@ -28,15 +28,15 @@ func runCheck(t *testing.T, pack string) (report modelpack.Report, said string, 
 	}
 	cmd := exec.Command(os.Args[0], "--check")
 	cmd.Env = append(os.Environ(), runMain+"=1", "SLUICE_NATS_URL=", "SLUICE_MODEL_PACK="+pack, "SLUICE_ONNXRUNTIME_LIB="+library, "SLUICE_MODEL_THREADS=1")
-	var out, words bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &words
+	var out, stderrBuffer bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &stderrBuffer
 	if err := cmd.Run(); err != nil {
-		return report, words.String(), err
+		return report, stderrBuffer.String(), err
 	}
 	if err := json.Unmarshal(out.Bytes(), &report); err != nil {
 		t.Fatalf("%v in %s", err, out.String())
 	}
-	return report, words.String(), nil
+	return report, stderrBuffer.String(), nil
 }
 
 func TestCheckReportsOnAnAddedPack(t *testing.T) {
@@ -45,9 +45,9 @@ func TestCheckReportsOnAnAddedPack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, said, err := runCheck(t, added.Pack.Path)
+	report, stderr, err := runCheck(t, added.Pack.Path)
 	if err != nil {
-		t.Fatalf("%v: %s", err, said)
+		t.Fatalf("%v: %s", err, stderr)
 	}
 	if len(report.Problems) > 0 || report.Info.Dimension != 384 || report.Info.Provider != "cpu" || !slices.Contains(report.Info.Operations, wire.OpSegment) {
 		t.Errorf("report %+v", report)
@@ -59,8 +59,8 @@ func TestCheckReportsOnAnAddedPack(t *testing.T) {
 	if err := os.Remove(filepath.Join(added.Pack.Path, "segmenter.onnx")); err != nil {
 		t.Fatal(err)
 	}
-	if _, said, err := runCheck(t, added.Pack.Path); err == nil || !strings.Contains(said, "segmenter.file") {
-		t.Errorf("without its segmenter: %v, %s", err, said)
+	if _, stderr, err := runCheck(t, added.Pack.Path); err == nil || !strings.Contains(stderr, "segmenter.file") {
+		t.Errorf("without its segmenter: %v, %s", err, stderr)
 	}
 }
 
@@ -69,9 +69,9 @@ func TestCheckReportsOnAnAddedPack(t *testing.T) {
 func TestCheckHoldsEveryGraphToGoldens(t *testing.T) {
 	for name, inBytes := range map[string][]string{"default": {"reranker"}, "large": {"reranker", "encoder"}} {
 		t.Run(name, func(t *testing.T) {
-			report, said, err := runCheck(t, filepath.Join(repository, "models", name))
+			report, stderr, err := runCheck(t, filepath.Join(repository, "models", name))
 			if err != nil || len(report.Problems) > 0 {
-				t.Fatalf("%v: %s %v", err, said, report.Problems)
+				t.Fatalf("%v: %s %v", err, stderr, report.Problems)
 			}
 			var sections []string
 			for _, g := range report.Graphs {

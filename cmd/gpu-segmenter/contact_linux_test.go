@@ -28,9 +28,9 @@ var buildMachine = []string{
 	"TEAMCITY_VERSION", "APPVEYOR", "BITBUCKET_BUILD_NUMBER",
 }
 
-// watch starts the process under strace and returns it with the path of strace's output. The
+// startTraced starts the process under strace and returns it with the path of strace's output. The
 // process may write to no folder but its working directory.
-func watch(t *testing.T, natsURL string, env ...string) (p *process, trace string) {
+func startTraced(t *testing.T, natsURL string, env ...string) (p *process, trace string) {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -75,9 +75,9 @@ func useAll(t *testing.T, natsURL string) {
 	}
 }
 
-// over ends the process as the death of its parent would, by closing standard input, and returns
+// finish ends the process as the death of its parent would, by closing standard input, and returns
 // all that the process did.
-func over(t *testing.T, p *process, trace string) deeds {
+func finish(t *testing.T, p *process, trace string) traceReport {
 	t.Helper()
 	if err := p.stdin.Close(); err != nil {
 		t.Fatal(err)
@@ -99,11 +99,11 @@ func host(t *testing.T, address string) string {
 	return u.Host
 }
 
-func TestItConnectsToNothingButNATSAndWritesNothing(t *testing.T) {
+func TestConnectsToNATSOnlyAndWritesNothing(t *testing.T) {
 	nats := localtest.NATS(t).URL()
-	p, trace := watch(t, nats)
+	p, trace := startTraced(t, nats)
 	useAll(t, nats)
-	d := over(t, p, trace)
+	d := finish(t, p, trace)
 	if v := d.violations([]string{host(t, nats)}, []string{p.cmd.Dir}); len(v) > 0 {
 		t.Errorf("the model server:\n%s", strings.Join(v, "\n"))
 	}
@@ -112,13 +112,13 @@ func TestItConnectsToNothingButNATSAndWritesNothing(t *testing.T) {
 	}
 }
 
-func TestItConnectsToACollectorWhereOneIsSet(t *testing.T) {
+func TestConnectsToTheConfiguredCollector(t *testing.T) {
 	nats := localtest.NATS(t).URL()
 	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	defer collector.Close()
-	p, trace := watch(t, nats, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL)
+	p, trace := startTraced(t, nats, "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", "OTEL_EXPORTER_OTLP_ENDPOINT="+collector.URL)
 	useAll(t, nats)
-	d := over(t, p, trace)
+	d := finish(t, p, trace)
 	if v := d.violations([]string{host(t, nats), host(t, collector.URL)}, []string{p.cmd.Dir}); len(v) > 0 {
 		t.Errorf("the model server:\n%s", strings.Join(v, "\n"))
 	}
@@ -127,19 +127,19 @@ func TestItConnectsToACollectorWhereOneIsSet(t *testing.T) {
 	}
 }
 
-// TestTelemetryOfTheLibraryWouldBeSeen: with ONNX Runtime's telemetry left on, the test sees the
+// TestTraceShowsTelemetryOfTheLibrary: with ONNX Runtime's telemetry left on, the test sees the
 // same process connect elsewhere and write outside its folder.
-func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
+func TestTraceShowsTelemetryOfTheLibrary(t *testing.T) {
 	compiler := os.Getenv("CC")
 	if compiler == "" {
 		compiler = "cc"
 	}
 	library := filepath.Join(t.TempDir(), "telemetry_on.so")
-	if said, err := exec.Command(compiler, "-shared", "-fPIC", "-o", library, "testdata/telemetry_on.c", "-ldl").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, said)
+	if stderr, err := exec.Command(compiler, "-shared", "-fPIC", "-o", library, "testdata/telemetry_on.c", "-ldl").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, stderr)
 	}
 	nats := localtest.NATS(t).URL()
-	p, trace := watch(t, nats, "LD_PRELOAD="+library, "ORT_DISABLE_TELEMETRY=")
+	p, trace := startTraced(t, nats, "LD_PRELOAD="+library, "ORT_DISABLE_TELEMETRY=")
 	useAll(t, nats)
 	// ONNX Runtime sends telemetry in the background, at an unknown time.
 	connected := func() bool {
@@ -158,7 +158,7 @@ func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
 			t.Fatalf("it ended: %v", err)
 		}
 	}
-	v := strings.Join(over(t, p, trace).violations([]string{host(t, nats)}, []string{p.cmd.Dir}), "\n")
+	v := strings.Join(finish(t, p, trace).violations([]string{host(t, nats)}, []string{p.cmd.Dir}), "\n")
 	for _, want := range []string{"it connected to 127.0.0.1:443", "it changed ", "onnxruntime.db"} {
 		if !strings.Contains(v, want) {
 			t.Errorf("no %q in what was seen:\n%s", want, v)
@@ -166,12 +166,12 @@ func TestTelemetryOfTheLibraryWouldBeSeen(t *testing.T) {
 	}
 }
 
-// TestEveryWayOutIsSeen: the trace shows DNS, TCP and Unix connections, a UDP packet sent without
-// a connection, files and folders made, and programs started.
-func TestEveryWayOutIsSeen(t *testing.T) {
+// TestTraceShowsEveryViolation: the trace shows DNS, TCP and Unix connections, a UDP packet sent
+// without a connection, files and folders made, and programs started.
+func TestTraceShowsEveryViolation(t *testing.T) {
 	stray := filepath.Join(t.TempDir(), "stray")
-	p, trace := watch(t, "", runStrayer+"="+stray)
-	d := over(t, p, trace)
+	p, trace := startTraced(t, "", runMisbehaving+"="+stray)
+	d := finish(t, p, trace)
 	v := strings.Join(d.violations([]string{"127.0.0.1:1"}, []string{p.cmd.Dir}), "\n")
 	for _, want := range []string{
 		"it connected to 127.0.0.1:53", "it connected to [::1]:9", "it connected to unix:" + stray, "it connected to 127.0.0.1:9",

@@ -76,7 +76,7 @@ func run() error {
 	if s.WithParent {
 		ctx = lifecycle.WithParent(ctx, grace)
 	}
-	observed, err := telemetry.Setup(ctx, "gpu-segmenter", version)
+	tel, err := telemetry.Setup(ctx, "gpu-segmenter", version)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func run() error {
 		return err
 	}
 	started := time.Now()
-	service := compose(s, observed)
+	service := compose(s, tel)
 	return lifecycle.Main(ctx, log, grace, service, func() {
 		log.Info("the model server is ready", "pack", s.ModelPack, "provider", s.ModelProvider, "took", time.Since(started).Round(time.Millisecond))
 	})
@@ -111,13 +111,13 @@ func (g gateway) Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.R
 
 // compose returns one service that consists of telemetry, the model, the connection to NATS, the
 // server that answers requests, and the health checks.
-func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
+func compose(s settings, tel *telemetry.Telemetry) lifecycle.Service {
 	var (
 		nc    *nats.Conn
 		model *inference.Model
 	)
 	parts := []lifecycle.Service{
-		lifecycle.NewResource("telemetry", observed.Start, observed.Stop),
+		lifecycle.NewResource("telemetry", tel.Start, tel.Stop),
 		// Before NATS, so that an error in the pack is reported at once.
 		lifecycle.NewResource("model", func(context.Context) (err error) {
 			o := options(s.Model)
@@ -154,24 +154,24 @@ func compose(s settings, observed *telemetry.Telemetry) lifecycle.Service {
 		if err := server.Start(ctx); err != nil {
 			return lifecycle.Run{}, err
 		}
-		untell, err := bus.ServeStatus(nc, server.State)
+		stopStatus, err := bus.ServeStatus(nc, server.State)
 		if err != nil {
 			return lifecycle.Run{}, errors.Join(err, server.Stop(ctx))
 		}
 		return lifecycle.Run{Done: server.Done(), Err: server.Err, Stop: func(ctx context.Context) error {
-			defer untell()
+			defer stopStatus()
 			return server.Stop(ctx)
 		}}, nil
 	})
-	shown := health.New(s.HealthListen, serving, health.Checks{
+	healthServer := health.New(s.HealthListen, serving, health.Checks{
 		"nats": func(ctx context.Context) error { return nc.FlushWithContext(ctx) },
-	}, observed.Handler())
-	lost := lifecycle.NewFunc("watch over NATS", func(ctx context.Context) (lifecycle.Run, error) {
+	}, tel.Handler())
+	connectionWatch := lifecycle.NewFunc("watch over NATS", func(ctx context.Context) (lifecycle.Run, error) {
 		watch := bus.WatchConnection(nc, bus.DisconnectLimit)
 		if err := watch.Start(ctx); err != nil {
 			return lifecycle.Run{}, err
 		}
 		return lifecycle.Run{Done: watch.Done(), Err: watch.Err, Stop: watch.Stop}, nil
 	})
-	return lifecycle.NewGroup("gpu-segmenter", grace, append(parts, lost, serving, shown)...)
+	return lifecycle.NewGroup("gpu-segmenter", grace, append(parts, connectionWatch, serving, healthServer)...)
 }

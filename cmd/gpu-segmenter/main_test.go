@@ -33,8 +33,8 @@ const runMain = "GPU_SEGMENTER_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(runMain) != "" {
-		if stray := os.Getenv(runStrayer); stray != "" {
-			goAstray(stray)
+		if stray := os.Getenv(runMisbehaving); stray != "" {
+			misbehave(stray)
 			return
 		}
 		main()
@@ -185,7 +185,7 @@ func TestInterruptEndsItCleanly(t *testing.T) {
 	}
 }
 
-func TestItEndsWithItsParentWhenNATSIsGoneToo(t *testing.T) {
+func TestEndsWithItsParentWithoutNATS(t *testing.T) {
 	bus := localtest.NATS(t)
 	p := startProcess(t, bus.URL(), "--health-listen=off")
 	nc := connect(t, bus.URL())
@@ -200,16 +200,16 @@ func TestItEndsWithItsParentWhenNATSIsGoneToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = p.ended(t) // the exit status depends on whether requests were lost with NATS
-	said, err := os.ReadFile(p.log)
-	if err != nil || strings.Contains(string(said), context.DeadlineExceeded.Error()) {
+	stderr, err := os.ReadFile(p.log)
+	if err != nil || strings.Contains(string(stderr), context.DeadlineExceeded.Error()) {
 		t.Errorf("it took all its time to end (%v)", err)
 	}
 }
 
-func TestKillMinusNineIsNotNoticed(t *testing.T) {
+func TestCallersSurviveSIGKILL(t *testing.T) {
 	url := localtest.NATS(t).URL()
 	first := startProcess(t, url, "--health-listen=off")
-	client := modelclient.New(connect(t, url), modelclient.Options{BulkTry: 2 * time.Second})
+	client := modelclient.New(connect(t, url), modelclient.Options{BulkAttemptTimeout: 2 * time.Second})
 	if _, err := client.Info(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +265,7 @@ func TestCallersFailOverWhenOneOfTwoIsKilled(t *testing.T) {
 	first.ready(t)
 	second.ready(t)
 	nc := connect(t, url)
-	client := modelclient.New(nc, modelclient.Options{BulkTry: 2 * time.Second, InteractiveTry: time.Second})
+	client := modelclient.New(nc, modelclient.Options{BulkAttemptTimeout: 2 * time.Second, InteractiveAttemptTimeout: time.Second})
 	info, err := client.Info(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,8 @@ var traced = []string{
 	"setxattr", "lsetxattr", "utimensat",
 }
 
-// deeds records what a process did.
-type deeds struct {
+// traceReport records what a process did.
+type traceReport struct {
 	connections []string // address:port, unix:path or the whole call
 	writes      []string // absolute paths
 	programs    []string // whole calls, including the one that started the process's own program
@@ -39,12 +39,12 @@ var (
 )
 
 // readTrace reads the file that strace -f -y wrote for a process whose working directory is dir.
-func readTrace(file, dir string) (deeds, error) {
+func readTrace(file, dir string) (traceReport, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return deeds{}, err
+		return traceReport{}, err
 	}
-	var d deeds
+	var d traceReport
 	for line := range strings.Lines(string(text)) {
 		if m := callPattern.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
 			d.add(m[1], m[2], dir)
@@ -53,7 +53,7 @@ func readTrace(file, dir string) (deeds, error) {
 	return d, nil
 }
 
-func (d *deeds) add(call, args, dir string) {
+func (d *traceReport) add(call, args, dir string) {
 	switch call {
 	case "connect", "sendto", "sendmsg", "sendmmsg", "io_uring_setup":
 		if to := destination(call, args); to != "" {
@@ -63,14 +63,14 @@ func (d *deeds) add(call, args, dir string) {
 		d.programs = append(d.programs, call+"("+args)
 	case "open", "openat", "openat2":
 		if forWriting.MatchString(args) {
-			d.wrote(args, dir)
+			d.addWrites(args, dir)
 		}
 	default:
-		d.wrote(args, dir)
+		d.addWrites(args, dir)
 	}
 }
 
-func (d *deeds) wrote(args, dir string) {
+func (d *traceReport) addWrites(args, dir string) {
 	for _, m := range path.FindAllStringSubmatch(args, -1) {
 		name := m[2]
 		if !filepath.IsAbs(name) {
@@ -106,7 +106,7 @@ func destination(call, args string) string {
 
 // violations returns what the process did other than connecting to the addresses and writing below
 // the folders.
-func (d deeds) violations(addresses, folders []string) (all []string) {
+func (d traceReport) violations(addresses, folders []string) (all []string) {
 	for _, to := range d.connections {
 		if !slices.Contains(addresses, to) {
 			all = append(all, "it connected to "+to)

@@ -117,7 +117,7 @@ func (c *modelsCalibrate) find(ctx context.Context, checker checker, pack string
 	if err != nil {
 		return found, err
 	}
-	client := modelclient.New(nc, modelclient.Options{BulkTry: time.Minute, Log: slog.New(slog.DiscardHandler)})
+	client := modelclient.New(nc, modelclient.Options{BulkAttemptTimeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 	child := modelchild.New(modelchild.Options{Program: checker.program, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		Env: append(withoutSettings(), "SLUICE_NATS_URL="+server.Address(), "SLUICE_NATS_CREDENTIALS="+seed, "SLUICE_HEALTH_LISTEN=off",
 			"SLUICE_MODEL_PACK="+pack, "SLUICE_MODEL_PROVIDER="+checker.model.ModelProvider, "SLUICE_MODEL_THREADS="+fmt.Sprint(checker.model.ModelThreads),

@@ -17,8 +17,8 @@ import (
 
 type sourcesCommand struct {
 	List    sourcesList    `cmd:"" default:"withargs" help:"List sources, and what they do."`
-	Drivers sourcesDrivers `cmd:"" help:"List the kinds of places that can be followed, with their settings."`
-	Add     sourcesAdd     `cmd:"" help:"Keep a collection in step with a place."`
+	Drivers sourcesDrivers `cmd:"" help:"List the kinds of sources, with their settings."`
+	Add     sourcesAdd     `cmd:"" help:"Keep a collection in step with a folder or another system."`
 	Show    sourcesShow    `cmd:"" help:"Show a source: its newest run, and what it skipped."`
 	Change  sourcesChange  `cmd:"" help:"Change settings of a source; it lists everything anew."`
 	Preview sourcesPreview `cmd:"" help:"Show what a run would find now."`
@@ -26,7 +26,7 @@ type sourcesCommand struct {
 	Cancel  sourcesCancel  `cmd:"" help:"End the run that is under way; what it did stays."`
 	Pause   sourcesPause   `cmd:"" help:"Stop a source where it is."`
 	Resume  sourcesResume  `cmd:"" help:"Have a source go on that was paused or stopped."`
-	Confirm sourcesConfirm `cmd:"" help:"Delete what is gone from the place, though it is much; a source that is asking waits for it."`
+	Confirm sourcesConfirm `cmd:"" help:"Delete the documents of deleted items, however many they are; a source that is asking waits for it."`
 	Remove  sourcesRemove  `cmd:"" help:"Remove a source, and its documents unless they are kept."`
 
 	Principals sourcesPrincipals `cmd:"" help:"List the users and groups of a source, with who they are here."`
@@ -128,7 +128,7 @@ type sourcesAdd struct {
 	remote
 	sourceSettings
 	Name       string        `arg:"" help:"What the source is called."`
-	Driver     string        `arg:"" help:"The kind of place."`
+	Driver     string        `arg:"" help:"The kind of source."`
 	Collection string        `required:"" short:"c" help:"The collection that its documents come to."`
 	Include    []string      `help:"Pattern of paths that are followed, as *.pdf or handbook/**; may be repeated." sep:"none"`
 	Exclude    []string      `help:"Pattern of paths that are not; may be repeated." sep:"none"`

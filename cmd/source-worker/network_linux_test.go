@@ -76,9 +76,9 @@ func nameServer(t *testing.T) *net.Resolver {
 	}}
 }
 
-// trap listens on the private address, to which nobody may connect. It returns its port and the
+// forbiddenServer listens on the private address, to which nobody may connect. It returns its port and the
 // number of connections.
-func trap(t *testing.T) (port string, reached *atomic.Int32) {
+func forbiddenServer(t *testing.T) (port string, reached *atomic.Int32) {
 	t.Helper()
 	listener, err := net.Listen("tcp", netip.AddrPortFrom(private, 0).String())
 	if err != nil {
@@ -112,15 +112,15 @@ var ownNames = map[string]bool{"s3 of Amazon": true, "gcs of Google": true, "one
 
 func TestNoDriverReachesPrivateAddresses(t *testing.T) {
 	ctx := guard.WithNetwork(t.Context(), guard.Network{Public: []netip.Addr{public, other}, Names: nameServer(t)})
-	port, reached := trap(t)
+	port, reached := forbiddenServer(t)
 	for _, host := range []string{private.String(), "private.example.test", "rebinding.example.test"} {
-		for row := range places(host, port) {
+		for row := range driverSettings(host, port) {
 			host := host
 			if strings.HasPrefix(host, "rebinding") {
 				host = strings.ReplaceAll("rebinding-"+row+".example.test", " ", "-")
 			}
 			t.Run(row+" at "+host, func(t *testing.T) {
-				err := attempt(ctx, driverOf(t, row), source.Settings{Values: places(host, port)[row]})
+				err := attempt(ctx, driverFor(t, row), source.Settings{Values: driverSettings(host, port)[row]})
 				switch {
 				case err == nil:
 					t.Error("it can be read")
@@ -158,7 +158,7 @@ func listenAt(t *testing.T, at netip.Addr, handler http.HandlerFunc) string {
 
 func TestRedirectsReachNoPrivateAddresses(t *testing.T) {
 	ctx := guard.WithNetwork(t.Context(), guard.Network{Public: []netip.Addr{public, other}, Names: nameServer(t)})
-	port, reached := trap(t)
+	port, reached := forbiddenServer(t)
 	for _, status := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
 		from := listenAt(t, public, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://"+net.JoinHostPort(private.String(), port)+r.URL.RequestURI(), status)
@@ -166,7 +166,7 @@ func TestRedirectsReachNoPrivateAddresses(t *testing.T) {
 		host, fromPort, _ := net.SplitHostPort(strings.TrimPrefix(from, "http://"))
 		for _, row := range speakHTTP {
 			t.Run(fmt.Sprintf("%s with %d", row, status), func(t *testing.T) {
-				err := attempt(ctx, driverOf(t, row), source.Settings{Values: places(host, fromPort)[row]})
+				err := attempt(ctx, driverFor(t, row), source.Settings{Values: driverSettings(host, fromPort)[row]})
 				if !errors.Is(err, guard.ErrPrivate) && row != "s3" { // S3's library follows no redirects
 					t.Errorf("a redirect to a private address gives %v, want ErrPrivate", err)
 				}
@@ -193,12 +193,12 @@ func TestRedirectsCarryNoCredentialsToOtherServers(t *testing.T) {
 	})
 	host, port, _ := net.SplitHostPort(strings.TrimPrefix(from, "http://"))
 	for _, row := range speakHTTP {
-		if err := attempt(ctx, driverOf(t, row), source.Settings{Values: places(host, port)[row]}); err == nil {
+		if err := attempt(ctx, driverFor(t, row), source.Settings{Values: driverSettings(host, port)[row]}); err == nil {
 			t.Errorf("%s can be read", row)
 		}
 		mu.Lock()
 		for _, request := range got {
-			if secret := shown(row, request); secret != "" {
+			if secret := leakedSecret(row, request); secret != "" {
 				t.Errorf("%s carries %q to another server: %s", row, secret, request)
 			}
 		}

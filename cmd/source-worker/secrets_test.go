@@ -43,11 +43,11 @@ type writer func([]byte) (int, error)
 
 func (w writer) Write(p []byte) (int, error) { return w(p) }
 
-// tellTale answers every request with a status and everything that it knows about the client.
-func tellTale(t *testing.T, status int, row string) (host, port string) {
+// echoServer answers every request with a status and everything that it knows about the client.
+func echoServer(t *testing.T, status int, row string) (host, port string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		said := fmt.Sprintf("%s %s %v %s", r.Method, r.URL, r.Header, strings.Join(secretsOf(row), `\n`))
+		said := fmt.Sprintf("%s %s %v %s", r.Method, r.URL, r.Header, strings.Join(credentialsIn(row), `\n`))
 		w.Header().Set("Content-Type", "application/xml")
 		w.Header().Set("X-Said", strings.ReplaceAll(said, "\n", " "))
 		if status < 300 {
@@ -71,14 +71,14 @@ func TestErrorsAndLogsShowNoCredentials(t *testing.T) {
 				continue // its library repeats requests for a minute
 			}
 			t.Run(fmt.Sprintf("%s with %d", row, status), func(t *testing.T) {
-				host, port := tellTale(t, status, row)
-				values := places(host, port)[row]
+				host, port := echoServer(t, status, row)
+				values := driverSettings(host, port)[row]
 				var err error
 				text := logged(t, func() {
-					err = attempt(t.Context(), driverOf(t, row), source.Settings{AllowPrivate: true, Values: values})
+					err = attempt(t.Context(), driverFor(t, row), source.Settings{AllowPrivate: true, Values: values})
 				})
 				text += fmt.Sprintf("%v %+v %s", err, err, err)
-				if secret := shown(row, text); secret != "" {
+				if secret := leakedSecret(row, text); secret != "" {
 					t.Errorf("%q is shown: %s", secret, text)
 				}
 			})
@@ -86,7 +86,7 @@ func TestErrorsAndLogsShowNoCredentials(t *testing.T) {
 	}
 }
 
-func TestWhatAnIMAPServerSaysShowsNoCredentials(t *testing.T) {
+func TestErrorsOfIMAPServersShowNoCredentials(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -113,12 +113,12 @@ func TestWhatAnIMAPServerSaysShowsNoCredentials(t *testing.T) {
 		all.Wait()
 	})
 	host, port, _ := net.SplitHostPort(listener.Addr().String())
-	values := places(host, port)["imap"]
+	values := driverSettings(host, port)["imap"]
 	values["security"] = "none"
 	text := logged(t, func() {
-		err = attempt(t.Context(), driverOf(t, "imap"), source.Settings{AllowPrivate: true, Values: values})
+		err = attempt(t.Context(), driverFor(t, "imap"), source.Settings{AllowPrivate: true, Values: values})
 	})
-	if text += fmt.Sprintf("%v %+v %s", err, err, err); !strings.Contains(text, "I was told") || shown("imap", text) != "" {
+	if text += fmt.Sprintf("%v %+v %s", err, err, err); !strings.Contains(text, "I was told") || leakedSecret("imap", text) != "" {
 		t.Errorf("the server's words are %s", text)
 	}
 }

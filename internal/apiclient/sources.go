@@ -28,7 +28,7 @@ func (c *Client) Sources(ctx context.Context, collection string) iter.Seq2[schem
 	return pages[schema.Source](ctx, c, "/v1/sources", query)
 }
 
-// CreateSource makes a source, which keeps a collection in step with a place.
+// CreateSource makes a source, which keeps a collection in step with a folder or another system.
 func (c *Client) CreateSource(ctx context.Context, n api.NewSource) (schema.Source, error) {
 	return post[schema.Source](ctx, c, "/v1/sources", n)
 }

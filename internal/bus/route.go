@@ -54,15 +54,15 @@ func NewWorkers(nc *nats.Conn) *Workers {
 
 // Listen receives announcements until stop is called.
 func (w *Workers) Listen() (stop func(), err error) {
-	sub, err := w.nc.Subscribe(wire.HereSubject, w.update)
+	sub, err := w.nc.Subscribe(wire.WorkersSubject, w.update)
 	if err != nil {
-		return nil, fmt.Errorf("subscribe to %s: %w", wire.HereSubject, err)
+		return nil, fmt.Errorf("subscribe to %s: %w", wire.WorkersSubject, err)
 	}
 	return func() { unsubscribe(sub) }, nil
 }
 
 func (w *Workers) update(msg *nats.Msg) {
-	announced, err := wire.Decode[wire.Here](msg.Data)
+	announced, err := wire.Decode[wire.WorkerAnnouncement](msg.Data)
 	if err != nil { // from a newer build
 		slog.Debug("could not read the announcement of a worker", "error", err)
 		return
@@ -169,9 +169,9 @@ type ranked struct {
 // announce announces the worker of a service until ctx ends, and then announces that it stops.
 func (r *serviceRun) announce(ctx context.Context) {
 	publish := func(slots int) {
-		data, err := wire.Encode(wire.Here{Envelope: wire.Header(), Service: r.options.Subject, Worker: r.options.At, Slots: slots})
+		data, err := wire.Encode(wire.WorkerAnnouncement{Envelope: wire.Header(), Service: r.options.Subject, Worker: r.options.At, Slots: slots})
 		if err == nil {
-			err = r.nc.Publish(wire.HereSubject, data)
+			err = r.nc.Publish(wire.WorkersSubject, data)
 		}
 		if err != nil {
 			slog.Debug("could not announce a worker", "subject", r.options.Subject, "error", err)

@@ -141,9 +141,9 @@ func TestABusyWorkerIsPassedOver(t *testing.T) {
 func TestAWorkerThatIsGoneIsNotAskedAgain(t *testing.T) {
 	w, nc, _ := nearby(t, 2, 2, nil)
 	for _, ghost := range []uuid.UUID{schema.NewID(), schema.NewID()} { // they have announced themselves
-		data, err := wire.Encode(wire.Here{Envelope: wire.Header(), Service: wire.SearchSubject, Worker: ghost, Slots: 2})
+		data, err := wire.Encode(wire.WorkerAnnouncement{Envelope: wire.Header(), Service: wire.SearchSubject, Worker: ghost, Slots: 2})
 		if err == nil {
-			err = nc.Publish(wire.HereSubject, data)
+			err = nc.Publish(wire.WorkersSubject, data)
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -22,7 +22,7 @@ type Segment struct {
 	Collection uuid.UUID
 	Generation int
 	Space      string
-	held       []bool // by entry
+	filled     []bool // by entry
 	rows       map[uuid.UUID]rows
 }
 
@@ -33,18 +33,18 @@ func NewSegment(collection uuid.UUID, generation int, space string, dimension, e
 	return &Segment{
 		Block:      Block{IDs: make([]uuid.UUID, passages), Data: make([]uint16, passages*dimension), Dimension: dimension},
 		Collection: collection, Generation: generation, Space: space,
-		held: make([]bool, entries), rows: make(map[uuid.UUID]rows, entries),
+		filled: make([]bool, entries), rows: make(map[uuid.UUID]rows, entries),
 	}
 }
 
-// Hold records that the rows of an entry of a version have been filled.
-func (s *Segment) Hold(entry int, version uuid.UUID, first, end int) {
-	s.held[entry] = true
+// MarkFilled records that the rows of an entry of a version have been filled.
+func (s *Segment) MarkFilled(entry int, version uuid.UUID, first, end int) {
+	s.filled[entry] = true
 	s.rows[version] = rows{first, end}
 }
 
-// Holds reports whether the segment has an entry's vectors.
-func (s *Segment) Holds(entry int) bool { return s.held[entry] }
+// Filled reports whether the segment has an entry's vectors.
+func (s *Segment) Filled(entry int) bool { return s.filled[entry] }
 
 // Copy fills the rows from first to before end with a version's vectors in another segment, and
 // reports whether that has as many.
@@ -111,7 +111,7 @@ func (c *Cache) Put(key SegmentKey, s *Segment) {
 	if old := c.byKey[key]; old != nil {
 		c.drop(old)
 	}
-	size := s.Bytes() + int64(len(s.held))*64
+	size := s.Bytes() + int64(len(s.filled))*64
 	if size > c.stats.Limit {
 		c.stats.Evictions++
 		return
@@ -134,9 +134,9 @@ func (c *Cache) Remove(key SegmentKey) {
 }
 
 func (c *Cache) drop(e *list.Element) {
-	one := c.order.Remove(e).(*cached)
-	delete(c.byKey, one.key)
-	c.stats.Bytes -= one.bytes
+	entry := c.order.Remove(e).(*cached)
+	delete(c.byKey, entry.key)
+	c.stats.Bytes -= entry.bytes
 }
 
 // Of lists the cached segments of a collection's generation, so that the vectors of a merged

@@ -37,7 +37,7 @@ type VectorStore interface {
 	// not exist or is not of the live generation, or one of the versions still waits for the second
 	// encoder, it reads nothing and returns false.
 	ReadVectors(ctx context.Context, tenant, collection uuid.UUID, segments []uuid.UUID,
-		wanted func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error)
+		versions func(space string, generation, dimension int) []uuid.UUID, each func(version, passage uuid.UUID, vector []float32)) (read bool, err error)
 }
 
 // Views returns what a principal sees of a collection now; *search.Index implements it.
@@ -48,21 +48,21 @@ type Views interface {
 // MemoryVectors searches vectors; those of small collections in memory. It is safe for concurrent
 // use.
 type MemoryVectors struct {
-	store VectorStore
-	views Views
-	cache *Cache
-	bytes int64 // of the cache
-	loads singleflight.Group
-	known sync.Map // by knownKey: the knownState of a collection
+	store  VectorStore
+	views  Views
+	cache  *Cache
+	bytes  int64 // of the cache
+	loads  singleflight.Group
+	states sync.Map // by collectionKey: the collectionState of a collection
 	// Now is the clock; time.Now except in tests.
 	Now func() time.Time
 }
 
-type knownKey struct{ tenant, collection uuid.UUID }
+type collectionKey struct{ tenant, collection uuid.UUID }
 
-// knownState is what is known of a collection's generation, and the number of passages that it had
-// at the time.
-type knownState struct {
+// collectionState is what is known of a collection's generation, and the number of passages that it
+// had at the time.
+type collectionState struct {
 	generation int
 	indexed    bool      // every live version has an entry; that stays true
 	large      time.Time // when it was last too large; zero: it was not
@@ -73,18 +73,18 @@ func NewMemoryVectors(store VectorStore, views Views, cacheBytes int64) *MemoryV
 	return &MemoryVectors{store: store, views: views, cache: NewCache(cacheBytes), bytes: cacheBytes, Now: time.Now}
 }
 
-// largeFor is how long a collection is considered large before it is checked again: it may have
+// largeTTL is how long a collection is considered large before it is checked again: it may have
 // shrunk or been merged.
-const largeFor = 3 * time.Minute
+const largeTTL = 3 * time.Minute
 
-// memoryMost is the most passages that are compared in memory; with 256 dimensions that takes some
-// milliseconds on one core.
-const memoryMost = 1 << 16
+// maxPassagesInMemory is the most passages that are compared in memory; with 256 dimensions that
+// takes some milliseconds on one core.
+const maxPassagesInMemory = 1 << 16
 
-// most is the most passages, with vectors of a dimension, of a collection that is searched in
-// memory: no more than the cache can hold.
-func (v *MemoryVectors) most(dimension int) int {
-	return int(min(memoryMost, v.bytes/int64(2*max(dimension, 1))))
+// maxPassages is the most passages, with vectors of a dimension, of a collection that is searched
+// in memory: no more than the cache can hold.
+func (v *MemoryVectors) maxPassages(dimension int) int {
+	return int(min(maxPassagesInMemory, v.bytes/int64(2*max(dimension, 1))))
 }
 
 // Stats returns the counts of the cache.
@@ -109,13 +109,13 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 	if q.K <= 0 {
 		return nil, errNotInMemory
 	}
-	key := knownKey{q.Principal.Tenant, q.Collection}
-	state, _ := v.known.Load(key)
-	known, _ := state.(knownState)
-	if !known.large.IsZero() && v.Now().Sub(known.large) < largeFor {
+	key := collectionKey{q.Principal.Tenant, q.Collection}
+	loaded, _ := v.states.Load(key)
+	state, _ := loaded.(collectionState)
+	if !state.large.IsZero() && v.Now().Sub(state.large) < largeTTL {
 		return nil, errNotInMemory
 	}
-	if !known.indexed {
+	if !state.indexed {
 		// Read before the view, which is then at least as new.
 		generation, indexed, err := v.store.IndexedGeneration(ctx, key.tenant, key.collection)
 		if err != nil {
@@ -124,11 +124,11 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 		if !indexed {
 			return nil, errNotInMemory
 		}
-		known = knownState{generation: generation, indexed: true}
-		v.known.Store(key, known)
+		state = collectionState{generation: generation, indexed: true}
+		v.states.Store(key, state)
 	}
-	if q.Generation != 0 && q.Generation != known.generation {
-		v.known.Delete(key) // one of the two is not live; the store reports which
+	if q.Generation != 0 && q.Generation != state.generation {
+		v.states.Delete(key) // one of the two is not live; the store reports which
 		return nil, errNotInMemory
 	}
 	view := q.View
@@ -142,22 +142,22 @@ func (v *MemoryVectors) inMemory(ctx context.Context, q NearestQuery) ([]Hit, er
 	for _, s := range view.Segments {
 		passages += s.Passages
 	}
-	if passages > v.most(len(q.Vector)) {
-		known.large = v.Now()
-		v.known.Store(key, known)
+	if passages > v.maxPassages(len(q.Vector)) {
+		state.large = v.Now()
+		v.states.Store(key, state)
 		return nil, errNotInMemory
 	}
-	if !known.large.IsZero() {
-		known.large = time.Time{}
-		v.known.Store(key, known)
+	if !state.large.IsZero() {
+		state.large = time.Time{}
+		v.states.Store(key, state)
 	}
 	segments, err := v.segments(ctx, key, view)
 	if err != nil {
 		return nil, err
 	}
 	for _, s := range segments {
-		if s.Generation != known.generation {
-			v.known.Delete(key) // another generation is live: read its state again
+		if s.Generation != state.generation {
+			v.states.Delete(key) // another generation is live: read its state again
 			return nil, errNotInMemory
 		}
 		if len(s.IDs) > 0 && (s.Space != q.Space || s.Dimension != len(q.Vector)) {
@@ -192,25 +192,25 @@ func scanVisible(top *Top, number int, s *Segment, d *segment.Directory, visible
 			if !visible.Has(e) {
 				continue
 			}
-			if !s.Holds(e) {
+			if !s.Filled(e) {
 				return false
 			}
-			at := d.Entry(e)
-			top.Scan(number, &s.Block, at.FirstPassage, at.FirstPassage+at.Passages)
+			entry := d.Entry(e)
+			top.Scan(number, &s.Block, entry.FirstPassage, entry.FirstPassage+entry.Passages)
 		}
 		return true
 	}
 	rows := map[int]bool{} // places may overlap
 	for _, ref := range within {
 		for _, e := range d.EntriesOf(ref.Version) {
-			at := d.Entry(e)
-			if !visible.Has(e) || ref.Section >= at.Sections {
+			entry := d.Entry(e)
+			if !visible.Has(e) || ref.Section >= entry.Sections {
 				continue
 			}
-			if !s.Holds(e) {
+			if !s.Filled(e) {
 				return false
 			}
-			first, end := at.FirstPassage, at.FirstPassage+at.Passages
+			first, end := entry.FirstPassage, entry.FirstPassage+entry.Passages
 			if ref.Section >= 0 {
 				first, end = d.PassagesOf(e, ref.Section)
 				if ref.Passage >= 0 {

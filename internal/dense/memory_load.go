@@ -18,7 +18,7 @@ import (
 
 // segments returns the vectors of a view's segments, in its order. Those that are not cached are
 // loaded with one statement. If several callers need the same segments, one of them loads them.
-func (v *MemoryVectors) segments(ctx context.Context, key knownKey, view *search.View) ([]*Segment, error) {
+func (v *MemoryVectors) segments(ctx context.Context, key collectionKey, view *search.View) ([]*Segment, error) {
 	out := make([]*Segment, len(view.Segments))
 	var missing []int
 	var name strings.Builder
@@ -61,38 +61,38 @@ type vectorRows struct {
 
 // load makes segments. It copies the vectors that cached segments have, and leaves out dead
 // entries, which no search will see again. An entry with a wrong number of vectors is not held.
-func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *search.View, missing []int) ([]*Segment, error) {
+func (v *MemoryVectors) load(ctx context.Context, key collectionKey, view *search.View, missing []int) ([]*Segment, error) {
 	ids := make([]uuid.UUID, len(missing))
 	for i, m := range missing {
 		ids[i] = view.Segments[m].ID
 	}
 	var out []*Segment
-	var wanted map[uuid.UUID][]vectorRows
+	var missingRows map[uuid.UUID][]vectorRows
 	var counts map[uuid.UUID]int
 	read, err := v.store.ReadVectors(ctx, key.tenant, key.collection, ids, func(space string, generation, dimension int) []uuid.UUID {
-		have := v.cache.Of(key.tenant, key.collection, generation)
-		out, wanted, counts = make([]*Segment, len(missing)), map[uuid.UUID][]vectorRows{}, map[uuid.UUID]int{}
+		cachedSegments := v.cache.Of(key.tenant, key.collection, generation)
+		out, missingRows, counts = make([]*Segment, len(missing)), map[uuid.UUID][]vectorRows{}, map[uuid.UUID]int{}
 		for i, m := range missing {
 			d := view.Segments[m].Directory
 			s := NewSegment(key.collection, generation, space, dimension, d.Len(), view.Segments[m].Passages)
 			out[i] = s
 			for e := range d.Len() {
-				at := d.Entry(e)
-				first, end := at.FirstPassage, at.FirstPassage+at.Passages
+				entry := d.Entry(e)
+				first, end := entry.FirstPassage, entry.FirstPassage+entry.Passages
 				switch {
-				case view.Dead[at.ID]:
-				case slices.ContainsFunc(have, func(from *Segment) bool { return s.Copy(at.Version, from, first, end) }):
-					s.Hold(e, at.Version, first, end)
+				case view.Dead[entry.ID]:
+				case slices.ContainsFunc(cachedSegments, func(from *Segment) bool { return s.Copy(entry.Version, from, first, end) }):
+					s.MarkFilled(e, entry.Version, first, end)
 				default:
-					wanted[at.Version] = append(wanted[at.Version], vectorRows{s, e, first, end})
+					missingRows[entry.Version] = append(missingRows[entry.Version], vectorRows{s, e, first, end})
 				}
 			}
 		}
-		return slices.Collect(maps.Keys(wanted))
+		return slices.Collect(maps.Keys(missingRows))
 	}, func(version, passage uuid.UUID, vector []float32) {
-		for _, to := range wanted[version] {
-			if row := to.first + counts[version]; row < to.end {
-				to.segment.Fill(row, passage, vector)
+		for _, target := range missingRows[version] {
+			if row := target.first + counts[version]; row < target.end {
+				target.segment.Fill(row, passage, vector)
 			}
 		}
 		counts[version]++
@@ -103,10 +103,10 @@ func (v *MemoryVectors) load(ctx context.Context, key knownKey, view *search.Vie
 	if err != nil {
 		return nil, fmt.Errorf("load the vectors of %d segments: %w", len(missing), err)
 	}
-	for version, places := range wanted {
-		for _, to := range places {
-			if counts[version] == to.end-to.first {
-				to.segment.Hold(to.entry, version, to.first, to.end)
+	for version, targets := range missingRows {
+		for _, target := range targets {
+			if counts[version] == target.end-target.first {
+				target.segment.MarkFilled(target.entry, version, target.first, target.end)
 			}
 		}
 	}

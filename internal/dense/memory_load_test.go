@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// TestConcurrentLoadsOutliveTheOneThatMakesThem: the caller that loads may have an earlier deadline
+// TestConcurrentLoadsSurviveACancelledLeader: the caller that loads may have an earlier deadline
 // than the callers that wait for it.
-func TestConcurrentLoadsOutliveTheOneThatMakesThem(t *testing.T) {
+func TestConcurrentLoadsSurviveACancelledLeader(t *testing.T) {
 	for _, over := range []error{context.DeadlineExceeded, context.Canceled} {
 		synctest.Test(t, func(t *testing.T) {
 			var group singleflight.Group

@@ -15,13 +15,13 @@ import (
 // begins checks which tenants' items begin now.
 func begins(t *testing.T, b *Background[*uuid.UUID], now time.Time, want ...uuid.UUID) {
 	t.Helper()
-	one := Gathering[*uuid.UUID]{Size: func(*uuid.UUID) int64 { return 0 }, Items: 1, Share: 1}
+	one := BatchLimits[*uuid.UUID]{Size: func(*uuid.UUID) int64 { return 0 }, Items: 1, Share: 1}
 	for i, tenant := range want {
-		if got, found := b.Gather(now, one); !found || *got.Items[0] != tenant {
+		if got, found := b.NextBatch(now, one); !found || *got.Items[0] != tenant {
 			t.Fatalf("item %d is %v, want one of %s", i, got.Items, tenant)
 		}
 	}
-	if got, found := b.Gather(now, one); found {
+	if got, found := b.NextBatch(now, one); found {
 		t.Fatalf("an item of %s began, too", got.Items[0])
 	}
 }
@@ -38,35 +38,35 @@ func put(b *Background[*uuid.UUID], now time.Time, tenants ...uuid.UUID) {
 	}
 }
 
-func TestSomebodyCountsAsWaitingForAWhile(t *testing.T) {
+func TestForegroundLastsForItsWindow(t *testing.T) {
 	f, now := NewForeground(2*time.Second), time.Unix(100, 0)
-	if left := f.Left(now); left != 0 {
+	if left := f.Remaining(now); left != 0 {
 		t.Errorf("before any request somebody counts for %s", left)
 	}
-	f.Seen(now)
-	if left := f.Left(now.Add(2*time.Second - time.Millisecond)); left != time.Millisecond {
+	f.Record(now)
+	if left := f.Remaining(now.Add(2*time.Second - time.Millisecond)); left != time.Millisecond {
 		t.Errorf("a millisecond before its end a request counts for %s", left)
 	}
-	if left := f.Left(now.Add(2 * time.Second)); left != 0 {
+	if left := f.Remaining(now.Add(2 * time.Second)); left != 0 {
 		t.Errorf("at its end a request counts for %s", left)
 	}
 }
 
 func TestLessRunsInTheBackgroundWhileSomebodyWaits(t *testing.T) {
 	now, f := time.Unix(100, 0), NewForeground(2*time.Second)
-	f.Seen(now)
+	f.Record(now)
 	b := NewBackground[*uuid.UUID](f, 4, 1)
 	put(b, now, loud, loud, loud, loud, loud, loud)
 	begins(t, b, now, loud)
-	if until := b.Until(now); until != 2*time.Second {
+	if until := b.UntilFree(now); until != 2*time.Second {
 		t.Errorf("looks again in %s, want when nobody waits any more: 2s", until)
 	}
 	now = now.Add(2 * time.Second)
 	begins(t, b, now, loud, loud, loud) // four run in all
-	if until := b.Until(now); until != time.Minute {
+	if until := b.UntilFree(now); until != time.Minute {
 		t.Errorf("looks again in %s though all run that may", until)
 	}
-	f.Seen(now)
+	f.Record(now)
 	for range 3 {
 		ends(b, loud, now)
 		begins(t, b, now) // items that ran before have to end first
@@ -84,15 +84,15 @@ func TestLessRunsInTheBackgroundWhileSomebodyWaits(t *testing.T) {
 	}
 }
 
-func TestMoreWhileSomebodyWaitsThanAtAllCountsAsAll(t *testing.T) {
+func TestReducedLimitIsAtMostTheLimit(t *testing.T) {
 	now, f := time.Unix(100, 0), NewForeground(time.Second)
-	f.Seen(now)
+	f.Record(now)
 	b := NewBackground[*uuid.UUID](f, 1, 8)
 	put(b, now, loud, loud)
 	begins(t, b, now, loud)
 }
 
-func TestTheTenantWithTheFewestThatRunIsNext(t *testing.T) {
+func TestFewestRunningItemsIsServedNext(t *testing.T) {
 	now := time.Unix(100, 0)
 	b := NewBackground[*uuid.UUID](NewForeground(time.Second), 2, 2)
 	put(b, now, loud, loud, loud, loud)
@@ -131,8 +131,8 @@ func TestBackgroundPausesWhileSomebodyWaits(t *testing.T) {
 		if took := paused(t.Context(), time.Minute); took != 0 {
 			t.Errorf("it paused for %v although nobody waits", took)
 		}
-		for worked, want := range map[time.Duration]time.Duration{30 * time.Millisecond: 30 * time.Millisecond, time.Minute: longestPause} {
-			f.Seen(time.Now())
+		for worked, want := range map[time.Duration]time.Duration{30 * time.Millisecond: 30 * time.Millisecond, time.Minute: maxPause} {
+			f.Record(time.Now())
 			if took := paused(t.Context(), worked); took != want {
 				t.Errorf("after %v it paused for %v, want %v", worked, took, want)
 			}

@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Gathering says how waiting items are grouped into a batch.
-type Gathering[T comparable] struct {
+// BatchLimits says how waiting items are grouped into a batch.
+type BatchLimits[T comparable] struct {
 	// Size returns the size of an item, such as its bytes.
 	Size func(T) int64
 	// Items and Total are the maximum number and total size of a batch's items. A larger item is a
@@ -28,12 +28,12 @@ type Batch[T comparable] struct {
 	tenants []uuid.UUID // of the items
 }
 
-// Gather removes the next items from the queue as one batch and begins it, if it may run now. It
+// NextBatch removes the next items from the queue as one batch and begins it, if it may run now. It
 // starts with the oldest items of the tenant that is served first. If none of these is left, and
 // all that were taken are small, it adds all items of further tenants, as long as they are small
 // and fit: such tenants have little, and each would otherwise need its own batch. So a tenant with
 // many items never fills a batch before one with few. The size of an item is charged to its tenant.
-func (b *Background[T]) Gather(now time.Time, g Gathering[T]) (out Batch[T], found bool) {
+func (b *Background[T]) NextBatch(now time.Time, g BatchLimits[T]) (out Batch[T], found bool) {
 	if !b.free(now) {
 		return out, false
 	}
@@ -54,7 +54,7 @@ func (b *Background[T]) Gather(now time.Time, g Gathering[T]) (out Batch[T], fou
 		}
 		size += next
 		small = small && next <= g.Small
-		b.gather(&out, first, next)
+		b.appendToBatch(&out, first, next)
 	}
 	for small && len(first.waiting) == 0 && len(out.Items) < g.Items {
 		next := b.first(func(t *tenant[T]) bool { return g.fits(t, g.Items-len(out.Items), g.Total-size) })
@@ -64,7 +64,7 @@ func (b *Background[T]) Gather(now time.Time, g Gathering[T]) (out Batch[T], fou
 		for len(next.waiting) > 0 {
 			n := g.Size(next.waiting[0])
 			size += n
-			b.gather(&out, next, n)
+			b.appendToBatch(&out, next, n)
 		}
 	}
 	b.running++
@@ -73,7 +73,7 @@ func (b *Background[T]) Gather(now time.Time, g Gathering[T]) (out Batch[T], fou
 
 // fits reports whether all waiting items of a tenant are small and fit into the rest of a batch,
 // which is items items with the size total.
-func (g Gathering[T]) fits(t *tenant[T], items int, total int64) bool {
+func (g BatchLimits[T]) fits(t *tenant[T], items int, total int64) bool {
 	if len(t.waiting) > items {
 		return false
 	}
@@ -86,15 +86,15 @@ func (g Gathering[T]) fits(t *tenant[T], items int, total int64) bool {
 	return true
 }
 
-// gather moves a tenant's oldest item to a batch and charges it.
-func (b *Background[T]) gather(out *Batch[T], t *tenant[T], size int64) {
+// appendToBatch moves a tenant's oldest item to a batch and charges it.
+func (b *Background[T]) appendToBatch(out *Batch[T], t *tenant[T], size int64) {
 	out.Items, out.tenants = append(out.Items, b.take(t)), append(out.tenants, t.id)
 	b.Charge(t.id, time.Duration(size))
 }
 
 // EndBatch records that a batch has ended.
-func (b *Background[T]) EndBatch(of Batch[T], now time.Time) {
-	for _, id := range of.tenants {
+func (b *Background[T]) EndBatch(batch Batch[T], now time.Time) {
+	for _, id := range batch.tenants {
 		b.Queue.End(id, now)
 	}
 	b.running--

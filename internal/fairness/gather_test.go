@@ -18,7 +18,7 @@ type sized struct {
 
 // gathering is the tests' Gathering: a batch has five items or a size of 500, those of the first
 // tenant three or 300, and small is up to 50.
-var gathering = Gathering[*sized]{Size: func(s *sized) int64 { return s.size }, Items: 5, Total: 500, Share: 3, ShareTotal: 300, Small: 50}
+var gathering = BatchLimits[*sized]{Size: func(s *sized) int64 { return s.size }, Items: 5, Total: 500, Share: 3, ShareTotal: 300, Small: 50}
 
 // waitingItems returns background work with these items waiting.
 func waitingItems(most int, items ...sized) *Background[*sized] {
@@ -32,7 +32,7 @@ func waitingItems(most int, items ...sized) *Background[*sized] {
 // gathers checks the next batch.
 func gathers(t *testing.T, b *Background[*sized], want ...sized) Batch[*sized] {
 	t.Helper()
-	batch, found := b.Gather(time.Unix(100, 0), gathering)
+	batch, found := b.NextBatch(time.Unix(100, 0), gathering)
 	var got []sized
 	for _, item := range batch.Items {
 		got = append(got, *item)
@@ -69,9 +69,9 @@ func TestTenantsWithLittleShareABatch(t *testing.T) {
 	gathers(t, b, some(loud, 10, 4)...)
 }
 
-// TestWhoHasMuchDoesNotGoBeforeWhoHasLittle: a tenant with a hundred times as many items is not
+// TestLargeBacklogsDoNotDelaySmallOnes: a tenant with a hundred times as many items is not
 // served first, whenever they came.
-func TestWhoHasMuchDoesNotGoBeforeWhoHasLittle(t *testing.T) {
+func TestLargeBacklogsDoNotDelaySmallOnes(t *testing.T) {
 	quiet := uuid.New()
 	b := waitingItems(1, some(loud, 10, 200)...)
 	batch := gathers(t, b, some(loud, 10, 5)...)
@@ -80,7 +80,7 @@ func TestWhoHasMuchDoesNotGoBeforeWhoHasLittle(t *testing.T) {
 	b.EndBatch(batch, time.Unix(100, 0))
 	ahead := 0
 	for {
-		batch, found := b.Gather(time.Unix(100, 0), gathering)
+		batch, found := b.NextBatch(time.Unix(100, 0), gathering)
 		if !found {
 			t.Fatal("nothing waits")
 		}
@@ -95,14 +95,14 @@ func TestWhoHasMuchDoesNotGoBeforeWhoHasLittle(t *testing.T) {
 	}
 }
 
-// TestTenantsWithMuchTakeTurnsBySize: of two tenants that both have many items, each gets half, by
+// TestTenantsWithMuchAlternateBySize: of two tenants that both have many items, each gets half, by
 // size.
-func TestTenantsWithMuchTakeTurnsBySize(t *testing.T) {
+func TestTenantsWithMuchAlternateBySize(t *testing.T) {
 	slight := uuid.New()
 	b := waitingItems(1, slices.Concat(some(loud, 100, 100), some(slight, 25, 100))...)
 	sum := map[uuid.UUID]int64{}
 	for range 20 {
-		batch, found := b.Gather(time.Unix(100, 0), gathering)
+		batch, found := b.NextBatch(time.Unix(100, 0), gathering)
 		if !found {
 			t.Fatal("nothing waits")
 		}

@@ -15,8 +15,8 @@ import (
 const (
 	// StarvationLimit is the longest time that a request waits for others that are served first.
 	StarvationLimit = time.Second
-	// remembered is how long a tenant is kept after its last request.
-	remembered = time.Minute
+	// tenantTTL is how long a tenant is kept after its last request.
+	tenantTTL = time.Minute
 )
 
 // Queue orders waiting items. It serves the tenant that used least first; among equals the one with
@@ -28,25 +28,25 @@ const (
 //
 // A Queue is not safe for concurrent use.
 type Queue[T comparable] struct {
-	credit  time.Duration
-	tenants map[uuid.UUID]*tenant[T]
-	ring    []*tenant[T]  // tenants with waiting items; a tenant that is served moves to the end
-	clock   time.Duration // virtual time: the maximum of used over tenants when an item of theirs began
-	forget  time.Time     // when to prune next
+	credit    time.Duration
+	tenants   map[uuid.UUID]*tenant[T]
+	ring      []*tenant[T]  // tenants with waiting items; a tenant that is served moves to the end
+	clock     time.Duration // virtual time: the maximum of used over tenants when an item of theirs began
+	nextPrune time.Time     // when to prune next
 }
 
 // tenant is the state of a tenant.
 type tenant[T comparable] struct {
-	id      uuid.UUID
-	waiting []T
-	running int
-	used    time.Duration
-	seen    time.Time // when an item last arrived or ended
+	id       uuid.UUID
+	waiting  []T
+	running  int
+	used     time.Duration
+	lastSeen time.Time // when an item last arrived or ended
 	// The rest is used by Scheduler only.
-	saved   time.Duration // time that it earned and has not used, as of counted; at least 0
-	counted time.Time
-	since   time.Time // when an item last began or ended, or became the only waiting one
-	giving  int       // running items that give way now
+	saved    time.Duration // time that it earned and has not used, as of counted; at least 0
+	counted  time.Time
+	since    time.Time // when an item last began or ended, or became the only waiting one
+	yielding int       // running items that give way now
 }
 
 // NewQueue returns a queue in which a returning tenant may use up to credit before it alternates
@@ -71,19 +71,19 @@ func (q *Queue[T]) open(id uuid.UUID, now time.Time) *tenant[T] {
 		t = &tenant[T]{id: id}
 		q.tenants[id] = t
 	}
-	t.seen = now
+	t.lastSeen = now
 	t.used = max(t.used, q.clock-q.credit)
 	return t
 }
 
 // prune forgets tenants that have had no items for a while.
 func (q *Queue[T]) prune(now time.Time) {
-	if now.Before(q.forget) {
+	if now.Before(q.nextPrune) {
 		return
 	}
-	q.forget = now.Add(remembered / 4)
+	q.nextPrune = now.Add(tenantTTL / 4)
 	for id, t := range q.tenants {
-		if t.running == 0 && len(t.waiting) == 0 && now.Sub(t.seen) >= remembered {
+		if t.running == 0 && len(t.waiting) == 0 && now.Sub(t.lastSeen) >= tenantTTL {
 			delete(q.tenants, id)
 		}
 	}
@@ -95,11 +95,11 @@ func (q *Queue[T]) Remove(id uuid.UUID, item T) bool {
 	if t == nil {
 		return false
 	}
-	at := slices.Index(t.waiting, item)
-	if at < 0 {
+	i := slices.Index(t.waiting, item)
+	if i < 0 {
 		return false
 	}
-	if t.waiting = slices.Delete(t.waiting, at, at+1); len(t.waiting) == 0 {
+	if t.waiting = slices.Delete(t.waiting, i, i+1); len(t.waiting) == 0 {
 		t.waiting = nil
 		q.ring = slices.DeleteFunc(q.ring, func(o *tenant[T]) bool { return o == t })
 	}
@@ -108,12 +108,12 @@ func (q *Queue[T]) Remove(id uuid.UUID, item T) bool {
 
 // First returns the next item for which may returns true; the item stays in the queue.
 func (q *Queue[T]) First(may func(T) bool) (item T, found bool) {
-	at := func(t *tenant[T]) int { return slices.IndexFunc(t.waiting, may) }
-	t := q.first(func(t *tenant[T]) bool { return at(t) >= 0 })
+	index := func(t *tenant[T]) int { return slices.IndexFunc(t.waiting, may) }
+	t := q.first(func(t *tenant[T]) bool { return index(t) >= 0 })
 	if t == nil {
 		return item, false
 	}
-	return t.waiting[at(t)], true
+	return t.waiting[index(t)], true
 }
 
 // first returns the next tenant for which may returns true, or nil.
@@ -140,8 +140,8 @@ func (q *Queue[T]) Begin(id uuid.UUID) {
 	t := q.tenants[id]
 	t.running++
 	q.clock = max(q.clock, t.used)
-	if at := slices.Index(q.ring, t); at >= 0 {
-		q.ring = append(slices.Delete(q.ring, at, at+1), t)
+	if i := slices.Index(q.ring, t); i >= 0 {
+		q.ring = append(slices.Delete(q.ring, i, i+1), t)
 	}
 }
 
@@ -149,7 +149,7 @@ func (q *Queue[T]) Begin(id uuid.UUID) {
 func (q *Queue[T]) End(id uuid.UUID, now time.Time) {
 	t := q.tenants[id]
 	t.running--
-	t.seen = now
+	t.lastSeen = now
 }
 
 // Charge adds what an item used to its tenant's account.

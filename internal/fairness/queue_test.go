@@ -15,9 +15,9 @@ func anything(string) bool { return true }
 
 func anyTenant(*tenant[uuid.UUID]) bool { return true }
 
-// TestWhoUsedLeastIsFirst: tenants with the least use are served first, then those with the fewest
-// running items, then those served longest ago.
-func TestWhoUsedLeastIsFirst(t *testing.T) {
+// TestLeastUsageIsServedFirst: tenants with the least use are served first, then those with the
+// fewest running items, then those served longest ago.
+func TestLeastUsageIsServedFirst(t *testing.T) {
 	now := time.Unix(0, 0)
 	q := NewQueue[string](0)
 	for tenant, name := range map[uuid.UUID]string{loud: "loud", quiet: "quiet"} {
@@ -60,7 +60,7 @@ func TestAQueueForgetsTenants(t *testing.T) {
 			q.Begin(tenant)
 		}
 	}
-	now = now.Add(remembered)
+	now = now.Add(tenantTTL)
 	q.Put(uuid.UUID{200}, "an item", now)
 	if len(q.tenants) != 3 {
 		t.Errorf("%d tenants are known, want those that wait, run and came", len(q.tenants))

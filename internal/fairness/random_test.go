@@ -72,9 +72,9 @@ func (w *work) step() (gap time.Duration) {
 	return gap
 }
 
-// TestWhateverIsAskedSlotsAreBounded: running items are bounded in all and, while several tenants
+// TestRandomLoadKeepsSlotsBounded: running items are bounded in all and, while several tenants
 // are active, to two shares of each tenant. Waiting items are bounded, too.
-func TestWhateverIsAskedSlotsAreBounded(t *testing.T) {
+func TestRandomLoadKeepsSlotsBounded(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		w := newWork(t, r, 2+r.IntN(6), func() int { return 1 + r.IntN(100) })
@@ -84,10 +84,10 @@ func TestWhateverIsAskedSlotsAreBounded(t *testing.T) {
 				t.Fatalf("seed %d: %d run in %d slots", seed, running, w.slots)
 			}
 			for _, x := range w.queue.tenants {
-				if x.running > min(2*w.share, w.alone) {
+				if x.running > min(2*w.share, w.soleTenantLimit) {
 					t.Fatalf("seed %d: %d of a tenant with a share of %d run while others ask", seed, x.running, w.share)
 				}
-				if n := len(x.waiting) + x.running; n > w.alone+w.bound {
+				if n := len(x.waiting) + x.running; n > w.soleTenantLimit+w.bound {
 					t.Fatalf("seed %d: %d of a tenant run and wait", seed, n)
 				}
 			}
@@ -95,9 +95,9 @@ func TestWhateverIsAskedSlotsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhateverIsAskedNoTenantStarves: after StarvationLimit a tenant's oldest request is the next
+// TestRandomLoadStarvesNoTenant: after StarvationLimit a tenant's oldest request is the next
 // to get a slot, except for others' requests that waited as long.
-func TestWhateverIsAskedNoTenantStarves(t *testing.T) {
+func TestRandomLoadStarvesNoTenant(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		tenants := 2 + r.IntN(20)
@@ -111,9 +111,9 @@ func TestWhateverIsAskedNoTenantStarves(t *testing.T) {
 	}
 }
 
-// TestTenantsThatAskAlikeHaveAlike: tenants with the same number of callers use about the same time
+// TestEqualLoadGetsEqualShares: tenants with the same number of callers use about the same time
 // of the slots.
-func TestTenantsThatAskAlikeHaveAlike(t *testing.T) {
+func TestEqualLoadGetsEqualShares(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		tenants, callers := 2+r.IntN(6), 1+r.IntN(60)

@@ -24,49 +24,49 @@ const savingsTime = 4 * time.Second
 // Scheduler gives a bounded number of slots to items of many tenants. As many workers as there are
 // slots call Next.
 type Scheduler[T comparable] struct {
-	slots int // maximum number of running items
-	share int // items of one tenant that may run while others are active
-	alone int // items of the only active tenant that may run; the rest lets a newcomer begin at once
-	bound int // maximum number of waiting items of one tenant
-	now   func() time.Time
+	slots           int // maximum number of running items
+	share           int // items of one tenant that may run while others are active
+	soleTenantLimit int // items of the only active tenant that may run; the rest lets a newcomer begin at once
+	bound           int // maximum number of waiting items of one tenant
+	now             func() time.Time
 
-	mu      sync.Mutex
-	change  sync.Cond
-	queue   *Queue[T]
-	running int
-	busy    map[*tenant[T]]bool // tenants with running items
-	nudge   *time.Timer         // wakes the workers when a waiting tenant may have reached StarvationLimit
-	ended   chan struct{}       // closed when an item ends; nil if no item gives way
-	closed  bool
-	leaving sync.WaitGroup // calls of Withdraw whose then has not returned
+	mu          sync.Mutex
+	cond        sync.Cond
+	queue       *Queue[T]
+	running     int
+	busy        map[*tenant[T]]bool // tenants with running items
+	wakeTimer   *time.Timer         // wakes the workers when a waiting tenant may have reached StarvationLimit
+	ended       chan struct{}       // closed when an item ends; nil if no item gives way
+	closed      bool
+	withdrawals sync.WaitGroup // calls of Withdraw whose then has not returned
 }
 
 // Slot is what a running item holds. End releases it.
 type Slot[T comparable] struct {
-	of     *Scheduler[T]
-	tenant *tenant[T]
-	gave   time.Duration // how long it gave way
+	scheduler *Scheduler[T]
+	tenant    *tenant[T]
+	yielded   time.Duration // how long it gave way
 }
 
 // NewScheduler returns a scheduler with a number of slots, in which up to bound items of each
 // tenant may wait. A share of 0 means all slots.
 func NewScheduler[T comparable](slots, share, bound int, now func() time.Time) *Scheduler[T] {
-	s := &Scheduler[T]{slots: slots, share: share, alone: slots, bound: bound, now: now, queue: NewQueue[T](0), busy: map[*tenant[T]]bool{}}
+	s := &Scheduler[T]{slots: slots, share: share, soleTenantLimit: slots, bound: bound, now: now, queue: NewQueue[T](0), busy: map[*tenant[T]]bool{}}
 	if share <= 0 || share > slots {
 		s.share = slots
 	}
 	if s.share < slots {
-		s.alone = max(s.share, slots-max(1, slots/4))
+		s.soleTenantLimit = max(s.share, slots-max(1, slots/4))
 	}
-	s.change.L = &s.mu
-	s.nudge = time.AfterFunc(time.Hour, s.change.Broadcast)
-	s.nudge.Stop()
+	s.cond.L = &s.mu
+	s.wakeTimer = time.AfterFunc(time.Hour, s.cond.Broadcast)
+	s.wakeTimer.Stop()
 	return s
 }
 
 // Put queues an item. taken is false if the queue of its tenant is full or the scheduler is closed;
 // closed distinguishes the two.
-func (s *Scheduler[T]) Put(id uuid.UUID, item T) (taken, closed bool) {
+func (s *Scheduler[T]) Put(id uuid.UUID, item T) (accepted, closed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -75,18 +75,18 @@ func (s *Scheduler[T]) Put(id uuid.UUID, item T) (taken, closed bool) {
 	now := s.now()
 	t := s.queue.open(id, now)
 	if t.counted.IsZero() {
-		t.saved, t.counted = s.most(), now
+		t.saved, t.counted = s.maxSaved(), now
 	}
 	s.count(t, now)
 	// Items that may run at once don't count as waiting, though no worker may have fetched them
 	// yet.
-	if t.running+len(t.waiting) >= s.alone+s.bound {
+	if t.running+len(t.waiting) >= s.soleTenantLimit+s.bound {
 		return false, false
 	}
 	if s.queue.Put(id, item, now); len(t.waiting) == 1 {
 		t.since = now
 	}
-	s.change.Signal()
+	s.cond.Signal()
 	return true, false
 }
 
@@ -103,18 +103,18 @@ func (s *Scheduler[T]) Withdraw(id uuid.UUID, item T, then func(running int)) {
 		return
 	}
 	if s.closed && s.queue.Empty() {
-		s.change.Broadcast() // nothing is left to wait for
+		s.cond.Broadcast() // nothing is left to wait for
 	}
 	running := t.running
-	s.leaving.Add(1)
-	defer s.leaving.Done()
+	s.withdrawals.Add(1)
+	defer s.withdrawals.Done()
 	s.mu.Unlock()
 	then(running)
 }
 
 // Wait returns when the calls of Withdraw have ended. It must be called after Close, when no worker
 // waits in Next any more.
-func (s *Scheduler[T]) Wait() { s.leaving.Wait() }
+func (s *Scheduler[T]) Wait() { s.withdrawals.Wait() }
 
 // Next waits for an item that may run. The caller must call End of its slot. more is false when the
 // scheduler is closed and empty.
@@ -128,32 +128,32 @@ func (s *Scheduler[T]) Next() (item T, slot *Slot[T], more bool) {
 			s.running++
 			s.busy[t] = true
 			if s.next() != nil {
-				s.change.Signal() // a limit may have risen for more than one
+				s.cond.Signal() // a limit may have risen for more than one
 			}
-			return item, &Slot[T]{of: s, tenant: t}, true
+			return item, &Slot[T]{scheduler: s, tenant: t}, true
 		}
 		if s.queue.Empty() && s.closed {
-			s.nudge.Stop()
-			s.change.Broadcast()
+			s.wakeTimer.Stop()
+			s.cond.Broadcast()
 			return item, nil, false
 		}
 		if !s.queue.Empty() {
-			s.nudge.Reset(StarvationLimit)
+			s.wakeTimer.Reset(StarvationLimit)
 		}
-		s.change.Wait()
+		s.cond.Wait()
 	}
 }
 
-// most returns the maximum of what a tenant saves.
-func (s *Scheduler[T]) most() time.Duration { return time.Duration(s.share) * savingsTime }
+// maxSaved returns the maximum of what a tenant saves.
+func (s *Scheduler[T]) maxSaved() time.Duration { return time.Duration(s.share) * savingsTime }
 
 // count updates a tenant's saved time. It must be called before the tenant's running or waiting
 // items change. Waiting items count like running ones: a tenant that asks for much more than its
 // share soon uses up what it saved.
 func (s *Scheduler[T]) count(t *tenant[T], now time.Time) {
-	rate := s.share - (t.running - t.giving) - len(t.waiting)
+	rate := s.share - (t.running - t.yielding) - len(t.waiting)
 	t.saved += now.Sub(t.counted) * time.Duration(rate)
-	t.saved = min(max(t.saved, 0), s.most())
+	t.saved = min(max(t.saved, 0), s.maxSaved())
 	t.counted = now
 }
 
@@ -183,9 +183,9 @@ func (s *Scheduler[T]) next() *tenant[T] {
 func (s *Scheduler[T]) limit(t *tenant[T], now time.Time, saving, spent int) int {
 	switch {
 	case len(s.queue.tenants) == 1 || s.share == s.slots:
-		return s.alone
+		return s.soleTenantLimit
 	case t.saved > 0:
-		return min(2*s.share, s.alone)
+		return min(2*s.share, s.soleTenantLimit)
 	}
 	limit := min(s.share-saving, 2*s.share-saving-(spent-t.running))
 	if limit < 1 && now.Sub(t.since) >= StarvationLimit {
@@ -209,12 +209,12 @@ func (s *Scheduler[T]) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.change.Broadcast()
+	s.cond.Broadcast()
 }
 
 // End releases the slot.
 func (l *Slot[T]) End() {
-	s, t := l.of, l.tenant
+	s, t := l.scheduler, l.tenant
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
@@ -228,7 +228,7 @@ func (l *Slot[T]) End() {
 		close(s.ended)
 		s.ended = nil
 	}
-	s.change.Signal()
+	s.cond.Signal()
 }
 
 // GiveWay waits while items of tenants that are served before this one's run, until ctx ends, and
@@ -238,29 +238,29 @@ func (l *Slot[T]) GiveWay(ctx context.Context) {
 	if l == nil {
 		return
 	}
-	s, t := l.of, l.tenant
+	s, t := l.scheduler, l.tenant
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for l.gave < StarvationLimit && s.behind(t) {
+	for l.yielded < StarvationLimit && s.shouldYield(t) {
 		if s.ended == nil {
 			s.ended = make(chan struct{})
 		}
 		ended, since := s.ended, s.now()
-		t.giving++
+		t.yielding++
 		s.mu.Unlock()
-		timer := time.NewTimer(StarvationLimit - l.gave)
+		timer := time.NewTimer(StarvationLimit - l.yielded)
 		select {
 		case <-ended:
 		case <-timer.C:
 		case <-ctx.Done():
-			l.gave = StarvationLimit
+			l.yielded = StarvationLimit
 		}
 		timer.Stop()
 		s.mu.Lock()
 		now := s.now()
 		s.count(t, now)
-		t.giving--
-		l.gave += now.Sub(since)
+		t.yielding--
+		l.yielded += now.Sub(since)
 	}
 }
 
@@ -271,15 +271,16 @@ func (l *Slot[T]) Yields() bool {
 	if l == nil {
 		return false
 	}
-	s := l.of
+	s := l.scheduler
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(l.tenant, s.now())
-	return len(s.queue.tenants) > 1 && s.share < s.slots && l.tenant.saved == 0 && l.gave < StarvationLimit
+	return len(s.queue.tenants) > 1 && s.share < s.slots && l.tenant.saved == 0 && l.yielded < StarvationLimit
 }
 
-// behind reports whether items of tenants that are served before t run. The mutex must be held.
-func (s *Scheduler[T]) behind(t *tenant[T]) bool {
+// shouldYield reports whether items of tenants that are served before t run. The mutex must be
+// held.
+func (s *Scheduler[T]) shouldYield(t *tenant[T]) bool {
 	now := s.now()
 	if s.count(t, now); s.share == s.slots || t.saved > 0 {
 		return false

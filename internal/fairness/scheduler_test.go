@@ -28,7 +28,7 @@ func newServed(t *testing.T, slots, share int) *served {
 	return s
 }
 
-func (s *served) give(tenant uuid.UUID, name string, count int) (taken int) {
+func (s *served) give(tenant uuid.UUID, name string, count int) (accepted int) {
 	s.t.Helper()
 	for range count {
 		ok, closed := s.Put(tenant, name)
@@ -36,10 +36,10 @@ func (s *served) give(tenant uuid.UUID, name string, count int) (taken int) {
 			s.t.Fatal("the queue is closed")
 		}
 		if ok {
-			taken++
+			accepted++
 		}
 	}
-	return taken
+	return accepted
 }
 
 // idle reports whether no request may run.
@@ -65,8 +65,8 @@ func (s *served) fetch(want string) (done func()) {
 // next to begin, and while that tenant is active, the flood runs only its share.
 func TestAFloodDelaysOthersByNoRequest(t *testing.T) {
 	s := newServed(t, 8, 2)
-	if taken := s.give(loud, "loud", 1000); taken != 6+8 {
-		t.Fatalf("%d of the flood were taken, want what may run and wait: 14", taken)
+	if accepted := s.give(loud, "loud", 1000); accepted != 6+8 {
+		t.Fatalf("%d of the flood were taken, want what may run and wait: 14", accepted)
 	}
 	var running []func()
 	for !s.idle() {
@@ -99,8 +99,8 @@ func TestManyCallersDelayNoOther(t *testing.T) {
 	const callers, took = 32, 50 * time.Millisecond
 	s := newServed(t, 4, 1)
 	s.bound = 64
-	if taken := s.give(loud, "loud", callers); taken != callers {
-		t.Fatalf("%d of %d callers were taken", taken, callers)
+	if accepted := s.give(loud, "loud", callers); accepted != callers {
+		t.Fatalf("%d of %d callers were taken", accepted, callers)
 	}
 	type run struct {
 		tenant uuid.UUID
@@ -140,9 +140,9 @@ func TestManyCallersDelayNoOther(t *testing.T) {
 	}
 }
 
-// TestWhatIsWithdrawnIsNotServed: nor is it counted, and its tenant is not served next if it was
+// TestWithdrawnItemsAreNotServed: nor is it counted, and its tenant is not served next if it was
 // its last item.
-func TestWhatIsWithdrawnIsNotServed(t *testing.T) {
+func TestWithdrawnItemsAreNotServed(t *testing.T) {
 	s := newServed(t, 1, 1)
 	s.bound = 2
 	s.give(loud, "first", 1)
@@ -192,8 +192,8 @@ func TestTenantsAlternate(t *testing.T) {
 	}
 }
 
-// TestAFullQueueIsItsTenantsAlone: a tenant is refused only when its own queue is full.
-func TestAFullQueueIsItsTenantsAlone(t *testing.T) {
+// TestAFullQueueAffectsItsTenantOnly: a tenant is refused only when its own queue is full.
+func TestAFullQueueAffectsItsTenantOnly(t *testing.T) {
 	s := newServed(t, 2, 1)
 	s.give(loud, "loud", 100)
 	if ok, _ := s.Put(loud, "loud"); ok {
@@ -204,9 +204,9 @@ func TestAFullQueueIsItsTenantsAlone(t *testing.T) {
 	}
 }
 
-// TestWhoAsksSeldomGoesFirst: a tenant that has used up its time begins no request while one that
-// has not is served, except one request every StarvationLimit.
-func TestWhoAsksSeldomGoesFirst(t *testing.T) {
+// TestOccasionalTenantsAreServedFirst: a tenant that has used up its time begins no request while
+// one that has not is served, except one request every StarvationLimit.
+func TestOccasionalTenantsAreServedFirst(t *testing.T) {
 	s := newServed(t, 8, 2)
 	s.give(quiet, "quiet", 1)
 	s.fetch("quiet")()
@@ -241,9 +241,9 @@ func TestWhoAsksSeldomGoesFirst(t *testing.T) {
 	s.fetch("loud")
 }
 
-// TestThoseWhoHaveUsedUpTheirTimeRunTogether: a tenant that asks for a little more than its share
+// TestTenantsWithoutSavedTimeShareSlots: a tenant that asks for a little more than its share
 // does not wait for a tenant that asks for all slots.
-func TestThoseWhoHaveUsedUpTheirTimeRunTogether(t *testing.T) {
+func TestTenantsWithoutSavedTimeShareSlots(t *testing.T) {
 	s := newServed(t, 16, 2)
 	spend := func(tenant uuid.UUID, name string) {
 		s.give(tenant, name, 3)
@@ -284,9 +284,9 @@ func TestAFloodUsesUpItsSavingsAtOnce(t *testing.T) {
 	}
 }
 
-// TestWhatRunsGivesWayOnce: a request of a tenant that has used up its time waits, between two
+// TestRunningItemsGiveWayOnce: a request of a tenant that has used up its time waits, between two
 // steps, for requests of a tenant that has not, for StarvationLimit in all.
-func TestWhatRunsGivesWayOnce(t *testing.T) {
+func TestRunningItemsGiveWayOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := NewScheduler[string](8, 1, 8, time.Now)
 		defer f.Close()
@@ -295,7 +295,7 @@ func TestWhatRunsGivesWayOnce(t *testing.T) {
 			_, at, _ := f.Next()
 			return at
 		}
-		gave := func(p *Slot[string]) (took func() time.Duration) {
+		yielded := func(p *Slot[string]) (took func() time.Duration) {
 			done, started := make(chan time.Duration, 1), time.Now()
 			go func() {
 				p.GiveWay(t.Context())
@@ -306,17 +306,17 @@ func TestWhatRunsGivesWayOnce(t *testing.T) {
 		}
 		seldom, noisy := run(quiet), run(loud)
 		run(loud) // so that it doesn't earn
-		if took := gave(noisy)(); took != 0 || noisy.Yields() {
+		if took := yielded(noisy)(); took != 0 || noisy.Yields() {
 			t.Errorf("with savings it gave way for %v", took)
 		}
 		noisy.tenant.saved = 0
-		if took := gave(seldom)(); took != 0 || seldom.Yields() {
+		if took := yielded(seldom)(); took != 0 || seldom.Yields() {
 			t.Errorf("the other gave way for %v", took)
 		}
 		if !noisy.Yields() {
 			t.Error("without savings it does not yield")
 		}
-		took := gave(noisy)
+		took := yielded(noisy)
 		time.Sleep(StarvationLimit / 4) // of the bubble's clock
 		seldom.End()
 		if took := took(); took != StarvationLimit/4 {
@@ -324,20 +324,20 @@ func TestWhatRunsGivesWayOnce(t *testing.T) {
 		}
 		run(quiet)
 		noisy.tenant.saved = 0
-		if took := gave(noisy)(); took != StarvationLimit-StarvationLimit/4 {
+		if took := yielded(noisy)(); took != StarvationLimit-StarvationLimit/4 {
 			t.Errorf("it gave way for %v more, want for what was left of a second", took)
 		}
-		if took := gave(noisy)(); took != 0 || noisy.Yields() {
+		if took := yielded(noisy)(); took != 0 || noisy.Yields() {
 			t.Errorf("it gave way for %v beyond", took)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		(&Slot[string]{of: f, tenant: noisy.tenant}).GiveWay(ctx) // it returns although no item ends
+		(&Slot[string]{scheduler: f, tenant: noisy.tenant}).GiveWay(ctx) // it returns although no item ends
 	})
 }
 
-// TestAShareIsForgottenWithItsReason: the only active tenant may use most of the slots again.
-func TestAShareIsForgottenWithItsReason(t *testing.T) {
+// TestSharesEndWithTheOtherTenants: the only active tenant may use most of the slots again.
+func TestSharesEndWithTheOtherTenants(t *testing.T) {
 	s := newServed(t, 4, 1)
 	s.give(quiet, "quiet", 1)
 	s.fetch("quiet")()
@@ -347,7 +347,7 @@ func TestAShareIsForgottenWithItsReason(t *testing.T) {
 	if !s.idle() {
 		t.Fatal("a third one runs, though another tenant was just here")
 	}
-	s.at = s.at.Add(remembered)
+	s.at = s.at.Add(tenantTTL)
 	s.fetch("loud")
 	if !s.idle() {
 		t.Fatal("a tenant took all slots")
@@ -357,9 +357,9 @@ func TestAShareIsForgottenWithItsReason(t *testing.T) {
 	}
 }
 
-// TestACloseServesWhatWaits: Close lets waiting items be served and wakes all workers that wait for
-// more.
-func TestACloseServesWhatWaits(t *testing.T) {
+// TestCloseServesWaitingItems: Close lets waiting items be served and wakes all workers that wait
+// for more.
+func TestCloseServesWaitingItems(t *testing.T) {
 	f := NewScheduler[int](3, 1, 3, time.Now)
 	for i := range 3 {
 		f.Put(loud, i)
@@ -386,7 +386,7 @@ func TestACloseServesWhatWaits(t *testing.T) {
 	if len(served) != 6 {
 		t.Errorf("%d of 6 were served", len(served))
 	}
-	if taken, closed := f.Put(loud, 1); taken || !closed {
+	if accepted, closed := f.Put(loud, 1); accepted || !closed {
 		t.Errorf("a closed queue took a request")
 	}
 }

@@ -53,15 +53,15 @@ func TestASemaphoreBoundsEachAndAll(t *testing.T) {
 			for i, n := range c.by {
 				s.Release(uuid.UUID{100, byte(i)}, n)
 			}
-			if s.InUse() != (Amount{}) || len(s.by) != 0 {
+			if s.InUse() != (Amount{}) || len(s.byTenant) != 0 {
 				t.Errorf("%+v is held when all is released", s.InUse())
 			}
 		})
 	}
 }
 
-// TestManyHoldNoMoreThanMay: the bounds hold at any time under concurrent use.
-func TestManyHoldNoMoreThanMay(t *testing.T) {
+// TestSlotsAreBounded: the bounds hold at any time under concurrent use.
+func TestSlotsAreBounded(t *testing.T) {
 	const each, all = 3, 8
 	s := NewSemaphore(Amount{Count: each}, Amount{Count: all})
 	var mu sync.Mutex
@@ -87,7 +87,7 @@ func TestManyHoldNoMoreThanMay(t *testing.T) {
 		})
 	}
 	callers.Wait()
-	if s.InUse() != (Amount{}) || len(s.by) != 0 {
+	if s.InUse() != (Amount{}) || len(s.byTenant) != 0 {
 		t.Errorf("%+v is held at the end", s.InUse())
 	}
 }

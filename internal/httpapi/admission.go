@@ -59,7 +59,7 @@ func (a *admission) acquire(id uuid.UUID, bytes int64) (release func(), err erro
 	case full == nil:
 		return sync.OnceFunc(func() { a.Release(id, n) }), nil
 	case full.OfTenant:
-		return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests(a.full(full.Held)), again)
+		return nil, huma.ErrorWithHeaders(huma.Error429TooManyRequests(a.full(full.InUse)), again)
 	default:
 		return nil, huma.ErrorWithHeaders(huma.Error503ServiceUnavailable(
 			"the server has reached its limit of concurrent uploads; try again when one has ended"), again)

@@ -29,7 +29,7 @@ func (s *server) routeSourceAccess() {
 	tags := []string{"Sources"}
 	const path = "/v1/sources/{source}"
 	route(s, huma.Operation{OperationID: "list-source-principals", Method: http.MethodGet, Path: path + "/principals", Tags: tags,
-		Summary: "List the users and groups of a source, with who they are here", Description: "The source follows its place's permissions."},
+		Summary: "List the users and groups of a source, with who they are here", Description: "The source follows permissions."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
 			InSource
 			Paging

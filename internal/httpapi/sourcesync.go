@@ -45,13 +45,13 @@ func (s *server) routeSyncSources() {
 	tags := []string{"Sources"}
 	const path = "/v1/sources/{source}"
 	route(s, huma.Operation{OperationID: "list-source-drivers", Method: http.MethodGet, Path: "/v1/source-drivers", Tags: tags,
-		Summary: "List the kinds of places that can be followed, with their settings"},
+		Summary: "List the kinds of sources, with their settings"},
 		schema.ScopeAdmin, func(ctx context.Context, _ schema.Principal, _ *struct{}) (*reply[api.SourceDrivers], error) {
 			items, err := s.SyncSources.SourceDrivers(ctx)
 			return replyTo(api.SourceDrivers{Items: append([]schema.SourceDriver{}, items...)}, err)
 		})
 	route(s, huma.Operation{OperationID: "create-source", Method: http.MethodPost, Path: "/v1/sources", Tags: tags, DefaultStatus: http.StatusCreated,
-		Summary: "Keep a collection in step with a place", Description: "It runs at once, unless it is paused. Its documents have external ids of their own, and metadata: source, path and url."},
+		Summary: "Keep a collection in step with a folder or another system", Description: "It runs at once, unless it is paused. Its documents have external ids of their own, and metadata: source, path and url."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct{ Body api.NewSource }) (*reply[schema.Source], error) {
 			collection, err := s.Collections.ResolveCollection(ctx, p, in.Body.Collection)
 			if err != nil {
@@ -100,7 +100,7 @@ func (s *server) routeSyncSources() {
 			return replyTo(s.SyncSources.RemoveSource(ctx, p, id, in.KeepDocuments))
 		})
 	route(s, huma.Operation{OperationID: "preview-source", Method: http.MethodGet, Path: path + "/preview", Tags: tags, Summary: "Show what a run would find now",
-		Description: "The place is asked, and nothing is written."},
+		Description: "Lists the source's items and writes nothing."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
 			InSource
 			Limit int `query:"limit" minimum:"1" maximum:"1000" default:"100" doc:"Items that are shown at most, and things skipped."`
@@ -116,7 +116,7 @@ func (s *server) routeSyncSources() {
 	s.sourceAction("cancel-source", http.MethodPost, path+"/cancel", "End the run that is under way", "What it did stays.", repeatRun, SyncSources.CancelSource)
 	s.sourceAction("pause-source", http.MethodPost, path+"/pause", "Stop a source where it is", "", repeatRun, SyncSources.PauseSource)
 	s.sourceAction("resume-source", http.MethodPost, path+"/resume", "Have a source go on that was paused or stopped", "", repeatRun, SyncSources.ResumeSource)
-	route(s, huma.Operation{OperationID: "confirm-source", Method: http.MethodPost, Path: path + "/confirm", Tags: tags, Summary: "Delete what is gone from the place, though it is much",
+	route(s, huma.Operation{OperationID: "confirm-source", Method: http.MethodPost, Path: path + "/confirm", Tags: tags, Summary: "Delete the documents of deleted items, however many they are",
 		Description: "A complete listing that is much shorter than the one before deletes nothing without this."},
 		schema.ScopeAdmin, func(ctx context.Context, p schema.Principal, in *struct {
 			InSource

@@ -45,14 +45,14 @@ func (s *service) answer(op wire.ModelOp, lane wire.Lane, msg *nats.Msg) {
 	ctx, finish := s.metrics.begin(s.ctx, op, lane, msg.Header)
 	var reply any
 	err := s.model.refuses(op)
-	did := op
+	replyOp := op
 	if err == nil {
 		reply, err = answers[op](s, ctx, batch.Caller{Tenant: tenantOf(msg), Lane: lane, Yields: msg.Header.Get(wire.HeaderYields) != ""}, msg.Data)
 	}
-	if named, is := reply.(interface{ Op() wire.ModelOp }); is {
-		did = named.Op()
+	if reporter, ok := reply.(interface{ Op() wire.ModelOp }); ok {
+		replyOp = reporter.Op()
 	}
-	finish(did, err)
+	finish(replyOp, err)
 	s.respond(ctx, op, msg, reply, err)
 }
 
@@ -110,8 +110,8 @@ func toRemote(err error) *schema.RemoteError {
 	return remote
 }
 
-// until gives ctx the request's deadline.
-func until(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
+// withDeadline gives ctx the request's deadline.
+func withDeadline(ctx context.Context, deadline time.Time) (context.Context, context.CancelFunc) {
 	if deadline.IsZero() {
 		return context.WithCancel(ctx)
 	}
@@ -130,15 +130,15 @@ func read[M any, P interface {
 	return wire.Decode[M, P](data)
 }
 
-// urgent is a request that states its lane and its deadline.
-type urgent interface {
+// timedRequest is a request that states its lane and its deadline.
+type timedRequest interface {
 	// Terms returns the request's lane, and the time after which nobody waits for its reply.
 	Terms() (wire.Lane, time.Time)
 }
 
 // begin decodes a request in a slot, checks its lane, and bounds ctx by its deadline. If err is
 // nil, the caller must call cancel.
-func begin[M urgent, P interface {
+func begin[M timedRequest, P interface {
 	*M
 	wire.Message
 }](ctx context.Context, s *service, caller *batch.Caller, data []byte) (request M, bounded context.Context, cancel context.CancelFunc, err error) {
@@ -150,15 +150,15 @@ func begin[M urgent, P interface {
 	if lane != wire.LaneInteractive && lane != wire.LaneBulk {
 		return request, nil, nil, schema.Invalid("lane", "%q is neither %s nor %s", lane, wire.LaneInteractive, wire.LaneBulk)
 	}
-	bounded, cancel = until(ctx, deadline)
+	bounded, cancel = withDeadline(ctx, deadline)
 	return request, bounded, cancel, nil
 }
 
 // fits checks that a reply with n entries of so many bytes each fits a message. field names the
 // request's field that has the entries.
 func (s *service) fits(field string, n, bytes int) error {
-	if most := (int(s.nc.MaxPayload()) - 4096) / bytes; n > most {
-		return fmt.Errorf("%s: the reply to %d would not fit a message, ask for %d at most: %w", field, n, most, schema.ErrTooLarge)
+	if limit := (int(s.nc.MaxPayload()) - 4096) / bytes; n > limit {
+		return fmt.Errorf("%s: the reply to %d would not fit a message, ask for %d at most: %w", field, n, limit, schema.ErrTooLarge)
 	}
 	return nil
 }

@@ -40,36 +40,36 @@ type tokenSpan struct {
 
 // otherSpans returns up to most of the best spans that overlap neither best nor each other, best
 // first.
-func otherSpans(start, end []float32, longest int, best tokenSpan, most int) []tokenSpan {
-	var left []tokenSpan // the best span of each run of tokens that no chosen span covers; runs has the run
+func otherSpans(start, end []float32, longest int, best tokenSpan, limit int) []tokenSpan {
+	var candidates []tokenSpan // the best span of each run of tokens that no chosen span covers; runs has the run
 	var runs [][2]int
-	look := func(from, to int) {
+	addBest := func(from, to int) {
 		if first, last, score := bestSpan(start[from:to], end[from:to], longest); last >= first {
-			left, runs = append(left, tokenSpan{from + first, from + last, score}), append(runs, [2]int{from, to})
+			candidates, runs = append(candidates, tokenSpan{from + first, from + last, score}), append(runs, [2]int{from, to})
 		}
 	}
-	look(0, best.first)
-	look(best.last+1, len(start))
+	addBest(0, best.first)
+	addBest(best.last+1, len(start))
 	var out []tokenSpan
-	for len(out) < most && len(left) > 0 {
-		at := 0
-		for i := range left {
-			if left[i].score > left[at].score {
-				at = i
+	for len(out) < limit && len(candidates) > 0 {
+		top := 0
+		for i := range candidates {
+			if candidates[i].score > candidates[top].score {
+				top = i
 			}
 		}
-		next, run := left[at], runs[at]
-		left, runs = slices.Delete(left, at, at+1), slices.Delete(runs, at, at+1)
+		next, run := candidates[top], runs[top]
+		candidates, runs = slices.Delete(candidates, top, top+1), slices.Delete(runs, top, top+1)
 		out = append(out, next)
-		look(run[0], next.first)
-		look(next.last+1, run[1])
+		addBest(run[0], next.first)
+		addBest(next.last+1, run[1])
 	}
 	return out
 }
 
-// words returns the byte range of text from one token to another, extended to whole words with
-// their combining marks.
-func words(text string, first, last tokenizer.ByteRange) (start, end int) {
+// expandToWords returns the byte range of text from one token to another, extended to whole words
+// with their combining marks.
+func expandToWords(text string, first, last tokenizer.ByteRange) (start, end int) {
 	start, end = first.Start, last.End
 	for start > 0 {
 		r, size := utf8.DecodeLastRuneInString(text[:start])
@@ -90,8 +90,9 @@ func words(text string, first, last tokenizer.ByteRange) (start, end int) {
 	return start, end
 }
 
-// unspaced are scripts that don't separate words by spaces: in them a run of letters is not a word.
-var unspaced = []*unicode.RangeTable{
+// scriptsWithoutSpaces are scripts that don't separate words by spaces: in them a run of letters is
+// not a word.
+var scriptsWithoutSpaces = []*unicode.RangeTable{
 	unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar,
 }
 
@@ -101,7 +102,7 @@ func sameWord(r, next rune) bool {
 		return !unicode.IsSpace(r)
 	}
 	inWord := func(r rune) bool {
-		return unicode.In(r, unicode.L, unicode.N, unicode.M) && !unicode.In(r, unspaced...)
+		return unicode.In(r, unicode.L, unicode.N, unicode.M) && !unicode.In(r, scriptsWithoutSpaces...)
 	}
 	return inWord(r) && inWord(next)
 }

@@ -71,7 +71,7 @@ func TestAnswersAreWholeWords(t *testing.T) {
 			t.Fatalf("no %q in %q", c.token, c.text)
 		}
 		span := tokenizer.ByteRange{Start: at, End: at + len(c.token)}
-		if start, end := words(c.text, span, span); c.text[start:end] != c.want {
+		if start, end := expandToWords(c.text, span, span); c.text[start:end] != c.want {
 			t.Errorf("%q in %q: got %q, want %q", c.token, c.text, c.text[start:end], c.want)
 		}
 	}

@@ -137,16 +137,16 @@ func (e *bertEncoder) encode(ctx context.Context, batch []sequence) error {
 }
 
 // mean writes the mean of the vectors, which are stored one after the other.
-func mean(into, vectors []float32) {
-	clear(into)
-	for at := 0; at < len(vectors); at += len(into) {
-		for i, v := range vectors[at : at+len(into)] {
-			into[i] += v
+func mean(dst, vectors []float32) {
+	clear(dst)
+	for offset := 0; offset < len(vectors); offset += len(dst) {
+		for i, v := range vectors[offset : offset+len(dst)] {
+			dst[i] += v
 		}
 	}
-	count := float32(len(vectors) / len(into))
-	for i := range into {
-		into[i] /= count
+	count := float32(len(vectors) / len(dst))
+	for i := range dst {
+		dst[i] /= count
 	}
 }
 
@@ -159,9 +159,9 @@ func scale(vector []float32) {
 	if sum == 0 {
 		return
 	}
-	by := float32(1 / math.Sqrt(sum))
+	factor := float32(1 / math.Sqrt(sum))
 	for i := range vector {
-		vector[i] *= by
+		vector[i] *= factor
 	}
 }
 
@@ -170,11 +170,11 @@ func scale(vector []float32) {
 type bertPair struct {
 	*graph
 	section ManifestPair
-	words   *graphTokenizer
+	tok     *graphTokenizer
 	buffers sync.Pool
 }
 
-func openBERTPair(path string, section ManifestPair, words *graphTokenizer, options *ort.SessionOptions) (*bertPair, error) {
+func openBERTPair(path string, section ManifestPair, tok *graphTokenizer, options *ort.SessionOptions) (*bertPair, error) {
 	g, err := openGraph(path, section.ports(), []port{{section.Output, ort.TensorElementDataTypeFloat, 2}}, options)
 	if err != nil {
 		return nil, err
@@ -183,10 +183,10 @@ func openBERTPair(path string, section ManifestPair, words *graphTokenizer, opti
 		_ = g.close()
 		return nil, fmt.Errorf("graph %s: output %s has %d labels, the manifest says %d", path, section.Output, got, section.Labels)
 	}
-	return &bertPair{graph: g, section: section, words: words, buffers: sync.Pool{New: func() any { return &bertBuffers{} }}}, nil
+	return &bertPair{graph: g, section: section, tok: tok, buffers: sync.Pool{New: func() any { return &bertBuffers{} }}}, nil
 }
 
-func (p *bertPair) vocabulary() *tokenizer.Tokenizer { return p.words.Tokenizer }
+func (p *bertPair) vocabulary() *tokenizer.Tokenizer { return p.tok.Tokenizer }
 
 func (p *bertPair) features() int { return 0 }
 
@@ -203,13 +203,13 @@ func (p *bertPair) score(ctx context.Context, batch []textPair) error {
 	b.rows, b.second = grow(b.rows, len(batch)), grow(b.second, len(batch))
 	width := 0
 	for i, pair := range batch {
-		b.rows[i], b.second[i] = p.words.frame.Pair(b.rows[i][:0], pair.question, pair.text, p.section.MaxTokens, tokenizer.Truncation(p.section.Truncation))
+		b.rows[i], b.second[i] = p.tok.frame.Pair(b.rows[i][:0], pair.question, pair.text, p.section.MaxTokens, tokenizer.Truncation(p.section.Truncation))
 		width = max(width, len(b.rows[i]))
 	}
 	b.reset(len(batch), width, p.section.Types)
 	for row, ids := range b.rows {
-		fillRow(b.ids, b.mask, row, width, ids, int64(p.words.pad))
-		if p.section.Types && !p.words.frame.OneType {
+		fillRow(b.ids, b.mask, row, width, ids, int64(p.tok.pad))
+		if p.section.Types && !p.tok.frame.OneType {
 			for i := b.second[row]; i < len(ids); i++ {
 				b.types[row*width+i] = 1
 			}

@@ -145,7 +145,7 @@ func TestSmallerGraphsKeepTheirTolerance(t *testing.T) {
 		}
 		g := report.Graphs[0]
 		t.Logf("%s: %+v", c.graph, g)
-		if len(report.Problems) > 0 || g.Goldens != 7 || g.Worst < c.least || g.Tolerance < 10*exact {
+		if len(report.Problems) > 0 || g.Goldens != 7 || g.Worst < c.least || g.Tolerance < 10*defaultTolerance {
 			t.Errorf("%s: %+v, problems %q", c.graph, g, report.Problems)
 		}
 		// A tolerance that is too small is reported.
@@ -154,7 +154,7 @@ func TestSmallerGraphsKeepTheirTolerance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g.Worst/2 > exact && (len(report.Problems) == 0 || !strings.Contains(report.Problems[0], "tolerance")) {
+		if g.Worst/2 > defaultTolerance && (len(report.Problems) == 0 || !strings.Contains(report.Problems[0], "tolerance")) {
 			t.Errorf("%s with half its difference as tolerance: problems %q", c.graph, report.Problems)
 		}
 	}
@@ -176,12 +176,12 @@ func TestTheSegmenterKeepsItsEncoder(t *testing.T) {
 	}
 }
 
-func TestChecksSayWhatIsWrong(t *testing.T) {
+func TestChecksReportProblems(t *testing.T) {
 	check := func(dir string) (modelpack.Report, error) {
 		return Check(t.Context(), Options{Pack: dir, Library: libraryPath(t), Threads: 1})
 	}
 	report, err := check(packDir(t))
-	if err != nil || len(report.Problems) > 0 || len(report.Graphs) < 2 || report.Graphs[0].Goldens == 0 || report.Graphs[0].Padding > exact {
+	if err != nil || len(report.Problems) > 0 || len(report.Graphs) < 2 || report.Graphs[0].Goldens == 0 || report.Graphs[0].Padding > defaultTolerance {
 		t.Errorf("the shipped pack: %+v, %v", report, err)
 	}
 	for _, model := range []string{"cross-encoder", "distilbert-cls"} {
@@ -218,7 +218,7 @@ func rewrite(t *testing.T, path string, pairs ...string) {
 	}
 }
 
-func TestWhatIsWrongWithABERTSectionIsNamed(t *testing.T) {
+func TestBERTSectionErrorsNameTheField(t *testing.T) {
 	for _, c := range []struct{ model, old, new, says string }{
 		{"bert-mean", "format: bert", "format: tea", "encoder.format"},
 		{"bert-mean", "pooling: mean", "pooling: max", "encoder.pooling"},
@@ -253,7 +253,7 @@ func TestOthersModelsGiveTheirGoldens(t *testing.T) {
 	for name, most := range map[string]int{"hf-bert": 64, "hf-nomic": 64, "hf-xlm-roberta": 62, "hf-modernbert": 64, "hf-xlm-roberta-pair": 62, "hf-roberta-pair": 62} {
 		dir := added(t, modelpack.Addition{From: name})
 		report, err := Check(t.Context(), Options{Pack: dir, Library: libraryPath(t), Threads: 1})
-		if err != nil || len(report.Problems) > 0 || report.Graphs[0].Goldens < 10 || report.Graphs[0].Worst > exact || report.Graphs[0].Padding > exact {
+		if err != nil || len(report.Problems) > 0 || report.Graphs[0].Goldens < 10 || report.Graphs[0].Worst > defaultTolerance || report.Graphs[0].Padding > defaultTolerance {
 			t.Errorf("%s: %+v, %v", name, report, err)
 			continue
 		}

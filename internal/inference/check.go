@@ -18,8 +18,8 @@ import (
 	"github.com/sluice-rag/sluice/internal/inference/modelpack"
 )
 
-// exact is the tolerance of fp32 graphs.
-const exact = 1e-4
+// defaultTolerance is the tolerance of fp32 graphs.
+const defaultTolerance = 1e-4
 
 // packGoldens is the part of goldens.json, a pack's or a graph's, that this file reads.
 type packGoldens struct {
@@ -81,7 +81,7 @@ func Check(ctx context.Context, o Options) (_ modelpack.Report, err error) {
 // graph needs at its first run: that run takes many times as long as the next.
 func (m *Model) Try(ctx context.Context) (modelpack.Report, error) {
 	c := &checker{model: m, dir: m.pack, report: modelpack.Report{Info: m.Info()}}
-	all, err := c.goldens("", nil)
+	goldens, err := c.goldens("", nil)
 	if err != nil {
 		return modelpack.Report{}, err
 	}
@@ -90,18 +90,18 @@ func (m *Model) Try(ctx context.Context) (modelpack.Report, error) {
 		if spec == nil || spec.File == "" {
 			continue
 		}
-		g := modelpack.GraphReport{Section: kind.section, Tolerance: max(spec.Tolerance, exact)}
+		g := modelpack.GraphReport{Section: kind.section, Tolerance: max(spec.Tolerance, defaultTolerance)}
 		info, err := os.Stat(filepath.Join(m.pack, spec.File))
 		if err != nil {
 			return modelpack.Report{}, err
 		}
 		g.Bytes = info.Size()
-		if err := kind.check(c, ctx, &g, all); err != nil {
+		if err := kind.check(c, ctx, &g, goldens); err != nil {
 			return modelpack.Report{}, fmt.Errorf("model pack %s: %s: %w", m.pack, g.Section, err)
 		}
 		c.report.Graphs = append(c.report.Graphs, g)
 	}
-	for _, golden := range all.Tokenizer {
+	for _, golden := range goldens.Tokenizer {
 		if ids, _ := m.tokenizer.Encode(nil, golden.Text, 0); !slices.Equal(ids, golden.IDs) {
 			c.problem("tokenizer: %.40q gives %v, its golden is %v: tokenizer.json is not the trainer's", golden.Text, ids, golden.IDs)
 		}
@@ -144,8 +144,8 @@ func (c *checker) goldens(section string, file *ManifestFile) (g packGoldens, er
 	return g, nil
 }
 
-// trial are texts for graphs without goldens. The first is much shorter than the second.
-var trial = []string{"What is the capital of France?", strings.Repeat("The quick brown fox jumps over the lazy dog, and the river flows on. ", 6)}
+// probeTexts are texts for graphs without goldens. The first is much shorter than the second.
+var probeTexts = []string{"What is the capital of France?", strings.Repeat("The quick brown fox jumps over the lazy dog, and the river flows on. ", 6)}
 
 func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embedder, section *ManifestEncoder, all packGoldens) error {
 	if section.Goldens != nil || section.Format != "" {
@@ -154,9 +154,9 @@ func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embe
 			return err
 		}
 	}
-	vector := func(ids []int32, beside ...sequence) ([]float32, error) {
+	vector := func(ids []int32, others ...sequence) ([]float32, error) {
 		v := make([]float32, e.dimension)
-		return v, e.encode(ctx, append([]sequence{{ids, v}}, beside...))
+		return v, e.encode(ctx, append([]sequence{{ids, v}}, others...))
 	}
 	for _, golden := range all.Encoder {
 		read := e.tokens
@@ -177,8 +177,8 @@ func (c *checker) encoder(ctx context.Context, g *modelpack.GraphReport, e *embe
 		}
 		c.compare(g, 1, fmt.Sprintf("the vector of %.40q", golden.Text), got, golden.Embedding)
 	}
-	short, _, _ := e.tokens(trial[0])
-	long, _, _ := e.tokens(trial[1])
+	short, _, _ := e.tokens(probeTexts[0])
+	long, _, _ := e.tokens(probeTexts[1])
 	if short == nil || long == nil {
 		return nil // the vocabulary is of another script
 	}
@@ -214,33 +214,33 @@ func (c *checker) segmenter(ctx context.Context, g *modelpack.GraphReport, all p
 }
 
 // compare compares outputs with n goldens and reports a difference above the graph's tolerance.
-func (c *checker) compare(g *modelpack.GraphReport, n int, what string, got, want []float32) {
+func (c *checker) compare(g *modelpack.GraphReport, n int, name string, got, want []float32) {
 	g.Goldens += n
-	worst, ok := difference(got, want)
-	g.Worst = max(g.Worst, worst)
-	if !ok || worst > g.Tolerance {
+	maxDiff, ok := difference(got, want)
+	g.Worst = max(g.Worst, maxDiff)
+	if !ok || maxDiff > g.Tolerance {
 		c.problem("%s: %s differs from its golden by %.2g, more than %.2g: the graph is not the trainer's, or its manifest states too small a tolerance",
-			g.Section, what, worst, g.Tolerance)
+			g.Section, name, maxDiff, g.Tolerance)
 	}
 }
 
 // padding compares an output with a longer text in the batch with the output without one.
 func (c *checker) padding(g *modelpack.GraphReport, alone, padded []float32) {
-	worst, ok := difference(padded, alone)
-	g.Padding = worst
-	if !ok || worst > g.Tolerance {
+	maxDiff, ok := difference(padded, alone)
+	g.Padding = maxDiff
+	if !ok || maxDiff > g.Tolerance {
 		c.problem("%s: a text's result changes by %.2g when a longer text is in its batch, more than %.2g: the graph does not keep to attention_mask, export it again",
-			g.Section, worst, g.Tolerance)
+			g.Section, maxDiff, g.Tolerance)
 	}
 }
 
 // difference returns the largest absolute difference. ok is false if the lengths differ.
-func difference(a, b []float32) (worst float64, ok bool) {
+func difference(a, b []float32) (maxDiff float64, ok bool) {
 	if len(a) != len(b) {
 		return 0, false
 	}
 	for i := range a {
-		worst = max(worst, math.Abs(float64(a[i])-float64(b[i])))
+		maxDiff = max(maxDiff, math.Abs(float64(a[i])-float64(b[i])))
 	}
-	return worst, true
+	return maxDiff, true
 }

@@ -17,16 +17,16 @@ import (
 // whatever its role.
 func (c *checker) pair(ctx context.Context, g *modelpack.GraphReport, model pairModel, section *ManifestPair, goldens []scoreGolden) error {
 	if section.Goldens != nil || section.Format != "" {
-		own, err := c.goldens(g.Section, section.Goldens)
+		graphGoldens, err := c.goldens(g.Section, section.Goldens)
 		if err != nil {
 			return err
 		}
-		goldens = own.Pair
+		goldens = graphGoldens.Pair
 	}
-	questionRoom, textRoom := model.limits()
+	maxQuestion, maxText := model.limits()
 	encode := func(question, text string) textPair {
-		q, _ := model.vocabulary().Encode(nil, question, questionRoom)
-		t, _ := model.vocabulary().Encode(nil, text, textRoom)
+		q, _ := model.vocabulary().Encode(nil, question, maxQuestion)
+		t, _ := model.vocabulary().Encode(nil, text, maxText)
 		return textPair{question: q, text: t, result: &pairResult{}}
 	}
 	for _, golden := range goldens {
@@ -43,7 +43,7 @@ func (c *checker) pair(ctx context.Context, g *modelpack.GraphReport, model pair
 		}
 		c.compare(g, 1, fmt.Sprintf("the scores of %.40q for %.40q", golden.Text, golden.Question), got, want)
 	}
-	p, beside := encode(trial[0], trial[0]), encode(trial[0], trial[1])
+	p, longPair := encode(probeTexts[0], probeTexts[0]), encode(probeTexts[0], probeTexts[1])
 	if len(p.question) == 0 {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (c *checker) pair(ctx context.Context, g *modelpack.GraphReport, model pair
 		return err
 	}
 	alone := p.result.relevance
-	if err := model.score(ctx, []textPair{p, beside}); err != nil {
+	if err := model.score(ctx, []textPair{p, longPair}); err != nil {
 		return err
 	}
 	c.padding(g, []float32{alone}, []float32{p.result.relevance})
@@ -80,24 +80,24 @@ func (c *checker) linker(ctx context.Context, g *modelpack.GraphReport, all pack
 		if err != nil {
 			return err
 		}
-		if err := m.linker.attend(ctx, []window{w}); err != nil {
+		if err := m.linker.computeAttention(ctx, []window{w}); err != nil {
 			return err
 		}
 		c.compare(g, 1, fmt.Sprintf("the attention between %d passages", w.passages), w.attention, slices.Concat(golden.Attention...))
 	}
-	short, err := encoded(trial)
+	short, err := encoded(probeTexts)
 	if err != nil {
 		return err
 	}
-	long, err := encoded(slices.Concat(trial, trial)[:min(2*len(trial), m.manifest.Linker.MaxPassages)])
+	long, err := encoded(slices.Concat(probeTexts, probeTexts)[:min(2*len(probeTexts), m.manifest.Linker.MaxPassages)])
 	if err != nil {
 		return err
 	}
-	if err := m.linker.attend(ctx, []window{short}); err != nil {
+	if err := m.linker.computeAttention(ctx, []window{short}); err != nil {
 		return err
 	}
 	alone := slices.Clone(short.attention)
-	if err := m.linker.attend(ctx, []window{short, long}); err != nil {
+	if err := m.linker.computeAttention(ctx, []window{short, long}); err != nil {
 		return err
 	}
 	c.padding(g, alone, short.attention)
@@ -122,7 +122,7 @@ func (c *checker) fuser(ctx context.Context, g *modelpack.GraphReport, all packG
 		return f.scores, m.fuser.fuse(ctx, []fusion{f})
 	}
 	if len(all.Fuser) == 0 {
-		_, err := fused(trial[0], trial, 1, false)
+		_, err := fused(probeTexts[0], probeTexts, 1, false)
 		return err
 	}
 	for _, golden := range all.Fuser {
@@ -141,13 +141,13 @@ func (c *checker) fuser(ctx context.Context, g *modelpack.GraphReport, all packG
 }
 
 func (c *checker) detector(ctx context.Context, g *modelpack.GraphReport, all packGoldens) error {
-	contexts, want := make([]soFar, len(all.Detector)), make([]float32, len(all.Detector))
+	contexts, want := make([]detectorInput, len(all.Detector)), make([]float32, len(all.Detector))
 	got := make([]float32, len(all.Detector))
 	for i, golden := range all.Detector {
-		contexts[i], want[i] = soFar{golden.Pairs[:min(len(golden.Pairs), wire.DetectPairs)], &got[i]}, golden.Enough
+		contexts[i], want[i] = detectorInput{golden.Pairs[:min(len(golden.Pairs), wire.DetectPairs)], &got[i]}, golden.Enough
 	}
 	if len(contexts) == 0 {
-		return c.model.detector.detect(ctx, []soFar{{[][2]float32{{0, 0}}, new(float32)}})
+		return c.model.detector.detect(ctx, []detectorInput{{[][2]float32{{0, 0}}, new(float32)}})
 	}
 	if err := c.model.detector.detect(ctx, contexts); err != nil {
 		return err

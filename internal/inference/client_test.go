@@ -171,7 +171,7 @@ func TestAClientOutlivesItsServer(t *testing.T) {
 	model := open(t)
 	// This server holds a request for an hour and is stopped before it answers.
 	nc, first := serving(t, model, ServerOptions{Wait: time.Hour})
-	client := modelclient.New(nc, modelclient.Options{BulkTry: 300 * time.Millisecond})
+	client := modelclient.New(nc, modelclient.Options{BulkAttemptTimeout: 300 * time.Millisecond})
 	done := make(chan error, 1)
 	go func() {
 		vectors, _, err := client.Encode(t.Context(), wire.LaneBulk, []string{"one", "two"})

@@ -18,8 +18,8 @@ import (
 // detectorInputs is how many numbers the detector reads: has_answer and llm_prefer of each text.
 const detectorInputs = 2 * wire.DetectPairs
 
-// soFar are the scores of the texts so far.
-type soFar struct {
+// detectorInput are the scores of the texts so far.
+type detectorInput struct {
 	pairs  [][2]float32 // at most wire.DetectPairs
 	enough *float32     // the result is written here
 }
@@ -41,7 +41,7 @@ func openDetector(path string, options *ort.SessionOptions) (*detector, error) {
 }
 
 // detect runs one batch.
-func (d *detector) detect(ctx context.Context, contexts []soFar) error {
+func (d *detector) detect(ctx context.Context, contexts []detectorInput) error {
 	b := d.buffers.Get().(*detectorBuffers)
 	defer d.buffers.Put(b)
 	b.scores, b.enough = grow(b.scores, len(contexts)*detectorInputs), grow(b.enough, len(contexts))
@@ -89,12 +89,12 @@ func (s *service) detect(ctx context.Context, caller batch.Caller, data []byte) 
 	}
 	reply = wire.DetectReply{Envelope: wire.Header(), Model: s.model.name(), Threshold: s.model.manifest.Detector.Threshold,
 		Enough: make([]float32, len(request.Contexts))}
-	contexts := make([]soFar, len(request.Contexts))
+	contexts := make([]detectorInput, len(request.Contexts))
 	for i, pairs := range request.Contexts {
 		if len(pairs) > wire.DetectPairs {
 			return wire.DetectReply{}, schema.Invalid("contexts", "context %d has the scores of %d texts, the detector sees %d: send the best", i, len(pairs), wire.DetectPairs)
 		}
-		contexts[i] = soFar{pairs, &reply.Enough[i]}
+		contexts[i] = detectorInput{pairs, &reply.Enough[i]}
 	}
 	if err := s.load.add(request.Lane, 0, len(contexts)); err != nil {
 		return wire.DetectReply{}, err

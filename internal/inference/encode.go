@@ -83,9 +83,9 @@ func (s *service) tokenise(ctx context.Context, op wire.ModelOp, lane wire.Lane,
 		if i < queries {
 			read = by.queryTokens
 		}
-		ids, total, cut := read(text)
+		ids, total, isTruncated := read(text)
 		t.tokens[i] = total
-		if cut {
+		if isTruncated {
 			t.truncated++
 		}
 		if len(ids) > 0 {

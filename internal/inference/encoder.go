@@ -49,21 +49,21 @@ func (w *graphTokenizer) prompt(text string) prompt {
 
 // openEmbedder opens an encoder of either format, and the tokenizer of its section.
 func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, error) {
-	words, err := m.tokenizerOf(f, spec.ManifestBERT)
+	tok, err := m.tokenizerOf(f, spec.ManifestBERT)
 	if err != nil {
 		return nil, err
 	}
-	e := &embedder{graphTokenizer: words, dimension: spec.Dimension, maxTokens: spec.MaxTokens}
+	e := &embedder{graphTokenizer: tok, dimension: spec.Dimension, maxTokens: spec.MaxTokens}
 	if spec.Prompts != nil {
-		e.query, e.passage = words.prompt(spec.Prompts.Query), words.prompt(spec.Prompts.Passage)
-		if room := spec.MaxTokens - len(words.frame.Before) - len(words.frame.After); max(e.query.tokens, e.passage.tokens) >= room {
+		e.query, e.passage = tok.prompt(spec.Prompts.Query), tok.prompt(spec.Prompts.Passage)
+		if limit := spec.MaxTokens - len(tok.frame.Before) - len(tok.frame.After); max(e.query.tokens, e.passage.tokens) >= limit {
 			return nil, schema.Invalid(f.section+".prompts", "leave no room for a text of %d tokens at most", spec.MaxTokens)
 		}
 	}
 	if spec.Format == formatBERT {
-		e.textEncoder, err = openBERTEncoder(f.path, *spec, words.pad, f.options)
+		e.textEncoder, err = openBERTEncoder(f.path, *spec, tok.pad, f.options)
 	} else {
-		e.textEncoder, err = openEncoder(f.path, spec.Dimension, words.pad, f.options)
+		e.textEncoder, err = openEncoder(f.path, spec.Dimension, tok.pad, f.options)
 	}
 	return e, err
 }
@@ -71,15 +71,15 @@ func (m *Model) openEmbedder(f graphFile, spec *ManifestEncoder) (*embedder, err
 // tokens returns the ids of a passage, queryTokens those of a question: at most maxTokens, with
 // prompt and special tokens. total counts the tokens of the text alone, before cutting. A text
 // without a known token has no ids.
-func (e *embedder) tokens(text string) (ids []int32, total int, cut bool) {
+func (e *embedder) tokens(text string) (ids []int32, total int, truncated bool) {
 	return e.prompted(e.passage, text)
 }
 
-func (e *embedder) queryTokens(text string) (ids []int32, total int, cut bool) {
+func (e *embedder) queryTokens(text string) (ids []int32, total int, truncated bool) {
 	return e.prompted(e.query, text)
 }
 
-func (e *embedder) prompted(p prompt, text string) (ids []int32, total int, cut bool) {
+func (e *embedder) prompted(p prompt, text string) (ids []int32, total int, truncated bool) {
 	if p.text != "" {
 		if strings.TrimSpace(text) == "" {
 			return nil, 0, false
@@ -87,17 +87,17 @@ func (e *embedder) prompted(p prompt, text string) (ids []int32, total int, cut 
 		text = p.text + text
 	}
 	before, after := e.frame.Before, e.frame.After
-	room := e.maxTokens - len(before) - len(after)
-	ids = append(make([]int32, 0, len(before)+min(room, len(text)/4+8)+len(after)), before...)
-	ids, total = e.Encode(ids, text, room)
-	cut = total > room
+	limit := e.maxTokens - len(before) - len(after)
+	ids = append(make([]int32, 0, len(before)+min(limit, len(text)/4+8)+len(after)), before...)
+	ids, total = e.Encode(ids, text, limit)
+	truncated = total > limit
 	total = max(0, total-p.tokens)
 	for _, id := range ids[min(len(ids), len(before)+p.tokens):] {
 		if id != e.Unknown() {
-			return append(ids, after...), total, cut
+			return append(ids, after...), total, truncated
 		}
 	}
-	return nil, total, cut
+	return nil, total, truncated
 }
 
 // encoder is a graph that training/ exports: it pools and scales inside the graph.

@@ -23,7 +23,7 @@ func TestFeaturesComeWithTheScores(t *testing.T) {
 			texts = append(texts, p.Text)
 		}
 	}
-	got, err := client.ScoreFeatured(t.Context(), wire.LaneInteractive, question, texts)
+	got, err := client.ScoreWithFeatures(t.Context(), wire.LaneInteractive, question, texts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestFeaturesComeWithTheScores(t *testing.T) {
 			continue
 		}
 		near(t, "relevance of "+texts[i], row[len(row)-1:], []float32{s.Relevance})
-		alone, err := client.ScoreFeatured(t.Context(), wire.LaneBulk, question, texts[i:i+1])
+		alone, err := client.ScoreWithFeatures(t.Context(), wire.LaneBulk, question, texts[i:i+1])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +56,7 @@ func TestFeaturesComeWithTheScores(t *testing.T) {
 // TestAGraphWithoutFeaturesGivesNone tests an older pack and a cross-encoder.
 func TestAGraphWithoutFeaturesGivesNone(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{})
-	got, err := modelclient.New(nc, modelclient.Options{}).ScoreFeatured(t.Context(), wire.LaneInteractive, "What is measured?", []string{"The water level is measured."})
+	got, err := modelclient.New(nc, modelclient.Options{}).ScoreWithFeatures(t.Context(), wire.LaneInteractive, "What is measured?", []string{"The water level is measured."})
 	if err != nil || len(got.Scores) != 1 || got.Features.Len() != 0 || got.Of != "" {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestFiniteFindsAValueWhereverItIs(t *testing.T) {
+func TestFiniteFindsNonFiniteValues(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for length := range 12 {
 		values := make([]float32, length)

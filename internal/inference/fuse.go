@@ -33,11 +33,11 @@ func (s *service) fuse(ctx context.Context, caller batch.Caller, data []byte) (w
 	}
 	defer s.load.remove(0, len(request.Texts))
 	reply = wire.FuseReply{Envelope: wire.Header(), Model: s.model.name(), Scores: make([]float32, len(request.Texts))}
-	work, of, truncated, err := s.gather(ctx, request)
+	work, textIndices, truncated, err := s.prepareFusion(ctx, request)
 	if err != nil {
 		return wire.FuseReply{}, err
 	}
-	if len(of) > 0 {
+	if len(textIndices) > 0 {
 		if err := s.fusing.Do(ctx, caller, []fusion{work}); err != nil {
 			return wire.FuseReply{}, err
 		}
@@ -45,16 +45,16 @@ func (s *service) fuse(ctx context.Context, caller batch.Caller, data []byte) (w
 	for i := range reply.Scores {
 		reply.Scores[i] = lowestScore
 	}
-	for i, text := range of {
+	for i, text := range textIndices {
 		reply.Scores[text] = work.scores[i]
 	}
 	reply.Truncated = truncated
 	return reply, nil
 }
 
-// gather tokenises a request in a slot. of has the index of each passage's text: texts without
-// tokens are left out.
-func (s *service) gather(ctx context.Context, request wire.FuseRequest) (work fusion, of []int, truncated int, err error) {
+// prepareFusion tokenises a request in a slot. textIndices has the index of each passage's text:
+// texts without tokens are left out.
+func (s *service) prepareFusion(ctx context.Context, request wire.FuseRequest) (work fusion, textIndices []int, truncated int, err error) {
 	if err := s.slots.Acquire(ctx, request.Lane.Background()); err != nil {
 		return work, nil, 0, err
 	}
@@ -68,19 +68,19 @@ func (s *service) gather(ctx context.Context, request wire.FuseRequest) (work fu
 	if work.question, _ = vocabulary.Encode(nil, request.Question, limits.MaxQuestionTokens); len(work.question) == 0 {
 		return work, nil, 0, schema.Invalid("question", "%.40q has no word to read texts for", request.Question)
 	}
-	room := limits.MaxTokens - len(work.question)
+	maxTextTokens := limits.MaxTokens - len(work.question)
 	for i, text := range request.Texts {
 		if err := ctx.Err(); err != nil {
 			return work, nil, 0, err
 		}
-		ids, total := vocabulary.Encode(make([]int32, 0, min(room, len(text)/4+8)), text, room)
-		if total > room {
+		ids, total := vocabulary.Encode(make([]int32, 0, min(maxTextTokens, len(text)/4+8)), text, maxTextTokens)
+		if total > maxTextTokens {
 			truncated++
 		}
 		if len(ids) > 0 {
-			work.passages, of = append(work.passages, ids), append(of, i)
+			work.passages, textIndices = append(work.passages, ids), append(textIndices, i)
 		}
 	}
 	work.scores = make([]float32, len(work.passages))
-	return work, of, truncated, nil
+	return work, textIndices, truncated, nil
 }

@@ -45,8 +45,8 @@ type fuser struct {
 }
 
 type fuserBuffers struct {
-	ids, mask, passage []int64
-	attention, taken   []float32
+	ids, mask, passage  []int64
+	attention, selected []float32
 }
 
 func openFuser(path string, pad int32, options *ort.SessionOptions) (*fuser, error) {
@@ -134,13 +134,13 @@ func (f *fuser) fuseOne(ctx context.Context, q fusion) error {
 		}
 		sum := 0.0
 		for h := range f.heads {
-			at := (h*len(q.passages) + i) * longest
-			raw := b.attention[at+from : at+len(q.question)+len(p)]
-			if err := finite(raw); err != nil {
+			offset := (h*len(q.passages) + i) * longest
+			weights := b.attention[offset+from : offset+len(q.question)+len(p)]
+			if err := finite(weights); err != nil {
 				return fmt.Errorf("the fuser's output: %w", err)
 			}
-			b.taken = append(b.taken[:0], raw...)
-			sum += meanOfHighest(b.taken, q.tokens)
+			b.selected = append(b.selected[:0], weights...)
+			sum += meanOfHighest(b.selected, q.tokens)
 		}
 		q.scores[i] = float32(sum / float64(f.heads))
 	}

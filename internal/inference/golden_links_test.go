@@ -18,7 +18,7 @@ func TestGoldenLinker(t *testing.T) {
 	var together []window
 	for _, golden := range g.Linker {
 		w, want := golden.window(t, m)
-		if err := m.linker.attend(t.Context(), []window{w}); err != nil {
+		if err := m.linker.computeAttention(t.Context(), []window{w}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, fmt.Sprintf("attention between %d passages", w.passages), w.attention, want)
@@ -28,7 +28,7 @@ func TestGoldenLinker(t *testing.T) {
 	if len(together) == 0 {
 		return
 	}
-	if err := m.linker.attend(t.Context(), together); err != nil {
+	if err := m.linker.computeAttention(t.Context(), together); err != nil {
 		t.Fatal(err)
 	}
 	for i, golden := range g.Linker {
@@ -42,10 +42,10 @@ func TestGoldenDetector(t *testing.T) {
 	if (m.detector != nil) != (len(g.Detector) > 0) {
 		t.Fatalf("the pack has a graph detector: %v, but %d goldens of it", m.detector != nil, len(g.Detector))
 	}
-	var contexts []soFar
+	var contexts []detectorInput
 	var want []float32
 	for _, golden := range g.Detector {
-		contexts, want = append(contexts, soFar{golden.Pairs, new(float32)}), append(want, golden.Enough)
+		contexts, want = append(contexts, detectorInput{golden.Pairs, new(float32)}), append(want, golden.Enough)
 	}
 	if len(contexts) == 0 {
 		return

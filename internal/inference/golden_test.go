@@ -75,7 +75,7 @@ func readGoldens(t *testing.T) (g goldens) {
 // near fails the test if values differ by more than 1e-4, and returns the largest difference.
 func near(t *testing.T, what string, got, want []float32) (worst float64) {
 	t.Helper()
-	return within(t, exact, what, got, want)
+	return within(t, defaultTolerance, what, got, want)
 }
 
 // within is near with a graph's own tolerance.
@@ -149,7 +149,7 @@ func TestGoldenPairs(t *testing.T) {
 }
 
 func goldenPairs(t *testing.T, model pairModel, section *ManifestPair, goldens []goldenPair) {
-	tolerance := exact
+	tolerance := defaultTolerance
 	if section != nil {
 		tolerance = max(tolerance, section.Tolerance)
 	}

@@ -28,26 +28,26 @@ type graph struct {
 
 // openGraph loads path and checks its inputs and outputs. Outputs in maybe are optional and come
 // after the others. The graph may have more outputs, which are not computed.
-func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions, maybe ...port) (*graph, error) {
-	has, gives, err := ort.GetInputOutputInfoWithOptions(path, options)
+func openGraph(path string, inputs, outputs []port, options *ort.SessionOptions, optional ...port) (*graph, error) {
+	inputInfo, outputInfo, err := ort.GetInputOutputInfoWithOptions(path, options)
 	if err != nil {
 		return nil, fmt.Errorf("load graph %s: %w", path, err)
 	}
-	if err := checkPorts(has, inputs); err != nil {
+	if err := checkPorts(inputInfo, inputs); err != nil {
 		return nil, fmt.Errorf("graph %s: inputs: %w", path, err)
 	}
-	for _, output := range maybe {
-		if slices.ContainsFunc(gives, func(i ort.InputOutputInfo) bool { return i.Name == output.name }) {
+	for _, output := range optional {
+		if slices.ContainsFunc(outputInfo, func(i ort.InputOutputInfo) bool { return i.Name == output.name }) {
 			outputs = append(slices.Clip(outputs), output)
 		}
 	}
 	var found []ort.InputOutputInfo
 	for _, output := range outputs {
-		at := slices.IndexFunc(gives, func(i ort.InputOutputInfo) bool { return i.Name == output.name })
-		if at < 0 {
-			return nil, fmt.Errorf("graph %s: has no output %s, only %s", path, output, portNames(gives))
+		i := slices.IndexFunc(outputInfo, func(i ort.InputOutputInfo) bool { return i.Name == output.name })
+		if i < 0 {
+			return nil, fmt.Errorf("graph %s: has no output %s, only %s", path, output, portNames(outputInfo))
 		}
-		found = append(found, gives[at])
+		found = append(found, outputInfo[i])
 	}
 	if err := checkPorts(found, outputs); err != nil {
 		return nil, fmt.Errorf("graph %s: outputs: %w", path, err)
@@ -67,18 +67,18 @@ func namesOf(ports []port) []string {
 	return names
 }
 
-func checkPorts(has []ort.InputOutputInfo, want []port) error {
+func checkPorts(info []ort.InputOutputInfo, want []port) error {
 	for _, w := range want {
-		at := slices.IndexFunc(has, func(i ort.InputOutputInfo) bool { return i.Name == w.name })
-		if at < 0 {
-			return fmt.Errorf("%s is missing, there are %s", w, portNames(has))
+		i := slices.IndexFunc(info, func(i ort.InputOutputInfo) bool { return i.Name == w.name })
+		if i < 0 {
+			return fmt.Errorf("%s is missing, there are %s", w, portNames(info))
 		}
-		if h := has[at]; h.DataType != w.kind || len(h.Dimensions) != w.rank {
-			return fmt.Errorf("want %s, the graph has %s", w, has[at].String())
+		if h := info[i]; h.DataType != w.kind || len(h.Dimensions) != w.rank {
+			return fmt.Errorf("want %s, the graph has %s", w, info[i].String())
 		}
 	}
-	if len(has) != len(want) {
-		return fmt.Errorf("want %v, the graph has %s", want, portNames(has))
+	if len(info) != len(want) {
+		return fmt.Errorf("want %v, the graph has %s", want, portNames(info))
 	}
 	return nil
 }
@@ -123,13 +123,13 @@ type tensors struct {
 }
 
 func tensor[T ort.TensorData](t *tensors, data []T, shape ...int64) ort.Value {
-	made, err := ort.NewTensor(ort.NewShape(shape...), data)
+	value, err := ort.NewTensor(ort.NewShape(shape...), data)
 	if err != nil {
 		t.err = errors.Join(t.err, fmt.Errorf("make a tensor of shape %v: %w", shape, err))
 		return nil
 	}
-	t.all = append(t.all, made)
-	return made
+	t.all = append(t.all, value)
+	return value
 }
 
 func (t *tensors) free() {

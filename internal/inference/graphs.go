@@ -108,8 +108,8 @@ func graphOf[T any, S interface {
 
 func (g *ManifestGraph) graph() *ManifestGraph { return g }
 
-// has reports whether the pack has the graph of a section.
-func (m *Manifest) has(section string) bool {
+// hasGraph reports whether the pack has the graph of a section.
+func (m *Manifest) hasGraph(section string) bool {
 	for _, g := range graphs {
 		if g.section == section {
 			return g.spec(m) != nil
@@ -129,8 +129,8 @@ func (m Manifest) second() Manifest {
 // Close closes those that were opened.
 func (m *Model) openGraphs(dir string, paths map[string]string, options *ort.SessionOptions) error {
 	for _, g := range graphs {
-		path, has := paths[g.section]
-		if !has {
+		path, ok := paths[g.section]
+		if !ok {
 			continue
 		}
 		opened, err := g.open(m, graphFile{dir, g.section, path, options})

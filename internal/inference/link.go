@@ -23,11 +23,11 @@ func (s *service) link(ctx context.Context, caller batch.Caller, data []byte) (w
 		return reply, err
 	}
 	defer cancel()
-	passages, asked, err := s.checkLink(request)
+	passages, linkCount, err := s.checkLink(request)
 	if err != nil {
 		return reply, err
 	}
-	if err := s.fits("windows", asked, linkBytes); err != nil {
+	if err := s.fits("windows", linkCount, linkBytes); err != nil {
 		return reply, err
 	}
 	if err := s.load.add(request.Lane, 0, passages); err != nil {
@@ -63,7 +63,7 @@ func (s *service) linkWindows(ctx context.Context, caller batch.Caller, all []wi
 		for j := range n {
 			links[i][j] = []wire.PassageLink{}
 			if n > 1 {
-				links[i][j] = strongest(attention[i][j*n:(j+1)*n], j, keep)
+				links[i][j] = topLinks(attention[i][j*n:(j+1)*n], j, keep)
 			}
 		}
 	}
@@ -80,14 +80,14 @@ func (s *service) checkLink(request wire.LinkRequest) (passages, links int, err 
 		return 0, 0, schema.Invalid("space", "%q is not %q, whose vectors the model pack %s links: encode the passages with it",
 			request.Space, s.model.manifest.Space, s.model.name())
 	}
-	most := s.model.manifest.Linker.MaxPassages
+	maxPassages := s.model.manifest.Linker.MaxPassages
 	for i, vectors := range request.Windows {
 		n := vectors.Len()
 		switch {
 		case n > 0 && vectors.Dimension != s.model.dimension():
 			return 0, 0, schema.Invalid("windows", "window %d has vectors of dimension %d, the model's have %d", i, vectors.Dimension, s.model.dimension())
-		case n > most:
-			return 0, 0, schema.Invalid("windows", "window %d has %d passages, the linker reads %d: send windows that overlap", i, n, most)
+		case n > maxPassages:
+			return 0, 0, schema.Invalid("windows", "window %d has %d passages, the linker reads %d: send windows that overlap", i, n, maxPassages)
 		}
 		if err := finite(vectors.Data); err != nil {
 			return 0, 0, schema.Invalid("windows", "window %d: %v", i, err)
@@ -98,10 +98,10 @@ func (s *service) checkLink(request wire.LinkRequest) (passages, links int, err 
 	return passages, links, nil
 }
 
-// strongest returns the keep strongest links of passage self: strongest first, and of equal ones
+// topLinks returns the keep strongest links of passage self: strongest first, and of equal ones
 // the nearer first. attention is that of self to all passages of its window. keep is small, so each
 // link is inserted into the sorted list of the best so far.
-func strongest(attention []float32, self, keep int) []wire.PassageLink {
+func topLinks(attention []float32, self, keep int) []wire.PassageLink {
 	keep = min(keep, len(attention)-1)
 	links := make([]wire.PassageLink, 0, keep)
 	distance := func(l wire.PassageLink) int { return max(l.To-self, self-l.To) }
@@ -109,17 +109,17 @@ func strongest(attention []float32, self, keep int) []wire.PassageLink {
 		if to == self || len(links) == keep && weight < links[keep-1].Weight {
 			continue
 		}
-		l, at := wire.PassageLink{To: to, Weight: weight}, len(links)
-		for at > 0 && (weight > links[at-1].Weight || weight == links[at-1].Weight && distance(l) < distance(links[at-1])) {
-			at--
+		l, i := wire.PassageLink{To: to, Weight: weight}, len(links)
+		for i > 0 && (weight > links[i-1].Weight || weight == links[i-1].Weight && distance(l) < distance(links[i-1])) {
+			i--
 		}
 		if len(links) < keep {
 			links = append(links, l)
-		} else if at == keep {
+		} else if i == keep {
 			continue
 		}
-		copy(links[at+1:], links[at:])
-		links[at] = l
+		copy(links[i+1:], links[i:])
+		links[i] = l
 	}
 	return links
 }

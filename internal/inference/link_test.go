@@ -224,7 +224,7 @@ func TestStrongestLinks(t *testing.T) {
 		slices.SortStableFunc(want, func(a, b wire.PassageLink) int {
 			return cmp.Or(cmp.Compare(b.Weight, a.Weight), distance(a)-distance(b))
 		})
-		if got := strongest(attention, self, keep); !slices.Equal(got, want[:min(keep, len(want))]) {
+		if got := topLinks(attention, self, keep); !slices.Equal(got, want[:min(keep, len(want))]) {
 			t.Fatalf("of %v for %d, %d links: got %v, want %v", attention, self, keep, got, want)
 		}
 	}

@@ -44,8 +44,8 @@ func openLinker(path string, dimension int, options *ort.SessionOptions) (*linke
 	return &linker{graph: g, dimension: dimension, buffers: sync.Pool{New: func() any { return &linkerBuffers{} }}}, nil
 }
 
-// attend runs one batch. No window is empty.
-func (l *linker) attend(ctx context.Context, windows []window) error {
+// computeAttention runs one batch. No window is empty.
+func (l *linker) computeAttention(ctx context.Context, windows []window) error {
 	longest := 0
 	for _, w := range windows {
 		longest = max(longest, w.passages)

@@ -24,7 +24,7 @@ type load struct {
 // holds nothing else.
 func (l *load) add(lane wire.Lane, bytes, sequences int) error {
 	if full := l.Acquire(uuid.Nil, fairness.Amount{Count: sequences, Bytes: bytes}, lane.Background()); full != nil {
-		return fmt.Errorf("the model server holds %d texts in %d bytes already: %w", full.Held.Count, full.Held.Bytes, schema.ErrOverloaded)
+		return fmt.Errorf("the model server holds %d texts in %d bytes already: %w", full.InUse.Count, full.InUse.Bytes, schema.ErrOverloaded)
 	}
 	l.metrics.bytes(bytes)
 	l.metrics.sequences(sequences)

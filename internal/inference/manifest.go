@@ -204,24 +204,24 @@ func parseManifest(data []byte) (Manifest, error) {
 	return m, m.check()
 }
 
-// readingGraph is a graph whose manifest states the scripts that it was trained on.
-type readingGraph struct {
+// rankingGraph is a graph whose manifest states the scripts that it was trained on.
+type rankingGraph struct {
 	section string
 	op      wire.ModelOp
 	graph   ManifestGraph
 }
 
-// reading returns the graphs that rank texts and whose Scripts Info reports.
-func (m *Manifest) reading() []readingGraph {
-	var out []readingGraph
+// rankingGraphs returns the graphs that rank texts and whose Scripts Info reports.
+func (m *Manifest) rankingGraphs() []rankingGraph {
+	var out []rankingGraph
 	if m.Encoder != nil {
-		out = append(out, readingGraph{"encoder", wire.OpEncode, m.Encoder.ManifestGraph})
+		out = append(out, rankingGraph{"encoder", wire.OpEncode, m.Encoder.ManifestGraph})
 	}
 	if m.Pair != nil {
-		out = append(out, readingGraph{wire.GraphPair, wire.OpScore, m.Pair.ManifestGraph})
+		out = append(out, rankingGraph{wire.GraphPair, wire.OpScore, m.Pair.ManifestGraph})
 	}
 	if m.Reranker != nil {
-		out = append(out, readingGraph{wire.GraphReranker, wire.OpRerank, m.Reranker.ManifestGraph})
+		out = append(out, rankingGraph{wire.GraphReranker, wire.OpRerank, m.Reranker.ManifestGraph})
 	}
 	return out
 }
@@ -231,7 +231,7 @@ func (m *Manifest) check() error {
 	if err := m.checkBERT(); err != nil {
 		return err
 	}
-	for _, g := range m.reading() {
+	for _, g := range m.rankingGraphs() {
 		for i, name := range g.graph.Scripts {
 			if unicode.Scripts[name] == nil {
 				return schema.Invalid(fmt.Sprintf("%s.scripts[%d]", g.section, i), "%.40q is no script that Unicode names, such as Latin or Han", name)

@@ -27,8 +27,8 @@ type ManifestBERT struct {
 	Tokenizer *ManifestTokenizer `yaml:"tokenizer" need:"maybe"`
 }
 
-// wordsOf returns the tokenizer of a section.
-func (m *Manifest) wordsOf(b ManifestBERT) ManifestTokenizer {
+// tokenizerSection returns the tokenizer of a section.
+func (m *Manifest) tokenizerSection(b ManifestBERT) ManifestTokenizer {
 	if b.Tokenizer != nil {
 		return *b.Tokenizer
 	}
@@ -63,7 +63,7 @@ func (m *Manifest) checkBERT() error {
 }
 
 func (m *Manifest) checkPair(section string, p ManifestPair) error {
-	special := len(m.wordsOf(p.ManifestBERT).Before) + len(m.wordsOf(p.ManifestBERT).Between) + len(m.wordsOf(p.ManifestBERT).After)
+	special := len(m.tokenizerSection(p.ManifestBERT).Before) + len(m.tokenizerSection(p.ManifestBERT).Between) + len(m.tokenizerSection(p.ManifestBERT).After)
 	switch {
 	case p.MaxQuestionTokens < 1:
 		return schema.Invalid(section+".max_question_tokens", "%d is not positive", p.MaxQuestionTokens)
@@ -87,11 +87,11 @@ func (m *Manifest) checkPair(section string, p ManifestPair) error {
 }
 
 func (m *Manifest) checkEncoder(section string, e ManifestEncoder) error {
-	words := m.wordsOf(e.ManifestBERT)
+	tok := m.tokenizerSection(e.ManifestBERT)
 	switch {
 	case e.Dimension < 1 || e.Dimension > 4096:
 		return schema.Invalid(section+".dimension", "%d is not between 1 and 4096", e.Dimension)
-	case e.MaxTokens < 1+len(words.Before)+len(words.After):
+	case e.MaxTokens < 1+len(tok.Before)+len(tok.After):
 		return schema.Invalid(section+".max_tokens", "%d leaves no room for text", e.MaxTokens)
 	case e.Format == "":
 	case e.remote():

@@ -111,9 +111,9 @@ func (m *Model) name() string { return m.manifest.Name + "/" + m.manifest.Versio
 // serves returns an error with the remedy if the pack has no graph for an operation.
 func (m *Model) serves(op wire.ModelOp) error {
 	section := declared[op].Graph
-	if op == wire.OpSegmentEncode && m.manifest.has(section) && (m.encoder == nil || m.manifest.Encoder.remote()) {
+	if op == wire.OpSegmentEncode && m.manifest.hasGraph(section) && (m.encoder == nil || m.manifest.Encoder.remote()) {
 		section = "encoder of its own"
-	} else if section == "" || m.manifest.has(section) {
+	} else if section == "" || m.manifest.hasGraph(section) {
 		return nil
 	}
 	return schema.Invalid("SLUICE_MODEL_PACK", "the model pack %s has no graph for %s: name a pack whose %s has a section %s",
@@ -139,14 +139,14 @@ func (m *Model) tokenizerOf(f graphFile, b ManifestBERT) (*graphTokenizer, error
 }
 
 func (m *Model) openPair(f graphFile, spec *ManifestPair) (pairModel, error) {
-	words, err := m.tokenizerOf(f, spec.ManifestBERT)
+	tok, err := m.tokenizerOf(f, spec.ManifestBERT)
 	switch {
 	case err != nil:
 		return nil, err
 	case spec.Format == formatBERT:
-		return openBERTPair(f.path, *spec, words, f.options)
+		return openBERTPair(f.path, *spec, tok, f.options)
 	}
-	return openPair(f.path, f.section, spec, words.Tokenizer, words.pad, f.options)
+	return openPair(f.path, f.section, spec, tok.Tokenizer, tok.pad, f.options)
 }
 
 // describe adds to info what a graph that scores can do. suffix ends the names of its thresholds.
@@ -196,7 +196,7 @@ func (m *Model) Info() wire.ModelInfo {
 		Calibrated: map[string]float64{},
 		Limits:     map[wire.ModelOp]int{},
 	}
-	for _, g := range m.manifest.reading() {
+	for _, g := range m.manifest.rankingGraphs() {
 		if len(g.graph.Scripts) > 0 {
 			if info.Scripts == nil {
 				info.Scripts = map[wire.ModelOp][]string{}

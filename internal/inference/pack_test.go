@@ -25,7 +25,7 @@ func spoiled(t *testing.T, change func(dir string)) string {
 	return dir
 }
 
-func TestWhatIsWrongWithAPackIsNamed(t *testing.T) {
+func TestPackErrorsNameTheField(t *testing.T) {
 	manifest := func(old, new string) func(string) {
 		return func(dir string) {
 			path := filepath.Join(dir, manifestName)
@@ -78,7 +78,7 @@ func TestWhatIsWrongWithAPackIsNamed(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithASectionIsNamed(t *testing.T) {
+func TestSectionErrorsNameTheField(t *testing.T) {
 	replace := func(old, new string) func(string) string {
 		return func(manifest string) string {
 			changed := strings.Replace(manifest, old, new, 1)
@@ -171,7 +171,7 @@ func TestAGraphOfAnotherRoleIsRefused(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithTheLibraryIsNamed(t *testing.T) {
+func TestLibraryErrorsNameTheProblem(t *testing.T) {
 	noLibrary := filepath.Join(t.TempDir(), "libonnxruntime.so")
 	if err := os.WriteFile(noLibrary, []byte("not a library"), 0o600); err != nil {
 		t.Fatal(err)
@@ -202,9 +202,9 @@ func TestWhatIsWrongWithTheLibraryIsNamed(t *testing.T) {
 	}
 }
 
-// TestEachGraphRunsWhenAModelIsTried: each graph runs, with goldens and without. A graph in place
+// TestTryRunsEachGraph: each graph runs, with goldens and without. A graph in place
 // of another fails.
-func TestEachGraphRunsWhenAModelIsTried(t *testing.T) {
+func TestTryRunsEachGraph(t *testing.T) {
 	for _, goldens := range []bool{true, false} {
 		dir := t.TempDir()
 		if err := os.CopyFS(dir, os.DirFS(packDir(t))); err != nil {

@@ -22,8 +22,8 @@ type Gateway interface {
 	Rerank(ctx context.Context, r wire.RemoteRerankRequest) (wire.RemoteRerankReply, error)
 }
 
-// payer returns the tenant that pays for a call to a model behind an API.
-func (s *service) payer(caller batch.Caller) (uuid.UUID, error) {
+// payingTenant returns the tenant that pays for a call to a model behind an API.
+func (s *service) payingTenant(caller batch.Caller) (uuid.UUID, error) {
 	switch {
 	case s.gateway == nil:
 		return uuid.Nil, fmt.Errorf("the pack %s has a model behind an API, and this model server asks none: %w", s.model.name(), schema.ErrUnavailable)
@@ -36,7 +36,7 @@ func (s *service) payer(caller batch.Caller) (uuid.UUID, error) {
 
 // encodeRemotely answers encode with a model behind an API.
 func (s *service) encodeRemotely(ctx context.Context, caller batch.Caller, request wire.EncodeRequest) (wire.EncodeReply, error) {
-	tenant, err := s.payer(caller)
+	tenant, err := s.payingTenant(caller)
 	if err != nil {
 		return wire.EncodeReply{}, err
 	}
@@ -71,7 +71,7 @@ func (s *service) encodeRemotely(ctx context.Context, caller batch.Caller, reque
 // returns it as has_answer and llm_prefer too.
 func (s *service) rerankRemotely(ctx context.Context, caller batch.Caller, request wire.ScoreRequest) (wire.ScoreReply, error) {
 	reply := wire.ScoreReply{Graph: wire.GraphReranker}
-	tenant, err := s.payer(caller)
+	tenant, err := s.payingTenant(caller)
 	if err != nil {
 		return reply, err
 	}
@@ -99,9 +99,9 @@ func (s *service) rerankRemotely(ctx context.Context, caller batch.Caller, reque
 // remoteFailure returns the gateway's error. A deadline becomes unavailable: the API was too slow,
 // which does not mean that the request's own deadline has passed.
 func remoteFailure(e *schema.RemoteError) error {
-	said := *e
-	if said.Code == schema.CodeDeadline {
-		said.Code = schema.CodeUnavailable
+	converted := *e
+	if converted.Code == schema.CodeDeadline {
+		converted.Code = schema.CodeUnavailable
 	}
-	return &said
+	return &converted
 }

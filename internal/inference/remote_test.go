@@ -104,7 +104,7 @@ func TestARerankerBehindAnAPIIsAskedForItsTenant(t *testing.T) {
 	}
 }
 
-func TestWhatTheGatewaySaysReachesWhoAsked(t *testing.T) {
+func TestGatewayErrorsReachTheCaller(t *testing.T) {
 	gateway := scriptedgateway{make(chan wire.RemoteEncodeRequest, 1), nil, &schema.RemoteError{Code: schema.CodeQuota, Message: "the budget has no room"}}
 	nc, _ := serving(t, remotePack(t), ServerOptions{Gateway: gateway})
 	_, _, err := modelclient.New(nc, modelclient.Options{}).For(schema.NewID(), nil).Encode(t.Context(), wire.LaneBulk, []string{"that"})

@@ -65,9 +65,9 @@ func TestTheRerankerReadsTheBeginningOfALongText(t *testing.T) {
 	}
 }
 
-// TestATextForTheRerankerTakesTheRoomOfTen: a server with little room refuses as many texts for the
+// TestRerankerTextsCountAsTen: a server with little room refuses as many texts for the
 // reranker as it accepts for the pair model.
-func TestATextForTheRerankerTakesTheRoomOfTen(t *testing.T) {
+func TestRerankerTextsCountAsTen(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{MaxSequences: 40, Wait: time.Hour}) // 30 for bulk
 	soon := time.Now().Add(2 * time.Second)
 	bulk := func(graph string) *nats.Subscription {
@@ -152,9 +152,9 @@ func TestBatchesOfTheRerankerAreSmall(t *testing.T) {
 	}
 }
 
-// TestMetricsTellTheRerankerFromThePairModel: metrics distinguish the two graphs of the operation
+// TestMetricsDistinguishRerankerAndPairModel: metrics distinguish the two graphs of the operation
 // score.
-func TestMetricsTellTheRerankerFromThePairModel(t *testing.T) {
+func TestMetricsDistinguishRerankerAndPairModel(t *testing.T) {
 	answered := func(op string) (count uint64) {
 		var all metricdata.ResourceMetrics
 		if err := metrics.Collect(context.Background(), &all); err != nil {

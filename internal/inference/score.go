@@ -29,8 +29,8 @@ type scoringGraph struct {
 	weight int
 }
 
-// scorerOf returns the graph that a request names.
-func (s *service) scorerOf(request wire.ScoreRequest) (scoringGraph, error) {
+// scorerFor returns the graph that a request names.
+func (s *service) scorerFor(request wire.ScoreRequest) (scoringGraph, error) {
 	op, err := wire.ScoreOp(request.Graph)
 	if err == nil {
 		err = s.model.serves(op)
@@ -51,33 +51,33 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 		return reply, err
 	}
 	defer cancel()
-	by, err := s.scorerOf(request)
+	scorer, err := s.scorerFor(request)
 	if err != nil {
 		return reply, err
 	}
-	if by.op == wire.OpRerank {
+	if scorer.op == wire.OpRerank {
 		reply.Graph = wire.GraphReranker
 	}
 	// Only the pair model's labels are trained further, so nobody needs the reranker's features.
 	width := 0
-	if request.Features && by.op == wire.OpScore {
-		width = by.model.features()
+	if request.Features && scorer.op == wire.OpScore {
+		width = scorer.model.features()
 	}
 	if err := s.fits("texts", len(request.Texts), scoreBytes+6*width); err != nil {
 		return reply, err
 	}
-	if err := s.load.add(request.Lane, 0, by.weight*len(request.Texts)); err != nil {
+	if err := s.load.add(request.Lane, 0, scorer.weight*len(request.Texts)); err != nil {
 		return reply, err
 	}
-	defer s.load.remove(0, by.weight*len(request.Texts))
-	if r := s.model.manifest.Reranker; by.op == wire.OpRerank && r.remote() {
+	defer s.load.remove(0, scorer.weight*len(request.Texts))
+	if r := s.model.manifest.Reranker; scorer.op == wire.OpRerank && r.remote() {
 		return s.rerankRemotely(ctx, caller, request)
 	}
-	work, err := s.pairUp(ctx, request, by, width > 0)
+	work, err := s.tokenisePairs(ctx, request, scorer, width > 0)
 	if err != nil {
 		return reply, err
 	}
-	if err := by.queue.Do(ctx, caller, work.pairs); err != nil {
+	if err := scorer.queue.Do(ctx, caller, work.pairs); err != nil {
 		return reply, err
 	}
 	reply = wire.ScoreReply{Envelope: wire.Header(), Model: s.model.name(), Scores: make([]wire.PairScore, len(request.Texts)), Truncated: work.truncated, Graph: reply.Graph}
@@ -93,7 +93,7 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 		reply.Scores[i] = wire.PairScore{Relevance: r.relevance, HasAnswer: r.hasAnswer, LLMPrefer: r.llmPrefer}
 		if r.last >= r.first {
 			answer := func(s tokenSpan) wire.AnswerSpan {
-				start, end := words(text, work.spans[i][s.first], work.spans[i][s.last])
+				start, end := expandToWords(text, work.spans[i][s.first], work.spans[i][s.last])
 				return wire.AnswerSpan{Start: start, End: end, Score: s.score}
 			}
 			best := answer(tokenSpan{r.first, r.last, r.span})
@@ -110,28 +110,28 @@ func (s *service) score(ctx context.Context, caller batch.Caller, data []byte) (
 // head that is trained on them is valid for this graph only.
 func featuresOf(m *ManifestPair) string { return m.SHA256[:min(16, len(m.SHA256))] }
 
-// paired holds the pairs of a request and their results.
-type paired struct {
+// tokenisedPairs holds the pairs of a request and their results.
+type tokenisedPairs struct {
 	pairs     []textPair              // of the texts that have tokens
 	results   []pairResult            // of all texts
 	spans     [][]tokenizer.ByteRange // of each text's tokens, when answers are asked for
 	truncated int
 }
 
-// pairUp tokenises the question and each text once, in a slot.
-func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scoringGraph, features bool) (*paired, error) {
+// tokenisePairs tokenises the question and each text once, in a slot.
+func (s *service) tokenisePairs(ctx context.Context, request wire.ScoreRequest, scorer scoringGraph, features bool) (*tokenisedPairs, error) {
 	if err := s.slots.Acquire(ctx, request.Lane.Background()); err != nil {
 		return nil, err
 	}
 	defer s.slots.Release(request.Lane.Background())
-	defer s.metrics.tokenising(by.op)()
-	vocabulary := by.model.vocabulary()
-	questionRoom, textRoom := by.model.limits()
-	question, _ := vocabulary.Encode(nil, request.Question, questionRoom)
+	defer s.metrics.tokenising(scorer.op)()
+	vocabulary := scorer.model.vocabulary()
+	maxQuestion, maxText := scorer.model.limits()
+	question, _ := vocabulary.Encode(nil, request.Question, maxQuestion)
 	if len(question) == 0 {
 		return nil, schema.Invalid("question", "%.40q has no word to score texts for", request.Question)
 	}
-	p := &paired{pairs: make([]textPair, 0, len(request.Texts)), results: make([]pairResult, len(request.Texts))}
+	p := &tokenisedPairs{pairs: make([]textPair, 0, len(request.Texts)), results: make([]pairResult, len(request.Texts))}
 	if request.Answers {
 		p.spans = make([][]tokenizer.ByteRange, len(request.Texts))
 	}
@@ -142,11 +142,11 @@ func (s *service) pairUp(ctx context.Context, request wire.ScoreRequest, by scor
 		var ids []int32
 		var total int
 		if request.Answers {
-			ids, p.spans[i], total = vocabulary.EncodeSpans(nil, nil, text, textRoom)
+			ids, p.spans[i], total = vocabulary.EncodeSpans(nil, nil, text, maxText)
 		} else {
-			ids, total = vocabulary.Encode(make([]int32, 0, min(textRoom, len(text)/4+8)), text, textRoom)
+			ids, total = vocabulary.Encode(make([]int32, 0, min(maxText, len(text)/4+8)), text, maxText)
 		}
-		if total > textRoom {
+		if total > maxText {
 			p.truncated++
 		}
 		if len(ids) == 0 {

@@ -164,7 +164,7 @@ func TestBadScoreRequestsAreNamed(t *testing.T) {
 	}
 }
 
-func TestAnOperationWithoutItsGraphSaysWhatToDo(t *testing.T) {
+func TestMissingGraphsNameTheRemedy(t *testing.T) {
 	model := openFull(t, inferencetest.Without("pair", "reranker", "linker", "fuser", "detector"))
 	nc, _ := serving(t, model, ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
@@ -209,7 +209,7 @@ func TestAnOperationWithoutItsGraphSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestInfoSaysWhatAPackCan(t *testing.T) {
+func TestInfoListsOperations(t *testing.T) {
 	nc, _ := serving(t, openFull(t, func(manifest string) string { return manifest + "calibrated: {gradient: 0.4}\n" }), ServerOptions{})
 	info, err := modelclient.New(nc, modelclient.Options{}).Info(t.Context())
 	if err != nil {
@@ -230,8 +230,8 @@ func TestInfoSaysWhatAPackCan(t *testing.T) {
 	}
 }
 
-// TestANumberThatIsNoneIsAnErrorOfItsRequestAlone: other requests in its batch are answered.
-func TestANumberThatIsNoneIsAnErrorOfItsRequestAlone(t *testing.T) {
+// TestNaNFailsItsRequestOnly: other requests in its batch are answered.
+func TestNaNFailsItsRequestOnly(t *testing.T) {
 	model := openFull(t)
 	// Both requests are in one batch: the second fills it.
 	nc, _ := serving(t, model, ServerOptions{LinkPassages: 6, Wait: time.Hour})

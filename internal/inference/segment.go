@@ -57,14 +57,14 @@ func (s *service) scoreRuns(ctx context.Context, op wire.ModelOp, caller batch.C
 	}
 	scores := make([][]float32, len(runs))
 	var pairs []neighbours
-	at := 0
+	first := 0
 	for i, run := range runs {
 		scores[i] = make([]float32, max(0, len(run)-1))
-		sides := s.model.sidesOf(work.vectors[at*work.dimension : (at+len(run))*work.dimension])
+		sides := s.model.boundarySides(work.vectors[first*work.dimension : (first+len(run))*work.dimension])
 		for j := range scores[i] {
-			pairs = append(pairs, neighbours{sides.before(j), sides.behind(j), &scores[i][j]})
+			pairs = append(pairs, neighbours{sides.before(j), sides.after(j), &scores[i][j]})
 		}
-		at += len(run)
+		first += len(run)
 	}
 	return scores, s.segmenting.Do(ctx, caller, pairs)
 }

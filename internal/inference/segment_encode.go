@@ -26,20 +26,20 @@ func (s *service) segmentEncode(ctx context.Context, caller batch.Caller, data [
 		return reply, err
 	}
 	defer cancel()
-	work, err := newCutting(request)
+	work, err := newSegmentationState(request)
 	if err != nil {
 		return reply, err
 	}
-	held := 0
-	defer func() { s.load.remove(0, held) }()
-	hold := func(n int) error {
+	acquired := 0
+	defer func() { s.load.remove(0, acquired) }()
+	acquire := func(n int) error {
 		err := s.load.add(request.Lane, 0, n)
 		if err == nil {
-			held += n
+			acquired += n
 		}
 		return err
 	}
-	if err := hold(len(work.sentences)); err != nil {
+	if err := acquire(len(work.sentences)); err != nil {
 		return reply, err
 	}
 	if request.By.Scored() {
@@ -61,7 +61,7 @@ func (s *service) segmentEncode(ctx context.Context, caller batch.Caller, data [
 	if err := s.fits("texts", len(inputs), s.model.dimension()*4*4/3+request.Keep*linkBytes+16); err != nil {
 		return wire.SegmentEncodeReply{}, err
 	}
-	if err := hold(len(inputs)); err != nil {
+	if err := acquire(len(inputs)); err != nil {
 		return wire.SegmentEncodeReply{}, err
 	}
 	passages, err := s.tokenise(ctx, wire.OpSegmentEncode, request.Lane, s.model.encoder, inputs, 0)
@@ -95,16 +95,16 @@ func (s *service) linkDocuments(ctx context.Context, caller batch.Caller, vector
 	return s.linkWindows(ctx, caller, windows, keep)
 }
 
-// cutting is the state of a request while its sections are cut.
-type cutting struct {
+// segmentationState is the state of a request while its sections are cut.
+type segmentationState struct {
 	ranges    [][]text.Range // of each section's sentences
 	runs      [][]string     // the sentences, as the segmenter reads them
 	sentences []string       // of all runs
 	scores    [][]float32
 }
 
-// newCutting checks the columns of a request against each other.
-func newCutting(r wire.SegmentEncodeRequest) (*cutting, error) {
+// newSegmentationState checks the columns of a request against each other.
+func newSegmentationState(r wire.SegmentEncodeRequest) (*segmentationState, error) {
 	sections := 0
 	for i, n := range r.Sections {
 		if n < 0 || n > len(r.Texts)-sections {
@@ -126,26 +126,26 @@ func newCutting(r wire.SegmentEncodeRequest) (*cutting, error) {
 	case r.Keep < 0:
 		return nil, schema.Invalid("keep", "%d is negative", r.Keep)
 	}
-	c := &cutting{ranges: make([][]text.Range, sections), runs: make([][]string, sections)}
+	c := &segmentationState{ranges: make([][]text.Range, sections), runs: make([][]string, sections)}
 	for i, lengths := range r.Sentences {
-		whole, at := r.Texts[i], 0
+		sectionText, offset := r.Texts[i], 0
 		c.ranges[i] = make([]text.Range, len(lengths))
 		for j, n := range lengths {
-			if n <= 0 || n > len(whole)-at || !utf8.RuneStart(whole[at]) {
-				return nil, schema.Invalid("sentences", "sentence %d of section %d has %d bytes of the %d that are left, or begins inside a character", j, i, n, len(whole)-at)
+			if n <= 0 || n > len(sectionText)-offset || !utf8.RuneStart(sectionText[offset]) {
+				return nil, schema.Invalid("sentences", "sentence %d of section %d has %d bytes of the %d that are left, or begins inside a character", j, i, n, len(sectionText)-offset)
 			}
-			c.ranges[i][j] = text.Range{Start: at, End: at + n}
-			at += n
+			c.ranges[i][j] = text.Range{Start: offset, End: offset + n}
+			offset += n
 		}
-		if at != len(whole) {
-			return nil, schema.Invalid("sentences", "those of section %d have %d bytes of %d", i, at, len(whole))
+		if offset != len(sectionText) {
+			return nil, schema.Invalid("sentences", "those of section %d have %d bytes of %d", i, offset, len(sectionText))
 		}
 		if len(lengths) < 2 {
 			continue // nothing to score
 		}
 		c.runs[i] = make([]string, len(lengths))
 		for j, sentence := range c.ranges[i] {
-			c.runs[i][j] = strings.TrimSpace(sentence.Of(whole))
+			c.runs[i][j] = strings.TrimSpace(sentence.Of(sectionText))
 		}
 		c.sentences = append(c.sentences, c.runs[i]...)
 	}
@@ -153,7 +153,7 @@ func newCutting(r wire.SegmentEncodeRequest) (*cutting, error) {
 }
 
 // cut runs cutting.cut in a slot.
-func (s *service) cut(ctx context.Context, c *cutting, r wire.SegmentEncodeRequest, reply *wire.SegmentEncodeReply) (inputs []string, counts []int, err error) {
+func (s *service) cut(ctx context.Context, c *segmentationState, r wire.SegmentEncodeRequest, reply *wire.SegmentEncodeReply) (inputs []string, counts []int, err error) {
 	if err := s.slots.Acquire(ctx, r.Lane.Background()); err != nil {
 		return nil, nil, err
 	}
@@ -163,7 +163,7 @@ func (s *service) cut(ctx context.Context, c *cutting, r wire.SegmentEncodeReque
 
 // cut cuts the sections and adds their passages to the reply. It returns the texts to encode, and
 // how many each document has.
-func (c *cutting) cut(r wire.SegmentEncodeRequest, reply *wire.SegmentEncodeReply) (inputs []string, counts []int, err error) {
+func (c *segmentationState) cut(r wire.SegmentEncodeRequest, reply *wire.SegmentEncodeReply) (inputs []string, counts []int, err error) {
 	section := 0
 	for document, n := range r.Sections {
 		before := len(inputs)
@@ -188,7 +188,7 @@ func (c *cutting) cut(r wire.SegmentEncodeRequest, reply *wire.SegmentEncodeRepl
 
 // passages cuts a section. It returns a panic of the segmentation code as an error, because this
 // server has other requests.
-func (c *cutting) passages(r wire.SegmentEncodeRequest, section int) (passages []schema.Passage, err error) {
+func (c *segmentationState) passages(r wire.SegmentEncodeRequest, section int) (passages []schema.Passage, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("cutting it failed: %v", p)

@@ -29,14 +29,14 @@ func segmented(t *testing.T) schema.Segmentation {
 }
 
 // documentOf returns a document with sections of the given numbers of sentences.
-func documentOf(title string, by schema.Segmentation, sentences ...int) wire.Uncut {
-	d := wire.Uncut{Title: title}
+func documentOf(title string, by schema.Segmentation, sentences ...int) wire.SegmentEncodeDocument {
+	d := wire.SegmentEncodeDocument{Title: title}
 	for i, n := range sentences {
 		var b strings.Builder
 		for j := range n {
 			fmt.Fprintf(&b, "%s This is about clause %d of item %d, which nobody has read to its very end. ", topics[(i+j*j)%len(topics)], j, i)
 		}
-		s := wire.UncutSection{Heading: fmt.Sprint("Chapter ", i), Text: b.String()}
+		s := wire.SegmentEncodeSection{Heading: fmt.Sprint("Chapter ", i), Text: b.String()}
 		for _, r := range text.Units(s.Text, by) {
 			s.Sentences = append(s.Sentences, r.End-r.Start)
 		}
@@ -45,9 +45,9 @@ func documentOf(title string, by schema.Segmentation, sentences ...int) wire.Unc
 	return d
 }
 
-// TestDocumentsAreMadeAtOnceAsInSteps: passages, vectors and links are those of segment, encode and
-// link, with any method of segmentation.
-func TestDocumentsAreMadeAtOnceAsInSteps(t *testing.T) {
+// TestSegmentEncodeEqualsSeparateOperations: passages, vectors and links are those of segment,
+// encode and link, with any method of segmentation.
+func TestSegmentEncodeEqualsSeparateOperations(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{})
 	client := modelclient.New(nc, modelclient.Options{})
 	recursive, err := schema.Segmentation{By: schema.ByRecursion, MaxCharacters: 200}.Complete()
@@ -56,13 +56,13 @@ func TestDocumentsAreMadeAtOnceAsInSteps(t *testing.T) {
 	}
 	for _, by := range []schema.Segmentation{segmented(t), recursive} {
 		t.Run(by.By, func(t *testing.T) {
-			documents := []wire.Uncut{documentOf("Äpfel", by, 3), documentOf("", by, 1, 4), documentOf("Long", by, 30, 30, 30)}
+			documents := []wire.SegmentEncodeDocument{documentOf("Äpfel", by, 3), documentOf("", by, 1, 4), documentOf("Long", by, 30, 30, 30)}
 			made, err := client.SegmentEncode(t.Context(), wire.LaneBulk, by, documents, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, d := range documents {
-				inSteps(t, client, by, d, made[i])
+				stepByStep(t, client, by, d, made[i])
 			}
 			if made[0].Unlinked || !made[2].Unlinked {
 				t.Errorf("the linker reads 8 passages: of %d and %d, unlinked %v and %v", made[0].Vectors.Len(), made[2].Vectors.Len(), made[0].Unlinked, made[2].Unlinked)
@@ -71,8 +71,8 @@ func TestDocumentsAreMadeAtOnceAsInSteps(t *testing.T) {
 	}
 }
 
-// inSteps compares the result for a document with the separate operations.
-func inSteps(t *testing.T, client *modelclient.Client, by schema.Segmentation, d wire.Uncut, made *wire.Made) {
+// stepByStep compares the result for a document with the separate operations.
+func stepByStep(t *testing.T, client *modelclient.Client, by schema.Segmentation, d wire.SegmentEncodeDocument, made *wire.SegmentEncodeResult) {
 	t.Helper()
 	if made == nil {
 		t.Fatalf("%q was not made", d.Title)
@@ -162,9 +162,9 @@ func TestRequestsToCutThatDoNotFitTogether(t *testing.T) {
 	}
 }
 
-// TestFramesGoToThoseWhoAskForThem: requests without the header get JSON as before. A request may
+// TestFramesAreSentOnRequestOnly: requests without the header get JSON as before. A request may
 // be a frame whatever the form of the reply.
-func TestFramesGoToThoseWhoAskForThem(t *testing.T) {
+func TestFramesAreSentOnRequestOnly(t *testing.T) {
 	nc, _ := serving(t, openFull(t), ServerOptions{})
 	request := wire.EncodeRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Texts: []string{"a text"}}
 	var rows []float32

@@ -26,12 +26,12 @@ type sides struct {
 }
 
 func (s sides) before(i int) []float32 { return s.left[i*s.dimension : (i+1)*s.dimension] }
-func (s sides) behind(i int) []float32 { return s.right[(i+1)*s.dimension : (i+2)*s.dimension] }
+func (s sides) after(i int) []float32  { return s.right[(i+1)*s.dimension : (i+2)*s.dimension] }
 
-// sidesOf computes the sides from the vectors of a run's sentences. Each is the mean of as many
-// sentences as the manifest's Window says and the run has, weighted by distance and scaled to unit
-// length. With a Window of one, it is the sentence's vector unchanged.
-func (m *Model) sidesOf(vectors []float32) sides {
+// boundarySides computes the sides from the vectors of a run's sentences. Each is the mean of as
+// many sentences as the manifest's Window says and the run has, weighted by distance and scaled to
+// unit length. With a Window of one, it is the sentence's vector unchanged.
+func (m *Model) boundarySides(vectors []float32) sides {
 	section, d := m.manifest.Segmenter, m.sentences.dimension
 	if section.Window == 1 {
 		return sides{vectors, vectors, d}
@@ -40,12 +40,12 @@ func (m *Model) sidesOf(vectors []float32) sides {
 	n := len(vectors) / d
 	for i := range n {
 		weight := 1.0
-		for far := range section.Window {
-			if i-far >= 0 {
-				add(out.left[i*d:(i+1)*d], vectors[(i-far)*d:], float32(weight))
+		for distance := range section.Window {
+			if i-distance >= 0 {
+				add(out.left[i*d:(i+1)*d], vectors[(i-distance)*d:], float32(weight))
 			}
-			if i+far < n {
-				add(out.right[i*d:(i+1)*d], vectors[(i+far)*d:], float32(weight))
+			if i+distance < n {
+				add(out.right[i*d:(i+1)*d], vectors[(i+distance)*d:], float32(weight))
 			}
 			weight *= section.Decay
 		}

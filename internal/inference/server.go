@@ -112,15 +112,15 @@ type service struct {
 	reranking  *batch.Queue[textPair]
 	linking    *batch.Queue[window]
 	fusing     *batch.Queue[fusion]
-	detecting  *batch.Queue[soFar]
+	detecting  *batch.Queue[detectorInput]
 
-	ctx     context.Context // of the held requests
-	cancel  context.CancelFunc
-	held    sync.WaitGroup
-	workers workerPool // runs the handlers of requests
-	subs    []*nats.Subscription
-	closed  []chan struct{} // one per subscription: closed after its last message was delivered
-	done    chan struct{}
+	ctx      context.Context // of the held requests
+	cancel   context.CancelFunc
+	inFlight sync.WaitGroup
+	workers  workerPool // runs the handlers of requests
+	subs     []*nats.Subscription
+	closed   []chan struct{} // one per subscription: closed after its last message was delivered
+	done     chan struct{}
 }
 
 func serve(ctx context.Context, nc *nats.Conn, model *Model, bounds ServerOptions) (*service, error) {
@@ -145,20 +145,20 @@ func serve(ctx context.Context, nc *nats.Conn, model *Model, bounds ServerOption
 			subject = wire.SecondModelSubject(op)
 		}
 		if answers[op] == nil {
-			return nil, errors.Join(fmt.Errorf("the model server has no code for the operation %s", op), s.abandon())
+			return nil, errors.Join(fmt.Errorf("the model server has no code for the operation %s", op), s.cleanUp())
 		}
 		sub, err := nc.QueueSubscribe(subject, wire.ModelGroup, func(msg *nats.Msg) { s.accept(op, msg) })
 		if err != nil {
-			return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", subject, err), s.abandon())
+			return nil, errors.Join(fmt.Errorf("subscribe to %s: %w", subject, err), s.cleanUp())
 		}
 		closed := make(chan struct{})
 		sub.SetClosedHandler(func(string) { close(closed) })
 		s.subs, s.closed = append(s.subs, sub), append(s.closed, closed)
 	}
-	flushing, cancel := context.WithTimeout(ctx, 10*time.Second)
+	flushCtx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := nc.FlushWithContext(flushing); err != nil {
-		return nil, errors.Join(fmt.Errorf("subscribe to the model subjects: %w", err), s.abandon())
+	if err := nc.FlushWithContext(flushCtx); err != nil {
+		return nil, errors.Join(fmt.Errorf("subscribe to the model subjects: %w", err), s.cleanUp())
 	}
 	return s, nil
 }
@@ -192,7 +192,7 @@ func (s *service) openQueues(o ServerOptions) {
 		s.reranking = batch.New(s.pool, options("reranker", o.RerankTokens), textPair.size, m.score)
 	}
 	if m := s.model.linker; m != nil {
-		s.linking = batch.New(s.pool, options("linker", o.LinkPassages), window.size, m.attend)
+		s.linking = batch.New(s.pool, options("linker", o.LinkPassages), window.size, m.computeAttention)
 	}
 	if m := s.model.fuser; m != nil {
 		fuser := options("fuser", o.BatchTokens)
@@ -200,34 +200,34 @@ func (s *service) openQueues(o ServerOptions) {
 		s.fusing = batch.New(s.pool, fuser, fusion.size, m.fuse)
 	}
 	if m := s.model.detector; m != nil {
-		s.detecting = batch.New(s.pool, options("detector", o.Batch), func(soFar) batch.Size { return batch.Tokens(1) }, m.detect)
+		s.detecting = batch.New(s.pool, options("detector", o.Batch), func(detectorInput) batch.Size { return batch.Tokens(1) }, m.detect)
 	}
 }
 
-// abandon cleans up after a failed start.
-func (s *service) abandon() error {
+// cleanUp cleans up after a failed start.
+func (s *service) cleanUp() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return s.stop(ctx)
 }
 
-// leastSize is the least that a held request counts, in bytes. It limits the number of held
+// minRequestBytes is the least that a held request counts, in bytes. It limits the number of held
 // requests.
-const leastSize = 2 << 10
+const minRequestBytes = 2 << 10
 
 // accept accepts or refuses a message. It runs in the subscription's goroutine.
 func (s *service) accept(op wire.ModelOp, msg *nats.Msg) {
 	// A small message takes more memory than its bytes.
-	lane, size := laneOf(msg.Data), max(len(msg.Data), leastSize)
+	lane, size := laneOf(msg.Data), max(len(msg.Data), minRequestBytes)
 	if err := s.load.add(lane, size, 0); err != nil {
 		s.counts.refused.Add(1)
 		s.refuse(op, lane, msg, err)
 		return
 	}
 	done := s.counts.begin()
-	s.held.Add(1)
+	s.inFlight.Add(1)
 	s.workers.run(func() {
-		defer s.held.Done()
+		defer s.inFlight.Done()
 		defer done()
 		defer s.load.remove(size, 0)
 		s.answer(op, lane, msg)
@@ -241,8 +241,8 @@ func laneOf(data []byte) wire.Lane {
 	// The form that this module writes: the key is near the beginning and not after a nested value.
 	// The quotes would be escaped if it were part of a string.
 	const key = `"lane":"`
-	if at := bytes.Index(data[:min(len(data), 256)], []byte(key)); at > 0 && data[0] == '{' && !bytes.ContainsAny(data[1:at], "{[") {
-		if lane, _, found := bytes.Cut(data[at+len(key):], []byte(`"`)); found && string(lane) == string(wire.LaneInteractive) {
+	if i := bytes.Index(data[:min(len(data), 256)], []byte(key)); i > 0 && data[0] == '{' && !bytes.ContainsAny(data[1:i], "{[") {
+		if lane, _, found := bytes.Cut(data[i+len(key):], []byte(`"`)); found && string(lane) == string(wire.LaneInteractive) {
 			return wire.LaneInteractive
 		}
 		return wire.LaneBulk
@@ -290,7 +290,7 @@ func (s *service) stop(ctx context.Context) error {
 	}
 	finished := make(chan struct{})
 	go func() {
-		s.held.Wait()
+		s.inFlight.Wait()
 		s.workers.stop()
 		close(finished)
 	}()

@@ -246,7 +246,7 @@ func TestLifecycle(t *testing.T) {
 	lifecycletest.Stress(t, func(*testing.T) lifecycle.Service { return NewServer(nc, model, ServerOptions{}) })
 }
 
-func TestStopFinishesWhatIsHeld(t *testing.T) {
+func TestStopFinishesAcceptedRequests(t *testing.T) {
 	nc, server := serving(t, open(t), ServerOptions{Wait: 500 * time.Millisecond})
 	var replies []*nats.Subscription
 	for i := range 20 {
@@ -265,7 +265,7 @@ func TestStopFinishesWhatIsHeld(t *testing.T) {
 	}
 }
 
-func TestStopInAHurryAnswersWhatIsHeld(t *testing.T) {
+func TestStopWithExpiredContextAnswersAcceptedRequests(t *testing.T) {
 	nc, server := serving(t, open(t), ServerOptions{Wait: time.Hour})
 	held := send(t, nc, wire.OpEncode, encodeRequest(wire.LaneBulk, time.Time{}, "a text"))
 	if err := nc.Flush(); err != nil {

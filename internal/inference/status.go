@@ -14,19 +14,19 @@ import (
 
 // requestCounts counts the requests of one run of a server.
 type requestCounts struct {
-	id                           uuid.UUID
-	since                        time.Time
-	held, served, refused, nanos atomic.Int64
+	id                               uuid.UUID
+	since                            time.Time
+	inFlight, served, refused, nanos atomic.Int64
 }
 
 // begin counts a request as held until done is called.
 func (c *requestCounts) begin() (done func()) {
-	began := time.Now()
-	c.held.Add(1)
+	start := time.Now()
+	c.inFlight.Add(1)
 	return func() {
-		c.nanos.Add(int64(time.Since(began)))
+		c.nanos.Add(int64(time.Since(start)))
 		c.served.Add(1)
-		c.held.Add(-1)
+		c.inFlight.Add(-1)
 	}
 }
 
@@ -38,11 +38,11 @@ func (s *Server) State() schema.ServiceState {
 		return schema.ServiceState{Service: wire.ModelService}
 	}
 	graphs, running, workers := r.pool.State()
-	held := r.load.InUse()
+	load := r.load.InUse()
 	return schema.ServiceState{
-		ID: r.counts.id, Service: wire.ModelService, Since: r.counts.since, Places: workers, Running: running, Waiting: int(r.counts.held.Load()),
+		ID: r.counts.id, Service: wire.ModelService, Since: r.counts.since, Places: workers, Running: running, Waiting: int(r.counts.inFlight.Load()),
 		Served: r.counts.served.Load(), Refused: r.counts.refused.Load(), Millis: float64(r.counts.nanos.Load()) / 1e6,
-		Model: &schema.ModelState{Pack: r.model.manifest.Name, Provider: string(r.model.provider), HeldBytes: held.Bytes, HeldSequences: held.Count,
+		Model: &schema.ModelState{Pack: r.model.manifest.Name, Provider: string(r.model.provider), HeldBytes: load.Bytes, HeldSequences: load.Count,
 			MaxSequences: r.load.bound.Count, Graphs: graphs},
 	}
 }

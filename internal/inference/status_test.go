@@ -10,8 +10,8 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestServerTellsWhatItDid tests the counts of requests and of the batches of each graph.
-func TestServerTellsWhatItDid(t *testing.T) {
+// TestServerReportsItsRequests tests the counts of requests and of the batches of each graph.
+func TestServerReportsItsRequests(t *testing.T) {
 	nc, server := serving(t, open(t), ServerOptions{Wait: time.Millisecond, MaxSequences: 100})
 	before := server.State()
 	if before.ID == uuid.Nil || before.Service != wire.ModelService || before.Served != 0 || before.Model.MaxSequences != 100 || before.Model.Pack == "" {

@@ -17,31 +17,31 @@ type workerPool struct {
 }
 
 // run runs a task in an idle goroutine, or in a new one if none is idle.
-func (c *workerPool) run(task func()) {
-	c.mu.Lock()
-	if last := len(c.idle) - 1; last >= 0 {
-		tasks := c.idle[last] // the goroutine that worked last
-		c.idle = c.idle[:last]
-		c.mu.Unlock()
+func (p *workerPool) run(task func()) {
+	p.mu.Lock()
+	if last := len(p.idle) - 1; last >= 0 {
+		tasks := p.idle[last] // the goroutine that worked last
+		p.idle = p.idle[:last]
+		p.mu.Unlock()
 		tasks <- task
 		return
 	}
-	c.mu.Unlock()
-	go c.work(task)
+	p.mu.Unlock()
+	go p.work(task)
 }
 
 // work runs a task, and then those that it is sent while it is idle.
-func (c *workerPool) work(task func()) {
+func (p *workerPool) work(task func()) {
 	tasks := make(chan func(), 1)
 	for task != nil {
 		task()
-		c.mu.Lock()
-		stays := !c.stopped && len(c.idle) < maxIdleWorkers
-		if stays {
-			c.idle = append(c.idle, tasks)
+		p.mu.Lock()
+		keep := !p.stopped && len(p.idle) < maxIdleWorkers
+		if keep {
+			p.idle = append(p.idle, tasks)
 		}
-		c.mu.Unlock()
-		if !stays {
+		p.mu.Unlock()
+		if !keep {
 			return
 		}
 		task = <-tasks
@@ -49,12 +49,12 @@ func (c *workerPool) work(task func()) {
 }
 
 // stop ends idle goroutines, and the others when their task is done.
-func (c *workerPool) stop() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stopped = true
-	for _, tasks := range c.idle {
+func (p *workerPool) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopped = true
+	for _, tasks := range p.idle {
 		tasks <- nil
 	}
-	c.idle = nil
+	p.idle = nil
 }

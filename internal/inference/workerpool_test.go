@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestCrewRunsAllAtOnce: tasks that wait for each other all run, more of them than there are idle
-// workers, and then again on the idle workers.
-func TestCrewRunsAllAtOnce(t *testing.T) {
+// TestWorkerPoolRunsTasksAtOnce: tasks that wait for each other all run, more of them than there
+// are idle workers, and then again on the idle workers.
+func TestWorkerPoolRunsTasksAtOnce(t *testing.T) {
 	var c workerPool
 	defer c.stop()
 	for range 3 {
@@ -32,9 +32,9 @@ func TestCrewRunsAllAtOnce(t *testing.T) {
 	}
 }
 
-// TestCrewGoesWhenItIsStopped: running tasks finish, and no goroutine stays. TestMain reports one
+// TestWorkerPoolStops: running tasks finish, and no goroutine stays. TestMain reports one
 // that does.
-func TestCrewGoesWhenItIsStopped(t *testing.T) {
+func TestWorkerPoolStops(t *testing.T) {
 	var c workerPool
 	var all sync.WaitGroup
 	held := make(chan struct{})

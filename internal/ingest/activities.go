@@ -90,7 +90,7 @@ type Models interface {
 	Link(ctx context.Context, lane wire.Lane, space string, documents []wire.Vectors, keep int) (links [][][]wire.PassageLink, model string, err error)
 	// SegmentEncode segments, encodes and links documents as by says. A nil result means that the
 	// document has to take the three steps one by one.
-	SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, keep int) ([]*wire.Made, error)
+	SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.SegmentEncodeDocument, keep int) ([]*wire.SegmentEncodeResult, error)
 	// Info returns what the models can do.
 	Info(ctx context.Context) (wire.ModelInfo, error)
 }

@@ -15,7 +15,7 @@ import (
 // makeAtOnce cuts and encodes the drafts in one request, except those that the model server returns
 // undone and those of collections of the second encoder, which get their vectors later.
 func (a *Activities) makeAtOnce(ctx context.Context, drafts []*draft, by schema.Segmentation) error {
-	var ask []wire.Uncut
+	var ask []wire.SegmentEncodeDocument
 	var of []*draft
 	for _, d := range drafts {
 		if d.text.Later == nil {
@@ -39,10 +39,10 @@ func (a *Activities) makeAtOnce(ctx context.Context, drafts []*draft, by schema.
 }
 
 // uncut returns the draft as it is sent to the model server.
-func (d *draft) uncut() wire.Uncut {
-	out := wire.Uncut{Title: d.text.Title, Sections: make([]wire.UncutSection, len(d.text.Sections))}
+func (d *draft) uncut() wire.SegmentEncodeDocument {
+	out := wire.SegmentEncodeDocument{Title: d.text.Title, Sections: make([]wire.SegmentEncodeSection, len(d.text.Sections))}
 	for i, sec := range d.text.Sections {
-		s := wire.UncutSection{Text: sec.Text, Sentences: make([]int, len(d.sentences[i]))}
+		s := wire.SegmentEncodeSection{Text: sec.Text, Sentences: make([]int, len(d.sentences[i]))}
 		if n := len(sec.HeadingPath); n > 0 {
 			s.Heading = sec.HeadingPath[n-1] // text.InContext uses only the last one
 		}
@@ -55,7 +55,7 @@ func (d *draft) uncut() wire.Uncut {
 }
 
 // take fills in the passages that the model server made.
-func (d *draft) take(m *wire.Made) {
+func (d *draft) take(m *wire.SegmentEncodeResult) {
 	for i := range d.text.Sections {
 		sec := &d.text.Sections[i]
 		sec.Passages = make([]schema.Passage, len(m.Passages[i]))

@@ -28,7 +28,7 @@ func TestADraftIsTakenAsItWouldBeCut(t *testing.T) {
 	if ask.Title != "Bees" || len(ask.Sections) != len(d.text.Sections) {
 		t.Fatalf("asked %+v", ask)
 	}
-	made := &wire.Made{Space: "s", Vectors: wire.Vectors{Dimension: 1}}
+	made := &wire.SegmentEncodeResult{Space: "s", Vectors: wire.Vectors{Dimension: 1}}
 	for i, s := range ask.Sections {
 		at, ranges := 0, []text.Range(nil)
 		for _, n := range s.Sentences {

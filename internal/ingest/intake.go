@@ -147,7 +147,7 @@ func (in *intake) run(fetch, work context.Context, pause *backoff) error {
 			messages = pull.Messages()
 		}
 		now := time.Now()
-		timer := time.NewTimer(min(in.untilDue(now), in.waiting.Until(now)))
+		timer := time.NewTimer(min(in.untilDue(now), in.waiting.UntilFree(now)))
 		select {
 		case <-fetch.Done():
 			timer.Stop()
@@ -265,7 +265,7 @@ func nak(ctx context.Context, h *delivery) {
 func (in *intake) begin(fetch, work context.Context) {
 	size := in.size()
 	growth := int64(size+in.options.BatchVersions-1) / int64(in.options.BatchVersions)
-	batch, found := in.waiting.Gather(time.Now(), fairness.Gathering[*delivery]{
+	batch, found := in.waiting.NextBatch(time.Now(), fairness.BatchLimits[*delivery]{
 		Size:  func(d *delivery) int64 { return d.body.Bytes },
 		Items: size, Total: in.options.BatchBytes * growth,
 		Share: in.options.BatchVersions, ShareTotal: in.options.BatchBytes,

@@ -248,7 +248,7 @@ func (p *parsing) one(ctx context.Context, src batch.Source, alone bool, deaths 
 		switch {
 		case deaths >= maxCrashes:
 			p.leave(failed(src.Version, schema.ReasonCrashed,
-				"the parser died %d times on it: it is damaged, or it needs more memory than the parser may take", deaths))
+				"the parser crashed %d times on it: it is damaged, or it needs more memory than the parser may take", deaths))
 			return nil
 		case deaths > 0 && !alone:
 			p.suspect(src)
@@ -265,7 +265,7 @@ func (p *parsing) one(ctx context.Context, src batch.Source, alone bool, deaths 
 			p.leave(wire.Outcome{Version: src.Version, Reason: &failure.Reason})
 			return nil
 		}
-		slog.WarnContext(ctx, "the parser died", "tenant", p.tenant, "version", src.Version, "document", src.Name,
+		slog.WarnContext(ctx, "the parser crashed", "tenant", p.tenant, "version", src.Version, "document", src.Name,
 			"deaths", deaths+1, "reason", failure.Reason.Message)
 		if err := retry(ctx, fmt.Sprintf("count a death of the parser over version %s", src.Version), func() error {
 			return p.store.CountDeath(ctx, p.tenant, src.Attempt)

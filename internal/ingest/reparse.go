@@ -187,7 +187,7 @@ func (r *Reparser) one(ctx context.Context, in wire.Reparse, document uuid.UUID,
 		case doc.Newer != nil:
 			reason = &schema.Reason{Code: doc.Newer.Code, Message: "its newest version failed, retry or replace that one: " + doc.Newer.Message}
 		case doc.Begun >= maxCrashes:
-			reason = &schema.Reason{Code: schema.ReasonCrashed, Message: fmt.Sprintf("the parser died %d times on it", doc.Begun)}
+			reason = &schema.Reason{Code: schema.ReasonCrashed, Message: fmt.Sprintf("the parser crashed %d times on it", doc.Begun)}
 		case doc.Begun > 0 && !alone:
 			return true, r.abandon(ctx, in, document)
 		default:
@@ -197,7 +197,7 @@ func (r *Reparser) one(ctx context.Context, in wire.Reparse, document uuid.UUID,
 			return false, errors.Join(err, r.abandon(ctx, in, document))
 		}
 		if reason != nil && reason.Code == schema.ReasonCrashed && doc.Begun < maxCrashes {
-			slog.WarnContext(ctx, "the parser died", "tenant", in.Tenant, "document", doc.Name, "deaths", doc.Begun+1, "reason", reason.Message)
+			slog.WarnContext(ctx, "the parser crashed", "tenant", in.Tenant, "document", doc.Name, "deaths", doc.Begun+1, "reason", reason.Message)
 			alone = true // only the child process that parsed this file died
 			continue
 		}

@@ -20,9 +20,9 @@ import (
 type draft struct {
 	item      wire.Attempt
 	text      batch.Text
-	sentences [][]text.Range // by section
-	first     int            // index of its first run among those of its segmentation
-	made      *wire.Made     // from one request to the model server; nil if it is segmented and encoded step by step
+	sentences [][]text.Range            // by section
+	first     int                       // index of its first run among those of its segmentation
+	made      *wire.SegmentEncodeResult // from one request to the model server; nil if it is segmented and encoded step by step
 }
 
 // segment cuts versions into sections and passages, each by its collection's recipe. Versions that

@@ -37,7 +37,7 @@ type scoredSpan struct {
 	score     float64 // the logit of the next answer in the same text
 	next      float64 // that of the next answer in the same text
 	lacks     lacks
-	asked     text.Asked
+	asked     text.AnswerType
 	fits      bool   // it is of the kind asked for
 	words     string // of the answer, to compare with others
 }
@@ -87,7 +87,7 @@ func features(of scoredSpan, all []scoredSpan) map[string]float64 {
 		"first":       1 / float64(1+of.quote.Passage),
 		"missing":     of.lacks.share,
 		"made_up":     is(of.lacks.name) + is(of.lacks.number),
-		"fits":        is(of.fits && of.asked != text.AskedAnything),
+		"fits":        is(of.fits && of.asked != text.AnswerAnything),
 		"other_sort":  is(!of.fits),
 		"agree":       math.Log1p(agree),
 		"length":      math.Log1p(float64(len(strings.Fields(of.words)))),

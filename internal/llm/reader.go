@@ -263,7 +263,7 @@ const nothingAnswers = "no passage says it"
 // of the question's content, best first, without a short answer.
 func choose(question string, passages []wire.LLMPassage, stretches []stretch, scores []wire.PairScore, least float64) (best, nearest []span) {
 	var all, good []scoredSpan
-	asked := text.AskedFor(question)
+	asked := text.ExpectedAnswerType(question)
 	for i, s := range stretches {
 		x := scores[i]
 		has := float64(x.HasAnswer)
@@ -321,7 +321,7 @@ func choose(question string, passages []wire.LLMPassage, stretches []stretch, sc
 // answer returns the best span of a stretch as a range of the passage's text, or an empty range if
 // it cannot be quoted. If it is not of the kind that the question asks for, the best span of that
 // kind that scores nearly as high replaces it. ok says whether the span is of that kind.
-func (s stretch) answer(asked text.Asked, body string, x wire.PairScore) (answer text.Range, score float32, ok bool) {
+func (s stretch) answer(asked text.AnswerType, body string, x wire.PairScore) (answer text.Range, score float32, ok bool) {
 	best := s.rangeInPassage(body, *x.Answer)
 	if best.Start >= best.End || asked.Fits(body, best) {
 		return best, x.Answer.Score, true

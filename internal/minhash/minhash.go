@@ -31,9 +31,9 @@ const (
 	Rows         = 4
 	// Threshold is the least estimated similarity of near-duplicates.
 	Threshold = 0.6
-	// Least is the least number of different shingles of a text that is compared: forms and notices
-	// of a few lines are similar without being versions of each other.
-	Least = 50
+	// MinShingles is the least number of different shingles of a text that is compared: forms and
+	// notices of a few lines are similar without being versions of each other.
+	MinShingles = 50
 )
 
 // Signature is the MinHash signature of a text; zero if the text is too short to be compared.
@@ -60,7 +60,7 @@ const (
 // Builder makes a signature of texts that are added one after another. A shingle may begin in one
 // text and end in the next.
 type Builder struct {
-	least    [Permutations]uint32
+	minima   [Permutations]uint32
 	distinct map[uint64]struct{} // the first Least distinct shingles
 	window   []unit
 	weight   int
@@ -74,9 +74,9 @@ type unit struct {
 
 // NewBuilder returns the builder of an empty text.
 func NewBuilder() *Builder {
-	b := &Builder{distinct: make(map[uint64]struct{}, Least)}
-	for i := range b.least {
-		b.least[i] = math.MaxUint32
+	b := &Builder{distinct: make(map[uint64]struct{}, MinShingles)}
+	for i := range b.minima {
+		b.minima[i] = math.MaxUint32
 	}
 	return b
 }
@@ -157,22 +157,22 @@ func (b *Builder) add(u unit) {
 	for _, u := range b.window {
 		h = mix(h*31 + u.hash)
 	}
-	if len(b.distinct) < Least {
+	if len(b.distinct) < MinShingles {
 		b.distinct[h] = struct{}{}
 	}
 	for i := range hashes {
-		if v := uint32((hashes[i][0]*h + hashes[i][1]) >> 32); v < b.least[i] {
-			b.least[i] = v
+		if v := uint32((hashes[i][0]*h + hashes[i][1]) >> 32); v < b.minima[i] {
+			b.minima[i] = v
 		}
 	}
 }
 
 // Signature returns the signature of the added texts; false if they are too short to be compared.
 func (b *Builder) Signature() (Signature, bool) {
-	if len(b.distinct) < Least {
+	if len(b.distinct) < MinShingles {
 		return Signature{}, false
 	}
-	return b.least, true
+	return b.minima, true
 }
 
 // Similarity estimates the similarity of the texts of two signatures, from 0 to 1. It is 0 if one

@@ -41,9 +41,9 @@ func (c *Client) begin(ctx context.Context, op wire.ModelOp, lane wire.Lane, mor
 	}
 }
 
-// again reports whether a retry may succeed, which is so for errors that say nothing about the
+// retryable reports whether a retry may succeed, which is so for errors that say nothing about the
 // request itself.
-func again(err error) bool {
+func retryable(err error) bool {
 	return errors.Is(err, schema.ErrOverloaded) || errors.Is(err, schema.ErrUnavailable)
 }
 
@@ -57,17 +57,17 @@ func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.
 		ctx, cancel = context.WithTimeout(ctx, c.options.Timeout)
 		defer cancel()
 	}
-	var last error // why the last try failed before ctx ended
+	var lastErr error // why the last try failed before ctx ended
 	_, err = c.retry.WithContext(ctx).Get(func() ([]byte, error) {
-		try, cancel := context.WithTimeout(ctx, c.tryTime(ctx, op, lane))
+		attemptCtx, cancel := context.WithTimeout(ctx, c.attemptTimeout(ctx, op, lane))
 		defer cancel()
 		var err error
-		reply, err = once(try, c, op, request, failure)
+		reply, err = sendOnce(attemptCtx, c, op, request, failure)
 		if op == wire.OpSegmentEncode && errors.Is(err, errNoServer) && ctx.Err() == nil {
-			return nil, errNotAtOnce // there may be older servers without this operation
+			return nil, errNoSegmentEncode // there may be older servers without this operation
 		}
 		if err != nil && ctx.Err() == nil {
-			last = err
+			lastErr = err
 		}
 		if errors.Is(err, errNoServer) {
 			c.info.Store(nil) // the next server may have another pack
@@ -78,53 +78,53 @@ func call[Reply any](ctx context.Context, c *Client, op wire.ModelOp, lane wire.
 		return reply, nil
 	}
 	if ended := ctx.Err(); ended != nil {
-		if last == nil {
-			last = errNoServer
+		if lastErr == nil {
+			lastErr = errNoServer
 		}
-		return reply, errors.Join(last, ended)
+		return reply, errors.Join(lastErr, ended)
 	}
 	return reply, err
 }
 
-// tryTime returns how long one try of an operation may take. A model behind an API may take as long
-// as its gateway allows: an earlier retry would pay for the same call twice.
-func (c *Client) tryTime(ctx context.Context, op wire.ModelOp, lane wire.Lane) time.Duration {
-	limit := c.options.BulkTry
+// attemptTimeout returns how long one try of an operation may take. A model behind an API may take
+// as long as its gateway allows: an earlier retry would pay for the same call twice.
+func (c *Client) attemptTimeout(ctx context.Context, op wire.ModelOp, lane wire.Lane) time.Duration {
+	limit := c.options.BulkAttemptTimeout
 	if lane == wire.LaneInteractive {
-		limit = c.options.InteractiveTry
+		limit = c.options.InteractiveAttemptTimeout
 	}
 	if op != wire.OpEncode && op != wire.OpRerank {
 		return limit
 	}
-	known := c.info.Load()
-	if known == nil {
-		ctx, cancel := context.WithTimeout(ctx, askTime)
+	cached := c.info.Load()
+	if cached == nil {
+		ctx, cancel := context.WithTimeout(ctx, infoTimeout)
 		defer cancel()
-		info, err := once(ctx, c, wire.OpInfo, infoRequest, infoFailure)
+		info, err := sendOnce(ctx, c, wire.OpInfo, infoRequest, infoFailure)
 		if err != nil {
 			return limit
 		}
-		known = c.remember(info)
+		cached = c.storeInfo(info)
 	}
-	if slices.Contains(known.info.Remote, op) {
+	if slices.Contains(cached.info.Remote, op) {
 		return c.options.Timeout
 	}
 	return limit
 }
 
-// askTime is how long tryTime waits for the server's info before it goes on without it.
-const askTime = time.Second
+// infoTimeout is how long attemptTimeout waits for the server's info before it goes on without it.
+const infoTimeout = time.Second
 
-// once sends a request to one server and waits for its reply until ctx ends.
-func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
+// sendOnce sends a request to one server and waits for its reply until ctx ends.
+func sendOnce[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request func(deadline time.Time) any, failure func(Reply) *schema.RemoteError) (reply Reply, err error) {
 	deadline, _ := ctx.Deadline()
-	what := request(deadline)
-	framed := c.frames.read(time.Now()) || op == wire.OpSegmentEncode // every server with that operation reads frames
-	answer, err := c.send(ctx, op, what, framed)
-	if err == nil && framed && answer.Header.Get(wire.HeaderFrames) == "" {
+	body := request(deadline)
+	framed := c.frames.enabled(time.Now()) || op == wire.OpSegmentEncode // every server with that operation reads frames
+	msg, err := c.send(ctx, op, body, framed)
+	if err == nil && framed && msg.Header.Get(wire.HeaderFrames) == "" {
 		// An older server, which runs together with newer ones, received the frame.
-		c.frames.refused(time.Now())
-		answer, err = c.send(ctx, op, what, false)
+		c.frames.disable(time.Now())
+		msg, err = c.send(ctx, op, body, false)
 	}
 	switch {
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, context.DeadlineExceeded):
@@ -134,10 +134,10 @@ func once[Reply any](ctx context.Context, c *Client, op wire.ModelOp, request fu
 	case err != nil:
 		return reply, fmt.Errorf("send to the model server: %w: %w", schema.ErrUnavailable, err)
 	}
-	if answer.Header.Get(wire.HeaderFrames) == wire.FrameVersion {
-		c.frames.answered()
+	if msg.Header.Get(wire.HeaderFrames) == wire.FrameVersion {
+		c.frames.markSupported()
 	}
-	if err := wire.Read(answer.Data, &reply); err != nil {
+	if err := wire.Read(msg.Data, &reply); err != nil {
 		return reply, fmt.Errorf("the model server's reply: %s", err) // not caused by the request
 	}
 	remote := failure(reply)

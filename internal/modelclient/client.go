@@ -26,10 +26,10 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// ErrDisagree means that model servers with different packs run at the same time. Retrying does not
-// help: the operator must give all of them one pack. So ErrDisagree wraps none of the errors on
-// which callers retry.
-var ErrDisagree = errors.New("model servers with different packs")
+// ErrPackMismatch means that model servers with different packs run at the same time. Retrying does
+// not help: the operator must give all of them one pack. So ErrPackMismatch wraps none of the
+// errors on which callers retry.
+var ErrPackMismatch = errors.New("model servers with different packs")
 
 // Options are the options of a Client. Zero values take the defaults.
 type Options struct {
@@ -37,10 +37,10 @@ type Options struct {
 	Parallel int
 	// Timeout is how long a part is retried when the context has no deadline; default 2 minutes.
 	Timeout time.Duration
-	// InteractiveTry and BulkTry bound one attempt at a part, which is also the time lost when a
-	// server dies during the attempt; defaults 5 and 30 seconds.
-	InteractiveTry time.Duration
-	BulkTry        time.Duration
+	// InteractiveAttemptTimeout and BulkAttemptTimeout bound one attempt at a part, which is also
+	// the time lost when a server dies during the attempt; defaults 5 and 30 seconds.
+	InteractiveAttemptTimeout time.Duration
+	BulkAttemptTimeout        time.Duration
 	// Log receives a message when texts were cut; default slog.Default().
 	Log *slog.Logger
 }
@@ -57,8 +57,8 @@ type Client struct {
 	info *atomic.Pointer[serverInfo]
 	// frames records whether servers read frames. apart is begun when servers turn out not to have
 	// segment_encode.
-	frames *frames
-	apart  *pause
+	frames                *frames
+	segmentEncodeCooldown *cooldown
 	// second is the client of the second encoder; nil: this client is the second encoder's.
 	second *Client
 	// tenant and yields are the arguments of For.
@@ -76,15 +76,15 @@ type serverInfo struct {
 // wait there for earlier requests. Requests with few texts, sent one after the other, do not run
 // into the time limit while they are encoded.
 const (
-	secondTexts   = 16
-	secondBulkTry = 2 * time.Minute
+	secondTexts          = 16
+	secondAttemptTimeout = 2 * time.Minute
 )
 
 // New returns a client on a connection that the caller keeps and closes.
 func New(nc *nats.Conn, o Options) *Client {
 	c := newClient(nc, o)
 	o = c.options
-	o.Parallel, o.BulkTry = 1, max(o.BulkTry, secondBulkTry)
+	o.Parallel, o.BulkAttemptTimeout = 1, max(o.BulkAttemptTimeout, secondAttemptTimeout)
 	c.second = newClient(nc, o)
 	return c
 }
@@ -99,36 +99,36 @@ func newClient(nc *nats.Conn, o Options) *Client {
 		}
 	}
 	set(&o.Timeout, 2*time.Minute)
-	set(&o.InteractiveTry, 5*time.Second)
-	set(&o.BulkTry, 30*time.Second)
+	set(&o.InteractiveAttemptTimeout, 5*time.Second)
+	set(&o.BulkAttemptTimeout, 30*time.Second)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
 	policy := retrypolicy.NewBuilder[[]byte]().
-		HandleIf(func(_ []byte, err error) bool { return again(err) }).
+		HandleIf(func(_ []byte, err error) bool { return retryable(err) }).
 		WithBackoff(20*time.Millisecond, time.Second).
 		WithJitterFactor(0.5).
 		WithMaxRetries(-1).
 		ReturnLastFailure().
 		Build()
 	return &Client{nc: nc, options: o, retry: failsafe.With[[]byte](policy),
-		dimension: &atomic.Int64{}, info: &atomic.Pointer[serverInfo]{}, frames: &frames{}, apart: &pause{}}
+		dimension: &atomic.Int64{}, info: &atomic.Pointer[serverInfo]{}, frames: &frames{}, segmentEncodeCooldown: &cooldown{}}
 }
 
 // For returns a client that sends requests for a tenant: servers alternate between tenants that
 // send requests at the same time. yields is called before each request and returns whether the
 // request yields to those of other tenants; nil: it does not.
 func (c *Client) For(tenant uuid.UUID, yields func() bool) *Client {
-	of := *c
-	of.tenant, of.yields = tenant, yields
-	return &of
+	clone := *c
+	clone.tenant, clone.yields = tenant, yields
+	return &clone
 }
 
 // Second returns a client of the servers of the second encoder. It supports Encode, Link and Info.
 func (c *Client) Second() *Client {
-	of := *c.second
-	of.tenant, of.yields = c.tenant, c.yields
-	return &of
+	clone := *c.second
+	clone.tenant, clone.yields = c.tenant, c.yields
+	return &clone
 }
 
 // subject returns the NATS subject of op.
@@ -163,7 +163,7 @@ func (c *Client) encode(ctx context.Context, lane wire.Lane, texts []string, que
 	ctx, finish := c.begin(ctx, wire.OpEncode, lane, attribute.Int("texts", len(texts)))
 	defer func() { finish(err) }()
 
-	texts, cut := shorten(texts, textBytes)
+	texts, truncated := shorten(texts, textBytes)
 	parts := splitTexts(texts, c.textsPerPart(), partBytes)
 	replies := make([][]wire.EncodeReply, len(parts))
 	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
@@ -178,22 +178,22 @@ func (c *Client) encode(ctx context.Context, lane wire.Lane, texts []string, que
 		return wire.Vectors{}, "", fmt.Errorf("encode %d texts: %w", len(texts), err)
 	}
 	var out wire.Vectors
-	for _, some := range replies {
-		for _, r := range some {
+	for _, partReplies := range replies {
+		for _, r := range partReplies {
 			if out.Data == nil {
 				space = r.Space
 				out = wire.Vectors{Dimension: r.Vectors.Dimension, Data: make([]float32, 0, len(texts)*r.Vectors.Dimension)}
 			}
 			if r.Space != space || r.Vectors.Dimension != out.Dimension {
 				return wire.Vectors{}, "", fmt.Errorf("encode %d texts: model servers disagree, they have the spaces %q and %q; "+
-					"give all of them one pack (SLUICE_MODEL_PACK): %w", len(texts), space, r.Space, ErrDisagree)
+					"give all of them one pack (SLUICE_MODEL_PACK): %w", len(texts), space, r.Space, ErrPackMismatch)
 			}
 			out.Data = append(out.Data, r.Vectors.Data...)
-			cut += r.Truncated
+			truncated += r.Truncated
 		}
 	}
-	if cut > 0 {
-		c.options.Log.InfoContext(ctx, "texts are longer than the model's limit; only their beginnings are encoded", "texts", cut, "of", len(texts))
+	if truncated > 0 {
+		c.options.Log.InfoContext(ctx, "texts are longer than the model's limit; only their beginnings are encoded", "texts", truncated, "of", len(texts))
 	}
 	return out, space, nil
 }
@@ -224,9 +224,9 @@ func (c *Client) Segment(ctx context.Context, lane wire.Lane, runs [][]string) (
 	}
 	for i, r := range replies {
 		if r.Model != replies[0].Model || r.Threshold != replies[0].Threshold {
-			return nil, 0, fmt.Errorf("segment %d runs: %w", len(runs), disagree(replies[0].Model, r.Model))
+			return nil, 0, fmt.Errorf("segment %d runs: %w", len(runs), packMismatch(replies[0].Model, r.Model))
 		}
-		for j, run := range parts[i].of {
+		for j, run := range parts[i].index {
 			scores[run] = append(scores[run], r.Scores[j][parts[i].from[j]:parts[i].to[j]]...)
 		}
 	}
@@ -241,7 +241,7 @@ func (c *Client) Info(ctx context.Context) (_ wire.ModelInfo, err error) {
 	if err != nil {
 		return info, fmt.Errorf("ask the model server what it serves: %w", err)
 	}
-	c.remember(info)
+	c.storeInfo(info)
 	return info, nil
 }
 
@@ -249,12 +249,12 @@ func infoRequest(time.Time) any { return wire.ModelInfoRequest{Envelope: wire.He
 
 func infoFailure(r wire.ModelInfo) *schema.RemoteError { return r.Error }
 
-// remember stores a server's reply to an info request.
-func (c *Client) remember(info wire.ModelInfo) *serverInfo {
-	known := &serverInfo{info, time.Now()}
+// storeInfo stores a server's reply to an info request.
+func (c *Client) storeInfo(info wire.ModelInfo) *serverInfo {
+	cached := &serverInfo{info, time.Now()}
 	c.dimension.Store(int64(info.Dimension))
-	c.info.Store(known)
-	return known
+	c.info.Store(cached)
+	return cached
 }
 
 // each runs work for all parts, at most Parallel at once, and stops at the first error.

@@ -15,9 +15,9 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// TestServersThatDisagreeAreNotWaitedOut checks that vectors of two models are not put into one
+// TestPackMismatchIsNotRetried checks that vectors of two models are not put into one
 // result, and that the client does not retry: no retry would make the models agree.
-func TestServersThatDisagreeAreNotWaitedOut(t *testing.T) {
+func TestPackMismatchIsNotRetried(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestServersThatDisagreeAreNotWaitedOut(t *testing.T) {
 			Vectors: wire.Vectors{Dimension: 1, Data: make([]float32, len(request.Texts))}}, err
 	})
 	_, _, err = modelclient.New(nc, modelclient.Options{}).Encode(t.Context(), wire.LaneBulk, make([]string, 501))
-	if !errors.Is(err, modelclient.ErrDisagree) || errors.Is(err, schema.ErrConflict) || served.Load() != 2 {
+	if !errors.Is(err, modelclient.ErrPackMismatch) || errors.Is(err, schema.ErrConflict) || served.Load() != 2 {
 		t.Errorf("got %v after %d requests", err, served.Load())
 	}
 }
@@ -89,7 +89,7 @@ func TestResultsOfTwoModelsAreNotMixed(t *testing.T) {
 		},
 	} {
 		served.Store(0)
-		if err := call(); !errors.Is(err, modelclient.ErrDisagree) || served.Load() < 2 {
+		if err := call(); !errors.Is(err, modelclient.ErrPackMismatch) || served.Load() < 2 {
 			t.Errorf("%s: got %v after %d requests", name, err, served.Load())
 		}
 	}
@@ -132,9 +132,9 @@ func TestTheRerankerGetsFewTextsAtATime(t *testing.T) {
 	}
 }
 
-// TestAServerThatKnowsNoRerankerIsFoundOut: such a server would answer with its pair model, whose
+// TestServersWithoutRerankerAreDetected: such a server would answer with its pair model, whose
 // scale is another.
-func TestAServerThatKnowsNoRerankerIsFoundOut(t *testing.T) {
+func TestServersWithoutRerankerAreDetected(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestAServerThatKnowsNoRerankerIsFoundOut(t *testing.T) {
 		return wire.ScoreReply{Envelope: wire.Header(), Model: "old/1", Scores: make([]wire.PairScore, len(request.Texts))}, err
 	})
 	client := modelclient.New(nc, modelclient.Options{})
-	if _, _, err := client.Rerank(t.Context(), wire.LaneBulk, "what?", []string{"a"}, false); !errors.Is(err, modelclient.ErrDisagree) || !strings.Contains(err.Error(), `"pair" where "reranker"`) {
+	if _, _, err := client.Rerank(t.Context(), wire.LaneBulk, "what?", []string{"a"}, false); !errors.Is(err, modelclient.ErrPackMismatch) || !strings.Contains(err.Error(), `"pair" where "reranker"`) {
 		t.Errorf("got %v", err)
 	}
 	if _, _, err := client.Score(t.Context(), wire.LaneBulk, "what?", []string{"a"}, false); err != nil {
@@ -174,17 +174,17 @@ func serveModel(t *testing.T, nc *nats.Conn, op wire.ModelOp, reply func(data []
 	}
 }
 
-// TestLinkingAsksOnce checks that Link does not ask for the server's info again right after another
-// request for it, unless the vectors are of another space than the info's.
-func TestLinkingAsksOnce(t *testing.T) {
+// TestLinkReusesTheServersInfo checks that Link does not ask for the server's info again right
+// after another request for it, unless the vectors are of another space than the info's.
+func TestLinkReusesTheServersInfo(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	var asked atomic.Int64
+	var requests atomic.Int64
 	serveModel(t, nc, wire.OpInfo, func([]byte) (any, error) {
-		space := []string{"old", "new"}[min(asked.Add(1)-1, 1)]
+		space := []string{"old", "new"}[min(requests.Add(1)-1, 1)]
 		return wire.ModelInfo{Envelope: wire.Header(), Space: space, Dimension: 1, Limits: map[wire.ModelOp]int{wire.OpLink: 8}}, nil
 	})
 	serveModel(t, nc, wire.OpLink, func([]byte) (any, error) {
@@ -196,11 +196,11 @@ func TestLinkingAsksOnce(t *testing.T) {
 	}
 	documents := []wire.Vectors{{Dimension: 1, Data: make([]float32, 2)}}
 	for _, step := range []struct {
-		space string
-		asked int64
+		space    string
+		requests int64
 	}{{"old", 1}, {"old", 1}, {"new", 2}, {"new", 2}} {
-		if _, _, err := client.Link(t.Context(), wire.LaneBulk, step.space, documents, 1); err != nil || asked.Load() != step.asked {
-			t.Errorf("in space %s: %v after asking %d times, want %d", step.space, err, asked.Load(), step.asked)
+		if _, _, err := client.Link(t.Context(), wire.LaneBulk, step.space, documents, 1); err != nil || requests.Load() != step.requests {
+			t.Errorf("in space %s: %v after asking %d times, want %d", step.space, err, requests.Load(), step.requests)
 		}
 	}
 }

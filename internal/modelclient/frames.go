@@ -10,38 +10,38 @@ import (
 
 // frames records what replies showed. It is safe for concurrent use.
 type frames struct {
-	seen  atomic.Bool // a reply showed that its server reads frames
-	pause pause       // begun when a server did not read a frame
+	supported atomic.Bool // a reply showed that its server reads frames
+	cooldown  cooldown    // begun when a server did not read a frame
 }
 
-// framesPause is how long all servers get JSON after one of them did not read a frame.
-const framesPause = time.Minute
+// framesRetryDelay is how long all servers get JSON after one of them did not read a frame.
+const framesRetryDelay = time.Minute
 
-// read reports whether to send a frame. The first request of a client is never a frame.
-func (f *frames) read(now time.Time) bool { return f.seen.Load() && f.pause.over(now) }
+// enabled reports whether to send a frame. The first request of a client is never a frame.
+func (f *frames) enabled(now time.Time) bool { return f.supported.Load() && f.cooldown.expired(now) }
 
-// answered notes that a server reads frames.
-func (f *frames) answered() {
-	if !f.seen.Load() {
-		f.seen.Store(true)
+// markSupported notes that a server reads frames.
+func (f *frames) markSupported() {
+	if !f.supported.Load() {
+		f.supported.Store(true)
 	}
 }
 
-// refused notes that a server does not read frames.
-func (f *frames) refused(now time.Time) { f.pause.begin(now, framesPause) }
+// disable notes that a server does not read frames.
+func (f *frames) disable(now time.Time) { f.cooldown.start(now, framesRetryDelay) }
 
-// pause is a period in which something is not tried. The zero value is over. It is safe for
+// cooldown is a period in which something is not tried. The zero value is over. It is safe for
 // concurrent use.
-type pause struct {
+type cooldown struct {
 	end atomic.Pointer[time.Time] // a whole time.Time, for its monotonic clock reading
 }
 
-func (p *pause) begin(now time.Time, d time.Duration) {
+func (p *cooldown) start(now time.Time, d time.Duration) {
 	end := now.Add(d)
 	p.end.Store(&end)
 }
 
-func (p *pause) over(now time.Time) bool {
+func (p *cooldown) expired(now time.Time) bool {
 	end := p.end.Load()
 	return end == nil || !now.Before(*end)
 }

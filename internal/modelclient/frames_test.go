@@ -15,16 +15,16 @@ import (
 	"github.com/sluice-rag/sluice/schema/wire"
 )
 
-// asked records the forms of the requests that a server received.
-type asked struct {
+// requests records the forms of the requests that a server received.
+type requests struct {
 	forms  []string
 	before atomic.Bool // it acts as an older server, which reads and writes JSON only
 }
 
 // serveEncode answers encode as an older or a current server does.
-func serveEncode(t *testing.T, nc *nats.Conn) *asked {
+func serveEncode(t *testing.T, nc *nats.Conn) *requests {
 	t.Helper()
-	a := &asked{}
+	a := &requests{}
 	if _, err := nc.Subscribe(wire.ModelSubject(wire.OpEncode), func(msg *nats.Msg) {
 		form := "JSON"
 		if wire.IsFrame(msg.Data) {
@@ -87,8 +87,8 @@ func TestFramesAreSentToServersThatReadThem(t *testing.T) {
 	}
 }
 
-// TestServersOfBeforeAreAskedInJSON checks that older servers get JSON in every request.
-func TestServersOfBeforeAreAskedInJSON(t *testing.T) {
+// TestOlderServersGetJSON checks that older servers get JSON in every request.
+func TestOlderServersGetJSON(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
 		t.Fatal(err)
@@ -107,9 +107,9 @@ func TestServersOfBeforeAreAskedInJSON(t *testing.T) {
 	}
 }
 
-// TestDocumentsThatAreNotMadeAtOnce checks that the result is nil for documents that no server can
+// TestDocumentsWithoutSegmentEncode checks that the result is nil for documents that no server can
 // segment and encode in one request, and that a request whose reply is too large is sent in halves.
-func TestDocumentsThatAreNotMadeAtOnce(t *testing.T) {
+func TestDocumentsWithoutSegmentEncode(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
 		t.Fatal(err)
@@ -119,10 +119,10 @@ func TestDocumentsThatAreNotMadeAtOnce(t *testing.T) {
 	serveModel(t, nc, wire.OpInfo, func([]byte) (any, error) {
 		return wire.ModelInfo{Envelope: wire.Header(), Space: "s", Dimension: 1, Operations: operations}, nil
 	})
-	document := func(n int) wire.Uncut {
-		return wire.Uncut{Sections: []wire.UncutSection{{Text: strings.Repeat("a", n), Sentences: []int{n}}}}
+	document := func(n int) wire.SegmentEncodeDocument {
+		return wire.SegmentEncodeDocument{Sections: []wire.SegmentEncodeSection{{Text: strings.Repeat("a", n), Sentences: []int{n}}}}
 	}
-	documents := []wire.Uncut{document(3), document(600 << 10), document(4), document(5)}
+	documents := []wire.SegmentEncodeDocument{document(3), document(600 << 10), document(4), document(5)}
 	by := schema.Segmentation{By: schema.BySegmenter}
 	made := func(client *modelclient.Client, by schema.Segmentation) string {
 		t.Helper()
@@ -192,9 +192,9 @@ func TestDocumentsThatAreNotMadeAtOnce(t *testing.T) {
 	}
 }
 
-// TestRepliesThatAreNotWhatWasAskedFor checks that replies that do not match the request are
+// TestInvalidRepliesAreErrors checks that replies that do not match the request are
 // errors.
-func TestRepliesThatAreNotWhatWasAskedFor(t *testing.T) {
+func TestInvalidRepliesAreErrors(t *testing.T) {
 	nc, err := nats.Connect(localtest.NATS(t).URL())
 	if err != nil {
 		t.Fatal(err)
@@ -220,7 +220,7 @@ func TestRepliesThatAreNotWhatWasAskedFor(t *testing.T) {
 	client := modelclient.New(nc, modelclient.Options{})
 	call := func() error {
 		_, err := client.SegmentEncode(t.Context(), wire.LaneBulk, schema.Segmentation{By: schema.BySegmenter},
-			[]wire.Uncut{{Sections: []wire.UncutSection{{Text: "abc", Sentences: []int{1, 2}}}}}, 1)
+			[]wire.SegmentEncodeDocument{{Sections: []wire.SegmentEncodeSection{{Text: "abc", Sentences: []int{1, 2}}}}}, 1)
 		return err
 	}
 	reply = good

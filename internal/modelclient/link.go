@@ -36,7 +36,7 @@ func (c *Client) Link(ctx context.Context, lane wire.Lane, space string, documen
 	ctx, finish := c.begin(ctx, wire.OpLink, lane, attribute.Int("documents", len(documents)))
 	defer func() { finish(err) }()
 
-	info, err := c.linking(ctx, space)
+	info, err := c.linkerInfo(ctx, space)
 	if err != nil {
 		return nil, "", fmt.Errorf("link the passages of %d documents: %w", len(documents), err)
 	}
@@ -66,7 +66,7 @@ func (c *Client) Link(ctx context.Context, lane wire.Lane, space string, documen
 	}
 	for i, r := range replies {
 		if r.Model != replies[0].Model {
-			return nil, "", fmt.Errorf("link the passages of %d documents: %w", len(documents), disagree(replies[0].Model, r.Model))
+			return nil, "", fmt.Errorf("link the passages of %d documents: %w", len(documents), packMismatch(replies[0].Model, r.Model))
 		}
 		for j, w := range parts[i] {
 			merged[w.document].add(w, r.Links[j])
@@ -97,27 +97,27 @@ func newMergedLinks(passages, keep int) mergedLinks {
 // add merges the links of a window. It skips passages that have a larger margin in a window added
 // before.
 func (m *mergedLinks) add(w linkWindow, links [][]wire.PassageLink) {
-	for i, of := range links {
+	for i, passageLinks := range links {
 		passage := w.start + i
-		margin := m.surroundings(w, passage)
+		margin := m.marginOf(w, passage)
 		if margin < m.margin[passage] {
 			continue
 		}
 		if margin > m.margin[passage] {
 			m.margin[passage], m.links[passage] = margin, m.links[passage][:0]
 		}
-		for _, l := range of {
+		for _, l := range passageLinks {
 			l.To += w.start
-			m.links[passage] = stronger(m.links[passage], l)
+			m.links[passage] = mergeLink(m.links[passage], l)
 		}
 		slices.SortFunc(m.links[passage], func(a, b wire.PassageLink) int { return cmp.Or(cmp.Compare(b.Weight, a.Weight), a.To-b.To) })
 		m.links[passage] = m.links[passage][:min(m.keep, len(m.links[passage]))]
 	}
 }
 
-// surroundings returns the margin of a passage in a window: its distance to the nearer border
+// marginOf returns the margin of a passage in a window: its distance to the nearer border
 // behind which the document continues.
-func (m *mergedLinks) surroundings(w linkWindow, passage int) int {
+func (m *mergedLinks) marginOf(w linkWindow, passage int) int {
 	margin := len(m.links)
 	if w.start > 0 {
 		margin = passage - w.start
@@ -128,32 +128,32 @@ func (m *mergedLinks) surroundings(w linkWindow, passage int) int {
 	return margin
 }
 
-// stronger adds a link, or raises the weight of the existing link to the same passage.
-func stronger(links []wire.PassageLink, l wire.PassageLink) []wire.PassageLink {
-	at := slices.IndexFunc(links, func(k wire.PassageLink) bool { return k.To == l.To })
-	if at < 0 {
+// mergeLink adds a link, or raises the weight of the existing link to the same passage.
+func mergeLink(links []wire.PassageLink, l wire.PassageLink) []wire.PassageLink {
+	i := slices.IndexFunc(links, func(k wire.PassageLink) bool { return k.To == l.To })
+	if i < 0 {
 		return append(links, l)
 	}
-	links[at].Weight = max(links[at].Weight, l.Weight)
+	links[i].Weight = max(links[i].Weight, l.Weight)
 	return links
 }
 
-// recent is how long a server's info is considered current. A server that has changed its pack
+// infoTTL is how long a server's info is considered current. A server that has changed its pack
 // since then rejects vectors of another space and windows that are too long.
-const recent = 10 * time.Second
+const infoTTL = 10 * time.Second
 
-// recently returns the stored info if it is recent and, when a space is named, of that space; else
-// it asks a server.
-func (c *Client) recently(ctx context.Context, space string) (wire.ModelInfo, error) {
-	if t := c.info.Load(); t != nil && time.Since(t.at) < recent && (space == "" || t.info.Space == space) {
+// cachedInfo returns the stored info if it is recent and, when a space is named, of that space;
+// else it asks a server.
+func (c *Client) cachedInfo(ctx context.Context, space string) (wire.ModelInfo, error) {
+	if t := c.info.Load(); t != nil && time.Since(t.at) < infoTTL && (space == "" || t.info.Space == space) {
 		return t.info, nil
 	}
 	return c.Info(ctx)
 }
 
-// linking returns a server's info, and an error when its pack has no linker.
-func (c *Client) linking(ctx context.Context, space string) (wire.ModelInfo, error) {
-	info, err := c.recently(ctx, space)
+// linkerInfo returns a server's info, and an error when its pack has no linker.
+func (c *Client) linkerInfo(ctx context.Context, space string) (wire.ModelInfo, error) {
+	info, err := c.cachedInfo(ctx, space)
 	if err != nil {
 		return info, err
 	}
@@ -184,17 +184,17 @@ func (c *Client) linkPart(ctx context.Context, lane wire.Lane, space string, doc
 		if len(reply.Links[i]) != n {
 			return reply, fmt.Errorf("the model server gave links of %d passages for %d", len(reply.Links[i]), n)
 		}
-		if err := within(reply.Links[i], n); err != nil {
+		if err := checkLinkRange(reply.Links[i], n); err != nil {
 			return reply, err
 		}
 	}
 	return reply, nil
 }
 
-// within returns an error if a link leads outside of a window of n passages.
-func within(links [][]wire.PassageLink, n int) error {
-	for _, of := range links {
-		for _, l := range of {
+// checkLinkRange returns an error if a link leads outside of a window of n passages.
+func checkLinkRange(links [][]wire.PassageLink, n int) error {
+	for _, passageLinks := range links {
+		for _, l := range passageLinks {
 			if l.To < 0 || l.To >= n {
 				return fmt.Errorf("the model server gave a link to passage %d of %d", l.To, n)
 			}
@@ -244,8 +244,8 @@ const (
 // splitWindows puts the windows of all documents into parts whose requests and replies fit a
 // message.
 func splitWindows(documents []wire.Vectors, size, keep int) (parts [][]linkWindow) {
-	var now []linkWindow
-	asked, answered := 0, 0
+	var part []linkWindow
+	requestSize, replySize := 0, 0
 	for i, d := range documents {
 		if d.Len() < 2 { // no other passage to link to
 			continue
@@ -253,15 +253,15 @@ func splitWindows(documents []wire.Vectors, size, keep int) (parts [][]linkWindo
 		for _, w := range windowsOf(d.Len(), size) {
 			w.document = i
 			n := w.end - w.start
-			ask, answer := n*vectorBytes(d.Dimension)+windowBytes, n*min(keep, n-1)*linkBytes
-			if len(now) > 0 && (asked+ask > partBytes || answered+answer > linkReplyBytes) {
-				parts, now, asked, answered = append(parts, now), nil, 0, 0
+			windowRequest, windowReply := n*vectorBytes(d.Dimension)+windowBytes, n*min(keep, n-1)*linkBytes
+			if len(part) > 0 && (requestSize+windowRequest > partBytes || replySize+windowReply > linkReplyBytes) {
+				parts, part, requestSize, replySize = append(parts, part), nil, 0, 0
 			}
-			now, asked, answered = append(now, w), asked+ask, answered+answer
+			part, requestSize, replySize = append(part, w), requestSize+windowRequest, replySize+windowReply
 		}
 	}
-	if len(now) > 0 {
-		parts = append(parts, now)
+	if len(part) > 0 {
+		parts = append(parts, part)
 	}
 	return parts
 }

@@ -25,7 +25,7 @@ func TestWindowsCoverADocument(t *testing.T) {
 				t.Errorf("window %v after %v", w, windows[i-1])
 			}
 			for passage := w.start; passage < w.end; passage++ {
-				best[passage] = max(best[passage], m.surroundings(w, passage)+1)
+				best[passage] = max(best[passage], m.marginOf(w, passage)+1)
 			}
 		}
 		for passage, b := range best {

@@ -42,85 +42,85 @@ func (c *Client) Score(ctx context.Context, lane wire.Lane, question string, tex
 	return out.Scores, out.Model, err
 }
 
-// ScoreFeatured is Score with the features from which has_answer and llm_prefer are computed, if
-// the pair graph outputs them; else there are no features.
-func (c *Client) ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error) {
+// ScoreWithFeatures is Score with the features from which has_answer and llm_prefer are computed,
+// if the pair graph outputs them; else there are no features.
+func (c *Client) ScoreWithFeatures(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.ScoresWithFeatures, error) {
 	return c.score(ctx, wire.ScoreRequest{Lane: lane, Question: question, Features: true}, texts)
 }
 
 // Rerank is Score by the pack's reranker, which is better and takes about ten times as long. Its
 // logits have a scale of their own. When the servers' pack has no graph reranker the error wraps
-// schema.ErrInvalid; when a server is too old to know the reranker, it wraps ErrDisagree.
+// schema.ErrInvalid; when a server is too old to know the reranker, it wraps ErrPackMismatch.
 func (c *Client) Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error) {
 	out, err := c.score(ctx, wire.ScoreRequest{Lane: lane, Question: question, Answers: answers, Graph: wire.GraphReranker}, texts)
 	return out.Scores, out.Model, err
 }
 
 // score sends the request asks for texts, in parts, and joins the replies.
-func (c *Client) score(ctx context.Context, asks wire.ScoreRequest, texts []string) (out wire.Featured, err error) {
+func (c *Client) score(ctx context.Context, request wire.ScoreRequest, texts []string) (out wire.ScoresWithFeatures, err error) {
 	if len(texts) == 0 {
 		return out, nil
 	}
-	op, most := wire.OpScore, scoresPerPart
+	op, maxTexts := wire.OpScore, scoresPerPart
 	switch {
-	case asks.Graph == wire.GraphReranker:
-		op, most = wire.OpRerank, rerankPerPart
-	case asks.Features:
-		most = featuresPerPart
+	case request.Graph == wire.GraphReranker:
+		op, maxTexts = wire.OpRerank, rerankPerPart
+	case request.Features:
+		maxTexts = featuresPerPart
 	}
-	ctx, finish := c.begin(ctx, op, asks.Lane, attribute.Int("texts", len(texts)), attribute.Bool("answers", asks.Answers))
+	ctx, finish := c.begin(ctx, op, request.Lane, attribute.Int("texts", len(texts)), attribute.Bool("answers", request.Answers))
 	defer func() { finish(err) }()
 
-	asks.Question = shortenOne(asks.Question, questionBytes)
-	texts, cut := shorten(texts, textBytes)
-	asked, _ := size(asks.Question, 0)
-	parts := splitTexts(texts, most, partBytes-asked)
+	request.Question = shortenOne(request.Question, questionBytes)
+	texts, truncated := shorten(texts, textBytes)
+	questionSize, _ := size(request.Question, 0)
+	parts := splitTexts(texts, maxTexts, partBytes-questionSize)
 	replies := make([][]wire.ScoreReply, len(parts))
 	err = c.each(ctx, len(parts), func(ctx context.Context, i int) (err error) {
-		replies[i], err = c.scorePart(ctx, asks, parts[i])
+		replies[i], err = c.scorePart(ctx, request, parts[i])
 		return err
 	})
 	if err != nil {
 		return out, fmt.Errorf("%s %d texts: %w", op, len(texts), err)
 	}
 	first := replies[0][0]
-	out = wire.Featured{Model: first.Model, Of: first.FeaturesOf, Scores: make([]wire.PairScore, 0, len(texts))}
-	for _, some := range replies {
-		for _, r := range some {
+	out = wire.ScoresWithFeatures{Model: first.Model, Of: first.FeaturesOf, Scores: make([]wire.PairScore, 0, len(texts))}
+	for _, partReplies := range replies {
+		for _, r := range partReplies {
 			if r.Model != first.Model || r.FeaturesOf != first.FeaturesOf {
-				return wire.Featured{}, fmt.Errorf("%s %d texts: %w", op, len(texts), disagree(first.Model, r.Model))
+				return wire.ScoresWithFeatures{}, fmt.Errorf("%s %d texts: %w", op, len(texts), packMismatch(first.Model, r.Model))
 			}
 			out.Scores = append(out.Scores, r.Scores...)
 			if r.Features != nil {
 				out.Features.Dimension, out.Features.Data = r.Features.Dimension, append(out.Features.Data, r.Features.Data...)
 			}
-			cut += r.Truncated
+			truncated += r.Truncated
 		}
 	}
-	if cut > 0 {
-		c.options.Log.InfoContext(ctx, "texts are longer than the model's limit; only their beginnings are scored", "texts", cut, "of", len(texts))
+	if truncated > 0 {
+		c.options.Log.InfoContext(ctx, "texts are longer than the model's limit; only their beginnings are scored", "texts", truncated, "of", len(texts))
 	}
 	return out, nil
 }
 
 // scorePart scores one part. When the reply would be too large for a message, it scores the two
 // halves of the part instead.
-func (c *Client) scorePart(ctx context.Context, asks wire.ScoreRequest, texts []string) ([]wire.ScoreReply, error) {
+func (c *Client) scorePart(ctx context.Context, request wire.ScoreRequest, texts []string) ([]wire.ScoreReply, error) {
 	op := wire.OpScore
-	if asks.Graph == wire.GraphReranker {
+	if request.Graph == wire.GraphReranker {
 		op = wire.OpRerank
 	}
-	reply, err := call(ctx, c, op, asks.Lane, func(deadline time.Time) any {
-		asks := asks
-		asks.Envelope, asks.Deadline, asks.Texts = wire.Header(), deadline, texts
-		return asks
+	reply, err := call(ctx, c, op, request.Lane, func(deadline time.Time) any {
+		request := request
+		request.Envelope, request.Deadline, request.Texts = wire.Header(), deadline, texts
+		return request
 	}, func(r wire.ScoreReply) *schema.RemoteError { return r.Error })
 	if tooLarge(err) && len(texts) > 1 {
-		first, err := c.scorePart(ctx, asks, texts[:len(texts)/2])
+		first, err := c.scorePart(ctx, request, texts[:len(texts)/2])
 		if err != nil {
 			return nil, err
 		}
-		second, err := c.scorePart(ctx, asks, texts[len(texts)/2:])
+		second, err := c.scorePart(ctx, request, texts[len(texts)/2:])
 		return append(first, second...), err
 	}
 	if err != nil {
@@ -132,16 +132,16 @@ func (c *Client) scorePart(ctx context.Context, asks wire.ScoreRequest, texts []
 	if f := reply.Features; f != nil && f.Len() != len(texts) {
 		return nil, fmt.Errorf("the model server gave features of %d texts for %d", f.Len(), len(texts))
 	}
-	if reply.Graph != asks.Graph {
+	if reply.Graph != request.Graph {
 		return nil, fmt.Errorf("a model server with the pack %s read by %q where %q was asked for: give all servers the same build: %w",
-			reply.Model, cmp.Or(reply.Graph, wire.GraphPair), cmp.Or(asks.Graph, wire.GraphPair), ErrDisagree)
+			reply.Model, cmp.Or(reply.Graph, wire.GraphPair), cmp.Or(request.Graph, wire.GraphPair), ErrPackMismatch)
 	}
 	return []wire.ScoreReply{reply}, nil
 }
 
-// disagree returns an error for two servers with different packs.
-func disagree(one, other string) error {
-	return fmt.Errorf("model servers disagree, they have the models %q and %q; give all of them one pack (SLUICE_MODEL_PACK): %w", one, other, ErrDisagree)
+// packMismatch returns an error for two servers with different packs.
+func packMismatch(one, other string) error {
+	return fmt.Errorf("model servers disagree, they have the models %q and %q; give all of them one pack (SLUICE_MODEL_PACK): %w", one, other, ErrPackMismatch)
 }
 
 // Fuse returns, for each text, how much an answer to the question would draw on it when all are
@@ -215,7 +215,7 @@ func (c *Client) Detect(ctx context.Context, lane wire.Lane, contexts [][][2]flo
 	}
 	for _, r := range replies {
 		if r.Model != replies[0].Model || r.Threshold != replies[0].Threshold {
-			return nil, 0, "", fmt.Errorf("detect for %d contexts: %w", len(contexts), disagree(replies[0].Model, r.Model))
+			return nil, 0, "", fmt.Errorf("detect for %d contexts: %w", len(contexts), packMismatch(replies[0].Model, r.Model))
 		}
 		enough = append(enough, r.Enough...)
 	}

@@ -43,21 +43,21 @@ func (c *Client) textsPerPart() int {
 func size(text string, limit int) (bytes, fits int) {
 	bytes = 3 // quotes and comma
 	for i := 0; i < len(text); {
-		width, took := 1, 1
+		width, encoded := 1, 1
 		switch c := text[i]; {
 		case c >= utf8.RuneSelf:
 			var r rune
 			r, width = utf8.DecodeRuneInString(text[i:])
-			took = width
+			encoded = width
 			if r == utf8.RuneError && width == 1 || r == '\u2028' || r == '\u2029' {
-				took = 6
+				encoded = 6
 			}
 		case c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t':
-			took = 2
+			encoded = 2
 		case c < ' ' || c == '<' || c == '>' || c == '&':
-			took = 6
+			encoded = 6
 		}
-		bytes += took
+		bytes += encoded
 		i += width
 		if bytes <= limit {
 			fits = i
@@ -68,21 +68,21 @@ func size(text string, limit int) (bytes, fits int) {
 
 // shorten cuts texts that take more than limit bytes, at a character boundary, and counts them. It
 // does not change the slice it is given.
-func shorten(texts []string, limit int) (_ []string, cut int) {
+func shorten(texts []string, limit int) (_ []string, truncated int) {
 	out := texts
 	for i, text := range texts {
 		if len(text) <= limit/6-1 {
 			continue
 		}
 		if bytes, fits := size(text, limit); bytes > limit {
-			if cut == 0 {
+			if truncated == 0 {
 				out = append([]string(nil), texts...)
 			}
 			out[i] = text[:fits]
-			cut++
+			truncated++
 		}
 	}
-	return out, cut
+	return out, truncated
 }
 
 // shortenOne is shorten for one text.
@@ -92,12 +92,12 @@ func shortenOne(text string, limit int) string {
 }
 
 // splitTexts splits texts into parts of up to most consecutive texts and up to room bytes.
-func splitTexts(texts []string, most, room int) [][]string {
+func splitTexts(texts []string, maxTexts, maxBytes int) [][]string {
 	var parts [][]string
 	start, bytes := 0, 0
 	for i, text := range texts {
 		n, _ := size(text, 0)
-		if i > start && (bytes+n > room || i-start >= most) {
+		if i > start && (bytes+n > maxBytes || i-start >= maxTexts) {
 			parts = append(parts, texts[start:i])
 			start, bytes = i, 0
 		}
@@ -111,12 +111,12 @@ func splitTexts(texts []string, most, room int) [][]string {
 // runs[i] are context for the model.
 type runsPart struct {
 	runs     [][]string
-	of       []int
+	index    []int
 	from, to []int
 }
 
-func (p *runsPart) add(of int, run []string, from, to int) {
-	p.runs, p.of, p.from, p.to = append(p.runs, run), append(p.of, of), append(p.from, from), append(p.to, to)
+func (p *runsPart) add(index int, run []string, from, to int) {
+	p.runs, p.index, p.from, p.to = append(p.runs, run), append(p.index, index), append(p.from, from), append(p.to, to)
 }
 
 // splitRuns puts as many whole runs into a part as fit. A run that does not fit in a part is cut.
@@ -124,58 +124,58 @@ func (p *runsPart) add(of int, run []string, from, to int) {
 // before it take at most an eighth of a part.
 func splitRuns(runs [][]string) []runsPart {
 	var parts []runsPart
-	var now runsPart
+	var part runsPart
 	bytes, sentences := 0, 0
 	flush := func() {
-		if len(now.runs) > 0 {
-			parts = append(parts, now)
+		if len(part.runs) > 0 {
+			parts = append(parts, part)
 		}
-		now, bytes, sentences = runsPart{}, 0, 0
+		part, bytes, sentences = runsPart{}, 0, 0
 	}
-	for of, run := range runs {
+	for index, run := range runs {
 		run, _ = shorten(run, sentenceBytes)
-		sizes, whole := make([]int, len(run)), 3
+		sizes, total := make([]int, len(run)), 3
 		for i, sentence := range run {
 			sizes[i], _ = size(sentence, 0)
-			whole += sizes[i]
+			total += sizes[i]
 		}
-		fits := bytes+whole <= partBytes && sentences+len(run) <= partSentences
-		if !fits || len(now.runs) >= partSentences {
+		fits := bytes+total <= partBytes && sentences+len(run) <= partSentences
+		if !fits || len(part.runs) >= partSentences {
 			flush()
 		}
-		if whole > partBytes || len(run) > partSentences {
-			parts = append(parts, cutRun(of, run, sizes)...)
+		if total > partBytes || len(run) > partSentences {
+			parts = append(parts, cutRun(index, run, sizes)...)
 			continue
 		}
-		now.add(of, run, 0, max(0, len(run)-1))
-		bytes, sentences = bytes+whole, sentences+len(run)
+		part.add(index, run, 0, max(0, len(run)-1))
+		bytes, sentences = bytes+total, sentences+len(run)
 	}
 	flush()
 	return parts
 }
 
 // cutRun cuts a run that does not fit in a part. sizes are the bytes of its sentences.
-func cutRun(of int, run []string, sizes []int) []runsPart {
+func cutRun(index int, run []string, sizes []int) []runsPart {
 	var parts []runsPart
-	for place := 0; place < len(run)-1; {
-		start, bytes := place, 0
-		for start > 0 && place-start < wire.SegmentContext-1 && bytes+sizes[start-1] <= partBytes/8 {
+	for pos := 0; pos < len(run)-1; {
+		start, bytes := pos, 0
+		for start > 0 && pos-start < wire.SegmentContext-1 && bytes+sizes[start-1] <= partBytes/8 {
 			start--
 			bytes += sizes[start]
 		}
-		end := place
-		for end < len(run) && (end < place+2 || end-start < partSentences && bytes+sizes[end]+3 <= partBytes) {
+		end := pos
+		for end < len(run) && (end < pos+2 || end-start < partSentences && bytes+sizes[end]+3 <= partBytes) {
 			bytes += sizes[end]
 			end++
 		}
 		next := len(run) - 1
 		if end < len(run) {
-			next = max(place+1, end-wire.SegmentContext)
+			next = max(pos+1, end-wire.SegmentContext)
 		}
 		var p runsPart
-		p.add(of, run[start:end], place-start, next-start)
+		p.add(index, run[start:end], pos-start, next-start)
 		parts = append(parts, p)
-		place = next
+		pos = next
 	}
 	return parts
 }

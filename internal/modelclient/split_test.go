@@ -17,7 +17,7 @@ var piece = rapid.Custom(func(t *rapid.T) string {
 	return strings.Repeat(unit, rapid.SampledFrom([]int{0, 1, 3, 50, 1000, 20000, 70000, 140000}).Draw(t, "times"))
 })
 
-func TestSizeIsWhatJSONTakes(t *testing.T) {
+func TestSizeIsTheJSONSize(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOfN(piece, 0, 5).Draw(t, "pieces"), "")
 		data, err := wire.Encode(text)
@@ -42,8 +42,8 @@ func TestTextsAreSplitInOrder(t *testing.T) {
 		texts, _ := shorten(rapid.SliceOfN(piece, 1, 40).Draw(t, "texts"), textBytes)
 		most := rapid.IntRange(1, 50).Draw(t, "most")
 		question := shortenOne(piece.Draw(t, "question"), questionBytes)
-		asked, _ := size(question, 0)
-		for _, part := range splitTexts(texts, most, partBytes-asked) {
+		questionSize, _ := size(question, 0)
+		for _, part := range splitTexts(texts, most, partBytes-questionSize) {
 			checkRequest(t, wire.ScoreRequest{Envelope: wire.Header(), Lane: wire.LaneInteractive, Question: question, Texts: part, Answers: true})
 		}
 		var joined []string
@@ -78,7 +78,7 @@ func TestRunsAreSplitWithoutLosingAPair(t *testing.T) {
 			for i, run := range part.runs {
 				sentences += len(run)
 				for j := part.from[i]; j < part.to[i]; j++ {
-					pairs[part.of[i]] = append(pairs[part.of[i]], run[j], run[j+1])
+					pairs[part.index[i]] = append(pairs[part.index[i]], run[j], run[j+1])
 				}
 			}
 			if sentences > partSentences {
@@ -96,7 +96,7 @@ func TestRunsAreSplitWithoutLosingAPair(t *testing.T) {
 	})
 }
 
-func TestPlacesOfACutRunKeepTheirSurroundings(t *testing.T) {
+func TestCutRunsKeepContextSentences(t *testing.T) {
 	run := make([]string, 2*partSentences+100)
 	for i := range run {
 		run[i] = strconv.Itoa(i)

@@ -31,8 +31,8 @@ type ArchiveFile struct {
 
 // Open returns a reader of the file. Several files may be open at a time.
 func (a ArchiveFile) Open() (io.ReadCloser, error) {
-	own := *a.c // with its own count of bytes: the file may be read more than once
-	return own.openFile(a.f)
+	copied := *a.c // with its own count of bytes: the file may be read more than once
+	return copied.openFile(a.f)
 }
 
 // OpenArchive returns the files of a ZIP archive in its order, without hidden ones. It returns nil

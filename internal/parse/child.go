@@ -18,7 +18,7 @@ type parseFunc func(ctx context.Context, name, mediaHint string, data []byte, li
 // RunChild parses the files that a Pool sends on stdin and answers on stdout until stdin ends. The
 // command of PoolOptions must call it; nothing else in that process may write to stdout.
 func RunChild(stdin io.Reader, stdout io.Writer) error {
-	in, err := readCell()
+	in, err := readSandbox()
 	if err != nil {
 		return err
 	}
@@ -26,14 +26,14 @@ func RunChild(stdin io.Reader, stdout io.Writer) error {
 		return in.compile()
 	}
 	if in.Program != nil {
-		return in.become()
+		return in.execProgram()
 	}
 	pdfiumRuntime.cacheDir = in.CacheDir
 	return serve(stdin, stdout, in.confine(), prepare, parseFile)
 }
 
 // compile fills the cache of compiled code.
-func (c cell) compile() error {
+func (c sandbox) compile() error {
 	pool, err := openPDF(c.CacheDir)
 	if err == nil {
 		err = pool.Close()
@@ -41,7 +41,7 @@ func (c cell) compile() error {
 	if err != nil || c.User == 0 {
 		return err
 	}
-	return openToAll(c.CacheDir)
+	return makeReadableForAll(c.CacheDir)
 }
 
 // prepare initialises what files of this kind need, once per process. On a machine that has not
@@ -53,7 +53,7 @@ func prepare(data []byte) {
 }
 
 func serve(stdin io.Reader, stdout io.Writer, confined Confinement, prepare func([]byte), parse parseFunc) error {
-	words, err := json.Marshal(confined)
+	report, err := json.Marshal(confined)
 	if err != nil {
 		return err
 	}
@@ -68,11 +68,11 @@ func serve(stdin io.Reader, stdout io.Writer, confined Confinement, prepare func
 		}
 		prepare(req.data)
 		// From here on time counts as the file's, and the file is blamed if this process dies.
-		if err := writeFrame(stdout, words); err != nil {
+		if err := writeFrame(stdout, report); err != nil {
 			return err
 		}
-		words = nil
-		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, req.Limits, &ocrSession{terms: req.OCR, office: req.Office, in: in, out: stdout})
+		report = nil
+		parsed, err := parse(context.Background(), req.Name, req.MediaHint, req.data, req.Limits, &ocrSession{options: req.OCR, office: req.Office, in: in, out: stdout})
 		req.data = nil
 		if err := writeReply(stdout, replyOf(parsed, err)); err != nil {
 			return err

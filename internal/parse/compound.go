@@ -51,8 +51,8 @@ type folder struct {
 	folders []compoundEntry // in the order of their names
 }
 
-func brokenCompound(what string) *Error {
-	return fail(schema.ReasonBroken, "The file is damaged or cut off. Save it again and send that.").because(errors.New("compound file: " + what))
+func brokenCompound(problem string) *Error {
+	return fail(schema.ReasonBroken, "The file is damaged or cut off. Save it again and send that.").because(errors.New("compound file: " + problem))
 }
 
 // openCompound reads a file's tables and its directory.

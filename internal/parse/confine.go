@@ -17,96 +17,96 @@ import (
 
 // Confinement says which protections keep parsers from the rest of the machine.
 type Confinement struct {
-	Held    []string `json:"held,omitempty"`
+	Applied []string `json:"held,omitempty"`
 	Missing []string `json:"missing,omitempty"` // each with the reason
 }
 
 func (c Confinement) String() string {
-	text := strings.Join(c.Held, ", ")
+	text := strings.Join(c.Applied, ", ")
 	if len(c.Missing) > 0 {
 		text += "; without " + strings.Join(c.Missing, ", ")
 	}
 	return text
 }
 
-// try records whether a protection could be applied.
-func (c *Confinement) try(what string, err error) {
+// record records whether a protection could be applied.
+func (c *Confinement) record(name string, err error) {
 	if err != nil {
-		c.Missing = append(c.Missing, fmt.Sprintf("%s (%v)", what, err))
+		c.Missing = append(c.Missing, fmt.Sprintf("%s (%v)", name, err))
 		return
 	}
-	c.Held = append(c.Held, what)
+	c.Applied = append(c.Applied, name)
 }
 
 // Names of the protections.
 const (
-	heldNetwork    = "a network namespace"
-	heldUser       = "a user without rights"
-	heldPrivileges = "no new privileges"
-	heldLimits     = "limits on resources"
-	heldLandlock   = "Landlock"
-	heldSeccomp    = "seccomp"
+	protectionNetwork    = "a network namespace"
+	protectionUser       = "a user without rights"
+	protectionPrivileges = "no new privileges"
+	protectionLimits     = "limits on resources"
+	protectionLandlock   = "Landlock"
+	protectionSeccomp    = "seccomp"
 )
 
-// cellVariable carries a cell to the child.
-const cellVariable = "SLUICE_PARSER"
+// sandboxVariable carries a sandbox to the child.
+const sandboxVariable = "SLUICE_PARSER"
 
-// cell tells a child how to confine itself.
-type cell struct {
-	CacheDir string `json:"cache_dir,omitempty"` // folder of compiled code, which the child may only read
-	Compile  bool   `json:"compile,omitempty"`   // fill CacheDir and exit; no file follows
-	User     int    `json:"user,omitempty"`      // to switch to, when root; 0: none is available
-	Apart    bool   `json:"apart,omitempty"`     // the child has a network namespace
-	Why      string `json:"why,omitempty"`       // why it has no network namespace
-	Memory   int64  `json:"memory"`              // most bytes of memory
-	CPU      int64  `json:"cpu"`                 // most seconds of processor time
+// sandbox tells a child how to confine itself.
+type sandbox struct {
+	CacheDir          string `json:"cache_dir,omitempty"` // folder of compiled code, which the child may only read
+	Compile           bool   `json:"compile,omitempty"`   // fill CacheDir and exit; no file follows
+	User              int    `json:"user,omitempty"`      // to switch to, when root; 0: none is available
+	NetworkNamespace  bool   `json:"apart,omitempty"`     // the child has a network namespace
+	NoNamespaceReason string `json:"why,omitempty"`       // why it has no network namespace
+	Memory            int64  `json:"memory"`              // most bytes of memory
+	CPU               int64  `json:"cpu"`                 // most seconds of processor time
 
-	Program *cellProgram `json:"program,omitempty"` // to run instead of a parser
+	Program *sandboxProgram `json:"program,omitempty"` // to run instead of a parser
 }
 
-// cellProgram is a program of the system that runs in a cell. It may read the files named here, and
-// no others.
-type cellProgram struct {
+// sandboxProgram is a program of the system that runs in a sandbox. It may read the files named
+// here, and no others.
+type sandboxProgram struct {
 	Path     string   `json:"path"`
 	Args     []string `json:"args"`
 	Tessdata string   `json:"tessdata,omitempty"` // a folder
 	Folders  []string `json:"folders,omitempty"`
-	// Own is a folder that the program may write to, files of at most FileBytes; empty: it may not
-	// write.
-	Own       string   `json:"own,omitempty"`
+	// WorkDir is a folder that the program may write to, files of at most FileBytes; empty: it may
+	// not write.
+	WorkDir   string   `json:"own,omitempty"`
 	FileBytes int64    `json:"file_bytes,omitempty"`
 	Loader    []string `json:"loader,omitempty"`
 	Libraries []string `json:"libraries,omitempty"`
 }
 
-func (c cell) environment() string {
+func (c sandbox) environment() string {
 	text, err := json.Marshal(c)
 	if err != nil {
 		panic(err) // cannot fail: strings and numbers only
 	}
-	return cellVariable + "=" + string(text)
+	return sandboxVariable + "=" + string(text)
 }
 
-func readCell() (c cell, err error) {
-	if err := json.Unmarshal([]byte(os.Getenv(cellVariable)), &c); err != nil {
-		return c, fmt.Errorf("%s: only a parser pool may start this: %w", cellVariable, err)
+func readSandbox() (c sandbox, err error) {
+	if err := json.Unmarshal([]byte(os.Getenv(sandboxVariable)), &c); err != nil {
+		return c, fmt.Errorf("%s: only a parser pool may start this: %w", sandboxVariable, err)
 	}
 	return c, nil
 }
 
 // confine takes away the rights that parsing does not need from this process. skip names
 // protections to leave out, for tests of the others.
-func (c cell) confine(skip ...string) Confinement {
+func (c sandbox) confine(skip ...string) Confinement {
 	// Load what is read once from the system's files while they are still accessible.
 	_, _ = time.Now().Zone()
-	var held Confinement
-	var apart error
-	if !c.Apart {
-		apart = errors.New(c.Why)
+	var applied Confinement
+	var noNamespace error
+	if !c.NetworkNamespace {
+		noNamespace = errors.New(c.NoNamespaceReason)
 	}
-	held.try(heldNetwork, apart)
-	c.drop(&held, skip)
-	return held
+	applied.record(protectionNetwork, noNamespace)
+	c.apply(&applied, skip)
+	return applied
 }
 
 // Probe starts a child as a pool does and returns its confinement on this machine.
@@ -128,15 +128,15 @@ func Probe(ctx context.Context, o PoolOptions) (Confinement, error) {
 }
 
 // reportConfinement logs the protections that are missing, once.
-func (r *poolRun) reportConfinement(words []byte) {
-	r.told.Do(func() {
+func (r *poolRun) reportConfinement(report []byte) {
+	r.reportOnce.Do(func() {
 		var c Confinement
-		if err := json.Unmarshal(words, &c); err != nil {
-			c.try("a report of the child", err)
+		if err := json.Unmarshal(report, &c); err != nil {
+			c.record("a report of the child", err)
 		}
 		r.confinement.Store(&c)
 		if len(c.Missing) > 0 {
-			slog.Warn("parsers are not fully confined", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
+			slog.Warn("parsers are not fully confined", "held", strings.Join(c.Applied, ", "), "missing", strings.Join(c.Missing, ", "))
 		}
 	})
 }
@@ -146,24 +146,24 @@ func (r *poolRun) reportConfinement(words []byte) {
 // time limit: no file takes part, and without the cache each child would take as long on a loaded
 // machine.
 func (r *poolRun) compile() {
-	r.compiled.Do(func() {
-		c, err := r.launch(cell{CacheDir: r.options.CacheDir, Compile: true, User: r.user}, false)
+	r.compileOnce.Do(func() {
+		c, err := r.launch(sandbox{CacheDir: r.options.CacheDir, Compile: true, User: r.user}, false)
 		if err != nil {
 			slog.Warn("cannot cache compiled code for parsers; each compiles it again", "error", err)
 			return
 		}
-		over := make(chan struct{})
+		done := make(chan struct{})
 		go func() {
 			select {
 			case <-r.killed:
-			case <-over:
+			case <-done:
 				return
 			}
 			killGroup(c.cmd)
 		}()
 		_ = c.in.Close()
 		err = c.wait()
-		close(over)
+		close(done)
 		if err != nil {
 			slog.Warn("cannot cache compiled code for parsers; each compiles it again", "error", err, "said", c.stderr.String())
 		}

@@ -54,13 +54,13 @@ func isolateNetwork(cmd *exec.Cmd) {
 
 // Limits of a child in addition to memory and time.
 const (
-	openFiles    = 64
-	writersFiles = 512  // for a program that may write to a folder
-	processes    = 1024 // threads, of all parsers of the user together
+	maxOpenFiles   = 64
+	maxWriterFiles = 512  // for a program that may write to a folder
+	maxProcesses   = 1024 // threads, of all parsers of the user together
 )
 
-// confinesWriting reports whether a program can be restricted to writing in one folder.
-const confinesWriting = true
+// canConfineWriting reports whether a program can be restricted to writing in one folder.
+const canConfineWriting = true
 
 // ownedBy reports whether the user uid owns a file.
 func ownedBy(info fs.FileInfo, uid int) bool {
@@ -68,75 +68,75 @@ func ownedBy(info fs.FileInfo, uid int) bool {
 	return ok && int(s.Uid) == uid
 }
 
-func (c cell) drop(held *Confinement, skip []string) {
+func (c sandbox) apply(applied *Confinement, skip []string) {
 	// The parent-death signal is set per thread.
 	runtime.LockOSThread()
-	wanted := func(what string) bool { return !slices.Contains(skip, what) }
-	if wanted(heldLimits) {
-		held.try(heldLimits, c.limit())
+	enabled := func(name string) bool { return !slices.Contains(skip, name) }
+	if enabled(protectionLimits) {
+		applied.record(protectionLimits, c.limit())
 	}
-	if wanted(heldUser) {
-		held.try(heldUser, c.becomeUser())
+	if enabled(protectionUser) {
+		applied.record(protectionUser, c.switchUser())
 	}
 	if c.Program != nil {
 		// Set the parent-death signal on the thread that becomes the program, which may be another
 		// one.
 		_ = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
 	}
-	held.try(heldPrivileges, ll.AllThreadsPrctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-	if wanted(heldLandlock) {
-		held.try(heldLandlock, c.landlock())
+	applied.record(protectionPrivileges, ll.AllThreadsPrctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+	if enabled(protectionLandlock) {
+		applied.record(protectionLandlock, c.landlock())
 	}
-	if wanted(heldSeccomp) {
+	if enabled(protectionSeccomp) {
 		var more []string
 		writes := false
 		if p := c.Program; p != nil {
 			more = callsOfPrograms
-			if writes = p.Own != ""; writes {
+			if writes = p.WorkDir != ""; writes {
 				more = append(slices.Clip(more), callsOfWriters...)
 			}
 		}
-		held.try(heldSeccomp, filterCalls(writes, more...))
+		applied.record(protectionSeccomp, filterCalls(writes, more...))
 	}
 }
 
 // limit sets resource limits. Memory counts on top of what this process already uses, which is much
 // in an instrumented build.
-func (c cell) limit() error {
-	data, err := ownData()
+func (c sandbox) limit() error {
+	data, err := privateMemory()
 	if err != nil {
 		return err
 	}
-	files, written := uint64(openFiles), uint64(0)
-	if p := c.Program; p != nil && p.Own != "" {
-		files, written = writersFiles, uint64(p.FileBytes)
+	files, written := uint64(maxOpenFiles), uint64(0)
+	if p := c.Program; p != nil && p.WorkDir != "" {
+		files, written = maxWriterFiles, uint64(p.FileBytes)
 	}
 	var all []error
 	for _, l := range []struct {
 		resource int
-		most     uint64
+		limit    uint64
 	}{
 		{unix.RLIMIT_CORE, 0}, {unix.RLIMIT_FSIZE, written}, {unix.RLIMIT_NOFILE, files}, {unix.RLIMIT_CPU, uint64(c.CPU)},
 		// More than the parent allows: the parent watches memory, and this limit is for growth that
 		// is faster than it looks.
 		{unix.RLIMIT_DATA, data + 2*uint64(c.Memory) + 1<<30},
 	} {
-		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.most, Max: l.most}); err != nil {
-			all = append(all, fmt.Errorf("limit %d to %d: %w", l.resource, l.most, err))
+		if err := unix.Setrlimit(l.resource, &unix.Rlimit{Cur: l.limit, Max: l.limit}); err != nil {
+			all = append(all, fmt.Errorf("limit %d to %d: %w", l.resource, l.limit, err))
 		}
 	}
 	// Threads are counted per user, so a limit makes sense only where the user, or its namespace,
 	// runs nothing but parsers.
-	if c.User != 0 || c.Apart {
-		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: processes, Max: processes}); err != nil {
+	if c.User != 0 || c.NetworkNamespace {
+		if err := unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: maxProcesses, Max: maxProcesses}); err != nil {
 			all = append(all, fmt.Errorf("limit processes: %w", err))
 		}
 	}
 	return errors.Join(all...)
 }
 
-// ownData returns the size of this process's private writable memory in bytes.
-func ownData() (uint64, error) {
+// privateMemory returns the size of this process's private writable memory in bytes.
+func privateMemory() (uint64, error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, err
@@ -150,8 +150,8 @@ func ownData() (uint64, error) {
 	return 0, errors.New("/proc/self/status has no VmData")
 }
 
-// becomeUser gives up root and all of its capabilities for good.
-func (c cell) becomeUser() error {
+// switchUser gives up root and all of its capabilities for good.
+func (c sandbox) switchUser() error {
 	if os.Geteuid() != 0 {
 		return nil
 	}
@@ -173,19 +173,19 @@ func (c cell) becomeUser() error {
 
 // landlock allows only reading the compiled code, or a program's own files: no other file, no
 // connection, and no signal to other processes.
-func (c cell) landlock() error {
+func (c sandbox) landlock() error {
 	var rules, later []landlock.Rule
 	if p := c.Program; p != nil {
 		rules = append(rules,
 			landlock.PathAccess(ll.AccessFSExecute|ll.AccessFSReadFile, append([]string{p.Path}, p.Loader...)...),
 			landlock.PathAccess(ll.AccessFSReadFile, p.Libraries...).IgnoreIfMissing(),
 			landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSReadDir, p.folders()...).IgnoreIfMissing())
-		if p.Own != "" {
+		if p.WorkDir != "" {
 			const write = ll.AccessFSReadFile | ll.AccessFSReadDir | ll.AccessFSWriteFile | ll.AccessFSRemoveDir | ll.AccessFSRemoveFile |
 				ll.AccessFSMakeDir | ll.AccessFSMakeReg
-			rules = append(rules, landlock.PathAccess(write, p.Own), landlock.PathAccess(ll.AccessFSMakeSock, officeSockets),
+			rules = append(rules, landlock.PathAccess(write, p.WorkDir), landlock.PathAccess(ll.AccessFSMakeSock, officeSockets),
 				landlock.PathAccess(ll.AccessFSReadFile|ll.AccessFSWriteFile, "/dev/null"), landlock.PathAccess(ll.AccessFSReadFile, "/dev/urandom"))
-			later = append(later, landlock.PathAccess(ll.AccessFSTruncate|ll.AccessFSRefer, p.Own))
+			later = append(later, landlock.PathAccess(ll.AccessFSTruncate|ll.AccessFSRefer, p.WorkDir))
 		}
 	}
 	if c.CacheDir != "" {
@@ -200,15 +200,15 @@ func (c cell) landlock() error {
 }
 
 // folders returns the folders that a program reads besides its libraries.
-func (p *cellProgram) folders() []string {
+func (p *sandboxProgram) folders() []string {
 	if p.Tessdata == "" {
 		return p.Folders
 	}
 	return append([]string{p.Tessdata}, p.Folders...)
 }
 
-// forAll reports whether every user may enter the parent folders of dir.
-func forAll(dir string) bool {
+// enterableByAll reports whether every user may enter the parent folders of dir.
+func enterableByAll(dir string) bool {
 	dir, err := filepath.Abs(dir)
 	for ; err == nil && dir != "/"; dir = filepath.Dir(dir) {
 		var info fs.FileInfo
@@ -222,14 +222,14 @@ func forAll(dir string) bool {
 // rootCache returns the folder for root's compiled code, or "" if it cannot be used.
 func rootCache() string {
 	const dir = "/var/cache/sluice/parsers"
-	if os.MkdirAll(dir, 0o755) != nil || !forAll(dir) {
+	if os.MkdirAll(dir, 0o755) != nil || !enterableByAll(dir) {
 		return ""
 	}
 	return dir
 }
 
-// openToAll makes compiled code readable for the user of parsers.
-func openToAll(dir string) error {
+// makeReadableForAll makes compiled code readable for the user of parsers.
+func makeReadableForAll(dir string) error {
 	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -20,8 +20,8 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// prey describes the targets of an attack by a child.
-type prey struct {
+// attackTargets describes the targets of an attack by a child.
+type attackTargets struct {
 	TCP, UDP, Unix string // addresses
 	Readable       string // a file that every user may read
 	Writable       string // a folder that every user may write to
@@ -30,7 +30,7 @@ type prey struct {
 
 // attacks returns the attacks on p in the order in which they are tried. Each returns the error by
 // which it was refused, or nil.
-func attacks(p prey) []struct {
+func attacks(p attackTargets) []struct {
 	name string
 	try  func() error
 } {
@@ -106,7 +106,7 @@ func fork() error {
 // attack tries all attacks. It returns a line for each that was not refused, after a line with its
 // process id.
 func attack(target string) (schema.Parsed, error) {
-	var p prey
+	var p attackTargets
 	if err := json.Unmarshal([]byte(target), &p); err != nil {
 		return schema.Parsed{}, err
 	}
@@ -132,7 +132,7 @@ func victim(t *testing.T, cache string) string {
 	if err := os.Chmod(folder, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	p := prey{Readable: filepath.Join(folder, "readable"), Writable: folder, Unix: filepath.Join(folder, "socket"), Cache: cache}
+	p := attackTargets{Readable: filepath.Join(folder, "readable"), Writable: folder, Unix: filepath.Join(folder, "socket"), Cache: cache}
 	if err := os.WriteFile(p.Readable, []byte("secret"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func succeeded(t *testing.T, p *Pool) (lines []string, pid string) {
 	return lines[1:], strings.TrimPrefix(lines[0], "pid ")
 }
 
-func TestAParserThatIsTakenOverGetsNowhere(t *testing.T) {
+func TestCompromisedParserIsConfined(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Workers = 1 })
 	done, pid := succeeded(t, p)
 	if len(done) > 0 {
@@ -191,7 +191,7 @@ func TestAParserThatIsTakenOverGetsNowhere(t *testing.T) {
 	if _, err := p.Parse(t.Context(), "a.pdf", "", pdfFile([]string{"BT /F1 11 Tf 72 720 Td (Some text.) Tj ET"})); err != nil {
 		t.Error(err)
 	}
-	if c := p.run.confinement.Load(); c == nil || len(c.Missing) > 0 || len(c.Held) != 6 {
+	if c := p.run.confinement.Load(); c == nil || len(c.Missing) > 0 || len(c.Applied) != 6 {
 		t.Errorf("it says that it is confined by %v", c)
 	}
 }
@@ -212,17 +212,17 @@ func statusOf(t *testing.T, pid string) map[string]string {
 	return fields
 }
 
-// TestEachProtectionHoldsByItself checks each protection without the other, as in a kernel that has
+// TestEachProtectionSufficesAlone checks each protection without the other, as in a kernel that has
 // only one of them.
-func TestEachProtectionHoldsByItself(t *testing.T) {
+func TestEachProtectionSufficesAlone(t *testing.T) {
 	for _, c := range []struct {
 		alone string
 		skip  []string
 		holds []string
 	}{
-		{heldLandlock, []string{heldSeccomp, heldUser}, []string{
+		{protectionLandlock, []string{protectionSeccomp, protectionUser}, []string{
 			"connect over TCP", "read /etc/shadow", "read a file", "write a file", "make a folder", "write compiled code", "start a program", "signal its parent"}},
-		{heldSeccomp, []string{heldLandlock, heldUser}, []string{
+		{protectionSeccomp, []string{protectionLandlock, protectionUser}, []string{
 			"connect over TCP", "send over UDP", "connect to a unix socket", "listen", "write a file", "make a folder", "write compiled code",
 			"start a program", "fork", "trace its parent", "signal its parent", "change its parent's limits", "make namespaces",
 			"load a program into the kernel", "make a ring", "become root again"}},
@@ -275,9 +275,9 @@ func TestCompiledCodeIsReadFromOneRunToTheNext(t *testing.T) {
 	}
 }
 
-// TestRootsOwnFoldersAreNoPlaceForCompiledCode: parsers do not run as root and could not read it
+// TestCompiledCodeIsNotInRootsFolders: parsers do not run as root and could not read it
 // there.
-func TestRootsOwnFoldersAreNoPlaceForCompiledCode(t *testing.T) {
+func TestCompiledCodeIsNotInRootsFolders(t *testing.T) {
 	closed := filepath.Join(t.TempDir(), "closed", "cache")
 	if err := os.MkdirAll(closed, 0o700); err != nil {
 		t.Fatal(err)
@@ -286,17 +286,17 @@ func TestRootsOwnFoldersAreNoPlaceForCompiledCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := pool(t, func(o *PoolOptions) { o.CacheDir = closed })
-	if took := p.run.options.CacheDir; (took == closed) != (os.Geteuid() != 0) || p.run.user != 0 && !forAll(took) {
+	if took := p.run.options.CacheDir; (took == closed) != (os.Geteuid() != 0) || p.run.user != 0 && !enterableByAll(took) {
 		t.Errorf("user %d reads compiled code from %s", p.run.user, took)
 	}
 }
 
-// TestAParserWithoutANamespaceIsConfinedAllTheSame, as in a container that may not create
+// TestParserWithoutNamespaceIsConfined, as in a container that may not create
 // namespaces.
-func TestAParserWithoutANamespaceIsConfinedAllTheSame(t *testing.T) {
+func TestParserWithoutNamespaceIsConfined(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Workers = 1 })
 	why := "not allowed here"
-	p.run.notApart.Store(&why)
+	p.run.noNetworkNamespace.Store(&why)
 	if done, _ := succeeded(t, p); len(done) > 0 {
 		t.Errorf("it could\n%s", strings.Join(done, "\n"))
 	}

@@ -8,8 +8,8 @@ import (
 	"os/exec"
 )
 
-// confinesWriting reports whether a program can be restricted to writing in one folder.
-const confinesWriting = false
+// canConfineWriting reports whether a program can be restricted to writing in one folder.
+const canConfineWriting = false
 
 func ownedBy(fs.FileInfo, int) bool { return false }
 
@@ -17,15 +17,15 @@ func parserUser() int { return 0 }
 
 func isolateNetwork(*exec.Cmd) {}
 
-// drop reports all protections as missing.
-func (cell) drop(held *Confinement, _ []string) {
-	for _, what := range []string{heldUser, heldPrivileges, heldLimits, heldLandlock, heldSeccomp} {
-		held.try(what, errors.New("only Linux has it"))
+// apply reports all protections as missing.
+func (sandbox) apply(applied *Confinement, _ []string) {
+	for _, name := range []string{protectionUser, protectionPrivileges, protectionLimits, protectionLandlock, protectionSeccomp} {
+		applied.record(name, errors.New("only Linux has it"))
 	}
 }
 
-func forAll(string) bool { return true }
+func enterableByAll(string) bool { return true }
 
 func rootCache() string { return "" }
 
-func openToAll(string) error { return nil }
+func makeReadableForAll(string) error { return nil }

@@ -55,8 +55,8 @@ func decode(data []byte, h hint) (string, []string, error) {
 	if s, name, ok := declared(data, h); ok {
 		return s, converted(name), nil
 	}
-	if bad := damaged(data); bad > 0 {
-		return text.Clean(string(data)), []string{fmt.Sprintf("%d invalid bytes were left out", bad)}, nil
+	if invalid := damaged(data); invalid > 0 {
+		return text.Clean(string(data)), []string{fmt.Sprintf("%d invalid bytes were left out", invalid)}, nil
 	}
 	if s, name, ok := guess(data); ok {
 		return s, converted(name), nil
@@ -102,26 +102,26 @@ func guessUTF16(data []byte) (big, ok bool) {
 
 // plausibleUTF16 returns the share of sample's characters that are plausible in text.
 func plausibleUTF16(sample []byte, big bool) float64 {
-	good, spaces := 0, 0
+	valid, spaces := 0, 0
 	runes := utf16.Decode(units(sample, big))
 	for _, r := range runes {
 		switch {
 		case r == ' ' || r == '\n' || r == '\r' || r == '\t' || r == '\u3000' || r == '\u3002':
 			spaces++
-			good++
+			valid++
 		case r == utf8.RuneError, unicode.IsControl(r):
 		case r < 0x3000 || r >= 0xFF00 && r < 0xFFF0:
 			if unicode.IsPrint(r) {
-				good++
+				valid++
 			}
 		case unicode.Is(unicode.Han, r), unicode.Is(unicode.Hangul, r), unicode.Is(unicode.Hiragana, r), unicode.Is(unicode.Katakana, r), r >= 0x10000 && unicode.IsPrint(r):
-			good++
+			valid++
 		}
 	}
 	if spaces == 0 && len(runes) > 40 {
 		return 0
 	}
-	return float64(good) / float64(max(len(runes), 1))
+	return float64(valid) / float64(max(len(runes), 1))
 }
 
 func units(data []byte, big bool) []uint16 {
@@ -155,14 +155,14 @@ func decodeUTF32(data []byte, order utf32.Endianness) (string, []string, error) 
 
 // checked rejects decoded text that is mostly not text.
 func checked(s, name string) (string, []string, error) {
-	bad, all := 0, 0
+	invalid, all := 0, 0
 	for _, r := range s[:min(len(s), 1<<20)] {
 		all++
 		if r == utf8.RuneError || r != '\n' && r != '\r' && r != '\t' && r != '\f' && unicode.IsControl(r) {
-			bad++
+			invalid++
 		}
 	}
-	if bad > 3 && bad*50 > all {
+	if invalid > 3 && invalid*50 > all {
 		return "", nil, fail(schema.ReasonEncoding, "It begins like %s text but is not valid. Save it as UTF-8 and send it again.", name)
 	}
 	return text.Clean(strings.ReplaceAll(s, "\uFFFD", "")), converted(name), nil
@@ -205,13 +205,13 @@ func decodeWith(enc encoding.Encoding, data []byte) (string, bool) {
 		return "", false
 	}
 	s := string(b)
-	bad := strings.Count(s, "\uFFFD")
+	invalid := strings.Count(s, "\uFFFD")
 	for _, r := range s {
 		if r >= 0x80 && r < 0xA0 {
-			bad++
+			invalid++
 		}
 	}
-	if bad*1000 > len(s) {
+	if invalid*1000 > len(s) {
 		return "", false
 	}
 	return text.Clean(strings.ReplaceAll(s, "\uFFFD", "")), true
@@ -220,7 +220,7 @@ func decodeWith(enc encoding.Encoding, data []byte) (string, bool) {
 // damaged returns the number of invalid bytes in data that is otherwise UTF-8, that is, when it has
 // many more valid multi-byte characters than invalid bytes.
 func damaged(data []byte) int {
-	whole, bad := 0, 0
+	multiByte, invalid := 0, 0
 	for i := 0; i < len(data); {
 		if data[i] < utf8.RuneSelf {
 			i++
@@ -228,14 +228,14 @@ func damaged(data []byte) int {
 		}
 		r, n := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && n == 1 {
-			bad++
+			invalid++
 		} else {
-			whole++
+			multiByte++
 		}
 		i += n
 	}
-	if whole >= 20*bad {
-		return bad
+	if multiByte >= 20*invalid {
+		return invalid
 	}
 	return 0
 }
@@ -305,20 +305,20 @@ func byName(name string) (encoding.Encoding, string) {
 // plausible reports whether decoded single-byte text looks like text: its non-ASCII characters are
 // mostly letters in words, of one case inside a word, and quotes, dashes and signs.
 func plausible(s string) bool {
-	good, bad := 0, 0
+	valid, invalid := 0, 0
 	var prev rune
 	for _, r := range s {
 		if r >= utf8.RuneSelf {
 			switch {
 			case unicode.IsUpper(r) && unicode.IsLower(prev):
-				bad++
+				invalid++
 			case unicode.IsLetter(r), strings.ContainsRune("‘’“”„«»‹›–—…•·°€£§©®™¿¡\u00a0½¼¾²³±×ºª´¨", r):
-				good++
+				valid++
 			default:
-				bad++
+				invalid++
 			}
 		}
 		prev = r
 	}
-	return bad*5 <= good
+	return invalid*5 <= valid
 }

@@ -113,8 +113,8 @@ func detect(name, mediaHint string, data []byte, limits Limits) (detected, error
 	case mailNamed(name, mediaHint), looksMail(body):
 		return detected{format: formatEML}, nil
 	}
-	if what := binaryKind(body); what != "" {
-		return detected{}, unsupported(what)
+	if kind := binaryKind(body); kind != "" {
+		return detected{}, unsupported(kind)
 	}
 	hint := hintOf(name, mediaHint)
 	s, warnings, err := decode(data, hint)
@@ -176,8 +176,8 @@ func detectOLE(data []byte) (detected, error) {
 	return detected{}, unsupported("an Office file in an old binary format")
 }
 
-func unsupported(what string) *Error {
-	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, EML, MSG, MBOX, CSV, JSON Lines, ZIP archives of these, and scans as PNG, JPEG and TIFF.", what)
+func unsupported(kind string) *Error {
+	return fail(schema.ReasonUnsupported, "It is %s, which Sluice does not read. It reads text, Markdown, HTML, PDF, DOCX, XLSX, PPTX, ODT, ODS, ODP, EPUB, RTF, EML, MSG, MBOX, CSV, JSON Lines, ZIP archives of these, and scans as PNG, JPEG and TIFF.", kind)
 }
 
 // binaryKind names the binary formats that have a signature, and the text formats whose text is not

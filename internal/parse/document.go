@@ -47,8 +47,8 @@ func (d *document) add(kind schema.BlockKind, level int, s string, page int) boo
 	return d.withinTime()
 }
 
-// addLaid appends a block whose layout is known.
-func (d *document) addLaid(kind schema.BlockKind, level int, s string, page int, layout []byte) bool {
+// addWithLayout appends a block whose layout is known.
+func (d *document) addWithLayout(kind schema.BlockKind, level int, s string, page int, layout []byte) bool {
 	n := len(d.out.Blocks)
 	ok := d.add(kind, level, s, page)
 	if len(d.out.Blocks) > n {
@@ -57,8 +57,8 @@ func (d *document) addLaid(kind schema.BlockKind, level int, s string, page int,
 	return ok
 }
 
-// extendLaid adds a line whose layout is known to the last block.
-func (d *document) extendLaid(s string, layout []byte) bool {
+// extendWithLayout adds a line whose layout is known to the last block.
+func (d *document) extendWithLayout(s string, layout []byte) bool {
 	last := len(d.out.Blocks) - 1
 	before := d.out.Blocks[last].Layout
 	ok := d.extend(s)
@@ -139,7 +139,7 @@ func (d *document) linkedTable(header []string, rows, links [][]string, page int
 	t := tableWriter{d: d, page: page, links: d.takeLinks()}
 	above := rowsAbove(header, rows)
 	for _, row := range rows[:above] {
-		header = under(header, row)
+		header = appendCells(header, row)
 	}
 	for _, l := range links[:min(above, len(links))] {
 		d.link(l...)
@@ -148,25 +148,25 @@ func (d *document) linkedTable(header []string, rows, links [][]string, page int
 	rows, links = rows[above:], links[min(above, len(links)):]
 	t.header(header)
 	for i, row := range rows {
-		var own []string
+		var rowLinks []string
 		if i < len(links) {
-			own = links[i]
+			rowLinks = links[i]
 		}
-		if !t.row(row, own...) {
+		if !t.row(row, rowLinks...) {
 			return false
 		}
 	}
 	return t.flush()
 }
 
-// mostRowsAbove is how many rows above the first row of figures may belong to the header.
-const mostRowsAbove = 4
+// maxRowsAbove is how many rows above the first row of figures may belong to the header.
+const maxRowsAbove = 4
 
 // rowsAbove returns how many rows at the beginning of rows belong to the header (which may be nil):
 // those above the first row of figures, if there are not too many.
 func rowsAbove(header []string, rows [][]string) int {
 	for n, row := range rows {
-		if n > mostRowsAbove || n > 0 && header != nil && len(row) > 0 && squeeze(row[0]) != "" && !hasFigures(row) {
+		if n > maxRowsAbove || n > 0 && header != nil && len(row) > 0 && squeeze(row[0]) != "" && !hasFigures(row) {
 			return 0
 		}
 		if hasFigures(row) {
@@ -198,8 +198,8 @@ func hasFigures(row []string) bool {
 	return false
 }
 
-// under returns header with the cells of row appended to its cells.
-func under(header, row []string) []string {
+// appendCells returns header with the cells of row appended to its cells.
+func appendCells(header, row []string) []string {
 	out := make([]string, max(len(header), len(row)))
 	copy(out, header)
 	for i, c := range row {

@@ -207,8 +207,8 @@ func (w *docxWalker) table(tbl *element) {
 	var rows, links [][]string
 	cells := 0
 	var only *element
-	var gather func(e *element)
-	gather = func(e *element) {
+	var collect func(e *element)
+	collect = func(e *element) {
 		for _, c := range e.children {
 			switch c.name {
 			case "tr":
@@ -234,11 +234,11 @@ func (w *docxWalker) table(tbl *element) {
 				rows, links = append(rows, row), append(links, w.d.takeLinks())
 			case "tblPr", "tblGrid":
 			default:
-				gather(c)
+				collect(c)
 			}
 		}
 	}
-	gather(tbl)
+	collect(tbl)
 	if cells == 1 {
 		w.blocks(only)
 		w.flushList()
@@ -275,8 +275,8 @@ func cellsOf(tr *element) []*element {
 // cell returns the text of a cell, nested tables included.
 func (w *docxWalker) cell(tc *element) string {
 	var parts []string
-	var gather func(e *element)
-	gather = func(e *element) {
+	var collect func(e *element)
+	collect = func(e *element) {
 		for _, c := range e.children {
 			switch c.name {
 			case "p":
@@ -287,15 +287,15 @@ func (w *docxWalker) cell(tc *element) string {
 					parts = append(parts, s)
 				}
 				for _, box := range t.boxes {
-					gather(box)
+					collect(box)
 				}
 			case "tcPr":
 			default:
-				gather(c)
+				collect(c)
 			}
 		}
 	}
-	gather(tc)
+	collect(tc)
 	return strings.Join(parts, " ")
 }
 

@@ -113,18 +113,18 @@ func readNumbering(d *document, c *container) (*numbering, error) {
 				continue
 			}
 			if e.child("lvlOverride") != nil {
-				own := &counter{levels: k.levels}
+				override := &counter{levels: k.levels}
 				for _, o := range e.children {
 					if o.name != "lvlOverride" {
 						continue
 					}
-					own.define(o)
+					override.define(o)
 					i, err := strconv.Atoi(o.attr("ilvl"))
 					if start, err2 := strconv.Atoi(o.val("startOverride")); err == nil && err2 == nil && i >= 0 && i < 9 {
-						own.levels[i].start = start
+						override.levels[i].start = start
 					}
 				}
-				k = own
+				k = override
 			}
 			n.lists[e.attr("numId")] = k
 		}

@@ -70,8 +70,8 @@ var words = mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
 
 // headerText decodes a header's value.
 func headerText(s string) string {
-	if plain, err := words.DecodeHeader(s); err == nil {
-		s = plain
+	if decoded, err := words.DecodeHeader(s); err == nil {
+		s = decoded
 	}
 	return squeeze(s)
 }
@@ -145,7 +145,7 @@ func (m *mailWalker) part(h textproto.MIMEHeader, body io.Reader, level, depth i
 // multipart adds parts. Of alternatives it adds only one: the first that can be read, unless a
 // later one has more than twice as much text.
 func (m *mailWalker) multipart(media string, r *multipart.Reader, level, depth int) error {
-	var best *document
+	var chosen *document
 	for {
 		p, err := r.NextRawPart()
 		if errors.Is(err, io.EOF) {
@@ -161,22 +161,22 @@ func (m *mailWalker) multipart(media string, r *multipart.Reader, level, depth i
 			}
 			continue
 		}
-		one := mailWalker{d: m.d.part(), parts: m.parts, box: m.box}
-		err = one.part(p.Header, p, level, depth+1)
-		m.parts = one.parts
+		alternative := mailWalker{d: m.d.part(), parts: m.parts, box: m.box}
+		err = alternative.part(p.Header, p, level, depth+1)
+		m.parts = alternative.parts
 		if err != nil {
 			return err
 		}
 		// The plain text comes first, and often only says to look at the other part.
-		if best == nil || one.d.size > 2*best.size {
-			best = one.d
+		if chosen == nil || alternative.d.size > 2*chosen.size {
+			chosen = alternative.d
 		}
 	}
-	if best != nil {
-		for _, w := range best.out.Warnings {
+	if chosen != nil {
+		for _, w := range chosen.out.Warnings {
 			m.d.warn(w)
 		}
-		return m.d.adopt(best, 0)
+		return m.d.adopt(chosen, 0)
 	}
 	return m.d.err
 }

@@ -76,8 +76,8 @@ func chaptersOf(book *element, dir string) []string {
 
 // partName resolves a reference to the name of a part, which may not exist.
 func partName(dir, href string) string {
-	if plain, err := url.PathUnescape(href); err == nil {
-		href = plain
+	if unescaped, err := url.PathUnescape(href); err == nil {
+		href = unescaped
 	}
 	href, _, _ = strings.Cut(href, "#")
 	return strings.TrimPrefix(path.Join(dir, href), "/")
@@ -91,16 +91,16 @@ func encryptedParts(d *document, c *container) (map[string]bool, error) {
 		return nil, err
 	}
 	out := map[string]bool{}
-	var gather func(e *element)
-	gather = func(e *element) {
+	var collect func(e *element)
+	collect = func(e *element) {
 		if e.name == "x:CipherReference" {
 			out[partName(".", e.attr("URI"))] = true
 		}
 		for _, child := range e.children {
-			gather(child)
+			collect(child)
 		}
 	}
-	gather(root)
+	collect(root)
 	return out, nil
 }
 

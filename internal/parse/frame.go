@@ -21,12 +21,12 @@ const maxFrame = 4 << 30
 
 // request is one file to parse.
 type request struct {
-	Name      string   `json:"name"`
-	MediaHint string   `json:"media_hint"`
-	Limits    Limits   `json:"limits"`
-	OCR       ocrTerms `json:"ocr"`
+	Name      string     `json:"name"`
+	MediaHint string     `json:"media_hint"`
+	Limits    Limits     `json:"limits"`
+	OCR       ocrOptions `json:"ocr"`
 
-	Office officeTerms `json:"office"`
+	Office officeOptions `json:"office"`
 
 	data []byte
 }
@@ -36,12 +36,12 @@ type request struct {
 // frame of the image's pixels, and the pool answers with a frame of what was recognised. After
 // Convert follows the file to convert, and the pool answers likewise.
 type reply struct {
-	Recognise *recognition   `json:"recognise,omitempty"`
-	Convert   *conversion    `json:"convert,omitempty"`
-	Parsed    schema.Parsed  `json:"parsed"`
-	Reason    *schema.Reason `json:"reason,omitempty"`
-	Cause     string         `json:"cause,omitempty"`
-	Failure   string         `json:"failure,omitempty"`
+	Recognise *recogniseRequest `json:"recognise,omitempty"`
+	Convert   *convertRequest   `json:"convert,omitempty"`
+	Parsed    schema.Parsed     `json:"parsed"`
+	Reason    *schema.Reason    `json:"reason,omitempty"`
+	Cause     string            `json:"cause,omitempty"`
+	Failure   string            `json:"failure,omitempty"`
 }
 
 func (r reply) result() (schema.Parsed, error) {

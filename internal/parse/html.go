@@ -27,14 +27,14 @@ func parseHTML(d *document, s string) error {
 		return d.tooDeep()
 	}
 	title := squeeze(innerText(find(root, atom.Title)))
-	whole := &document{ctx: d.ctx, limits: d.limits}
+	full := &document{ctx: d.ctx, limits: d.limits}
 	body := find(root, atom.Body)
 	if body == nil {
 		body = root
 	}
-	walkHTML(whole, body)
-	if whole.err != nil {
-		return whole.err
+	walkHTML(full, body)
+	if full.err != nil {
+		return full.err
 	}
 
 	// Readability rewrites the tree, so it runs last.
@@ -45,10 +45,10 @@ func parseHTML(d *document, s string) error {
 			title = t
 		}
 	}
-	chosen := whole
-	if content.err == nil && float64(content.size) >= mainShare*float64(whole.size) {
+	chosen := full
+	if content.err == nil && float64(content.size) >= mainShare*float64(full.size) {
 		chosen = content
-		restoreHeading(chosen, whole, title)
+		restoreHeading(chosen, full, title)
 	}
 	d.out.Title = title
 	d.out.Blocks = chosen.out.Blocks
@@ -58,15 +58,15 @@ func parseHTML(d *document, s string) error {
 
 // restoreHeading puts the page's own first heading back, which readability removes when it repeats
 // the title.
-func restoreHeading(content, whole *document, title string) {
+func restoreHeading(content, full *document, title string) {
 	blocks := content.out.Blocks
 	if title == "" || len(blocks) > 0 && blocks[0].Kind == schema.BlockHeading && strings.EqualFold(blocks[0].Text, title) {
 		return
 	}
-	for _, b := range whole.out.Blocks {
+	for _, b := range full.out.Blocks {
 		if b.Kind == schema.BlockHeading && b.Level == 1 && sameTitle(b.Text, title) {
-			for _, have := range blocks {
-				if have.Kind == schema.BlockHeading && have.Text == b.Text {
+			for _, existing := range blocks {
+				if existing.Kind == schema.BlockHeading && existing.Text == b.Text {
 					return
 				}
 			}
@@ -328,35 +328,35 @@ func listLines(n *html.Node, level int) []string {
 			lines = append(lines, listLines(li, level+1)...)
 			continue
 		}
-		var own strings.Builder
+		var itemText strings.Builder
 		var below []string
-		var gather func(c *html.Node)
-		gather = func(c *html.Node) {
+		var collect func(c *html.Node)
+		collect = func(c *html.Node) {
 			for ; c != nil; c = c.NextSibling {
 				switch {
 				case c.Type == html.TextNode:
-					own.WriteString(c.Data)
+					itemText.WriteString(c.Data)
 				case c.Type != html.ElementNode || hidden(c):
 				case tag(c) == atom.Ul || tag(c) == atom.Ol:
 					below = append(below, listLines(c, level+1)...)
 				default:
 					if block(c) || tag(c) == atom.Br {
-						own.WriteByte(' ')
+						itemText.WriteByte(' ')
 					}
-					gather(c.FirstChild)
+					collect(c.FirstChild)
 					if block(c) {
-						own.WriteByte(' ')
+						itemText.WriteByte(' ')
 					}
 				}
 			}
 		}
-		gather(li.FirstChild)
+		collect(li.FirstChild)
 		marker := "- "
 		if tag(n) == atom.Ol {
 			marker = ordinal(number)
 			number++
 		}
-		if s := squeeze(own.String()); s != "" {
+		if s := squeeze(itemText.String()); s != "" {
 			lines = append(lines, strings.Repeat("  ", level)+marker+s)
 		}
 		lines = append(lines, below...)
@@ -370,8 +370,8 @@ func innerText(n *html.Node) string {
 		return ""
 	}
 	var b strings.Builder
-	var gather func(c *html.Node)
-	gather = func(c *html.Node) {
+	var collect func(c *html.Node)
+	collect = func(c *html.Node) {
 		for ; c != nil; c = c.NextSibling {
 			switch {
 			case c.Type == html.TextNode:
@@ -382,14 +382,14 @@ func innerText(n *html.Node) string {
 				if space {
 					b.WriteByte(' ')
 				}
-				gather(c.FirstChild)
+				collect(c.FirstChild)
 				if space {
 					b.WriteByte(' ')
 				}
 			}
 		}
 	}
-	gather(n.FirstChild)
+	collect(n.FirstChild)
 	return b.String()
 }
 

@@ -147,15 +147,15 @@ func (w *markdownWalker) list(l *ast.List, level int) []string {
 		}
 		first := true
 		for c := item.FirstChild(); c != nil; c = c.NextSibling() {
-			var own []string
+			var rowLinks []string
 			switch c := c.(type) {
 			case *ast.List:
 				lines = append(lines, w.list(c, level+1)...)
 				continue
 			case *ast.FencedCodeBlock, *ast.CodeBlock:
-				own = strings.Split(tidyLines(w.lines(c)), "\n")
+				rowLinks = strings.Split(tidyLines(w.lines(c)), "\n")
 			case *ast.Paragraph, *ast.TextBlock, *ast.Heading:
-				own = []string{squeeze(w.inline(c))}
+				rowLinks = []string{squeeze(w.inline(c))}
 			default:
 				// A quote or a table in an item.
 				inner := &document{ctx: w.d.ctx, limits: w.d.limits}
@@ -163,10 +163,10 @@ func (w *markdownWalker) list(l *ast.List, level int) []string {
 				iw.block(c, level+1)
 				for _, b := range inner.out.Blocks {
 					w.d.link(b.Links...)
-					own = append(own, strings.Split(b.Text, "\n")...)
+					rowLinks = append(rowLinks, strings.Split(b.Text, "\n")...)
 				}
 			}
-			for _, line := range own {
+			for _, line := range rowLinks {
 				if strings.TrimSpace(line) == "" {
 					continue
 				}

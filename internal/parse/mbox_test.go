@@ -74,8 +74,8 @@ func TestRefusedMailboxes(t *testing.T) {
 	}
 }
 
-// TestFilesInFilesEnd nests e-mails as attachments, many levels deep.
-func TestFilesInFilesEnd(t *testing.T) {
+// TestNestedFilesAreBounded nests e-mails as attachments, many levels deep.
+func TestNestedFilesAreBounded(t *testing.T) {
 	mail := mailText("Subject: innermost", "text")
 	for range maxEnclosed + 2 {
 		mail = mailText("Subject: x\nContent-Type: multipart/mixed; boundary=B", "--B\nContent-Type: application/octet-stream; name=a.eml\nContent-Disposition: attachment\nContent-Transfer-Encoding: base64\n\n"+base64.StdEncoding.EncodeToString([]byte(mail))+"\n--B--")

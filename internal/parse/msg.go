@@ -191,12 +191,12 @@ func (m *mailWalker) outlook(f *msgFolder, level int) error {
 			attachments = append(attachments, part)
 			continue
 		}
-		who, err := part.who([]uint32{msgName}, msgSMTP, msgAddress)
+		address, err := part.address([]uint32{msgName}, msgSMTP, msgAddress)
 		if err != nil {
 			return err
 		}
 		kind := part.number(msgRecipientKind) & 0xF
-		to[kind] = append(to[kind], who)
+		to[kind] = append(to[kind], address)
 	}
 	if err := m.outlookHead(f, to); err != nil {
 		return err
@@ -212,8 +212,8 @@ func (m *mailWalker) outlook(f *msgFolder, level int) error {
 	return m.d.err
 }
 
-// who returns a person's name and address.
-func (f *msgFolder) who(names []uint32, addresses ...uint32) (string, error) {
+// address returns a person's name and address.
+func (f *msgFolder) address(names []uint32, addresses ...uint32) (string, error) {
 	name, err := f.text(names...)
 	if err != nil {
 		return "", err
@@ -236,7 +236,7 @@ func (f *msgFolder) who(names []uint32, addresses ...uint32) (string, error) {
 
 // outlookHead adds the sender, the recipients and the date.
 func (m *mailWalker) outlookHead(f *msgFolder, to map[uint64][]string) error {
-	from, err := f.who([]uint32{msgSender, msgSentBy}, msgSenderSMTP, msgSenderAddress)
+	from, err := f.address([]uint32{msgSender, msgSentBy}, msgSenderSMTP, msgSenderAddress)
 	if err != nil {
 		return err
 	}
@@ -257,13 +257,13 @@ func (m *mailWalker) outlookHead(f *msgFolder, to map[uint64][]string) error {
 		lines = append(lines, p.name+": "+squeeze(list))
 	}
 	lines = append(lines, "Date: "+f.date())
-	var shown []string
+	var fields []string
 	for _, line := range lines {
 		if !strings.HasSuffix(line, ": ") {
-			shown = append(shown, line)
+			fields = append(fields, line)
 		}
 	}
-	m.d.add(schema.BlockParagraph, 0, strings.Join(shown, "\n"), 0)
+	m.d.add(schema.BlockParagraph, 0, strings.Join(fields, "\n"), 0)
 	return m.d.err
 }
 
@@ -273,7 +273,7 @@ func (m *mailWalker) outlookBody(f *msgFolder, level int) error {
 	if err != nil {
 		return err
 	}
-	best, err := m.text("text/plain", "utf-8", []byte(plain))
+	chosen, err := m.text("text/plain", "utf-8", []byte(plain))
 	if err != nil {
 		return err
 	}
@@ -292,11 +292,11 @@ func (m *mailWalker) outlookBody(f *msgFolder, level int) error {
 		if err != nil {
 			return err
 		}
-		if page.size > 2*best.size {
-			best = page
+		if page.size > 2*chosen.size {
+			chosen = page
 		}
 	}
-	if best.size == 0 {
+	if chosen.size == 0 {
 		packed, err := f.bytes(msgRTF, 0x0102)
 		if err != nil {
 			return err
@@ -306,13 +306,13 @@ func (m *mailWalker) outlookBody(f *msgFolder, level int) error {
 			if err != nil {
 				return err
 			}
-			best = m.d.part()
-			if err := parseRTF(best, rtf); err != nil {
+			chosen = m.d.part()
+			if err := parseRTF(chosen, rtf); err != nil {
 				return err
 			}
 		}
 	}
-	return m.d.adopt(best, level)
+	return m.d.adopt(chosen, level)
 }
 
 // outlookAttachment adds an attached file or message.

@@ -19,34 +19,35 @@ import (
 // Confidences are from 0 to 1, that is, tesseract's per cent divided by 100.
 const (
 	// A page whose mean word confidence is lower is named in a warning.
-	pageConfidence = 0.7
+	minPageConfidence = 0.7
 	// Below this mean confidence a page's orientation is determined.
-	turnedConfidence = 0.6
-	// A word below wordFloor is noise if it has no letter or digit, or if the mean of its line is
-	// below lineFloor.
-	wordFloor = 0.3
-	lineFloor = 0.4
-	// If more than unreadMost of a page's ink is in no word, the page is recognised once more, as
-	// one block. The second result is used if surely returns more than betterRead times as much for
-	// it.
-	unreadMost = 0.1
-	betterRead = 1.05
+	minUprightConfidence = 0.6
+	// A word below minWordConfidence is noise if it has no letter or digit, or if the mean of its
+	// line is below minLineConfidence.
+	minWordConfidence = 0.3
+	minLineConfidence = 0.4
+	// If more than maxUnreadInk of a page's ink is in no word, the page is recognised once more, as
+	// one block. The second result is used if confidentBytes returns more than minReadGain times as
+	// much for it.
+	maxUnreadInk = 0.1
+	minReadGain  = 1.05
 )
 
 // ocrSession is text recognition for one file, with the pipes on which it is requested.
 type ocrSession struct {
-	terms  ocrTerms
-	office officeTerms // for files in it that need conversion
-	in     *bufio.Reader
-	out    io.Writer
-	limits Limits
-	time   *allowance // the file's; it is stopped during recognition and conversion
-	pages  int        // pages recognised in the file and in enclosed files
-	warned bool
+	options ocrOptions
+	office  officeOptions // for files in it that need conversion
+	in      *bufio.Reader
+	out     io.Writer
+	limits  Limits
+	time    *timeBudget // the file's; it is stopped during recognition and conversion
+	pages   int         // pages recognised in the file and in enclosed files
+	warned  bool
 }
 
-// ask sends an image and returns tesseract's output. It returns an *Error if the page is the cause.
-func (o *ocrSession) ask(r recognition, pixels []byte) ([]byte, error) {
+// request sends an image and returns tesseract's output. It returns an *Error if the page is the
+// cause.
+func (o *ocrSession) request(r recogniseRequest, pixels []byte) ([]byte, error) {
 	o.time.stop()
 	defer o.time.start()
 	if err := writeReply(o.out, reply{Recognise: &r}); err != nil {
@@ -59,17 +60,17 @@ func (o *ocrSession) ask(r recognition, pixels []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("wait for recognised text: %w", err)
 	}
-	var answer recognised
-	if err := json.Unmarshal(body, &answer); err != nil {
+	var reply recogniseReply
+	if err := json.Unmarshal(body, &reply); err != nil {
 		return nil, fmt.Errorf("decode recognised text: %w", err)
 	}
 	switch {
-	case answer.Reason != nil:
-		return nil, &Error{Reason: *answer.Reason}
-	case answer.Failure != "":
-		return nil, errors.New(answer.Failure)
+	case reply.Reason != nil:
+		return nil, &Error{Reason: *reply.Reason}
+	case reply.Failure != "":
+		return nil, errors.New(reply.Failure)
 	}
-	return answer.Said, nil
+	return reply.Output, nil
 }
 
 // recognisedWord is a recognised word.
@@ -84,7 +85,7 @@ type recognisedPage struct {
 	lines   [][]recognisedWord // in reading order
 	words   int
 	mean    float64 // confidence
-	upended bool    // its words are rotated by 90 degrees; tesseract reads those, too
+	rotated bool    // its words are rotated by 90 degrees; tesseract reads those, too
 	upright affine  // from the upright image to the page's image
 	width   int     // of the upright image
 	height  int
@@ -92,22 +93,22 @@ type recognisedPage struct {
 
 // recognisePage recognises a page's image. Its error is an *Error if the page is the cause.
 func (o *ocrSession) recognisePage(page *image.Gray, dpi int) (recognisedPage, error) {
-	best, err := o.recogniseTurned(page, 0, dpi)
-	if err != nil || best.mean >= turnedConfidence && !best.upended || !o.terms.Orientation {
-		return best, err
+	result, err := o.recogniseTurned(page, 0, dpi)
+	if err != nil || result.mean >= minUprightConfidence && !result.rotated || !o.options.Orientation {
+		return result, err
 	}
 	size := page.Bounds().Size()
-	said, err := o.ask(recognition{Width: size.X, Height: size.Y, DPI: dpi, Orientation: true}, page.Pix)
+	output, err := o.request(recogniseRequest{Width: size.X, Height: size.Y, DPI: dpi, Orientation: true}, page.Pix)
 	if err != nil {
-		return best, nil // tesseract does not know the orientation of a page with little text
+		return result, nil // tesseract does not know the orientation of a page with little text
 	}
-	quarters := orientationOf(said)
+	quarters := orientationOf(output)
 	if quarters == 0 {
-		return best, nil
+		return result, nil
 	}
 	turned, err := o.recogniseTurned(page, quarters, dpi)
-	if err != nil || turned.mean <= best.mean && !best.upended {
-		return best, nil
+	if err != nil || turned.mean <= result.mean && !result.rotated {
+		return result, nil
 	}
 	return turned, nil
 }
@@ -121,21 +122,21 @@ func (o *ocrSession) recogniseTurned(page *image.Gray, quarters, dpi int) (recog
 		upright, back = straight, back.after(more)
 	}
 	size := upright.Bounds().Size()
-	wish := recognition{Width: size.X, Height: size.Y, DPI: dpi}
-	lines, err := o.askWords(wish, upright)
+	request := recogniseRequest{Width: size.X, Height: size.Y, DPI: dpi}
+	lines, err := o.requestWords(request, upright)
 	if err != nil {
 		return recognisedPage{}, err
 	}
-	if unread(upright, lines) > unreadMost {
+	if unread(upright, lines) > maxUnreadInk {
 		// Cells of wide tables are missed unless the whole page is treated as one block. If this
 		// fails, the first result stands.
-		wish.Block = true
-		if again, err := o.askWords(wish, upright); err == nil && surely(again) > betterRead*surely(lines) {
+		request.Block = true
+		if again, err := o.requestWords(request, upright); err == nil && confidentBytes(again) > minReadGain*confidentBytes(lines) {
 			lines = again
 		}
 	}
 	out := recognisedPage{upright: back, width: size.X, height: size.Y, lines: lines}
-	lying, standing := 0, 0
+	horizontal, vertical := 0, 0
 	for _, line := range out.lines {
 		for _, w := range line {
 			out.mean += w.confidence
@@ -143,35 +144,35 @@ func (o *ocrSession) recogniseTurned(page *image.Gray, quarters, dpi int) (recog
 			switch {
 			case len(w.text) < 4:
 			case w.box.Dy() > w.box.Dx():
-				standing++
+				vertical++
 			default:
-				lying++
+				horizontal++
 			}
 		}
 	}
-	out.upended = standing > lying
+	out.rotated = vertical > horizontal
 	if out.words > 0 {
 		out.mean /= float64(out.words)
 	}
 	return out, nil
 }
 
-// askWords recognises an image as requested by wish. Noise is left out.
-func (o *ocrSession) askWords(wish recognition, page *image.Gray) ([][]recognisedWord, error) {
-	said, err := o.ask(wish, page.Pix)
+// requestWords recognises an image as requested. Noise is left out.
+func (o *ocrSession) requestWords(request recogniseRequest, page *image.Gray) ([][]recognisedWord, error) {
+	output, err := o.request(request, page.Pix)
 	if err != nil {
 		return nil, err
 	}
-	lines, err := wordsOf(said)
+	lines, err := wordsOf(output)
 	return withoutNoise(lines), err
 }
 
-// surely returns the bytes of text in words with at least turnedConfidence.
-func surely(lines [][]recognisedWord) float64 {
+// confidentBytes returns the bytes of text in words with at least minUprightConfidence.
+func confidentBytes(lines [][]recognisedWord) float64 {
 	n := 0
 	for _, line := range lines {
 		for _, w := range line {
-			if w.confidence >= turnedConfidence {
+			if w.confidence >= minUprightConfidence {
 				n += len(w.text)
 			}
 		}
@@ -182,7 +183,7 @@ func surely(lines [][]recognisedWord) float64 {
 // scan recognises one page's image of a document and returns its lines. place maps the image's
 // pixels to the page's own coordinates. A page that cannot be recognised is named in a warning; an
 // error concerns the whole document.
-func (d *document) scan(number int, page *image.Gray, dpi int, place affine) ([]pdfLine, error) {
+func (d *document) scan(number int, page *image.Gray, dpi int, toPage affine) ([]pdfLine, error) {
 	if blankPage(page) {
 		return nil, nil
 	}
@@ -195,8 +196,8 @@ func (d *document) scan(number int, page *image.Gray, dpi int, place affine) ([]
 	if err != nil {
 		return nil, err
 	}
-	if o.terms.Warning != "" && !o.warned {
-		d.warn(o.terms.Warning)
+	if o.options.Warning != "" && !o.warned {
+		d.warn(o.options.Warning)
 		o.warned = true
 	}
 	if read.words == 0 {
@@ -207,10 +208,10 @@ func (d *document) scan(number int, page *image.Gray, dpi int, place affine) ([]
 		entry.Lines = append(entry.Lines, meanOf(line))
 	}
 	d.out.Recognised = append(d.out.Recognised, entry)
-	if read.mean < pageConfidence {
+	if read.mean < minPageConfidence {
 		d.warn(fmt.Sprintf("page %d was hard to read: the mean confidence of its %d words is %.2f", number, read.words, read.mean))
 	}
-	return read.pdfLines(number, dpi, place), nil
+	return read.pdfLines(number, dpi, toPage), nil
 }
 
 // unscanned records a page that could not be recognised.
@@ -231,8 +232,8 @@ func (d *document) noText() *Error {
 		return &Error{Reason: schema.Reason{Code: d.unread.Reason.Code,
 			Message: "None of its pages has text that could be recognised: " + d.unread.Reason.Message + "."}, cause: d.unread.cause}
 	}
-	if !d.ocr.terms.On {
-		return fail(schema.ReasonNoText, "None of its pages has text: it may be a scan. %s", d.ocr.terms.Why)
+	if !d.ocr.options.Enabled {
+		return fail(schema.ReasonNoText, "None of its pages has text: it may be a scan. %s", d.ocr.options.Reason)
 	}
 	return fail(schema.ReasonEmpty, "None of its pages has text, nor was any recognised.")
 }
@@ -250,11 +251,11 @@ func withoutNoise(lines [][]recognisedWord) [][]recognisedWord {
 	var out [][]recognisedWord
 	for _, line := range lines {
 		mean := meanOf(line)
-		kept := slices.DeleteFunc(line, func(w recognisedWord) bool {
-			return w.confidence < wordFloor && (!hasText(w.text) || mean < lineFloor)
+		words := slices.DeleteFunc(line, func(w recognisedWord) bool {
+			return w.confidence < minWordConfidence && (!hasText(w.text) || mean < minLineConfidence)
 		})
-		if len(kept) > 0 {
-			out = append(out, kept)
+		if len(words) > 0 {
+			out = append(out, words)
 		}
 	}
 	return out

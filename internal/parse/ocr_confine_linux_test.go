@@ -1,6 +1,6 @@
 package parse
 
-// What tesseract can do in its cell if an image takes control of it.
+// What tesseract can do in its sandbox if an image takes control of it.
 
 import (
 	"bytes"
@@ -48,14 +48,14 @@ func runIfAttacker() bool {
 func recogniserOf(t *testing.T) *poolRun {
 	t.Helper()
 	r := pool(t, func(o *PoolOptions) { o.Workers = 1 }).run
-	if terms := r.terms(t.Context(), "en"); !terms.On {
-		t.Fatal(terms.Why)
+	if terms := r.ocrOptionsFor(t.Context(), "en"); !terms.Enabled {
+		t.Fatal(terms.Reason)
 	}
 	return r
 }
 
-// TestATesseractThatIsTakenOverGetsNowhere runs a parser's attacks in tesseract's cell.
-func TestATesseractThatIsTakenOverGetsNowhere(t *testing.T) {
+// TestCompromisedTesseractIsConfined runs a parser's attacks in tesseract's sandbox.
+func TestCompromisedTesseractIsConfined(t *testing.T) {
 	needsTesseract(t)
 	r := recogniserOf(t)
 	data, err := os.MkdirTemp("", "sluice-tessdata-")
@@ -86,7 +86,7 @@ func TestATesseractThatIsTakenOverGetsNowhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	fake := &tesseract{program: program, tessdata: data, loader: loader, libs: libs}
-	image := recognition{Width: 1, Height: 1, DPI: 100}
+	image := recogniseRequest{Width: 1, Height: 1, DPI: 100}
 	// A Go program reserves more memory than tesseract may use.
 	said, err := r.recogniseWithin(t.Context(), fake, fake.arguments(image, "eng"), image, []byte{0}, time.Minute, 16<<30)
 	if err != nil {
@@ -96,7 +96,7 @@ func TestATesseractThatIsTakenOverGetsNowhere(t *testing.T) {
 	if len(lines) != 2 || !strings.HasPrefix(lines[0], "pid ") {
 		t.Errorf("it could\n%s", said)
 	}
-	if c := r.ocrConfinement.Load(); c == nil || len(c.Missing) > 0 || len(c.Held) != 6 {
+	if c := r.ocrConfinement.Load(); c == nil || len(c.Missing) > 0 || len(c.Applied) != 6 {
 		t.Errorf("it says that it is confined by %v", c)
 	}
 	if lines[len(lines)-1] != "environment OMP_THREAD_LIMIT=1 LC_ALL=C" {
@@ -105,7 +105,7 @@ func TestATesseractThatIsTakenOverGetsNowhere(t *testing.T) {
 }
 
 // TestTesseractReadsNoFileAndConnectsToNobody tells the real program to read what it must not.
-// Without its cell it does.
+// Without its sandbox it does.
 func TestTesseractReadsNoFileAndConnectsToNobody(t *testing.T) {
 	needsTesseract(t)
 	r := recogniserOf(t)
@@ -128,7 +128,7 @@ func TestTesseractReadsNoFileAndConnectsToNobody(t *testing.T) {
 	}()
 	t.Cleanup(func() { _ = listener.Close(); <-served })
 	url := "http://" + listener.Addr().String() + "/a.png"
-	image := recognition{Width: 1, Height: 1, DPI: 100}
+	image := recogniseRequest{Width: 1, Height: 1, DPI: 100}
 	run := func(input string) string {
 		args := r.tesseract.arguments(image, "eng")
 		args[0] = input
@@ -142,13 +142,13 @@ func TestTesseractReadsNoFileAndConnectsToNobody(t *testing.T) {
 	// tesseract reads a list of images line by line: its messages show whether it read the file.
 	const list = "/etc/passwd"
 	if said := free(list); !strings.Contains(said, "root:") {
-		t.Errorf("without its cell tesseract did not read %s: %q", list, said)
+		t.Errorf("outside its sandbox tesseract did not read %s: %q", list, said)
 	}
 	if said := run(list); strings.Contains(said, "root:") || !strings.Contains(said, list) {
 		t.Errorf("of %s it said %q", list, said)
 	}
 	if said := free(url); len(connected) == 0 {
-		t.Errorf("without its cell tesseract did not connect: %q", said)
+		t.Errorf("outside its sandbox tesseract did not connect: %q", said)
 	}
 	for len(connected) > 0 {
 		<-connected
@@ -163,7 +163,7 @@ func TestTesseractEndsWithItsCaller(t *testing.T) {
 	needsTesseract(t)
 	r := recogniserOf(t)
 	slow := slowPage(t)
-	image := recognition{Width: slow.Bounds().Dx(), Height: slow.Bounds().Dy(), DPI: scannedDPI}
+	image := recogniseRequest{Width: slow.Bounds().Dx(), Height: slow.Bounds().Dy(), DPI: scannedDPI}
 	//house:clock the caller's time
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -176,7 +176,7 @@ func TestTesseractEndsWithItsCaller(t *testing.T) {
 func TestTesseractsMemoryIsBounded(t *testing.T) {
 	needsTesseract(t)
 	r := recogniserOf(t)
-	big := recognition{Width: 6000, Height: 6000, DPI: 300}
+	big := recogniseRequest{Width: 6000, Height: 6000, DPI: 300}
 	pixels := bytes.Repeat([]byte{255, 255, 255, 0, 0, 255}, 6_000_000)
 	_, err := r.recogniseWithin(t.Context(), r.tesseract, r.tesseract.arguments(big, "eng"), big, pixels, time.Minute, 128<<20)
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 	"os/exec"
 )
 
-// become runs the program of the cell. Here, nothing but the parent's watch confines it.
-func (c cell) become(...string) error {
+// execProgram runs the program of the sandbox. Here, nothing but the parent's watch confines it.
+func (c sandbox) execProgram(...string) error {
 	cmd := exec.Command(c.Program.Path, c.Program.Args...)
 	cmd.Env = []string{"OMP_THREAD_LIMIT=1", "LC_ALL=C"}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

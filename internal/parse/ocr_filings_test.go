@@ -50,7 +50,7 @@ func printFiling(t *testing.T, f filing, each func(printout)) {
 	}
 	for _, i := range pages {
 		i %= p.pages
-		lines := withoutFurniture(p.lines(t, i), 1)
+		lines := withoutHeadersAndFooters(p.lines(t, i), 1)
 		if len(lines) == 0 {
 			continue
 		}

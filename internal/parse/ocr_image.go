@@ -75,7 +75,7 @@ func (d *document) scanImage(number int, p pageImage) ([]pdfLine, error) {
 		return nil, fail(schema.ReasonTooLarge, "it has %d by %d pixels; the limit is %d in all. "+
 			"Scan it with fewer, or raise SLUICE_PARSE_OCR_MEGAPIXELS", config.Width, config.Height, d.limits.OCRPixels)
 	}
-	if !d.ocr.terms.On {
+	if !d.ocr.options.Enabled {
 		return nil, errNotRecognised
 	}
 	decoded, err := p.decode()

@@ -21,9 +21,9 @@ const (
 
 // pdfLines returns a page's lines. place maps pixels of the page's image to the
 // page's own coordinates.
-func (p recognisedPage) pdfLines(number, dpi int, place affine) []pdfLine {
+func (p recognisedPage) pdfLines(number, dpi int, toPage affine) []pdfLine {
 	scale := 72 / float64(dpi)
-	onPage := place.after(p.upright)
+	onPage := toPage.after(p.upright)
 	var out []pdfLine
 	for _, words := range p.lines {
 		size, baseline := fontOf(words)

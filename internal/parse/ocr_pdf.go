@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	scanDPI      = 300  // resolution at which a page is drawn, in dots per inch
-	scanLeastDPI = 100  // below this resolution no text can be recognised
-	scanObjects  = 5000 // most objects of a page that are examined
-	scanDepth    = 4    // most levels of nested forms that are examined
-	scanCovers   = 0.8  // share of the page that an image covers if the page shows nothing else
-	scanStamp    = 60   // letters: a page number or a stamp on a scanned page has fewer
+	scanDPI         = 300  // resolution at which a page is drawn, in dots per inch
+	minScanDPI      = 100  // below this resolution no text can be recognised
+	maxScanObjects  = 5000 // most objects of a page that are examined
+	maxScanDepth    = 4    // most levels of nested forms that are examined
+	minScanCover    = 0.8  // share of the page that an image covers if the page shows nothing else
+	maxStampLetters = 60   // letters: a page number or a stamp on a scanned page has fewer
 )
 
 // pageInk describes what is drawn on a page.
@@ -37,30 +37,30 @@ type pageInk struct {
 // recognisePages recognises the pages that have no text of their own, and inserts their lines. It
 // runs after the text was extracted, so that a failure while a page is drawn loses no text.
 func recognisePages(d *document, instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, lines []pdfLine) []pdfLine {
-	written := make([][]pdfLine, d.out.Pages)
+	extracted := make([][]pdfLine, d.out.Pages)
 	for _, l := range lines {
-		written[l.page-1] = append(written[l.page-1], l)
+		extracted[l.page-1] = append(extracted[l.page-1], l)
 	}
 	scans := make([][]pdfLine, d.out.Pages)
 	var found []pdfLine
-	left := 0
+	skipped := 0
 	for i, whole := 0, true; i < d.out.Pages && whole && d.withinTime(); i++ {
-		read, err := recognisePDFPage(d, instance, doc, i, written[i])
+		read, err := recognisePDFPage(d, instance, doc, i, extracted[i])
 		switch {
 		case errors.Is(err, errNotRecognised):
-			left++
+			skipped++
 		case err != nil:
 			d.unscanned(i+1, err)
 			if whole = usable(instance, doc); !whole && i+1 < d.out.Pages {
 				d.warn(fmt.Sprintf("the pages after page %d were not checked for scans: drawing them took too much", i+1))
 			}
-		case lettersOf(read) > lettersOf(written[i]):
+		case lettersOf(read) > lettersOf(extracted[i]):
 			found = append(found, read...)
 			scans[i] = read
 		}
 	}
-	if left > 0 && len(lines) > 0 {
-		d.warn(fmt.Sprintf("%d of its pages are scans and were not recognised. %s", left, d.ocr.terms.Why))
+	if skipped > 0 && len(lines) > 0 {
+		d.warn(fmt.Sprintf("%d of its pages are scans and were not recognised. %s", skipped, d.ocr.options.Reason))
 	}
 	if len(found) == 0 {
 		return lines
@@ -72,7 +72,7 @@ func recognisePages(d *document, instance pdfium.Pdfium, doc references.FPDF_DOC
 			out = append(out, found[:n]...)
 			found = found[n:]
 		} else {
-			out = append(out, written[i]...)
+			out = append(out, extracted[i]...)
 		}
 	}
 	return out
@@ -82,8 +82,8 @@ func recognisePages(d *document, instance pdfium.Pdfium, doc references.FPDF_DOC
 var errNotRecognised = errors.New("text recognition is off")
 
 // recognisePDFPage recognises page i if it is a scan.
-func recognisePDFPage(d *document, instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int, written []pdfLine) ([]pdfLine, error) {
-	letters := lettersOf(written)
+func recognisePDFPage(d *document, instance pdfium.Pdfium, doc references.FPDF_DOCUMENT, i int, extracted []pdfLine) ([]pdfLine, error) {
+	letters := lettersOf(extracted)
 	loaded, err := instance.FPDF_LoadPage(&requests.FPDF_LoadPage{Document: doc, Index: i})
 	if err != nil {
 		return nil, nil // reported when its text was extracted
@@ -103,11 +103,11 @@ func recognisePDFPage(d *document, instance pdfium.Pdfium, doc references.FPDF_D
 	switch {
 	case ink.objects == 0:
 		return nil, nil
-	case letters > 0 && (ink.covered < scanCovers || ink.visible && letters >= scanStamp):
+	case letters > 0 && (ink.covered < minScanCover || ink.visible && letters >= maxStampLetters):
 		return nil, nil
-	case !d.ocr.terms.On && !ink.hasImage:
+	case !d.ocr.options.Enabled && !ink.hasImage:
 		return nil, nil
-	case !d.ocr.terms.On:
+	case !d.ocr.options.Enabled:
 		return nil, errNotRecognised
 	case ink.pixels > d.limits.OCRPixels:
 		return nil, fail(schema.ReasonTooLarge, "an image on it has %d pixels; the limit is %d. Scan it with fewer, or raise SLUICE_PARSE_OCR_MEGAPIXELS", ink.pixels, d.limits.OCRPixels)
@@ -116,11 +116,11 @@ func recognisePDFPage(d *document, instance pdfium.Pdfium, doc references.FPDF_D
 	if err != nil {
 		return nil, err
 	}
-	place, err := p.pageTransform(drawn.Bounds().Dx(), drawn.Bounds().Dy())
+	toPage, err := p.pageTransform(drawn.Bounds().Dx(), drawn.Bounds().Dy())
 	if err != nil {
 		return nil, err
 	}
-	return d.scan(i+1, drawn, dpi, place)
+	return d.scan(i+1, drawn, dpi, toPage)
 }
 
 // lettersOf counts letters and digits.
@@ -150,14 +150,14 @@ func (p pdfScan) ink() pageInk {
 	if err != nil {
 		return ink
 	}
-	for i := range min(counted.Count, scanObjects) {
+	for i := range min(counted.Count, maxScanObjects) {
 		got, err := p.instance.FPDFPage_GetObject(&requests.FPDFPage_GetObject{Page: p.page, Index: i})
 		if err != nil {
 			continue
 		}
 		before := ink.hasImage
 		ink.hasImage = false
-		p.look(got.PageObject, &ink, 0)
+		p.examine(got.PageObject, &ink, 0)
 		if ink.hasImage {
 			// An image in a form is counted as at most as large as the form.
 			if b, err := p.instance.FPDFPageObj_GetBounds(&requests.FPDFPageObj_GetBounds{PageObject: got.PageObject}); err == nil {
@@ -170,10 +170,10 @@ func (p pdfScan) ink() pageInk {
 	return ink
 }
 
-func (p pdfScan) look(object references.FPDF_PAGEOBJECT, ink *pageInk, depth int) {
+func (p pdfScan) examine(object references.FPDF_PAGEOBJECT, ink *pageInk, depth int) {
 	ink.objects++
 	kind, err := p.instance.FPDFPageObj_GetType(&requests.FPDFPageObj_GetType{PageObject: object})
-	if err != nil || ink.objects > scanObjects {
+	if err != nil || ink.objects > maxScanObjects {
 		return
 	}
 	switch kind.Type {
@@ -192,45 +192,45 @@ func (p pdfScan) look(object references.FPDF_PAGEOBJECT, ink *pageInk, depth int
 		}
 	case enums.FPDF_PAGEOBJ_FORM:
 		counted, err := p.instance.FPDFFormObj_CountObjects(&requests.FPDFFormObj_CountObjects{PageObject: object})
-		if err != nil || depth >= scanDepth {
+		if err != nil || depth >= maxScanDepth {
 			return
 		}
-		for i := range min(counted.Count, scanObjects) {
+		for i := range min(counted.Count, maxScanObjects) {
 			got, err := p.instance.FPDFFormObj_GetObject(&requests.FPDFFormObj_GetObject{PageObject: object, Index: uint64(i)})
 			if err == nil {
-				p.look(got.PageObject, ink, depth+1)
+				p.examine(got.PageObject, ink, depth+1)
 			}
 		}
 	}
 }
 
 // draw returns the page in grey, with up to most pixels, and its dots per inch.
-func (p pdfScan) draw(most int) (*image.Gray, int, error) {
+func (p pdfScan) draw(maxPixels int) (*image.Gray, int, error) {
 	inches := p.width * p.height / 72 / 72
 	dpi := scanDPI
-	if dots := math.Sqrt(float64(most) / max(inches, 1e-6)); dots < scanDPI {
+	if dots := math.Sqrt(float64(maxPixels) / max(inches, 1e-6)); dots < scanDPI {
 		dpi = int(dots)
 	}
-	if dpi < scanLeastDPI {
-		return nil, 0, fail(schema.ReasonTooLarge, "it is %.0f by %.0f inches large: with the %d dots per inch that reading needs it would have more than %d pixels", p.width/72, p.height/72, scanLeastDPI, most)
+	if dpi < minScanDPI {
+		return nil, 0, fail(schema.ReasonTooLarge, "it is %.0f by %.0f inches large: with the %d dots per inch that reading needs it would have more than %d pixels", p.width/72, p.height/72, minScanDPI, maxPixels)
 	}
 	w, h := int(p.width*float64(dpi)/72), int(p.height*float64(dpi)/72)
 	if w < 1 || h < 1 {
 		return nil, 0, fail(schema.ReasonBroken, "it has no size")
 	}
-	made, err := p.instance.FPDFBitmap_CreateEx(&requests.FPDFBitmap_CreateEx{Width: w, Height: h, Format: enums.FPDF_BITMAP_FORMAT_GRAY, Pointer: uint64(0)})
+	bitmap, err := p.instance.FPDFBitmap_CreateEx(&requests.FPDFBitmap_CreateEx{Width: w, Height: h, Format: enums.FPDF_BITMAP_FORMAT_GRAY, Pointer: uint64(0)})
 	if err != nil {
 		return nil, 0, fmt.Errorf("draw the page: %w", err)
 	}
-	defer func() { _, _ = p.instance.FPDFBitmap_Destroy(&requests.FPDFBitmap_Destroy{Bitmap: made.Bitmap}) }()
-	if _, err := p.instance.FPDFBitmap_FillRect(&requests.FPDFBitmap_FillRect{Bitmap: made.Bitmap, Width: w, Height: h, Color: 0xFFFFFFFF}); err != nil {
+	defer func() { _, _ = p.instance.FPDFBitmap_Destroy(&requests.FPDFBitmap_Destroy{Bitmap: bitmap.Bitmap}) }()
+	if _, err := p.instance.FPDFBitmap_FillRect(&requests.FPDFBitmap_FillRect{Bitmap: bitmap.Bitmap, Width: w, Height: h, Color: 0xFFFFFFFF}); err != nil {
 		return nil, 0, fmt.Errorf("draw the page: %w", err)
 	}
-	if _, err := p.instance.FPDF_RenderPageBitmap(&requests.FPDF_RenderPageBitmap{Bitmap: made.Bitmap, Page: p.page, SizeX: w, SizeY: h,
+	if _, err := p.instance.FPDF_RenderPageBitmap(&requests.FPDF_RenderPageBitmap{Bitmap: bitmap.Bitmap, Page: p.page, SizeX: w, SizeY: h,
 		Flags: enums.FPDF_RENDER_FLAG_ANNOT | enums.FPDF_RENDER_FLAG_GRAYSCALE}); err != nil {
 		return nil, 0, fmt.Errorf("draw the page: %w", err)
 	}
-	got, err := p.instance.FPDFBitmap_GetBuffer(&requests.FPDFBitmap_GetBuffer{Bitmap: made.Bitmap})
+	got, err := p.instance.FPDFBitmap_GetBuffer(&requests.FPDFBitmap_GetBuffer{Bitmap: bitmap.Bitmap})
 	if err != nil {
 		return nil, 0, fmt.Errorf("draw the page: %w", err)
 	}
@@ -248,22 +248,22 @@ func (p pdfScan) draw(most int) (*image.Gray, int, error) {
 // pageTransform returns the map from pixels of the drawn page to the page's own coordinates, which
 // are those before the page's rotation.
 func (p pdfScan) pageTransform(w, h int) (affine, error) {
-	at := func(x, y int) (float64, float64, error) {
+	toPage := func(x, y int) (float64, float64, error) {
 		got, err := p.instance.FPDF_DeviceToPage(&requests.FPDF_DeviceToPage{Page: p.page, SizeX: w, SizeY: h, DeviceX: x, DeviceY: y})
 		if err != nil {
 			return 0, 0, fmt.Errorf("find the page's coordinates: %w", err)
 		}
 		return got.PageX, got.PageY, nil
 	}
-	x0, y0, err := at(0, 0)
+	x0, y0, err := toPage(0, 0)
 	if err != nil {
 		return affine{}, err
 	}
-	x1, y1, err := at(w, 0)
+	x1, y1, err := toPage(w, 0)
 	if err != nil {
 		return affine{}, err
 	}
-	x2, y2, err := at(0, h)
+	x2, y2, err := toPage(0, h)
 	if err != nil {
 		return affine{}, err
 	}

@@ -1,8 +1,8 @@
 package parse
 
-// The parent's side of text recognition: tesseract, a program of the system, runs in a cell of its
-// own for each image. The child that parses the file makes the image, requests recognition over its
-// pipe, and reads the answer: the parent passes pixels and words on and interprets neither.
+// The parent's side of text recognition: tesseract, a program of the system, runs in a sandbox of
+// its own for each image. The child that parses the file makes the image, requests recognition over
+// its pipe, and reads the answer: the parent passes pixels and words on and interprets neither.
 
 import (
 	"bytes"
@@ -25,14 +25,14 @@ import (
 )
 
 const (
-	ocrMemory     = 1 << 30  // bytes of address space that tesseract may take
-	ocrAnswer     = 32 << 20 // most bytes of its output
-	ocrWallFactor = 10       // ratio of elapsed time to processor time: other processes have priority
-	ocrAsks       = 5        // requests per page: its text, twice, its orientation, and the text of the turned page, twice
+	maxOCRMemory       = 1 << 30  // bytes of address space that tesseract may take
+	maxOCROutput       = 32 << 20 // most bytes of its output
+	ocrWallFactor      = 10       // ratio of elapsed time to processor time: other processes have priority
+	ocrRequestsPerPage = 5        // requests per page: its text, twice, its orientation, and the text of the turned page, twice
 )
 
-// ocrTotal bounds the time for all pages of one document together.
-const ocrTotal = time.Hour
+// ocrTotalTime bounds the time for all pages of one document together.
+const ocrTotalTime = time.Hour
 
 // tesseract describes the installed program, its data, and the files that it needs to start.
 type tesseract struct {
@@ -62,11 +62,11 @@ func findTesseract(ctx context.Context) (*tesseract, error) {
 	if program, err = filepath.EvalSymlinks(program); err != nil {
 		return nil, fmt.Errorf("find tesseract: %w", err)
 	}
-	said, err := exec.CommandContext(ctx, program, "--list-langs").CombinedOutput()
+	output, err := exec.CommandContext(ctx, program, "--list-langs").CombinedOutput()
 	if err != nil {
-		return nil, fmt.Errorf("ask %s for its languages: %w: %s", program, err, bytes.TrimSpace(said))
+		return nil, fmt.Errorf("ask %s for its languages: %w: %s", program, err, bytes.TrimSpace(output))
 	}
-	found := tessdataLine.FindSubmatch(said)
+	found := tessdataLine.FindSubmatch(output)
 	if found == nil {
 		return nil, fmt.Errorf("%s --list-langs does not name its folder of data; version 5 does", program)
 	}
@@ -81,17 +81,17 @@ func findTesseract(ctx context.Context) (*tesseract, error) {
 // libraries returns the dynamic loader of a program and the files that the loader opens for it. On
 // systems other than Linux nothing confines the program to them.
 func libraries(ctx context.Context, program string) (loader, libs []string, err error) {
-	said, err := exec.CommandContext(ctx, "ldd", program).Output()
+	output, err := exec.CommandContext(ctx, "ldd", program).Output()
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, nil, nil
-	case err != nil && bytes.Contains(said, []byte("not a dynamic executable")):
+	case err != nil && bytes.Contains(output, []byte("not a dynamic executable")):
 		return nil, nil, nil
 	case err != nil:
 		return nil, nil, fmt.Errorf("ask ldd for the libraries of %s: %w", program, err)
 	}
 	libs = []string{"/etc/ld.so.cache"}
-	for _, m := range libraryLine.FindAllSubmatch(said, -1) {
+	for _, m := range libraryLine.FindAllSubmatch(output, -1) {
 		path, err := filepath.EvalSymlinks(string(m[1]))
 		if err != nil {
 			return nil, nil, fmt.Errorf("find a library of %s: %w", program, err)
@@ -104,9 +104,9 @@ func libraries(ctx context.Context, program string) (loader, libs []string, err 
 	return loader, libs, nil
 }
 
-// recognition is the child's request: an image of Width by Height grey pixels, which follow as a
-// frame.
-type recognition struct {
+// recogniseRequest is the child's request: an image of Width by Height grey pixels, which follow as
+// a frame.
+type recogniseRequest struct {
 	Width  int `json:"width"`
 	Height int `json:"height"`
 	DPI    int `json:"dpi"`
@@ -116,15 +116,15 @@ type recognition struct {
 	Orientation bool `json:"orientation,omitempty"`
 }
 
-// recognised is the answer: tesseract's output, or why there is none.
-type recognised struct {
-	Said    []byte         `json:"said,omitempty"`
+// recogniseReply is the answer: tesseract's output, or why there is none.
+type recogniseReply struct {
+	Output  []byte         `json:"said,omitempty"`
 	Reason  *schema.Reason `json:"reason,omitempty"`  // the page is to blame
 	Failure string         `json:"failure,omitempty"` // tesseract, or this machine
 }
 
 // arguments returns tesseract's arguments for an image on its standard input.
-func (t *tesseract) arguments(r recognition, language string) []string {
+func (t *tesseract) arguments(r recogniseRequest, language string) []string {
 	args := []string{"stdin", "stdout", "--tessdata-dir", t.tessdata, "--dpi", strconv.Itoa(min(max(r.DPI, 70), 600))}
 	if r.Orientation {
 		return append(args, "--psm", "0", "-l", osdData)
@@ -139,99 +139,99 @@ func (t *tesseract) arguments(r recognition, language string) []string {
 // recogniser answers the requests of one file.
 type recogniser struct {
 	run      *poolRun
-	terms    ocrTerms
+	options  ocrOptions
 	limits   Limits
-	held     chan<- bool // receives true when a recognition begins, false when it ends
-	asked    int
+	paused   chan<- bool // receives true when a recognition begins, false when it ends
+	requests int
 	deadline time.Time
 
 	conversions    int
 	officeDeadline time.Time
 }
 
-// askedPixels returns the most pixels of an image in a request: correcting the skew enlarges an
-// image.
-func askedPixels(l Limits) int { return 2 * l.OCRPixels }
+// maxRequestPixels returns the most pixels of an image in a request: correcting the skew enlarges
+// an image.
+func maxRequestPixels(l Limits) int { return 2 * l.OCRPixels }
 
-// answer recognises one image. Its error is ctx's.
-func (o *recogniser) answer(ctx context.Context, r recognition, pixels []byte) (recognised, error) {
-	o.asked++
+// handle recognises one image. Its error is ctx's.
+func (o *recogniser) handle(ctx context.Context, r recogniseRequest, pixels []byte) (recogniseReply, error) {
+	o.requests++
 	switch {
-	case !o.terms.On:
-		return recognised{Failure: "text recognition is not allowed here"}, nil
-	case o.asked > o.limits.OCRPages*ocrAsks:
-		return recognised{Failure: "the parser asks too often"}, nil
-	case r.Width < 1 || r.Height < 1 || len(pixels) > askedPixels(o.limits) || r.Width > len(pixels) || len(pixels)/r.Width != r.Height || len(pixels)%r.Width != 0:
-		return recognised{Failure: fmt.Sprintf("%d bytes are not an image of %d by %d pixels", len(pixels), r.Width, r.Height)}, nil
+	case !o.options.Enabled:
+		return recogniseReply{Failure: "text recognition is not allowed here"}, nil
+	case o.requests > o.limits.OCRPages*ocrRequestsPerPage:
+		return recogniseReply{Failure: "the parser sent too many requests"}, nil
+	case r.Width < 1 || r.Height < 1 || len(pixels) > maxRequestPixels(o.limits) || r.Width > len(pixels) || len(pixels)/r.Width != r.Height || len(pixels)%r.Width != 0:
+		return recogniseReply{Failure: fmt.Sprintf("%d bytes are not an image of %d by %d pixels", len(pixels), r.Width, r.Height)}, nil
 	case o.deadline.IsZero():
-		o.deadline = time.Now().Add(ocrTotal)
+		o.deadline = time.Now().Add(ocrTotalTime)
 	case time.Now().After(o.deadline):
-		return recognised{Reason: &schema.Reason{Code: schema.ReasonTimeout, Message: fmt.Sprintf(
-			"the document's pages took more than %v to recognise; split the file", ocrTotal)}}, nil
+		return recogniseReply{Reason: &schema.Reason{Code: schema.ReasonTimeout, Message: fmt.Sprintf(
+			"the document's pages took more than %v to recognise; split the file", ocrTotalTime)}}, nil
 	}
 	// The file's own time is stopped during recognition.
-	if !o.setHeld(ctx, true) {
-		return recognised{}, context.Cause(ctx)
+	if !o.setPaused(ctx, true) {
+		return recogniseReply{}, context.Cause(ctx)
 	}
-	defer o.setHeld(ctx, false)
+	defer o.setPaused(ctx, false)
 	t := o.run.tesseract
-	said, err := o.run.recognise(ctx, t, t.arguments(r, o.terms.Data), r, pixels, o.limits.OCRTime)
+	output, err := o.run.recognise(ctx, t, t.arguments(r, o.options.Data), r, pixels, o.limits.OCRTime)
 	var e *Error
 	switch {
 	case ctx.Err() != nil:
-		return recognised{}, context.Cause(ctx)
+		return recogniseReply{}, context.Cause(ctx)
 	case errors.As(err, &e):
-		return recognised{Reason: &e.Reason}, nil
+		return recogniseReply{Reason: &e.Reason}, nil
 	case err != nil:
-		return recognised{Failure: err.Error()}, nil
+		return recogniseReply{Failure: err.Error()}, nil
 	}
-	return recognised{Said: said}, nil
+	return recogniseReply{Output: output}, nil
 }
 
-func (o *recogniser) setHeld(ctx context.Context, on bool) bool {
+func (o *recogniser) setPaused(ctx context.Context, paused bool) bool {
 	select {
-	case o.held <- on:
+	case o.paused <- paused:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// recognise runs tesseract over one image, in a cell, and returns its output. It returns an *Error
-// when a limit ended the program. limit is of processor time.
-func (r *poolRun) recognise(ctx context.Context, t *tesseract, args []string, image recognition, pixels []byte, limit time.Duration) ([]byte, error) {
-	return r.recogniseWithin(ctx, t, args, image, pixels, limit, ocrMemory)
+// recognise runs tesseract over one image, in a sandbox, and returns its output. It returns an
+// *Error when a limit ended the program. limit is of processor time.
+func (r *poolRun) recognise(ctx context.Context, t *tesseract, args []string, image recogniseRequest, pixels []byte, limit time.Duration) ([]byte, error) {
+	return r.recogniseWithin(ctx, t, args, image, pixels, limit, maxOCRMemory)
 }
 
 // reportOCRConfinement logs the protections that tesseract's confinement is missing, once.
-func (r *poolRun) reportOCRConfinement(words []byte) {
-	r.toldOCR.Do(func() {
+func (r *poolRun) reportOCRConfinement(report []byte) {
+	r.reportOCROnce.Do(func() {
 		var c Confinement
-		if err := json.Unmarshal(words, &c); err != nil {
-			c.try("a report of the child", err)
+		if err := json.Unmarshal(report, &c); err != nil {
+			c.record("a report of the child", err)
 		}
 		r.ocrConfinement.Store(&c)
 		if len(c.Missing) > 0 {
-			slog.Warn("tesseract is not fully confined", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
+			slog.Warn("tesseract is not fully confined", "held", strings.Join(c.Applied, ", "), "missing", strings.Join(c.Missing, ", "))
 		}
 	})
 }
 
 // recogniseWithin is recognise with a memory limit in bytes.
-func (r *poolRun) recogniseWithin(ctx context.Context, t *tesseract, args []string, image recognition, pixels []byte, limit time.Duration, memory int64) ([]byte, error) {
+func (r *poolRun) recogniseWithin(ctx context.Context, t *tesseract, args []string, image recogniseRequest, pixels []byte, limit time.Duration, memory int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, ocrWallFactor*limit)
 	defer cancel()
 	seconds := int64((limit + time.Second - 1) / time.Second)
-	c, err := r.startIn(cell{
+	c, err := r.startIn(sandbox{
 		User: r.user, Memory: memory, CPU: seconds,
-		Program: &cellProgram{Path: t.program, Args: args, Tessdata: t.tessdata, Loader: t.loader, Libraries: t.libs},
+		Program: &sandboxProgram{Path: t.program, Args: args, Tessdata: t.tessdata, Loader: t.loader, Libraries: t.libs},
 	})
 	if err != nil {
 		return nil, err
 	}
-	wrote := make(chan struct{})
+	written := make(chan struct{})
 	go func() {
-		defer close(wrote)
+		defer close(written)
 		// If the program ends before it has read everything, its own error says why.
 		if _, err := fmt.Fprintf(c.in, "P5\n%d %d\n255\n", image.Width, image.Height); err == nil {
 			_, _ = c.in.Write(pixels)
@@ -243,34 +243,34 @@ func (r *poolRun) recogniseWithin(ctx context.Context, t *tesseract, args []stri
 		defer close(killed)
 		killGroup(c.cmd)
 	})
-	said, readErr := io.ReadAll(io.LimitReader(c.out, ocrAnswer+1))
-	if len(said) > ocrAnswer {
+	output, readErr := io.ReadAll(io.LimitReader(c.out, maxOCROutput+1))
+	if len(output) > maxOCROutput {
 		killGroup(c.cmd)
 	}
 	waitErr := c.wait()
 	if !stop() {
 		<-killed
 	}
-	<-wrote
-	complaint := c.stderr.String()
-	if strings.HasPrefix(complaint, "{") {
-		var words string
-		words, complaint, _ = strings.Cut(complaint, "\n")
-		r.reportOCRConfinement([]byte(words))
+	<-written
+	stderr := c.stderr.String()
+	if strings.HasPrefix(stderr, "{") {
+		var report string
+		report, stderr, _ = strings.Cut(stderr, "\n")
+		r.reportOCRConfinement([]byte(report))
 	}
 	state := c.cmd.ProcessState
 	used := state.UserTime() + state.SystemTime()
 	switch {
-	case len(said) > ocrAnswer:
-		return nil, fail(schema.ReasonTooLarge, "its text has more than %s", schema.FormatBytes(ocrAnswer))
+	case len(output) > maxOCROutput:
+		return nil, fail(schema.ReasonTooLarge, "its text has more than %s", schema.FormatBytes(maxOCROutput))
 	case context.Cause(ctx) != nil || waitErr != nil && used >= time.Duration(seconds)*time.Second-time.Second/2:
 		return nil, fail(schema.ReasonTimeout, "its text was not recognised in %v; simplify the page, or raise SLUICE_PARSE_OCR_TIME", limit)
-	case waitErr != nil && c.starved():
+	case waitErr != nil && c.outOfMemory():
 		return nil, fail(schema.ReasonTooLarge, "recognising its text needed more than %s of memory", schema.FormatBytes(memory))
 	case waitErr != nil:
-		return nil, fmt.Errorf("tesseract: %w: %s", waitErr, complaint)
+		return nil, fmt.Errorf("tesseract: %w: %s", waitErr, stderr)
 	case readErr != nil && !errors.Is(readErr, fs.ErrClosed):
 		return nil, fmt.Errorf("read what tesseract says: %w", readErr)
 	}
-	return said, nil
+	return output, nil
 }

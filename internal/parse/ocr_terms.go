@@ -14,10 +14,10 @@ import (
 // osdData is the name of the traineddata that determines the orientation of a page.
 const osdData = "osd"
 
-// ocrTerms say whether and how a file's pages are recognised.
-type ocrTerms struct {
-	On          bool   `json:"on,omitempty"`
-	Why         string `json:"why,omitempty"`  // why it is off, with the remedy
+// ocrOptions say whether and how a file's pages are recognised.
+type ocrOptions struct {
+	Enabled     bool   `json:"on,omitempty"`
+	Reason      string `json:"why,omitempty"`  // why it is off, with the remedy
 	Data        string `json:"data,omitempty"` // the traineddata's name
 	Orientation bool   `json:"orientation,omitempty"`
 	Warning     string `json:"warning,omitempty"` // added to documents with recognised text
@@ -60,30 +60,30 @@ func debianPackage(data string) string {
 	return "tesseract-ocr-" + strings.ReplaceAll(data, "_", "-")
 }
 
-// termsFor returns the terms for a file of this language. If the language's data is not installed,
-// English is used, with a warning.
-func (t *tesseract) termsFor(language string) ocrTerms {
+// optionsFor returns the options for a file of this language. If the language's data is not
+// installed, English is used, with a warning.
+func (t *tesseract) optionsFor(language string) ocrOptions {
 	const english = "eng"
 	if language == "" {
 		language = "en"
 	}
 	name := dataOf(language)
-	terms := ocrTerms{On: true, Data: name, Orientation: t.traineddata(osdData)}
+	options := ocrOptions{Enabled: true, Data: name, Orientation: t.traineddata(osdData)}
 	if name != "" && t.traineddata(name) {
-		return terms
+		return options
 	}
 	if name == english || !t.traineddata(english) {
-		return ocrTerms{Why: fmt.Sprintf("Text recognition has no data for the collection's language (%s): install the package %s.",
+		return ocrOptions{Reason: fmt.Sprintf("Text recognition has no data for the collection's language (%s): install the package %s.",
 			language, debianPackage(orEnglish(name)))}
 	}
-	terms.Data = english
+	options.Data = english
 	if name == "" {
-		terms.Warning = fmt.Sprintf("scanned pages were read as English: text recognition has no data for the collection's language (%s)", language)
+		options.Warning = fmt.Sprintf("scanned pages were read as English: text recognition has no data for the collection's language (%s)", language)
 	} else {
-		terms.Warning = fmt.Sprintf("scanned pages were read as English: for the collection's language (%s) install the package %s and retry",
+		options.Warning = fmt.Sprintf("scanned pages were read as English: for the collection's language (%s) install the package %s and retry",
 			language, debianPackage(name))
 	}
-	return terms
+	return options
 }
 
 func orEnglish(name string) string {
@@ -93,27 +93,28 @@ func orEnglish(name string) string {
 	return name
 }
 
-// terms returns the terms for a file of this language. The first call looks for tesseract.
-func (r *poolRun) terms(ctx context.Context, language string) ocrTerms {
+// ocrOptionsFor returns the options for a file of this language. The first call looks for
+// tesseract.
+func (r *poolRun) ocrOptionsFor(ctx context.Context, language string) ocrOptions {
 	if r.options.NoOCR {
-		return ocrTerms{Why: ocrIsOff}
+		return ocrOptions{Reason: ocrIsOff}
 	}
-	r.looked.Do(func() {
+	r.findTesseractOnce.Do(func() {
 		found, err := findTesseract(context.WithoutCancel(ctx))
 		switch {
 		case errors.Is(err, exec.ErrNotFound):
 		case err != nil:
 			slog.Warn("cannot recognise the text of scanned pages", "error", err)
-			r.unfound = fmt.Sprintf("Text recognition cannot start: %v.", err)
+			r.tesseractProblem = fmt.Sprintf("Text recognition cannot start: %v.", err)
 		default:
 			r.tesseract = found
 		}
 	})
 	switch {
 	case r.tesseract != nil:
-		return r.tesseract.termsFor(language)
-	case r.unfound != "":
-		return ocrTerms{Why: r.unfound}
+		return r.tesseract.optionsFor(language)
+	case r.tesseractProblem != "":
+		return ocrOptions{Reason: r.tesseractProblem}
 	}
-	return ocrTerms{Why: ocrIsMissing}
+	return ocrOptions{Reason: ocrIsMissing}
 }

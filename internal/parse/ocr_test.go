@@ -210,9 +210,10 @@ func TestDataOfLanguages(t *testing.T) {
 	}
 }
 
-// TestNoTextIsSaidWhereRecognitionIsOff checks that a scan fails with the reason no_text and the
-// remedy if recognition did not run, and that a blank page fails with the reason empty if it ran.
-func TestNoTextIsSaidWhereRecognitionIsOff(t *testing.T) {
+// TestNoTextErrorNamesTheRecognitionSetting checks that a scan fails with the reason no_text and
+// the remedy if recognition did not run, and that a blank page fails with the reason empty if it
+// ran.
+func TestNoTextErrorNamesTheRecognitionSetting(t *testing.T) {
 	needsTesseract(t)
 	scan := printedScan(t, letterOf(scanned1), 0)
 	empty := image.NewGray(scan.Bounds())
@@ -351,13 +352,13 @@ func TestRecognitionIsNoTimeOfTheFile(t *testing.T) {
 		}
 		<-time.After(limit + time.Second) //house:clock longer than the file may take
 		if err == nil {
-			err = writeJSON(answer, recognised{Said: []byte("5\t1\t1\t1\t1\t1\t10\t10\t90\t20\t96\tLate\n")})
+			err = writeJSON(answer, recogniseReply{Output: []byte("5\t1\t1\t1\t1\t1\t10\t10\t90\t20\t96\tLate\n")})
 		}
 		served <- err
 	}()
 	page := image.NewGray(image.Rect(0, 0, 200, 300))
 	page.Pix[1] = 255
-	got, err := parseFile(t.Context(), "a.png", "", pngFile(page), Limits{Time: limit}, &ocrSession{terms: ocrTerms{On: true}, in: bufio.NewReader(answered), out: ask})
+	got, err := parseFile(t.Context(), "a.png", "", pngFile(page), Limits{Time: limit}, &ocrSession{options: ocrOptions{Enabled: true}, in: bufio.NewReader(answered), out: ask})
 	if err != nil || joined(got) != "Late" {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -138,14 +138,14 @@ func parseODF(d *document, f format, data []byte) error {
 // allText returns the text below an element of a mixed tree.
 func (e *element) allText() string {
 	var b strings.Builder
-	var gather func(e *element)
-	gather = func(e *element) {
+	var collect func(e *element)
+	collect = func(e *element) {
 		b.WriteString(e.text)
 		for _, c := range e.children {
-			gather(c)
+			collect(c)
 		}
 	}
-	gather(e)
+	collect(e)
 	return b.String()
 }
 

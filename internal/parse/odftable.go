@@ -61,7 +61,7 @@ func quoteName(table *element) string { return strconv.Quote(table.attr("name"))
 
 // eachRow calls give for the rows of a table, with the number of their repetitions. An error of
 // give becomes the document's error.
-func (w *odfWalker) eachRow(table *element, give func(row *element, inHeader bool, times int) error) error {
+func (w *odfWalker) eachRow(table *element, yield func(row *element, inHeader bool, times int) error) error {
 	var walk func(e *element, inHeader bool) error
 	walk = func(e *element, inHeader bool) error {
 		for _, c := range e.children {
@@ -75,7 +75,7 @@ func (w *odfWalker) eachRow(table *element, give func(row *element, inHeader boo
 			case "table:table-rows", "table:table-row-group":
 				err = walk(c, inHeader)
 			case "table:table-row":
-				err = give(c, inHeader, repeated(c, "number-rows-repeated"))
+				err = yield(c, inHeader, repeated(c, "number-rows-repeated"))
 			}
 			if err != nil {
 				if w.d.err == nil {

@@ -188,8 +188,8 @@ func (w *odfWalker) lines(list *element, style string, level int) {
 // cell returns the text of a cell or a note, nested tables and lists included.
 func (w *odfWalker) cell(e *element) string {
 	var parts []string
-	var gather func(e *element)
-	gather = func(e *element) {
+	var collect func(e *element)
+	collect = func(e *element) {
 		for _, c := range e.children {
 			switch c.name {
 			case "text:p", "text:h":
@@ -203,15 +203,15 @@ func (w *odfWalker) cell(e *element) string {
 					parts = append(parts, s)
 				}
 				for _, box := range t.boxes {
-					gather(box)
+					collect(box)
 				}
 			case "":
 			default:
-				gather(c)
+				collect(c)
 			}
 		}
 	}
-	gather(e)
+	collect(e)
 	return strings.Join(parts, " ")
 }
 

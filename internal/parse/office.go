@@ -15,10 +15,10 @@ import (
 
 // oldFormat is a binary format that LibreOffice converts.
 type oldFormat struct {
-	what, name string // for messages
-	from, to   string // extensions
-	part       string // the component of LibreOffice, which is also the name of its Debian package
-	library    string // whose presence shows that the component is installed
+	description, name string // for messages
+	from, to          string // extensions
+	part              string // the component of LibreOffice, which is also the name of its Debian package
+	library           string // whose presence shows that the component is installed
 }
 
 var oldFormats = map[format]oldFormat{
@@ -27,20 +27,20 @@ var oldFormats = map[format]oldFormat{
 	formatPPT: {"a PowerPoint presentation", "PPT", "ppt", "pptx", "impress", "libsdlo.so"},
 }
 
-// officeTerms say whether old formats are converted.
-type officeTerms struct {
-	Parts []string `json:"parts,omitempty"` // installed components of LibreOffice
-	Why   string   `json:"why,omitempty"`   // why nothing is converted
+// officeOptions say whether old formats are converted.
+type officeOptions struct {
+	Parts  []string `json:"parts,omitempty"` // installed components of LibreOffice
+	Reason string   `json:"why,omitempty"`   // why nothing is converted
 }
 
-// conversion is the child's request; the file follows as a frame.
-type conversion struct {
+// convertRequest is the child's request; the file follows as a frame.
+type convertRequest struct {
 	Format format `json:"format"`
 }
 
-// conversionAnswer is the answer. If it has neither reason nor failure, a frame with the new file
+// convertReply is the answer. If it has neither reason nor failure, a frame with the new file
 // follows.
-type conversionAnswer struct {
+type convertReply struct {
 	Reason  *schema.Reason `json:"reason,omitempty"`  // the file is to blame
 	Failure string         `json:"failure,omitempty"` // LibreOffice, or this machine
 }
@@ -54,11 +54,11 @@ func parseOld(d *document, f format, data []byte) error {
 	if err := old.refusal(d.ocr.office); err != nil {
 		return err
 	}
-	made, err := d.ocr.convert(conversion{Format: f}, data, d.limits)
+	converted, err := d.ocr.convert(convertRequest{Format: f}, data, d.limits)
 	if err != nil {
 		return err
 	}
-	parsed, err := d.enclosed("converted."+old.to, "", made, d.in.deeper())
+	parsed, err := d.enclosed("converted."+old.to, "", converted, d.in.deeper())
 	if err != nil {
 		return err
 	}
@@ -69,18 +69,18 @@ func parseOld(d *document, f format, data []byte) error {
 
 // refusal returns an error that says how to make the file readable if it cannot be converted here;
 // else nil.
-func (o oldFormat) refusal(t officeTerms) error {
+func (o oldFormat) refusal(t officeOptions) error {
 	for _, part := range t.Parts {
 		if part == o.part {
 			return nil
 		}
 	}
 	remedy := fmt.Sprintf("Install LibreOffice (Debian: libreoffice-%s-nogui) where the ingest-worker runs, restart it and retry", o.part)
-	if t.Why != "" {
-		remedy = t.Why
+	if t.Reason != "" {
+		remedy = t.Reason
 	}
 	return fail(schema.ReasonUnsupported, "It is %s in the old binary format (%s). %s; or save it as %s and send that: soffice --headless --convert-to %s *.%s",
-		o.what, o.name, remedy, strings.ToUpper(o.to), o.to, o.from)
+		o.description, o.name, remedy, strings.ToUpper(o.to), o.to, o.from)
 }
 
 // encrypted returns an error for a document that declares that it needs a password.
@@ -118,7 +118,7 @@ func (o oldFormat) encrypted(data []byte) error {
 }
 
 // convert sends a file and returns the new one. It returns an *Error if the file is the cause.
-func (o *ocrSession) convert(c conversion, data []byte, limits Limits) ([]byte, error) {
+func (o *ocrSession) convert(c convertRequest, data []byte, limits Limits) ([]byte, error) {
 	o.time.stop()
 	defer o.time.start()
 	if err := writeReply(o.out, reply{Convert: &c}); err != nil {
@@ -131,19 +131,19 @@ func (o *ocrSession) convert(c conversion, data []byte, limits Limits) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("wait for a converted file: %w", err)
 	}
-	var answer conversionAnswer
-	if err := json.Unmarshal(body, &answer); err != nil {
+	var reply convertReply
+	if err := json.Unmarshal(body, &reply); err != nil {
 		return nil, fmt.Errorf("decode the answer to a conversion: %w", err)
 	}
 	switch {
-	case answer.Reason != nil:
-		return nil, &Error{Reason: *answer.Reason}
-	case answer.Failure != "":
-		return nil, fail(schema.ReasonBroken, "LibreOffice did not convert it: %s", answer.Failure)
+	case reply.Reason != nil:
+		return nil, &Error{Reason: *reply.Reason}
+	case reply.Failure != "":
+		return nil, fail(schema.ReasonBroken, "LibreOffice did not convert it: %s", reply.Failure)
 	}
-	made, err := readFrameOf(o.in, uint64(limits.Bytes))
+	converted, err := readFrameOf(o.in, uint64(limits.Bytes))
 	if err != nil {
 		return nil, fmt.Errorf("read a converted file: %w", err)
 	}
-	return made, nil
+	return converted, nil
 }

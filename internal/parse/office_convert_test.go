@@ -50,7 +50,7 @@ func runIfOffice() bool {
 			if err := os.WriteFile(mark, nil, 0o600); err != nil {
 				panic(err)
 			}
-			os.Exit(officeAgain)
+			os.Exit(officeRestartStatus)
 		}
 		err = os.WriteFile(made, []byte(argument), 0o600)
 	case "nothing":
@@ -89,7 +89,7 @@ func runIfOffice() bool {
 	return true
 }
 
-// officeAttack returns the forbidden things that a program in LibreOffice's cell can do.
+// officeAttack returns the forbidden things that a program in LibreOffice's sandbox can do.
 func officeAttack(dir string) string {
 	var could []string
 	try := func(what string, do func() error) {
@@ -172,7 +172,7 @@ func scripted(t *testing.T) *Pool {
 var roomy = officeLimits{time: 30 * time.Second, memory: 16 << 30, disk: 1 << 30}
 
 func TestScriptedConversionsAreBounded(t *testing.T) {
-	if !confinesWriting {
+	if !canConfineWriting {
 		t.Log("nothing is converted here")
 		return
 	}
@@ -215,14 +215,14 @@ func TestScriptedConversionsAreBounded(t *testing.T) {
 		t.Errorf("of the folders %v is left, %v", left, err)
 	}
 	c := r.officeConfinement.Load()
-	if c == nil || len(c.Missing) > 0 || len(c.Held) != 6 {
+	if c == nil || len(c.Missing) > 0 || len(c.Applied) != 6 {
 		t.Errorf("it says that it is confined by %v", c)
 	}
 }
 
 // TestScriptedConversionEndsWithItsCaller checks that the program ends when the caller cancels.
 func TestScriptedConversionEndsWithItsCaller(t *testing.T) {
-	if !confinesWriting {
+	if !canConfineWriting {
 		return
 	}
 	p := scripted(t)

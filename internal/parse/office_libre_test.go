@@ -20,7 +20,7 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// older returns a document saved by LibreOffice in an old format, without a cell.
+// older returns a document saved by LibreOffice in an old format, without a sandbox.
 func older(t *testing.T, name string, data []byte, to string) []byte {
 	t.Helper()
 	dir := t.TempDir()
@@ -118,7 +118,7 @@ func TestLibreOfficeConvertsOldFormats(t *testing.T) {
 			}
 		})
 	}
-	if c := p.run.officeConfinement.Load(); c == nil || len(c.Missing) > 0 || len(c.Held) != 6 {
+	if c := p.run.officeConfinement.Load(); c == nil || len(c.Missing) > 0 || len(c.Applied) != 6 {
 		t.Errorf("LibreOffice is confined by %v", c)
 	}
 	left := slices.DeleteFunc(socketsLeft(t), func(s string) bool { return slices.Contains(before, s) })
@@ -192,7 +192,7 @@ func macroRuns(t *testing.T) {
 func TestLibreOfficeRunsNoMacros(t *testing.T) {
 	macroRuns(t)
 	p := pool(t, func(o *PoolOptions) { o.Workers = 1 })
-	if terms := p.run.officeTerms(t.Context()); len(terms.Parts) != 3 {
+	if terms := p.run.officeOptions(t.Context()); len(terms.Parts) != 3 {
 		t.Fatalf("of LibreOffice there is %v: make office installs it", terms.Parts)
 	}
 	p.run.user = parserUser()
@@ -210,7 +210,7 @@ func TestLibreOfficeRunsNoMacros(t *testing.T) {
 	}()
 	flat := oldFormats[formatDOC]
 	flat.from = "fodt"
-	made, err := p.run.convert(t.Context(), flat, []byte(macroDocument), 1<<20, officeLimits{time: officeTime, memory: officeMemory, disk: officeDisk})
+	made, err := p.run.convert(t.Context(), flat, []byte(macroDocument), 1<<20, officeLimits{time: officeTime, memory: maxOfficeMemory, disk: maxOfficeDisk})
 	stop()
 	if err != nil || len(made) == 0 {
 		t.Fatalf("it was not converted: %v", err)

@@ -1,8 +1,8 @@
 package parse
 
-// The parent's side of conversions: LibreOffice, a program of the system, runs in a cell of its own
-// for each file, with a folder of its own that is removed at the end. Only one regular file is read
-// from the folder.
+// The parent's side of conversions: LibreOffice, a program of the system, runs in a sandbox of its
+// own for each file, with a folder of its own that is removed at the end. Only one regular file is
+// read from the folder.
 
 import (
 	"context"
@@ -22,14 +22,14 @@ import (
 )
 
 const (
-	officeMemory = 2 << 30          // bytes of address space that LibreOffice may take
-	officeTime   = 2 * time.Minute  // processor time for one file
-	officeWall   = 10 * time.Minute // elapsed time: other processes have priority
-	officeTotal  = time.Hour        // for all conversions of one file and of the files in it
-	officeDisk   = 1 << 30          // bytes of all files that it writes
-	officeAsks   = 1000             // most conversions for one file
-	officeAgain  = 81               // exit status after it has created a profile, which asks for another start
-	officeStarts = 3
+	maxOfficeMemory     = 2 << 30          // bytes of address space that LibreOffice may take
+	officeTime          = 2 * time.Minute  // processor time for one file
+	officeWallTime      = 10 * time.Minute // elapsed time: other processes have priority
+	officeTotal         = time.Hour        // for all conversions of one file and of the files in it
+	maxOfficeDisk       = 1 << 30          // bytes of all files that it writes
+	maxConversions      = 1000             // most conversions for one file
+	officeRestartStatus = 81               // exit status after it has created a profile, which asks for another start
+	maxOfficeStarts     = 3
 )
 
 // office describes the installed LibreOffice and the files that it needs to start.
@@ -67,12 +67,12 @@ func findOffice(ctx context.Context) (*office, error) {
 	return o, err
 }
 
-// officeTerms returns which formats are converted. The first call looks for LibreOffice.
-func (r *poolRun) officeTerms(ctx context.Context) officeTerms {
+// officeOptions returns which formats are converted. The first call looks for LibreOffice.
+func (r *poolRun) officeOptions(ctx context.Context) officeOptions {
 	if r.options.NoOffice {
-		return officeTerms{Why: "Conversion is off: set SLUICE_PARSE_OFFICE to auto"}
+		return officeOptions{Reason: "Conversion is off: set SLUICE_PARSE_OFFICE to auto"}
 	}
-	r.lookedOffice.Do(func() {
+	r.findOfficeOnce.Do(func() {
 		if r.office != nil {
 			return // a test's
 		}
@@ -81,50 +81,50 @@ func (r *poolRun) officeTerms(ctx context.Context) officeTerms {
 		case errors.Is(err, exec.ErrNotFound):
 		case err != nil:
 			slog.Warn("files in old Office formats are not converted", "error", err)
-		case !confinesWriting:
+		case !canConfineWriting:
 			slog.Warn("files in old Office formats are not converted: LibreOffice can be confined only on Linux")
 		default:
 			r.office = found
 		}
 	})
 	if r.office == nil {
-		return officeTerms{}
+		return officeOptions{}
 	}
-	return officeTerms{Parts: r.office.parts}
+	return officeOptions{Parts: r.office.parts}
 }
 
-// answerConversion converts one file. Its error is ctx's.
-func (o *recogniser) answerConversion(ctx context.Context, c conversion, data []byte) (conversionAnswer, []byte, error) {
-	old, known := oldFormats[c.Format]
+// handleConversion converts one file. Its error is ctx's.
+func (o *recogniser) handleConversion(ctx context.Context, c convertRequest, data []byte) (convertReply, []byte, error) {
+	old, ok := oldFormats[c.Format]
 	o.conversions++
 	switch {
-	case !known || o.run.office == nil:
-		return conversionAnswer{Failure: "this conversion is not allowed here"}, nil, nil
-	case o.conversions > officeAsks:
-		return conversionAnswer{Failure: "the parser asks too often"}, nil, nil
+	case !ok || o.run.office == nil:
+		return convertReply{Failure: "this conversion is not allowed here"}, nil, nil
+	case o.conversions > maxConversions:
+		return convertReply{Failure: "the parser sent too many requests"}, nil, nil
 	case o.officeDeadline.IsZero():
 		o.officeDeadline = time.Now().Add(officeTotal)
 	case time.Now().After(o.officeDeadline):
-		return conversionAnswer{Reason: &schema.Reason{Code: schema.ReasonTimeout, Message: fmt.Sprintf(
+		return convertReply{Reason: &schema.Reason{Code: schema.ReasonTimeout, Message: fmt.Sprintf(
 			"Converting the files in it took more than %v. Split it.", officeTotal)}}, nil, nil
 	}
 	// The file's own time is stopped during conversion.
-	if !o.setHeld(ctx, true) {
-		return conversionAnswer{}, nil, context.Cause(ctx)
+	if !o.setPaused(ctx, true) {
+		return convertReply{}, nil, context.Cause(ctx)
 	}
-	defer o.setHeld(ctx, false)
-	made, err := o.run.convert(ctx, old, data, o.limits.Bytes, officeLimits{time: officeTime, memory: officeMemory, disk: officeDisk})
+	defer o.setPaused(ctx, false)
+	converted, err := o.run.convert(ctx, old, data, o.limits.Bytes, officeLimits{time: officeTime, memory: maxOfficeMemory, disk: maxOfficeDisk})
 	var e *Error
 	switch {
 	case ctx.Err() != nil:
-		return conversionAnswer{}, nil, context.Cause(ctx)
+		return convertReply{}, nil, context.Cause(ctx)
 	case errors.As(err, &e):
-		return conversionAnswer{Reason: &e.Reason}, nil, nil
+		return convertReply{Reason: &e.Reason}, nil, nil
 	case err != nil:
 		slog.WarnContext(ctx, "LibreOffice failed", "error", err)
-		return conversionAnswer{Failure: err.Error()}, nil, nil
+		return convertReply{Failure: err.Error()}, nil, nil
 	}
-	return conversionAnswer{}, made, nil
+	return convertReply{}, converted, nil
 }
 
 // officeLimits bound one conversion.
@@ -148,42 +148,43 @@ const officeSettings = `<?xml version="1.0" encoding="UTF-8"?>
 
 // convert runs LibreOffice to make a file of up to most bytes in a new format. It returns an
 // *Error when a limit ended the conversion or LibreOffice cannot read the file.
-func (r *poolRun) convert(ctx context.Context, old oldFormat, data []byte, most int64, l officeLimits) (made []byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, officeWall)
+func (r *poolRun) convert(ctx context.Context, old oldFormat, data []byte, limit int64, l officeLimits) (converted []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, officeWallTime)
 	defer cancel()
 	dir, err := os.MkdirTemp("", "sluice-office-")
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for LibreOffice: %w", err)
 	}
 	defer func() {
-		if gone := os.RemoveAll(dir); gone != nil && err == nil {
-			made, err = nil, fmt.Errorf("remove the folder of LibreOffice: %w", gone)
+		if removeErr := os.RemoveAll(dir); removeErr != nil && err == nil {
+			converted, err = nil, fmt.Errorf("remove the folder of LibreOffice: %w", removeErr)
 		}
 	}()
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, fmt.Errorf("make a folder for LibreOffice: %w", err)
 	}
-	if err := r.furnish(dir, "in."+old.from, data); err != nil {
+	if err := r.prepareFolder(dir, "in."+old.from, data); err != nil {
 		return nil, fmt.Errorf("fill the folder of LibreOffice: %w", err)
 	}
 	args := []string{"--headless", "--invisible", "--norestore", "--nologo", "--nodefault", "--nofirststartwizard", "--nolockcheck",
 		"-env:UserInstallation=file://" + filepath.Join(dir, "profile"), "--convert-to", old.to, "--outdir", filepath.Join(dir, "out"), filepath.Join(dir, "in."+old.from)}
 	for n := 1; ; n++ {
-		begun := time.Now()
-		again, err := r.runOffice(ctx, dir, args, most, l)
-		r.dropSockets(begun) // the next start would take them for a running LibreOffice
+		start := time.Now()
+		restart, err := r.runOffice(ctx, dir, args, limit, l)
+		r.dropSockets(start) // the next start would take them for a running LibreOffice
 		if err != nil {
 			return nil, err
 		}
-		if !again || n == officeStarts {
+		if !restart || n == maxOfficeStarts {
 			break
 		}
 	}
-	return readMade(dir, "in."+old.to, most)
+	return readConverted(dir, "in."+old.to, limit)
 }
 
-// furnish creates the contents of the folder before LibreOffice starts, all owned by its user.
-func (r *poolRun) furnish(dir, name string, data []byte) error {
+// prepareFolder creates the contents of the folder before LibreOffice starts, all owned by its
+// user.
+func (r *poolRun) prepareFolder(dir, name string, data []byte) error {
 	for _, sub := range []string{"profile", "profile/user", "tmp", "out"} {
 		if err := os.Mkdir(filepath.Join(dir, sub), 0o700); err != nil {
 			return err
@@ -205,9 +206,9 @@ func (r *poolRun) furnish(dir, name string, data []byte) error {
 	})
 }
 
-// readMade reads the file that LibreOffice made. Links that lead out of the folder are not
+// readConverted reads the file that LibreOffice made. Links that lead out of the folder are not
 // followed.
-func readMade(dir, name string, most int64) ([]byte, error) {
+func readConverted(dir, name string, limit int64) ([]byte, error) {
 	root, err := os.OpenRoot(filepath.Join(dir, "out"))
 	if err != nil {
 		return nil, fmt.Errorf("read what LibreOffice made: %w", err)
@@ -225,14 +226,14 @@ func readMade(dir, name string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("read what LibreOffice made: %w", err)
 	}
 	defer func() { _ = f.Close() }() // opened for reading only
-	made, err := io.ReadAll(io.LimitReader(f, most+1))
+	converted, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read what LibreOffice made: %w", err)
 	}
-	if int64(len(made)) > most {
-		return nil, fail(schema.ReasonTooLarge, "The converted file has more than %s. Split it, or raise the limit.", schema.FormatBytes(most))
+	if int64(len(converted)) > limit {
+		return nil, fail(schema.ReasonTooLarge, "The converted file has more than %s. Split it, or raise the limit.", schema.FormatBytes(limit))
 	}
-	return made, nil
+	return converted, nil
 }
 
 // dropSockets removes the sockets that LibreOffice's user created since a time: LibreOffice leaves
@@ -255,27 +256,27 @@ func (r *poolRun) dropSockets(since time.Time) {
 // officeSockets is the folder where LibreOffice creates a socket, without which it does not start.
 const officeSockets = "/tmp"
 
-// runOffice runs LibreOffice once, in a cell. again reports that LibreOffice must be started once
-// more.
-func (r *poolRun) runOffice(ctx context.Context, dir string, args []string, most int64, l officeLimits) (again bool, err error) {
+// runOffice runs LibreOffice once, in a sandbox. restart reports that LibreOffice must be started
+// once more.
+func (r *poolRun) runOffice(ctx context.Context, dir string, args []string, limit int64, l officeLimits) (restart bool, err error) {
 	seconds := int64((l.time + time.Second - 1) / time.Second)
-	c, err := r.startIn(cell{
+	c, err := r.startIn(sandbox{
 		User: r.user, Memory: l.memory, CPU: seconds,
-		Program: &cellProgram{Path: r.office.program, Args: args, Loader: r.office.loader, Libraries: r.office.libs, Folders: officeFolders,
-			Own: dir, FileBytes: max(most, 64<<20)},
+		Program: &sandboxProgram{Path: r.office.program, Args: args, Loader: r.office.loader, Libraries: r.office.libs, Folders: officeFolders,
+			WorkDir: dir, FileBytes: max(limit, 64<<20)},
 	})
 	if err != nil {
 		return false, err
 	}
 	_ = c.in.Close()
-	over, watched, full := make(chan struct{}), make(chan struct{}), false
+	done, watcherDone, full := make(chan struct{}), make(chan struct{}), false
 	go func() {
-		defer close(watched)
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
+		defer close(watcherDone)
+		ticker := time.NewTicker(100 * time.Millisecond)
+		defer ticker.Stop()
 		for {
 			select {
-			case <-over:
+			case <-done:
 				return
 			case <-ctx.Done():
 				killGroup(c.cmd)
@@ -283,7 +284,7 @@ func (r *poolRun) runOffice(ctx context.Context, dir string, args []string, most
 			case <-r.killed:
 				killGroup(c.cmd)
 				return
-			case <-tick.C:
+			case <-ticker.C:
 				if full = sizeOf(dir) > l.disk; full {
 					killGroup(c.cmd)
 					return
@@ -293,13 +294,13 @@ func (r *poolRun) runOffice(ctx context.Context, dir string, args []string, most
 	}()
 	_, _ = io.Copy(io.Discard, c.out)
 	waitErr := c.wait()
-	close(over)
-	<-watched
-	complaint := c.stderr.String()
-	if strings.HasPrefix(complaint, "{") {
-		var words string
-		words, complaint, _ = strings.Cut(complaint, "\n")
-		r.reportOfficeConfinement([]byte(words))
+	close(done)
+	<-watcherDone
+	stderr := c.stderr.String()
+	if strings.HasPrefix(stderr, "{") {
+		var report string
+		report, stderr, _ = strings.Cut(stderr, "\n")
+		r.reportOfficeConfinement([]byte(report))
 	}
 	state := c.cmd.ProcessState
 	switch {
@@ -307,14 +308,14 @@ func (r *poolRun) runOffice(ctx context.Context, dir string, args []string, most
 		return false, fail(schema.ReasonTooLarge, "Converting it took more than %s of disk. Split it.", schema.FormatBytes(l.disk))
 	case context.Cause(ctx) != nil || waitErr != nil && state.UserTime()+state.SystemTime() >= time.Duration(seconds)*time.Second-time.Second/2:
 		return false, fail(schema.ReasonTimeout, "LibreOffice did not convert it in %v of processor time. Split it, or save it in a new format.", l.time)
-	case state.ExitCode() == officeAgain:
+	case state.ExitCode() == officeRestartStatus:
 		return true, nil
-	case waitErr != nil && c.starved():
+	case waitErr != nil && c.outOfMemory():
 		return false, fail(schema.ReasonTooLarge, "Converting it needed more than %s of memory. Split it.", schema.FormatBytes(l.memory))
 	case waitErr != nil && state.ExitCode() < 0:
-		return false, fail(schema.ReasonBroken, "LibreOffice crashed on it. Save it in a new format and send that.").because(fmt.Errorf("%w: %s", waitErr, complaint))
+		return false, fail(schema.ReasonBroken, "LibreOffice crashed on it. Save it in a new format and send that.").because(fmt.Errorf("%w: %s", waitErr, stderr))
 	case waitErr != nil:
-		return false, fmt.Errorf("LibreOffice: %w: %s", waitErr, complaint)
+		return false, fmt.Errorf("LibreOffice: %w: %s", waitErr, stderr)
 	}
 	return false, nil
 }
@@ -333,15 +334,15 @@ func sizeOf(dir string) (n int64) {
 }
 
 // reportOfficeConfinement logs the protections that LibreOffice's confinement is missing, once.
-func (r *poolRun) reportOfficeConfinement(words []byte) {
-	r.toldOffice.Do(func() {
+func (r *poolRun) reportOfficeConfinement(report []byte) {
+	r.reportOfficeOnce.Do(func() {
 		var c Confinement
-		if err := json.Unmarshal(words, &c); err != nil {
-			c.try("a report of the child", err)
+		if err := json.Unmarshal(report, &c); err != nil {
+			c.record("a report of the child", err)
 		}
 		r.officeConfinement.Store(&c)
 		if len(c.Missing) > 0 {
-			slog.Warn("LibreOffice is not fully confined", "held", strings.Join(c.Held, ", "), "missing", strings.Join(c.Missing, ", "))
+			slog.Warn("LibreOffice is not fully confined", "held", strings.Join(c.Applied, ", "), "missing", strings.Join(c.Missing, ", "))
 		}
 	})
 }

@@ -136,7 +136,7 @@ func (e *Error) because(cause error) *Error {
 // Parse checks ctx only between pages and rows, and does not recognise scanned pages. Use a Pool to
 // parse files that are not trusted.
 func Parse(ctx context.Context, name, mediaHint string, data []byte, limits Limits) (schema.Parsed, error) {
-	return parseFile(ctx, name, mediaHint, data, limits, &ocrSession{terms: ocrTerms{Why: ocrIsOff}})
+	return parseFile(ctx, name, mediaHint, data, limits, &ocrSession{options: ocrOptions{Reason: ocrIsOff}})
 }
 
 // parseFile is Parse with text recognition as ocr says.
@@ -147,7 +147,7 @@ func parseFile(ctx context.Context, name, mediaHint string, data []byte, limits 
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	ocr.time, ocr.limits = &allowance{limit: limits.Time, over: func(e *Error) { cancel(e) }}, limits
+	ocr.time, ocr.limits = &timeBudget{limit: limits.Time, onExceeded: func(e *Error) { cancel(e) }}, limits
 	ocr.time.start()
 	defer ocr.time.stop()
 	defer func() {

@@ -328,7 +328,7 @@ func (l pdfLine) splitAtBreaks() []pdfLine {
 	var out []pdfLine
 	for from := 0; from < len(l.words); {
 		to := from + 1
-		for to < len(l.words) && !l.words[to].below(l.words[to-1]) {
+		for to < len(l.words) && !l.words[to].startsLineBelow(l.words[to-1]) {
 			to++
 		}
 		part := l
@@ -343,9 +343,9 @@ func (l pdfLine) splitAtBreaks() []pdfLine {
 	return out
 }
 
-// below reports whether w begins a line below the one that ends with o. pdfium takes a dash at the
-// end of a line, as in rows of tables, for a hyphen, and joins the lines.
-func (w pdfWord) below(o pdfWord) bool {
+// startsLineBelow reports whether w begins a line below the one that ends with o. pdfium takes a
+// dash at the end of a line, as in rows of tables, for a hyphen, and joins the lines.
+func (w pdfWord) startsLineBelow(o pdfWord) bool {
 	return w.top < o.bottom+0.3*(o.top-o.bottom) && w.left < o.left
 }
 
@@ -404,7 +404,7 @@ func (l *pdfLine) cut() {
 // gapped reports whether some words are separated by more than a space.
 func (l *pdfLine) gapped() bool {
 	for i := 1; i < len(l.words); i++ {
-		if float64(l.words[i].left-l.words[i-1].right) > runGap*l.size {
+		if float64(l.words[i].left-l.words[i-1].right) > maxRunGap*l.size {
 			return true
 		}
 	}

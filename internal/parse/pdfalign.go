@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	runGap       = 0.45 // largest gap between words of a cell, in sizes of the font
-	leastGutter  = 0.4  // smallest gap between columns, in sizes of the font
-	rowGap       = 2.2  // largest gap between rows, in sizes of the font
-	leastRows    = 3    // least rows with two cells or more
-	spanWords    = 8    // most words of a row that spans all columns
-	figureShare  = 0.6  // least share of figures in a column of figures
-	wordShare    = 0.34 // largest share of figures in a column of words
-	wholeRule    = 0.75 // share of a table's width that a rule under a header or around the table covers
-	rowRule      = 0.45 // share of a table's width that a rule between rows covers
-	proseShare   = 0.5  // share of cells that fill their column with words, as running text does
-	mostCrowded  = 0.1  // largest share of rows with several figures in a column
-	mostAligned  = 40   // limit of columns; with as many or more there is no table
-	mostWrapped  = 1.8  // largest distance of a continuation line that is right of the labels, in least line distances
-	mostDistance = 1.2  // largest distance of lines of one cell, in least line distances
+	maxRunGap         = 0.45 // largest gap between words of a cell, in sizes of the font
+	minGutter         = 0.4  // smallest gap between columns, in sizes of the font
+	maxRowGap         = 2.2  // largest gap between rows, in sizes of the font
+	minRows           = 3    // minWidth rows with two cells or more
+	maxSpanWords      = 8    // most words of a row that spans all columns
+	figureShare       = 0.6  // least share of figures in a column of figures
+	wordShare         = 0.34 // largest share of figures in a column of words
+	minTableRuleShare = 0.75 // share of a table's width that a rule under a header or around the table covers
+	minRowRuleShare   = 0.45 // share of a table's width that a rule between rows covers
+	proseShare        = 0.5  // share of cells that fill their column with words, as running text does
+	maxCrowdedShare   = 0.1  // largest share of rows with several figures in a column
+	maxAlignedColumns = 40   // limit of columns; with as many or more there is no table
+	maxWrapDistance   = 1.8  // largest distance of a continuation line that is right of the labels, in least line distances
+	maxLineDistance   = 1.2  // largest distance of lines of one cell, in least line distances
 )
 
 var (
@@ -39,8 +39,8 @@ func (r pdfRow) runs() []pdfCell {
 	var out []pdfCell
 	for _, c := range r.cells {
 		for _, w := range c.words {
-			own := stretch{float64(w.left), float64(w.right)}
-			if n := len(out); n > 0 && (own.left-out[n-1].right <= runGap*r.size || ofFigure(out[n-1], w)) {
+			own := interval{float64(w.left), float64(w.right)}
+			if n := len(out); n > 0 && (own.left-out[n-1].right <= maxRunGap*r.size || belongsToFigure(out[n-1], w)) {
 				out[n-1].words = append(out[n-1].words, w)
 				out[n-1].right = max(out[n-1].right, own.right)
 				continue
@@ -51,33 +51,33 @@ func (r pdfRow) runs() []pdfCell {
 	return out
 }
 
-// ofFigure reports whether a word belongs to the same figure as the cell before it, which is a
-// currency or the beginning of the figure.
-func ofFigure(c pdfCell, w pdfWord) bool {
+// belongsToFigure reports whether a word belongs to the same figure as the cell before it, which is
+// a currency or the beginning of the figure.
+func belongsToFigure(c pdfCell, w pdfWord) bool {
 	return len(c.words) == 1 && currency.MatchString(c.words[0].text) && number(w.text) || trailing.MatchString(w.text) && number(c.text())
 }
 
 func (r pdfRow) middle() float64 { return (r.top + r.bottom) / 2 }
 
-// narrowed returns the parts of gutters that runs leave free.
-func narrowed(gutters []stretch, runs []pdfCell, least float64) []stretch {
-	var out []stretch
+// freeGutters returns the parts of gutters that runs leave free.
+func freeGutters(gutters []interval, runs []pdfCell, minWidth float64) []interval {
+	var out []interval
 	for _, g := range gutters {
-		best := stretch{}
+		best := interval{}
 		from := g.left
 		for _, r := range runs {
 			if r.right <= from || r.left >= g.right {
 				continue
 			}
 			if r.left-from > best.right-best.left {
-				best = stretch{from, r.left}
+				best = interval{from, r.left}
 			}
 			from = r.right
 		}
 		if g.right-from > best.right-best.left {
-			best = stretch{from, g.right}
+			best = interval{from, g.right}
 		}
-		if best.right-best.left >= least {
+		if best.right-best.left >= minWidth {
 			out = append(out, best)
 		}
 	}
@@ -87,9 +87,9 @@ func narrowed(gutters []stretch, runs []pdfCell, least float64) []stretch {
 // aligned is the rows [first, last], which leave the same gutters free.
 type aligned struct {
 	first, last int
-	gutters     []stretch
+	gutters     []interval
 	runs        [][]pdfCell // of the rows from first on
-	whole       []bool      // rows that span all columns
+	fullWidth   []bool      // rows that span all columns
 }
 
 // alignedAt returns the rows from first on, as long as they leave gutters free.
@@ -97,37 +97,37 @@ func alignedAt(rows []pdfRow, first int) aligned {
 	a := aligned{first: first, last: first}
 	runs := rows[first].runs()
 	for i := 1; i < len(runs); i++ {
-		a.gutters = append(a.gutters, stretch{runs[i-1].right, runs[i].left})
+		a.gutters = append(a.gutters, interval{runs[i-1].right, runs[i].left})
 	}
-	a.runs, a.whole = [][]pdfCell{runs}, []bool{false}
+	a.runs, a.fullWidth = [][]pdfCell{runs}, []bool{false}
 	for next := first + 1; next < len(rows) && len(a.gutters) > 0; next++ {
 		r := rows[next]
-		if rows[next-1].bottom-r.top > rowGap*r.size {
+		if rows[next-1].bottom-r.top > maxRowGap*r.size {
 			break
 		}
 		runs = r.runs()
-		free := narrowed(a.gutters, runs, leastGutter*r.size)
-		whole := false
+		free := freeGutters(a.gutters, runs, minGutter*r.size)
+		fullWidth := false
 		if len(free) < len(a.gutters) {
 			fits := func(i int) bool {
-				return i < len(rows) && rows[i-1].bottom-rows[i].top <= rowGap*rows[i].size && len(rows[i].runs()) > 1 &&
-					len(narrowed(a.gutters, rows[i].runs(), leastGutter*rows[i].size)) == len(a.gutters)
+				return i < len(rows) && rows[i-1].bottom-rows[i].top <= maxRowGap*rows[i].size && len(rows[i].runs()) > 1 &&
+					len(freeGutters(a.gutters, rows[i].runs(), minGutter*rows[i].size)) == len(a.gutters)
 			}
-			if len(runs) != 1 || len(runs[0].words) > spanWords || !fits(next+1) {
+			if len(runs) != 1 || len(runs[0].words) > maxSpanWords || !fits(next+1) {
 				break
 			}
-			whole = true
+			fullWidth = true
 		} else {
 			a.gutters = free
 		}
-		a.runs, a.whole, a.last = append(a.runs, runs), append(a.whole, whole), next
+		a.runs, a.fullWidth, a.last = append(a.runs, runs), append(a.fullWidth, fullWidth), next
 	}
 	return a
 }
 
 // alignedTables returns the tables of words in rows, and the rows that are in none of them.
 func alignedTables(rows []pdfRow, rules pdfRuling) (out []pdfTable, rest []pdfRow) {
-	rules.across = withoutUnderlines(rows, rules.across)
+	rules.horizontal = withoutUnderlines(rows, rules.horizontal)
 	floor := 0 // after the previous table
 	for at := 0; at < len(rows); {
 		a := alignedAt(rows, at)
@@ -177,11 +177,11 @@ func withoutUnderlines(rows []pdfRow, rules []pdfRule) []pdfRule {
 }
 
 // bounds returns the horizontal extent of the rows, without rows that span all columns.
-func (a *aligned) bounds() stretch {
-	out := stretch{1e9, 0}
+func (a *aligned) bounds() interval {
+	out := interval{1e9, 0}
 	for i, runs := range a.runs {
 		for _, r := range runs {
-			if !a.whole[i] {
+			if !a.fullWidth[i] {
 				out.left, out.right = min(out.left, r.left), max(out.right, r.right)
 			}
 		}
@@ -200,43 +200,43 @@ func (a *aligned) trim(rows []pdfRow, rules pdfRuling) {
 			near = min(near, rows[i].middle()-rows[i+1].middle())
 		}
 		// A close line that is right of the labels belongs to the row above.
-		right := !a.whole[n] && len(a.gutters) > 0 && runs[0].left >= a.gutters[0].right-1
+		right := !a.fullWidth[n] && len(a.gutters) > 0 && runs[0].left >= a.gutters[0].right-1
 		distance := above.middle() - r.middle()
-		if len(runs) > 1 || right && distance < mostWrapped*near || distance < mostDistance*near && startsLower(runs[0].text()) || distance < 2*near && rules.below(r, a.bounds(), wholeRule) {
+		if len(runs) > 1 || right && distance < maxWrapDistance*near || distance < maxLineDistance*near && startsLower(runs[0].text()) || distance < 2*near && rules.hasRuleBelow(r, a.bounds(), minTableRuleShare) {
 			return
 		}
 		a.last--
-		a.runs, a.whole = a.runs[:n], a.whole[:n]
+		a.runs, a.fullWidth = a.runs[:n], a.fullWidth[:n]
 	}
 }
 
-// below reports whether a line, or the edge of a shade, is close below a row.
-func (r pdfRuling) below(row pdfRow, wide stretch, share float64) bool {
-	return r.between(row.bottom-row.size, row.middle(), wide, share)
+// hasRuleBelow reports whether a line, or the edge of a shade, is close below a row.
+func (r pdfRuling) hasRuleBelow(row pdfRow, wide interval, share float64) bool {
+	return r.hasRuleBetween(row.bottom-row.size, row.middle(), wide, share)
 }
 
-// between reports whether, at some height between bottom and top, lines or the edges of shades
-// cover a share of the width.
-func (r pdfRuling) between(bottom, top float64, wide stretch, share float64) bool {
-	type piece struct{ y, length float64 }
-	var pieces []piece
+// hasRuleBetween reports whether, at some height between bottom and top, lines or the edges of
+// shades cover a share of the width.
+func (r pdfRuling) hasRuleBetween(bottom, top float64, wide interval, share float64) bool {
+	type edge struct{ y, length float64 }
+	var edges []edge
 	add := func(y, left, right float64) {
 		if y > bottom && y < top {
-			if o := wide.overlap(stretch{left, right}); o > 0 {
-				pieces = append(pieces, piece{y, o})
+			if o := wide.overlap(interval{left, right}); o > 0 {
+				edges = append(edges, edge{y, o})
 			}
 		}
 	}
-	for _, a := range r.across {
+	for _, a := range r.horizontal {
 		add(a.y, a.left, a.right)
 	}
 	for _, s := range r.shades {
 		add(s.top, s.left, s.right)
 		add(s.bottom, s.left, s.right)
 	}
-	for _, p := range pieces {
+	for _, p := range edges {
 		sum := 0.0
-		for _, o := range pieces {
+		for _, o := range edges {
 			if math.Abs(o.y-p.y) < 1.5 {
 				sum += o.length
 			}
@@ -248,12 +248,12 @@ func (r pdfRuling) between(bottom, top float64, wide stretch, share float64) boo
 	return false
 }
 
-// under returns how many columns are underlined by lines or the edges of shades between two
-// heights.
-func (r pdfRuling) under(columns []stretch, bottom, top float64) int {
+// underlinedColumns returns how many columns are underlined by lines or the edges of shades between
+// two heights.
+func (r pdfRuling) underlinedColumns(columns []interval, bottom, top float64) int {
 	n := 0
 	for _, c := range columns {
-		if r.between(bottom, top, c, mostOfEdge) {
+		if r.hasRuleBetween(bottom, top, c, minEdgeShare) {
 			n++
 		}
 	}
@@ -263,19 +263,19 @@ func (r pdfRuling) under(columns []stretch, bottom, top float64) int {
 // table returns the table of the rows, if they are one. Its header may begin at row from.
 func (a *aligned) table(rows []pdfRow, from int, rules pdfRuling) (pdfTable, bool) {
 	var t pdfTable
-	if len(a.gutters) == 0 || len(a.gutters) >= mostAligned || !a.isTable(rows, rules) {
+	if len(a.gutters) == 0 || len(a.gutters) >= maxAlignedColumns || !a.isTable(rows, rules) {
 		return t, false
 	}
 	head := a.first
-	for head > from && a.heads(rows[head-1], rows[head]) {
+	for head > from && a.isHeaderRow(rows[head-1], rows[head]) {
 		head--
-		a.runs, a.whole = slices.Insert(a.runs, 0, rows[head].runs()), slices.Insert(a.whole, 0, false)
+		a.runs, a.fullWidth = slices.Insert(a.runs, 0, rows[head].runs()), slices.Insert(a.fullWidth, 0, false)
 	}
 	a.first = head
 	t.columns = a.columns()
 	g := a.grid(rows, rules)
 	t.cells, t.head = g.cells, headRows(g.cells, g.bold)
-	t.reach()
+	t.findSpans()
 	for _, r := range rows[a.first : a.last+1] {
 		t.lines = append(t.lines, r.lines...)
 	}
@@ -285,25 +285,25 @@ func (a *aligned) table(rows []pdfRow, from int, rules pdfRuling) (pdfTable, boo
 }
 
 // columns is what lies between the gutters.
-func (a *aligned) columns() []stretch {
+func (a *aligned) columns() []interval {
 	wide := a.bounds()
-	out := []stretch{{wide.left, 0}}
+	out := []interval{{wide.left, 0}}
 	for _, g := range a.gutters {
 		out[len(out)-1].right = g.left
-		out = append(out, stretch{left: g.right})
+		out = append(out, interval{left: g.right})
 	}
 	out[len(out)-1].right = wide.right
 	return out
 }
 
-// heads reports whether a row above the rows is of their header.
-func (a *aligned) heads(r, below pdfRow) bool {
-	if r.bottom-below.top > rowGap*below.size {
+// isHeaderRow reports whether a row above the rows is of their header.
+func (a *aligned) isHeaderRow(r, below pdfRow) bool {
+	if r.bottom-below.top > maxRowGap*below.size {
 		return false
 	}
 	runs, wide := r.runs(), a.bounds()
 	for _, c := range runs {
-		if c.left < wide.left-2 || c.right > wide.right+r.size || len(c.words) > spanWords {
+		if c.left < wide.left-2 || c.right > wide.right+r.size || len(c.words) > maxSpanWords {
 			return false
 		}
 	}
@@ -316,7 +316,7 @@ func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 	cells, figures, marks, filling := make([]int, len(columns)), make([]int, len(columns)), 0, 0
 	several, all, words, crowded := 0, 0, 0, 0
 	for i, runs := range a.runs {
-		if a.whole[i] {
+		if a.fullWidth[i] {
 			continue
 		}
 		seen := make(map[int]bool)
@@ -326,7 +326,7 @@ func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 			if dots.MatchString(s) {
 				return false
 			}
-			column := columnOf(columns, r.stretch)
+			column := columnOf(columns, r.interval)
 			doubled = doubled || seen[column] && (figure[column] || number(s)) && !trailing.MatchString(s) && !currency.MatchString(s)
 			seen[column], figure[column] = true, number(s)
 			cells[column]++
@@ -349,10 +349,10 @@ func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 			crowded++
 		}
 	}
-	if float64(crowded) > mostCrowded*float64(several) {
+	if float64(crowded) > maxCrowdedShare*float64(several) {
 		return false // a table of figures, whose columns are closer together
 	}
-	if several < leastRows || float64(marks) > figureShare*float64(cells[0]) {
+	if several < minRows || float64(marks) > figureShare*float64(cells[0]) {
 		return false
 	}
 	worded, figured, others := 0, 0, 0
@@ -376,65 +376,65 @@ func (a *aligned) isTable(rows []pdfRow, rules pdfRuling) bool {
 	first, last := rows[a.first], rows[a.last]
 	ruled := 0
 	for i := a.first; i <= a.last; i++ {
-		if rules.below(rows[i], wide, wholeRule) {
+		if rules.hasRuleBelow(rows[i], wide, minTableRuleShare) {
 			ruled++
 		}
 	}
-	if rules.between(first.middle(), first.top+first.size, wide, wholeRule) {
+	if rules.hasRuleBetween(first.middle(), first.top+first.size, wide, minTableRuleShare) {
 		ruled++
 	}
 	prose := float64(filling) > proseShare*float64(all)
 	bold := first.bold && !last.bold
 	switch {
 	case ruled >= 2:
-		return words < mostWords*all
+		return words < maxAverageWords*all
 	case prose:
 		return false
 	case bold:
-		return several > leastRows || len(columns) > 2
+		return several > minRows || len(columns) > 2
 	}
-	return len(columns) > 2 && a.starts(columns)
+	return len(columns) > 2 && a.columnsAligned(columns)
 }
 
-// starts reports whether nearly all cells of the columns are aligned: at the left, the right or the
-// middle.
-func (a *aligned) starts(columns []stretch) bool {
+// columnsAligned reports whether nearly all cells of the columns are aligned: at the left, the
+// right or the middle.
+func (a *aligned) columnsAligned(columns []interval) bool {
 	for i := range columns {
 		var lefts, rights, centers []float64
 		for _, runs := range a.runs {
 			for _, r := range runs {
-				if columnOf(columns, r.stretch) == i {
+				if columnOf(columns, r.interval) == i {
 					lefts, rights, centers = append(lefts, r.left), append(rights, r.right), append(centers, r.center())
 				}
 			}
 		}
-		if max(together(lefts), together(rights), together(centers)) < 0.75 {
+		if max(alignedShare(lefts), alignedShare(rights), alignedShare(centers)) < 0.75 {
 			return false
 		}
 	}
 	return true
 }
 
-// together returns the largest share of the positions that are within 2 points of one another.
-func together(places []float64) float64 {
-	slices.Sort(places)
-	most := 0
-	for i := range places {
+// alignedShare returns the largest share of the positions that are within 2 points of one another.
+func alignedShare(positions []float64) float64 {
+	slices.Sort(positions)
+	largest := 0
+	for i := range positions {
 		n := i
-		for n < len(places) && places[n]-places[i] <= 2 {
+		for n < len(positions) && positions[n]-positions[i] <= 2 {
 			n++
 		}
-		most = max(most, n-i)
+		largest = max(largest, n-i)
 	}
-	return float64(most) / float64(max(len(places), 1))
+	return float64(largest) / float64(max(len(positions), 1))
 }
 
 // columnOf returns the column that overlaps a stretch most.
-func columnOf(columns []stretch, s stretch) int {
-	best, most := 0, math.Inf(-1)
+func columnOf(columns []interval, s interval) int {
+	best, bestOverlap := 0, math.Inf(-1)
 	for i, c := range columns {
-		if o := c.overlap(s); o > most {
-			best, most = i, o
+		if o := c.overlap(s); o > bestOverlap {
+			best, bestOverlap = i, o
 		}
 	}
 	return best

@@ -19,56 +19,56 @@ func (a *aligned) grid(rows []pdfRow, rules pdfRuling) gridRows {
 		if begins[i] {
 			out.cells, out.bold = append(out.cells, make([]gridCell, len(columns))), append(out.bold, true)
 			for j := range columns {
-				out.cells[len(out.cells)-1][j] = gridCell{wide: 1, high: 1}
+				out.cells[len(out.cells)-1][j] = gridCell{columnSpan: 1, rowSpan: 1}
 			}
 		}
 		last := out.cells[len(out.cells)-1]
 		out.bold[len(out.bold)-1] = out.bold[len(out.bold)-1] && row.bold
 		for _, r := range runs {
 			// A run that reaches into further columns spans them.
-			at, end := -1, 0
+			first, end := -1, 0
 			for j, c := range columns {
-				if c.overlap(r.stretch) > 0 {
-					if at < 0 {
-						at = j
+				if c.overlap(r.interval) > 0 {
+					if first < 0 {
+						first = j
 					}
 					end = j
 				}
 			}
-			if at < 0 {
-				at = columnOf(columns, r.stretch)
-				end = at
+			if first < 0 {
+				first = columnOf(columns, r.interval)
+				end = first
 			}
-			last[at].pdfCell = join(last[at].pdfCell, r)
-			last[at].wide = max(last[at].wide, end-at+1)
+			last[first].pdfCell = join(last[first].pdfCell, r)
+			last[first].columnSpan = max(last[first].columnSpan, end-first+1)
 		}
 	}
 	return out
 }
 
 // begins reports for each line whether it begins a row.
-func (a *aligned) begins(rows []pdfRow, columns []stretch, rules pdfRuling) []bool {
+func (a *aligned) begins(rows []pdfRow, columns []interval, rules pdfRuling) []bool {
 	n := len(a.runs)
 	wide := a.bounds()
 	out, ruled, labelled := make([]bool, n), make([]bool, n), make([]bool, n)
 	out[0] = true
 	distance := make([]float64, n)
-	lines, least, all, fullLines, near := 0, 1e9, 0, 0, 0
+	lines, minDistance, all, fullLines, near := 0, 1e9, 0, 0, 0
 	for i := 1; i < n; i++ {
 		above, r := rows[a.first+i-1], rows[a.first+i]
 		distance[i] = above.middle() - r.middle()
-		least = min(least, distance[i])
-		if ruled[i] = rules.between(r.middle(), above.middle(), wide, rowRule) && rules.under(columns, r.middle(), above.middle()) > 1; ruled[i] {
+		minDistance = min(minDistance, distance[i])
+		if ruled[i] = rules.hasRuleBetween(r.middle(), above.middle(), wide, minRowRuleShare) && rules.underlinedColumns(columns, r.middle(), above.middle()) > 1; ruled[i] {
 			lines++
 		}
-		labelled[i] = columnOf(columns, a.runs[i][0].stretch) == 0
+		labelled[i] = columnOf(columns, a.runs[i][0].interval) == 0
 	}
 	for i := 1; i < n; i++ {
 		full := labelled[i] && len(a.runs[i]) > 1
 		if full {
 			all++
 		}
-		if distance[i] <= mostDistance*least {
+		if distance[i] <= maxLineDistance*minDistance {
 			near++
 			if full {
 				fullLines++
@@ -78,31 +78,31 @@ func (a *aligned) begins(rows []pdfRow, columns []stretch, rules pdfRuling) []bo
 	wrapped := fullLines*2 < near // lines with small distances belong to one row
 	for i := 1; i < n; i++ {
 		switch {
-		case ruled[i] || a.whole[i] || a.whole[i-1]:
+		case ruled[i] || a.fullWidth[i] || a.fullWidth[i-1]:
 			out[i] = true
 		case lines > 2 && lines*3 >= all:
 		case wrapped:
-			out[i] = distance[i] > mostDistance*least
+			out[i] = distance[i] > maxLineDistance*minDistance
 		default:
-			out[i] = labelled[i] && !(len(a.runs[i]) == 1 && startsLower(a.runs[i][0].text())) || len(a.runs[i])*2 > len(columns) || distance[i] > mostWrapped*least
+			out[i] = labelled[i] && !(len(a.runs[i]) == 1 && startsLower(a.runs[i][0].text())) || len(a.runs[i])*2 > len(columns) || distance[i] > maxWrapDistance*minDistance
 		}
 	}
 	return out
 }
 
-// reach finds the cells that span several columns and rows: a heading over empty positions with
+// findSpans finds the cells that span several columns and rows: a heading over empty positions with
 // headings below, a heading with nothing below it, and the name of a group of rows. Then it removes
 // the positions that these cells cover.
-func (t *pdfTable) reach() {
+func (t *pdfTable) findSpans() {
 	columns := len(t.columns)
 	empty := func(i, j int) bool { return len(t.cells[i][j].words) == 0 }
-	taken := make(map[[2]int]bool)
-	take := func(i, j int) {
+	covered := make(map[[2]int]bool)
+	markCovered := func(i, j int) {
 		c := t.cells[i][j]
-		for a := range c.high {
-			for b := range c.wide {
+		for a := range c.rowSpan {
+			for b := range c.columnSpan {
 				if a+b > 0 {
-					taken[[2]int{i + a, j + b}] = true
+					covered[[2]int{i + a, j + b}] = true
 				}
 			}
 		}
@@ -114,36 +114,36 @@ func (t *pdfTable) reach() {
 		}
 		for j := range columns {
 			c := &t.cells[i][j]
-			c.wide = min(c.wide, columns-j)
-			if empty(i, j) || taken[[2]int{i, j}] {
+			c.columnSpan = min(c.columnSpan, columns-j)
+			if empty(i, j) || covered[[2]int{i, j}] {
 				continue
 			}
 			switch {
-			case i < t.head-1 && c.wide == 1 && empty(i+1, j):
-				c.high = t.head - i
+			case i < t.head-1 && c.columnSpan == 1 && empty(i+1, j):
+				c.rowSpan = t.head - i
 			case i < t.head-1:
-				for j+c.wide < columns && empty(i, j+c.wide) && !empty(i+1, j+c.wide) {
-					c.wide++
+				for j+c.columnSpan < columns && empty(i, j+c.columnSpan) && !empty(i+1, j+c.columnSpan) {
+					c.columnSpan++
 				}
 			case i >= t.head && only && columns > 2:
-				c.wide = columns
+				c.columnSpan = columns
 			}
-			take(i, j)
+			markCovered(i, j)
 		}
 	}
 	if t.grouped() {
 		for i := t.head; i < len(t.cells); i++ {
 			c := &t.cells[i][0]
-			for c.wide == 1 && !empty(i, 0) && i+c.high < len(t.cells) && empty(i+c.high, 0) {
-				c.high++
+			for c.columnSpan == 1 && !empty(i, 0) && i+c.rowSpan < len(t.cells) && empty(i+c.rowSpan, 0) {
+				c.rowSpan++
 			}
-			take(i, 0)
+			markCovered(i, 0)
 		}
 	}
 	for i, row := range t.cells {
 		var kept []gridCell
 		for j, c := range row {
-			if !taken[[2]int{i, j}] {
+			if !covered[[2]int{i, j}] {
 				kept = append(kept, c)
 			}
 		}

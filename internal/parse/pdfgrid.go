@@ -13,37 +13,37 @@ import (
 // gridCell is a cell of a table and the number of columns and rows that it spans.
 type gridCell struct {
 	pdfCell
-	wide, high int
+	columnSpan, rowSpan int
 }
 
 const (
-	nearLines   = 3.0 // lines that are closer, in points, are one line
-	mostOfEdge  = 0.6 // share of a cell's edge that a line must cover
-	leastFilled = 0.4 // least share of a grid's cells with text
-	mostWords   = 40  // most words of a grid's cell, on average
-	headWords   = 15  // most words of a heading
-	mostSlots   = 200 // most rows of a grid, and most columns
+	nearLines       = 3.0 // lines that are closer, in points, are one line
+	minEdgeShare    = 0.6 // share of a cell's edge that a line must cover
+	minFilledShare  = 0.4 // least share of a grid's cells with text
+	maxAverageWords = 40  // most words of a grid's cell, on average
+	maxHeadingWords = 15  // most words of a heading
+	maxGridSize     = 200 // most rows of a grid, and most columns
 )
 
 // segment is a line at the position at, from and to along its direction.
-type segment struct{ at, from, to float64 }
+type segment struct{ pos, from, to float64 }
 
 // lineSet is the lines of one direction at one position.
 type lineSet struct {
-	at    float64
-	parts []stretch
+	pos   float64
+	parts []interval
 }
 
 // lineSets groups segments by position.
 func lineSets(all []segment) []lineSet {
-	slices.SortFunc(all, func(a, b segment) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.from, b.from)) })
+	slices.SortFunc(all, func(a, b segment) int { return cmp.Or(cmp.Compare(a.pos, b.pos), cmp.Compare(a.from, b.from)) })
 	var out []lineSet
 	for _, s := range all {
-		if n := len(out); n > 0 && s.at-out[n-1].at < nearLines {
-			out[n-1].parts = append(out[n-1].parts, stretch{s.from, s.to})
+		if n := len(out); n > 0 && s.pos-out[n-1].pos < nearLines {
+			out[n-1].parts = append(out[n-1].parts, interval{s.from, s.to})
 			continue
 		}
-		out = append(out, lineSet{s.at, []stretch{{s.from, s.to}}})
+		out = append(out, lineSet{s.pos, []interval{{s.from, s.to}}})
 	}
 	return out
 }
@@ -54,17 +54,17 @@ func (l lineSet) covers(from, to float64) bool {
 	for _, p := range l.parts {
 		sum += max(0, min(p.right, to)-max(p.left, from))
 	}
-	return sum >= mostOfEdge*(to-from)
+	return sum >= minEdgeShare*(to-from)
 }
 
 // connected groups a page's lines into sets of lines that touch one another.
 func (r pdfRuling) connected() []pdfRuling {
-	if len(r.across) < 3 || len(r.down) < 3 {
+	if len(r.horizontal) < 3 || len(r.vertical) < 3 {
 		return nil
 	}
-	down := slices.Clone(r.down)
-	slices.SortFunc(down, func(a, b pdfUpright) int { return cmp.Compare(a.x, b.x) })
-	group := make([]int, len(r.across)+len(down))
+	down := slices.Clone(r.vertical)
+	slices.SortFunc(down, func(a, b pdfVerticalRule) int { return cmp.Compare(a.x, b.x) })
+	group := make([]int, len(r.horizontal)+len(down))
 	for i := range group {
 		group[i] = i
 	}
@@ -75,11 +75,11 @@ func (r pdfRuling) connected() []pdfRuling {
 		}
 		return i
 	}
-	for i, a := range r.across {
-		at, _ := slices.BinarySearchFunc(down, a.left-nearLines, func(d pdfUpright, x float64) int { return cmp.Compare(d.x, x) })
-		for j := at; j < len(down) && down[j].x <= a.right+nearLines; j++ {
+	for i, a := range r.horizontal {
+		pos, _ := slices.BinarySearchFunc(down, a.left-nearLines, func(d pdfVerticalRule, x float64) int { return cmp.Compare(d.x, x) })
+		for j := pos; j < len(down) && down[j].x <= a.right+nearLines; j++ {
 			if a.y >= down[j].bottom-nearLines && a.y <= down[j].top+nearLines {
-				group[root(i)] = root(len(r.across) + j)
+				group[root(i)] = root(len(r.horizontal) + j)
 			}
 		}
 	}
@@ -93,21 +93,21 @@ func (r pdfRuling) connected() []pdfRuling {
 		}
 		return parts[k]
 	}
-	for i, a := range r.across {
+	for i, a := range r.horizontal {
 		p := part(i)
-		p.across = append(p.across, a)
+		p.horizontal = append(p.horizontal, a)
 	}
 	for j, d := range down {
-		p := part(len(r.across) + j)
-		p.down = append(p.down, d)
+		p := part(len(r.horizontal) + j)
+		p.vertical = append(p.vertical, d)
 	}
-	var kept []pdfRuling
+	var result []pdfRuling
 	for _, p := range out {
-		if len(p.across) >= 3 && len(p.down) >= 2 {
-			kept = append(kept, *p)
+		if len(p.horizontal) >= 3 && len(p.vertical) >= 2 {
+			result = append(result, *p)
 		}
 	}
-	return kept
+	return result
 }
 
 // ruledTables returns the tables whose cells are boxes between lines.
@@ -125,26 +125,26 @@ func ruledTables(lines []pdfLine, rules pdfRuling) []pdfTable {
 func ruledTable(lines []pdfLine, part pdfRuling) (pdfTable, bool) {
 	var flat, upright []segment
 	left, right, bottom, top := 1e9, 0.0, 1e9, 0.0
-	for _, a := range part.across {
+	for _, a := range part.horizontal {
 		flat = append(flat, segment{-a.y, a.left, a.right}) // from the top down
 		left, right = min(left, a.left), max(right, a.right)
 		bottom, top = min(bottom, a.y), max(top, a.y)
 	}
-	for _, d := range part.down {
+	for _, d := range part.vertical {
 		upright = append(upright, segment{d.x, d.bottom, d.top})
 		bottom, top = min(bottom, d.bottom), max(top, d.top)
 		left, right = min(left, d.x), max(right, d.x)
 	}
 	across, down := lineSets(flat), lineSets(upright)
 	// A table may have no line at its left and right sides.
-	if down[0].at > left+2*nearLines {
-		down = slices.Insert(down, 0, lineSet{left, []stretch{{bottom, top}}})
+	if down[0].pos > left+2*nearLines {
+		down = slices.Insert(down, 0, lineSet{left, []interval{{bottom, top}}})
 	}
-	if down[len(down)-1].at < right-2*nearLines {
-		down = append(down, lineSet{right, []stretch{{bottom, top}}})
+	if down[len(down)-1].pos < right-2*nearLines {
+		down = append(down, lineSet{right, []interval{{bottom, top}}})
 	}
 	columns, rows := len(down)-1, len(across)-1
-	if columns < 2 || rows < 2 || columns > mostSlots || rows > mostSlots {
+	if columns < 2 || rows < 2 || columns > maxGridSize || rows > maxGridSize {
 		return pdfTable{}, false
 	}
 	var t pdfTable
@@ -157,12 +157,12 @@ func ruledTable(lines []pdfLine, part pdfRuling) (pdfTable, bool) {
 		inside := 0
 		for _, w := range l.words {
 			x, y := float64(w.left+w.right)/2, float64(w.bottom+w.top)/2
-			column, row := slot(down, x), slot(across, -y)
+			column, row := slotIndex(down, x), slotIndex(across, -y)
 			if column < 0 || row < 0 {
 				continue
 			}
 			inside++
-			words[row][column] = join(words[row][column], pdfCell{stretch{float64(w.left), float64(w.right)}, []pdfWord{w}})
+			words[row][column] = join(words[row][column], pdfCell{interval{float64(w.left), float64(w.right)}, []pdfWord{w}})
 			bold[row], filledRows[row] = bold[row] && l.bold, true
 		}
 		if inside > 0 && inside < len(l.words) {
@@ -172,7 +172,7 @@ func ruledTable(lines []pdfLine, part pdfRuling) (pdfTable, bool) {
 			t.lines = append(t.lines, i)
 		}
 	}
-	cells, ok := boxes(words, across, down)
+	cells, ok := mergeCells(words, across, down)
 	if !ok || len(t.lines) == 0 {
 		return t, false
 	}
@@ -186,11 +186,11 @@ func ruledTable(lines []pdfLine, part pdfRuling) (pdfTable, bool) {
 			}
 		}
 	}
-	if filled < 4 || float64(filled) < leastFilled*float64(all) || count > mostWords*filled {
+	if filled < 4 || float64(filled) < minFilledShare*float64(all) || count > maxAverageWords*filled {
 		return t, false
 	}
 	for i := range columns {
-		t.columns = append(t.columns, stretch{down[i].at, down[i+1].at})
+		t.columns = append(t.columns, interval{down[i].pos, down[i+1].pos})
 	}
 	for i := range bold {
 		bold[i] = bold[i] && filledRows[i]
@@ -200,40 +200,40 @@ func ruledTable(lines []pdfLine, part pdfRuling) (pdfTable, bool) {
 	return t, true
 }
 
-// slot returns the index of the space between two lines that contains a position; -1: outside.
-func slot(lines []lineSet, at float64) int {
-	i, _ := slices.BinarySearchFunc(lines, at, func(l lineSet, x float64) int { return cmp.Compare(l.at, x) })
+// slotIndex returns the index of the space between two lines that contains a position; -1: outside.
+func slotIndex(lines []lineSet, pos float64) int {
+	i, _ := slices.BinarySearchFunc(lines, pos, func(l lineSet, x float64) int { return cmp.Compare(l.pos, x) })
 	if i == 0 || i == len(lines) {
 		return -1
 	}
 	return i - 1
 }
 
-// boxes joins the cells that no line separates. It returns false if a cell would not be a
+// mergeCells joins the cells that no line separates. It returns false if a cell would not be a
 // rectangle.
-func boxes(words [][]pdfCell, across, down []lineSet) ([][]gridCell, bool) {
+func mergeCells(words [][]pdfCell, across, down []lineSet) ([][]gridCell, bool) {
 	rows, columns := len(words), len(words[0])
 	taken := make([][]bool, rows)
 	for i := range taken {
 		taken[i] = make([]bool, columns)
 	}
-	closedRight := func(i, j int) bool { return j == columns-1 || down[j+1].covers(-across[i+1].at, -across[i].at) }
-	closedBelow := func(i, j int) bool { return i == rows-1 || across[i+1].covers(down[j].at, down[j+1].at) }
+	closedRight := func(i, j int) bool { return j == columns-1 || down[j+1].covers(-across[i+1].pos, -across[i].pos) }
+	closedBelow := func(i, j int) bool { return i == rows-1 || across[i+1].covers(down[j].pos, down[j+1].pos) }
 	out := make([][]gridCell, rows)
 	for i := range rows {
 		for j := range columns {
 			if taken[i][j] {
 				continue
 			}
-			c := gridCell{wide: 1, high: 1}
-			for !closedRight(i, j+c.wide-1) {
-				c.wide++
+			c := gridCell{columnSpan: 1, rowSpan: 1}
+			for !closedRight(i, j+c.columnSpan-1) {
+				c.columnSpan++
 			}
-			for !closedBelow(i+c.high-1, j) {
-				c.high++
+			for !closedBelow(i+c.rowSpan-1, j) {
+				c.rowSpan++
 			}
-			for a := range c.high {
-				for b := range c.wide {
+			for a := range c.rowSpan {
+				for b := range c.columnSpan {
 					if taken[i+a][j+b] {
 						return nil, false
 					}
@@ -243,15 +243,15 @@ func boxes(words [][]pdfCell, across, down []lineSet) ([][]gridCell, bool) {
 					}
 				}
 			}
-			c.order()
+			c.sortWords()
 			out[i] = append(out[i], c)
 		}
 	}
 	return out, true
 }
 
-// order sorts a cell's words into reading order: by lines, then from left to right.
-func (c *gridCell) order() {
+// sortWords sorts a cell's words into reading order: by lines, then from left to right.
+func (c *gridCell) sortWords() {
 	slices.SortStableFunc(c.words, func(a, b pdfWord) int {
 		if low, high := max(a.bottom, b.bottom), min(a.top, b.top); high-low > 0.5*min(a.top-a.bottom, b.top-b.bottom) {
 			return cmp.Compare(a.left, b.left)
@@ -273,7 +273,7 @@ func headRows(cells [][]gridCell, bold []bool) int {
 	figures, named := 0, 0
 	for _, c := range cells[0] {
 		switch s := c.text(); {
-		case len(c.words) > headWords:
+		case len(c.words) > maxHeadingWords:
 			return 0
 		case tabular.Figure(s):
 			figures++
@@ -287,8 +287,8 @@ func headRows(cells [][]gridCell, bold []bool) int {
 	head = max(head, 1)
 	for i := 0; i < head && i < len(cells); i++ {
 		for _, c := range cells[i] {
-			head = max(head, min(i+c.high, len(cells)-1))
-			if c.wide > 1 && c.wide < width(cells[i]) && len(c.words) > 0 {
+			head = max(head, min(i+c.rowSpan, len(cells)-1))
+			if c.columnSpan > 1 && c.columnSpan < width(cells[i]) && len(c.words) > 0 {
 				head = max(head, min(i+2, len(cells)-1)) // the row below names the columns that the cell spans
 			}
 		}
@@ -300,7 +300,7 @@ func headRows(cells [][]gridCell, bold []bool) int {
 func width(row []gridCell) int {
 	n := 0
 	for _, c := range row {
-		n += c.wide
+		n += c.columnSpan
 	}
 	return n
 }
@@ -315,15 +315,15 @@ func spreadGrid(cells [][]gridCell, columns int) [][]pdfCell {
 		out[i], taken[i] = make([]pdfCell, columns), make([]bool, columns)
 	}
 	for i, row := range cells {
-		at := 0
+		pos := 0
 		for _, c := range row {
-			for at < columns && taken[i][at] {
-				at++
+			for pos < columns && taken[i][pos] {
+				pos++
 			}
-			for a := i; a < min(i+c.high, len(cells)); a++ {
-				for b := at; b < min(at+c.wide, columns); b++ {
+			for a := i; a < min(i+c.rowSpan, len(cells)); a++ {
+				for b := pos; b < min(pos+c.columnSpan, columns); b++ {
 					taken[a][b] = true
-					if b == at || at > 0 {
+					if b == pos || pos > 0 {
 						out[a][b] = c.pdfCell
 					}
 				}
@@ -333,9 +333,9 @@ func spreadGrid(cells [][]gridCell, columns int) [][]pdfCell {
 	return out
 }
 
-// gridHead writes the headings of the columns to out, which contains the caption if filled, and
+// gridHeader writes the headings of the columns to out, which contains the caption if filled, and
 // returns the header; nil if there is neither.
-func (t *pdfTable) gridHead(out *laidText, filled bool) *tableHeader {
+func (t *pdfTable) gridHeader(out *layoutText, filled bool) *tableHeader {
 	head := spreadGrid(t.cells, len(t.columns))[:t.head]
 	for i := range t.columns {
 		if i > 0 {
@@ -373,7 +373,7 @@ func (t *pdfTable) gridLines() []rowLine {
 		if last < 0 {
 			continue
 		}
-		l := &laidText{}
+		l := &layoutText{}
 		for i, c := range row[:last+1] {
 			if i > 0 {
 				l.write(" | ")

@@ -171,7 +171,7 @@ func renderPage(t *testing.T, data []byte) *image.RGBA {
 // inkUnder counts the pixels of red ink, those of them under a box, and the pixels of other ink
 // well inside a box, since a pixel at a box's edge may belong to both.
 func inkUnder(page *image.RGBA, boxes []schema.Box, style inkStyle) (red, covered, black int) {
-	under := func(x, y, margin float64) bool {
+	appendCells := func(x, y, margin float64) bool {
 		const scale = inkDPI / 72.0
 		for _, b := range boxes {
 			left, right := (b.Left-style.cropped)*scale, (b.Right-style.cropped)*scale
@@ -191,10 +191,10 @@ func inkUnder(page *image.RGBA, boxes []schema.Box, style inkStyle) (red, covere
 			switch {
 			case ink(c) && c.R > 200:
 				red++
-				if under(float64(x)+0.5, float64(y)+0.5, 0.5) {
+				if appendCells(float64(x)+0.5, float64(y)+0.5, 0.5) {
 					covered++
 				}
-			case ink(c) && c.R < 60 && under(float64(x)+0.5, float64(y)+0.5, -1):
+			case ink(c) && c.R < 60 && appendCells(float64(x)+0.5, float64(y)+0.5, -1):
 				black++
 			}
 		}

@@ -16,13 +16,13 @@ import (
 )
 
 func layout(d *document, lines []pdfLine, rules map[int]pdfRuling) {
-	lines = withoutFurniture(lines, d.out.Pages)
+	lines = withoutHeadersAndFooters(lines, d.out.Pages)
 	body := bodySize(lines)
 	levels := headingSizes(lines, body)
-	lines, tables := takeTables(lines, rules)
+	lines, tables := extractTables(lines, rules)
 	var open *tableHeader
 	for i := 0; i < len(lines) || len(tables) > 0; {
-		if len(tables) > 0 && tables[0].at == i {
+		if len(tables) > 0 && tables[0].index == i {
 			header, ok := addTable(d, tables[0].table, open)
 			if !ok {
 				return
@@ -32,7 +32,7 @@ func layout(d *document, lines []pdfLine, rules map[int]pdfRuling) {
 		}
 		stop := len(lines)
 		if len(tables) > 0 {
-			stop = tables[0].at
+			stop = tables[0].index
 		}
 		end := i + 1
 		kind, level := kindOf(lines[i], body, levels)
@@ -48,13 +48,13 @@ func layout(d *document, lines []pdfLine, rules map[int]pdfRuling) {
 
 // tableAt is a table and the index of the line before which it is placed.
 type tableAt struct {
-	at    int
+	index int
 	table *pdfTable
 }
 
-// takeTables removes the lines of tables and returns the rest and the tables. A table is placed at
-// the position of its first line.
-func takeTables(lines []pdfLine, rules map[int]pdfRuling) ([]pdfLine, []tableAt) {
+// extractTables removes the lines of tables and returns the rest and the tables. A table is placed
+// at the position of its first line.
+func extractTables(lines []pdfLine, rules map[int]pdfRuling) ([]pdfLine, []tableAt) {
 	var kept []pdfLine
 	var tables []tableAt
 	for start := 0; start < len(lines); {
@@ -98,11 +98,11 @@ func addPDF(d *document, kind schema.BlockKind, level int, lines []pdfLine) bool
 	if kind == schema.BlockList {
 		s = bullet.ReplaceAllString(s, "- ")
 	}
-	layout := text.LayoutOf(s, inksOf(lines))
+	layout := text.LayoutOf(s, charBoxesOf(lines))
 	if last := len(d.out.Blocks) - 1; kind == schema.BlockList && last >= 0 && d.out.Blocks[last].Kind == kind && d.out.Blocks[last].Page == lines[0].page {
-		return d.extendLaid(s, layout)
+		return d.extendWithLayout(s, layout)
 	}
-	return d.addLaid(kind, level, s, lines[0].page, layout)
+	return d.addWithLayout(kind, level, s, lines[0].page, layout)
 }
 
 var (
@@ -113,16 +113,16 @@ var (
 	pageNum = regexp.MustCompile(`(?i)^(page\s+)?[-–(]?\s*(\d{1,4}|[ivxlc]{1,6})\s*[-–)]?(\s*(of|/)\s*\d{1,4})?$`)
 )
 
-// withoutFurniture removes rules, page numbers, and the lines that are at the top or bottom of at
-// least half of the pages (and at least three), ignoring numbers.
-func withoutFurniture(lines []pdfLine, pages int) []pdfLine {
-	edge := func(l pdfLine) bool {
+// withoutHeadersAndFooters removes rules, page numbers, and the lines that are at the top or bottom
+// of at least half of the pages (and at least three), ignoring numbers.
+func withoutHeadersAndFooters(lines []pdfLine, pages int) []pdfLine {
+	inMargin := func(l pdfLine) bool {
 		return l.pageTop > 0 && (l.bottom > l.pageTop*0.9 || l.bottom < l.pageTop*0.1)
 	}
 	key := func(l pdfLine) string { return digits.ReplaceAllString(strings.ToLower(l.text), "#") }
 	seen := make(map[string]map[int]bool)
 	for _, l := range lines {
-		if edge(l) {
+		if inMargin(l) {
 			k := key(l)
 			if seen[k] == nil {
 				seen[k] = make(map[int]bool)
@@ -131,13 +131,13 @@ func withoutFurniture(lines []pdfLine, pages int) []pdfLine {
 		}
 	}
 	// Fewer than three pages are not enough: a line on each of two pages could be text.
-	least := max(3, (pages+1)/2)
+	minPages := max(3, (pages+1)/2)
 	out := lines[:0:0]
 	for _, l := range lines {
 		switch {
 		case rule.MatchString(l.text):
-		case edge(l) && (pageNum.MatchString(l.text) || pageOf.MatchString(l.text)):
-		case edge(l) && len(seen[key(l)]) >= least:
+		case inMargin(l) && (pageNum.MatchString(l.text) || pageOf.MatchString(l.text)):
+		case inMargin(l) && len(seen[key(l)]) >= minPages:
 		default:
 			out = append(out, l)
 		}
@@ -148,12 +148,12 @@ func withoutFurniture(lines []pdfLine, pages int) []pdfLine {
 // bodySize returns the font size of most characters, rounded to half points.
 func bodySize(lines []pdfLine) float64 {
 	count := make(map[float64]int)
-	best, most := 0.0, 0
+	best, bestCount := 0.0, 0
 	for _, l := range lines {
 		s := halfPoints(l.size)
 		count[s] += len(l.text)
-		if count[s] > most {
-			best, most = s, count[s]
+		if count[s] > bestCount {
+			best, bestCount = s, count[s]
 		}
 	}
 	return best

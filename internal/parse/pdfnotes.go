@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	noteGap   = 3.0 // largest gap above the first note, in sizes of its font
-	noteLines = 0.3 // largest gap between lines of a note
-	noteWords = 80  // most words of a note; a longer one is text
+	maxNoteGap     = 3.0 // largest gap above the first note, in sizes of its font
+	maxNoteLineGap = 0.3 // largest gap between lines of a note
+	maxNoteWords   = 80  // most words of a note; a longer one is text
 )
 
 var (
@@ -39,8 +39,8 @@ func (t *pdfTable) marks(lines []pdfLine) map[string]bool {
 	return out
 }
 
-// takeNotes finds the notes below a table and adds their lines to the table's.
-func (t *pdfTable) takeNotes(lines []pdfLine, taken map[int]bool) {
+// extractNotes finds the notes below a table and adds their lines to the table's.
+func (t *pdfTable) extractNotes(lines []pdfLine, taken map[int]bool) {
 	marks := t.marks(lines)
 	if len(marks) == 0 {
 		return
@@ -62,9 +62,9 @@ func (t *pdfTable) takeNotes(lines []pdfLine, taken map[int]bool) {
 		mark := noteBegin.FindString(first)
 		n := len(t.notes)
 		switch {
-		case mark != "" && marks[mark] && edge-r.top <= noteGap*r.size:
+		case mark != "" && marks[mark] && edge-r.top <= maxNoteGap*r.size:
 			t.notes = append(t.notes, tableNote{mark: mark, rows: []pdfRow{r}})
-		case mark == "" && n > 0 && edge-r.top <= noteLines*r.size && r.size < 1.2*t.notes[n-1].rows[0].size && !r.bold:
+		case mark == "" && n > 0 && edge-r.top <= maxNoteLineGap*r.size && r.size < 1.2*t.notes[n-1].rows[0].size && !r.bold:
 			t.notes[n-1].rows = append(t.notes[n-1].rows, r)
 		default:
 			end = true
@@ -81,7 +81,7 @@ func (t *pdfTable) takeNotes(lines []pdfLine, taken map[int]bool) {
 				words += len(c.words)
 			}
 		}
-		return words > noteWords
+		return words > maxNoteWords
 	})
 	for _, n := range t.notes {
 		for _, r := range n.rows {
@@ -94,7 +94,7 @@ func (t *pdfTable) takeNotes(lines []pdfLine, taken map[int]bool) {
 }
 
 // notesOf adds the notes whose marks occur in a block.
-func (t *pdfTable) notesOf(block *laidText) {
+func (t *pdfTable) notesOf(block *layoutText) {
 	s := block.b.String()
 	for _, n := range t.notes {
 		if !strings.Contains(s, n.mark) {

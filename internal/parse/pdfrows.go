@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// stretch is a horizontal interval, in points.
-type stretch struct{ left, right float64 }
+// interval is a horizontal interval, in points.
+type interval struct{ left, right float64 }
 
-func (s stretch) center() float64 { return (s.left + s.right) / 2 }
+func (s interval) center() float64 { return (s.left + s.right) / 2 }
 
-func (s stretch) overlap(o stretch) float64 { return min(s.right, o.right) - max(s.left, o.left) }
+func (s interval) overlap(o interval) float64 { return min(s.right, o.right) - max(s.left, o.left) }
 
 // pdfCell is a cell of a row.
 type pdfCell struct {
-	stretch
+	interval
 	words []pdfWord
 }
 
@@ -129,7 +129,7 @@ func rowsOf(lines []pdfLine, part []int) []pdfRow {
 			h := lines[g[0]]
 			level := min(l.top, h.top)-max(l.bottom, h.bottom) > 0.6*min(l.top-l.bottom, h.top-h.bottom)
 			apart := !slices.ContainsFunc(g, func(j int) bool {
-				return (stretch{l.left, l.right}).overlap(stretch{lines[j].left, lines[j].right}) > 0.25*min(l.size, lines[j].size)
+				return (interval{l.left, l.right}).overlap(interval{lines[j].left, lines[j].right}) > 0.25*min(l.size, lines[j].size)
 			})
 			if level && apart {
 				groups[n-1] = append(g, i)
@@ -166,7 +166,7 @@ func rowOf(lines []pdfLine, group []int) pdfRow {
 		return 0
 	})
 	for i, w := range words {
-		own := stretch{float64(w.left), float64(w.right)}
+		own := interval{float64(w.left), float64(w.right)}
 		if i > 0 {
 			before := words[i-1]
 			gap := float64(w.left - before.right)
@@ -278,7 +278,7 @@ func shares(rows []pdfRow, r pdfRow) bool {
 		}
 		for _, above := range rows {
 			for _, o := range above.cells {
-				if number(o.text()) && c.overlap(o.stretch) > 0 {
+				if number(o.text()) && c.overlap(o.interval) > 0 {
 					return true
 				}
 			}

@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	ruleObjects   = 5000 // most objects of a page that are examined
-	ruleThickness = 2.5  // largest thickness in points
-	ruleLength    = 8    // least length in points
+	maxRuleObjects   = 5000 // most objects of a page that are examined
+	maxRuleThickness = 2.5  // largest thickness in points
+	minRuleLength    = 8    // least length in points
 )
 
 // pdfRule is a thin horizontal line of a page, in points from the lower left.
 type pdfRule struct{ left, right, y float64 }
 
-// pdfUpright is a thin vertical line of a page, in points from the lower left.
-type pdfUpright struct{ x, bottom, top float64 }
+// pdfVerticalRule is a thin vertical line of a page, in points from the lower left.
+type pdfVerticalRule struct{ x, bottom, top float64 }
 
 // pdfShade is a filled box of a page, such as the background of a table's row.
 type pdfShade struct{ left, bottom, right, top float64 }
 
 // pdfRuling is the lines and boxes drawn on a page.
 type pdfRuling struct {
-	across []pdfRule
-	down   []pdfUpright
-	shades []pdfShade
+	horizontal []pdfRule
+	vertical   []pdfVerticalRule
+	shades     []pdfShade
 }
 
 // pageRules returns the thin lines and the filled boxes of a page, which show the edges of a
@@ -37,7 +37,7 @@ func pageRules(instance pdfium.Pdfium, page requests.Page) pdfRuling {
 	if err != nil {
 		return out
 	}
-	for i := range min(counted.Count, ruleObjects) {
+	for i := range min(counted.Count, maxRuleObjects) {
 		object, err := instance.FPDFPage_GetObject(&requests.FPDFPage_GetObject{Page: page, Index: i})
 		if err != nil {
 			continue
@@ -53,18 +53,18 @@ func pageRules(instance pdfium.Pdfium, page requests.Page) pdfRuling {
 		box := pdfShade{float64(b.Left), float64(b.Bottom), float64(b.Right), float64(b.Top)}
 		wide, high := box.right-box.left, box.top-box.bottom
 		switch {
-		case high <= ruleThickness && wide >= ruleLength:
-			out.across = append(out.across, pdfRule{box.left, box.right, (box.bottom + box.top) / 2})
-		case wide <= ruleThickness && high >= ruleLength:
-			out.down = append(out.down, pdfUpright{(box.left + box.right) / 2, box.bottom, box.top})
-		case wide >= ruleLength && high >= ruleLength/2:
+		case high <= maxRuleThickness && wide >= minRuleLength:
+			out.horizontal = append(out.horizontal, pdfRule{box.left, box.right, (box.bottom + box.top) / 2})
+		case wide <= maxRuleThickness && high >= minRuleLength:
+			out.vertical = append(out.vertical, pdfVerticalRule{(box.left + box.right) / 2, box.bottom, box.top})
+		case wide >= minRuleLength && high >= minRuleLength/2:
 			mode, err := instance.FPDFPath_GetDrawMode(&requests.FPDFPath_GetDrawMode{PageObject: object.PageObject})
 			if err != nil {
 				continue
 			}
 			if mode.Stroke && boxed(instance, object.PageObject) {
-				out.across = append(out.across, pdfRule{box.left, box.right, box.bottom}, pdfRule{box.left, box.right, box.top})
-				out.down = append(out.down, pdfUpright{box.left, box.bottom, box.top}, pdfUpright{box.right, box.bottom, box.top})
+				out.horizontal = append(out.horizontal, pdfRule{box.left, box.right, box.bottom}, pdfRule{box.left, box.right, box.top})
+				out.vertical = append(out.vertical, pdfVerticalRule{box.left, box.bottom, box.top}, pdfVerticalRule{box.right, box.bottom, box.top})
 			} else if mode.FillMode != enums.FPDF_FILLMODE_NONE {
 				out.shades = append(out.shades, box)
 			}

@@ -13,7 +13,7 @@ import (
 // pdfTable is a table of one page.
 type pdfTable struct {
 	page    int
-	columns []stretch // columns of figures, from left to right; labels are left of the first
+	columns []interval // columns of figures, from left to right; labels are left of the first
 	headers [][]pdfCell
 	rows    []pdfRow
 	cells   [][]gridCell // replaces headers and rows if cells have spans
@@ -58,7 +58,7 @@ func pageTables(lines []pdfLine, rules pdfRuling) []pdfTable {
 		}
 	}
 	for i := range out {
-		out[i].takeNotes(lines, taken)
+		out[i].extractNotes(lines, taken)
 	}
 	return out
 }
@@ -86,7 +86,7 @@ func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules pdfRul
 		body = head
 	}
 	top := head
-	for head > from && top-head < headerRows && t.heads(rows[head-1], rows[head]) {
+	for head > from && top-head < headerRows && t.isHeaderRow(rows[head-1], rows[head]) {
 		head--
 	}
 	if head == top && body == top {
@@ -97,7 +97,7 @@ func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules pdfRul
 			t.unit = r.cells[0].text()
 			continue
 		}
-		t.headers = append(t.headers, t.spread(r, rules.across))
+		t.headers = append(t.headers, t.spreadHeader(r, rules.horizontal))
 	}
 	t.rows = rows[body : last+1]
 	t.describe(rows, head, from)
@@ -108,13 +108,13 @@ func tableOf(lines []pdfLine, rows []pdfRow, first, last, from int, rules pdfRul
 	return t, true
 }
 
-// contentsRows is the least number of rows of a table of contents.
-const contentsRows = 5
+// minContentsRows is the least number of rows of a table of contents.
+const minContentsRows = 5
 
 // contents reports whether a table is a table of contents: its only column has numbers that never
 // decrease, and at most "Page" over it.
 func (t *pdfTable) contents() bool {
-	if len(t.columns) != 1 || len(t.rows) < contentsRows {
+	if len(t.columns) != 1 || len(t.rows) < minContentsRows {
 		return false
 	}
 	for _, h := range t.headers {
@@ -136,7 +136,7 @@ func (t *pdfTable) contents() bool {
 		last = n
 		numbers++
 	}
-	return numbers >= contentsRows-1
+	return numbers >= minContentsRows-1
 }
 
 // dates reports whether a row has nothing but dates and years besides a label.
@@ -162,16 +162,16 @@ func dated(c pdfCell) bool {
 }
 
 // columnsOf returns the columns: where figures of the rows are below one another.
-func columnsOf(rows []pdfRow) []stretch {
-	var all []stretch
+func columnsOf(rows []pdfRow) []interval {
+	var all []interval
 	for _, r := range rows {
 		for i, c := range r.cells {
 			if number(c.text()) && (i > 0 || len(r.cells) > 1) {
-				all = append(all, c.stretch)
+				all = append(all, c.interval)
 			}
 		}
 	}
-	slices.SortFunc(all, func(a, b stretch) int {
+	slices.SortFunc(all, func(a, b interval) int {
 		switch {
 		case a.left < b.left:
 			return -1
@@ -180,7 +180,7 @@ func columnsOf(rows []pdfRow) []stretch {
 		}
 		return 0
 	})
-	var out []stretch
+	var out []interval
 	for _, s := range all {
 		if n := len(out); n > 0 && s.left < out[n-1].right {
 			out[n-1].right = max(out[n-1].right, s.right)
@@ -197,8 +197,8 @@ func (t *pdfTable) labelled(r, below pdfRow) bool {
 		r.cells[0].left < t.columns[0].left-2*r.size && len(r.cells[0].words) <= 14 && !unitNote.MatchString(r.cells[0].text())
 }
 
-// heads reports whether a row above the table may belong to its header.
-func (t *pdfTable) heads(r, below pdfRow) bool {
+// isHeaderRow reports whether a row above the table may belong to its header.
+func (t *pdfTable) isHeaderRow(r, below pdfRow) bool {
 	if r.bottom-below.top > headerGap*max(r.size, below.size) {
 		return false
 	}
@@ -216,9 +216,9 @@ func (t *pdfTable) heads(r, below pdfRow) bool {
 	return over > 0
 }
 
-// spread returns a header's cells, one for each column after that of the labels. A cell over
+// spreadHeader returns a header's cells, one for each column after that of the labels. A cell over
 // several columns is repeated in all of them.
-func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
+func (t *pdfTable) spreadHeader(r pdfRow, rules []pdfRule) []pdfCell {
 	out := make([]pdfCell, len(t.columns)+1)
 	var over []pdfCell
 	for _, c := range r.cells {
@@ -233,9 +233,9 @@ func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
 		return out
 	}
 	for _, c := range over {
-		reach := c.stretch
+		reach := c.interval
 		for _, rule := range rules {
-			line := stretch{rule.left, rule.right}
+			line := interval{rule.left, rule.right}
 			if under := r.bottom - rule.y; under > -0.4*r.size && under < 0.8*r.size && c.overlap(line) > 0 &&
 				rule.left > t.columns[0].left-4*r.size && underlinesOnly(c, over, line) {
 				reach.left, reach.right = min(reach.left, rule.left), max(reach.right, rule.right)
@@ -249,12 +249,12 @@ func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
 			}
 		}
 		if !found {
-			out[t.nearest(c.stretch)+1] = join(out[t.nearest(c.stretch)+1], c)
+			out[t.nearest(c.interval)+1] = join(out[t.nearest(c.interval)+1], c)
 		}
 	}
 	if len(over) == 1 && len(t.columns) > 1 {
 		// A single heading in the middle of all columns is the heading of all of them.
-		whole := stretch{t.columns[0].left, t.columns[len(t.columns)-1].right}
+		whole := interval{t.columns[0].left, t.columns[len(t.columns)-1].right}
 		if d := over[0].center() - whole.center(); d < 2*r.size && d > -4*r.size {
 			for i := range t.columns {
 				out[i+1] = over[0]
@@ -265,8 +265,8 @@ func (t *pdfTable) spread(r pdfRow, rules []pdfRule) []pdfCell {
 }
 
 // underlinesOnly reports whether a rule is under this cell and no other.
-func underlinesOnly(c pdfCell, cells []pdfCell, rule stretch) bool {
-	return !slices.ContainsFunc(cells, func(o pdfCell) bool { return o.stretch != c.stretch && o.overlap(rule) > 0 })
+func underlinesOnly(c pdfCell, cells []pdfCell, rule interval) bool {
+	return !slices.ContainsFunc(cells, func(o pdfCell) bool { return o.interval != c.interval && o.overlap(rule) > 0 })
 }
 
 func join(a, b pdfCell) pdfCell {
@@ -279,7 +279,7 @@ func join(a, b pdfCell) pdfCell {
 }
 
 // nearest returns the index of the column nearest to a stretch.
-func (t *pdfTable) nearest(s stretch) int {
+func (t *pdfTable) nearest(s interval) int {
 	best, distance := 0, 1e9
 	for i, c := range t.columns {
 		d := max(c.left-s.right, s.left-c.right, 0)
@@ -290,8 +290,8 @@ func (t *pdfTable) nearest(s stretch) int {
 	return best
 }
 
-// captionRows is how many rows above a table are searched for its caption.
-const captionRows = 4
+// maxCaptionRows is how many rows above a table are searched for its caption.
+const maxCaptionRows = 4
 
 // describe finds the caption and the unit in the rows above the table.
 func (t *pdfTable) describe(rows []pdfRow, head, from int) {
@@ -305,7 +305,7 @@ func (t *pdfTable) describe(rows []pdfRow, head, from int) {
 			}
 		}
 	}
-	for i := head - 1; i >= from && head-i <= captionRows; i-- {
+	for i := head - 1; i >= from && head-i <= maxCaptionRows; i-- {
 		r := rows[i]
 		if r.bottom-rows[i+1].top > 3*r.size {
 			return

@@ -94,9 +94,9 @@ func TestTablesOfPDFs(t *testing.T) {
 	)
 }
 
-// TestATableGoesOnOnTheNextPage: a continuation without a header gets that of the page before;
+// TestTablesContinueOnTheNextPage: a continuation without a header gets that of the page before;
 // after other pages it has none.
-func TestATableGoesOnOnTheNextPage(t *testing.T) {
+func TestTablesContinueOnTheNextPage(t *testing.T) {
 	pages := statementPages()
 	first := strings.Split(pages[0], "BT /F1 10 Tf 1 0 0 1 60 540")[0]
 	got := strings.Join(show(parsed(t, "a.pdf", string(pdfFile([]string{first, pages[2]})))), "\n")
@@ -125,8 +125,8 @@ func TestTwoColumnsOfTextAreNoTable(t *testing.T) {
 	}
 }
 
-// TestACellHasItsPlace checks that the boxes of a cell are where the cell was drawn.
-func TestACellHasItsPlace(t *testing.T) {
+// TestCellsAreInTheirColumns checks that the boxes of a cell are where the cell was drawn.
+func TestCellsAreInTheirColumns(t *testing.T) {
 	p := parsed(t, "a.pdf", string(pdfFile(statementPages()[:1])))
 	s := text.Sections(p, 0)[0]
 	for cell, right := range map[string]float64{"14,573": 460, "12,133": 540, "(51)": 380} {
@@ -138,9 +138,9 @@ func TestACellHasItsPlace(t *testing.T) {
 	}
 }
 
-// TestLinesThatPdfiumJoinsStandApart: pdfium joins some lines that end in a dash. The figures are
+// TestLinesJoinedByPdfiumAreSplit: pdfium joins some lines that end in a dash. The figures are
 // from a cash flow statement.
-func TestLinesThatPdfiumJoinsStandApart(t *testing.T) {
+func TestLinesJoinedByPdfiumAreSplit(t *testing.T) {
 	word := func(s string, left, right, bottom float32) pdfWord {
 		return pdfWord{text: s, left: left, right: right, bottom: bottom, top: bottom + 10.9}
 	}

@@ -13,41 +13,41 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// laidText is text under construction, with its layout.
-type laidText struct {
+// layoutText is text under construction, with its layout.
+type layoutText struct {
 	b    strings.Builder
-	inks []text.Inked
+	runs []text.LayoutRun
 }
 
 // write adds text without a position.
-func (l *laidText) write(s string) {
+func (l *layoutText) write(s string) {
 	l.b.WriteString(s)
-	if n := text.CountInk(s); n > 0 {
-		l.inks = append(l.inks, text.Inked{Chars: n})
+	if n := text.CountNonSpace(s); n > 0 {
+		l.runs = append(l.runs, text.LayoutRun{Chars: n})
 	}
 }
 
 // words adds a cell's words.
-func (l *laidText) words(c pdfCell, page int) {
+func (l *layoutText) words(c pdfCell, page int) {
 	for i, w := range c.words {
 		if c.spaced(i) {
 			l.b.WriteByte(' ')
 		}
 		l.b.WriteString(w.text)
-		l.inks = append(l.inks, text.Inked{Chars: text.CountInk(w.text), Box: w.box(page)})
+		l.runs = append(l.runs, text.LayoutRun{Chars: text.CountNonSpace(w.text), Box: w.box(page)})
 	}
 }
 
-func (l *laidText) add(o *laidText) {
+func (l *layoutText) add(o *layoutText) {
 	l.b.WriteString(o.b.String())
-	l.inks = append(l.inks, o.inks...)
+	l.runs = append(l.runs, o.runs...)
 }
 
 // tableHeader is the header that every block of a table begins with, also that of its continuation
 // on the next page.
 type tableHeader struct {
-	columns []stretch
-	text    *laidText
+	columns []interval
+	text    *layoutText
 	page    int
 }
 
@@ -66,7 +66,7 @@ func (h *tableHeader) fits(t *pdfTable) bool {
 
 // header returns the header above the table's rows, or nil if there is none.
 func (t *pdfTable) header() *tableHeader {
-	out := &laidText{}
+	out := &layoutText{}
 	var about []string
 	for _, s := range []string{t.caption, t.unit} {
 		if s != "" && (len(about) == 0 || !strings.Contains(about[0], s)) {
@@ -76,7 +76,7 @@ func (t *pdfTable) header() *tableHeader {
 	out.write(strings.Join(about, " "))
 	filled := len(about) > 0
 	if t.cells != nil {
-		return t.gridHead(out, filled)
+		return t.gridHeader(out, filled)
 	}
 	for _, h := range t.headers {
 		if s := h[0].text(); s != "" && s != t.unit {
@@ -111,11 +111,11 @@ func (t *pdfTable) header() *tableHeader {
 }
 
 // rowLine is a row of a table as a line of text.
-type rowLine struct{ text *laidText }
+type rowLine struct{ text *layoutText }
 
-// groupWords is the most words of a label that is repeated before each of its rows; a longer label
-// is a line of its own.
-const groupWords = 6
+// maxGroupWords is the most words of a label that is repeated before each of its rows; a longer
+// label is a line of its own.
+const maxGroupWords = 6
 
 // rowLines returns a line for every row. A row that only names the rows below it, which are
 // indented or follow its colon, is repeated before each of them. A row that is the beginning or the
@@ -130,7 +130,7 @@ func (t *pdfTable) rowLines() []rowLine {
 	var pending []pdfCell // a label whose figures follow
 	flush := func() {
 		for _, c := range pending {
-			l := &laidText{}
+			l := &layoutText{}
 			l.words(c, t.page)
 			out = append(out, rowLine{text: l})
 		}
@@ -149,7 +149,7 @@ func (t *pdfTable) rowLines() []rowLine {
 			case startsLower(s) && i > 0 && len(out) > 0 && len(pending) == 0 && t.rows[i-1].strong():
 				// The label above continues here.
 				l := out[len(out)-1].text
-				joined := &laidText{}
+				joined := &layoutText{}
 				joined.add(l)
 				joined.write(" | ")
 				joined.words(label, t.page)
@@ -160,7 +160,7 @@ func (t *pdfTable) rowLines() []rowLine {
 					pending = nil
 				}
 				group, groupLeft = strings.TrimSuffix(label.text(), ":"), label.left
-				if len(label.words) > groupWords {
+				if len(label.words) > maxGroupWords {
 					pending, group = []pdfCell{label}, ""
 				}
 			case len(pending) > 0 && (startsLower(s) || len(pending[0].words) > 5):
@@ -177,7 +177,7 @@ func (t *pdfTable) rowLines() []rowLine {
 			pending = nil
 		} else if len(pending) > 0 {
 			p := pending[0]
-			if left > p.left+1.5 && len(p.words) <= groupWords {
+			if left > p.left+1.5 && len(p.words) <= maxGroupWords {
 				group, groupLeft = p.text(), p.left
 				pending = nil
 			}
@@ -186,7 +186,7 @@ func (t *pdfTable) rowLines() []rowLine {
 		if group != "" && len(label.words) > 0 && left <= groupLeft+1 && !t.flat(i) {
 			group = ""
 		}
-		l := &laidText{}
+		l := &layoutText{}
 		if group != "" && !strings.HasPrefix(strings.ToLower(label.text()), "total") {
 			l.write(group + ": ")
 		}
@@ -236,10 +236,10 @@ func (t *pdfTable) assignColumns(r pdfRow) (label pdfCell, cells []pdfCell) {
 			label = join(label, c)
 			continue
 		}
-		best, most := t.nearest(c.stretch), 0.0
+		best, bestOverlap := t.nearest(c.interval), 0.0
 		for j, column := range t.columns {
-			if o := c.overlap(column); o > most {
-				best, most = j, o
+			if o := c.overlap(column); o > bestOverlap {
+				best, bestOverlap = j, o
 			}
 		}
 		cells[best] = join(cells[best], c)
@@ -258,14 +258,14 @@ func addTable(d *document, t *pdfTable, before *tableHeader) (*tableHeader, bool
 		head = text.CountTokens(h.text.b.String())
 		limit = max(limit, 2*head)
 	}
-	block, tokens, rows := &laidText{}, 0, 0
+	block, tokens, rows := &layoutText{}, 0, 0
 	flush := func() bool {
 		if rows == 0 {
 			return d.withinTime()
 		}
 		t.notesOf(block)
-		ok := d.addLaid(schema.BlockTable, 0, block.b.String(), t.page, text.EncodeLayout(block.inks))
-		block, tokens, rows = &laidText{}, 0, 0
+		ok := d.addWithLayout(schema.BlockTable, 0, block.b.String(), t.page, text.EncodeLayout(block.runs))
+		block, tokens, rows = &layoutText{}, 0, 0
 		return ok
 	}
 	for _, row := range t.rowLines() {
@@ -287,9 +287,9 @@ func addTable(d *document, t *pdfTable, before *tableHeader) (*tableHeader, bool
 	return h, flush()
 }
 
-// inksOf returns the characters of lines with their positions.
-func inksOf(lines []pdfLine) []text.Ink {
-	var out []text.Ink
+// charBoxesOf returns the characters of lines with their positions.
+func charBoxesOf(lines []pdfLine) []text.CharBox {
+	var out []text.CharBox
 	for _, l := range lines {
 		for _, w := range l.words {
 			box := w.box(l.page)
@@ -297,7 +297,7 @@ func inksOf(lines []pdfLine) []text.Ink {
 				r, n := utf8.DecodeRuneInString(w.text[i:])
 				i += n
 				if !unicode.IsSpace(r) {
-					out = append(out, text.Ink{Rune: r, Box: box})
+					out = append(out, text.CharBox{Rune: r, Box: box})
 				}
 			}
 		}

@@ -21,7 +21,7 @@ import (
 
 // ErrCrashed is returned when the child that parsed a file died by itself. The file may be the
 // cause or not, so the caller counts how often it happens.
-var ErrCrashed = errors.New("the parser died")
+var ErrCrashed = errors.New("the parser crashed")
 
 // ErrStopped is returned when a pool is not running, or was stopped before the file was done.
 var ErrStopped = errors.New("the parser pool is stopped")
@@ -110,21 +110,21 @@ type poolRun struct {
 	spawn    *spawner
 	tempDir  string
 
-	user        int                    // user id for children, where we are root
-	notApart    atomic.Pointer[string] // why children can't have a network namespace
-	compiled    sync.Once
-	told        sync.Once
-	looked      sync.Once
-	toldOCR     sync.Once
-	tesseract   *tesseract                  // nil where there is none
-	unfound     string                      // why tesseract is installed but cannot be used
-	confinement atomic.Pointer[Confinement] // of the first child
+	user               int                    // user id for children, where we are root
+	noNetworkNamespace atomic.Pointer[string] // why children can't have a network namespace
+	compileOnce        sync.Once
+	reportOnce         sync.Once
+	findTesseractOnce  sync.Once
+	reportOCROnce      sync.Once
+	tesseract          *tesseract                  // nil where there is none
+	tesseractProblem   string                      // why tesseract is installed but cannot be used
+	confinement        atomic.Pointer[Confinement] // of the first child
 
 	ocrConfinement atomic.Pointer[Confinement] // of the first tesseract
 
-	lookedOffice, toldOffice sync.Once
-	office                   *office                     // nil where there is none
-	officeConfinement        atomic.Pointer[Confinement] // of the first conversion
+	findOfficeOnce, reportOfficeOnce sync.Once
+	office                           *office                     // nil where there is none
+	officeConfinement                atomic.Pointer[Confinement] // of the first conversion
 }
 
 func (p *Pool) open(context.Context) error {
@@ -136,7 +136,7 @@ func (p *Pool) open(context.Context) error {
 		killed:   make(chan struct{}),
 	}
 	r.user = parserUser()
-	if r.user != 0 && r.options.CacheDir != "" && !forAll(r.options.CacheDir) {
+	if r.user != 0 && r.options.CacheDir != "" && !enterableByAll(r.options.CacheDir) {
 		r.options.CacheDir = rootCache()
 	}
 	if r.options.CacheDir == "" {
@@ -240,7 +240,7 @@ func (p *Pool) ParseFile(ctx context.Context, f NamedFile) (schema.Parsed, error
 }
 
 func (r *poolRun) parse(ctx context.Context, f NamedFile) (schema.Parsed, error) {
-	c, err := r.take(ctx)
+	c, err := r.acquire(ctx)
 	if err != nil {
 		return schema.Parsed{}, err
 	}
@@ -251,7 +251,7 @@ func (r *poolRun) parse(ctx context.Context, f NamedFile) (schema.Parsed, error)
 	if isPDF(f.Data) {
 		r.compile()
 	}
-	req := request{Name: f.Name, MediaHint: f.MediaType, Limits: r.options.Limits, OCR: r.terms(ctx, f.Language), Office: r.officeTerms(ctx), data: f.Data}
+	req := request{Name: f.Name, MediaHint: f.MediaType, Limits: r.options.Limits, OCR: r.ocrOptionsFor(ctx, f.Language), Office: r.officeOptions(ctx), data: f.Data}
 	for fresh := c == nil; ; fresh = true {
 		if c == nil {
 			var err error
@@ -259,12 +259,12 @@ func (r *poolRun) parse(ctx context.Context, f NamedFile) (schema.Parsed, error)
 				return schema.Parsed{}, err
 			}
 		}
-		parsed, keep, err := r.ask(ctx, c, req)
+		parsed, keep, err := r.parseInChild(ctx, c, req)
 		if !keep {
 			c = nil
 		}
 		// If a child died while it was idle, the file is not the cause.
-		if errors.Is(err, errNotTaken) && !fresh {
+		if errors.Is(err, errRequestNotRead) && !fresh {
 			continue
 		}
 		return parsed, err
@@ -276,8 +276,8 @@ func (r *poolRun) tooMuchMemory() error {
 		schema.FormatBytes(r.options.MemoryLimit))
 }
 
-// take waits for a free slot.
-func (r *poolRun) take(ctx context.Context) (*child, error) {
+// acquire waits for a free slot.
+func (r *poolRun) acquire(ctx context.Context) (*child, error) {
 	r.meters.waiting.Add(ctx, 1)
 	defer r.meters.waiting.Add(ctx, -1)
 	select {
@@ -290,34 +290,34 @@ func (r *poolRun) take(ctx context.Context) (*child, error) {
 	}
 }
 
-// errNotTaken means that a child died before it had read the request.
-var errNotTaken = fmt.Errorf("%w before it took the file", ErrCrashed)
+// errRequestNotRead means that a child died before it had read the request.
+var errRequestNotRead = fmt.Errorf("%w before it read the file", ErrCrashed)
 
-// ask lets c parse one file. keep is false when c has ended.
-func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema.Parsed, keep bool, err error) {
+// parseInChild lets c parse one file. keep is false when c has ended.
+func (r *poolRun) parseInChild(ctx context.Context, c *child, req request) (parsed schema.Parsed, keep bool, err error) {
 	type outcome struct {
 		reply reply
 		err   error
 	}
-	done, taken, held := make(chan outcome, 1), make(chan struct{}), make(chan bool)
+	done, started, paused := make(chan outcome, 1), make(chan struct{}), make(chan bool)
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
-		rep, err := c.exchange(working, req, taken, r.reportConfinement, &recogniser{run: r, terms: req.OCR, limits: req.Limits, held: held})
+		rep, err := c.exchange(working, req, started, r.reportConfinement, &recogniser{run: r, options: req.OCR, limits: req.Limits, paused: paused})
 		done <- outcome{rep, err}
 	}()
 	// The file's time starts when the child is ready.
 	limit := time.NewTimer(readyLimit)
 	defer limit.Stop()
-	var counted bool
-	var spent time.Duration // processor time of the child before this file
-	begin := func() {
-		counted, spent = true, c.processor()
+	var timing bool
+	var cpuBefore time.Duration // processor time of the child before this file
+	startTimer := func() {
+		timing, cpuBefore = true, c.processor()
 		limit.Reset(clockFactor*r.options.Limits.Time + killGrace)
 	}
-	ready := (<-chan struct{})(taken)
-	watch := time.NewTicker(50 * time.Millisecond)
-	defer watch.Stop()
+	ready := (<-chan struct{})(started)
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
 	// kill ends the child and waits for the exchange to notice.
 	kill := func(cause string, err error) (schema.Parsed, bool, error) {
 		r.meters.kill(ctx, cause)
@@ -330,13 +330,13 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 		select {
 		case out := <-done:
 			if out.err != nil {
-				died := c.crash(out.err)
-				if c.starved() {
+				crashErr := c.crash(out.err)
+				if c.outOfMemory() {
 					r.meters.kill(ctx, "memory")
 					return schema.Parsed{}, false, r.tooMuchMemory()
 				}
 				r.meters.kill(ctx, "crash")
-				return schema.Parsed{}, false, died
+				return schema.Parsed{}, false, crashErr
 			}
 			c.served++
 			if c.served >= r.options.Recycle || c.memory() > r.options.MemoryLimit/2 {
@@ -345,28 +345,28 @@ func (r *poolRun) ask(ctx context.Context, c *child, req request) (parsed schema
 			}
 			parsed, err := out.reply.result()
 			return parsed, c != nil, err
-		case <-watch.C:
+		case <-ticker.C:
 			if c.memory() > r.options.MemoryLimit {
 				return kill("memory", r.tooMuchMemory())
 			}
-			if counted && c.processor()-spent > r.options.Limits.Time+killGrace {
+			if timing && c.processor()-cpuBefore > r.options.Limits.Time+killGrace {
 				return kill("time", timedOut(r.options.Limits.Time))
 			}
 		case <-ready:
 			ready = nil
-			begin()
-		case on := <-held:
+			startTimer()
+		case pause := <-paused:
 			// Text recognition has limits of its own; after it, the file's time restarts from zero.
 			ready = nil
-			if on {
-				counted = false
+			if pause {
+				timing = false
 				limit.Stop()
 			} else {
-				begin()
+				startTimer()
 			}
 		case <-limit.C:
 			if ready != nil {
-				return kill("time", fmt.Errorf("%w: it was not ready after %s", errNotTaken, readyLimit))
+				return kill("time", fmt.Errorf("%w: it was not ready after %s", errRequestNotRead, readyLimit))
 			}
 			return kill("time", hung(r.options.Limits.Time))
 		case <-ctx.Done():

@@ -45,7 +45,7 @@ const skipVariable = "SLUICE_PARSE_TEST_SKIP"
 
 // testChild is RunChild with a parser that misbehaves.
 func testChild() error {
-	in, err := readCell()
+	in, err := readSandbox()
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func testChild() error {
 		return in.compile()
 	}
 	if in.Program != nil {
-		return in.become(strings.Split(os.Getenv(skipVariable), ",")...)
+		return in.execProgram(strings.Split(os.Getenv(skipVariable), ",")...)
 	}
 	pdfiumRuntime.cacheDir = in.CacheDir
 	return serve(os.Stdin, os.Stdout, in.confine(strings.Split(os.Getenv(skipVariable), ",")...), delayed, parseBadly)
@@ -227,7 +227,7 @@ func TestPoolKillsAHangingParser(t *testing.T) {
 	}
 }
 
-func TestPoolTellsACrashApart(t *testing.T) {
+func TestPoolDistinguishesCrashes(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Workers = 1 })
 	_, err := p.Parse(t.Context(), "bad.txt", "", []byte("CRASH here"))
 	var e *Error
@@ -315,11 +315,11 @@ func TestPoolEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-func TestPoolKillsWhatChildrenStart(t *testing.T) {
+func TestPoolKillsProcessesOfChildren(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) {
 		o.Limits.Time, o.Workers = 500*time.Millisecond, 1
 		// Confined children cannot start processes.
-		without(o, heldUser, heldLandlock, heldSeccomp)
+		without(o, protectionUser, protectionLandlock, protectionSeccomp)
 	})
 	pipe := t.TempDir() + "/pipe"
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -428,7 +428,7 @@ func TestPoolOptionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestPoolDoesNotChargeAFileForGettingReady(t *testing.T) {
+func TestPoolDoesNotCountStartUpTime(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Limits.Time = 100 * time.Millisecond })
 	// Longer than the elapsed time that the file itself may take.
 	if _, err := p.Parse(t.Context(), "a.txt", "", []byte("DAWDLE 2s")); err != nil {
@@ -436,7 +436,7 @@ func TestPoolDoesNotChargeAFileForGettingReady(t *testing.T) {
 	}
 }
 
-func TestPoolChargesAFileForProcessorTimeAlone(t *testing.T) {
+func TestPoolCountsProcessorTimeOnly(t *testing.T) {
 	p := pool(t, func(o *PoolOptions) { o.Limits.Time, o.Workers = time.Second, 1 })
 	// As on a machine where other processes use the processor.
 	if got := textOfPool(t, p, "NAP 1600ms"); got != "NAP" {

@@ -30,32 +30,32 @@ type child struct {
 // environment names the variables that children inherit. None of them is a secret.
 var environment = []string{"PATH", "HOME", "TMPDIR", "TMP", "TEMP", "LANG", "LC_ALL", "TZ", "SystemRoot", "GOCOVERDIR"}
 
-// start starts a child in a cell.
+// start starts a child in a sandbox.
 func (r *poolRun) start() (*child, error) {
 	files := int64(r.options.Recycle) * int64(r.options.Limits.Time/time.Second+1) * int64(runtime.NumCPU())
-	return r.startIn(cell{CacheDir: r.options.CacheDir, User: r.user, Memory: r.options.MemoryLimit, CPU: files + int64(readyLimit/time.Second)})
+	return r.startIn(sandbox{CacheDir: r.options.CacheDir, User: r.user, Memory: r.options.MemoryLimit, CPU: files + int64(readyLimit/time.Second)})
 }
 
-// startIn starts a child in this cell, in a network namespace of its own if that is allowed.
-func (r *poolRun) startIn(in cell) (*child, error) {
-	in.Apart = true
-	if why := r.notApart.Load(); why != nil {
-		in.Apart, in.Why = false, *why
+// startIn starts a child in this sandbox, in a network namespace of its own if that is allowed.
+func (r *poolRun) startIn(in sandbox) (*child, error) {
+	in.NetworkNamespace = true
+	if reason := r.noNetworkNamespace.Load(); reason != nil {
+		in.NetworkNamespace, in.NoNamespaceReason = false, *reason
 	}
-	c, err := r.launch(in, in.Apart)
-	if err == nil || !in.Apart {
+	c, err := r.launch(in, in.NetworkNamespace)
+	if err == nil || !in.NetworkNamespace {
 		return c, err
 	}
 	// The reason may be that namespaces are not allowed here: try without.
-	in.Apart, in.Why = false, err.Error()
+	in.NetworkNamespace, in.NoNamespaceReason = false, err.Error()
 	if c, err = r.launch(in, false); err == nil {
-		r.notApart.Store(&in.Why)
+		r.noNetworkNamespace.Store(&in.NoNamespaceReason)
 	}
 	return c, err
 }
 
-// launch starts a child and passes its cell to it.
-func (r *poolRun) launch(in cell, apart bool) (*child, error) {
+// launch starts a child and passes its sandbox to it.
+func (r *poolRun) launch(in sandbox, namespace bool) (*child, error) {
 	cmd := r.options.Command()
 	env := []string{fmt.Sprintf("GOMEMLIMIT=%d", r.options.MemoryLimit/10*9)}
 	for _, name := range environment {
@@ -71,7 +71,7 @@ func (r *poolRun) launch(in cell, apart bool) (*child, error) {
 	c := &child{cmd: cmd, stderr: &tail{limit: 4096}}
 	cmd.Stderr = c.stderr
 	isolate(cmd)
-	if apart {
+	if namespace {
 		isolateNetwork(cmd)
 	}
 	stdin, err := cmd.StdinPipe()
@@ -91,21 +91,21 @@ func (r *poolRun) launch(in cell, apart bool) (*child, error) {
 	return c, nil
 }
 
-// exchange sends a file and reads its outcome. It closes taken when the child has read the file and
-// begins to parse it; told receives the child's report of its confinement; ocr answers the child's
-// requests for recognition and conversion.
-func (c *child) exchange(ctx context.Context, req request, taken chan<- struct{}, told func([]byte), ocr *recogniser) (reply, error) {
+// exchange sends a file and reads its outcome. It closes started when the child has read the file
+// and begins to parse it; report receives the child's report of its confinement; ocr answers the
+// child's requests for recognition and conversion.
+func (c *child) exchange(ctx context.Context, req request, started chan<- struct{}, report func([]byte), ocr *recogniser) (reply, error) {
 	if err := writeRequest(c.in, req); err != nil {
-		return reply{}, errors.Join(errNotTaken, err)
+		return reply{}, errors.Join(errRequestNotRead, err)
 	}
-	words, err := readFrame(c.out)
+	confinement, err := readFrame(c.out)
 	if err != nil {
-		return reply{}, errors.Join(errNotTaken, err)
+		return reply{}, errors.Join(errRequestNotRead, err)
 	}
-	if len(words) > 0 {
-		told(words)
+	if len(confinement) > 0 {
+		report(confinement)
 	}
-	close(taken)
+	close(started)
 	for {
 		rep, err := readReply(c.out)
 		if err == nil && rep.Convert != nil {
@@ -117,13 +117,13 @@ func (c *child) exchange(ctx context.Context, req request, taken chan<- struct{}
 		if err != nil || rep.Recognise == nil {
 			return rep, err
 		}
-		pixels, err := readFrameOf(c.out, uint64(askedPixels(req.Limits)))
+		pixels, err := readFrameOf(c.out, uint64(maxRequestPixels(req.Limits)))
 		if err != nil {
 			return reply{}, noEOF(err)
 		}
-		answer, err := ocr.answer(ctx, *rep.Recognise, pixels)
+		ocrReply, err := ocr.handle(ctx, *rep.Recognise, pixels)
 		if err == nil {
-			err = writeJSON(c.in, answer)
+			err = writeJSON(c.in, ocrReply)
 		}
 		if err != nil {
 			return reply{}, err
@@ -132,17 +132,17 @@ func (c *child) exchange(ctx context.Context, req request, taken chan<- struct{}
 }
 
 // convert answers a request to convert a file to another format.
-func (c *child) convert(ctx context.Context, wish *conversion, limits Limits, ocr *recogniser) error {
+func (c *child) convert(ctx context.Context, request *convertRequest, limits Limits, ocr *recogniser) error {
 	data, err := readFrameOf(c.out, uint64(limits.Bytes))
 	if err != nil {
 		return noEOF(err)
 	}
-	answer, made, err := ocr.answerConversion(ctx, *wish, data)
+	result, converted, err := ocr.handleConversion(ctx, *request, data)
 	if err == nil {
-		err = writeJSON(c.in, answer)
+		err = writeJSON(c.in, result)
 	}
-	if err == nil && answer == (conversionAnswer{}) {
-		err = writeFrame(c.in, made)
+	if err == nil && result == (convertReply{}) {
+		err = writeFrame(c.in, converted)
 	}
 	return err
 }
@@ -161,11 +161,11 @@ func (c *child) end() {
 	timer.Stop()
 }
 
-// starved reports whether a child that has ended could not allocate memory.
-func (c *child) starved() bool {
-	said := c.stderr.String()
-	return strings.Contains(said, "runtime: out of memory") || strings.Contains(said, "runtime: cannot allocate memory") ||
-		strings.Contains(said, "std::bad_alloc")
+// outOfMemory reports whether a child that has ended could not allocate memory.
+func (c *child) outOfMemory() bool {
+	output := c.stderr.String()
+	return strings.Contains(output, "runtime: out of memory") || strings.Contains(output, "runtime: cannot allocate memory") ||
+		strings.Contains(output, "std::bad_alloc")
 }
 
 // crash cleans up after a child whose pipe broke and returns an error that says how it ended.
@@ -177,14 +177,14 @@ func (c *child) crash(cause error) error {
 	if !errors.Is(cause, ErrCrashed) {
 		cause = errors.Join(ErrCrashed, cause)
 	}
-	how := "exit status 0"
+	status := "exit status 0"
 	if waitErr != nil {
-		how = waitErr.Error()
+		status = waitErr.Error()
 	}
 	if s := c.stderr.String(); s != "" {
-		how += ": " + s
+		status += ": " + s
 	}
-	return fmt.Errorf("%w (%s)", cause, how)
+	return fmt.Errorf("%w (%s)", cause, status)
 }
 
 // spawner starts processes from one thread that lives as long as they do, because Linux kills a
@@ -231,14 +231,14 @@ func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := len(p)
-	if room := t.limit/2 - len(t.head); room > 0 {
-		room = min(room, len(p))
-		t.head = append(t.head, p[:room]...)
-		p = p[room:]
+	if free := t.limit/2 - len(t.head); free > 0 {
+		free = min(free, len(p))
+		t.head = append(t.head, p[:free]...)
+		p = p[free:]
 	}
 	t.rest = append(t.rest, p...)
-	if over := len(t.rest) - t.limit/2; over > 0 {
-		t.rest = bytes.Clone(t.rest[over:])
+	if excess := len(t.rest) - t.limit/2; excess > 0 {
+		t.rest = bytes.Clone(t.rest[excess:])
 	}
 	return n, nil
 }

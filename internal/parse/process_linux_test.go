@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestParsersGiveWay checks that the processes of the spawner have a lower priority than this
-// process.
-func TestParsersGiveWay(t *testing.T) {
+// TestParsersHaveLowPriority checks that the processes of the spawner have a lower priority than
+// this process.
+func TestParsersHaveLowPriority(t *testing.T) {
 	priority := func(pid int) int {
 		t.Helper()
 		// The system call returns 20 minus the nice value.

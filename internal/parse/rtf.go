@@ -196,8 +196,8 @@ func (r *rtfReader) flushText() {
 	if len(r.raw) == 0 {
 		return
 	}
-	page, known := r.fonts[r.state.font]
-	if !known {
+	page, ok := r.fonts[r.state.font]
+	if !ok {
 		page = r.page
 	}
 	r.write(decodePage(r.raw, page))

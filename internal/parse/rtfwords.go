@@ -52,7 +52,7 @@ func (r *rtfReader) word(t rtfToken) {
 	case "*":
 		// An optional destination is left out unless the next word is known.
 		if next, ok := r.in.next(); ok {
-			if to, known := destinations[next.word]; next.kind == rtfWord && known {
+			if to, ok := destinations[next.word]; next.kind == rtfWord && ok {
 				r.begin(next.word, to)
 			} else if r.state.to = toNowhere; next.kind != rtfWord {
 				r.in.back(next)

@@ -14,10 +14,10 @@ import (
 // pagesOfEach is the number of pages per style and kind.
 const pagesOfEach = 2
 
-// TestMadeTablesAreFound prints pages with Chromium, finds their tables, and reports how similar
-// they are to the printed ones. Existing pages in TABLES_DIR are reused; TABLES_SEED changes the
-// pages; TABLES_OF measures another tool's tables.
-func TestMadeTablesAreFound(t *testing.T) {
+// TestGeneratedTablesAreFound prints pages with Chromium, finds their tables, and reports how
+// similar they are to the printed ones. Existing pages in TABLES_DIR are reused; TABLES_SEED
+// changes the pages; TABLES_OF measures another tool's tables.
+func TestGeneratedTablesAreFound(t *testing.T) {
 	dir := os.Getenv("TABLES_DIR")
 	if dir == "" {
 		dir = t.TempDir()

@@ -157,11 +157,11 @@ func foundTables(t *testing.T, data []byte) []*tableTree {
 		}
 		lines, rules[i+1] = append(lines, page...), ruled
 	}
-	_, tables := takeTables(withoutFurniture(lines, counted.PageCount), rules)
+	_, tables := extractTables(withoutHeadersAndFooters(lines, counted.PageCount), rules)
 	var out []*tableTree
 	for i, placed := range tables {
 		tree := placed.table.tree()
-		if i > 0 && placed.table.goesOn(tables[i-1].table) {
+		if i > 0 && placed.table.continuedBy(tables[i-1].table) {
 			out[len(out)-1].append(tree)
 			continue
 		}
@@ -176,8 +176,8 @@ func (n *tableTree) append(o *tableTree) {
 	body.children = append(body.children, o.children[len(o.children)-1].children...)
 }
 
-// goesOn reports whether a table is the continuation of before on the next page.
-func (t *pdfTable) goesOn(before *pdfTable) bool {
+// continuedBy reports whether a table is the continuation of before on the next page.
+func (t *pdfTable) continuedBy(before *pdfTable) bool {
 	h := before.header()
 	if h.fits(t) {
 		return true
@@ -190,7 +190,7 @@ func (t *pdfTable) goesOn(before *pdfTable) bool {
 func (t *pdfTable) tree() *tableTree {
 	head, body := &tableTree{tag: "thead"}, &tableTree{tag: "tbody"}
 	cell := func(row *tableTree, s string) *tableTree {
-		c := &tableTree{tag: "td", wide: 1, high: 1, text: []rune(s)}
+		c := &tableTree{tag: "td", columnSpan: 1, rowSpan: 1, text: []rune(s)}
 		row.children = append(row.children, c)
 		return c
 	}
@@ -198,7 +198,7 @@ func (t *pdfTable) tree() *tableTree {
 		row := &tableTree{tag: "tr"}
 		for _, c := range cells {
 			made := cell(row, c.text())
-			made.wide, made.high = c.wide, c.high
+			made.columnSpan, made.rowSpan = c.columnSpan, c.rowSpan
 		}
 		if i < t.head {
 			head.children = append(head.children, row)
@@ -210,7 +210,7 @@ func (t *pdfTable) tree() *tableTree {
 		row := &tableTree{tag: "tr"}
 		for i, c := range h {
 			if i > 1 && len(c.words) > 0 && len(h[i-1].words) > 0 && &c.words[0] == &h[i-1].words[0] {
-				row.children[len(row.children)-1].wide++
+				row.children[len(row.children)-1].columnSpan++
 				continue
 			}
 			cell(row, c.text())
@@ -229,7 +229,7 @@ func (t *pdfTable) tree() *tableTree {
 		c := cell(row, label.text())
 		for _, o := range cells {
 			if empty {
-				c.wide++
+				c.columnSpan++
 			} else {
 				cell(row, o.text())
 			}

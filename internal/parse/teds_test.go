@@ -17,10 +17,10 @@ import (
 
 // tableTree is a node of a table's tree: table, thead or tbody, tr, td.
 type tableTree struct {
-	tag        string
-	wide, high int // of a td
-	text       []rune
-	children   []*tableTree
+	tag                 string
+	columnSpan, rowSpan int // of a td
+	text                []rune
+	children            []*tableTree
 }
 
 func (n *tableTree) size() int {
@@ -41,7 +41,7 @@ func teds(a, b *tableTree, structure bool) float64 {
 // for cells the Levenshtein distance of their texts over the longer's length.
 func renaming(a, b *tableTree, structure bool) float64 {
 	switch {
-	case a.tag != b.tag || a.wide != b.wide || a.high != b.high:
+	case a.tag != b.tag || a.columnSpan != b.columnSpan || a.rowSpan != b.rowSpan:
 		return 1
 	case structure || len(a.text) == 0 && len(b.text) == 0:
 		return 0
@@ -171,7 +171,7 @@ func treeOf(table *html.Node) *tableTree {
 		row := &tableTree{tag: "tr"}
 		for c := range tr.ChildNodes() {
 			if c.Type == html.ElementNode && (tag(c) == atom.Td || tag(c) == atom.Th) {
-				row.children = append(row.children, &tableTree{tag: "td", wide: max(1, spanOf(c, "colspan")), high: max(1, spanOf(c, "rowspan")), text: []rune(squeeze(innerText(c)))})
+				row.children = append(row.children, &tableTree{tag: "td", columnSpan: max(1, spanOf(c, "colspan")), rowSpan: max(1, spanOf(c, "rowspan")), text: []rune(squeeze(innerText(c)))})
 			}
 		}
 		if ancestor(tr, atom.Thead) != nil {

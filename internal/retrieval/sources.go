@@ -64,9 +64,9 @@ type Readers interface {
 	// Score scores how well each text answers the question. With answers it also returns the spans
 	// that do.
 	Score(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
-	// ScoreFeatured is Score with the features from which the pair model's labels are computed, if
-	// its graph returns them.
-	ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error)
+	// ScoreWithFeatures is Score with the features from which the pair model's labels are computed,
+	// if its graph returns them.
+	ScoreWithFeatures(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.ScoresWithFeatures, error)
 	// Rerank is Score with the pack's reranker.
 	Rerank(ctx context.Context, lane wire.Lane, question string, texts []string, answers bool) (scores []wire.PairScore, model string, err error)
 	// Fuse reads all texts together and scores how much an answer would draw on each. Each text is

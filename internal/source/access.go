@@ -148,8 +148,8 @@ func encode(v any) string {
 }
 
 // Label returns the label of the list in a source. Equal lists have the same label.
-func (l AccessList) Label(of uuid.UUID) string {
-	sum := sha256.Sum256([]byte(of.String() + " " + encode(l)))
+func (l AccessList) Label(sourceID uuid.UUID) string {
+	sum := sha256.Sum256([]byte(sourceID.String() + " " + encode(l)))
 	return schema.AccessLabel + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:16])[:26])
 }
 

@@ -21,16 +21,16 @@ func CheckPatterns(patterns []string) error {
 }
 
 // Matches reports whether a path matches a pattern that CheckPatterns accepts.
-func Matches(pattern, at string) bool {
+func Matches(pattern, name string) bool {
 	if !strings.Contains(pattern, "/") {
-		at = path.Base(at)
+		name = path.Base(name)
 	}
-	return doublestar.MatchUnvalidated(pattern, at)
+	return doublestar.MatchUnvalidated(pattern, name)
 }
 
-// Lets reports whether an item at this path is followed: it matches a pattern of include, or
+// Included reports whether an item at this path is followed: it matches a pattern of include, or
 // include is empty, and it matches none of exclude.
-func Lets(include, exclude []string, at string) bool {
-	match := func(p string) bool { return Matches(p, at) }
+func Included(include, exclude []string, name string) bool {
+	match := func(p string) bool { return Matches(p, name) }
 	return (len(include) == 0 || slices.ContainsFunc(include, match)) && !slices.ContainsFunc(exclude, match)
 }

@@ -18,7 +18,7 @@ func TestPatterns(t *testing.T) {
 		{[]string{"*.{md,txt}"}, []string{"drafts/**"}, "drafts/x.md", false},
 		{nil, []string{"~*"}, "a/~lock.docx", false},
 	} {
-		if got := Lets(c.include, c.exclude, c.at); got != c.want {
+		if got := Included(c.include, c.exclude, c.at); got != c.want {
 			t.Errorf("include %q, exclude %q let %q: %t", c.include, c.exclude, c.at, got)
 		}
 	}

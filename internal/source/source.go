@@ -1,8 +1,8 @@
 // Package source defines what is needed to keep a collection in step with an external source: a
 // file share, a web site, a mailbox, a repository. A Connector lists the items of a source and
 // fetches them. Everything else (what is new, what was deleted, when to list again) is done by the
-// synchronisation, in the same way for all sources. Error messages call the external system "the
-// place".
+// synchronisation, in the same way for all sources. Error messages call the external system
+// "the source's server".
 package source
 
 import (
@@ -133,11 +133,11 @@ type Settings struct {
 var ErrGone = errors.New("it is not there any more")
 
 // ErrCursorExpired is the error of listing from a cursor that the source no longer knows.
-var ErrCursorExpired = errors.New("the place no longer knows where the listing was")
+var ErrCursorExpired = errors.New("the source's server no longer accepts the cursor of the listing")
 
 // ErrRefused is the error of a source that refuses the credentials: a wrong password, an expired
 // token, a missing right. Trying again doesn't help; somebody has to change the settings.
-var ErrRefused = errors.New("the place refuses the credentials")
+var ErrRefused = errors.New("the source's server refuses the credentials")
 
 // RateLimitError is the error of a source that asks for fewer requests.
 type RateLimitError struct {
@@ -147,9 +147,9 @@ type RateLimitError struct {
 
 func (e *RateLimitError) Error() string {
 	if e.After <= 0 {
-		return "the place asks for fewer requests"
+		return "the source's server asks for fewer requests"
 	}
-	return fmt.Sprintf("the place asks to wait for %s", e.After)
+	return fmt.Sprintf("the source's server asks to wait for %s", e.After)
 }
 
 // ItemError is the error of one item that can't be fetched, now or later. Other items can be.

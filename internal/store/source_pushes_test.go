@@ -96,7 +96,7 @@ func TestADocumentUploadedAgainWaitsForItsLabel(t *testing.T) {
 func (f *fixture) run(t *testing.T, of uuid.UUID) wire.SourceSync {
 	t.Helper()
 	execAs(t, f, f.a, `UPDATE sources SET state = 'waiting', due_at = now() WHERE id = $1`, of)
-	job, err := f.TakeSource(t.Context(), f.a.Tenant, of, time.Hour)
+	job, err := f.AcquireSource(t.Context(), f.a.Tenant, of, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,10 +111,10 @@ func (f *fixture) list(t *testing.T, in wire.SourceSync, i0 source.Item, folders
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.NoteListing(t.Context(), in, "", follow.ListedPage{Items: []follow.Listed{{Item: i0}}, Folders: folders, Pushed: job.Pushed}); err != nil {
+	if err := f.SaveListing(t.Context(), in, "", follow.ListedPage{Items: []follow.Listed{{Item: i0}}, Folders: folders, Pushed: job.Pushed}); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.SettleItem(t.Context(), in, follow.ItemOutcome{Item: "i0", What: follow.Kept, Version: "1"}); err != nil {
+	if err := f.RecordOutcome(t.Context(), in, follow.ItemOutcome{Item: "i0", Outcome: follow.Kept, Version: "1"}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -62,7 +62,7 @@ func operationOf(question string) (Operation, []int) {
 	if len(years) == 1 && yearly.MatchString(question) {
 		years = []int{years[0] - 1, years[0]}
 	}
-	if reasons.MatchString(question) || text.AskedFor(question) == text.AskedYesNo || len(years) < 2 {
+	if reasons.MatchString(question) || text.ExpectedAnswerType(question) == text.AnswerYesNo || len(years) < 2 {
 		return "", nil
 	}
 	mean, sum := means.MatchString(question), sums.MatchString(question)

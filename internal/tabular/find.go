@@ -86,7 +86,7 @@ func OtherYears(question, s string, at text.Range) bool {
 // Asks reports whether a question may ask for a cell of a table.
 func Asks(question string) bool {
 	c, _ := choiceOf(question)
-	return c != noChoice || numbersAsked.MatchString(question) && text.AskedFor(question) != text.AskedYesNo
+	return c != noChoice || numbersAsked.MatchString(question) && text.ExpectedAnswerType(question) != text.AnswerYesNo
 }
 
 // scored is a cell with its score.

@@ -13,54 +13,54 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// Inked is a run of a text's characters and the box that they fill. The box is empty for characters
-// that are on no page, such as the bar between two cells.
-type Inked struct {
+// LayoutRun is a run of a text's characters and the box that they fill. The box is empty for
+// characters that are on no page, such as the bar between two cells.
+type LayoutRun struct {
 	Chars int // number of characters, without white space
 	Box   schema.Box
 }
 
 // Flags in a run's first number, below the number of characters.
 const (
-	inkBoxed = 1 << iota // it has a box
-	inkMoved             // it is on another line than the previous run
-	inkBits  = iota
+	runHasBox   = 1 << iota // it has a box
+	runNewLine              // it is on another line than the previous run
+	runFlagBits = iota
 )
 
-// inkUnit is the precision of boxes: the number of units in a point.
-const inkUnit = 20
+// unitsPerPoint is the precision of boxes: the number of units in a point.
+const unitsPerPoint = 20
 
 // EncodeLayout encodes the runs. Runs without characters are left out.
-func EncodeLayout(runs []Inked) []byte {
+func EncodeLayout(runs []LayoutRun) []byte {
 	var out []byte
-	var at inkState
+	var state layoutState
 	for _, r := range runs {
 		if r.Chars <= 0 {
 			continue
 		}
-		out = at.append(out, r)
+		out = state.append(out, r)
 	}
 	return out
 }
 
-// inkState is the position relative to which the next run is encoded.
-type inkState struct{ page, bottom, height, right int }
+// layoutState is the position relative to which the next run is encoded.
+type layoutState struct{ page, bottom, height, right int }
 
 func units(points float64) int {
-	const most = 1 << 24
-	return int(math.Round(min(max(points, -most), most) * inkUnit))
+	const limit = 1 << 24
+	return int(math.Round(min(max(points, -limit), limit) * unitsPerPoint))
 }
 
-func (s *inkState) append(out []byte, r Inked) []byte {
-	head := uint64(r.Chars) << inkBits
+func (s *layoutState) append(out []byte, r LayoutRun) []byte {
+	head := uint64(r.Chars) << runFlagBits
 	if r.Box.Empty() {
 		return binary.AppendUvarint(out, head)
 	}
 	left, right := units(r.Box.Left), units(r.Box.Right)
 	bottom, height := units(r.Box.Bottom), units(r.Box.Top)-units(r.Box.Bottom)
-	head |= inkBoxed
+	head |= runHasBox
 	if r.Box.Page != s.page || bottom != s.bottom || height != s.height {
-		out = binary.AppendUvarint(out, head|inkMoved)
+		out = binary.AppendUvarint(out, head|runNewLine)
 		out = binary.AppendVarint(out, int64(r.Box.Page-s.page))
 		out = binary.AppendVarint(out, int64(bottom-s.bottom))
 		out = binary.AppendVarint(out, int64(height-s.height))
@@ -91,45 +91,45 @@ func JoinLayouts(a, b []byte) []byte {
 var errLayout = errors.New("the layout is damaged")
 
 // DecodeLayout returns the runs that EncodeLayout wrote.
-func DecodeLayout(data []byte) ([]Inked, error) {
-	var out []Inked
-	var s inkState
-	bad := false
-	next := func() int {
+func DecodeLayout(data []byte) ([]LayoutRun, error) {
+	var out []LayoutRun
+	var s layoutState
+	invalid := false
+	varint := func() int {
 		v, n := binary.Varint(data)
 		if n <= 0 || v < -1<<40 || v > 1<<40 {
-			bad = true
+			invalid = true
 			return 0
 		}
 		data = data[n:]
 		return int(v)
 	}
-	natural := func() uint64 {
+	uvarint := func() uint64 {
 		v, n := binary.Uvarint(data)
 		if n <= 0 || v > 1<<40 {
-			bad = true
+			invalid = true
 			return 0
 		}
 		data = data[n:]
 		return v
 	}
 	for len(data) > 0 {
-		head := natural()
-		r := Inked{Chars: int(head >> inkBits)}
-		if head&inkBoxed != 0 {
-			if head&inkMoved != 0 {
-				s.page += next()
-				s.bottom += next()
-				s.height += next()
+		head := uvarint()
+		r := LayoutRun{Chars: int(head >> runFlagBits)}
+		if head&runHasBox != 0 {
+			if head&runNewLine != 0 {
+				s.page += varint()
+				s.bottom += varint()
+				s.height += varint()
 			}
-			left := s.right + next()
-			s.right = left + int(natural())
+			left := s.right + varint()
+			s.right = left + int(uvarint())
 			r.Box = schema.Box{
-				Page: s.page, Left: float64(left) / inkUnit, Right: float64(s.right) / inkUnit,
-				Bottom: float64(s.bottom) / inkUnit, Top: float64(s.bottom+s.height) / inkUnit,
+				Page: s.page, Left: float64(left) / unitsPerPoint, Right: float64(s.right) / unitsPerPoint,
+				Bottom: float64(s.bottom) / unitsPerPoint, Top: float64(s.bottom+s.height) / unitsPerPoint,
 			}
 		}
-		if bad || r.Chars == 0 {
+		if invalid || r.Chars == 0 {
 			return nil, errLayout
 		}
 		out = append(out, r)
@@ -147,13 +147,13 @@ func Boxes(layout []byte, s string, start, end int) ([]schema.Box, error) {
 	if err != nil {
 		return nil, err
 	}
-	from := CountInk(s[:min(max(start, 0), len(s))])
-	to := from + CountInk(s[min(max(start, 0), len(s)):min(max(end, 0), len(s))])
+	from := CountNonSpace(s[:min(max(start, 0), len(s))])
+	to := from + CountNonSpace(s[min(max(start, 0), len(s)):min(max(end, 0), len(s))])
 	var out []schema.Box
-	at, apart := 0, true
+	pos, newBox := 0, true
 	for _, r := range runs {
-		first, last := at, at+r.Chars
-		at = last
+		first, last := pos, pos+r.Chars
+		pos = last
 		if last <= from {
 			continue
 		}
@@ -161,15 +161,15 @@ func Boxes(layout []byte, s string, start, end int) ([]schema.Box, error) {
 			break
 		}
 		if r.Box.Empty() {
-			apart = true
+			newBox = true
 			continue
 		}
-		if n := len(out); n > 0 && !apart && follows(out[n-1], r.Box) {
+		if n := len(out); n > 0 && !newBox && follows(out[n-1], r.Box) {
 			out[n-1] = out[n-1].Union(r.Box)
 			continue
 		}
 		out = append(out, r.Box)
-		apart = false
+		newBox = false
 	}
 	return out, nil
 }
@@ -181,8 +181,8 @@ func follows(a, b schema.Box) bool {
 		b.Left > a.Left && b.Left-a.Right < 2*height
 }
 
-// CountInk counts the characters of s without white space.
-func CountInk(s string) int {
+// CountNonSpace counts the characters of s without white space.
+func CountNonSpace(s string) int {
 	n := 0
 	for _, r := range s {
 		if !unicode.IsSpace(r) {
@@ -192,14 +192,14 @@ func CountInk(s string) int {
 	return n
 }
 
-// takeInk cuts the runs after chars characters. A run that spans the cut is in both parts, with its
-// box.
-func takeInk(runs []Inked, chars int) (head, tail []Inked) {
+// splitRuns cuts the runs after chars characters. A run that spans the cut is in both parts, with
+// its box.
+func splitRuns(runs []LayoutRun, chars int) (head, tail []LayoutRun) {
 	for i, r := range runs {
 		if chars < r.Chars {
 			if chars > 0 {
-				head = append(runs[:i:i], Inked{chars, r.Box})
-				return head, append([]Inked{{r.Chars - chars, r.Box}}, runs[i+1:]...)
+				head = append(runs[:i:i], LayoutRun{chars, r.Box})
+				return head, append([]LayoutRun{{r.Chars - chars, r.Box}}, runs[i+1:]...)
 			}
 			return runs[:i:i], runs[i:]
 		}
@@ -208,44 +208,44 @@ func takeInk(runs []Inked, chars int) (head, tail []Inked) {
 	return runs, nil
 }
 
-// Ink is a character of a text and its box on a page.
-type Ink struct {
+// CharBox is a character of a text and its box on a page.
+type CharBox struct {
 	Rune rune
 	Box  schema.Box
 }
 
-// inkAhead is how many consecutive characters of a page may be missing from its text, such as
-// hyphens at the ends of lines.
-const inkAhead = 4
+// maxSkippedChars is how many consecutive characters of a page may be missing from its text, such
+// as hyphens at the ends of lines.
+const maxSkippedChars = 4
 
 // LayoutOf returns the layout, with a run for each word, of a text that was made from a page's
 // characters in this order, with some left out and some inserted.
-func LayoutOf(s string, inks []Ink) []byte {
-	var runs []Inked
-	fresh := true // the next character begins a word
-	at := 0
+func LayoutOf(s string, chars []CharBox) []byte {
+	var runs []LayoutRun
+	wordStart := true // the next character begins a word
+	next := 0
 	for i := 0; i < len(s); {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		i += n
 		if unicode.IsSpace(r) {
-			fresh = true
+			wordStart = true
 			continue
 		}
 		var box schema.Box
-		for ahead := at; ahead < len(inks) && ahead <= at+inkAhead; ahead++ {
-			if inks[ahead].Rune == r {
-				box, at = inks[ahead].Box, ahead+1
+		for ahead := next; ahead < len(chars) && ahead <= next+maxSkippedChars; ahead++ {
+			if chars[ahead].Rune == r {
+				box, next = chars[ahead].Box, ahead+1
 				break
 			}
 		}
 		last := len(runs) - 1
-		if !fresh && last >= 0 && box.Empty() == runs[last].Box.Empty() && (box.Empty() || box.Page == runs[last].Box.Page && sameLine(runs[last].Box, box)) {
+		if !wordStart && last >= 0 && box.Empty() == runs[last].Box.Empty() && (box.Empty() || box.Page == runs[last].Box.Page && sameLine(runs[last].Box, box)) {
 			runs[last].Chars++
 			runs[last].Box = runs[last].Box.Union(box)
 			continue
 		}
-		runs = append(runs, Inked{1, box})
-		fresh = false
+		runs = append(runs, LayoutRun{1, box})
+		wordStart = false
 	}
 	return EncodeLayout(runs)
 }

@@ -13,7 +13,7 @@ import (
 // setText lays a text out, with 10 points per character and a line for each line, and returns its
 // layout.
 func setText(s string, page int) []byte {
-	var inks []Ink
+	var inks []CharBox
 	x, y := 50.0, 700.0
 	for _, r := range s {
 		switch {
@@ -21,7 +21,7 @@ func setText(s string, page int) []byte {
 			x, y = 50, y-20
 			continue
 		case !unicode.IsSpace(r):
-			inks = append(inks, Ink{r, schema.Box{Page: page, Left: x, Bottom: y, Right: x + 10, Top: y + 12}})
+			inks = append(inks, CharBox{r, schema.Box{Page: page, Left: x, Bottom: y, Right: x + 10, Top: y + 12}})
 		}
 		x += 10
 	}
@@ -48,11 +48,11 @@ func TestBoxesOfARange(t *testing.T) {
 // TestLayoutOfAChangedText: inserted text has no box, and omitted text moves no other boxes.
 func TestLayoutOfAChangedText(t *testing.T) {
 	page := "coun-\ntries rose"
-	inks := func() (out []Ink) {
+	inks := func() (out []CharBox) {
 		x := 0.0
 		for _, r := range page {
 			if !unicode.IsSpace(r) {
-				out = append(out, Ink{r, schema.Box{Page: 1, Left: x, Right: x + 5, Top: 10, Bottom: 0}})
+				out = append(out, CharBox{r, schema.Box{Page: 1, Left: x, Right: x + 5, Top: 10, Bottom: 0}})
 			}
 			x += 5
 		}

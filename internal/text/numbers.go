@@ -33,7 +33,7 @@ var numberSuffixes = map[string]string{
 // numberOf returns the value of a word in lower case, in the shortest digits, and a unit that is
 // part of the word. value is "" if the word is no number. loose says that the word just as often is
 // no number.
-func numberOf(w string) (value, unit string, loose bool) {
+func numberOf(w string) (value, unit string, ambiguous bool) {
 	if v, ok := numberWords[w]; ok {
 		return format(v), "", looseNumbers[w]
 	}

@@ -37,19 +37,19 @@ func PairsOf(s string) Pairs {
 	return out
 }
 
-// Within returns the share of the smaller set's pairs that the other also has: 1 if one text
+// Containment returns the share of the smaller set's pairs that the other also has: 1 if one text
 // contains the other.
-func (p Pairs) Within(q Pairs) float64 {
+func (p Pairs) Containment(q Pairs) float64 {
 	return p.share(q, min(len(p), len(q)))
 }
 
-// Alike returns the share of the larger set's pairs that the other also has: 1 if both are the
+// Similarity returns the share of the larger set's pairs that the other also has: 1 if both are the
 // same.
-func (p Pairs) Alike(q Pairs) float64 {
+func (p Pairs) Similarity(q Pairs) float64 {
 	return p.share(q, max(len(p), len(q)))
 }
 
-func (p Pairs) share(q Pairs, of int) float64 {
+func (p Pairs) share(q Pairs, total int) float64 {
 	if len(p) == 0 || len(q) == 0 {
 		return 0
 	}
@@ -59,24 +59,25 @@ func (p Pairs) share(q Pairs, of int) float64 {
 			both++
 		}
 	}
-	return float64(both) / float64(of)
+	return float64(both) / float64(total)
 }
 
-// leastAlike is the minimum of Alike for two sentences to count as versions of the same one.
-const leastAlike = 0.5
+// minSimilarity is the minimum of Similarity for two sentences to count as versions of the same
+// one.
+const minSimilarity = 0.5
 
 // Counterpart returns the sentence of in that is most like sentence, and whether it says the same:
 // the same words and figures in the same order, apart from case, punctuation and numbering. found
 // is empty if no sentence is similar enough.
 func Counterpart(sentence, in string) (found string, same bool) {
-	wanted, plain := PairsOf(sentence), plainWords(sentence)
-	best := leastAlike
+	pairs, plainText := PairsOf(sentence), plainWords(sentence)
+	best := minSimilarity
 	for _, r := range Sentences(in) {
 		other := strings.TrimSpace(in[r.Start:r.End])
-		if plainWords(other) == plain {
+		if plainWords(other) == plainText {
 			return other, true
 		}
-		if x := wanted.Alike(PairsOf(other)); x >= best && (found == "" || x > best) {
+		if x := pairs.Similarity(PairsOf(other)); x >= best && (found == "" || x > best) {
 			best, found = x, other
 		}
 	}

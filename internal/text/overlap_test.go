@@ -29,16 +29,16 @@ func TestCounterpart(t *testing.T) {
 func TestPairs(t *testing.T) {
 	long := text.PairsOf("The fee is 500 euro. It is due on the first of May, and the customer pays by transfer.")
 	short := text.PairsOf("the FEE is 650 euro")
-	if x := short.Within(long); x != 1 {
+	if x := short.Containment(long); x != 1 {
 		t.Errorf("a part with another figure: %g", x)
 	}
-	if x := short.Alike(long); x > 0.4 {
+	if x := short.Similarity(long); x > 0.4 {
 		t.Errorf("a part is not all: %g", x)
 	}
-	if x := text.PairsOf("合同期限为三年").Within(text.PairsOf("合同期限为五年，自签字之日起。")); x < 0.6 || x == 1 {
+	if x := text.PairsOf("合同期限为三年").Containment(text.PairsOf("合同期限为五年，自签字之日起。")); x < 0.6 || x == 1 {
 		t.Errorf("Chinese: %g", x)
 	}
-	if x := text.PairsOf("").Within(long); x != 0 {
+	if x := text.PairsOf("").Containment(long); x != 0 {
 		t.Errorf("an empty text: %g", x)
 	}
 }

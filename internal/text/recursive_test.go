@@ -27,7 +27,7 @@ func cutRecursively(t *testing.T, body string, characters int) []string {
 	return out
 }
 
-func TestRecursiveCutsAtTheCoarsestPlaces(t *testing.T) {
+func TestRecursiveCutsAtTheCoarsestSeparators(t *testing.T) {
 	const body = "One is here. Two is here.\n\nThree is here.\n\nFour is first here. Five is here.\nSix is on a line here.\nSeven is on one, too. Eight is here."
 	for _, c := range []struct {
 		characters int

@@ -14,23 +14,23 @@ import (
 	"github.com/sluice-rag/sluice/schema"
 )
 
-// similar is ChunkRAG's chunk formation (section 3.1): a sentence joins the passage while its
-// cosine to the previous sentence is at least g.Threshold, and the passage stays under
+// passagesBySimilarity is ChunkRAG's chunk formation (section 3.1): a sentence joins the passage
+// while its cosine to the previous sentence is at least g.Threshold, and the passage stays under
 // g.MaxCharacters and within g.MaxTokens.
-func similar(text string, sentences []Range, cosines []float64, g schema.Segmentation) []Range {
+func passagesBySimilarity(text string, sentences []Range, cosines []float64, g schema.Segmentation) []Range {
 	return grow(text, sentences, func(p Range) bool {
 		last := p.End - 2 // the sentence before the one to be added
 		if cosines[last] < g.Threshold && !isHeading(text, sentences, last) {
 			return false
 		}
-		whole := span(sentences, p).Of(text)
-		return utf8.RuneCountInString(strings.TrimSpace(whole)) < g.MaxCharacters && CountTokens(whole) <= g.MaxTokens
+		body := span(sentences, p).Of(text)
+		return utf8.RuneCountInString(strings.TrimSpace(body)) < g.MaxCharacters && CountTokens(body) <= g.MaxTokens
 	})
 }
 
-// counted makes a passage of every g.Sentences sentences (SAKI-RAG section 4.1: two), or fewer to
-// stay within g.MaxTokens. A heading begins a passage and is not counted.
-func counted(text string, sentences []Range, g schema.Segmentation) []Range {
+// passagesBySentenceCount makes a passage of every g.Sentences sentences (SAKI-RAG section 4.1:
+// two), or fewer to stay within g.MaxTokens. A heading begins a passage and is not counted.
+func passagesBySentenceCount(text string, sentences []Range, g schema.Segmentation) []Range {
 	return grow(text, sentences, func(p Range) bool {
 		n := 0
 		for i := p.Start; i < p.End; i++ {
@@ -84,8 +84,8 @@ func splitCharacters(text string, units []Range, limit int) []Range {
 			if u.End-u.Start <= limit || utf8.RuneCountInString(body) <= limit {
 				break
 			}
-			lead := strings.Index(u.Of(text), body)
-			n := lead + takeCharacters(body, limit)
+			offset := strings.Index(u.Of(text), body)
+			n := offset + takeCharacters(body, limit)
 			for n < u.End-u.Start { // white space belongs to the part before it
 				r, size := utf8.DecodeRuneInString(text[u.Start+n : u.End])
 				if !isSpace(string(r)) {

@@ -14,8 +14,8 @@ import (
 // SectionTokens is the default maximum number of tokens in a section.
 const SectionTokens = 1000
 
-// pathRunes is the maximum number of characters of one heading in a heading path.
-const pathRunes = 200
+// maxHeadingRunes is the maximum number of characters of one heading in a heading path.
+const maxHeadingRunes = 200
 
 // Sections cuts a parsed document into sections of at most limit tokens (0 means SectionTokens).
 // Ids stay zero.
@@ -34,8 +34,8 @@ func Sections(parsed schema.Parsed, limit int) []schema.Section {
 	if limit <= 0 {
 		limit = SectionTokens
 	}
-	p := packer{limit: limit, tiny: limit / 10}
-	p.laid = slices.ContainsFunc(parsed.Blocks, func(b schema.Block) bool { return len(b.Layout) > 0 })
+	p := packer{limit: limit, joinBelow: limit / 10}
+	p.hasLayout = slices.ContainsFunc(parsed.Blocks, func(b schema.Block) bool { return len(b.Layout) > 0 })
 	for _, r := range runs(parsed.Blocks) {
 		p.add(r)
 	}
@@ -86,17 +86,17 @@ func runs(blocks []schema.Block) []headedBlocks {
 // pathEntry returns a heading's text on one line of bounded length.
 func pathEntry(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
-	if utf8.RuneCountInString(s) > pathRunes {
-		s = strings.TrimSpace(s[:takeRunes(s, pathRunes-1)]) + "…"
+	if utf8.RuneCountInString(s) > maxHeadingRunes {
+		s = strings.TrimSpace(s[:takeRunes(s, maxHeadingRunes-1)]) + "…"
 	}
 	return s
 }
 
 // packer packs headed blocks into sections.
 type packer struct {
-	limit, tiny int
-	laid        bool // some block has a layout
-	out         []schema.Section
+	limit, joinBelow int
+	hasLayout        bool // some block has a layout
+	out              []schema.Section
 
 	path    []string // the path that all of the open section shares
 	anchor  []string // the path of its first headed blocks
@@ -114,7 +114,7 @@ func (p *packer) add(r headedBlocks) {
 	case !p.content && hasPrefix(r.path, p.path):
 		// Bare headings above their first subheading.
 		p.anchor, p.path = r.path, r.path
-	case p.tokens < p.tiny && r.tokens < p.tiny && p.joins(r.path):
+	case p.tokens < p.joinBelow && r.tokens < p.joinBelow && p.joins(r.path):
 		p.path = shared(p.path, r.path)
 	default:
 		p.flush()
@@ -145,21 +145,21 @@ func (p *packer) flush() {
 	target := (p.tokens + parts - 1) / parts
 	var b builder
 	for i, block := range p.blocks {
-		inks, _ := DecodeLayout(block.Layout) // a damaged layout has no boxes
-		for j, piece := range splitBlock(block, p.limit) {
-			t := piece.tokens
+		runs, _ := DecodeLayout(block.Layout) // a damaged layout has no boxes
+		for j, fragment := range splitBlock(block, p.limit) {
+			t := fragment.tokens
 			if b.tokens > 0 && (b.tokens+t > p.limit || b.tokens >= target && !(i > 0 && p.blocks[i-1].Kind == schema.BlockHeading && j == 0)) {
 				p.emit(&b)
 			}
-			b.add(piece, block.Page)
-			if p.laid {
-				chars := CountInk(piece.text)
-				var own []Inked
-				own, inks = takeInk(inks, chars)
-				b.ink(own, chars)
+			b.add(fragment, block.Page)
+			if p.hasLayout {
+				chars := CountNonSpace(fragment.text)
+				var head []LayoutRun
+				head, runs = splitRuns(runs, chars)
+				b.addLayout(head, chars)
 			}
 			if j == 0 {
-				b.link(block.Links)
+				b.addLinks(block.Links)
 			}
 		}
 	}
@@ -191,19 +191,19 @@ type builder struct {
 	tokens int
 	pages  []schema.PageMark
 	links  []string
-	inks   []Inked
+	runs   []LayoutRun
 	boxed  bool
 }
 
-// ink adds the layout of the text that was added last, which has chars characters.
-func (b *builder) ink(runs []Inked, chars int) {
+// addLayout adds the layout of the text that was added last, which has chars characters.
+func (b *builder) addLayout(runs []LayoutRun, chars int) {
 	for _, r := range runs {
 		chars -= r.Chars
 		b.boxed = b.boxed || !r.Box.Empty()
 	}
-	b.inks = append(b.inks, runs...)
+	b.runs = append(b.runs, runs...)
 	if chars > 0 {
-		b.inks = append(b.inks, Inked{Chars: chars})
+		b.runs = append(b.runs, LayoutRun{Chars: chars})
 	}
 }
 
@@ -212,11 +212,11 @@ func (b *builder) layout() []byte {
 	if !b.boxed {
 		return nil
 	}
-	return EncodeLayout(b.inks)
+	return EncodeLayout(b.runs)
 }
 
-// link adds targets that the section does not have yet.
-func (b *builder) link(targets []string) {
+// addLinks adds targets that the section does not have yet.
+func (b *builder) addLinks(targets []string) {
 	for _, t := range targets {
 		if !slices.Contains(b.links, t) {
 			b.links = append(b.links, t)

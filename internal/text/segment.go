@@ -40,8 +40,8 @@ func Split(text string, sentences []Range, limit int) []Range {
 	return out
 }
 
-// counts returns the number of tokens of each sentence.
-func counts(text string, sentences []Range) []int {
+// tokenCounts returns the number of tokens of each sentence.
+func tokenCounts(text string, sentences []Range) []int {
 	out := make([]int, len(sentences))
 	for i, s := range sentences {
 		out[i] = CountTokens(s.Of(text))
@@ -59,7 +59,7 @@ func coarseChunks(text string, sentences []Range, tokens []int, l int) []Range {
 		chunk Range
 		size  int
 	)
-	cut := func() {
+	flush := func() {
 		if chunk.End > chunk.Start {
 			out = append(out, chunk)
 		}
@@ -71,17 +71,17 @@ func coarseChunks(text string, sentences []Range, tokens []int, l int) []Range {
 			total += n
 		}
 		if size+total > l {
-			cut()
+			flush()
 		}
 		for _, n := range tokens[p.Start:p.End] {
 			if size+n > l {
-				cut()
+				flush()
 			}
 			chunk.End++
 			size += n
 		}
 	}
-	cut()
+	flush()
 	return out
 }
 
@@ -169,19 +169,19 @@ func Passages(text string, sentences []Range, scores []float64, g schema.Segment
 	if len(scores) != len(sentences)-1 && g.Scored() {
 		return nil, fmt.Errorf("segmentation: %d scores for %d sentences: it takes one per adjacent pair", len(scores), len(sentences))
 	}
-	if err := tiled(text, sentences); err != nil {
+	if err := checkTiled(text, sentences); err != nil {
 		return nil, err
 	}
 	var parts []Range
 	switch g.By {
 	case schema.BySimilarity:
-		parts = similar(text, sentences, scores, g)
+		parts = passagesBySimilarity(text, sentences, scores, g)
 	case schema.BySentences:
-		parts = counted(text, sentences, g)
+		parts = passagesBySentenceCount(text, sentences, g)
 	case schema.ByRecursion:
-		parts = recursive(text, sentences, g)
+		parts = passagesByRecursion(text, sentences, g)
 	default:
-		parts = scored(text, sentences, scores, g)
+		parts = passagesByScore(text, sentences, scores, g)
 	}
 	out := make([]schema.Passage, len(parts))
 	for i, p := range parts {
@@ -191,17 +191,17 @@ func Passages(text string, sentences []Range, scores []float64, g schema.Segment
 	return out, nil
 }
 
-// tiled returns an error that says where sentences do not tile text, or nil.
-func tiled(text string, sentences []Range) error {
-	at := 0
+// checkTiled returns an error that says where sentences do not tile text, or nil.
+func checkTiled(text string, sentences []Range) error {
+	end := 0
 	for i, s := range sentences {
-		if s.Start != at || s.End <= s.Start || s.End > len(text) {
-			return fmt.Errorf("segmentation: sentence %d [%d, %d) does not continue at byte %d of %d", i, s.Start, s.End, at, len(text))
+		if s.Start != end || s.End <= s.Start || s.End > len(text) {
+			return fmt.Errorf("segmentation: sentence %d [%d, %d) does not continue at byte %d of %d", i, s.Start, s.End, end, len(text))
 		}
-		at = s.End
+		end = s.End
 	}
-	if at != len(text) {
-		return fmt.Errorf("segmentation: sentences end at byte %d of %d", at, len(text))
+	if end != len(text) {
+		return fmt.Errorf("segmentation: sentences end at byte %d of %d", end, len(text))
 	}
 	return nil
 }
@@ -211,25 +211,25 @@ func span(sentences []Range, p Range) Range {
 	return Range{sentences[p.Start].Start, sentences[p.End-1].End}
 }
 
-// scored cuts by the segmentation model's scores.
-func scored(text string, sentences []Range, scores []float64, g schema.Segmentation) []Range {
-	c := cutter{g: g, text: text, sentences: sentences, scores: scores, counts: counts(text, sentences)}
+// passagesByScore cuts by the segmentation model's scores.
+func passagesByScore(text string, sentences []Range, scores []float64, g schema.Segmentation) []Range {
+	c := cutter{g: g, text: text, sentences: sentences, scores: scores, tokenCounts: tokenCounts(text, sentences)}
 	var parts []Range
-	for _, chunk := range coarseChunks(text, sentences, c.counts, g.CoarseTokens) {
+	for _, chunk := range coarseChunks(text, sentences, c.tokenCounts, g.CoarseTokens) {
 		start := chunk.Start
 		for i := chunk.Start; i < chunk.End; i++ {
-			if i == chunk.End-1 || scores[i] < g.Threshold && c.lowest(i) {
-				parts = c.bound(parts, Range{start, i + 1})
+			if i == chunk.End-1 || scores[i] < g.Threshold && c.isLocalMinimum(i) {
+				parts = c.splitLong(parts, Range{start, i + 1})
 				start = i + 1
 			}
 		}
 	}
-	return c.join(parts)
+	return c.mergeShort(parts)
 }
 
-// lowest reports whether no score nearer to i than Apart is lower; among equal scores, the last is
-// the lowest.
-func (c *cutter) lowest(i int) bool {
+// isLocalMinimum reports whether no score nearer to i than Apart is lower; among equal scores, the
+// last is the lowest.
+func (c *cutter) isLocalMinimum(i int) bool {
 	for j := max(0, i-c.g.Apart+1); j < min(len(c.scores), i+c.g.Apart); j++ {
 		if c.scores[j] < c.scores[i] || j > i && c.scores[j] == c.scores[i] {
 			return false
@@ -240,38 +240,38 @@ func (c *cutter) lowest(i int) bool {
 
 // cutter is the state of cutting one section; its ranges are of sentence numbers.
 type cutter struct {
-	g         schema.Segmentation
-	text      string
-	sentences []Range
-	scores    []float64
-	counts    []int
+	g           schema.Segmentation
+	text        string
+	sentences   []Range
+	scores      []float64
+	tokenCounts []int
 }
 
 func (c *cutter) tokens(p Range) int {
 	n := 0
-	for _, t := range c.counts[p.Start:p.End] {
+	for _, t := range c.tokenCounts[p.Start:p.End] {
 		n += t
 	}
 	return n
 }
 
-// bound appends p to parts, cut at its lowest scores until each part is within MaxTokens.
-func (c *cutter) bound(parts []Range, p Range) []Range {
+// splitLong appends p to parts, cut at its lowest scores until each part is within MaxTokens.
+func (c *cutter) splitLong(parts []Range, p Range) []Range {
 	if p.End-p.Start == 1 || c.tokens(p) <= c.g.MaxTokens {
 		return append(parts, p)
 	}
-	weakest := p.Start
+	lowest := p.Start
 	for i := p.Start; i < p.End-1; i++ {
-		if c.scores[i] < c.scores[weakest] {
-			weakest = i
+		if c.scores[i] < c.scores[lowest] {
+			lowest = i
 		}
 	}
-	return c.bound(c.bound(parts, Range{p.Start, weakest + 1}), Range{weakest + 1, p.End})
+	return c.splitLong(c.splitLong(parts, Range{p.Start, lowest + 1}), Range{lowest + 1, p.End})
 }
 
-// join joins each part below MinTokens to a neighbour: to the one with the higher score, but a
-// separate paragraph (a heading) to what follows.
-func (c *cutter) join(parts []Range) []Range {
+// mergeShort joins each part below MinTokens to a neighbour: to the one with the higher score, but
+// a separate paragraph (a heading) to what follows.
+func (c *cutter) mergeShort(parts []Range) []Range {
 	out := make([]Range, 0, len(parts))
 	for i := 0; i < len(parts); i++ {
 		p := parts[i]

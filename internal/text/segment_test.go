@@ -83,7 +83,7 @@ func TestCoarseChunksFillWithParagraphs(t *testing.T) {
 	p := "One two three four. Five six seven eight.\n\n" // 10 tokens, 2 sentences
 	s := p + p + p + strings.Repeat("A b c d. ", 5)
 	sentences := Sentences(s)
-	got := coarseChunks(s, sentences, counts(s, sentences), 20)
+	got := coarseChunks(s, sentences, tokenCounts(s, sentences), 20)
 	want := []Range{{0, 4}, {4, 6}, {6, 10}, {10, 11}}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
@@ -123,7 +123,7 @@ func TestPassagesTileAndKeepBounds(t *testing.T) {
 		for range max(len(sentences)-1, 0) {
 			scores = append(scores, rapid.Float64Range(0, 1).Draw(t, "score"))
 		}
-		chunks := coarseChunks(s, sentences, counts(s, sentences), g.CoarseTokens)
+		chunks := coarseChunks(s, sentences, tokenCounts(s, sentences), g.CoarseTokens)
 		at := 0
 		for _, c := range chunks {
 			if c.Start != at || c.End <= c.Start {
@@ -160,8 +160,8 @@ func TestPassagesTileAndKeepBounds(t *testing.T) {
 	})
 }
 
-// TestOfPlacesInARowTheLowestIsCut: scores fall and rise again around one change of subject.
-func TestOfPlacesInARowTheLowestIsCut(t *testing.T) {
+// TestOnlyTheLowestNearbyScoreIsCut: scores fall and rise again around one change of subject.
+func TestOnlyTheLowestNearbyScoreIsCut(t *testing.T) {
 	s := "One two. Two three. Three four. Four five. Five six. Six seven."
 	scores := []float64{0.9, 0.3, 0.2, 0.3, 0.3}
 	for apart, want := range map[int][]string{

@@ -11,9 +11,9 @@ import (
 	"github.com/clipperhouse/uax29/v2/sentences"
 )
 
-// maxSentence is the length in bytes from which every boundary that the annex proposes is accepted.
-// It keeps the time for hostile text ("Dr. A Dr. A Dr. A") linear.
-const maxSentence = 4096
+// maxSentenceBytes is the length in bytes from which every boundary that the annex proposes is
+// accepted. It keeps the time for hostile text ("Dr. A Dr. A Dr. A") linear.
+const maxSentenceBytes = 4096
 
 // Sentences returns the sentences of s. They tile s: white space after a sentence belongs to it,
 // white space at the beginning to the first one. A line break ends a sentence unless the line was
@@ -68,7 +68,7 @@ func boundary(s string, start, end int) bool {
 	after := s[end:]
 	body := strings.TrimRightFunc(before, unicode.IsSpace)
 	gap := before[len(body):]
-	if len(body) > maxSentence {
+	if len(body) > maxSentenceBytes {
 		return true
 	}
 	if strings.Contains(gap, "\n") {

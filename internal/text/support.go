@@ -33,97 +33,97 @@ type Support struct {
 // Contradicts reports whether something in the sentence contradicts the quote.
 func (s Support) Contradicts() bool { return s.Number || s.Name || s.Negation || s.Opposite }
 
-// givenWeight is the weight of a word of the question in Support.Whole.
-const givenWeight = 0.35
+// questionWordWeight is the weight of a word of the question in Support.Whole.
+const questionWordWeight = 0.35
 
 // Supported compares a sentence of an answer to question with a quote. context is the title and the
 // headings of the quote; names and numbers may come from there.
 func Supported(sentence, question, quote, context string) Support {
-	said, has := read(sentence), read(quote)
-	asked, around := read(question), read(context)
+	sentenceText, quoteText := analyse(sentence), analyse(quote)
+	questionText, contextText := analyse(question), analyse(context)
 	out := Support{Added: 1, Whole: 1}
-	var added, addedIn, quoted, whole, wholeIn float64
-	cased := said.cased()
-	for i, w := range said.content {
-		given := asked.holds(w) != nil
-		in := has.holds(w) != nil
+	var added, addedSupported, quoted, whole, wholeSupported float64
+	capitalsMarkNames := sentenceText.capitalsMarkNames()
+	for i, w := range sentenceText.content {
+		inQuestion := questionText.find(w) != nil
+		inQuote := quoteText.find(w) != nil
 		out.Words++
 		weight := 1.0
-		if given {
-			weight = givenWeight
+		if inQuestion {
+			weight = questionWordWeight
 		} else {
 			added++
 		}
-		near := in || around.holds(w) != nil
-		if near {
-			wholeIn += weight
-			if !given {
-				addedIn++
+		supported := inQuote || contextText.find(w) != nil
+		if supported {
+			wholeSupported += weight
+			if !inQuestion {
+				addedSupported++
 			}
-			if !given && in {
+			if !inQuestion && inQuote {
 				quoted++
 			}
 		}
 		whole += weight
 		switch {
-		case near:
-		case w.number != "" && !w.loose && !given:
+		case supported:
+		case w.number != "" && !w.ambiguous && !inQuestion:
 			out.Number = true
-		case w.number != "" && given && (has.otherAlike(w, said) || said.otherCount(i, has)), given && has.otherModel(w, said):
+		case w.number != "" && inQuestion && (quoteText.hasSimilarNumber(w, sentenceText) || sentenceText.hasOtherCount(i, quoteText)), inQuestion && quoteText.hasOtherVariant(w, sentenceText):
 			out.Number = true
-		case w.name && cased && !given:
+		case w.name && capitalsMarkNames && !inQuestion:
 			out.Name = true
 		}
-		if !in && has.opposite(w) {
+		if !inQuote && quoteText.opposite(w) {
 			out.Opposite = true
 		}
 	}
 	if added > 0 {
-		out.Added = min(addedIn, 2*quoted) / added // the context proves nothing alone
+		out.Added = min(addedSupported, 2*quoted) / added // the context proves nothing alone
 	}
 	if whole > 0 {
-		out.Whole = wholeIn / whole
+		out.Whole = wholeSupported / whole
 	}
-	out.Negation = said.denies(has) || has.denies(said) ||
-		len(said.negations) > 0 && len(has.negations)+len(has.soft) == 0 ||
-		len(said.negations)+len(said.soft) == 0 && (said.mostlyDenied(has) || said.clauseDenied(asked, has))
+	out.Negation = sentenceText.denies(quoteText) || quoteText.denies(sentenceText) ||
+		len(sentenceText.negations) > 0 && len(quoteText.negations)+len(quoteText.softNegations) == 0 ||
+		len(sentenceText.negations)+len(sentenceText.softNegations) == 0 && (sentenceText.mostlyDenied(quoteText) || sentenceText.clauseDenied(questionText, quoteText))
 	return out
 }
 
 // word is one content word of a text.
 type word struct {
-	stem   string
-	number string // its value, if it is a number
-	loose  bool   // a number word that just as often is something else: one, first, second
-	name   bool   // it is capitalised inside a sentence
-	at     int    // its position among all words
-	clause int
+	stem      string
+	number    string // its value, if it is a number
+	ambiguous bool   // a number word that just as often is something else: one, first, second
+	name      bool   // it is capitalised inside a sentence
+	pos       int    // its position among all words
+	clause    int
 }
 
 func (w word) year() bool {
 	return len(w.number) == 4 && (w.number[0] == '1' || w.number[0] == '2')
 }
 
-// comparedText is a text in the form in which it is compared.
-type comparedText struct {
+// analysedText is a text in the form in which it is compared.
+type analysedText struct {
 	content []word
 	byStem  map[string]int // index in content
 	numbers map[string]int
 	// negations are the words that negate; soft are those that may.
-	negations, soft []word
-	capitals, inner int
+	negations, softNegations []word
+	capitals, nonInitial     int
 }
 
-// cased reports whether capitals distinguish names from other words. They do not in headings and in
-// German.
-func (r *comparedText) cased() bool {
-	return r.inner > 0 && float64(r.capitals) <= 0.6*float64(r.inner)
+// capitalsMarkNames reports whether capitals distinguish names from other words. They do not in
+// headings and in German.
+func (r *analysedText) capitalsMarkNames() bool {
+	return r.nonInitial > 0 && float64(r.capitals) <= 0.6*float64(r.nonInitial)
 }
 
-// read analyses a text for comparison.
-func read(s string) *comparedText {
-	r := &comparedText{byStem: map[string]int{}, numbers: map[string]int{}}
-	at, clause, initial := 0, 0, true
+// analyse analyses a text for comparison.
+func analyse(s string) *analysedText {
+	r := &analysedText{byStem: map[string]int{}, numbers: map[string]int{}}
+	pos, clause, initial := 0, 0, true
 	it := words.FromString(strings.ReplaceAll(s, "’", "'"))
 	for it.Next() {
 		token := it.Value()
@@ -136,56 +136,56 @@ func read(s string) *comparedText {
 			case strings.ContainsAny(token, ",;:()—–"):
 				clause++
 			case token == "%":
-				r.add(word{stem: "percent", at: at, clause: clause})
+				r.add(word{stem: "percent", pos: pos, clause: clause})
 			}
 			continue
 		}
-		at++
+		pos++
 		if lower == "but" || lower == "although" || lower == "though" || lower == "whereas" || lower == "while" {
 			clause++
 		}
-		if last := len(r.negations) - 1; notOnly[lower] && last >= 0 && r.negations[last].at == at-1 {
+		if last := len(r.negations) - 1; notOnly[lower] && last >= 0 && r.negations[last].pos == pos-1 {
 			r.negations = r.negations[:last] // "not only" negates nothing
 			continue
 		}
-		w := word{stem: lower, at: at, clause: clause}
+		w := word{stem: lower, pos: pos, clause: clause}
 		if negations[lower] || strings.HasSuffix(lower, "n't") {
 			r.negations = append(r.negations, w)
 			continue
 		}
 		if denials[lower] {
-			r.soft = append(r.soft, w)
+			r.softNegations = append(r.softNegations, w)
 		}
 		first, _ := utf8.DecodeRuneInString(token)
 		capital := unicode.IsUpper(first)
 		if !initial {
-			r.inner++
+			r.nonInitial++
 			if capital {
 				r.capitals++
 			}
 		}
-		value, unit, loose := numberOf(lower)
+		value, unit, ambiguous := numberOf(lower)
 		if value == "" && stopWords[lower] {
 			initial = false
 			continue
 		}
-		w.stem, w.number, w.loose = stem(lower), value, loose
+		w.stem, w.number, w.ambiguous = stem(lower), value, ambiguous
 		w.name = capital && !initial && value == ""
 		initial = false
 		r.add(w)
 		if unit != "" {
-			r.add(word{stem: stem(unit), at: at, clause: clause})
+			r.add(word{stem: stem(unit), pos: pos, clause: clause})
 		}
 	}
 	return r
 }
 
 // add adds a word; a number is combined with the number before it ("5 million").
-func (r *comparedText) add(w word) {
+func (r *analysedText) add(w word) {
 	if w.number != "" && len(r.content) > 0 {
-		if last := &r.content[len(r.content)-1]; last.number != "" && last.at == w.at-1 && last.clause == w.clause {
+		if last := &r.content[len(r.content)-1]; last.number != "" && last.pos == w.pos-1 && last.clause == w.clause {
 			if joined, ok := joinNumbers(last.number, w.number); ok {
-				last.number, last.loose, last.at = joined, false, w.at
+				last.number, last.ambiguous, last.pos = joined, false, w.pos
 				r.numbers[joined] = len(r.content) - 1
 				return
 			}
@@ -200,56 +200,56 @@ func (r *comparedText) add(w word) {
 	r.content = append(r.content, w)
 }
 
-// holds finds a word in a text: by the same number, by its stem, or by a stem with a common
+// find finds a word in a text: by the same number, by its stem, or by a stem with a common
 // beginning ("invent", "invention"). It returns nil if there is none.
-func (r *comparedText) holds(w word) *word {
+func (r *analysedText) find(w word) *word {
 	if w.number != "" {
 		if i, ok := r.numbers[w.number]; ok {
 			return &r.content[i]
 		}
-		if !w.loose {
+		if !w.ambiguous {
 			return nil
 		}
 	}
 	if i, ok := r.byStem[w.stem]; ok {
 		return &r.content[i]
 	}
-	if len(w.stem) < alikeAt {
+	if len(w.stem) < minStemPrefix {
 		return nil
 	}
 	for i := range r.content {
-		if p := &r.content[i]; p.number == "" && alike(p.stem, w.stem) {
+		if p := &r.content[i]; p.number == "" && relatedStems(p.stem, w.stem) {
 			return p
 		}
 	}
 	return nil
 }
 
-// alikeAt is the minimum number of bytes that stems of related words share.
-const alikeAt = 4
+// minStemPrefix is the minimum number of bytes that stems of related words share.
+const minStemPrefix = 4
 
-func alike(a, b string) bool {
+func relatedStems(a, b string) bool {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
 	}
-	return n >= alikeAt && 3*n >= 2*max(len(a), len(b))
+	return n >= minStemPrefix && 3*n >= 2*max(len(a), len(b))
 }
 
-// otherCount reports whether other has a number that r does not have next to a word that r has next
-// to its number i: "6 teams" where r says "5 teams".
-func (r *comparedText) otherCount(i int, other *comparedText) bool {
-	beside := func(r *comparedText, i int) []word {
+// hasOtherCount reports whether other has a number that r does not have next to a word that r has
+// next to its number i: "6 teams" where r says "5 teams".
+func (r *analysedText) hasOtherCount(i int, other *analysedText) bool {
+	neighbours := func(r *analysedText, i int) []word {
 		out := r.content[max(i-1, 0):min(i+2, len(r.content))]
 		return slices.DeleteFunc(slices.Clone(out), func(w word) bool { return w.number != "" || w.clause != r.content[i].clause })
 	}
-	near := beside(r, i)
-	for value, at := range other.numbers {
-		if _, ok := r.numbers[value]; ok || other.content[at].loose {
+	own := neighbours(r, i)
+	for value, j := range other.numbers {
+		if _, ok := r.numbers[value]; ok || other.content[j].ambiguous {
 			continue
 		}
-		for _, w := range beside(other, at) {
-			if slices.ContainsFunc(near, func(o word) bool { return o.stem == w.stem }) {
+		for _, w := range neighbours(other, j) {
+			if slices.ContainsFunc(own, func(o word) bool { return o.stem == w.stem }) {
 				return true
 			}
 		}
@@ -258,7 +258,7 @@ func (r *comparedText) otherCount(i int, other *comparedText) bool {
 }
 
 // opposite reports whether a text contains the opposite of a word.
-func (r *comparedText) opposite(w word) bool {
+func (r *analysedText) opposite(w word) bool {
 	for _, o := range opposites[w.stem] {
 		if _, ok := r.byStem[o]; ok {
 			return true
@@ -267,27 +267,27 @@ func (r *comparedText) opposite(w word) bool {
 	return false
 }
 
-// reach is the maximum number of words after a negation that it negates.
-const reach = 5
+// negationReach is the maximum number of words after a negation that it negates.
+const negationReach = 5
 
 // denies reports whether r negates something that other states: one of the first content words
 // after one of r's negations, in the same clause, is in other without a negation near it.
-func (r *comparedText) denies(other *comparedText) bool {
+func (r *analysedText) denies(other *analysedText) bool {
 	for _, n := range r.negations {
 		found := 0
 		for i := range r.content {
 			w := &r.content[i]
-			if w.at <= n.at || w.at > n.at+reach || w.clause != n.clause {
+			if w.pos <= n.pos || w.pos > n.pos+negationReach || w.clause != n.clause {
 				continue
 			}
 			if found++; found > 2 {
 				break
 			}
-			there := other.holds(*w)
-			if there == nil {
+			match := other.find(*w)
+			if match == nil {
 				continue
 			}
-			if !other.negated(there) {
+			if !other.negated(match) {
 				return true
 			}
 			break
@@ -298,19 +298,19 @@ func (r *comparedText) denies(other *comparedText) bool {
 
 // mostlyDenied reports whether most of what r and quote share is in one clause of quote, after a
 // negation.
-func (r *comparedText) mostlyDenied(quote *comparedText) bool {
+func (r *analysedText) mostlyDenied(quote *analysedText) bool {
 	for _, n := range quote.negations {
-		shared, behind := 0, 0
+		shared, afterNegation := 0, 0
 		for i := range r.content {
-			w := quote.holds(r.content[i])
+			w := quote.find(r.content[i])
 			if w == nil {
 				continue
 			}
-			if shared++; w.clause == n.clause && w.at > n.at && w.at <= n.at+2*reach {
-				behind++
+			if shared++; w.clause == n.clause && w.pos > n.pos && w.pos <= n.pos+2*negationReach {
+				afterNegation++
 			}
 		}
-		if behind > 1 && 2*behind >= shared {
+		if afterNegation > 1 && 2*afterNegation >= shared {
 			return true
 		}
 	}
@@ -318,10 +318,10 @@ func (r *comparedText) mostlyDenied(quote *comparedText) bool {
 }
 
 // negated reports whether a negation, or a word that may be one, is near a word.
-func (r *comparedText) negated(w *word) bool {
-	for _, list := range [][]word{r.negations, r.soft} {
+func (r *analysedText) negated(w *word) bool {
+	for _, list := range [][]word{r.negations, r.softNegations} {
 		for _, n := range list {
-			if n.at >= w.at-reach-2 && n.at <= w.at+reach {
+			if n.pos >= w.pos-negationReach-2 && n.pos <= w.pos+negationReach {
 				return true
 			}
 		}

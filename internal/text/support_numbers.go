@@ -9,45 +9,45 @@ import (
 	"strings"
 )
 
-// otherAlike reports whether r has, instead of number w of a sentence, another number of the same
-// shape that the sentence does not have: a year for a year, or a number that differs in one digit
-// ("96" for "95").
-func (r *comparedText) otherAlike(w word, said *comparedText) bool {
+// hasSimilarNumber reports whether r has, instead of number w of a sentence, another number of the
+// same shape that the sentence does not have: a year for a year, or a number that differs in one
+// digit ("96" for "95").
+func (r *analysedText) hasSimilarNumber(w word, sentence *analysedText) bool {
 	for value, i := range r.numbers {
-		if _, both := said.numbers[value]; both || r.content[i].loose {
+		if _, both := sentence.numbers[value]; both || r.content[i].ambiguous {
 			continue
 		}
-		if r.content[i].year() && len(w.number) == 4 || digitsAlike(value, w.number) {
+		if r.content[i].year() && len(w.number) == 4 || differInOneDigit(value, w.number) {
 			return true
 		}
 	}
 	return false
 }
 
-// digitsAlike reports whether two numbers of at least two digits have the same length and differ in
-// one digit, as a mistyped or misremembered number does.
-func digitsAlike(a, b string) bool {
+// differInOneDigit reports whether two numbers of at least two digits have the same length and
+// differ in one digit, as a mistyped or misremembered number does.
+func differInOneDigit(a, b string) bool {
 	if len(a) != len(b) || len(a) < 2 {
 		return false
 	}
-	differ := 0
+	differences := 0
 	for i := range len(a) {
 		if a[i] != b[i] {
-			differ++
+			differences++
 		}
 	}
-	return differ == 1
+	return differences == 1
 }
 
-// otherModel reports whether r has, instead of word w, a word with the same letters and other
+// hasOtherVariant reports whether r has, instead of word w, a word with the same letters and other
 // digits that the sentence does not have: "MP3" for "MP5".
-func (r *comparedText) otherModel(w word, said *comparedText) bool {
+func (r *analysedText) hasOtherVariant(w word, sentence *analysedText) bool {
 	letters := withoutDigits(w.stem)
 	if w.number != "" || letters == w.stem || letters == "" {
 		return false
 	}
 	for stem := range r.byStem {
-		if _, both := said.byStem[stem]; !both && stem != w.stem && len(withoutDigits(stem)) < len(stem) && withoutDigits(stem) == letters {
+		if _, both := sentence.byStem[stem]; !both && stem != w.stem && len(withoutDigits(stem)) < len(stem) && withoutDigits(stem) == letters {
 			return true
 		}
 	}
@@ -65,14 +65,14 @@ func withoutDigits(s string) string {
 
 // clauseDenied reports whether quote has a "not" in a clause that contains, after it, something
 // that r adds to its question, or at least half of the words that r and quote share.
-func (r *comparedText) clauseDenied(asked, quote *comparedText) bool {
+func (r *analysedText) clauseDenied(question, quote *analysedText) bool {
 	for _, n := range quote.negations {
 		if !denies(n.stem) {
 			continue
 		}
-		shared, inside := 0, 0
+		shared, inClause := 0, 0
 		for i := range r.content {
-			w := quote.holds(r.content[i])
+			w := quote.find(r.content[i])
 			if w == nil {
 				continue
 			}
@@ -80,12 +80,12 @@ func (r *comparedText) clauseDenied(asked, quote *comparedText) bool {
 			if w.clause != n.clause {
 				continue
 			}
-			inside++
-			if asked.holds(r.content[i]) == nil && w.at > n.at {
+			inClause++
+			if question.find(r.content[i]) == nil && w.pos > n.pos {
 				return true
 			}
 		}
-		if inside > 1 && 2*inside >= shared {
+		if inClause > 1 && 2*inClause >= shared {
 			return true
 		}
 	}
@@ -105,15 +105,15 @@ func denies(negation string) bool {
 	return strings.HasSuffix(negation, "n't")
 }
 
-// UnnamedNumber reports whether a sentence repeats a number of its question that none of places
+// UnnamedNumber reports whether a sentence repeats a number of its question that none of texts
 // contains. Then they do not prove what the sentence says about it.
-func UnnamedNumber(sentence, question string, places ...string) bool {
-	said, asked := read(sentence), read(question)
-	for _, w := range said.content {
-		if w.number == "" || w.loose || asked.holds(w) == nil {
+func UnnamedNumber(sentence, question string, texts ...string) bool {
+	sentenceText, questionText := analyse(sentence), analyse(question)
+	for _, w := range sentenceText.content {
+		if w.number == "" || w.ambiguous || questionText.find(w) == nil {
 			continue
 		}
-		if !slices.ContainsFunc(places, func(s string) bool { return read(s).holds(w) != nil }) {
+		if !slices.ContainsFunc(texts, func(s string) bool { return analyse(s).find(w) != nil }) {
 			return true
 		}
 	}
@@ -129,20 +129,20 @@ type Addition struct {
 
 // Adds compares a sentence with its question.
 func Adds(sentence, question string) Addition {
-	said, asked := read(sentence), read(question)
+	sentenceText, questionText := analyse(sentence), analyse(question)
 	var out Addition
-	for _, w := range said.content {
-		if asked.holds(w) == nil {
+	for _, w := range sentenceText.content {
+		if questionText.find(w) == nil {
 			out.words = append(out.words, w)
 		}
 	}
 	repeated := 0
-	for _, w := range asked.content {
-		if said.holds(w) != nil {
+	for _, w := range questionText.content {
+		if sentenceText.find(w) != nil {
 			repeated++
 		}
 	}
-	out.Repeats = float64(repeated) / float64(max(1, len(asked.content)))
+	out.Repeats = float64(repeated) / float64(max(1, len(questionText.content)))
 	return out
 }
 
@@ -152,9 +152,9 @@ func (a Addition) Words() int { return len(a.words) }
 // Is reports whether the addition is this part of a text: they share at least half of the content
 // words of either.
 func (a Addition) Is(part string) bool {
-	in, shared := read(part), 0
+	in, shared := analyse(part), 0
 	for _, w := range a.words {
-		if in.holds(w) != nil {
+		if in.find(w) != nil {
 			shared++
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/text"
 )
 
-func TestSupportedSeesWhatIsInTheQuote(t *testing.T) {
+func TestSupported(t *testing.T) {
 	const leave = "You may carry over up to five days of unused annual leave into the next year, which must be taken by 31 March."
 	for _, c := range []struct {
 		name, sentence, question, quote, context string

@@ -10,9 +10,9 @@ import (
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// tokenRunes is how many characters of an unbroken run count as one token, so that a long code or a
-// base64 blob counts as several.
-const tokenRunes = 16
+// runesPerToken is how many characters of an unbroken run count as one token, so that a long code
+// or a base64 blob counts as several.
+const runesPerToken = 16
 
 // CountTokens counts the tokens of s: the segments between the word boundaries
 // of Unicode Standard Annex 29 that are not white space. A word, a number
@@ -74,7 +74,7 @@ func countASCII(s string) int {
 			}
 			i += 2
 		}
-		n += (i - start + tokenRunes - 1) / tokenRunes
+		n += (i - start + runesPerToken - 1) / runesPerToken
 	}
 	return n
 }
@@ -126,7 +126,7 @@ func joinsSpace(chunk string) bool {
 
 // segmentTokens counts the tokens of one word segment.
 func segmentTokens(seg string) int {
-	if len(seg) <= tokenRunes {
+	if len(seg) <= runesPerToken {
 		if len(seg) == 1 && seg[0] > ' ' || !isSpace(seg) {
 			return 1
 		}
@@ -135,7 +135,7 @@ func segmentTokens(seg string) int {
 	if isSpace(seg) {
 		return 0
 	}
-	return (utf8.RuneCountInString(seg) + tokenRunes - 1) / tokenRunes
+	return (utf8.RuneCountInString(seg) + runesPerToken - 1) / runesPerToken
 }
 
 // isSpace reports whether s consists of white space only.
@@ -158,7 +158,7 @@ func takeTokens(s string, limit int) int {
 		t := segmentTokens(seg)
 		if n+t > limit {
 			if end == 0 || n == 0 {
-				return end + takeRunes(seg, max(limit, 1)*tokenRunes)
+				return end + takeRunes(seg, max(limit, 1)*runesPerToken)
 			}
 			return end
 		}

@@ -6,7 +6,7 @@ import "github.com/sluice-rag/sluice/schema"
 type NewSource struct {
 	Name       string            `json:"name" pattern:"^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$" doc:"Letters, digits, dots, underscores and dashes, beginning with a letter or digit. It doesn't change."`
 	Collection string            `json:"collection" minLength:"1" maxLength:"128" doc:"Name or id of the collection that its documents come to."`
-	Driver     string            `json:"driver" minLength:"1" maxLength:"64" doc:"The kind of place; they are listed at /v1/source-drivers."`
+	Driver     string            `json:"driver" minLength:"1" maxLength:"64" doc:"The kind of source; they are listed at /v1/source-drivers."`
 	Settings   map[string]string `json:"settings,omitempty" doc:"Of the driver. Those that are secret are encrypted, and never shown."`
 	Paused     bool              `json:"paused,omitempty" doc:"It does not run before it is resumed, so that a preview can be looked at first."`
 	SourceRules

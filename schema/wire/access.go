@@ -45,13 +45,13 @@ func (p Program) Inbox() string { return inboxPrefix + string(p) }
 // Access is what a program may publish to and subscribe to: patterns of subjects.
 type Access struct{ Publish, Subscribe []string }
 
-// traffic is what a program sends and receives.
-type traffic struct {
-	asks    []string // requests that it sends; replies come to its inbox
-	answers []string // requests that it receives and replies to, at the sender's inbox
-	streams []string // requests to other services, to whose senders' inboxes it sends progress
-	tells   []string
-	hears   []string
+// programSubjects is what a program sends and receives.
+type programSubjects struct {
+	requests   []string // requests that it sends; replies come to its inbox
+	serves     []string // requests that it receives and replies to, at the sender's inbox
+	streams    []string // requests to other services, to whose senders' inboxes it sends progress
+	publishes  []string
+	subscribes []string
 }
 
 var (
@@ -67,53 +67,54 @@ const (
 	askAtWorkers    = AskSubject + atWorker + "*"
 )
 
-// traffics is the table of permissions. JetStream's API subjects are listed like all others.
-var traffics = map[Program]traffic{
+// subjectsByProgram is the table of permissions. JetStream's API subjects are listed like all
+// others.
+var subjectsByProgram = map[Program]programSubjects{
 	ProgramServe: {
 		// The model servers' info is for `sluice doctor`, which runs with these credentials.
-		asks: slices.Concat([]string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, JudgeSubject, SourcePreviewSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
-		tells: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), CancelSubject(SourcePreviewSubject), ChangedSubject,
+		requests: slices.Concat([]string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, JudgeSubject, SourcePreviewSubject, StatusSubject, ModelSubject(OpInfo), SecondModelSubject(OpInfo)}, jetstreamOf("STREAM.INFO", "CONSUMER.LIST")),
+		publishes: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), CancelSubject(SourcePreviewSubject), ChangedSubject,
 			OutboxSubject},
-		hears: []string{EventsSubjects, stages, texts, ChangedSubject, HereSubject},
+		subscribes: []string{EventsSubjects, stages, texts, ChangedSubject, WorkersSubject},
 	},
 	ProgramIngestWorker: {
-		asks: slices.Concat(modelSubjects, []string{IngestSubjects, QuestionsSubjects, EventsSubjects},
-			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), worksOn(StreamIngest, ConsumerIngest)),
-		tells: []string{OutboxSubject},
-		hears: []string{SearchingSubject, OutboxSubject},
+		requests: slices.Concat(modelSubjects, []string{IngestSubjects, QuestionsSubjects, EventsSubjects},
+			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), workQueueSubjects(StreamIngest, ConsumerIngest)),
+		publishes:  []string{OutboxSubject},
+		subscribes: []string{SearchingSubject, OutboxSubject},
 	},
 	ProgramQueryWorker: {
-		asks: slices.Concat(modelSubjects, []string{LLMSubject},
-			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), worksOn(StreamQuestions, ConsumerQuestions)),
-		answers: []string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, JudgeSubject, StatusSubject},
-		tells:   []string{CancelSubject(LLMSubject), SearchingSubject, HereSubject, stages, texts, OutboxSubject},
-		hears:   []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), QuestionEvents(EventQuestionCancelled)},
+		requests: slices.Concat(modelSubjects, []string{LLMSubject},
+			jetstreamOf("STREAM.INFO", "STREAM.CREATE", "STREAM.UPDATE"), workQueueSubjects(StreamQuestions, ConsumerQuestions)),
+		serves:     []string{SearchSubject, searchAtWorkers, AskSubject, askAtWorkers, LabelSubject, JudgeSubject, StatusSubject},
+		publishes:  []string{CancelSubject(LLMSubject), SearchingSubject, WorkersSubject, stages, texts, OutboxSubject},
+		subscribes: []string{CancelSubject(SearchSubject), CancelSubject(AskSubject), CancelSubject(LabelSubject), CancelSubject(JudgeSubject), QuestionEvents(EventQuestionCancelled)},
 	},
 	ProgramLLMGateway: {
-		asks:    modelSubjects,
-		answers: []string{LLMSubject, RemoteEncodeSubject, RemoteRerankSubject, StatusSubject},
-		streams: []string{AskSubject, askAtWorkers}, // the text of an answer goes to the caller that waits for it
-		hears:   []string{CancelSubject(LLMSubject)},
+		requests:   modelSubjects,
+		serves:     []string{LLMSubject, RemoteEncodeSubject, RemoteRerankSubject, StatusSubject},
+		streams:    []string{AskSubject, askAtWorkers}, // the text of an answer goes to the caller that waits for it
+		subscribes: []string{CancelSubject(LLMSubject)},
 	},
 	ProgramSourceWorker: {
-		answers: []string{SourcePreviewSubject, StatusSubject},
-		tells:   []string{OutboxSubject},
-		hears:   []string{CancelSubject(SourcePreviewSubject)},
+		serves:     []string{SourcePreviewSubject, StatusSubject},
+		publishes:  []string{OutboxSubject},
+		subscribes: []string{CancelSubject(SourcePreviewSubject)},
 	},
 	ProgramGPUSegmenter: {
-		asks:    []string{RemoteEncodeSubject, RemoteRerankSubject},
-		answers: append([]string{StatusSubject}, modelSubjects...),
+		requests: []string{RemoteEncodeSubject, RemoteRerankSubject},
+		serves:   append([]string{StatusSubject}, modelSubjects...),
 	},
 }
 
 func init() {
-	var all traffic
+	var all programSubjects
 	for _, p := range Programs() {
-		t := traffics[p]
-		all.asks, all.answers, all.streams = append(all.asks, t.asks...), append(all.answers, t.answers...), append(all.streams, t.streams...)
-		all.tells, all.hears = append(all.tells, t.tells...), append(all.hears, t.hears...)
+		t := subjectsByProgram[p]
+		all.requests, all.serves, all.streams = append(all.requests, t.requests...), append(all.serves, t.serves...), append(all.streams, t.streams...)
+		all.publishes, all.subscribes = append(all.publishes, t.publishes...), append(all.subscribes, t.subscribes...)
 	}
-	traffics[ProgramUp] = all
+	subjectsByProgram[ProgramUp] = all
 }
 
 func subjectsOf(operations []ModelOperation) (subjects []string) {
@@ -138,8 +139,8 @@ func jetstreamOf(requests ...string) (out []string) {
 	return out
 }
 
-// worksOn returns the subjects at which a worker makes requests to consume a work queue.
-func worksOn(stream, consumer string) []string {
+// workQueueSubjects returns the subjects at which a worker makes requests to consume a work queue.
+func workQueueSubjects(stream, consumer string) []string {
 	of := stream + "." + consumer
 	return []string{"$JS.API.CONSUMER.CREATE." + of, "$JS.API.CONSUMER.INFO." + of, "$JS.API.CONSUMER.MSG.NEXT." + of,
 		"$JS.API.STREAM.MSG.GET." + stream, "$JS.ACK." + of + ".>"}
@@ -147,14 +148,14 @@ func worksOn(stream, consumer string) []string {
 
 // AccessOf returns the permissions of a program. It panics if the program is not in the table.
 func AccessOf(p Program) Access {
-	t, ok := traffics[p]
+	t, ok := subjectsByProgram[p]
 	if !ok {
 		panic("wire: no program " + string(p))
 	}
-	a := Access{Publish: slices.Concat(t.asks, t.tells), Subscribe: slices.Concat(t.answers, t.hears, []string{p.Inbox() + ".>"})}
+	a := Access{Publish: slices.Concat(t.requests, t.publishes), Subscribe: slices.Concat(t.serves, t.subscribes, []string{p.Inbox() + ".>"})}
 	for _, q := range Programs() {
-		asks := func(subject string) bool { return slices.Contains(traffics[q].asks, subject) }
-		if slices.ContainsFunc(t.answers, asks) || slices.ContainsFunc(t.streams, asks) {
+		requests := func(subject string) bool { return slices.Contains(subjectsByProgram[q].requests, subject) }
+		if slices.ContainsFunc(t.serves, requests) || slices.ContainsFunc(t.streams, requests) {
 			a.Publish = append(a.Publish, q.Inbox()+".>")
 		}
 	}

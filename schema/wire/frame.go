@@ -5,8 +5,8 @@ package wire
 // it.
 //
 // A frame is frameMark, the length of a JSON object, the object, and parts in the order in which
-// the type's lift writes them. The object is the message as JSON without the parts, so that fields
-// can be added to it as to any message. Lengths and counts are unsigned varints; numbers are
+// the type's codeParts writes them. The object is the message as JSON without the parts, so that
+// fields can be added to it as to any message. Lengths and counts are unsigned varints; numbers are
 // little-endian float32; texts are UTF-8, with all lengths of a part first.
 
 import (
@@ -29,20 +29,21 @@ const FrameVersion = "1"
 // frameMark begins a frame. No JSON begins with a zero byte.
 const frameMark = "\x00SF" + FrameVersion
 
-// liftable is a message with parts: lift writes its parts and clears their fields, or reads them.
-type liftable interface{ lift(*parts) }
+// framer is a message with parts: codeParts writes its parts and clears their fields, or reads
+// them.
+type framer interface{ codeParts(*partCodec) }
 
 // EncodeFrame writes a message as a frame, or as JSON where it has no parts.
 func EncodeFrame(m any) ([]byte, error) {
-	of := reflect.ValueOf(m)
-	mine := reflect.New(of.Type()) // a copy, because lift clears fields
-	mine.Elem().Set(of)
-	message, has := mine.Interface().(liftable)
-	if !has {
+	value := reflect.ValueOf(m)
+	copied := reflect.New(value.Type()) // a copy, because codeParts clears fields
+	copied.Elem().Set(value)
+	message, ok := copied.Interface().(framer)
+	if !ok {
 		return Encode(m)
 	}
-	var p parts
-	message.lift(&p)
+	var p partCodec
+	message.codeParts(&p)
 	head, err := json.Marshal(message)
 	if err != nil {
 		return nil, fmt.Errorf("encode %T: %w", m, err)
@@ -65,17 +66,17 @@ func Read(data []byte, m any) error {
 	if !IsFrame(data) {
 		return nil
 	}
-	message, has := m.(liftable)
-	if !has {
+	message, ok := m.(framer)
+	if !ok {
 		return fmt.Errorf("decode %T: a frame where JSON is expected: %w", m, schema.ErrInvalid)
 	}
-	p := parts{data: rest, reading: true}
-	message.lift(&p)
+	p := partCodec{data: rest, decoding: true}
+	message.codeParts(&p)
 	if p.err == nil && len(p.data) > 0 {
 		p.err = fmt.Errorf("%d bytes follow the last part", len(p.data))
 	}
 	if p.err != nil {
-		return fmt.Errorf("decode %T: part %d of the frame: %w", m, p.at, errors.Join(schema.ErrInvalid, p.err))
+		return fmt.Errorf("decode %T: part %d of the frame: %w", m, p.index, errors.Join(schema.ErrInvalid, p.err))
 	}
 	return nil
 }

@@ -12,19 +12,19 @@ import (
 	"unicode/utf8"
 )
 
-// parts writes or reads parts in sequence. After an error it reads nothing more.
-type parts struct {
-	data    []byte // written so far, or left to read
-	reading bool
-	at      int // number of the current part, from 1
-	err     error
+// partCodec writes or reads parts in sequence. After an error it reads nothing more.
+type partCodec struct {
+	data     []byte // written so far, or left to read
+	decoding bool
+	index    int // number of the current part, from 1
+	err      error
 }
 
 // count writes or reads the number of entries that follow, of at least so many bytes each. A reader
 // returns an error if the rest of the frame could not hold them, so a frame can't make it allocate
 // more.
-func (p *parts) count(n, bytes int) int {
-	if !p.reading {
+func (p *partCodec) count(n, bytes int) int {
+	if !p.decoding {
 		p.data = binary.AppendUvarint(p.data, uint64(n))
 		return n
 	}
@@ -39,8 +39,8 @@ func (p *parts) count(n, bytes int) int {
 }
 
 // number writes or reads a number that is not negative.
-func (p *parts) number(n int) int {
-	if !p.reading {
+func (p *partCodec) number(n int) int {
+	if !p.decoding {
 		p.data = binary.AppendUvarint(p.data, uint64(max(0, n)))
 		return n
 	}
@@ -57,9 +57,9 @@ func (p *parts) number(n int) int {
 }
 
 // texts is a part of texts. Invalid UTF-8 is written with U+FFFD, as in JSON.
-func (p *parts) texts(all *[]string) {
-	p.at++
-	if !p.reading {
+func (p *partCodec) texts(all *[]string) {
+	p.index++
+	if !p.decoding {
 		p.writeTexts(*all)
 		*all = nil
 		return
@@ -91,7 +91,7 @@ func (p *parts) texts(all *[]string) {
 	}
 }
 
-func (p *parts) writeTexts(all []string) {
+func (p *partCodec) writeTexts(all []string) {
 	clean := func(s string) string {
 		if utf8.ValidString(s) {
 			return s
@@ -105,14 +105,14 @@ func (p *parts) writeTexts(all []string) {
 		p.number(n)
 		total += n
 	}
-	p.data = grown(p.data, total)
+	p.data = grow(p.data, total)
 	for _, s := range all {
 		p.data = append(p.data, clean(s)...)
 	}
 }
 
-// grown returns data with room for n more bytes.
-func grown(data []byte, n int) []byte {
+// grow returns data with room for n more bytes.
+func grow(data []byte, n int) []byte {
 	if cap(data)-len(data) >= n {
 		return data
 	}
@@ -120,14 +120,14 @@ func grown(data []byte, n int) []byte {
 }
 
 // lists is a part of lists of texts.
-func (p *parts) lists(all *[][]string) {
-	p.at++
+func (p *partCodec) lists(all *[][]string) {
+	p.index++
 	n := p.count(len(*all), 1)
-	if !p.reading {
+	if !p.decoding {
 		var joined []string
-		for _, some := range *all {
-			p.number(len(some))
-			joined = append(joined, some...)
+		for _, list := range *all {
+			p.number(len(list))
+			joined = append(joined, list...)
 		}
 		*all = nil
 		p.writeTexts(joined)
@@ -140,7 +140,7 @@ func (p *parts) lists(all *[][]string) {
 	}
 	var joined []string
 	p.texts(&joined)
-	p.at--
+	p.index--
 	if p.err == nil && total != len(joined) {
 		p.err = fmt.Errorf("%d texts, and its lists have %d", len(joined), total)
 	}
@@ -154,10 +154,10 @@ func (p *parts) lists(all *[][]string) {
 }
 
 // numbers is a part of numbers that are not negative.
-func (p *parts) numbers(all *[]int) {
-	p.at++
+func (p *partCodec) numbers(all *[]int) {
+	p.index++
 	n := p.count(len(*all), 1)
-	if !p.reading {
+	if !p.decoding {
 		for _, x := range *all {
 			p.number(x)
 		}
@@ -174,28 +174,28 @@ func (p *parts) numbers(all *[]int) {
 }
 
 // numberLists is a part of lists of numbers that are not negative.
-func (p *parts) numberLists(all *[][]int) {
-	p.at++
+func (p *partCodec) numberLists(all *[][]int) {
+	p.index++
 	n := p.count(len(*all), 1)
 	lists := slices.Clone(*all) // keep the caller's lists unchanged
-	if p.reading {
+	if p.decoding {
 		lists = make([][]int, n)
 	}
 	for i := range lists {
 		p.numbers(&lists[i])
-		p.at--
+		p.index--
 	}
 	*all = nil
-	if p.reading && n > 0 {
+	if p.decoding && n > 0 {
 		*all = lists
 	}
 }
 
 // floatLists is a part of lists of numbers.
-func (p *parts) floatLists(all *[][]float32) {
-	p.at++
+func (p *partCodec) floatLists(all *[][]float32) {
+	p.index++
 	n := p.count(len(*all), 1)
-	if !p.reading {
+	if !p.decoding {
 		for i := range *all {
 			p.row(&(*all)[i])
 		}
@@ -212,10 +212,10 @@ func (p *parts) floatLists(all *[][]float32) {
 }
 
 // row writes or reads numbers. It reads an empty list instead of nil.
-func (p *parts) row(all *[]float32) {
+func (p *partCodec) row(all *[]float32) {
 	n := p.count(len(*all), 4)
-	if !p.reading {
-		p.data = grown(p.data, 4*n)
+	if !p.decoding {
+		p.data = grow(p.data, 4*n)
 		for _, x := range *all {
 			p.data = binary.LittleEndian.AppendUint32(p.data, math.Float32bits(x))
 		}
@@ -230,12 +230,12 @@ func (p *parts) row(all *[]float32) {
 }
 
 // vectors is a part of vectors.
-func (p *parts) vectors(v *Vectors) {
-	p.at++
+func (p *partCodec) vectors(v *Vectors) {
+	p.index++
 	v.Dimension = p.number(v.Dimension)
 	data := []float32(v.Data)
 	p.row(&data)
-	if !p.reading {
+	if !p.decoding {
 		v.Data = nil
 		return
 	}
@@ -245,54 +245,54 @@ func (p *parts) vectors(v *Vectors) {
 }
 
 // windows is a part of lists of vectors.
-func (p *parts) windows(all *[]Vectors) {
-	p.at++
+func (p *partCodec) windows(all *[]Vectors) {
+	p.index++
 	n := p.count(len(*all), 2)
 	lists := slices.Clone(*all)
-	if p.reading {
+	if p.decoding {
 		lists = make([]Vectors, n)
 	}
 	for i := range lists {
 		p.vectors(&lists[i])
-		p.at--
+		p.index--
 	}
 	*all = nil
-	if p.reading && n > 0 {
+	if p.decoding && n > 0 {
 		*all = lists
 	}
 }
 
 // links is a part of links, by window and then by passage.
-func (p *parts) links(all *[][][]PassageLink) {
-	p.at++
+func (p *partCodec) links(all *[][][]PassageLink) {
+	p.index++
 	windows := *all
 	n := p.count(len(windows), 1)
-	if p.reading {
+	if p.decoding {
 		windows = make([][][]PassageLink, n)
 	}
 	for i := range windows {
 		passages := p.count(len(windows[i]), 1)
-		if p.reading {
+		if p.decoding {
 			windows[i] = make([][]PassageLink, passages)
 		}
 		for j := range windows[i] {
 			of := p.count(len(windows[i][j]), 5)
-			if p.reading {
+			if p.decoding {
 				windows[i][j] = make([]PassageLink, of)
 			}
 			p.linksOf(windows[i][j])
 		}
 	}
 	*all = nil
-	if p.reading && n > 0 {
+	if p.decoding && n > 0 {
 		*all = windows
 	}
 }
 
-func (p *parts) linksOf(links []PassageLink) {
+func (p *partCodec) linksOf(links []PassageLink) {
 	for i, l := range links {
 		to := p.number(l.To)
-		if !p.reading {
+		if !p.decoding {
 			p.data = binary.LittleEndian.AppendUint32(p.data, math.Float32bits(l.Weight))
 			continue
 		}

@@ -97,8 +97,10 @@ func TestFramesThatEndAnywhereAreRefused(t *testing.T) {
 	}
 }
 
-func TestFramesThatLieAreRefused(t *testing.T) {
-	frame := func(head, parts string) []byte { return []byte("\x00SF1" + string(rune(len(head))) + head + parts) }
+func TestFramesWithInvalidLengthsAreRefused(t *testing.T) {
+	frame := func(head, parts string) []byte {
+		return []byte("\x00SF1" + string(rune(len(head))) + head + parts)
+	}
 	for name, c := range map[string]struct {
 		data []byte
 		into any
@@ -125,8 +127,8 @@ func TestFramesThatLieAreRefused(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotUTF8IsWrittenAsJSONWritesIt: both forms write the same text.
-func TestWhatIsNotUTF8IsWrittenAsJSONWritesIt(t *testing.T) {
+// TestInvalidUTF8IsEncodedLikeJSON: both forms write the same text.
+func TestInvalidUTF8IsEncodedLikeJSON(t *testing.T) {
 	texts := []string{"a\xff\xfeb", "\xe4", "plain"}
 	read := func(write func(any) ([]byte, error)) string {
 		data, err := write(wire.EncodeRequest{Envelope: wire.Header(), Texts: texts})

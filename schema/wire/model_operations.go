@@ -101,7 +101,7 @@ type EncodeRequest struct {
 // Terms returns the request's lane and deadline.
 func (r EncodeRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
-func (r *EncodeRequest) lift(p *parts) { p.texts(&r.Texts) }
+func (r *EncodeRequest) codeParts(p *partCodec) { p.texts(&r.Texts) }
 
 // EncodeReply answers EncodeRequest: one unit vector per text, in order. A text without known
 // tokens has a zero vector.
@@ -116,7 +116,7 @@ type EncodeReply struct {
 	Truncated int   `json:"truncated,omitempty"`
 }
 
-func (r *EncodeReply) lift(p *parts) { p.vectors(&r.Vectors) }
+func (r *EncodeReply) codeParts(p *partCodec) { p.vectors(&r.Vectors) }
 
 // SegmentRequest asks, for each run of sentences, whether neighbours belong
 // together (SAGE's segmentation model).
@@ -130,7 +130,7 @@ type SegmentRequest struct {
 // Terms returns the request's lane and deadline.
 func (r SegmentRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
-func (r *SegmentRequest) lift(p *parts) { p.lists(&r.Runs) }
+func (r *SegmentRequest) codeParts(p *partCodec) { p.lists(&r.Runs) }
 
 // SegmentContext is the most sentences that a segmentation model reads on each side of a boundary.
 const SegmentContext = 8
@@ -145,7 +145,7 @@ type SegmentReply struct {
 	Scores    [][]float32         `json:"scores"`
 }
 
-func (r *SegmentReply) lift(p *parts) { p.floatLists(&r.Scores) }
+func (r *SegmentReply) codeParts(p *partCodec) { p.floatLists(&r.Scores) }
 
 // Graphs of a pack that score answers.
 const (
@@ -183,7 +183,7 @@ type ScoreRequest struct {
 // Terms returns the request's lane and deadline.
 func (r ScoreRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
-func (r *ScoreRequest) lift(p *parts) { p.texts(&r.Texts) }
+func (r *ScoreRequest) codeParts(p *partCodec) { p.texts(&r.Texts) }
 
 // ScoreReply answers ScoreRequest: a score per text, in order.
 type ScoreReply struct {
@@ -201,7 +201,7 @@ type ScoreReply struct {
 	FeaturesOf string   `json:"features_of,omitempty"`
 }
 
-func (r *ScoreReply) lift(p *parts) {
+func (r *ScoreReply) codeParts(p *partCodec) {
 	if r.Features != nil {
 		f := *r.Features
 		p.vectors(&f)
@@ -217,9 +217,9 @@ func (r ScoreReply) Op() ModelOp {
 	return OpScore
 }
 
-// Featured are the pair model's scores of texts, in their order, with the features that its labels
-// are computed from.
-type Featured struct {
+// ScoresWithFeatures are the pair model's scores of texts, in their order, with the features that
+// its labels are computed from.
+type ScoresWithFeatures struct {
 	Model    string
 	Scores   []PairScore
 	Features Vectors // a row for each text; none if the graph has none
@@ -258,7 +258,7 @@ type LinkRequest struct {
 // Terms returns the request's lane and deadline.
 func (r LinkRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
-func (r *LinkRequest) lift(p *parts) { p.windows(&r.Windows) }
+func (r *LinkRequest) codeParts(p *partCodec) { p.windows(&r.Windows) }
 
 // LinkReply answers LinkRequest: for each window and each of its passages, the passages that it is
 // linked to most strongly, strongest first.
@@ -269,7 +269,7 @@ type LinkReply struct {
 	Links [][][]PassageLink   `json:"links"`
 }
 
-func (r *LinkReply) lift(p *parts) { p.links(&r.Links) }
+func (r *LinkReply) codeParts(p *partCodec) { p.links(&r.Links) }
 
 // PassageLink says how strongly a passage attends to another of its window.
 type PassageLink struct {
@@ -294,7 +294,7 @@ type FuseRequest struct {
 // Terms returns the request's lane and deadline.
 func (r FuseRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
-func (r *FuseRequest) lift(p *parts) { p.texts(&r.Texts) }
+func (r *FuseRequest) codeParts(p *partCodec) { p.texts(&r.Texts) }
 
 // FuseReply answers FuseRequest: a score per text, in order.
 type FuseReply struct {

@@ -33,7 +33,7 @@ type SegmentEncodeRequest struct {
 // Terms returns the request's lane and deadline.
 func (r SegmentEncodeRequest) Terms() (Lane, time.Time) { return r.Lane, r.Deadline }
 
-func (r *SegmentEncodeRequest) lift(p *parts) {
+func (r *SegmentEncodeRequest) codeParts(p *partCodec) {
 	p.texts(&r.Titles)
 	p.numbers(&r.Sections)
 	p.texts(&r.Headings)
@@ -61,28 +61,28 @@ type SegmentEncodeReply struct {
 	Truncated int `json:"truncated,omitempty"`
 }
 
-func (r *SegmentEncodeReply) lift(p *parts) {
+func (r *SegmentEncodeReply) codeParts(p *partCodec) {
 	p.numberLists(&r.Passages)
 	p.numberLists(&r.Tokens)
 	p.vectors(&r.Vectors)
 	p.links(&r.Links)
 }
 
-// Uncut is a document to be cut into passages.
-type Uncut struct {
+// SegmentEncodeDocument is a document to be cut into passages.
+type SegmentEncodeDocument struct {
 	Title    string
-	Sections []UncutSection
+	Sections []SegmentEncodeSection
 }
 
-// UncutSection is a section of an Uncut document.
-type UncutSection struct {
+// SegmentEncodeSection is a section of a SegmentEncodeDocument.
+type SegmentEncodeSection struct {
 	Heading   string // the nearest one above it
 	Text      string
 	Sentences []int // lengths in UTF-8 bytes; they tile the text
 }
 
-// Made is the result for an Uncut document.
-type Made struct {
+// SegmentEncodeResult is the result for a SegmentEncodeDocument.
+type SegmentEncodeResult struct {
 	Space string
 	// Passages are, for each section, the lengths in UTF-8 bytes of its passages. Tokens is the
 	// number of tokens of each.

@@ -51,8 +51,9 @@ const (
 	// searches.
 	SearchingSubject = "sluice.query.searching"
 
-	// HereSubject is where workers with subjects of their own announce themselves, as Here.
-	HereSubject = "sluice.here"
+	// WorkersSubject is where workers with subjects of their own announce themselves by a
+	// WorkerAnnouncement.
+	WorkersSubject = "sluice.here"
 
 	// ChangedSubject is where API servers report, as Changed, data that others may have cached and
 	// that has changed.

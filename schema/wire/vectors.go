@@ -58,14 +58,14 @@ func (v Vectors) Row(i int) []float32 { return v.Data[i*v.Dimension : (i+1)*v.Di
 
 // UnmarshalJSON implements json.Unmarshaler. It checks the shape.
 func (v *Vectors) UnmarshalJSON(data []byte) error {
-	read, err := readVectors(data)
+	decoded, err := readVectors(data)
 	if err != nil {
 		return fmt.Errorf("vectors: %w", err)
 	}
-	if err := read.check(); err != nil {
+	if err := decoded.check(); err != nil {
 		return err
 	}
-	*v = read
+	*v = decoded
 	return nil
 }
 
@@ -88,7 +88,7 @@ func readVectors(data []byte) (v Vectors, err error) {
 			return v, v.Data.UnmarshalText(text)
 		}
 	}
-	type plain Vectors // without UnmarshalJSON
-	err = json.Unmarshal(data, (*plain)(&v))
+	type withoutMethods Vectors // without UnmarshalJSON
+	err = json.Unmarshal(data, (*withoutMethods)(&v))
 	return v, err
 }

@@ -82,8 +82,8 @@ type Cancel struct {
 	Request string `json:"request"` // its HeaderRequest
 }
 
-// Here announces that a worker answers a service at a subject of its own, AtWorker.
-type Here struct {
+// WorkerAnnouncement announces that a worker answers a service at a subject of its own, AtWorker.
+type WorkerAnnouncement struct {
 	Envelope
 	Service string    `json:"service"` // its subject
 	Worker  uuid.UUID `json:"worker"`

@@ -131,7 +131,7 @@ func TestFormatIsGolden(t *testing.T) {
 	}
 }
 
-func TestDecodeTellsVersionsFromNonsense(t *testing.T) {
+func TestDecodeDistinguishesVersionErrors(t *testing.T) {
 	if _, err := wire.Decode[wire.IngestMessage]([]byte(`{"v":99}`)); !errors.Is(err, wire.ErrVersion) {
 		t.Errorf("a newer version gave %v", err)
 	}

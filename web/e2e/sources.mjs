@@ -203,13 +203,13 @@ async function counts(at) {
   return out;
 }
 
-/** A server with a source-worker beside it has more kinds of places than folders. */
+/** A server with a source-worker beside it has more kinds of sources than folders. */
 async function chooseFolder(page, dialog) {
   await dialog.getByRole("button", { name: /Kind/ }).click();
   await page.getByRole("option", { name: /^folder/ }).click();
 }
 
-/** Types a secret in. No kind of place that runs here has one, so that this one is a fake, and so is what the server says of it. */
+/** Types a secret in. No kind of source that runs here has one, so that this one is a fake, and so is what the server says of it. */
 async function secrets(page) {
   step("a secret is read from a file as it is, and told of by its name alone");
   const driver = { name: "fake", summary: "A fake.", running: true, fields: [{ name: "key", summary: "Of several lines.", required: true, secret: true }] };

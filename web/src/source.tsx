@@ -17,11 +17,11 @@ import { Action, Dialogue, ErrorBox, Loading, PageHead, sentence, StateBadge } f
 /** The meaning of a state. */
 const meaning: Record<Source["state"], string> = {
   waiting: "It waits for its time.",
-  running: "The place is listed, and what is new is fetched.",
-  retrying: "The place does not answer, and is tried again.",
-  limited: "The place asked for fewer requests, and is given the time that it asked for.",
+  running: "Items are listed, and new ones are fetched.",
+  retrying: "The source's server does not answer, and is tried again.",
+  limited: "The source's server asked for fewer requests; the source waits as long as it asked.",
   asking: "Much is gone at once; nothing was deleted.",
-  refused: "The place refuses the credentials: change the settings.",
+  refused: "The source's server refuses the credentials: change the settings.",
   invalid: "A setting is wrong: change it.",
   paused: "Somebody paused it.",
   removing: "It is being removed.",
@@ -125,7 +125,7 @@ function Asking({ source: s, run, again }: { source: Source; run: SourceRun; aga
         <Dialogue button="Delete what is gone" title="Delete what is gone?" look="danger">
           {(close) => (
             <Confirm
-              text="Documents whose items the place does not list any more are hidden at once and purged soon after."
+              text="Documents whose items the source does not list any more are hidden at once and purged soon after."
               action="Delete them"
               cancel={close}
               confirm={async () => {
@@ -150,7 +150,7 @@ function Remove({ source: s }: { source: Source }) {
     <Dialogue button="Remove" title={`Remove ${s.name}?`} look="danger">
       {(close) => (
         <Confirm
-          text={keep ? "Its documents stay, and follow the place no more." : `Its ${plural(s.documents, "document")} are deleted with it.`}
+          text={keep ? "Its documents stay, and are not updated any more." : `Its ${plural(s.documents, "document")} are deleted with it.`}
           action="Remove it"
           cancel={close}
           confirm={async () => {

@@ -95,7 +95,7 @@ export function NewSource({ close }: { close: () => void }) {
   if (collections.isPending || drivers.isPending) return <Loading />;
   if (!collections.data || !drivers.data) return <ErrorBox error={collections.error ?? drivers.error} />;
   if (drivers.data.length === 0) {
-    return <p>No source-worker has run yet, so there is no kind of place to choose. Start one.</p>;
+    return <p>No source-worker has run yet, so there is no kind of source to choose. Start one.</p>;
   }
   if (collections.data.length === 0) return <p>There is no collection yet that its documents could come to. Make one first.</p>;
   return (

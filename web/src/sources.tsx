@@ -39,7 +39,7 @@ export function SourcesPage() {
       <ErrorBox error={list.error} retry={() => void list.refetch()} />
       {list.isPending && <Loading />}
       {list.isSuccess && sources.length === 0 && (
-        <Empty>There are no sources yet. A source keeps a collection in step with a place: a folder, a share, a site.</Empty>
+        <Empty>There are no sources yet. A source keeps a collection in step with a folder, a share, a site or another system.</Empty>
       )}
       {sources.length > 0 && (
         <table className="documents">

@@ -1490,7 +1490,7 @@ export interface components {
         NewSource: {
             /** @description Name or id of the collection that its documents come to. */
             collection: string;
-            /** @description The kind of place; they are listed at /v1/source-drivers. */
+            /** @description The kind of source; they are listed at /v1/source-drivers. */
             driver: string;
             /**
              * Format: int64
@@ -2405,7 +2405,7 @@ export interface components {
             state: "waiting" | "running" | "retrying" | "limited" | "paused" | "asking" | "refused" | "invalid" | "removing";
             /**
              * Format: int64
-             * @description How often the place failed since it last answered.
+             * @description How often the source's server failed since it last answered.
              */
             tries: number;
         };
@@ -2460,7 +2460,7 @@ export interface components {
         };
         SourceItem: {
             document?: string;
-            /** @description Its id in the place. */
+            /** @description Its id in the source. */
             item: string;
             /** Format: date-time */
             modified_at?: string;
@@ -2474,7 +2474,7 @@ export interface components {
             reason?: string;
             /**
              * Format: int64
-             * @description Bytes; -1 where the place doesn't say.
+             * @description Bytes; -1 where the source doesn't say.
              */
             size: number;
             url?: string;
@@ -2489,7 +2489,7 @@ export interface components {
             /** @description As name. */
             email?: string;
             group: boolean;
-            /** @description In the place, for good. */
+            /** @description Its id in the source; it never changes. */
             id: string;
             /** @description Who it is here. */
             mappings: components["schemas"]["AccessMapping"][] | null;

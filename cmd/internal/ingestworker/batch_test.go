@@ -324,14 +324,14 @@ func TestModelServersThatDisagreeFailADocument(t *testing.T) {
 	w := newWorld(t)
 	w.models.before = func(_ context.Context, op wire.ModelOp, _ []string) error {
 		if op == wire.OpEncode {
-			return fmt.Errorf("encode 2 texts: %w", modelclient.ErrDisagree)
+			return fmt.Errorf("encode 2 texts: %w", modelclient.ErrPackMismatch)
 		}
 		return nil
 	}
 	w.upload("a.md", document("packs", 3))
 	w.start()
 	w.awaitStates(map[schema.State]int{schema.StateFailed: 1})
-	if d := w.document("a.md"); d.Reason == nil || !strings.Contains(d.Reason.Message, "3 times") || !strings.Contains(d.Reason.Message, modelclient.ErrDisagree.Error()) {
+	if d := w.document("a.md"); d.Reason == nil || !strings.Contains(d.Reason.Message, "3 times") || !strings.Contains(d.Reason.Message, modelclient.ErrPackMismatch.Error()) {
 		t.Errorf("got %+v", d.Reason)
 	}
 }

@@ -399,8 +399,8 @@ func (m *scriptedModels) Link(_ context.Context, _ wire.Lane, _ string, document
 }
 
 // SegmentEncode leaves all documents to the separate stages.
-func (m *scriptedModels) SegmentEncode(_ context.Context, _ wire.Lane, _ schema.Segmentation, documents []wire.Uncut, _ int) ([]*wire.Made, error) {
-	return make([]*wire.Made, len(documents)), nil
+func (m *scriptedModels) SegmentEncode(_ context.Context, _ wire.Lane, _ schema.Segmentation, documents []wire.SegmentEncodeDocument, _ int) ([]*wire.SegmentEncodeResult, error) {
+	return make([]*wire.SegmentEncodeResult, len(documents)), nil
 }
 
 func (m *scriptedModels) Info(context.Context) (wire.ModelInfo, error) {

@@ -28,7 +28,7 @@ func subscribeToSearches(nc *nats.Conn, searches *fairness.Foreground) lifecycle
 	return lifecycle.NewResource("subscription to searches", func(context.Context) (err error) {
 		sub, err = nc.Subscribe(wire.SearchingSubject, func(m *nats.Msg) {
 			if fromThisMachine(m.Data) {
-				searches.Seen(time.Now())
+				searches.Record(time.Now())
 			}
 		})
 		if err != nil {

@@ -30,7 +30,7 @@ func TestIngestionHearsOfSearches(t *testing.T) {
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if left := searches.Left(time.Now()); left != 0 {
+	if left := searches.Remaining(time.Now()); left != 0 {
 		t.Errorf("before any search somebody counts as searching for %s", left)
 	}
 	told := func(machine string) []byte {
@@ -50,7 +50,7 @@ func TestIngestionHearsOfSearches(t *testing.T) {
 	if err := nc.Publish(wire.SearchingSubject, told(machine.ID())); err != nil {
 		t.Fatal(err)
 	}
-	for searches.Left(time.Now()) == 0 && t.Context().Err() == nil {
+	for searches.Remaining(time.Now()) == 0 && t.Context().Err() == nil {
 		runtime.Gosched()
 	}
 	if err := s.Stop(t.Context()); err != nil {

@@ -40,7 +40,7 @@ func (s *scriptedSecond) Link(ctx context.Context, lane wire.Lane, space string,
 	return s.Load().Link(ctx, lane, space, documents, keep)
 }
 
-func (s *scriptedSecond) SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.Uncut, keep int) ([]*wire.Made, error) {
+func (s *scriptedSecond) SegmentEncode(ctx context.Context, lane wire.Lane, by schema.Segmentation, documents []wire.SegmentEncodeDocument, keep int) ([]*wire.SegmentEncodeResult, error) {
 	return s.Load().SegmentEncode(ctx, lane, by, documents, keep)
 }
 

@@ -36,12 +36,12 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// settled is how long a child must have run for the next one to start at once. Otherwise the pause
-// before each restart doubles, up to maxPause.
+// stableTime is how long a child must have run for the next one to start at once. Otherwise the
+// pause before each restart doubles, up to maxPause.
 const (
-	settled  = 30 * time.Second
-	maxPause = 10 * time.Second
-	stopTime = 10 * time.Second
+	stableTime = 30 * time.Second
+	maxPause   = 10 * time.Second
+	stopTime   = 10 * time.Second
 )
 
 // errStart means that the first child never became ready.
@@ -57,12 +57,12 @@ func Find() (string, error) { return FindProgram(modelServer) }
 func FindProgram(name string) (string, error) {
 	self, err := os.Executable()
 	if err == nil {
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
+		if resolved, err := filepath.EvalSymlinks(self); err == nil {
+			self = resolved
 		}
-		beside := filepath.Join(filepath.Dir(self), name)
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
-			return beside, nil
+		sibling := filepath.Join(filepath.Dir(self), name)
+		if info, err := os.Stat(sibling); err == nil && info.Mode().IsRegular() {
+			return sibling, nil
 		}
 	}
 	path, err := exec.LookPath(name)
@@ -97,8 +97,8 @@ func New(o Options) lifecycle.Service {
 // ready waits until the child answers. If the first child dies before that, the error has its last
 // log line.
 func (o Options) ready(ctx context.Context, first <-chan error) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
+	ticker := time.NewTicker(50 * time.Millisecond)
+	defer ticker.Stop()
 	for {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
 		err := o.Ready(attempt)
@@ -107,11 +107,11 @@ func (o Options) ready(ctx context.Context, first <-chan error) error {
 			return nil
 		}
 		select {
-		case died := <-first:
-			return fmt.Errorf("%s: %w: %w", o.Name, errStart, died)
+		case childErr := <-first:
+			return fmt.Errorf("%s: %w: %w", o.Name, errStart, childErr)
 		case <-ctx.Done():
 			return fmt.Errorf("%s: %w: %w", o.Name, errStart, errors.Join(ctx.Err(), err))
-		case <-tick.C:
+		case <-ticker.C:
 		}
 	}
 }
@@ -130,7 +130,7 @@ func supervise(ctx context.Context, o Options, first chan<- error) {
 		case first <- err:
 		default:
 		}
-		if time.Since(begin) > settled {
+		if time.Since(begin) > stableTime {
 			pause = 0
 		}
 		o.Log.Warn(o.Name+" ended; starting it again", "error", err, "pause", pause)
@@ -154,19 +154,19 @@ func child(ctx context.Context, o Options) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTime
-	held, err := cmd.StdinPipe()
+	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return fmt.Errorf("start %s: %w", o.Name, err)
 	}
-	defer func() { _ = held.Close() }()
-	words, err := cmd.StderrPipe()
+	defer func() { _ = stdin.Close() }()
+	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return fmt.Errorf("start %s: %w", o.Name, err)
 	}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", o.Name, err)
 	}
-	last := relay(words, o.Name, o.Log)
+	last := relay(stderr, o.Name, o.Log)
 	err = cmd.Wait()
 	if err != nil && last != "" {
 		return fmt.Errorf("%s (%w)", last, err)
@@ -174,13 +174,13 @@ func child(ctx context.Context, o Options) error {
 	return err
 }
 
-// longestLine is the maximum number of bytes of a child's line that are logged.
-const longestLine = 64 << 10
+// maxLineBytes is the maximum number of bytes of a child's line that are logged.
+const maxLineBytes = 64 << 10
 
 // relay logs the child's lines and returns the last.
-func relay(words io.Reader, program string, log *slog.Logger) string {
+func relay(stderr io.Reader, program string, log *slog.Logger) string {
 	last := ""
-	lines := bufio.NewReaderSize(words, longestLine)
+	lines := bufio.NewReaderSize(stderr, maxLineBytes)
 	for {
 		line, more, err := lines.ReadLine()
 		if err != nil { // the end of the output; Wait returns the error of a child that failed

@@ -103,7 +103,7 @@ func TestAKilledChildIsStartedAgain(t *testing.T) {
 	}
 }
 
-func TestAChildThatCannotStartSaysWhy(t *testing.T) {
+func TestStartFailureReportsTheReason(t *testing.T) {
 	o, _ := options(t, "MODELCHILD_BROKEN=1")
 	err := New(o).Start(t.Context())
 	if !errors.Is(err, errStart) || !strings.Contains(err.Error(), "no models here") {
@@ -111,9 +111,9 @@ func TestAChildThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
-// TestWhatTheChildSaysIsPassedOn: at the line's level, as a warning if it has none, and also after
+// TestChildOutputIsRelayed: at the line's level, as a warning if it has none, and also after
 // a line that is too long.
-func TestWhatTheChildSaysIsPassedOn(t *testing.T) {
+func TestChildOutputIsRelayed(t *testing.T) {
 	var out strings.Builder
 	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	long := strings.Repeat("x", 200<<10)

@@ -61,12 +61,12 @@ type world struct {
 	key      string
 	root     string // folder below which sources may follow folders
 	settings Settings
-	place    *scriptedPlace
+	scripted *scriptedSource
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, url: localtest.Database(t), temporal: localtest.Temporal(t), root: t.TempDir(), place: &scriptedPlace{items: map[string]scriptedItem{}}}
+	w := &world{t: t, url: localtest.Database(t), temporal: localtest.Temporal(t), root: t.TempDir(), scripted: &scriptedSource{items: map[string]scriptedItem{}}}
 	w.settings = Settings{
 		Synchronisation: config.Synchronisation{SourceRoots: []string{w.root}, SourceFetches: 4, SourceRuns: 4, SourceItem: 1, SourceTick: 200 * time.Millisecond, SourceLease: 5 * time.Second},
 		SourceKeys:      config.SourceKeys{SourcesKey: strings.TrimSpace(seal.NewKey())},
@@ -122,7 +122,7 @@ func (w *world) ok(err error) {
 // start runs a worker until the test ends or the returned function is called.
 func (w *world) start() (stop func()) {
 	w.t.Helper()
-	worker, err := New(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client}, []source.Driver{w.place.driver(), held("")})
+	worker, err := New(w.settings, Deps{Store: w.store, NATS: w.nats, Temporal: w.client}, []source.Driver{w.scripted.driver(), blockingDriver("")})
 	w.ok(err)
 	w.ok(worker.Start(w.context()))
 	var once sync.Once
@@ -286,14 +286,14 @@ func (w *world) write(name, content string) {
 	w.ok(os.WriteFile(file, []byte(content), 0o644))
 }
 
-// scriptedItem is an item of scriptedPlace.
+// scriptedItem is an item of scriptedSource.
 type scriptedItem struct {
 	path, version, content string
 }
 
-// scriptedPlace replaces servers that tests cannot use: with rate limits, expiring tokens, and
+// scriptedSource replaces servers that tests cannot use: with rate limits, expiring tokens, and
 // listings of changes.
-type scriptedPlace struct {
+type scriptedSource struct {
 	mu      sync.Mutex
 	items   map[string]scriptedItem
 	list    func(cursor string) (*source.Listing, error) // returns nil for the usual listing
@@ -305,8 +305,8 @@ type scriptedPlace struct {
 	principals []source.Principal
 }
 
-func (p *scriptedPlace) driver() source.Driver {
-	return source.Driver{Name: "scripted", Summary: "A place of a test.",
+func (p *scriptedSource) driver() source.Driver {
+	return source.Driver{Name: "scripted", Summary: "A source of a test.",
 		Fields: []source.Field{{Name: "user", Summary: "Who asks.", Required: true}, {Name: "token", Summary: "Its token.", Secret: true}, {Name: "mode", Values: []string{"a", "b"}},
 			{Name: source.PermissionsSetting, Values: []string{source.FollowPermissions}}},
 		Open: func(_ context.Context, s source.Settings) (source.Connector, error) {
@@ -321,13 +321,13 @@ func (p *scriptedPlace) driver() source.Driver {
 }
 
 // set changes the source under its lock.
-func (p *scriptedPlace) set(change func()) {
+func (p *scriptedSource) set(change func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	change()
 }
 
-type scriptedConnector struct{ *scriptedPlace }
+type scriptedConnector struct{ *scriptedSource }
 
 func (c scriptedConnector) List(_ context.Context, cursor string) (source.Listing, error) {
 	c.mu.Lock()
@@ -375,24 +375,24 @@ func (c scriptedConnector) Principals(context.Context, string) (source.Principal
 
 func (scriptedConnector) Close() error { return nil }
 
-// held returns the driver of folders, except that fetching a file with this name never ends.
-func held(name string) source.Driver {
+// blockingDriver returns the driver of folders, except that fetching a file with this name never ends.
+func blockingDriver(name string) source.Driver {
 	d := folder.Driver()
 	d.Name = "held"
 	open := d.Open
 	d.Open = func(ctx context.Context, s source.Settings) (source.Connector, error) {
 		c, err := open(ctx, s)
-		return heldConnector{c, name}, err
+		return blockingConnector{c, name}, err
 	}
 	return d
 }
 
-type heldConnector struct {
+type blockingConnector struct {
 	source.Connector
 	name string
 }
 
-func (c heldConnector) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
+func (c blockingConnector) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
 	if c.name != "" && item.Path == c.name {
 		fmt.Println("held")
 		<-ctx.Done()

@@ -41,7 +41,7 @@ func TestRecordHistories(t *testing.T) {
 			w.act("docs", "run")
 			w.ended("docs", 2)
 		},
-		"failed": func(w *world) { // the folder is missing for a while
+		"failed": func(w *world) { // the folder is missing, and comes back
 			w.add("docs", "folder", map[string]string{"path": w.root + "/docs"})
 			w.state("docs", schema.SourceRetrying)
 			w.write("docs/a.md", "a")

@@ -24,23 +24,23 @@ import (
 // that it has not changed.
 func TestNewLabelsReachItemsThatWaitToBeFetched(t *testing.T) {
 	w := newWorld(t)
-	w.place.set(func() {
-		w.place.tags = map[string]string{}
+	w.scripted.set(func() {
+		w.scripted.tags = map[string]string{}
 		for i := range 3 {
 			id := fmt.Sprint(i)
-			w.place.items[id] = scriptedItem{id + ".txt", "", "Item " + id}
-			w.place.tags[id] = "tag " + id
+			w.scripted.items[id] = scriptedItem{id + ".txt", "", "Item " + id}
+			w.scripted.tags[id] = "tag " + id
 		}
 	})
 	w.start()
 	w.addScripted(func(s *api.NewSource) { s.Labels = []string{"staff"} })
 	w.wantCounts(w.ended("place", 1), "done: seen 3 added 3 changed 0 unchanged 0 moved 0 deleted 0 skipped 0 fetched 3")
-	w.place.set(func() { w.place.fetch = func(string) error { return &source.RateLimitError{After: time.Hour} } })
+	w.scripted.set(func() { w.scripted.fetch = func(string) error { return &source.RateLimitError{After: time.Hour} } })
 	w.act("place", "run")
 	if s := w.state("place", schema.SourceLimited); s.Pending != 3 {
 		t.Fatalf("%d items wait to be fetched", s.Pending)
 	}
-	w.place.set(func() { w.place.fetch = nil })
+	w.scripted.set(func() { w.scripted.fetch = nil })
 	w.do(http.MethodPatch, "/v1/sources/place", api.SourceChange{Labels: &[]string{"board"}}, http.StatusOK, nil)
 	w.ended("place", 3)
 	if got := scalar[string](w, `SELECT string_agg(l.label, ' ') FROM documents d JOIN version_labels l ON l.version_id = d.last_version_id`); got != "board board board" {
@@ -50,7 +50,7 @@ func TestNewLabelsReachItemsThatWaitToBeFetched(t *testing.T) {
 
 // fetching makes the place hold the first fetch until release is closed, whatever becomes of the
 // worker. begun then receives.
-func (p *scriptedPlace) fetching() (begun <-chan struct{}, release chan<- struct{}) {
+func (p *scriptedSource) fetching() (begun <-chan struct{}, release chan<- struct{}) {
 	one, let := make(chan struct{}, 1), make(chan struct{})
 	p.set(func() {
 		p.fetch = func(string) error {
@@ -87,8 +87,8 @@ func (w *world) unsettled(release chan<- struct{}, change string, then func()) {
 func TestARemovedSourceLeavesNoDocuments(t *testing.T) {
 	t.Run("uploaded before", func(t *testing.T) {
 		w := newWorld(t)
-		w.place.fill(1)
-		begun, release := w.place.fetching()
+		w.scripted.fill(1)
+		begun, release := w.scripted.fetching()
 		w.start()
 		w.addScripted()
 		waittest.Receive(t, begun, "the fetch")
@@ -102,8 +102,8 @@ func TestARemovedSourceLeavesNoDocuments(t *testing.T) {
 	t.Run("uploaded after", func(t *testing.T) {
 		w := newWorld(t)
 		w.settings.SourceLease = time.Hour // the worker doesn't notice that it lost the source
-		w.place.fill(1)
-		begun, release := w.place.fetching()
+		w.scripted.fill(1)
+		begun, release := w.scripted.fetching()
 		w.start()
 		s := w.addScripted()
 		waittest.Receive(t, begun, "the fetch")
@@ -126,13 +126,13 @@ func TestARemovedSourceLeavesNoDocuments(t *testing.T) {
 // the source before it records that, and the item is gone when the next worker fetches it.
 func TestAnItemThatGoesBeforeItIsSettledLeavesNoDocument(t *testing.T) {
 	w := newWorld(t)
-	w.place.fill(1)
-	begun, release := w.place.fetching()
+	w.scripted.fill(1)
+	begun, release := w.scripted.fetching()
 	w.start()
 	w.addScripted()
 	waittest.Receive(t, begun, "the fetch")
 	w.unsettled(release, `UPDATE sources SET attempt = attempt + 1, due_at = now()`, func() {
-		w.place.set(func() { clear(w.place.items) })
+		w.scripted.set(func() { clear(w.scripted.items) })
 	})
 	w.ended("place", 1)
 	if n := w.documents(); n != 0 {

@@ -24,7 +24,7 @@ const workerVariable = "SLUICE_TEST_WORKER"
 type childSettings struct {
 	Database, NATS, Temporal, Namespace string
 	Settings                            Settings
-	Hold                                string // file whose fetching never ends
+	BlockFile                           string // a file whose fetching never ends
 }
 
 func runIfWorkerChild() bool {
@@ -60,7 +60,7 @@ func runWorkerChild(encoded []byte) error {
 		return err
 	}
 	defer tc.Close()
-	worker, err := New(c.Settings, Deps{Store: db, NATS: nc, Temporal: tc}, []source.Driver{held(c.Hold)})
+	worker, err := New(c.Settings, Deps{Store: db, NATS: nc, Temporal: tc}, []source.Driver{blockingDriver(c.BlockFile)})
 	if err != nil {
 		return err
 	}
@@ -72,9 +72,9 @@ func runWorkerChild(encoded []byte) error {
 }
 
 // child starts a worker process that stops at a file.
-func (w *world) child(hold string) (*exec.Cmd, *bufio.Scanner) {
+func (w *world) child(blockFile string) (*exec.Cmd, *bufio.Scanner) {
 	w.t.Helper()
-	encoded, err := json.Marshal(childSettings{Database: w.url, NATS: w.bus.URL(), Temporal: w.temporal.Address, Namespace: w.temporal.Namespace, Settings: w.settings, Hold: hold})
+	encoded, err := json.Marshal(childSettings{Database: w.url, NATS: w.bus.URL(), Temporal: w.temporal.Address, Namespace: w.temporal.Namespace, Settings: w.settings, BlockFile: blockFile})
 	w.ok(err)
 	program, err := os.Executable()
 	w.ok(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/sluice-rag/sluice/schema/api"
 )
 
-func TestDocumentsFollowThePermissionsOfTheirPlace(t *testing.T) {
+func TestDocumentsFollowThePermissionsOfTheirSource(t *testing.T) {
 	w := newWorld(t)
 	allow := func(principals ...string) *source.Access {
 		var a source.Access
@@ -29,12 +29,12 @@ func TestDocumentsFollowThePermissionsOfTheirPlace(t *testing.T) {
 			{ID: "unknown", Path: "unknown.txt", Version: "1", Size: -1},
 		}
 	}
-	w.place.set(func() {
-		w.place.principals = []source.Principal{{ID: "u", Name: "Ann"}, {ID: "g", Group: true, Name: "Staff", Members: []string{"h"}}, {ID: "h", Group: true, Members: []string{"u", "g"}}}
+	w.scripted.set(func() {
+		w.scripted.principals = []source.Principal{{ID: "u", Name: "Ann"}, {ID: "g", Group: true, Name: "Staff", Members: []string{"h"}}, {ID: "h", Group: true, Members: []string{"u", "g"}}}
 		for _, item := range items() {
-			w.place.items[item.ID] = scriptedItem{item.Path, "1", "Of " + item.ID + "."}
+			w.scripted.items[item.ID] = scriptedItem{item.Path, "1", "Of " + item.ID + "."}
 		}
-		w.place.list = func(string) (*source.Listing, error) {
+		w.scripted.list = func(string) (*source.Listing, error) {
 			return &source.Listing{Items: items(), Folders: []source.AccessFolder{{ID: "f", Access: *allow("u")}}}, nil
 		}
 	})
@@ -80,13 +80,13 @@ func TestDocumentsFollowThePermissionsOfTheirPlace(t *testing.T) {
 	sees("staff ann ")
 
 	// A permission that the source removes ends with the next run. The content is not fetched.
-	w.place.set(func() { ofStaff = allow("somebody else") })
+	w.scripted.set(func() { ofStaff = allow("somebody else") })
 	w.act("place", "run")
 	w.wantCounts(w.ended("place", 3), "done: seen 3 added 0 changed 0 unchanged 3 moved 0 deleted 0 skipped 0 fetched 0")
 	sees("ann ")
 
 	// The permissions of a deleted user end.
-	w.place.set(func() { w.place.principals = w.place.principals[1:] })
+	w.scripted.set(func() { w.scripted.principals = w.scripted.principals[1:] })
 	w.act("place", "run")
 	w.ended("place", 4)
 	sees("")

@@ -55,13 +55,13 @@ type Deps struct {
 }
 
 const (
-	// dueAtOnce is the maximum number of sources that one round starts.
-	dueAtOnce = 200
-	// tellEvery is the interval at which a worker registers its drivers.
-	tellEvery = 15 * time.Second
-	// previewTime is the timeout of a preview.
-	previewTime = 2 * time.Minute
-	previews    = 4 // at once
+	// maxDueSources is the maximum number of sources that one round starts.
+	maxDueSources = 200
+	// registerInterval is the interval at which a worker registers its drivers.
+	registerInterval = 15 * time.Second
+	// previewTimeout is the timeout of a preview.
+	previewTimeout = 2 * time.Minute
+	previews       = 4 // at once
 	// stopShare is the part of the time to stop in which steps may finish; then they are cancelled,
 	// and another worker repeats them.
 	stopShare = 0.5
@@ -70,19 +70,19 @@ const (
 type worker struct {
 	settings Settings
 	deps     Deps
-	kept     stores.All
+	stores   stores.All
 	follower *follow.Follower
 	drivers  map[string]source.Driver
 }
 
 // New returns the worker with these drivers and the driver of local folders.
 func New(s Settings, d Deps, drivers []source.Driver) (lifecycle.Service, error) {
-	named := map[string]source.Driver{}
+	byName := map[string]source.Driver{}
 	for _, driver := range append(slices.Clone(drivers), folder.Driver()) {
-		if _, twice := named[driver.Name]; twice {
+		if _, ok := byName[driver.Name]; ok {
 			return nil, schema.Invalid("drivers", "%q is registered twice", driver.Name)
 		}
-		named[driver.Name] = driver
+		byName[driver.Name] = driver
 	}
 	for _, root := range s.SourceRoots {
 		if !filepath.IsAbs(root) {
@@ -94,17 +94,17 @@ func New(s Settings, d Deps, drivers []source.Driver) (lifecycle.Service, error)
 		return nil, err
 	}
 	d.Store.OnOutbox(bus.WakeRelay(d.NATS))
-	kept := stores.Of(d.Store)
-	most := cmp.Or(s.SourceItem, 100) << 20
-	w := &worker{settings: s, deps: d, kept: kept, drivers: named}
-	w.follower = follow.New(kept, documents.New(kept, documents.Options{MaxBytes: most}), kept, follow.Options{
-		Drivers: named, Keys: keys, Roots: s.SourceRoots, AllowPrivate: s.SourcePrivate, MaxBytes: most,
+	all := stores.Of(d.Store)
+	maxBytes := cmp.Or(s.SourceItem, 100) << 20
+	w := &worker{settings: s, deps: d, stores: all, drivers: byName}
+	w.follower = follow.New(all, documents.New(all, documents.Options{MaxBytes: maxBytes}), all, follow.Options{
+		Drivers: byName, Keys: keys, Roots: s.SourceRoots, AllowPrivate: s.SourcePrivate, MaxBytes: maxBytes,
 		Fetches: cmp.Or(s.SourceFetches, 8), Lease: cmp.Or(s.SourceLease, time.Minute),
 	})
 	return lifecycle.NewGroup("source worker", Grace,
 		w.registerDrivers(),
 		w.temporalWorker(),
-		bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.SourcePreviewSubject, Group: wire.SourceGroup, Concurrency: previews, Timeout: previewTime,
+		bus.Serve(d.NATS, bus.ServeOptions{Subject: wire.SourcePreviewSubject, Group: wire.SourceGroup, Concurrency: previews, Timeout: previewTimeout,
 			StopShare: stopShare, Trusted: d.Trusted}, w.preview, previewFailure),
 		w.starter(),
 	), nil
@@ -133,7 +133,7 @@ func (w *worker) starter() lifecycle.Service {
 func (w *worker) start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	due, err := w.kept.DueSources(ctx, dueAtOnce)
+	due, err := w.stores.DueSources(ctx, maxDueSources)
 	if err != nil {
 		return err
 	}
@@ -150,28 +150,28 @@ func (w *worker) start(ctx context.Context) error {
 
 // registerDrivers registers this worker's drivers while it runs.
 func (w *worker) registerDrivers() lifecycle.Service {
-	var shown []schema.SourceDriver
+	var infos []schema.SourceDriver
 	for _, name := range slices.Sorted(maps.Keys(w.drivers)) {
-		shown = append(shown, shownDriver(w.drivers[name]))
+		infos = append(infos, driverInfo(w.drivers[name]))
 	}
-	first := func(ctx context.Context) error { return w.kept.RegisterDrivers(ctx, shown) } // so that sources can be added from now on
+	first := func(ctx context.Context) error { return w.stores.RegisterDrivers(ctx, infos) } // so that sources can be added from now on
 	return lifecycle.NewLoop("drivers of sources", first, func(fetch, work context.Context) error {
-		tick := time.NewTicker(tellEvery)
-		defer tick.Stop()
+		ticker := time.NewTicker(registerInterval)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-fetch.Done():
 				return fetch.Err()
-			case <-tick.C:
+			case <-ticker.C:
 			}
-			if err := w.kept.RegisterDrivers(work, shown); err != nil && fetch.Err() == nil {
+			if err := w.stores.RegisterDrivers(work, infos); err != nil && fetch.Err() == nil {
 				slog.WarnContext(work, "cannot register the source drivers; trying again", "error", err)
 			}
 		}
 	})
 }
 
-func shownDriver(d source.Driver) schema.SourceDriver {
+func driverInfo(d source.Driver) schema.SourceDriver {
 	out := schema.SourceDriver{Name: d.Name, Summary: d.Summary, Fields: []schema.SourceField{}, Running: true}
 	for _, f := range d.Fields {
 		out.Fields = append(out.Fields, schema.SourceField{Name: f.Name, Summary: f.Summary, Required: f.Required, Secret: f.Secret, Values: f.Values})
@@ -180,12 +180,12 @@ func shownDriver(d source.Driver) schema.SourceDriver {
 }
 
 func (w *worker) preview(ctx context.Context, r wire.SourcePreviewRequest) wire.SourcePreviewReply {
-	found, err := w.follower.Preview(ctx, r)
+	preview, err := w.follower.Preview(ctx, r)
 	if err != nil {
 		slog.InfoContext(ctx, "a preview of a source failed", "tenant", r.Principal.Tenant, "source", r.Source, "error", err)
 		return previewFailure(schema.ToRemote(err))
 	}
-	return wire.SourcePreviewReply{Envelope: wire.Header(), SourcePreview: found}
+	return wire.SourcePreviewReply{Envelope: wire.Header(), SourcePreview: preview}
 }
 
 func previewFailure(e *schema.RemoteError) wire.SourcePreviewReply {

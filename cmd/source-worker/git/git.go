@@ -43,7 +43,7 @@ var fields = []source.Field{
 }
 
 // Driver returns the driver of git repositories.
-func Driver() source.Driver { return secret.Keep(driver(pageItems)) }
+func Driver() source.Driver { return secret.RedactErrors(driver(pageItems)) }
 
 func driver(items int) source.Driver {
 	return source.Driver{Name: "git", Summary: "A branch of a git repository.", Fields: fields,
@@ -68,8 +68,8 @@ type repository struct {
 	pageItems int
 	proxy     *guard.Proxy // for HTTP; for SSH, the url has an address that may be dialled
 
-	turn chan struct{} // a semaphore that guards the fields below
-	copy *snapshot     // nil until a commit is fetched
+	sem      chan struct{} // a semaphore that guards the fields below
+	snapshot *snapshot     // nil until a commit is fetched
 }
 
 func open(ctx context.Context, settings source.Settings) (*repository, error) {
@@ -82,11 +82,11 @@ func open(ctx context.Context, settings source.Settings) (*repository, error) {
 		return nil, err
 	}
 	r := &repository{branch: v["branch"], path: strings.Trim(path.Clean("/"+v["path"]), "/"), maxBytes: int64(megabytes) << 20,
-		turn: make(chan struct{}, 1)}
+		sem: make(chan struct{}, 1)}
 	if r.branch != "" && plumbing.NewBranchReferenceName(r.branch).Validate() != nil {
 		return nil, &source.FieldError{Field: "branch", Reason: fmt.Sprintf("%q is not the name of a branch", r.branch)}
 	}
-	if err := r.reach(ctx, v, guard.New(ctx, settings.AllowPrivate)); err != nil {
+	if err := r.configureRemote(ctx, v, guard.New(ctx, settings.AllowPrivate)); err != nil {
 		_ = r.Close()
 		return nil, err
 	}
@@ -98,31 +98,31 @@ func open(ctx context.Context, settings source.Settings) (*repository, error) {
 	return r, nil
 }
 
-// reach sets the url, the credentials and the proxy.
-func (r *repository) reach(ctx context.Context, v map[string]string, keeper *guard.Guard) error {
-	at, err := transport.NewEndpoint(v["url"])
-	if err != nil || at.Host == "" || at.Password != "" || (at.Protocol != "https" && at.Protocol != "http" && at.Protocol != "ssh") {
+// configureRemote sets the url, the credentials and the proxy.
+func (r *repository) configureRemote(ctx context.Context, v map[string]string, g *guard.Guard) error {
+	endpoint, err := transport.NewEndpoint(v["url"])
+	if err != nil || endpoint.Host == "" || endpoint.Password != "" || (endpoint.Protocol != "https" && endpoint.Protocol != "http" && endpoint.Protocol != "ssh") {
 		return &source.FieldError{Field: "url", Reason: fmt.Sprintf("%q is not an address such as https://git.example.org/team/handbook.git", v["url"])}
 	}
-	address, err := keeper.Resolve(ctx, strings.Trim(at.Host, "[]"))
+	address, err := g.Resolve(ctx, strings.Trim(endpoint.Host, "[]"))
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		return &source.FieldError{Field: "url", Reason: err.Error()}
 	}
-	if at.Protocol == "ssh" {
-		if r.auth, err = sshKeys(at.User, v["private_key"], v["host_key"]); err != nil {
+	if endpoint.Protocol == "ssh" {
+		if r.auth, err = newSSHAuth(endpoint.User, v["private_key"], v["host_key"]); err != nil {
 			return err
 		}
-		at.Host = address.String() // use the checked address, because the name may resolve to another one later
+		endpoint.Host = address.String() // use the checked address, because the name may resolve to another one later
 		if address.Is6() {
-			at.Host = "[" + at.Host + "]"
+			endpoint.Host = "[" + endpoint.Host + "]"
 		}
-		r.url = at.String()
+		r.url = endpoint.String()
 		return nil
 	}
-	if at.User != "" {
+	if endpoint.User != "" {
 		return &source.FieldError{Field: "url", Reason: "user and password have settings of their own"}
 	}
 	if v["password"] != "" {
@@ -133,12 +133,12 @@ func (r *repository) reach(ctx context.Context, v map[string]string, keeper *gua
 		r.auth = &githttp.BasicAuth{Username: user, Password: v["password"]}
 	}
 	r.url = v["url"]
-	r.proxy, err = keeper.NewProxy()
+	r.proxy, err = g.NewProxy()
 	return err
 }
 
-// through returns the proxy options of connections.
-func (r *repository) through() transport.ProxyOptions {
+// proxyOptions returns the proxy options of connections.
+func (r *repository) proxyOptions() transport.ProxyOptions {
 	if r.proxy == nil {
 		return transport.ProxyOptions{}
 	}
@@ -147,72 +147,72 @@ func (r *repository) through() transport.ProxyOptions {
 
 // head returns the commit that the branch is on.
 func (r *repository) head(ctx context.Context) (plumbing.Hash, error) {
-	refs, err := r.remote.ListContext(ctx, &gogit.ListOptions{Auth: r.auth, ProxyOptions: r.through()})
+	refs, err := r.remote.ListContext(ctx, &gogit.ListOptions{Auth: r.auth, ProxyOptions: r.proxyOptions()})
 	if err != nil {
 		return plumbing.ZeroHash, r.failure(ctx, err)
 	}
-	want := plumbing.HEAD
+	refName := plumbing.HEAD
 	if r.branch != "" {
-		want = plumbing.NewBranchReferenceName(r.branch)
+		refName = plumbing.NewBranchReferenceName(r.branch)
 	}
 	for range 2 { // the first pass may only resolve HEAD to a branch
 		for _, ref := range refs {
-			if ref.Name() != want {
+			if ref.Name() != refName {
 				continue
 			}
 			if ref.Type() == plumbing.HashReference {
 				return ref.Hash(), nil
 			}
-			want = ref.Target()
+			refName = ref.Target()
 			break
 		}
 	}
-	return plumbing.ZeroHash, &source.FieldError{Field: "branch", Reason: fmt.Sprintf("the repository has no branch %s", want.Short())}
+	return plumbing.ZeroHash, &source.FieldError{Field: "branch", Reason: fmt.Sprintf("the repository has no branch %s", refName.Short())}
 }
 
-// take acquires the semaphore.
-func (r *repository) take(ctx context.Context) error {
+// acquire acquires the semaphore.
+func (r *repository) acquire(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {
-	case r.turn <- struct{}{}:
+	case r.sem <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func (r *repository) yield() { <-r.turn }
+func (r *repository) release() { <-r.sem }
 
 // Close implements source.Connector.
 func (r *repository) Close() error {
 	if r.proxy != nil {
 		r.proxy.Close()
 	}
-	r.turn <- struct{}{}
-	defer r.yield()
-	if r.copy == nil {
+	r.sem <- struct{}{}
+	defer r.release()
+	if r.snapshot == nil {
 		return nil
 	}
-	defer func() { r.copy = nil }()
-	return r.copy.remove()
+	defer func() { r.snapshot = nil }()
+	return r.snapshot.remove()
 }
 
 // Fetch implements source.Connector.
 func (r *repository) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
-	down, err := r.fetch(ctx, item)
+	download, err := r.fetch(ctx, item)
 	if err != nil {
 		return source.Download{}, fmt.Errorf("fetch %s: %w", item.ID, err)
 	}
-	return down, nil
+	return download, nil
 }
 
 func (r *repository) fetch(ctx context.Context, item source.Item) (source.Download, error) {
-	if err := r.take(ctx); err != nil {
+	if err := r.acquire(ctx); err != nil {
 		return source.Download{}, err
 	}
-	defer r.yield()
+	defer r.release()
 	file, err := r.file(item.ID)
 	if err != nil || file.Hash.String() != item.Version {
 		// Nothing has been fetched yet, or the branch has moved since.
@@ -241,10 +241,10 @@ func (r *repository) fetch(ctx context.Context, item source.Item) (source.Downlo
 
 // file returns a file of the fetched commit.
 func (r *repository) file(id string) (*object.File, error) {
-	if r.copy == nil {
+	if r.snapshot == nil {
 		return nil, source.ErrGone
 	}
-	file, err := r.copy.tree.File(id)
+	file, err := r.snapshot.tree.File(id)
 	if errors.Is(err, object.ErrFileNotFound) || errors.Is(err, object.ErrDirectoryNotFound) {
 		return nil, source.ErrGone
 	}
@@ -257,17 +257,17 @@ func (r *repository) refresh(ctx context.Context) error {
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		return source.ErrGone
 	}
-	if err != nil || r.copy != nil && r.copy.commit == head {
+	if err != nil || r.snapshot != nil && r.snapshot.commit == head {
 		return err
 	}
-	made, err := r.fetchCommit(ctx, head)
+	fetched, err := r.fetchCommit(ctx, head)
 	if err != nil {
 		return err
 	}
-	if r.copy != nil {
-		err = r.copy.remove()
+	if r.snapshot != nil {
+		err = r.snapshot.remove()
 	}
-	r.copy = made
+	r.snapshot = fetched
 	return err
 }
 
@@ -280,14 +280,14 @@ func (r *repository) failure(ctx context.Context, err error) error {
 		return r.proxy.Refused()
 	}
 	var unexpected *plumbing.UnexpectedError
-	var answer *githttp.Err
+	var httpErr *githttp.Err
 	var network *net.OpError
 	switch {
-	case errors.As(err, &unexpected) && errors.As(unexpected.Err, &answer):
-		if answer.StatusCode() == http.StatusTooManyRequests {
-			return &source.RateLimitError{After: retry.After(answer.Response.Header)}
+	case errors.As(err, &unexpected) && errors.As(unexpected.Err, &httpErr):
+		if httpErr.StatusCode() == http.StatusTooManyRequests {
+			return &source.RateLimitError{After: retry.After(httpErr.Response.Header)}
 		}
-		return fmt.Errorf("the server answered %s", answer.Response.Status)
+		return fmt.Errorf("the server answered %s", httpErr.Response.Status)
 	case errors.Is(err, transport.ErrAuthenticationRequired), errors.Is(err, transport.ErrAuthorizationFailed),
 		errors.Is(err, transport.ErrInvalidAuthMethod), strings.Contains(err.Error(), "ssh: unable to authenticate"):
 		return fmt.Errorf("%w: %w", source.ErrRefused, err)

@@ -19,18 +19,18 @@ import (
 	"github.com/sluice-rag/sluice/internal/source/sourcetest"
 )
 
-// bed is a repository that git serves over HTTP to one user.
-type bed struct {
+// testRepository is a repository that git serves over HTTP to one user.
+type testRepository struct {
 	dir  string
 	repo *gogit.Repository
 	url  string
 }
 
-// newBed creates an empty repository. With byHash, its server serves commits by their hashes.
-func newBed(t testing.TB, byHash bool) *bed {
+// newTestRepository creates an empty repository. With byHash, its server serves commits by their hashes.
+func newTestRepository(t testing.TB, byHash bool) *testRepository {
 	t.Helper()
 	root := t.TempDir()
-	b := &bed{dir: filepath.Join(root, "handbook")}
+	b := &testRepository{dir: filepath.Join(root, "handbook")}
 	var err error
 	if b.repo, err = gogit.PlainInit(b.dir, false); err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func newBed(t testing.TB, byHash bool) *bed {
 }
 
 // commit writes a file, or removes it if content is nil, and commits that.
-func (b *bed) commit(t testing.TB, path string, content []byte) {
+func (b *testRepository) commit(t testing.TB, path string, content []byte) {
 	t.Helper()
 	tree, err := b.repo.Worktree()
 	if err != nil {
@@ -90,26 +90,26 @@ func (b *bed) commit(t testing.TB, path string, content []byte) {
 	}
 }
 
-func (b *bed) settings(url string) source.Settings {
+func (b *testRepository) settings(url string) source.Settings {
 	return source.Settings{AllowPrivate: true, Values: map[string]string{"url": url + "/handbook/.git", "user": "reader", "password": "secret"}}
 }
 
 func TestGit(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
-		b := newBed(t, true)
+		b := newTestRepository(t, true)
 		faults := sourcetest.NewFaults(t, b.url)
 		pack := func(r *http.Request) bool { return r.Method == http.MethodPost }
 		return sourcetest.Fixture{
 			Driver: driver(4), Settings: b.settings(faults.URL()), Faults: faults, Snapshot: true, Listing: pack, Content: pack,
-			Wrong:  func(v map[string]string) { v["password"] = "wrong" },
-			Put:    b.commit,
-			Remove: func(t testing.TB, path string) { b.commit(t, path, nil) },
+			WrongCredentials: func(v map[string]string) { v["password"] = "wrong" },
+			Put:              b.commit,
+			Remove:           func(t testing.TB, path string) { b.commit(t, path, nil) },
 		}
 	})
 }
 
 func TestOneFolderOfABranch(t *testing.T) {
-	b := newBed(t, false)
+	b := newTestRepository(t, false)
 	b.commit(t, "docs/a.md", []byte("a"))
 	b.commit(t, "docs/b/c.md", []byte("c"))
 	b.commit(t, "code/main.go", []byte("package main"))
@@ -140,7 +140,7 @@ func TestOneFolderOfABranch(t *testing.T) {
 }
 
 func TestLargeRepositoriesAreRefused(t *testing.T) {
-	b := newBed(t, false)
+	b := newTestRepository(t, false)
 	content := make([]byte, 2<<20)
 	for i, x := 0, uint32(1); i < len(content); i++ {
 		x = x*1664525 + 1013904223 // text that doesn't compress

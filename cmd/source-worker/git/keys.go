@@ -14,13 +14,13 @@ import (
 // errHostKey is the error of a server whose key differs from the one in the settings.
 var errHostKey = errors.New("the server's key is another one")
 
-// keys authenticates with a private key, and accepts only one known host key.
-type keys struct {
+// sshAuth authenticates with a private key, and accepts only one known host key.
+type sshAuth struct {
 	*gitssh.PublicKeys
 	host ssh.PublicKey
 }
 
-func sshKeys(user, private, host string) (*keys, error) {
+func newSSHAuth(user, private, host string) (*sshAuth, error) {
 	if private == "" || host == "" {
 		return nil, &source.FieldError{Field: "private_key", Reason: "over SSH, private_key and host_key are needed"}
 	}
@@ -35,11 +35,11 @@ func sshKeys(user, private, host string) (*keys, error) {
 	if user == "" {
 		user = "git"
 	}
-	return &keys{PublicKeys: &gitssh.PublicKeys{User: user, Signer: signer}, host: known}, nil
+	return &sshAuth{PublicKeys: &gitssh.PublicKeys{User: user, Signer: signer}, host: known}, nil
 }
 
 // ClientConfig implements ssh.AuthMethod of go-git. It requests a host key of the known key's type.
-func (k *keys) ClientConfig() (*ssh.ClientConfig, error) {
+func (k *sshAuth) ClientConfig() (*ssh.ClientConfig, error) {
 	config := &ssh.ClientConfig{User: k.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(k.Signer)}, HostKeyAlgorithms: []string{k.host.Type()}}
 	if k.host.Type() == ssh.KeyAlgoRSA {
 		config.HostKeyAlgorithms = []string{ssh.KeyAlgoRSASHA512, ssh.KeyAlgoRSASHA256}

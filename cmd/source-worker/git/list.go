@@ -19,9 +19,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// place is the position of a listing: after the path After in the files of Commit or, with Since,
-// in the files that changed between Since and Commit.
-type place struct {
+// position is the position of a listing: after the path After in the files of Commit or, with
+// Since, in the files that changed between Since and Commit.
+type position struct {
 	Commit string `json:"commit,omitempty"`
 	Since  string `json:"since,omitempty"`
 	After  string `json:"after,omitempty"`
@@ -31,24 +31,24 @@ type place struct {
 // can serve commits by hash. Otherwise it lists everything again, which costs no more than fetching
 // the commit.
 func (r *repository) List(ctx context.Context, cursor string) (source.Listing, error) {
-	var at place
+	var pos position
 	if cursor != "" {
-		if err := source.ReadCursor(cursor, &at); err != nil {
+		if err := source.ReadCursor(cursor, &pos); err != nil {
 			return source.Listing{}, err
 		}
 	}
-	if err := r.take(ctx); err != nil {
+	if err := r.acquire(ctx); err != nil {
 		return source.Listing{}, err
 	}
-	defer r.yield()
-	out, err := r.list(ctx, at)
+	defer r.release()
+	out, err := r.list(ctx, pos)
 	if err != nil {
 		return source.Listing{}, fmt.Errorf("list %s: %w", r.url, err)
 	}
 	return out, nil
 }
 
-func (r *repository) list(ctx context.Context, at place) (source.Listing, error) {
+func (r *repository) list(ctx context.Context, pos position) (source.Listing, error) {
 	head, err := r.head(ctx)
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
 		return source.Listing{}, nil
@@ -56,56 +56,56 @@ func (r *repository) list(ctx context.Context, at place) (source.Listing, error)
 	if err != nil {
 		return source.Listing{}, err
 	}
-	if at.Since == head.String() {
-		changes, err := source.Cursor(place{Since: at.Since})
+	if pos.Since == head.String() {
+		changes, err := source.Cursor(position{Since: pos.Since})
 		return source.Listing{Changes: changes}, err
 	}
-	if at.Commit != "" && at.Commit != head.String() {
+	if pos.Commit != "" && pos.Commit != head.String() {
 		return source.Listing{}, source.ErrCursorExpired // the branch moved during the listing
 	}
-	found, deleted, skipped, err := r.found(ctx, at.Since)
+	files, deleted, skipped, err := r.listFiles(ctx, pos.Since)
 	if err != nil {
 		return source.Listing{}, err
 	}
-	at.Commit = r.copy.commit.String()
+	pos.Commit = r.snapshot.commit.String()
 	var out source.Listing
-	if at.After == "" {
+	if pos.After == "" {
 		out.Deleted, out.Skipped = deleted, skipped
 	}
-	from, exact := slices.BinarySearchFunc(found, at.After, func(i source.Item, after string) int { return strings.Compare(i.ID, after) })
+	from, exact := slices.BinarySearchFunc(files, pos.After, func(i source.Item, after string) int { return strings.Compare(i.ID, after) })
 	if exact {
 		from++
 	}
-	found = found[from:]
-	out.Items = found[:min(r.pageItems, len(found))]
-	if len(out.Items) < len(found) {
-		at.After = out.Items[len(out.Items)-1].ID
-		out.Next, err = source.Cursor(at)
+	files = files[from:]
+	out.Items = files[:min(r.pageItems, len(files))]
+	if len(out.Items) < len(files) {
+		pos.After = out.Items[len(out.Items)-1].ID
+		out.Next, err = source.Cursor(pos)
 		return out, err
 	}
-	out.Changes, err = source.Cursor(place{Since: at.Commit})
+	out.Changes, err = source.Cursor(position{Since: pos.Commit})
 	return out, err
 }
 
-// found lists files in the order of their paths: all, or those that changed since a commit.
-func (r *repository) found(ctx context.Context, since string) (items []source.Item, deleted []string, skipped []source.Skipped, err error) {
+// listFiles lists files in the order of their paths: all, or those that changed since a commit.
+func (r *repository) listFiles(ctx context.Context, since string) (items []source.Item, deleted []string, skipped []source.Skipped, err error) {
 	if since == "" {
 		if err := r.refresh(ctx); err != nil {
 			return nil, nil, nil, err
 		}
-		items, skipped, err = r.everything()
+		items, skipped, err = r.allFiles()
 	} else {
-		items, deleted, skipped, err = r.changed(ctx, plumbing.NewHash(since))
+		items, deleted, skipped, err = r.changedFiles(ctx, plumbing.NewHash(since))
 	}
 	slices.SortFunc(items, func(a, b source.Item) int { return strings.Compare(a.ID, b.ID) })
 	return items, deleted, skipped, err
 }
 
-// everything lists all files of the commit.
-func (r *repository) everything() (items []source.Item, skipped []source.Skipped, err error) {
-	walker := object.NewTreeWalker(r.copy.tree, true, nil)
+// allFiles lists all files of the commit.
+func (r *repository) allFiles() (items []source.Item, skipped []source.Skipped, err error) {
+	walker := object.NewTreeWalker(r.snapshot.tree, true, nil)
 	defer walker.Close()
-	seen := r.path == ""
+	folderFound := r.path == ""
 	for {
 		name, entry, err := walker.Next()
 		if errors.Is(err, io.EOF) {
@@ -115,7 +115,7 @@ func (r *repository) everything() (items []source.Item, skipped []source.Skipped
 			return nil, nil, fmt.Errorf("read the commit: %w", err)
 		}
 		if entry.Mode == filemode.Dir {
-			seen = seen || name == r.path
+			folderFound = folderFound || name == r.path
 			continue
 		}
 		if item, reason := r.item(name, entry); reason != "" {
@@ -124,7 +124,7 @@ func (r *repository) everything() (items []source.Item, skipped []source.Skipped
 			items = append(items, item)
 		}
 	}
-	if !seen {
+	if !folderFound {
 		return nil, nil, &source.FieldError{Field: "path", Reason: "the branch has no such folder"}
 	}
 	return items, skipped, nil
@@ -133,13 +133,13 @@ func (r *repository) everything() (items []source.Item, skipped []source.Skipped
 // item returns the item of a file. It is empty if the file is outside the source's folder. If the
 // file is skipped, the string says why.
 func (r *repository) item(name string, entry object.TreeEntry) (source.Item, string) {
-	inside := name
+	relative := name
 	if r.path != "" {
 		below, ok := strings.CutPrefix(name, r.path+"/")
 		if !ok {
 			return source.Item{}, ""
 		}
-		inside = below
+		relative = below
 	}
 	switch {
 	case entry.Mode == filemode.Submodule:
@@ -149,33 +149,33 @@ func (r *repository) item(name string, entry object.TreeEntry) (source.Item, str
 	case len(name) > 1024:
 		return source.Item{}, "its path is longer than 1,024 bytes"
 	}
-	size, err := r.copy.store.EncodedObjectSize(entry.Hash)
+	size, err := r.snapshot.store.EncodedObjectSize(entry.Hash)
 	if err != nil {
 		size = -1
 	}
-	return source.Item{ID: name, Path: path.Clean(inside), Version: entry.Hash.String(), Size: size}, ""
+	return source.Item{ID: name, Path: path.Clean(relative), Version: entry.Hash.String(), Size: size}, ""
 }
 
-// changed lists the files that changed since a commit.
-func (r *repository) changed(ctx context.Context, since plumbing.Hash) (items []source.Item, deleted []string, skipped []source.Skipped, err error) {
+// changedFiles lists the files that changed since a commit.
+func (r *repository) changedFiles(ctx context.Context, since plumbing.Hash) (items []source.Item, deleted []string, skipped []source.Skipped, err error) {
 	head, err := r.head(ctx)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	made, err := r.fetchCommit(ctx, head, since)
+	fetched, err := r.fetchCommit(ctx, head, since)
 	if errors.Is(err, gogit.ErrExactSHA1NotSupported) || err != nil && strings.Contains(err.Error(), "not our ref") {
 		return nil, nil, nil, source.ErrCursorExpired
 	}
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if r.copy != nil {
-		if err := r.copy.remove(); err != nil {
+	if r.snapshot != nil {
+		if err := r.snapshot.remove(); err != nil {
 			return nil, nil, nil, err
 		}
 	}
-	r.copy = made
-	changes, err := object.DiffTreeContext(ctx, made.before, made.tree)
+	r.snapshot = fetched
+	changes, err := object.DiffTreeContext(ctx, fetched.before, fetched.tree)
 	if err != nil {
 		return nil, nil, nil, fmt.Errorf("compare commits: %w", err)
 	}

@@ -35,8 +35,8 @@ func (r *repository) fetchCommit(ctx context.Context, commit plumbing.Hash, olde
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for a repository: %w", err)
 	}
-	files := &bounded{Filesystem: osfs.New(dir, osfs.WithBoundOS()), left: new(atomic.Int64)}
-	files.left.Store(r.maxBytes)
+	files := &limitedFS{Filesystem: osfs.New(dir, osfs.WithBoundOS()), remaining: new(atomic.Int64)}
+	files.remaining.Store(r.maxBytes)
 	s := &snapshot{commit: commit, dir: dir, store: filesystem.NewStorage(files, cache.NewObjectLRU(32*cache.MiByte))}
 	defer func() {
 		if err != nil {
@@ -60,8 +60,8 @@ func (r *repository) fetchCommit(ctx context.Context, commit plumbing.Hash, olde
 		specs = append(specs, config.RefSpec(fmt.Sprintf("%s:refs/heads/before-%d", hash, i)))
 	}
 	err = remote.FetchContext(ctx, &gogit.FetchOptions{RemoteName: "anonymous", RefSpecs: specs, Depth: 1, Auth: r.auth,
-		Tags: gogit.NoTags, ProxyOptions: r.through()})
-	if files.left.Load() < 0 {
+		Tags: gogit.NoTags, ProxyOptions: r.proxyOptions()})
+	if files.remaining.Load() < 0 {
 		return nil, &tooLargeError{megabytes: r.maxBytes >> 20}
 	}
 	if err != nil {
@@ -98,46 +98,46 @@ func (e *tooLargeError) Error() string {
 	return fmt.Sprintf("the repository has more than %d MB; raise max_megabytes to allow more", e.megabytes)
 }
 
-// bounded is a file system to which only a limited number of bytes can be written.
-type bounded struct {
+// limitedFS is a file system to which only a limited number of bytes can be written.
+type limitedFS struct {
 	billy.Filesystem
-	left *atomic.Int64
+	remaining *atomic.Int64
 }
 
 // Create implements billy.Basic.
-func (b *bounded) Create(name string) (billy.File, error) { return b.file(b.Filesystem.Create(name)) }
+func (b *limitedFS) Create(name string) (billy.File, error) { return b.file(b.Filesystem.Create(name)) }
 
 // OpenFile implements billy.Basic.
-func (b *bounded) OpenFile(name string, flag int, perm os.FileMode) (billy.File, error) {
+func (b *limitedFS) OpenFile(name string, flag int, perm os.FileMode) (billy.File, error) {
 	return b.file(b.Filesystem.OpenFile(name, flag, perm))
 }
 
 // TempFile implements billy.TempFile.
-func (b *bounded) TempFile(dir, prefix string) (billy.File, error) {
+func (b *limitedFS) TempFile(dir, prefix string) (billy.File, error) {
 	return b.file(b.Filesystem.TempFile(dir, prefix))
 }
 
 // Chroot implements billy.Chroot.
-func (b *bounded) Chroot(name string) (billy.Filesystem, error) {
+func (b *limitedFS) Chroot(name string) (billy.Filesystem, error) {
 	below, err := b.Filesystem.Chroot(name)
-	return &bounded{Filesystem: below, left: b.left}, err
+	return &limitedFS{Filesystem: below, remaining: b.remaining}, err
 }
 
-func (b *bounded) file(f billy.File, err error) (billy.File, error) {
+func (b *limitedFS) file(f billy.File, err error) (billy.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &boundedFile{File: f, left: b.left}, nil
+	return &limitedFile{File: f, remaining: b.remaining}, nil
 }
 
-type boundedFile struct {
+type limitedFile struct {
 	billy.File
-	left *atomic.Int64
+	remaining *atomic.Int64
 }
 
 // Write implements io.Writer.
-func (f *boundedFile) Write(p []byte) (int, error) {
-	if f.left.Add(-int64(len(p))) < 0 {
+func (f *limitedFile) Write(p []byte) (int, error) {
+	if f.remaining.Add(-int64(len(p))) < 0 {
 		return 0, errors.New("the byte limit is reached")
 	}
 	return f.File.Write(p)

@@ -21,21 +21,22 @@ import (
 // ErrPrivate is the error of an address that may not be dialled.
 var ErrPrivate = errors.New("the address is not public")
 
-// connectTime is the timeout of connecting.
-const connectTime = 15 * time.Second
+// connectTimeout is the timeout of connecting.
+const connectTimeout = 15 * time.Second
 
-// platforms are public addresses of clouds' internal services: Azure's WireServer, Google's private
-// and restricted APIs, IBM's services. The library has the special addresses of IANA's registries.
-var platforms = []netip.Prefix{
+// cloudServices are public addresses of clouds' internal services: Azure's WireServer, Google's
+// private and restricted APIs, IBM's services. The library has the special addresses of IANA's
+// registries.
+var cloudServices = []netip.Prefix{
 	netip.MustParsePrefix("168.63.129.16/32"), netip.MustParsePrefix("199.36.153.4/30"), netip.MustParsePrefix("199.36.153.8/30"),
 	netip.MustParsePrefix("161.26.0.0/16"), netip.MustParsePrefix("166.8.0.0/14"),
 }
 
 // Guard decides which addresses may be dialled.
 type Guard struct {
-	private bool
-	known   *ssrf.Guardian
-	network Network
+	allowPrivate bool
+	guardian     *ssrf.Guardian
+	network      Network
 }
 
 // Network is a network for tests: servers on the loopback interface that count as public, and a
@@ -54,7 +55,7 @@ func WithNetwork(ctx context.Context, n Network) context.Context {
 
 // New returns a guard that allows public addresses and, with allowPrivate, all others.
 func New(ctx context.Context, allowPrivate bool) *Guard {
-	g := &Guard{private: allowPrivate, known: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(platforms...))}
+	g := &Guard{allowPrivate: allowPrivate, guardian: ssrf.New(ssrf.WithAnyPort(), ssrf.WithDeniedV4Prefixes(cloudServices...))}
 	g.network, _ = ctx.Value(networkKey{}).(Network)
 	if g.network.Names == nil {
 		g.network.Names = net.DefaultResolver
@@ -63,14 +64,14 @@ func New(ctx context.Context, allowPrivate bool) *Guard {
 }
 
 // AllowsAll reports whether private addresses may be dialled.
-func (g *Guard) AllowsAll() bool { return g.private }
+func (g *Guard) AllowsAll() bool { return g.allowPrivate }
 
-// Allowed returns an error that wraps ErrPrivate if the address may not be dialled.
-func (g *Guard) Allowed(address netip.Addr) error {
-	if g.private || slices.Contains(g.network.Public, address.Unmap()) {
+// Check returns an error that wraps ErrPrivate if the address may not be dialled.
+func (g *Guard) Check(address netip.Addr) error {
+	if g.allowPrivate || slices.Contains(g.network.Public, address.Unmap()) {
 		return nil
 	}
-	if err := g.known.SafeAddr(address.Unmap().WithZone("")); err != nil {
+	if err := g.guardian.SafeAddr(address.Unmap().WithZone("")); err != nil {
 		return fmt.Errorf("%w, and the operator allows only public ones: %s", ErrPrivate, address)
 	}
 	return nil
@@ -78,12 +79,12 @@ func (g *Guard) Allowed(address netip.Addr) error {
 
 // Dialer returns a dialer for allowed addresses only.
 func (g *Guard) Dialer() *net.Dialer {
-	return &net.Dialer{Timeout: connectTime, Resolver: g.network.Names, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
+	return &net.Dialer{Timeout: connectTimeout, Resolver: g.network.Names, ControlContext: func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fmt.Errorf("%w: %q", ErrPrivate, address)
 		}
-		return g.Allowed(at.Addr())
+		return g.Check(at.Addr())
 	}}
 }
 
@@ -91,7 +92,7 @@ func (g *Guard) Dialer() *net.Dialer {
 // environment, because the guard could not check what the proxy dials.
 func (g *Guard) Transport() *http.Transport {
 	return &http.Transport{
-		DialContext: g.Dialer().DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: connectTime,
+		DialContext: g.Dialer().DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: connectTimeout,
 		ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 8, MaxResponseHeaderBytes: 64 << 10,
 	}
 }
@@ -100,14 +101,14 @@ func (g *Guard) Transport() *http.Transport {
 // returns an error.
 func (g *Guard) Resolve(ctx context.Context, host string) (netip.Addr, error) {
 	if literal, err := netip.ParseAddr(host); err == nil {
-		return literal, g.Allowed(literal)
+		return literal, g.Check(literal)
 	}
 	found, err := g.network.Names.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("look up %s: %w", host, err)
 	}
 	for _, address := range found {
-		if err := g.Allowed(address); err != nil {
+		if err := g.Check(address); err != nil {
 			return netip.Addr{}, err
 		}
 	}

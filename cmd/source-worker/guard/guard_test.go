@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-func TestAllowed(t *testing.T) {
+func TestCheck(t *testing.T) {
 	for _, c := range []struct {
 		address string
 		public  bool
@@ -19,10 +19,10 @@ func TestAllowed(t *testing.T) {
 		{"168.63.129.16", false}, {"0.0.0.0", false}, {"::1", false}, {"fe80::1%eth0", false}, {"fd00::1", false},
 		{"::ffff:127.0.0.1", false}, {"64:ff9b::7f00:1", false}, {"93.184.215.14", true}, {"2606:4700::1111", true},
 	} {
-		if err := New(t.Context(), false).Allowed(netip.MustParseAddr(c.address)); (err == nil) != c.public {
+		if err := New(t.Context(), false).Check(netip.MustParseAddr(c.address)); (err == nil) != c.public {
 			t.Errorf("%s: %v", c.address, err)
 		}
-		if err := New(t.Context(), true).Allowed(netip.MustParseAddr(c.address)); err != nil {
+		if err := New(t.Context(), true).Check(netip.MustParseAddr(c.address)); err != nil {
 			t.Errorf("%s, where all are allowed: %v", c.address, err)
 		}
 	}

@@ -28,8 +28,8 @@ type Proxy struct {
 	forward  *httputil.ReverseProxy
 	refused  atomic.Pointer[error]
 
-	ending context.Context
-	end    context.CancelFunc
+	ctx    context.Context
+	cancel context.CancelFunc
 	served chan struct{}
 
 	mu      sync.Mutex // held while tunnels is incremented, so that no tunnel starts while Close waits
@@ -43,7 +43,7 @@ func (g *Guard) NewProxy() (*Proxy, error) {
 		return nil, fmt.Errorf("listen for the connections of a source: %w", err)
 	}
 	p := &Proxy{guard: g, password: rand.Text(), listener: listener, served: make(chan struct{})}
-	p.ending, p.end = context.WithCancel(context.Background())
+	p.ctx, p.cancel = context.WithCancel(context.Background())
 	transport := g.Transport()
 	transport.DisableCompression = true // pass content on unchanged
 	p.forward = &httputil.ReverseProxy{
@@ -54,7 +54,7 @@ func (g *Guard) NewProxy() (*Proxy, error) {
 			http.Error(w, err.Error(), p.failure(err))
 		},
 	}
-	p.server = &http.Server{Handler: p, ReadHeaderTimeout: connectTime, BaseContext: func(net.Listener) context.Context { return p.ending }}
+	p.server = &http.Server{Handler: p, ReadHeaderTimeout: connectTimeout, BaseContext: func(net.Listener) context.Context { return p.ctx }}
 	go func() {
 		defer close(p.served)
 		_ = p.server.Serve(listener)
@@ -80,7 +80,7 @@ func (p *Proxy) Refused() error {
 // Close ends all connections.
 func (p *Proxy) Close() {
 	p.mu.Lock()
-	p.end()
+	p.cancel()
 	p.mu.Unlock()
 	_ = p.server.Close()
 	<-p.served
@@ -99,8 +99,8 @@ func (p *Proxy) failure(err error) int {
 
 // ServeHTTP implements http.Handler.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	want := "Basic " + base64.StdEncoding.EncodeToString([]byte("sluice:"+p.password))
-	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Proxy-Authorization")), []byte(want)) != 1 {
+	expected := "Basic " + base64.StdEncoding.EncodeToString([]byte("sluice:"+p.password))
+	if subtle.ConstantTimeCompare([]byte(r.Header.Get("Proxy-Authorization")), []byte(expected)) != 1 {
 		w.Header().Set("Proxy-Authenticate", `Basic realm="sluice"`)
 		http.Error(w, "the proxy requires its password", http.StatusProxyAuthRequired)
 		return
@@ -118,57 +118,57 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // connect opens a tunnel, and returns when the tunnel has ended.
 func (p *Proxy) connect(w http.ResponseWriter, r *http.Request) {
-	far, err := p.guard.Dialer().DialContext(r.Context(), "tcp", r.Host)
+	upstream, err := p.guard.Dialer().DialContext(r.Context(), "tcp", r.Host)
 	if err != nil {
 		http.Error(w, err.Error(), p.failure(err))
 		return
 	}
-	near, buffered, err := http.NewResponseController(w).Hijack()
+	client, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		_ = far.Close()
+		_ = upstream.Close()
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	shut := func() { _, _ = near.Close(), far.Close() }
-	defer shut()
-	if !p.begin() {
+	closeBoth := func() { _, _ = client.Close(), upstream.Close() }
+	defer closeBoth()
+	if !p.addTunnel() {
 		return
 	}
 	defer p.tunnels.Done()
-	defer context.AfterFunc(p.ending, shut)()
-	_ = near.SetDeadline(time.Time{})
-	if _, err := io.WriteString(near, "HTTP/1.1 200 Connection Established\r\n\r\n"); err != nil {
+	defer context.AfterFunc(p.ctx, closeBoth)()
+	_ = client.SetDeadline(time.Time{})
+	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection Established\r\n\r\n"); err != nil {
 		return
 	}
-	join(near, buffered.Reader, far)
+	relay(client, buffered.Reader, upstream)
 }
 
-// begin counts a tunnel, and returns false if the proxy is closing.
-func (p *Proxy) begin() bool {
+// addTunnel counts a tunnel, and returns false if the proxy is closing.
+func (p *Proxy) addTunnel() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ending.Err() != nil {
+	if p.ctx.Err() != nil {
 		return false
 	}
 	p.tunnels.Add(1)
 	return true
 }
 
-// join copies in both directions until both have ended.
-func join(near net.Conn, buffered *bufio.Reader, far net.Conn) {
+// relay copies in both directions until both have ended.
+func relay(client net.Conn, buffered *bufio.Reader, upstream net.Conn) {
 	var up sync.WaitGroup
 	up.Go(func() {
-		_, _ = io.Copy(far, buffered)
-		halfClose(far)
+		_, _ = io.Copy(upstream, buffered)
+		halfClose(upstream)
 	})
-	_, _ = io.Copy(near, far)
-	halfClose(near)
+	_, _ = io.Copy(client, upstream)
+	halfClose(client)
 	up.Wait()
 }
 
 // halfClose closes the write side of a connection, or all of it if that is not possible.
 func halfClose(c net.Conn) {
-	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+	if w, ok := c.(interface{ CloseWrite() error }); ok && w.CloseWrite() == nil {
 		return
 	}
 	_ = c.Close()

@@ -17,7 +17,7 @@ import (
 // Fetch implements source.Connector.
 func (a *account) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
 	var content []byte
-	err := a.use(ctx, func(c *imapclient.Client) (err error) {
+	err := a.withClient(ctx, func(c *imapclient.Client) (err error) {
 		content, err = a.content(c, item.ID)
 		return err
 	})
@@ -33,14 +33,14 @@ func (a *account) content(c *imapclient.Client, item string) ([]byte, error) {
 		return nil, source.ErrGone
 	}
 	selected, err := examine(c, mailbox)
-	var answer *imap.Error
-	if errors.As(err, &answer) && answer.Code == imap.ResponseCodeNonExistent || err == nil && selected.UIDValidity != validity {
+	var imapErr *imap.Error
+	if errors.As(err, &imapErr) && imapErr.Code == imap.ResponseCodeNonExistent || err == nil && selected.UIDValidity != validity {
 		return nil, source.ErrGone
 	}
 	if err != nil {
 		return nil, err
 	}
-	m, err := whole(c, uid, a.maxBytes)
+	m, err := readMessage(c, uid, a.maxBytes)
 	switch {
 	case err != nil:
 		return nil, err
@@ -58,10 +58,10 @@ type message struct {
 	found, deleted bool
 }
 
-// whole reads a message up to most+1 bytes, so that a longer one is noticed.
-func whole(c *imapclient.Client, uid imap.UID, most int64) (out message, err error) {
+// readMessage reads a message up to maxBytes+1 bytes, so that a longer one is noticed.
+func readMessage(c *imapclient.Client, uid imap.UID, maxBytes int64) (out message, err error) {
 	cmd := c.Fetch(imap.UIDSetNum(uid), &imap.FetchOptions{UID: true, Flags: true, BodySection: []*imap.FetchItemBodySection{
-		{Peek: true, Partial: &imap.SectionPartial{Size: most + 1}}}})
+		{Peek: true, Partial: &imap.SectionPartial{Size: maxBytes + 1}}}})
 	defer func() { err = errors.Join(err, cmd.Close()) }()
 	for m := cmd.Next(); m != nil; m = cmd.Next() {
 		for part := m.Next(); part != nil; part = m.Next() {
@@ -72,7 +72,7 @@ func whole(c *imapclient.Client, uid imap.UID, most int64) (out message, err err
 				if part.Literal == nil {
 					continue
 				}
-				if part.Literal.Size() > most+1 {
+				if part.Literal.Size() > maxBytes+1 {
 					return out, errors.New("the server sends more of a message than was asked for")
 				}
 				if out.content, err = io.ReadAll(part.Literal); err != nil {

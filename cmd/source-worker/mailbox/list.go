@@ -21,9 +21,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// place is the position of a listing: after the message UID of Mailbox, whose UIDVALIDITY is
+// listPosition is the position of a listing: after the message UID of Mailbox, whose UIDVALIDITY is
 // Validity.
-type place struct {
+type listPosition struct {
 	Mailbox  string   `json:"mailbox"`
 	Validity uint32   `json:"validity,omitempty"`
 	UID      imap.UID `json:"uid,omitempty"`
@@ -35,15 +35,15 @@ type box struct{ name, path string }
 // List implements source.Connector. It always lists everything, because one reply of the server has
 // all messages of a mailbox.
 func (a *account) List(ctx context.Context, cursor string) (source.Listing, error) {
-	var at place
+	var pos listPosition
 	if cursor != "" {
-		if err := source.ReadCursor(cursor, &at); err != nil {
+		if err := source.ReadCursor(cursor, &pos); err != nil {
 			return source.Listing{}, err
 		}
 	}
 	var out source.Listing
-	err := a.use(ctx, func(c *imapclient.Client) (err error) {
-		out, err = a.list(c, at)
+	err := a.withClient(ctx, func(c *imapclient.Client) (err error) {
+		out, err = a.list(c, pos)
 		return err
 	})
 	if err != nil {
@@ -52,7 +52,7 @@ func (a *account) List(ctx context.Context, cursor string) (source.Listing, erro
 	return out, nil
 }
 
-func (a *account) list(c *imapclient.Client, at place) (source.Listing, error) {
+func (a *account) list(c *imapclient.Client, pos listPosition) (source.Listing, error) {
 	boxes, err := a.boxes(c)
 	if err != nil {
 		return source.Listing{}, err
@@ -60,21 +60,21 @@ func (a *account) list(c *imapclient.Client, at place) (source.Listing, error) {
 	var out source.Listing
 	opened := 0
 	for _, b := range boxes {
-		if b.name < at.Mailbox {
+		if b.name < pos.Mailbox {
 			continue
 		}
-		if b.name != at.Mailbox {
-			at = place{Mailbox: b.name}
+		if b.name != pos.Mailbox {
+			pos = listPosition{Mailbox: b.name}
 		}
 		full := opened == pageMailboxes || len(out.Items) >= a.pageItems
 		opened++
 		if !full {
-			if at, full, err = a.messages(c, b, at, &out); err != nil {
+			if pos, full, err = a.messages(c, b, pos, &out); err != nil {
 				return source.Listing{}, err
 			}
 		}
 		if full {
-			out.Next, err = source.Cursor(at)
+			out.Next, err = source.Cursor(pos)
 			return out, err
 		}
 	}
@@ -92,12 +92,12 @@ func (a *account) boxes(c *imapclient.Client) ([]box, error) {
 	}
 	var out []box
 	for _, m := range found {
-		if has(m.Attrs, imap.MailboxAttrNoSelect, imap.MailboxAttrNonExistent) {
+		if hasAnyAttr(m.Attrs, imap.MailboxAttrNoSelect, imap.MailboxAttrNonExistent) {
 			continue
 		}
 		b := box{name: m.Mailbox, path: folder(m.Mailbox, m.Delim)}
 		switch {
-		case a.mailbox == "" && has(m.Attrs, imap.MailboxAttrTrash, imap.MailboxAttrJunk, imap.MailboxAttrDrafts, imap.MailboxAttrAll,
+		case a.mailbox == "" && hasAnyAttr(m.Attrs, imap.MailboxAttrTrash, imap.MailboxAttrJunk, imap.MailboxAttrDrafts, imap.MailboxAttrAll,
 			imap.MailboxAttrFlagged, imap.MailboxAttrImportant):
 		case a.mailbox == "", b.path == a.mailbox, strings.HasPrefix(b.path, a.mailbox+"/"),
 			b.path == "INBOX" && strings.EqualFold(a.mailbox, "INBOX"):
@@ -111,50 +111,50 @@ func (a *account) boxes(c *imapclient.Client) ([]box, error) {
 	return slices.CompactFunc(out, func(x, y box) bool { return x.name == y.name }), nil
 }
 
-func has(attrs []imap.MailboxAttr, any ...imap.MailboxAttr) bool {
+func hasAnyAttr(attrs []imap.MailboxAttr, anyOf ...imap.MailboxAttr) bool {
 	return slices.ContainsFunc(attrs, func(attr imap.MailboxAttr) bool {
-		return slices.ContainsFunc(any, func(one imap.MailboxAttr) bool { return strings.EqualFold(string(attr), string(one)) })
+		return slices.ContainsFunc(anyOf, func(wanted imap.MailboxAttr) bool { return strings.EqualFold(string(attr), string(wanted)) })
 	})
 }
 
 // messages appends the messages of a mailbox after a position to the page, as many as fit. It
 // returns the new position, and whether there are more.
-func (a *account) messages(c *imapclient.Client, b box, at place, out *source.Listing) (place, bool, error) {
+func (a *account) messages(c *imapclient.Client, b box, pos listPosition, out *source.Listing) (listPosition, bool, error) {
 	selected, err := examine(c, b.name)
-	var answer *imap.Error
+	var imapErr *imap.Error
 	switch {
-	case errors.As(err, &answer) && answer.Code == imap.ResponseCodeNonExistent:
-		return at, false, nil // deleted during the listing
-	case errors.As(err, &answer) && answer.Code == imap.ResponseCodeNoPerm:
+	case errors.As(err, &imapErr) && imapErr.Code == imap.ResponseCodeNonExistent:
+		return pos, false, nil // deleted during the listing
+	case errors.As(err, &imapErr) && imapErr.Code == imap.ResponseCodeNoPerm:
 		out.Skipped = append(out.Skipped, source.Skipped{Path: b.path, Reason: "the server refuses access to the mailbox"})
-		return at, false, nil
+		return pos, false, nil
 	case err != nil:
-		return at, false, err
-	case at.Validity != 0 && at.Validity != selected.UIDValidity:
-		return at, false, fmt.Errorf("the mailbox %s gave its messages new ids: %w", b.path, source.ErrCursorExpired)
+		return pos, false, err
+	case pos.Validity != 0 && pos.Validity != selected.UIDValidity:
+		return pos, false, fmt.Errorf("the mailbox %s gave its messages new ids: %w", b.path, source.ErrCursorExpired)
 	}
-	at.Validity = selected.UIDValidity
+	pos.Validity = selected.UIDValidity
 	if len(id(b.name, selected.UIDValidity, 1<<32-1)) > 1024 {
 		out.Skipped = append(out.Skipped, source.Skipped{Path: b.path, Reason: "the mailbox has a name that is too long"})
-		return at, false, nil
+		return pos, false, nil
 	}
-	uids, err := present(c, at.UID)
+	uids, err := searchUIDs(c, pos.UID)
 	if err != nil {
-		return at, false, fmt.Errorf("list the messages of %s: %w", b.path, err)
+		return pos, false, fmt.Errorf("list the messages of %s: %w", b.path, err)
 	}
-	room := a.pageItems - len(out.Items)
-	more := len(uids) > room
-	uids = uids[:min(room, len(uids))]
+	capacity := a.pageItems - len(out.Items)
+	more := len(uids) > capacity
+	uids = uids[:min(capacity, len(uids))]
 	if len(uids) == 0 {
-		return at, more, nil
+		return pos, more, nil
 	}
 	items, err := describe(c, b, selected.UIDValidity, uids)
 	if err != nil {
-		return at, false, fmt.Errorf("read the subjects of %s: %w", b.path, err)
+		return pos, false, fmt.Errorf("read the subjects of %s: %w", b.path, err)
 	}
 	out.Items = append(out.Items, items...)
-	at.UID = uids[len(uids)-1]
-	return at, more, nil
+	pos.UID = uids[len(uids)-1]
+	return pos, more, nil
 }
 
 // examine opens a mailbox read-only.
@@ -166,8 +166,8 @@ func examine(c *imapclient.Client, name string) (*imap.SelectData, error) {
 	return selected, nil
 }
 
-// present returns the UIDs of messages after a UID that are not marked as deleted.
-func present(c *imapclient.Client, after imap.UID) ([]imap.UID, error) {
+// searchUIDs returns the UIDs of messages after a UID that are not marked as deleted.
+func searchUIDs(c *imapclient.Client, after imap.UID) ([]imap.UID, error) {
 	if after == 1<<32-1 {
 		return nil, nil
 	}
@@ -196,7 +196,7 @@ func describe(c *imapclient.Client, b box, validity uint32, uids []imap.UID) ([]
 	found = slices.CompactFunc(found, func(x, y *imapclient.FetchMessageBuffer) bool { return x.UID == y.UID })
 	var out []source.Item
 	for _, m := range found {
-		if _, asked := slices.BinarySearch(uids, m.UID); !asked {
+		if _, requested := slices.BinarySearch(uids, m.UID); !requested {
 			continue
 		}
 		var header []byte
@@ -235,13 +235,13 @@ func folder(name string, delim rune) string {
 		levels = strings.Split(name, string(delim))
 	}
 	for i, level := range levels {
-		levels[i] = plain(level)
+		levels[i] = pathElement(level)
 	}
 	return strings.Join(levels, "/")
 }
 
-// titleRunes is the maximum number of runes of a subject in an item's name.
-const titleRunes = 80
+// maxTitleRunes is the maximum number of runes of a subject in an item's name.
+const maxTitleRunes = 80
 
 // title returns the subject as part of a file name.
 func title(header []byte) string {
@@ -249,21 +249,21 @@ func title(header []byte) string {
 	if m, err := mail.ReadMessage(bytes.NewReader(append(bytes.TrimRight(header, "\r\n"), "\r\n\r\n"...))); err == nil {
 		text = m.Header.Get("Subject")
 	}
-	words := mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
-	if decoded, err := words.DecodeHeader(text); err == nil {
+	decoder := mime.WordDecoder{CharsetReader: charset.NewReaderLabel}
+	if decoded, err := decoder.DecodeHeader(text); err == nil {
 		text = decoded
 	}
-	if runes := []rune(text); len(runes) > titleRunes {
-		text = string(runes[:titleRunes])
+	if runes := []rune(text); len(runes) > maxTitleRunes {
+		text = string(runes[:maxTitleRunes])
 	}
 	if strings.TrimSpace(text) == "" {
 		return "(no subject)"
 	}
-	return plain(strings.TrimSpace(text))
+	return pathElement(strings.TrimSpace(text))
 }
 
-// plain makes a text usable as an element of a path.
-func plain(text string) string {
+// pathElement makes a text usable as an element of a path.
+func pathElement(text string) string {
 	out := strings.Map(func(r rune) rune {
 		switch {
 		case r == '/' || r == '\\' || r == utf8.RuneError:

@@ -24,8 +24,8 @@ const (
 	pageItems = 500
 	// pageMailboxes is the maximum number of mailboxes opened for one page.
 	pageMailboxes = 100
-	// wholeBytes is the default maximum size of a message.
-	wholeBytes = 256 << 20
+	// defaultMaxBytes is the default maximum size of a message.
+	defaultMaxBytes = 256 << 20
 )
 
 var fields = []source.Field{
@@ -41,7 +41,7 @@ var fields = []source.Field{
 }
 
 // Driver returns the driver of mailboxes.
-func Driver() source.Driver { return secret.Keep(driver(pageItems)) }
+func Driver() source.Driver { return secret.RedactErrors(driver(pageItems)) }
 
 func driver(items int) source.Driver {
 	return source.Driver{Name: "imap", Summary: "The messages of a mailbox, by IMAP.", Fields: fields,
@@ -64,9 +64,9 @@ type account struct {
 	tls               *tls.Config
 	dialer            *net.Dialer
 
-	turn   chan struct{} // a semaphore that guards the fields below
+	sem    chan struct{} // a semaphore that guards the fields below
 	client *imapclient.Client
-	conn   *line
+	conn   *limitedConn
 }
 
 func open(ctx context.Context, settings source.Settings, items int) (*account, error) {
@@ -75,10 +75,10 @@ func open(ctx context.Context, settings source.Settings, items int) (*account, e
 		return nil, err
 	}
 	a := &account{security: v["security"], user: v["user"], password: v["password"], mailbox: strings.Trim(v["mailbox"], "/"),
-		maxBytes: settings.MaxItemBytes, pageItems: items, turn: make(chan struct{}, 1),
+		maxBytes: settings.MaxItemBytes, pageItems: items, sem: make(chan struct{}, 1),
 		tls: &tls.Config{ServerName: v["host"], MinVersion: tls.VersionTLS12}}
 	if a.maxBytes <= 0 {
-		a.maxBytes = wholeBytes
+		a.maxBytes = defaultMaxBytes
 	}
 	port := 993
 	if a.security == "starttls" || a.security == "none" {
@@ -95,15 +95,15 @@ func open(ctx context.Context, settings source.Settings, items int) (*account, e
 			return nil, &source.FieldError{Field: "ca", Reason: "it is not a certificate in PEM form"}
 		}
 	}
-	keeper := guard.New(ctx, settings.AllowPrivate)
-	if _, err := keeper.Resolve(ctx, v["host"]); err != nil {
+	g := guard.New(ctx, settings.AllowPrivate)
+	if _, err := g.Resolve(ctx, v["host"]); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, &source.FieldError{Field: "host", Reason: err.Error()}
 	}
-	a.dialer = keeper.Dialer()
-	if err := a.use(ctx, func(*imapclient.Client) error { return nil }); err != nil {
+	a.dialer = g.Dialer()
+	if err := a.withClient(ctx, func(*imapclient.Client) error { return nil }); err != nil {
 		return nil, fmt.Errorf("sign in at %s: %w", a.address, err)
 	}
 	return a, nil
@@ -111,8 +111,8 @@ func open(ctx context.Context, settings source.Settings, items int) (*account, e
 
 // Close implements source.Connector.
 func (a *account) Close() error {
-	a.turn <- struct{}{}
-	defer func() { <-a.turn }()
-	a.hangUp()
+	a.sem <- struct{}{}
+	defer func() { <-a.sem }()
+	a.disconnect()
 	return nil
 }

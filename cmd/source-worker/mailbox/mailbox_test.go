@@ -27,20 +27,20 @@ import (
 	"github.com/sluice-rag/sluice/internal/source/sourcetest"
 )
 
-// bed is an IMAP server with the mailboxes of one user.
-type bed struct {
+// testServer is an IMAP server with the mailboxes of one user.
+type testServer struct {
 	address string
 	ca      string
 	tls     *tls.Config // of its clients
 	user    *imapmemserver.User
 }
 
-// newBed starts a server that uses TLS from the start of a connection, or after STARTTLS.
-func newBed(t testing.TB, fromStart bool) *bed {
+// newTestServer starts a server that uses TLS from the start of a connection, or after STARTTLS.
+func newTestServer(t testing.TB, fromStart bool) *testServer {
 	t.Helper()
 	certified := httptest.NewTLSServer(nil)
 	certified.Close()
-	b := &bed{ca: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw})),
+	b := &testServer{ca: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certified.Certificate().Raw})),
 		user: imapmemserver.NewUser("reader", "secret")}
 	memory := imapmemserver.New()
 	memory.AddUser(b.user)
@@ -59,7 +59,7 @@ func newBed(t testing.TB, fromStart bool) *bed {
 		t.Fatal(err)
 	}
 	b.address = listener.Addr().String()
-	listener = patient{listener}
+	listener = ignoreWriteErrors{listener}
 	b.tls = &tls.Config{InsecureSkipVerify: true}
 	if fromStart {
 		listener = tls.NewListener(listener, config)
@@ -73,25 +73,25 @@ func newBed(t testing.TB, fromStart bool) *bed {
 	return b
 }
 
-// patient accepts connections on which writing never fails. The server notices a disconnected
+// ignoreWriteErrors accepts connections on which writing never fails. The server notices a disconnected
 // client when it reads. If it cannot write the content of a message, it keeps a lock of its
 // connection forever.
-type patient struct{ net.Listener }
+type ignoreWriteErrors struct{ net.Listener }
 
-func (l patient) Accept() (net.Conn, error) {
+func (l ignoreWriteErrors) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
-	return patientConn{conn}, err
+	return ignoreWriteErrorsConn{conn}, err
 }
 
-type patientConn struct{ net.Conn }
+type ignoreWriteErrorsConn struct{ net.Conn }
 
-func (c patientConn) Write(p []byte) (int, error) {
+func (c ignoreWriteErrorsConn) Write(p []byte) (int, error) {
 	_, _ = c.Conn.Write(p)
 	return len(p), nil
 }
 
 // client returns a signed-in client that can change mailboxes.
-func (b *bed) client(t testing.TB) *imapclient.Client {
+func (b *testServer) client(t testing.TB) *imapclient.Client {
 	t.Helper()
 	c, err := imapclient.DialTLS(b.address, &imapclient.Options{TLSConfig: b.tls})
 	if err == nil {
@@ -112,7 +112,7 @@ func mailboxOf(file string) (mailbox, subject string) {
 	return strings.TrimSuffix(dir, "/"), name
 }
 
-func (b *bed) put(t testing.TB, file string, content []byte) {
+func (b *testServer) put(t testing.TB, file string, content []byte) {
 	t.Helper()
 	b.remove(t, file)
 	mailbox, subject := mailboxOf(file)
@@ -125,7 +125,7 @@ func (b *bed) put(t testing.TB, file string, content []byte) {
 
 type literal struct{ *bytes.Reader }
 
-func (b *bed) remove(t testing.TB, file string) {
+func (b *testServer) remove(t testing.TB, file string) {
 	t.Helper()
 	mailbox, _ := mailboxOf(file)
 	c := b.client(t)
@@ -151,11 +151,11 @@ func (b *bed) remove(t testing.TB, file string) {
 
 var numbered = regexp.MustCompile(`^(?:INBOX/|(.*/))\d+ (.*)\.eml$`)
 
-func (b *bed) settings(host, port string) source.Settings {
+func (b *testServer) settings(host, port string) source.Settings {
 	return source.Settings{AllowPrivate: true, Values: map[string]string{"host": host, "port": port, "ca": b.ca, "user": "reader", "password": "secret"}}
 }
 
-func (b *bed) direct(t testing.TB) source.Settings {
+func (b *testServer) direct(t testing.TB) source.Settings {
 	t.Helper()
 	host, port, err := net.SplitHostPort(b.address)
 	if err != nil {
@@ -166,12 +166,12 @@ func (b *bed) direct(t testing.TB) source.Settings {
 
 func TestIMAP(t *testing.T) {
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
-		b := newBed(t, true)
-		wire := sourcetest.NewWire(t, b.address)
+		b := newTestServer(t, true)
+		wire := sourcetest.NewTCPProxy(t, b.address)
 		return sourcetest.Fixture{
-			Driver: driver(4), Settings: b.settings(wire.Address()), Wire: wire, Put: b.put, Remove: b.remove,
-			Wrong: func(v map[string]string) { v["password"] = "wrong" },
-			Name:  func(item source.Item) string { return numbered.ReplaceAllString(item.Path, "$1$2") },
+			Driver: driver(4), Settings: b.settings(wire.Address()), TCPProxy: wire, Put: b.put, Remove: b.remove,
+			WrongCredentials: func(v map[string]string) { v["password"] = "wrong" },
+			Name:             func(item source.Item) string { return numbered.ReplaceAllString(item.Path, "$1$2") },
 			Same: func(put, fetched []byte) bool {
 				_, content, _ := bytes.Cut(fetched, []byte("\r\n\r\n"))
 				return bytes.Equal(put, content)
@@ -191,7 +191,7 @@ func opened(t *testing.T, settings source.Settings) source.Connector {
 }
 
 func TestMessagesStayUnread(t *testing.T) {
-	b := newBed(t, true)
+	b := newTestServer(t, true)
 	b.put(t, "a.txt", []byte("A text."))
 	c := opened(t, b.direct(t))
 	page, err := c.List(t.Context(), "")
@@ -208,8 +208,8 @@ func TestMessagesStayUnread(t *testing.T) {
 	}
 }
 
-func TestANewValidityMakesOtherItems(t *testing.T) {
-	b := newBed(t, true)
+func TestNewUIDValidityMakesNewItems(t *testing.T) {
+	b := newTestServer(t, true)
 	for i := range 3 {
 		b.put(t, fmt.Sprintf("box/%d.txt", i), []byte("A text."))
 	}
@@ -235,7 +235,7 @@ func TestANewValidityMakesOtherItems(t *testing.T) {
 }
 
 func TestMessagesMarkedAsDeletedAreGone(t *testing.T) {
-	b := newBed(t, true)
+	b := newTestServer(t, true)
 	b.put(t, "a.txt", []byte("A text."))
 	c := opened(t, b.direct(t))
 	page, err := c.List(t.Context(), "")
@@ -259,7 +259,7 @@ func TestMessagesMarkedAsDeletedAreGone(t *testing.T) {
 }
 
 func TestOneMailboxAndThoseBelow(t *testing.T) {
-	b := newBed(t, true)
+	b := newTestServer(t, true)
 	for _, file := range []string{"a.txt", "work/b.txt", "work/2026/c.txt", "workshop/d.txt"} {
 		b.put(t, file, []byte("A text."))
 	}
@@ -286,7 +286,7 @@ func TestOneMailboxAndThoseBelow(t *testing.T) {
 }
 
 func TestLargeMessagesAreRefused(t *testing.T) {
-	b := newBed(t, true)
+	b := newTestServer(t, true)
 	b.put(t, "a.txt", bytes.Repeat([]byte("long "), 1000))
 	settings := b.direct(t)
 	settings.MaxItemBytes = 1000
@@ -302,7 +302,7 @@ func TestLargeMessagesAreRefused(t *testing.T) {
 }
 
 func TestSecurity(t *testing.T) {
-	open := func(b *bed, change map[string]string) error {
+	open := func(b *testServer, change map[string]string) error {
 		settings := b.direct(t)
 		for name, value := range change {
 			settings.Values[name] = value
@@ -313,7 +313,7 @@ func TestSecurity(t *testing.T) {
 		}
 		return err
 	}
-	secured, starts := newBed(t, true), newBed(t, false)
+	secured, starts := newTestServer(t, true), newTestServer(t, false)
 	if err := open(starts, map[string]string{"security": "starttls"}); err != nil {
 		t.Errorf("STARTTLS gives %v", err)
 	}
@@ -348,7 +348,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		err := error(&c.answer)
 		if c.signingIn {
-			err = refusal{err}
+			err = loginError{err}
 		}
 		if got := failure(err); !c.want(got) {
 			t.Errorf("%+v means %v", c.answer, got)

@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	// silence is how long a server may send nothing.
-	silence = time.Minute
-	// callBytes is the maximum number of bytes that a server may send in one call, besides the
+	// readTimeout is how long a server may send nothing.
+	readTimeout = time.Minute
+	// maxCallBytes is the maximum number of bytes that a server may send in one call, besides the
 	// content of a message.
-	callBytes = 64 << 20
+	maxCallBytes = 64 << 20
 )
 
-// line is a connection that fails if the server is silent for too long or sends too much.
-type line struct {
+// limitedConn is a connection that fails if the server is silent for too long or sends too much.
+type limitedConn struct {
 	net.Conn
-	left atomic.Int64
+	remaining atomic.Int64
 }
 
 // Read implements net.Conn.
-func (l *line) Read(p []byte) (int, error) {
-	_ = l.Conn.SetReadDeadline(time.Now().Add(silence))
+func (l *limitedConn) Read(p []byte) (int, error) {
+	_ = l.Conn.SetReadDeadline(time.Now().Add(readTimeout))
 	n, err := l.Conn.Read(p)
-	if l.left.Add(-int64(n)) < 0 {
+	if l.remaining.Add(-int64(n)) < 0 {
 		return 0, errors.New("the server sends more than was asked for")
 	}
 	return n, err
@@ -45,24 +45,25 @@ func (l *line) Read(p []byte) (int, error) {
 
 // SetReadDeadline implements net.Conn. It does nothing: the library sets deadlines for whole
 // messages, or of half an hour.
-func (l *line) SetReadDeadline(time.Time) error { return nil }
+func (l *limitedConn) SetReadDeadline(time.Time) error { return nil }
 
-// use calls f with a signed-in connection, one caller at a time. When ctx ends, the connection is
-// closed. If an existing connection turns out to be dead, f is called again with a new one.
-func (a *account) use(ctx context.Context, f func(*imapclient.Client) error) error {
+// withClient calls f with a signed-in connection, one caller at a time. When ctx ends, the
+// connection is closed. If an existing connection turns out to be dead, f is called again with a
+// new one.
+func (a *account) withClient(ctx context.Context, f func(*imapclient.Client) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
+	case a.sem <- struct{}{}:
+		defer func() { <-a.sem }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	again := a.client != nil
-	err := a.try(ctx, f)
-	if again && a.client == nil && ctx.Err() == nil {
-		err = a.try(ctx, f)
+	reused := a.client != nil
+	err := a.withClientOnce(ctx, f)
+	if reused && a.client == nil && ctx.Err() == nil {
+		err = a.withClientOnce(ctx, f)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -70,49 +71,49 @@ func (a *account) use(ctx context.Context, f func(*imapclient.Client) error) err
 	return failure(err)
 }
 
-// try calls f, and closes the connection if it cannot be used any more.
-func (a *account) try(ctx context.Context, f func(*imapclient.Client) error) error {
+// withClientOnce calls f, and closes the connection if it cannot be used any more.
+func (a *account) withClientOnce(ctx context.Context, f func(*imapclient.Client) error) error {
 	if a.client == nil {
-		if err := a.call(ctx); err != nil {
-			a.hangUp()
+		if err := a.connect(ctx); err != nil {
+			a.disconnect()
 			return err
 		}
 	}
-	a.conn.left.Store(a.maxBytes + callBytes)
+	a.conn.remaining.Store(a.maxBytes + maxCallBytes)
 	conn := a.conn
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	err := f(a.client)
-	if !stop() || !settled(err) {
-		a.hangUp()
+	if !stop() || !reusable(err) {
+		a.disconnect()
 	}
 	return err
 }
 
-// settled reports whether the connection can be used after a call.
-func settled(err error) bool {
-	var answer *imap.Error
+// reusable reports whether the connection can be used after a call.
+func reusable(err error) bool {
+	var imapErr *imap.Error
 	var item *source.ItemError
 	var field *source.FieldError
-	return err == nil || errors.As(err, &answer) && answer.Type != imap.StatusResponseTypeBye || errors.Is(err, source.ErrGone) ||
+	return err == nil || errors.As(err, &imapErr) && imapErr.Type != imap.StatusResponseTypeBye || errors.Is(err, source.ErrGone) ||
 		errors.Is(err, source.ErrCursorExpired) || errors.As(err, &item) || errors.As(err, &field)
 }
 
-// hangUp closes the connection.
-func (a *account) hangUp() {
+// disconnect closes the connection.
+func (a *account) disconnect() {
 	if a.client != nil {
 		_ = a.client.Close() // it returns an error if the server has closed the connection
 	}
 	a.client, a.conn = nil, nil
 }
 
-// call connects and signs in.
-func (a *account) call(ctx context.Context) error {
-	dialled, err := a.dialer.DialContext(ctx, "tcp", a.address)
+// connect connects and signs in.
+func (a *account) connect(ctx context.Context) error {
+	netConn, err := a.dialer.DialContext(ctx, "tcp", a.address)
 	if err != nil {
 		return err
 	}
-	a.conn = &line{Conn: dialled}
-	a.conn.left.Store(callBytes)
+	a.conn = &limitedConn{Conn: netConn}
+	a.conn.remaining.Store(maxCallBytes)
 	conn := a.conn
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	options := &imapclient.Options{TLSConfig: a.tls}
@@ -137,10 +138,10 @@ func (a *account) call(ctx context.Context) error {
 	return a.signIn()
 }
 
-// refusal is the error of a server that rejects the credentials.
-type refusal struct{ error }
+// loginError is the error of a server that rejects the credentials.
+type loginError struct{ error }
 
-func (r refusal) Unwrap() error { return r.error }
+func (r loginError) Unwrap() error { return r.error }
 
 func (a *account) signIn() error {
 	if a.client.State() == imap.ConnStateAuthenticated {
@@ -152,17 +153,17 @@ func (a *account) signIn() error {
 	} else {
 		err = a.client.Login(a.user, a.password).Wait()
 	}
-	var answer *imap.Error
-	if errors.As(err, &answer) && answer.Type == imap.StatusResponseTypeNo {
-		return refusal{err}
+	var imapErr *imap.Error
+	if errors.As(err, &imapErr) && imapErr.Type == imap.StatusResponseTypeNo {
+		return loginError{err}
 	}
 	return err
 }
 
 // failure converts an error of the library.
 func failure(err error) error {
-	var answer *imap.Error
-	var refused refusal
+	var imapErr *imap.Error
+	var loginErr loginError
 	var network *net.OpError
 	var header tls.RecordHeaderError
 	var authority x509.UnknownAuthorityError
@@ -170,8 +171,8 @@ func failure(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &answer):
-		return answered(answer, errors.As(err, &refused), err)
+	case errors.As(err, &imapErr):
+		return responseError(imapErr, errors.As(err, &loginErr), err)
 	case errors.As(err, &header):
 		return &source.FieldError{Field: "security", Reason: "the server doesn't speak TLS at this port; try starttls or another port"}
 	case errors.As(err, &authority):
@@ -186,9 +187,9 @@ func failure(err error) error {
 	return err
 }
 
-// answered converts an error reply (RFC 9051, 7.1; RFC 5530).
-func answered(answer *imap.Error, signingIn bool, err error) error {
-	switch answer.Code {
+// responseError converts an error reply (RFC 9051, 7.1; RFC 5530).
+func responseError(imapErr *imap.Error, signingIn bool, err error) error {
+	switch imapErr.Code {
 	case imap.ResponseCodeLimit, imap.ResponseCodeOverQuota:
 		return &source.RateLimitError{}
 	case imap.ResponseCodeUnavailable, imap.ResponseCodeInUse, imap.ResponseCodeServerBug:
@@ -198,7 +199,7 @@ func answered(answer *imap.Error, signingIn bool, err error) error {
 		return fmt.Errorf("%w: %w", source.ErrRefused, err)
 	}
 	switch {
-	case strings.Contains(strings.ToLower(answer.Text), "too many"): // connections, log-ins, requests
+	case strings.Contains(strings.ToLower(imapErr.Text), "too many"): // connections, log-ins, requests
 		return &source.RateLimitError{}
 	case signingIn:
 		return fmt.Errorf("%w: %w", source.ErrRefused, err)

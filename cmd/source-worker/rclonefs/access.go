@@ -15,69 +15,70 @@ import (
 )
 
 const (
-	// asks is how many items are queried at once.
-	asks = 8
-	// askedItems is the maximum number of items on a page. If the query of one item fails, all of
-	// the page are queried again.
-	askedItems = 200
+	// maxPermissionQueries is how many items are queried at once.
+	maxPermissionQueries = 8
+	// permissionPageItems is the maximum number of items on a page. If the query of one item fails,
+	// all of the page are queried again.
+	permissionPageItems = 200
 )
 
-// readers returns who may read files of a service.
-type readers interface {
-	// of returns who may read an item. If the service doesn't say, the error is an untoldError.
-	of(ctx context.Context, id string) ([]source.Principal, error)
+// permissionReader returns who may read files of a service.
+type permissionReader interface {
+	// readers returns who may read an item. If the service doesn't say, the error is a
+	// permissionsDeniedError.
+	readers(ctx context.Context, id string) ([]source.Principal, error)
 	close()
 }
 
-// untoldError is the error of an item whose permissions the service doesn't show to the source's
-// account.
-type untoldError struct{ error }
+// permissionsDeniedError is the error of an item whose permissions the service doesn't show to the
+// source's account.
+type permissionsDeniedError struct{ error }
 
 // Unwrap supports errors.Is and errors.As.
-func (e *untoldError) Unwrap() error { return e.error }
+func (e *permissionsDeniedError) Unwrap() error { return e.error }
 
-const untold = "the source's account may not read this item's permissions, so nobody can see it here"
+const permissionsDeniedReason = "the source's account may not read this item's permissions, so nobody can see it here"
 
-// teller is a connector that also returns permissions.
-type teller struct {
+// accessConnector is a connector that also returns permissions.
+type accessConnector struct {
 	*connector
-	readers          readers
+	permissionReader permissionReader
 	include, exclude []string
 
 	mu   sync.Mutex
-	told map[string]bool // principals that the current listing of principals has returned
+	seen map[string]bool // principals that the current listing of principals has returned
 }
 
-// newTeller returns a teller for a connector.
-func newTeller(c *connector, s source.Settings) (*teller, error) {
-	if c.kind.readers == nil {
+// newAccessConnector returns a connector that also reads permissions.
+func newAccessConnector(c *connector, s source.Settings) (*accessConnector, error) {
+	if c.kind.newPermissionReader == nil {
 		return nil, &source.FieldError{Field: source.PermissionsSetting, Reason: "permissions cannot be read from " + c.kind.name}
 	}
-	made, err := c.kind.readers(c, s.Values)
+	reader, err := c.kind.newPermissionReader(c, s.Values)
 	if err != nil {
 		return nil, err
 	}
-	c.page = min(c.page, askedItems)
-	return &teller{connector: c, readers: made, include: s.Include, exclude: s.Exclude, told: map[string]bool{}}, nil
+	c.page = min(c.page, permissionPageItems)
+	return &accessConnector{connector: c, permissionReader: reader, include: s.Include, exclude: s.Exclude, seen: map[string]bool{}}, nil
 }
 
 // List implements source.Connector.
-func (t *teller) List(ctx context.Context, cursor string) (source.Listing, error) {
-	page, err := t.connector.List(ctx, cursor)
+func (a *accessConnector) List(ctx context.Context, cursor string) (source.Listing, error) {
+	page, err := a.connector.List(ctx, cursor)
 	if err != nil {
 		return source.Listing{}, err
 	}
-	found, err := t.ask(ctx, page.Items)
+	found, err := a.queryPermissions(ctx, page.Items)
 	if err != nil {
 		return source.Listing{}, err
 	}
-	for i, answer := range found {
+	for i, result := range found {
 		item := &page.Items[i]
 		switch {
-		case answer.told:
-			item.Access = &source.Access{Entries: entries(answer.readers)}
-		case answer.asked:
-			page.Skipped = append(page.Skipped, source.Skipped{Path: item.Path, Reason: untold})
+		case result.known:
+			item.Access = &source.Access{Entries: entries(result.readers)}
+		case result.queried:
+			page.Skipped = append(page.Skipped, source.Skipped{Path: item.Path, Reason: permissionsDeniedReason})
 		}
 	}
 	return page, nil
@@ -92,62 +93,63 @@ func entries(readers []source.Principal) []source.AccessEntry {
 	return out
 }
 
-// answer is the result of querying the permissions of an item.
-type answer struct {
-	asked, told bool
-	readers     []source.Principal
+// permissionResult is the result of querying the permissions of an item.
+type permissionResult struct {
+	queried, known bool
+	readers        []source.Principal
 }
 
-// ask queries who may read items. Items that the source's patterns exclude are not queried.
-func (t *teller) ask(ctx context.Context, items []source.Item) ([]answer, error) {
-	out := make([]answer, len(items))
-	asking, ctx := errgroup.WithContext(ctx)
-	asking.SetLimit(asks)
+// queryPermissions queries who may read items. Items that the source's patterns exclude are not
+// queried.
+func (a *accessConnector) queryPermissions(ctx context.Context, items []source.Item) ([]permissionResult, error) {
+	out := make([]permissionResult, len(items))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(maxPermissionQueries)
 	for i, item := range items {
-		if !source.Lets(t.include, t.exclude, item.Path) {
+		if !source.Included(a.include, a.exclude, item.Path) {
 			continue
 		}
-		asking.Go(func() error {
+		group.Go(func() error {
 			var found []source.Principal
-			err := t.do(ctx, func(ctx context.Context) (err error) {
-				found, err = t.readers.of(ctx, item.ID)
+			err := a.do(ctx, func(ctx context.Context) (err error) {
+				found, err = a.permissionReader.readers(ctx, item.ID)
 				return err
 			})
-			var kept *untoldError
-			if errors.As(err, &kept) {
+			var denied *permissionsDeniedError
+			if errors.As(err, &denied) {
 				err = nil
 			}
 			if err != nil {
-				return fmt.Errorf("read who may see %s of %s: %w", item.Path, t.kind.name, t.failure(ctx, err))
+				return fmt.Errorf("read who may see %s of %s: %w", item.Path, a.kind.name, a.failure(ctx, err))
 			}
-			out[i] = answer{asked: true, told: kept == nil, readers: found}
+			out[i] = permissionResult{queried: true, known: denied == nil, readers: found}
 			return nil
 		})
 	}
-	return out, asking.Wait()
+	return out, group.Wait()
 }
 
 // Principals implements source.Permissions. A drive has no list of all users and groups, so they
 // are collected from the permissions of the files.
-func (t *teller) Principals(ctx context.Context, cursor string) (source.PrincipalPage, error) {
-	listed, err := t.connector.List(ctx, cursor)
+func (a *accessConnector) Principals(ctx context.Context, cursor string) (source.PrincipalPage, error) {
+	listed, err := a.connector.List(ctx, cursor)
 	if err != nil {
 		return source.PrincipalPage{}, err
 	}
-	found, err := t.ask(ctx, listed.Items)
+	found, err := a.queryPermissions(ctx, listed.Items)
 	if err != nil {
 		return source.PrincipalPage{}, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if cursor == "" {
-		clear(t.told)
+		clear(a.seen)
 	}
 	page := source.PrincipalPage{Next: listed.Next}
-	for _, answer := range found {
-		for _, p := range answer.readers {
-			if !t.told[p.ID] {
-				t.told[p.ID] = true
+	for _, result := range found {
+		for _, p := range result.readers {
+			if !a.seen[p.ID] {
+				a.seen[p.ID] = true
 				page.Principals = append(page.Principals, p)
 			}
 		}
@@ -157,17 +159,17 @@ func (t *teller) Principals(ctx context.Context, cursor string) (source.Principa
 
 // Fetch implements source.Connector. The permissions were read for the listed version, so a file
 // that has changed since waits for the next run.
-func (t *teller) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
-	down, err := t.connector.Fetch(ctx, item)
-	if err == nil && down.Version != item.Version {
-		return source.Download{}, errors.Join(&source.ItemError{Reason: "has changed since it was listed; the next run takes it"}, down.Body.Close())
+func (a *accessConnector) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
+	download, err := a.connector.Fetch(ctx, item)
+	if err == nil && download.Version != item.Version {
+		return source.Download{}, errors.Join(&source.ItemError{Reason: "has changed since it was listed; the next run takes it"}, download.Body.Close())
 	}
-	return down, err
+	return download, err
 }
 
 // Close implements source.Connector.
-func (t *teller) Close() error {
-	err := t.connector.Close()
-	t.readers.close()
+func (a *accessConnector) Close() error {
+	err := a.connector.Close()
+	a.permissionReader.close()
 	return err
 }

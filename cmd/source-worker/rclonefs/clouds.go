@@ -27,11 +27,11 @@ var gcs = &kind{
 	target: func(v values) (target, error) {
 		options, hosts := v.options("endpoint"), map[string]string{}
 		if v["endpoint"] != "" {
-			at, err := setting.HTTP("endpoint", v["endpoint"])
+			endpoint, err := setting.HTTP("endpoint", v["endpoint"])
 			if err != nil {
 				return target{}, err
 			}
-			hosts["endpoint"] = at.Hostname()
+			hosts["endpoint"] = endpoint.Hostname()
 		}
 		options["service_account_credentials"], options["bucket_policy_only"] = v["service_account"], "true"
 		if v["service_account"] == "" {
@@ -39,7 +39,7 @@ var gcs = &kind{
 		} else if err := object("service_account", v["service_account"], "client_email", "private_key"); err != nil {
 			return target{}, err
 		}
-		return target{options: options, root: slashed(v.folder(v["bucket"])), hosts: hosts}, nil
+		return target{options: options, root: withTrailingSlash(v.folder(v["bucket"])), hosts: hosts}, nil
 	},
 }
 
@@ -60,13 +60,13 @@ var azureblob = &kind{
 		}
 		options, hosts := v.options("account", "key", "endpoint"), map[string]string{}
 		if v["endpoint"] != "" {
-			at, err := setting.HTTP("endpoint", v["endpoint"])
+			endpoint, err := setting.HTTP("endpoint", v["endpoint"])
 			if err != nil {
 				return target{}, err
 			}
-			hosts["endpoint"] = at.Hostname()
+			hosts["endpoint"] = endpoint.Hostname()
 		}
-		return target{options: options, root: slashed(v.folder(v["container"])), hosts: hosts}, nil
+		return target{options: options, root: withTrailingSlash(v.folder(v["container"])), hosts: hosts}, nil
 	},
 }
 
@@ -81,7 +81,7 @@ var onedrive = &kind{
 		{Name: source.PermissionsSetting, Values: []string{source.IgnorePermissions, source.FollowPermissions},
 			Summary: "whether the service's permissions decide who sees the documents; cannot be changed later"},
 	},
-	readers: newGraphReaders,
+	newPermissionReader: newGraphPermissionReader,
 	target: func(v values) (target, error) {
 		if v[source.PermissionsSetting] == source.FollowPermissions && (v["client_id"] == "" || v["client_secret"] == "") {
 			return target{}, &source.FieldError{Field: "client_id", Reason: "required with permissions=follow, together with client_secret: " +
@@ -113,7 +113,7 @@ var drive = &kind{
 		{Name: source.PermissionsSetting, Values: []string{source.IgnorePermissions, source.FollowPermissions},
 			Summary: "whether Drive's permissions decide who sees the documents; cannot be changed later"},
 	},
-	readers: newDriveReaders,
+	newPermissionReader: newDrivePermissionReader,
 	target: func(v values) (target, error) {
 		options := v.options("client_id", "client_secret", "team_drive", "impersonate")
 		options["scope"], options["root_folder_id"] = "drive.readonly", v["folder_id"]
@@ -190,13 +190,13 @@ func token(v values, options map[string]string) error {
 }
 
 // object checks that a value is a JSON object with these members.
-func object(field, value string, members ...string) error {
-	var found map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(value), &found); err != nil {
+func object(field, value string, required ...string) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(value), &members); err != nil {
 		return &source.FieldError{Field: field, Reason: "it is not a JSON object"}
 	}
-	for _, name := range members {
-		if found[name] == nil {
+	for _, name := range required {
+		if members[name] == nil {
 			return &source.FieldError{Field: field, Reason: "the JSON object has no " + name}
 		}
 	}

@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	// tries is how often a request with a temporary error is tried. The synchronisation tries again
-	// later.
-	tries = 3
-	// idle is how long a connection may be silent.
-	idle = time.Minute
-	// probe is a name that no file has. Looking it up is a small request that shows whether the
+	// maxAttempts is how often a request with a temporary error is tried. The synchronisation tries
+	// again later.
+	maxAttempts = 3
+	// idleTimeout is how long a connection may be silent.
+	idleTimeout = time.Minute
+	// probeName is a name that no file has. Looking it up is a small request that shows whether the
 	// service accepts the credentials.
-	probe = "sluice-access-check"
+	probeName = "sluice-access-check"
 )
 
-// quiet turns off rclone's log on standard error; errors are returned anyway. It also keeps rclone
-// from ending the process on a signal, which is left to the program.
-var quiet = sync.OnceFunc(func() {
+// silenceRclone turns off rclone's log on standard error; errors are returned anyway. It also keeps
+// rclone from ending the process on a signal, which is left to the program.
+var silenceRclone = sync.OnceFunc(func() {
 	fs.GetConfig(context.Background()).LogLevel = fs.LogLevelEmergency
 	atexit.IgnoreSignals()
 })
@@ -48,8 +48,8 @@ type connector struct {
 	proxy *guard.Proxy // nil: not needed
 	page  int          // maximum number of items on a page of a listing
 
-	life    context.Context // has rclone's settings; Close cancels it
-	end     context.CancelFunc
+	baseCtx context.Context // has rclone's settings; Close cancels it
+	cancel  context.CancelFunc
 	running sync.WaitGroup
 
 	mu     sync.Mutex
@@ -59,22 +59,22 @@ type connector struct {
 
 // open connects to a service.
 func (k *kind) open(ctx context.Context, settings source.Settings) (source.Connector, error) {
-	quiet()
-	keeper := guard.New(ctx, settings.AllowPrivate)
-	target, err := k.settings(ctx, settings.Values, keeper)
+	silenceRclone()
+	g := guard.New(ctx, settings.AllowPrivate)
+	target, err := k.settings(ctx, settings.Values, g)
 	if err != nil {
 		return nil, err
 	}
 	c := &connector{kind: k, page: cmp.Or(k.page, pageItems)}
-	life, config := fs.AddConfig(context.WithoutCancel(ctx))
-	c.life, c.end = context.WithCancel(life)
-	config.LowLevelRetries, config.MaxStatsGroups = tries, 1
-	config.Timeout, config.ConnectTimeout = fs.Duration(idle), fs.Duration(15*time.Second)
+	baseCtx, config := fs.AddConfig(context.WithoutCancel(ctx))
+	c.baseCtx, c.cancel = context.WithCancel(baseCtx)
+	config.LowLevelRetries, config.MaxStatsGroups = maxAttempts, 1
+	config.Timeout, config.ConnectTimeout = fs.Duration(idleTimeout), fs.Duration(15*time.Second)
 	config.UseServerModTime = true // otherwise S3 is asked for the modification time of each object
 	config.UserAgent = "sluice-source-worker"
-	if !keeper.AllowsAll() || k.tunnel {
-		if c.proxy, err = keeper.NewProxy(); err != nil {
-			c.end()
+	if !g.AllowsAll() || k.tunnel {
+		if c.proxy, err = g.NewProxy(); err != nil {
+			c.cancel()
 			return nil, err
 		}
 		if k.tunnel {
@@ -90,7 +90,7 @@ func (k *kind) open(ctx context.Context, settings source.Settings) (source.Conne
 	if !settings.Permissions {
 		return c, nil
 	}
-	t, err := newTeller(c, settings)
+	t, err := newAccessConnector(c, settings)
 	if err != nil {
 		_ = c.Close()
 		return nil, err
@@ -113,15 +113,15 @@ func (c *connector) connect(ctx context.Context, target target) error {
 	}
 	err = c.do(ctx, func(context.Context) error {
 		if c.kind.signsIn {
-			if _, err := backend.Config(c.life, c.kind.backend, options, fs.ConfigIn{}); err != nil {
+			if _, err := backend.Config(c.baseCtx, c.kind.backend, options, fs.ConfigIn{}); err != nil {
 				return err
 			}
 		}
-		made, err := backend.NewFs(c.life, c.kind.backend, target.root, options)
+		newFs, err := backend.NewFs(c.baseCtx, c.kind.backend, target.root, options)
 		if err != nil && !errors.Is(err, fs.ErrorIsFile) {
 			return err
 		}
-		c.fs = made
+		c.fs = newFs
 		return err
 	})
 	if errors.Is(err, fs.ErrorIsFile) {
@@ -134,10 +134,10 @@ func (c *connector) connect(ctx context.Context, target target) error {
 		c.hash = c.fs.Hashes().GetOne()
 	}
 	err = c.do(ctx, func(ctx context.Context) error {
-		_, err := c.fs.NewObject(ctx, probe)
+		_, err := c.fs.NewObject(ctx, probeName)
 		return err
 	})
-	if err == nil || isAbsent(err) {
+	if err == nil || isNotFound(err) {
 		return nil
 	}
 	return fmt.Errorf("connect to %s: %w", c.kind.name, c.failure(ctx, err))
@@ -149,12 +149,12 @@ func (c *connector) do(ctx context.Context, f func(context.Context) error) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	inner, cancel := context.WithCancel(fs.CopyConfig(ctx, c.life))
-	stop := context.AfterFunc(c.life, cancel)
+	callCtx, cancel := context.WithCancel(fs.CopyConfig(ctx, c.baseCtx))
+	stop := context.AfterFunc(c.baseCtx, cancel)
 	done := make(chan error, 1)
 	c.running.Go(func() {
 		defer stop()
-		done <- f(inner)
+		done <- f(callCtx)
 	})
 	defer cancel()
 	select {
@@ -167,28 +167,28 @@ func (c *connector) do(ctx context.Context, f func(context.Context) error) error
 
 // List implements source.Connector.
 func (c *connector) List(ctx context.Context, cursor string) (source.Listing, error) {
-	var at position
+	var pos position
 	if cursor != "" {
-		if err := source.ReadCursor(cursor, &at); err != nil {
+		if err := source.ReadCursor(cursor, &pos); err != nil {
 			return source.Listing{}, err
 		}
 	}
-	w := c.take(cursor)
+	w := c.takeWalk(cursor)
 	if w == nil {
-		w = newWalk(c, at)
+		w = newWalk(c, pos)
 	}
 	page, err := w.page(ctx)
 	if err != nil {
-		return source.Listing{}, fmt.Errorf("list %s %q: %w", c.kind.name, w.at.Dir, err)
+		return source.Listing{}, fmt.Errorf("list %s %q: %w", c.kind.name, w.pos.Dir, err)
 	}
 	if page.Next != "" {
-		c.keep(w, page.Next)
+		c.saveWalk(w, page.Next)
 	}
 	return page, nil
 }
 
-// take returns the walk that is kept at a cursor, and gives it to the caller.
-func (c *connector) take(cursor string) *walk {
+// takeWalk returns the walk that is kept at a cursor, and gives it to the caller.
+func (c *connector) takeWalk(cursor string) *walk {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if cursor == "" || c.cursor != cursor {
@@ -199,7 +199,7 @@ func (c *connector) take(cursor string) *walk {
 	return w
 }
 
-func (c *connector) keep(w *walk, cursor string) {
+func (c *connector) saveWalk(w *walk, cursor string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.walk, c.cursor = w, cursor
@@ -213,8 +213,8 @@ func (c *connector) item(ctx context.Context, o fs.Object) source.Item {
 
 // id returns the service's id of a file if there is one, else the path.
 func id(o fs.Object) string {
-	if known, ok := o.(fs.IDer); ok && known.ID() != "" {
-		return known.ID()
+	if ider, ok := o.(fs.IDer); ok && ider.ID() != "" {
+		return ider.ID()
 	}
 	return o.Remote()
 }
@@ -223,9 +223,9 @@ func id(o fs.Object) string {
 func (c *connector) version(o fs.Object, modified time.Time) string {
 	if c.hash != hash.None {
 		// A cancelled context makes Hash fail if it needs a request.
-		ended, end := context.WithCancel(c.life)
-		end()
-		if sum, err := o.Hash(ended, c.hash); err == nil && sum != "" {
+		cancelled, cancel := context.WithCancel(c.baseCtx)
+		cancel()
+		if sum, err := o.Hash(cancelled, c.hash); err == nil && sum != "" {
 			return c.hash.String() + ":" + sum
 		}
 	}
@@ -234,11 +234,11 @@ func (c *connector) version(o fs.Object, modified time.Time) string {
 
 // Fetch implements source.Connector.
 func (c *connector) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
-	down, err := c.fetch(ctx, item)
+	download, err := c.fetch(ctx, item)
 	if err != nil {
 		return source.Download{}, fmt.Errorf("fetch %s from %s: %w", item.Path, c.kind.name, err)
 	}
-	return down, nil
+	return download, nil
 }
 
 func (c *connector) fetch(ctx context.Context, item source.Item) (source.Download, error) {
@@ -256,7 +256,7 @@ func (c *connector) fetch(ctx context.Context, item source.Item) (source.Downloa
 		opened := make(chan struct{})
 		err = c.do(ctx, func(context.Context) (err error) {
 			defer close(opened)
-			body, err = o.Open(fs.CopyConfig(ctx, c.life))
+			body, err = o.Open(fs.CopyConfig(ctx, c.baseCtx))
 			return err
 		})
 		if err != nil && ctx.Err() != nil {
@@ -268,26 +268,26 @@ func (c *connector) fetch(ctx context.Context, item source.Item) (source.Downloa
 			})
 		}
 	}
-	if isAbsent(err) {
+	if isNotFound(err) {
 		return source.Download{}, source.ErrGone
 	}
 	if err != nil {
 		err = c.failure(ctx, err)
 		if errors.Is(err, errForbidden) {
-			return source.Download{}, &source.ItemError{Reason: "the place refuses access to the file"}
+			return source.Download{}, &source.ItemError{Reason: "the source's server refuses access to the file"}
 		}
 		return source.Download{}, err
 	}
-	down := source.Download{Body: c.body(ctx, body, o), Version: c.version(o, o.ModTime(ctx))}
+	download := source.Download{Body: c.body(ctx, body, o), Version: c.version(o, o.ModTime(ctx))}
 	if typed, ok := o.(fs.MimeTyper); ok {
-		down.MediaType = typed.MimeType(ctx)
+		download.MediaType = typed.MimeType(ctx)
 	}
-	return down, nil
+	return download, nil
 }
 
 // Close implements source.Connector.
 func (c *connector) Close() error {
-	c.end()
+	c.cancel()
 	if c.proxy != nil {
 		c.proxy.Close()
 	}
@@ -295,10 +295,10 @@ func (c *connector) Close() error {
 	if c.fs == nil {
 		return nil
 	}
-	if shut := c.fs.Features().Shutdown; shut != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.life), idle)
+	if shutdown := c.fs.Features().Shutdown; shutdown != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(c.baseCtx), idleTimeout)
 		defer cancel()
-		_ = shut(ctx) // everything has been read, so connections that do not close cleanly do not matter
+		_ = shutdown(ctx) // everything has been read, so connections that do not close cleanly do not matter
 	}
 	return nil
 }

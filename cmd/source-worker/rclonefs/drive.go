@@ -23,20 +23,20 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// driveGap is the minimum time between two requests, after the first hundred.
-const driveGap = 20 * time.Millisecond
+// driveMinInterval is the minimum time between two requests, after the first hundred.
+const driveMinInterval = 20 * time.Millisecond
 
-// driveReaders reads permissions from Google Drive.
-type driveReaders struct {
+// drivePermissionReader reads permissions from Google Drive.
+type drivePermissionReader struct {
 	client *http.Client
 	api    *driveapi.Service
 	pacer  *fs.Pacer
 }
 
-// newDriveReaders uses the same credentials and connection settings as rclone's backend.
-func newDriveReaders(c *connector, v values) (readers, error) {
-	r := &driveReaders{client: fshttp.NewClient(c.life), pacer: fs.NewPacer(c.life, pacer.NewGoogleDrive(pacer.MinSleep(driveGap)))}
-	ctx := context.WithValue(c.life, oauth2.HTTPClient, r.client)
+// newDrivePermissionReader uses the same credentials and connection settings as rclone's backend.
+func newDrivePermissionReader(c *connector, v values) (permissionReader, error) {
+	r := &drivePermissionReader{client: fshttp.NewClient(c.baseCtx), pacer: fs.NewPacer(c.baseCtx, pacer.NewGoogleDrive(pacer.MinSleep(driveMinInterval)))}
+	ctx := context.WithValue(c.baseCtx, oauth2.HTTPClient, r.client)
 	var tokens oauth2.TokenSource
 	if account := v["service_account"]; account != "" {
 		config, err := google.JWTConfigFromJSON([]byte(account), driveapi.DriveReadonlyScope)
@@ -61,12 +61,12 @@ func newDriveReaders(c *connector, v values) (readers, error) {
 	return r, nil
 }
 
-func (r *driveReaders) close() { r.client.CloseIdleConnections() }
+func (r *drivePermissionReader) close() { r.client.CloseIdleConnections() }
 
 const driveFields = "nextPageToken,permissions(id,type,role,view,displayName,emailAddress,domain,allowFileDiscovery,deleted,pendingOwner,expirationTime)"
 
-// of implements readers.
-func (r *driveReaders) of(ctx context.Context, id string) ([]source.Principal, error) {
+// readers implements permissionReader.
+func (r *drivePermissionReader) readers(ctx context.Context, id string) ([]source.Principal, error) {
 	call := r.api.Permissions.List(id).SupportsAllDrives(true).PageSize(100).Fields(driveFields).Context(ctx)
 	var out []source.Principal
 	for {
@@ -75,16 +75,16 @@ func (r *driveReaders) of(ctx context.Context, id string) ([]source.Principal, e
 			var err error
 			page, err = call.Do()
 			reply := status(err)
-			return ctx.Err() == nil && (reply.slow || reply.code >= 500 || fserrors.ShouldRetry(err)), err
+			return ctx.Err() == nil && (reply.throttled || reply.code >= 500 || fserrors.ShouldRetry(err)), err
 		})
-		if reply := status(err); !reply.slow && (reply.code == http.StatusForbidden || reply.code == http.StatusNotFound) {
-			return nil, &untoldError{err}
+		if reply := status(err); !reply.throttled && (reply.code == http.StatusForbidden || reply.code == http.StatusNotFound) {
+			return nil, &permissionsDeniedError{err}
 		}
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range page.Permissions {
-			if reader, reads := driveReader(p, time.Now()); reads && !slices.ContainsFunc(out, func(o source.Principal) bool { return o.ID == reader.ID }) {
+			if reader, ok := driveReader(p, time.Now()); ok && !slices.ContainsFunc(out, func(o source.Principal) bool { return o.ID == reader.ID }) {
 				out = append(out, reader)
 			}
 		}

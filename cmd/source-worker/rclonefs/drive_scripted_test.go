@@ -22,7 +22,7 @@ import (
 )
 
 // scriptedDrive replaces Google Drive. It answers the requests of rclone's backend and of
-// driveReaders as in the documentation of the Drive API v3, and contains only what a test wrote
+// drivePermissionReader as in the documentation of the Drive API v3, and contains only what a test wrote
 // into it.
 type scriptedDrive struct {
 	t       testing.TB

@@ -110,7 +110,7 @@ func shared(t *testing.T) *scriptedDrive {
 	return d
 }
 
-func TestDriveTellsWhoReadsWhat(t *testing.T) {
+func TestDriveReturnsPermissions(t *testing.T) {
 	d := shared(t)
 	c := d.open(d.settings(true))
 	got, skipped, _ := listed(t, c)
@@ -138,7 +138,7 @@ func TestDriveTellsWhoReadsWhat(t *testing.T) {
 	}
 }
 
-func TestDriveForgetsWhatIsRevoked(t *testing.T) {
+func TestDriveDropsRevokedPermissions(t *testing.T) {
 	d := newScriptedDrive(t)
 	d.put("a", "root-folder", "plan.txt", user("1", "owner"), user("2", "reader"))
 	c := d.open(d.settings(true))
@@ -166,7 +166,7 @@ func TestDriveFailsClosed(t *testing.T) {
 	c := d.open(d.settings(true))
 	got, skipped, _ := listed(t, c)
 	expect(t, got, map[string][]string{"open.txt": {"user:1"}, "closed.txt": nil, "gone.txt": nil})
-	if skipped["closed.txt"] != untold || skipped["gone.txt"] != untold || len(skipped) != 2 {
+	if skipped["closed.txt"] != permissionsDeniedReason || skipped["gone.txt"] != permissionsDeniedReason || len(skipped) != 2 {
 		t.Errorf("the run says %q", skipped)
 	}
 	if all := principalsOf(t, c); len(all) != 1 {
@@ -174,7 +174,7 @@ func TestDriveFailsClosed(t *testing.T) {
 	}
 }
 
-func TestDriveGivesNoShortListing(t *testing.T) {
+func TestDriveReturnsNoPartialListing(t *testing.T) {
 	for _, fault := range []struct {
 		code   int
 		reason string
@@ -233,7 +233,7 @@ func TestDriveReadsAllPagesOfPermissions(t *testing.T) {
 	}
 }
 
-func TestDriveAsksAboutNothingUnlessItFollows(t *testing.T) {
+func TestDriveReadsNoPermissionsUnlessFollowing(t *testing.T) {
 	d := shared(t)
 	c := d.open(d.settings(false))
 	got, _, _ := listed(t, c)
@@ -250,7 +250,7 @@ func TestDriveAsksAboutNothingUnlessItFollows(t *testing.T) {
 			t.Errorf("%s has readers: %q", path, readers)
 		}
 	}
-	if _, tells := c.(source.Permissions); tells {
+	if _, ok := c.(source.Permissions); ok {
 		t.Error("it tells who may see what")
 	}
 	before := d.count("list")
@@ -312,7 +312,7 @@ func TestDriveNeedsAnApplicationToFollow(t *testing.T) {
 	}
 }
 
-func TestDriveIsAskedByItsGuardAlone(t *testing.T) {
+func TestDriveIsReachedThroughItsGuardOnly(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("a private server is asked for %s", r.URL) }))
 	t.Cleanup(server.Close)
 	proxy, err := guard.New(t.Context(), false).NewProxy()
@@ -321,14 +321,14 @@ func TestDriveIsAskedByItsGuardAlone(t *testing.T) {
 	}
 	t.Cleanup(proxy.Close)
 	c := &connector{kind: drive, proxy: proxy}
-	life, config := fs.AddConfig(t.Context())
-	c.life, config.HTTPProxy = life, proxy.URL()
-	made, err := newDriveReaders(c, values{"service_account": serviceAccount(t, server.URL)})
+	baseCtx, config := fs.AddConfig(t.Context())
+	c.baseCtx, config.HTTPProxy = baseCtx, proxy.URL()
+	made, err := newDrivePermissionReader(c, values{"service_account": serviceAccount(t, server.URL)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer made.close()
-	if _, err := made.of(life, "a"); err == nil || !errors.Is(c.failure(t.Context(), err), guard.ErrPrivate) {
+	if _, err := made.readers(baseCtx, "a"); err == nil || !errors.Is(c.failure(t.Context(), err), guard.ErrPrivate) {
 		t.Errorf("a key whose token_uri is private gives %v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 func Drivers() []source.Driver {
 	var out []source.Driver
 	for _, k := range []*kind{webdav, s3, sftp, smb, gcs, azureblob, onedrive, drive, dropbox, box} {
-		out = append(out, secret.Keep(k.driver()))
+		out = append(out, secret.RedactErrors(k.driver()))
 	}
 	return out
 }

@@ -33,8 +33,8 @@ import (
 // concerns the whole source, it acts as source.ErrRefused.
 var errForbidden = fmt.Errorf("access is denied: %w", source.ErrRefused)
 
-// isAbsent reports whether an error says that there is no such file.
-func isAbsent(err error) bool {
+// isNotFound reports whether an error says that there is no such file.
+func isNotFound(err error) bool {
 	return errors.Is(err, fs.ErrorObjectNotFound) || errors.Is(err, fs.ErrorDirNotFound) || errors.Is(err, fs.ErrorIsDir) ||
 		errors.Is(err, fs.ErrorNotAFile) || errors.Is(err, iofs.ErrNotExist) || status(err).code == http.StatusNotFound
 }
@@ -57,9 +57,9 @@ func (c *connector) failure(ctx context.Context, err error) error {
 	}
 	reply := status(err)
 	switch {
-	case reply.code == http.StatusTooManyRequests, reply.slow:
+	case reply.code == http.StatusTooManyRequests, reply.throttled:
 		return &source.RateLimitError{After: reply.after}
-	case reply.code == http.StatusUnauthorized, refusesToken(err), refusesSSH(err):
+	case reply.code == http.StatusUnauthorized, isTokenError(err), isSSHAuthError(err):
 		return fmt.Errorf("%w: %w", source.ErrRefused, err)
 	case reply.code == http.StatusForbidden, errors.Is(err, iofs.ErrPermission), errors.Is(err, fs.ErrorPermissionDenied):
 		return fmt.Errorf("%w: %w", errForbidden, err)
@@ -71,51 +71,51 @@ func (c *connector) failure(ctx context.Context, err error) error {
 
 // reply is what an error says about the reply of a service.
 type reply struct {
-	code  int
-	slow  bool // it asks for fewer requests, with another status than 429
-	after time.Duration
+	code      int
+	throttled bool // it asks for fewer requests, with another status than 429
+	after     time.Duration
 }
 
 // status extracts a reply from an error.
 func status(err error) reply {
 	var (
-		dav    *webdavapi.Error
-		aws    *smithyhttp.ResponseError
-		google *googleapi.Error
-		azure  *azcore.ResponseError
-		box    *boxapi.Error
-		graph  *onedriveapi.Error
-		slow   auth.RateLimitAPIError
-		deny   auth.AuthAPIError
-		smb    *smb2.ResponseError
+		dav       *webdavapi.Error
+		aws       *smithyhttp.ResponseError
+		google    *googleapi.Error
+		azure     *azcore.ResponseError
+		box       *boxapi.Error
+		graph     *onedriveapi.Error
+		throttled auth.RateLimitAPIError
+		deny      auth.AuthAPIError
+		smb       *smb2.ResponseError
 	)
 	switch {
 	case errors.As(err, &dav):
 		return reply{code: dav.StatusCode}
 	case errors.As(err, &aws):
-		made := reply{code: aws.HTTPStatusCode(), slow: strings.Contains(err.Error(), "SlowDown")}
+		r := reply{code: aws.HTTPStatusCode(), throttled: strings.Contains(err.Error(), "SlowDown")}
 		if aws.Response != nil {
-			made.after = retry.After(aws.Response.Header)
+			r.after = retry.After(aws.Response.Header)
 		}
-		return made
+		return r
 	case errors.As(err, &google):
 		return googleReply(google)
 	case errors.As(err, &azure):
-		made := reply{code: azure.StatusCode, slow: azure.ErrorCode == "ServerBusy"}
+		r := reply{code: azure.StatusCode, throttled: azure.ErrorCode == "ServerBusy"}
 		if azure.RawResponse != nil {
-			made.after = retry.After(azure.RawResponse.Header)
+			r.after = retry.After(azure.RawResponse.Header)
 		}
-		return made
+		return r
 	case errors.As(err, &box):
 		return reply{code: box.Status}
 	case errors.As(err, &graph):
 		return graphReply(graph)
-	case errors.As(err, &slow):
-		made := reply{slow: true}
-		if slow.RateLimitError != nil {
-			made.after = time.Duration(slow.RateLimitError.RetryAfter) * time.Second
+	case errors.As(err, &throttled):
+		r := reply{throttled: true}
+		if throttled.RateLimitError != nil {
+			r.after = time.Duration(throttled.RateLimitError.RetryAfter) * time.Second
 		}
-		return made
+		return r
 	case errors.As(err, &deny):
 		return reply{code: http.StatusUnauthorized}
 	case errors.As(err, &smb):
@@ -127,12 +127,12 @@ func status(err error) reply {
 // googleReply interprets Google's error messages. When a daily quota is used up, the request is not
 // repeated after a second.
 func googleReply(err *googleapi.Error) reply {
-	made, said := reply{code: err.Code, after: retry.After(err.Header)}, strings.ToLower(err.Error())
-	if made.code == http.StatusForbidden && strings.Contains(said, "dailylimitexceeded") {
-		made.code = http.StatusTooManyRequests
+	r, text := reply{code: err.Code, after: retry.After(err.Header)}, strings.ToLower(err.Error())
+	if r.code == http.StatusForbidden && strings.Contains(text, "dailylimitexceeded") {
+		r.code = http.StatusTooManyRequests
 	}
-	made.slow = (made.code == http.StatusForbidden || made.code == http.StatusTooManyRequests) && strings.Contains(said, "ratelimitexceeded")
-	return made
+	r.throttled = (r.code == http.StatusForbidden || r.code == http.StatusTooManyRequests) && strings.Contains(text, "ratelimitexceeded")
+	return r
 }
 
 // graphReply interprets Microsoft's error codes.
@@ -143,7 +143,7 @@ func graphReply(err *onedriveapi.Error) reply {
 	case code == "accessDenied", strings.HasPrefix(code, "403"):
 		return reply{code: http.StatusForbidden}
 	case code == "activityLimitReached", strings.HasPrefix(code, "429"):
-		return reply{slow: true}
+		return reply{throttled: true}
 	case code == "itemNotFound", strings.HasPrefix(code, "404"):
 		return reply{code: http.StatusNotFound}
 	}
@@ -163,8 +163,8 @@ func smbReply(code uint32) reply {
 	return reply{}
 }
 
-// refusesToken reports whether a token could not be obtained or renewed.
-func refusesToken(err error) bool {
+// isTokenError reports whether a token could not be obtained or renewed.
+func isTokenError(err error) bool {
 	var token *oauth2.RetrieveError
 	if errors.As(err, &token) {
 		return token.Response == nil || token.Response.StatusCode < 500 && token.Response.StatusCode != http.StatusTooManyRequests
@@ -172,7 +172,7 @@ func refusesToken(err error) bool {
 	return false
 }
 
-// refusesSSH reports whether signing in failed, for which x/crypto/ssh has no error type.
-func refusesSSH(err error) bool {
+// isSSHAuthError reports whether signing in failed, for which x/crypto/ssh has no error type.
+func isSSHAuthError(err error) bool {
 	return strings.Contains(err.Error(), "ssh: unable to authenticate")
 }

@@ -29,40 +29,40 @@ import (
 const (
 	graphDrives = "https://graph.microsoft.com/v1.0/drives/"
 	graphLogin  = "https://login.microsoftonline.com/"
-	// graphGap is the minimum time between two requests.
-	graphGap = 20 * time.Millisecond
-	// graphBytes is the maximum size of a page of permissions.
-	graphBytes = 16 << 20
+	// graphMinInterval is the minimum time between two requests.
+	graphMinInterval = 20 * time.Millisecond
+	// maxGraphPageBytes is the maximum size of a page of permissions.
+	maxGraphPageBytes = 16 << 20
 )
 
-// graphReaders reads permissions from Microsoft Graph.
-type graphReaders struct {
-	plain, signedIn *http.Client
-	drive           string
-	pacer           *fs.Pacer
+// graphPermissionReader reads permissions from Microsoft Graph.
+type graphPermissionReader struct {
+	baseClient, authClient *http.Client
+	drive                  string
+	pacer                  *fs.Pacer
 }
 
-// newGraphReaders uses the same credentials and connection settings as rclone's backend.
-func newGraphReaders(c *connector, v values) (readers, error) {
-	r := &graphReaders{plain: fshttp.NewClient(c.life), drive: v["drive_id"], pacer: fs.NewPacer(c.life, pacer.NewDefault(pacer.MinSleep(graphGap)))}
-	ctx := context.WithValue(c.life, oauth2.HTTPClient, r.plain)
-	at := graphLogin + cmp.Or(url.PathEscape(v["tenant"]), "common") + "/oauth2/v2.0/token"
+// newGraphPermissionReader uses the same credentials and connection settings as rclone's backend.
+func newGraphPermissionReader(c *connector, v values) (permissionReader, error) {
+	r := &graphPermissionReader{baseClient: fshttp.NewClient(c.baseCtx), drive: v["drive_id"], pacer: fs.NewPacer(c.baseCtx, pacer.NewDefault(pacer.MinSleep(graphMinInterval)))}
+	ctx := context.WithValue(c.baseCtx, oauth2.HTTPClient, r.baseClient)
+	tokenURL := graphLogin + cmp.Or(url.PathEscape(v["tenant"]), "common") + "/oauth2/v2.0/token"
 	if v["tenant"] != "" {
-		config := clientcredentials.Config{ClientID: v["client_id"], ClientSecret: v["client_secret"], TokenURL: at,
+		config := clientcredentials.Config{ClientID: v["client_id"], ClientSecret: v["client_secret"], TokenURL: tokenURL,
 			Scopes: []string{"https://graph.microsoft.com/.default"}}
-		r.signedIn = config.Client(ctx)
+		r.authClient = config.Client(ctx)
 		return r, nil
 	}
 	var token oauth2.Token
 	if err := json.Unmarshal([]byte(v["token"]), &token); err != nil {
 		return nil, &source.FieldError{Field: "token", Reason: "it is not a token"}
 	}
-	config := oauth2.Config{ClientID: v["client_id"], ClientSecret: v["client_secret"], Endpoint: oauth2.Endpoint{TokenURL: at}}
-	r.signedIn = config.Client(ctx, &token)
+	config := oauth2.Config{ClientID: v["client_id"], ClientSecret: v["client_secret"], Endpoint: oauth2.Endpoint{TokenURL: tokenURL}}
+	r.authClient = config.Client(ctx, &token)
 	return r, nil
 }
 
-func (r *graphReaders) close() { r.plain.CloseIdleConnections() }
+func (r *graphPermissionReader) close() { r.baseClient.CloseIdleConnections() }
 
 // graphPage is a page of an item's permissions.
 type graphPage struct {
@@ -93,19 +93,20 @@ type graphIdentities struct {
 
 type graphIdentity struct{ ID, DisplayName, Email string }
 
-// of implements readers. An item that another drive shares has that drive's id before its own.
-func (r *graphReaders) of(ctx context.Context, id string) ([]source.Principal, error) {
-	drive, item, theirs := strings.Cut(id, "#")
-	if !theirs {
+// readers implements permissionReader. An item that another drive shares has that drive's id before
+// its own.
+func (r *graphPermissionReader) readers(ctx context.Context, id string) ([]source.Principal, error) {
+	drive, item, shared := strings.Cut(id, "#")
+	if !shared {
 		drive, item = r.drive, id
 	}
-	at := graphDrives + url.PathEscape(drive) + "/items/" + url.PathEscape(item) + "/permissions"
+	pageURL := graphDrives + url.PathEscape(drive) + "/items/" + url.PathEscape(item) + "/permissions"
 	var out []source.Principal
-	for at != "" {
+	for pageURL != "" {
 		var page graphPage
-		err := r.pacer.Call(func() (again bool, err error) {
-			page, again, err = r.page(ctx, at)
-			return again && ctx.Err() == nil, err
+		err := r.pacer.Call(func() (retriable bool, err error) {
+			page, retriable, err = r.page(ctx, pageURL)
+			return retriable && ctx.Err() == nil, err
 		})
 		if err != nil {
 			return nil, err
@@ -117,20 +118,20 @@ func (r *graphReaders) of(ctx context.Context, id string) ([]source.Principal, e
 				}
 			}
 		}
-		if at = page.Next; at != "" && !strings.HasPrefix(at, graphDrives) {
-			return nil, fmt.Errorf("the next page of permissions is at another service, %q", at)
+		if pageURL = page.Next; pageURL != "" && !strings.HasPrefix(pageURL, graphDrives) {
+			return nil, fmt.Errorf("the next page of permissions is at another service, %q", pageURL)
 		}
 	}
 	return out, nil
 }
 
-// page requests a page. again reports whether the request may be repeated at once.
-func (r *graphReaders) page(ctx context.Context, at string) (page graphPage, again bool, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+// page requests a page. retriable reports whether the request may be repeated at once.
+func (r *graphPermissionReader) page(ctx context.Context, pageURL string) (page graphPage, retriable bool, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, pageURL, nil)
 	if err != nil {
 		return page, false, err
 	}
-	response, err := r.signedIn.Do(request)
+	response, err := r.authClient.Do(request)
 	if err != nil {
 		return page, fserrors.ShouldRetry(err), err
 	}
@@ -138,12 +139,12 @@ func (r *graphReaders) page(ctx context.Context, at string) (page graphPage, aga
 	err = fmt.Errorf("the service answered %s", response.Status)
 	switch code := response.StatusCode; {
 	case code == http.StatusOK:
-		if err := json.NewDecoder(io.LimitReader(response.Body, graphBytes)).Decode(&page); err != nil {
+		if err := json.NewDecoder(io.LimitReader(response.Body, maxGraphPageBytes)).Decode(&page); err != nil {
 			return page, false, fmt.Errorf("read permissions: %w", err)
 		}
 		return page, false, nil
 	case code == http.StatusForbidden, code == http.StatusNotFound:
-		return page, false, &untoldError{err}
+		return page, false, &permissionsDeniedError{err}
 	case code == http.StatusUnauthorized:
 		return page, false, fmt.Errorf("%w: %w", source.ErrRefused, err)
 	case code == http.StatusTooManyRequests, code == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "":
@@ -174,8 +175,8 @@ func (p graphPermission) readers(now time.Time) (out []source.Principal) {
 	if granted == nil {
 		granted = p.GrantedToIdentities
 	}
-	if one := cmp.Or(p.GrantedToV2, p.GrantedTo); one != nil {
-		granted = append(slices.Clone(granted), *one)
+	if identities := cmp.Or(p.GrantedToV2, p.GrantedTo); identities != nil {
+		granted = append(slices.Clone(granted), *identities)
 	}
 	if p.Link != nil {
 		if !slices.Contains(graphLinks, p.Link.Type) {
@@ -188,8 +189,8 @@ func (p graphPermission) readers(now time.Time) (out []source.Principal) {
 			out = append(out, source.Principal{ID: "organization:link", Group: true, Name: "everybody in the organization who has the link"})
 		}
 	}
-	for _, who := range granted {
-		if reader, known := who.principal(); known {
+	for _, grantee := range granted {
+		if reader, known := grantee.principal(); known {
 			out = append(out, reader)
 		}
 	}
@@ -199,13 +200,13 @@ func (p graphPermission) readers(now time.Time) (out []source.Principal) {
 // principal identifies a grantee by its id in the directory if it has one, else by its id at the
 // site.
 func (g graphIdentities) principal() (source.Principal, bool) {
-	for _, known := range []struct {
+	for _, identity := range []struct {
 		kind  string
 		group bool
-		is    *graphIdentity
+		value *graphIdentity
 	}{{"user", false, g.User}, {"group", true, g.Group}, {"site-group", true, g.SiteGroup}, {"site-user", false, g.SiteUser}} {
-		if known.is != nil && known.is.ID != "" {
-			return source.Principal{ID: known.kind + ":" + known.is.ID, Group: known.group, Name: known.is.DisplayName, Email: known.is.Email}, true
+		if identity.value != nil && identity.value.ID != "" {
+			return source.Principal{ID: identity.kind + ":" + identity.value.ID, Group: identity.group, Name: identity.value.DisplayName, Email: identity.value.Email}, true
 		}
 	}
 	return source.Principal{}, false

@@ -26,7 +26,7 @@ func granted(kind, id, role string) string {
 	return fmt.Sprintf(`{"id":"p","roles":[%q],"grantedToV2":{%q:{"id":%q,"displayName":"Name of %s"}}}`, role, kind, id, id)
 }
 
-func TestOneDriveTellsWhoReadsWhat(t *testing.T) {
+func TestOneDriveReturnsPermissions(t *testing.T) {
 	g := newScriptedGraph(t)
 	g.permissions["user.txt"] = []string{
 		`{"roles":["owner"],"grantedToV2":{"user":{"id":"u1","displayName":"Ann","email":"ann@example.org"},"siteUser":{"id":"7","displayName":"Ann"}}}`,

@@ -27,10 +27,10 @@ type kind struct {
 	// signsIn is set for a backend that gets its first token when it is configured.
 	signsIn bool
 	// inexactSizes is set for a service whose listed sizes differ from those of the content.
-	inexactSizes bool
-	page         int // maximum number of items on a page; 0: pageItems
-	target       func(values) (target, error)
-	readers      func(*connector, values) (readers, error) // nil: permissions are not available
+	inexactSizes        bool
+	page                int // maximum number of items on a page; 0: pageItems
+	target              func(values) (target, error)
+	newPermissionReader func(*connector, values) (permissionReader, error) // nil: permissions are not available
 }
 
 // target has the parameters of a backend.
@@ -46,20 +46,20 @@ func (k *kind) driver() source.Driver {
 }
 
 // settings checks the values of the fields, and converts them to parameters of the backend.
-func (k *kind) settings(ctx context.Context, v values, keeper *guard.Guard) (target, error) {
+func (k *kind) settings(ctx context.Context, v values, g *guard.Guard) (target, error) {
 	if err := setting.Check(k.fields, v); err != nil {
 		return target{}, err
 	}
-	if k.unguarded && !keeper.AllowsAll() {
+	if k.unguarded && !g.AllowsAll() {
 		return target{}, errors.New("rclone can't be kept from private addresses with " + k.name +
 			": such a source can be read only where the operator allows private addresses")
 	}
-	made, err := k.target(v)
+	t, err := k.target(v)
 	if err != nil {
 		return target{}, err
 	}
-	for field, host := range made.hosts {
-		address, err := keeper.Resolve(ctx, host)
+	for field, host := range t.hosts {
+		address, err := g.Resolve(ctx, host)
 		if err != nil && (errors.Is(err, guard.ErrPrivate) || ctx.Err() == nil) {
 			return target{}, &source.FieldError{Field: field, Reason: err.Error()}
 		}
@@ -68,11 +68,11 @@ func (k *kind) settings(ctx context.Context, v values, keeper *guard.Guard) (tar
 		}
 		// A backend that dials by itself gets the checked address, because the name may resolve to
 		// another one later.
-		if _, dials := made.options["host"]; dials && !keeper.AllowsAll() && !k.tunnel {
-			made.options["host"] = address.String()
+		if _, dials := t.options["host"]; dials && !g.AllowsAll() && !k.tunnel {
+			t.options["host"] = address.String()
 		}
 	}
-	return made, nil
+	return t, nil
 }
 
 // values are settings by their names.
@@ -94,8 +94,9 @@ func (v values) folder(parts ...string) string {
 	return strings.Trim(path.Join(append(parts, v["path"])...), "/")
 }
 
-// hidden obscures a password in the form that rclone takes. It only hides it from a glance.
-func hidden(field, value string) (string, error) {
+// obscurePassword obscures a password in the form that rclone takes. It only hides it from a
+// glance.
+func obscurePassword(field, value string) (string, error) {
 	if value == "" {
 		return "", nil
 	}

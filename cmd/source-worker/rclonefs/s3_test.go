@@ -14,7 +14,7 @@ import (
 	"github.com/sluice-rag/sluice/internal/source/sourcetest"
 )
 
-func s3Place(t testing.TB, server *localtest.S3, bucket string) sourcetest.Fixture {
+func s3Fixture(t testing.TB, server *localtest.S3, bucket string) sourcetest.Fixture {
 	server.MakeBucket(bucket)
 	client, err := minio.New(server.Address, &minio.Options{Creds: credentials.NewStaticV4(server.AccessKey, server.SecretKey, ""), Region: "us-east-1"})
 	if err != nil {
@@ -28,9 +28,9 @@ func s3Place(t testing.TB, server *localtest.S3, bucket string) sourcetest.Fixtu
 		Driver: paged(s3, testPage).driver(), Faults: faults,
 		Settings: source.Settings{AllowPrivate: true, Values: map[string]string{"endpoint": faults.URL(), "bucket": bucket,
 			"access_key": server.AccessKey, "secret_key": server.SecretKey}},
-		Wrong:   func(v map[string]string) { v["secret_key"] = "wrong" },
-		Listing: listing,
-		Content: func(r *http.Request) bool { return r.Method == http.MethodGet && !listing(r) },
+		WrongCredentials: func(v map[string]string) { v["secret_key"] = "wrong" },
+		Listing:          listing,
+		Content:          func(r *http.Request) bool { return r.Method == http.MethodGet && !listing(r) },
 		Put: func(t testing.TB, path string, content []byte) {
 			t.Helper()
 			if _, err := client.PutObject(t.Context(), bucket, path, bytes.NewReader(content), int64(len(content)), minio.PutObjectOptions{}); err != nil {
@@ -49,6 +49,6 @@ func s3Place(t testing.TB, server *localtest.S3, bucket string) sourcetest.Fixtu
 func TestS3(t *testing.T) {
 	server := localtest.NewS3(t)
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
-		return s3Place(t, server, strings.ToLower(t.Name()[strings.LastIndex(t.Name(), "/")+1:]))
+		return s3Fixture(t, server, strings.ToLower(t.Name()[strings.LastIndex(t.Name(), "/")+1:]))
 	})
 }

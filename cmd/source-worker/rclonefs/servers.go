@@ -29,22 +29,23 @@ var webdav = &kind{
 		pathField,
 	},
 	target: func(v values) (target, error) {
-		at, err := setting.HTTP("url", v["url"])
+		endpoint, err := setting.HTTP("url", v["url"])
 		if err != nil {
 			return target{}, err
 		}
-		pass, err := hidden("password", v["password"])
+		pass, err := obscurePassword("password", v["password"])
 		if err != nil {
 			return target{}, err
 		}
 		options := v.options("url", "vendor", "user")
 		options["pass"], options["bearer_token"] = pass, v["token"]
-		return target{options: options, root: slashed(v.folder()), hosts: map[string]string{"url": at.Hostname()}}, nil
+		return target{options: options, root: withTrailingSlash(v.folder()), hosts: map[string]string{"url": endpoint.Hostname()}}, nil
 	},
 }
 
-// slashed adds a slash to a root, which says that it is a folder and saves the backend a request.
-func slashed(root string) string {
+// withTrailingSlash adds a slash to a root, which says that it is a folder and saves the backend a
+// request.
+func withTrailingSlash(root string) string {
 	if root == "" {
 		return ""
 	}
@@ -72,17 +73,17 @@ var s3 = &kind{
 		options, hosts := v.options("region", "endpoint"), map[string]string{}
 		options["provider"] = "AWS"
 		if v["endpoint"] != "" {
-			at, err := setting.HTTP("endpoint", v["endpoint"])
+			endpoint, err := setting.HTTP("endpoint", v["endpoint"])
 			if err != nil {
 				return target{}, err
 			}
-			options["provider"], hosts["endpoint"] = "Other", at.Hostname()
+			options["provider"], hosts["endpoint"] = "Other", endpoint.Hostname()
 		}
 		if v["region"] == "" {
 			options["region"] = "us-east-1"
 		}
 		options["access_key_id"], options["secret_access_key"] = v["access_key"], v["secret_key"]
-		return target{options: options, root: slashed(v.folder(v["bucket"])), hosts: hosts}, nil
+		return target{options: options, root: withTrailingSlash(v.folder(v["bucket"])), hosts: hosts}, nil
 	},
 }
 
@@ -109,7 +110,7 @@ var sftp = &kind{
 		if _, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key)); err != nil || strings.Contains(key, ",") {
 			return target{}, &source.FieldError{Field: "host_key", Reason: "it is not a public key such as ssh-ed25519 AAAA..."}
 		}
-		pass, err := hidden("password", v["password"])
+		pass, err := obscurePassword("password", v["password"])
 		if err != nil {
 			return target{}, err
 		}
@@ -155,7 +156,7 @@ var smb = &kind{
 		if strings.ContainsAny(v["share"], `/\`) {
 			return target{}, &source.FieldError{Field: "share", Reason: "a share's name has no slash; the folder in it is path"}
 		}
-		pass, err := hidden("password", v["password"])
+		pass, err := obscurePassword("password", v["password"])
 		if err != nil {
 			return target{}, err
 		}

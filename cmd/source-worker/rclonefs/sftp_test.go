@@ -92,16 +92,16 @@ func TestSFTP(t *testing.T) {
 	address, key := sftpServer(t)
 	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture {
 		dir := t.TempDir()
-		wire := sourcetest.NewWire(t, address.String())
+		wire := sourcetest.NewTCPProxy(t, address.String())
 		host, port := wire.Address()
-		place := sourcetest.Fixture{
-			Driver: paged(sftp, testPage).driver(), Wire: wire,
+		fixture := sourcetest.Fixture{
+			Driver: paged(sftp, testPage).driver(), TCPProxy: wire,
 			Settings: source.Settings{AllowPrivate: true, Values: map[string]string{"host": host, "port": port, "host_key": key,
 				"user": "reader", "password": "secret", "path": dir}},
-			Wrong: func(v map[string]string) { v["password"] = "wrong" },
+			WrongCredentials: func(v map[string]string) { v["password"] = "wrong" },
 		}
-		folder(&place, dir)
-		return place
+		folder(&fixture, dir)
+		return fixture
 	})
 }
 

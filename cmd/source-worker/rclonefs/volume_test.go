@@ -122,8 +122,8 @@ func TestVolume(t *testing.T) {
 	files := volume(t)
 	changed, gone := files/100, files/40
 	for name, make := range map[string]func(t *testing.T) sourcetest.Fixture{
-		"WebDAV": func(t *testing.T) sourcetest.Fixture { return webdavPlace(t) },
-		"S3":     func(t *testing.T) sourcetest.Fixture { return s3Place(t, localtest.NewS3(t), "volume") },
+		"WebDAV": func(t *testing.T) sourcetest.Fixture { return webdavFixture(t) },
+		"S3":     func(t *testing.T) sourcetest.Fixture { return s3Fixture(t, localtest.NewS3(t), "volume") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := make(t)

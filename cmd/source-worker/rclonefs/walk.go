@@ -23,11 +23,11 @@ const (
 	// pageFolders is the maximum number of folders listed for one page, so that empty folders
 	// cannot make a page endless.
 	pageFolders = 200
-	// heldEntries is the maximum number of entries of folders in memory. The rest of a larger
-	// folder is listed again when they are used up.
-	heldEntries = 50_000
-	// idBytes is the maximum length of an id.
-	idBytes = 1024
+	// maxBufferedEntries is the maximum number of entries of folders in memory. The rest of a
+	// larger folder is listed again when they are used up.
+	maxBufferedEntries = 50_000
+	// maxIDBytes is the maximum length of an id.
+	maxIDBytes = 1024
 )
 
 // position is where a listing stands: in Dir, all entries up to and including After are done.
@@ -43,70 +43,70 @@ type entry struct {
 	item   source.Item
 }
 
-// level has the remaining entries of a folder.
-type level struct {
+// folderEntries has the remaining entries of a folder.
+type folderEntries struct {
 	entries []entry
 	more    bool // the folder has more entries than these
 }
 
 // walk is a listing in progress.
 type walk struct {
-	place  *connector
-	at     position
-	levels map[string]*level
-	held   int
-	listed int // number of folders listed for the current page
+	connector *connector
+	pos       position
+	folders   map[string]*folderEntries
+	buffered  int
+	listed    int // number of folders listed for the current page
 }
 
-func newWalk(c *connector, at position) *walk {
-	return &walk{place: c, at: at, levels: map[string]*level{}}
+func newWalk(c *connector, pos position) *walk {
+	return &walk{connector: c, pos: pos, folders: map[string]*folderEntries{}}
 }
 
 // page returns the next page, which ends when it is full or everything is listed.
 func (w *walk) page(ctx context.Context) (source.Listing, error) {
 	var out source.Listing
 	w.listed = 0
-	for len(out.Items)+len(out.Skipped) < w.place.page && w.listed < pageFolders {
-		here, err := w.level(ctx)
-		var refused *folderRefusedError
+	for len(out.Items)+len(out.Skipped) < w.connector.page && w.listed < pageFolders {
+		folder, err := w.remainingEntries(ctx)
+		var denied *folderDeniedError
 		switch {
-		case errors.As(err, &refused):
-			out.Skipped = append(out.Skipped, source.Skipped{Path: w.at.Dir + "/", Reason: "the place refuses access to the folder"})
-			here = &level{}
+		case errors.As(err, &denied):
+			out.Skipped = append(out.Skipped, source.Skipped{Path: w.pos.Dir + "/", Reason: "the source's server refuses access to the folder"})
+			folder = &folderEntries{}
 		case err != nil:
 			return source.Listing{}, err
 		}
-		if len(here.entries) == 0 {
-			if w.at.Dir == "" {
+		if len(folder.entries) == 0 {
+			if w.pos.Dir == "" {
 				return out, nil
 			}
-			delete(w.levels, w.at.Dir)
-			w.at = above(w.at.Dir)
+			delete(w.folders, w.pos.Dir)
+			w.pos = positionAfter(w.pos.Dir)
 			continue
 		}
-		next := here.entries[0]
-		here.entries = here.entries[1:]
-		w.held--
-		again := !next.folder && next.key == w.at.After
-		w.at.After = next.key
+		next := folder.entries[0]
+		folder.entries = folder.entries[1:]
+		w.buffered--
+		duplicate := !next.folder && next.key == w.pos.After
+		w.pos.After = next.key
 		switch {
 		case next.folder:
-			w.at = position{Dir: path.Join(w.at.Dir, strings.TrimSuffix(next.key, "/"))}
-		case again:
+			w.pos = position{Dir: path.Join(w.pos.Dir, strings.TrimSuffix(next.key, "/"))}
+		case duplicate:
 			out.Skipped = append(out.Skipped, source.Skipped{Path: next.item.Path, Reason: "the folder has another file of this name"})
-		case len(next.item.ID) > idBytes:
+		case len(next.item.ID) > maxIDBytes:
 			out.Skipped = append(out.Skipped, source.Skipped{Path: next.item.Path, Reason: "its path is longer than 1,024 bytes"})
 		default:
 			out.Items = append(out.Items, next.item)
 		}
 	}
-	next, err := source.Cursor(w.at)
+	next, err := source.Cursor(w.pos)
 	out.Next = next
 	return out, err
 }
 
-// above returns the position after a folder in its parent.
-func above(dir string) position {
+// positionAfter returns the position after a folder in its parent.
+func positionAfter(dir string) position {
 	parent := path.Dir(dir)
 	if parent == "." {
 		parent = ""
@@ -114,80 +114,80 @@ func above(dir string) position {
 	return position{Dir: parent, After: path.Base(dir) + "/"}
 }
 
-// level returns the remaining entries of the current folder. It lists the folder if they are not in
-// memory.
-func (w *walk) level(ctx context.Context) (*level, error) {
-	if here := w.levels[w.at.Dir]; here != nil && (len(here.entries) > 0 || !here.more) {
-		return here, nil
+// remainingEntries returns the remaining entries of the current folder. It lists the folder if they
+// are not in memory.
+func (w *walk) remainingEntries(ctx context.Context) (*folderEntries, error) {
+	if folder := w.folders[w.pos.Dir]; folder != nil && (len(folder.entries) > 0 || !folder.more) {
+		return folder, nil
 	}
 	w.listed++
-	here, err := w.place.folder(ctx, w.at)
+	folder, err := w.connector.folder(ctx, w.pos)
 	if err != nil {
 		return nil, err
 	}
-	if w.held+len(here.entries) > heldEntries {
-		clear(w.levels)
-		w.held = 0
+	if w.buffered+len(folder.entries) > maxBufferedEntries {
+		clear(w.folders)
+		w.buffered = 0
 	}
-	w.levels[w.at.Dir] = here
-	w.held += len(here.entries)
-	return here, nil
+	w.folders[w.pos.Dir] = folder
+	w.buffered += len(folder.entries)
+	return folder, nil
 }
 
-// folderRefusedError is the error of a subfolder that may not be listed.
-type folderRefusedError struct{ error }
+// folderDeniedError is the error of a subfolder that may not be listed.
+type folderDeniedError struct{ error }
 
-// folder lists the entries of a folder after a position, at most heldEntries.
-func (c *connector) folder(ctx context.Context, at position) (*level, error) {
-	here := &level{}
-	take := func(found fs.DirEntries) error {
+// folder lists the entries of a folder after a position, at most maxBufferedEntries.
+func (c *connector) folder(ctx context.Context, pos position) (*folderEntries, error) {
+	folder := &folderEntries{}
+	collect := func(found fs.DirEntries) error {
 		for _, e := range found {
-			if made, ok := c.entry(ctx, e); ok && made.key > at.After {
-				here.entries = append(here.entries, made)
+			if converted, ok := c.entry(ctx, e); ok && converted.key > pos.After {
+				folder.entries = append(folder.entries, converted)
 			}
 		}
-		if len(here.entries) > 2*heldEntries {
-			here.cut()
+		if len(folder.entries) > 2*maxBufferedEntries {
+			folder.truncate()
 		}
 		return nil
 	}
 	err := c.do(ctx, func(ctx context.Context) error {
 		if list := c.fs.Features().ListP; list != nil {
-			return list(ctx, at.Dir, take)
+			return list(ctx, pos.Dir, collect)
 		}
-		found, err := c.fs.List(ctx, at.Dir)
+		found, err := c.fs.List(ctx, pos.Dir)
 		if err != nil {
 			return err
 		}
-		return take(found)
+		return collect(found)
 	})
 	switch {
 	case err == nil:
-		here.cut()
-		return here, nil
-	case errors.Is(err, fs.ErrorDirNotFound) && at.Dir != "":
-		return &level{}, nil // deleted during the listing
+		folder.truncate()
+		return folder, nil
+	case errors.Is(err, fs.ErrorDirNotFound) && pos.Dir != "":
+		return &folderEntries{}, nil // deleted during the listing
 	case errors.Is(err, fs.ErrorDirNotFound):
-		return nil, &source.FieldError{Field: c.kind.rootField, Reason: "the place has no such folder"}
+		return nil, &source.FieldError{Field: c.kind.rootField, Reason: "the source's server has no such folder"}
 	}
 	err = c.failure(ctx, err)
-	if at.Dir != "" && errors.Is(err, errForbidden) {
-		return nil, &folderRefusedError{err}
+	if pos.Dir != "" && errors.Is(err, errForbidden) {
+		return nil, &folderDeniedError{err}
 	}
 	return nil, err
 }
 
-// cut sorts the entries, and keeps the first heldEntries.
-func (l *level) cut() {
-	slices.SortFunc(l.entries, func(a, b entry) int {
-		if by := strings.Compare(a.key, b.key); by != 0 {
-			return by
+// truncate sorts the entries, and keeps the first maxBufferedEntries.
+func (f *folderEntries) truncate() {
+	slices.SortFunc(f.entries, func(a, b entry) int {
+		if order := strings.Compare(a.key, b.key); order != 0 {
+			return order
 		}
 		return strings.Compare(a.item.ID, b.item.ID)
 	})
-	if len(l.entries) > heldEntries {
-		clear(l.entries[heldEntries:])
-		l.entries, l.more = l.entries[:heldEntries], true
+	if len(f.entries) > maxBufferedEntries {
+		clear(f.entries[maxBufferedEntries:])
+		f.entries, f.more = f.entries[:maxBufferedEntries], true
 	}
 }
 

@@ -25,8 +25,8 @@ func paged(k *kind, items int) *kind {
 }
 
 // folder lets a fixture write into a folder that a server serves.
-func folder(place *sourcetest.Fixture, dir string) {
-	place.Put = func(t testing.TB, path string, content []byte) {
+func folder(fixture *sourcetest.Fixture, dir string) {
+	fixture.Put = func(t testing.TB, path string, content []byte) {
 		t.Helper()
 		at := filepath.Join(dir, filepath.FromSlash(path))
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
@@ -36,7 +36,7 @@ func folder(place *sourcetest.Fixture, dir string) {
 			t.Fatal(err)
 		}
 	}
-	place.Remove = func(t testing.TB, path string) {
+	fixture.Remove = func(t testing.TB, path string) {
 		t.Helper()
 		if err := os.Remove(filepath.Join(dir, filepath.FromSlash(path))); err != nil {
 			t.Fatal(err)
@@ -60,20 +60,20 @@ func webdavServer(t testing.TB, dir string) string {
 	return server.URL
 }
 
-func webdavPlace(t testing.TB) sourcetest.Fixture {
+func webdavFixture(t testing.TB) sourcetest.Fixture {
 	dir := t.TempDir()
 	faults := sourcetest.NewFaults(t, webdavServer(t, dir))
-	place := sourcetest.Fixture{
+	fixture := sourcetest.Fixture{
 		Driver: paged(webdav, testPage).driver(), Faults: faults, NoRetryAfter: true,
-		Settings: source.Settings{AllowPrivate: true, Values: map[string]string{"url": faults.URL(), "user": "reader", "password": "secret"}},
-		Wrong:    func(v map[string]string) { v["password"] = "wrong" },
-		Listing:  func(r *http.Request) bool { return r.Method == "PROPFIND" && r.Header.Get("Depth") == "1" },
-		Content:  func(r *http.Request) bool { return r.Method == http.MethodGet },
+		Settings:         source.Settings{AllowPrivate: true, Values: map[string]string{"url": faults.URL(), "user": "reader", "password": "secret"}},
+		WrongCredentials: func(v map[string]string) { v["password"] = "wrong" },
+		Listing:          func(r *http.Request) bool { return r.Method == "PROPFIND" && r.Header.Get("Depth") == "1" },
+		Content:          func(r *http.Request) bool { return r.Method == http.MethodGet },
 	}
-	folder(&place, dir)
-	return place
+	folder(&fixture, dir)
+	return fixture
 }
 
 func TestWebDAV(t *testing.T) {
-	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture { return webdavPlace(t) })
+	sourcetest.Run(t, func(t *testing.T) sourcetest.Fixture { return webdavFixture(t) })
 }

@@ -18,68 +18,68 @@ import (
 )
 
 const (
-	// shortest is the minimum length of a text that is treated as a secret. Shorter ones occur in
-	// errors by chance.
-	shortest = 4
-	hidden   = "***"
+	// minSecretLength is the minimum length of a text that is treated as a secret. Shorter ones
+	// occur in errors by chance.
+	minSecretLength = 4
+	mask            = "***"
 )
 
-// Keep returns a driver whose errors contain no secrets.
-func Keep(d source.Driver) source.Driver {
+// RedactErrors returns a driver whose errors contain no secrets.
+func RedactErrors(d source.Driver) source.Driver {
 	open := d.Open
 	d.Open = func(ctx context.Context, settings source.Settings) (source.Connector, error) {
-		k := newKeeper(d.Fields, settings.Values)
+		r := newRedactor(d.Fields, settings.Values)
 		c, err := open(ctx, settings)
 		if err != nil {
-			return nil, k.hide(err)
+			return nil, r.redact(err)
 		}
-		kept := &connector{Connector: c, keeper: k}
-		if tells, ok := c.(source.Permissions); ok {
-			return &teller{connector: kept, tells: tells}, nil
+		redacted := &connector{Connector: c, redactor: r}
+		if permissions, ok := c.(source.Permissions); ok {
+			return &permissionsConnector{connector: redacted, permissions: permissions}, nil
 		}
-		return kept, nil
+		return redacted, nil
 	}
 	return d
 }
 
 type connector struct {
 	source.Connector
-	keeper *keeper
+	redactor *redactor
 }
 
 // List implements source.Connector.
 func (c *connector) List(ctx context.Context, cursor string) (source.Listing, error) {
 	out, err := c.Connector.List(ctx, cursor)
-	return out, c.keeper.hide(err)
+	return out, c.redactor.redact(err)
 }
 
 // Fetch implements source.Connector.
 func (c *connector) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
-	down, err := c.Connector.Fetch(ctx, item)
-	if down.Body != nil {
-		down.Body = body{down.Body, c.keeper}
+	download, err := c.Connector.Fetch(ctx, item)
+	if download.Body != nil {
+		download.Body = body{download.Body, c.redactor}
 	}
-	return down, c.keeper.hide(err)
+	return download, c.redactor.redact(err)
 }
 
 // Close implements source.Connector.
-func (c *connector) Close() error { return c.keeper.hide(c.Connector.Close()) }
+func (c *connector) Close() error { return c.redactor.redact(c.Connector.Close()) }
 
-// teller is a connector that also returns permissions.
-type teller struct {
+// permissionsConnector is a connector that also returns permissions.
+type permissionsConnector struct {
 	*connector
-	tells source.Permissions
+	permissions source.Permissions
 }
 
 // Principals implements source.Permissions.
-func (t *teller) Principals(ctx context.Context, cursor string) (source.PrincipalPage, error) {
-	page, err := t.tells.Principals(ctx, cursor)
-	return page, t.keeper.hide(err)
+func (c *permissionsConnector) Principals(ctx context.Context, cursor string) (source.PrincipalPage, error) {
+	page, err := c.permissions.Principals(ctx, cursor)
+	return page, c.redactor.redact(err)
 }
 
 type body struct {
 	io.ReadCloser
-	keeper *keeper
+	redactor *redactor
 }
 
 // Read implements io.Reader.
@@ -88,36 +88,37 @@ func (b body) Read(p []byte) (int, error) {
 	if err == nil || err == io.EOF {
 		return n, err
 	}
-	return n, b.keeper.hide(err)
+	return n, b.redactor.redact(err)
 }
 
-// keeper has the secrets of a source, in the forms in which they are sent.
-type keeper struct{ texts *strings.Replacer }
+// redactor has the secrets of a source, in the forms in which they are sent.
+type redactor struct{ replacer *strings.Replacer }
 
-func newKeeper(fields []source.Field, values map[string]string) *keeper {
+func newRedactor(fields []source.Field, values map[string]string) *redactor {
 	var found []string
 	for _, f := range fields {
 		if value := values[f.Name]; f.Secret && value != "" {
 			found = append(found, value, strings.TrimSpace(value), base64.StdEncoding.EncodeToString([]byte(values["user"]+":"+value)))
-			found = append(found, members(value)...)
-			found = append(found, lines(value)...)
+			found = append(found, jsonSecrets(value)...)
+			found = append(found, keyLines(value)...)
 		}
 	}
 	for _, text := range slices.Clone(found) {
 		quoted, _ := json.Marshal(text) // encoding a string cannot fail
 		found = append(found, url.QueryEscape(text), url.PathEscape(text), strings.Trim(string(quoted), `"`))
 	}
-	found = slices.DeleteFunc(found, func(text string) bool { return len(text) < shortest })
+	found = slices.DeleteFunc(found, func(text string) bool { return len(text) < minSecretLength })
 	slices.SortFunc(found, func(a, b string) int { return len(b) - len(a) }) // longer ones first, because they may contain shorter ones
 	var pairs []string
 	for _, text := range slices.Compact(found) {
-		pairs = append(pairs, text, hidden)
+		pairs = append(pairs, text, mask)
 	}
-	return &keeper{texts: strings.NewReplacer(pairs...)}
+	return &redactor{replacer: strings.NewReplacer(pairs...)}
 }
 
-// members returns the secrets in a JSON object, such as a token or the key of a service account.
-func members(value string) (out []string) {
+// jsonSecrets returns the secrets in a JSON object, such as a token or the key of a service
+// account.
+func jsonSecrets(value string) (out []string) {
 	var object map[string]any
 	if json.Unmarshal([]byte(value), &object) != nil {
 		return nil
@@ -133,7 +134,7 @@ func members(value string) (out []string) {
 			for _, part := range []string{"secret", "key", "pass", "access_token", "refresh_token"} {
 				if strings.Contains(name, part) {
 					out = append(out, v)
-					out = append(out, lines(v)...)
+					out = append(out, keyLines(v)...)
 					return
 				}
 			}
@@ -143,8 +144,8 @@ func members(value string) (out []string) {
 	return out
 }
 
-// lines returns the lines of a key, without the header and footer, which all keys share.
-func lines(value string) (out []string) {
+// keyLines returns the lines of a key, without the header and footer, which all keys share.
+func keyLines(value string) (out []string) {
 	if !strings.Contains(value, "\n") {
 		return nil
 	}
@@ -156,48 +157,48 @@ func lines(value string) (out []string) {
 	return out
 }
 
-// hide returns the error unchanged if it contains no secret. Otherwise it returns an error without
-// the secrets that matches the same errors.
-func (k *keeper) hide(err error) error {
+// redact returns the error unchanged if it contains no secret. Otherwise it returns an error
+// without the secrets that matches the same errors.
+func (r *redactor) redact(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := k.texts.Replace(err.Error())
+	text := r.replacer.Replace(err.Error())
 	var item *source.ItemError
 	var field *source.FieldError
 	if text == err.Error() {
 		return err
 	}
-	out := &kept{text: text}
+	out := &redactedError{text: text}
 	for _, known := range []error{source.ErrGone, source.ErrRefused, source.ErrCursorExpired, guard.ErrPrivate, context.Canceled,
 		context.DeadlineExceeded, io.ErrUnexpectedEOF} {
 		if errors.Is(err, known) {
-			out.means = append(out.means, known)
+			out.wrapped = append(out.wrapped, known)
 		}
 	}
 	var limit *source.RateLimitError
 	if errors.As(err, &limit) {
-		out.means = append(out.means, limit)
+		out.wrapped = append(out.wrapped, limit)
 	}
 	if errors.As(err, &item) {
-		out.means = append(out.means, &source.ItemError{Reason: k.texts.Replace(item.Reason)})
+		out.wrapped = append(out.wrapped, &source.ItemError{Reason: r.replacer.Replace(item.Reason)})
 	}
 	if errors.As(err, &field) {
-		out.means = append(out.means, &source.FieldError{Field: field.Field, Reason: k.texts.Replace(field.Reason)})
+		out.wrapped = append(out.wrapped, &source.FieldError{Field: field.Field, Reason: r.replacer.Replace(field.Reason)})
 	}
 	return out
 }
 
-// kept is an error from which secrets were removed.
-type kept struct {
-	text  string
-	means []error
+// redactedError is an error from which secrets were removed.
+type redactedError struct {
+	text    string
+	wrapped []error
 }
 
-func (e *kept) Error() string { return e.text }
+func (e *redactedError) Error() string { return e.text }
 
 // Unwrap supports errors.Is and errors.As.
-func (e *kept) Unwrap() []error { return e.means }
+func (e *redactedError) Unwrap() []error { return e.wrapped }
 
 // Format makes all verbs print only the text.
-func (e *kept) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.text) }
+func (e *redactedError) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, e.text) }

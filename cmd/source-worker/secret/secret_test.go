@@ -25,24 +25,26 @@ func values() map[string]string {
 	return map[string]string{"user": "reader", "password": "a/b c+d", "token": string(token), "private_key": key}
 }
 
-// leaky returns an error from every method.
-type leaky struct{ err error }
+// failing returns an error from every method.
+type failing struct{ err error }
 
-func (l leaky) List(context.Context, string) (source.Listing, error) { return source.Listing{}, l.err }
+func (l failing) List(context.Context, string) (source.Listing, error) {
+	return source.Listing{}, l.err
+}
 
-func (l leaky) Fetch(_ context.Context, item source.Item) (source.Download, error) {
+func (l failing) Fetch(_ context.Context, item source.Item) (source.Download, error) {
 	if item.ID == "" {
 		return source.Download{}, l.err
 	}
 	return source.Download{Body: io.NopCloser(iotest.ErrReader(l.err))}, nil
 }
 
-func (l leaky) Close() error { return l.err }
+func (l failing) Close() error { return l.err }
 
-// tellingLeaky also lists principals.
-type tellingLeaky struct{ leaky }
+// failingWithPermissions also lists principals.
+type failingWithPermissions struct{ failing }
 
-func (l tellingLeaky) Principals(context.Context, string) (source.PrincipalPage, error) {
+func (l failingWithPermissions) Principals(context.Context, string) (source.PrincipalPage, error) {
 	return source.PrincipalPage{}, l.err
 }
 
@@ -57,14 +59,14 @@ func TestErrorsShowNoSecret(t *testing.T) {
 					return nil, cause
 				}
 				if s.Permissions {
-					return tellingLeaky{leaky{cause}}, nil
+					return failingWithPermissions{failing{cause}}, nil
 				}
-				return leaky{cause}, nil
+				return failing{cause}, nil
 			}}
 			var got []error
-			_, err := Keep(d).Open(t.Context(), source.Settings{Values: values(), Roots: []string{"fail"}})
+			_, err := RedactErrors(d).Open(t.Context(), source.Settings{Values: values(), Roots: []string{"fail"}})
 			got = append(got, err)
-			c, err := Keep(d).Open(t.Context(), source.Settings{Values: values()})
+			c, err := RedactErrors(d).Open(t.Context(), source.Settings{Values: values()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,14 +80,14 @@ func TestErrorsShowNoSecret(t *testing.T) {
 			}
 			_, err = io.ReadAll(down.Body)
 			got = append(got, err, c.Close())
-			if _, tells := c.(source.Permissions); tells {
+			if _, ok := c.(source.Permissions); ok {
 				t.Error("a connector tells who may see what, and the one behind it doesn't")
 			}
-			telling, err := Keep(d).Open(t.Context(), source.Settings{Values: values(), Permissions: true})
+			withPermissions, err := RedactErrors(d).Open(t.Context(), source.Settings{Values: values(), Permissions: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = telling.(source.Permissions).Principals(t.Context(), "")
+			_, err = withPermissions.(source.Permissions).Principals(t.Context(), "")
 			got = append(got, err)
 			for _, err := range got {
 				check(t, shown, cause, err)
@@ -118,11 +120,11 @@ func check(t *testing.T, shown string, cause, err error) {
 }
 
 func TestOtherErrorsStayAsTheyAre(t *testing.T) {
-	k := newKeeper(fields, values())
-	if err := k.hide(io.ErrUnexpectedEOF); err != io.ErrUnexpectedEOF { //nolint:errorlint // the same error is wanted
+	k := newRedactor(fields, values())
+	if err := k.redact(io.ErrUnexpectedEOF); err != io.ErrUnexpectedEOF { //nolint:errorlint // the same error is wanted
 		t.Errorf("an error without secrets becomes %v", err)
 	}
-	if k.hide(nil) != nil {
+	if k.redact(nil) != nil {
 		t.Error("no error becomes one")
 	}
 }

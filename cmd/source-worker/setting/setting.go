@@ -45,24 +45,24 @@ func names(fields []source.Field) string {
 
 // HTTP parses the address of a web server.
 func HTTP(field, value string) (*url.URL, error) {
-	at, err := url.Parse(value)
+	u, err := url.Parse(value)
 	switch {
-	case err != nil || (at.Scheme != "https" && at.Scheme != "http") || at.Hostname() == "":
+	case err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Hostname() == "":
 		return nil, &source.FieldError{Field: field, Reason: fmt.Sprintf("%q is not an address such as https://files.example.org/folder", value)}
-	case at.User != nil:
+	case u.User != nil:
 		return nil, &source.FieldError{Field: field, Reason: "user and password have settings of their own"}
 	}
-	return at, nil
+	return u, nil
 }
 
 // Number parses a whole number between two bounds. An empty value means the default.
-func Number(field, value string, least, most, otherwise int) (int, error) {
+func Number(field, value string, minimum, maximum, fallback int) (int, error) {
 	if value == "" {
-		return otherwise, nil
+		return fallback, nil
 	}
 	n, err := strconv.Atoi(value)
-	if err != nil || n < least || n > most {
-		return 0, &source.FieldError{Field: field, Reason: fmt.Sprintf("%q is not a number from %d to %d", value, least, most)}
+	if err != nil || n < minimum || n > maximum {
+		return 0, &source.FieldError{Field: field, Reason: fmt.Sprintf("%q is not a number from %d to %d", value, minimum, maximum)}
 	}
 	return n, nil
 }

@@ -26,16 +26,16 @@ import (
 )
 
 const (
-	mostPages = 10_000
-	// waitingBytes is the maximum size of all waiting addresses.
-	waitingBytes = 1 << 20
-	// cursorBytes is the maximum size of an unpacked cursor.
-	cursorBytes = 4 << 20
+	maxPagesLimit = 10_000
+	// maxQueueBytes is the maximum size of all waiting addresses.
+	maxQueueBytes = 1 << 20
+	// maxCursorBytes is the maximum size of an unpacked cursor.
+	maxCursorBytes = 4 << 20
 )
 
 // frontier is the state of a crawl.
 type frontier struct {
-	Waiting []waiting `json:"waiting"`
+	Queue []queuedPage `json:"waiting"`
 	// Seen are 8-byte hashes of addresses.
 	Seen []byte `json:"seen"`
 	// Full is whether addresses were left out because there were too many, or because they were too
@@ -46,7 +46,7 @@ type frontier struct {
 	bytes int
 }
 
-type waiting struct {
+type queuedPage struct {
 	URL   string `json:"u"`
 	Depth int    `json:"d"`
 }
@@ -56,32 +56,32 @@ func (s *site) crawl(ctx context.Context, cursor string) (source.Listing, error)
 	f := &frontier{seen: map[uint64]bool{}}
 	if cursor == "" {
 		f.add(s.start, 0, s.maxPages)
-	} else if err := f.unpack(cursor); err != nil {
+	} else if err := f.decode(cursor); err != nil {
 		return source.Listing{}, err
 	}
 	var out source.Listing
-	for read := 0; read < s.crawlPages && len(f.Waiting) > 0; read++ {
-		next := f.Waiting[0]
-		f.Waiting = f.Waiting[1:]
+	for read := 0; read < s.crawlPages && len(f.Queue) > 0; read++ {
+		next := f.Queue[0]
+		f.Queue = f.Queue[1:]
 		f.bytes -= len(next.URL)
 		if err := s.visit(ctx, next, f, &out); err != nil {
 			return source.Listing{}, fmt.Errorf("%s: %w", next.URL, err)
 		}
 	}
-	if len(f.Waiting) == 0 {
+	if len(f.Queue) == 0 {
 		if f.Full {
 			out.Skipped = append(out.Skipped, source.Skipped{Path: s.prefix, Reason: fmt.Sprintf("the site has more than %d pages, or addresses that are too long", s.maxPages)})
 		}
 		return out, nil
 	}
-	next, err := f.pack()
+	next, err := f.encode()
 	out.Next = next
 	return out, err
 }
 
 // visit reads a page, adds it to the listing, and adds its links to the frontier.
-func (s *site) visit(ctx context.Context, at waiting, f *frontier, out *source.Listing) error {
-	address, err := url.Parse(at.URL)
+func (s *site) visit(ctx context.Context, page queuedPage, f *frontier, out *source.Listing) error {
+	address, err := url.Parse(page.URL)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (s *site) visit(ctx context.Context, at waiting, f *frontier, out *source.L
 		return err
 	}
 	if !allowed {
-		out.Skipped = append(out.Skipped, source.Skipped{Path: at.URL, Reason: "robots.txt disallows it"})
+		out.Skipped = append(out.Skipped, source.Skipped{Path: page.URL, Reason: "robots.txt disallows it"})
 		return nil
 	}
 	r, err := s.get(ctx, address, "")
@@ -101,14 +101,14 @@ func (s *site) visit(ctx context.Context, at waiting, f *frontier, out *source.L
 	var limit *source.RateLimitError
 	switch err := status(r); {
 	case err == nil:
-	case at.Depth == 0:
-		return refusal(err)
+	case page.Depth == 0:
+		return startPageError(err)
 	case errors.As(err, &limit), r.StatusCode == http.StatusUnauthorized:
 		return err
 	case errors.Is(err, source.ErrGone):
 		return nil // a broken link
 	case errors.Is(err, errForbidden):
-		out.Skipped = append(out.Skipped, source.Skipped{Path: at.URL, Reason: "the site refuses access to the page"})
+		out.Skipped = append(out.Skipped, source.Skipped{Path: page.URL, Reason: "the site refuses access to the page"})
 		return nil
 	default:
 		// The page exists but fails. List it, so that fetching reports the error and its last
@@ -116,19 +116,19 @@ func (s *site) visit(ctx context.Context, at waiting, f *frontier, out *source.L
 		out.Items = append(out.Items, item(address, ""))
 		return nil
 	}
-	final := normal(r.Request.URL) // after redirects
-	if !s.within(final) || final.String() != at.URL && !f.once(final) {
+	final := normalize(r.Request.URL) // after redirects
+	if !s.contains(final) || final.String() != page.URL && !f.markSeen(final) {
 		return nil
 	}
 	kind := r.Header.Get("Content-Type")
-	if !readable(kind) {
+	if !isSupportedType(kind) {
 		return nil
 	}
 	if !strings.Contains(kind, "html") {
 		out.Items = append(out.Items, item(final, version(r)))
 		return nil
 	}
-	content, err := io.ReadAll(io.LimitReader(r.Body, pageBytes))
+	content, err := io.ReadAll(io.LimitReader(r.Body, maxPageBytes))
 	if err != nil {
 		return err
 	}
@@ -136,41 +136,41 @@ func (s *site) visit(ctx context.Context, at waiting, f *frontier, out *source.L
 	if err != nil {
 		return err
 	}
-	if at.Depth < s.maxDepth {
+	if page.Depth < s.maxDepth {
 		for _, link := range links {
-			if s.within(link) {
-				f.add(link, at.Depth+1, s.maxPages)
+			if s.contains(link) {
+				f.add(link, page.Depth+1, s.maxPages)
 			}
 		}
 	}
-	if canonical != nil && s.within(canonical) && canonical.String() != final.String() {
-		f.add(canonical, at.Depth, s.maxPages) // the same page under its canonical address
+	if canonical != nil && s.contains(canonical) && canonical.String() != final.String() {
+		f.add(canonical, page.Depth, s.maxPages) // the same page under its canonical address
 		return nil
 	}
-	known := version(r)
-	if known == "" {
-		known = digest(content)
+	pageVersion := version(r)
+	if pageVersion == "" {
+		pageVersion = digest(content)
 	}
-	out.Items = append(out.Items, item(final, known))
+	out.Items = append(out.Items, item(final, pageVersion))
 	return nil
 }
 
-func item(at *url.URL, version string) source.Item {
-	return source.Item{ID: at.String(), Path: file(at), Version: version, Size: -1, URL: at.String()}
+func item(u *url.URL, version string) source.Item {
+	return source.Item{ID: u.String(), Path: itemPath(u), Version: version, Size: -1, URL: u.String()}
 }
 
 // links returns the links of a page, and its canonical address if it names one.
-func links(content []byte, kind string, at *url.URL) (found []*url.URL, canonical *url.URL, err error) {
-	plain, err := charset.NewReader(bytes.NewReader(content), kind)
+func links(content []byte, kind string, u *url.URL) (out []*url.URL, canonical *url.URL, err error) {
+	decoded, err := charset.NewReader(bytes.NewReader(content), kind)
 	if err != nil {
 		return nil, nil, err
 	}
-	base := at
-	for z := html.NewTokenizer(plain); ; {
+	base := u
+	for z := html.NewTokenizer(decoded); ; {
 		switch z.Next() {
 		case html.ErrorToken:
 			if errors.Is(z.Err(), io.EOF) {
-				return found, canonical, nil
+				return out, canonical, nil
 			}
 			return nil, nil, z.Err()
 		case html.StartTagToken, html.SelfClosingTagToken:
@@ -179,27 +179,27 @@ func links(content []byte, kind string, at *url.URL) (found []*url.URL, canonica
 			for _, a := range tag.Attr {
 				attribute[a.Key] = a.Val
 			}
-			to, err := base.Parse(strings.TrimSpace(attribute["href"]))
+			target, err := base.Parse(strings.TrimSpace(attribute["href"]))
 			if attribute["href"] == "" || err != nil {
 				continue
 			}
 			rel := " " + strings.ToLower(attribute["rel"]) + " "
 			switch {
 			case tag.Data == "base":
-				base = to
+				base = target
 			case tag.Data == "link" && strings.Contains(rel, " canonical "):
-				canonical = normal(to)
+				canonical = normalize(target)
 			case (tag.Data == "a" || tag.Data == "area") && !strings.Contains(rel, " nofollow "):
-				found = append(found, normal(to))
+				out = append(out, normalize(target))
 			}
 		}
 	}
 }
 
-// once reports whether an address is new, and marks it as seen.
-func (f *frontier) once(at *url.URL) bool {
+// markSeen reports whether an address is new, and marks it as seen.
+func (f *frontier) markSeen(u *url.URL) bool {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(at.String()))
+	_, _ = h.Write([]byte(u.String()))
 	if f.seen[h.Sum64()] {
 		return false
 	}
@@ -208,20 +208,20 @@ func (f *frontier) once(at *url.URL) bool {
 }
 
 // add adds an address to the frontier, unless it was seen, it is too long or there are too many.
-func (f *frontier) add(at *url.URL, depth, most int) {
-	address := at.String()
-	if len(f.seen) >= most || len(address) > addressBytes || f.bytes+len(address) > waitingBytes {
+func (f *frontier) add(u *url.URL, depth, maxPages int) {
+	address := u.String()
+	if len(f.seen) >= maxPages || len(address) > maxURLBytes || f.bytes+len(address) > maxQueueBytes {
 		f.Full = true
 		return
 	}
-	if f.once(at) {
-		f.Waiting = append(f.Waiting, waiting{URL: address, Depth: depth})
+	if f.markSeen(u) {
+		f.Queue = append(f.Queue, queuedPage{URL: address, Depth: depth})
 		f.bytes += len(address)
 	}
 }
 
-// pack encodes the state as a cursor.
-func (f *frontier) pack() (string, error) {
+// encode encodes the state as a cursor.
+func (f *frontier) encode() (string, error) {
 	for h := range f.seen {
 		f.Seen = binary.BigEndian.AppendUint64(f.Seen, h)
 	}
@@ -229,22 +229,22 @@ func (f *frontier) pack() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var packed bytes.Buffer
-	w := gzip.NewWriter(&packed)
+	var buf bytes.Buffer
+	w := gzip.NewWriter(&buf)
 	if _, err := w.Write(data); err != nil {
 		return "", err
 	}
 	if err := w.Close(); err != nil {
 		return "", err
 	}
-	return base64.StdEncoding.EncodeToString(packed.Bytes()), nil
+	return base64.StdEncoding.EncodeToString(buf.Bytes()), nil
 }
 
-// unpack decodes a cursor.
-func (f *frontier) unpack(cursor string) error {
+// decode decodes a cursor.
+func (f *frontier) decode(cursor string) error {
 	r, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(cursor)))
 	if err == nil {
-		err = json.NewDecoder(io.LimitReader(r, cursorBytes)).Decode(f)
+		err = json.NewDecoder(io.LimitReader(r, maxCursorBytes)).Decode(f)
 	}
 	if err != nil || len(f.Seen)%8 != 0 {
 		return fmt.Errorf("read the cursor of a crawl: %w", source.ErrCursorExpired)
@@ -252,7 +252,7 @@ func (f *frontier) unpack(cursor string) error {
 	for i := 0; i < len(f.Seen); i += 8 {
 		f.seen[binary.BigEndian.Uint64(f.Seen[i:])] = true
 	}
-	for _, w := range f.Waiting {
+	for _, w := range f.Queue {
 		f.bytes += len(w.URL)
 	}
 	f.Seen = nil

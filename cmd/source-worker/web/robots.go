@@ -13,23 +13,23 @@ import (
 
 // allowed reports whether robots.txt allows us to read a page. If the site has none, everything may
 // be read; if the server fails, nothing may (RFC 9309, 2.3.1).
-func (s *site) allowed(ctx context.Context, at *url.URL) (bool, error) {
+func (s *site) allowed(ctx context.Context, u *url.URL) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.robots == nil {
-		group, err := s.ask(ctx)
+		group, err := s.fetchRobots(ctx)
 		if err != nil {
 			return false, fmt.Errorf("robots.txt: %w", err)
 		}
 		s.robots = group
-		if wait := min(group.CrawlDelay, slowest); wait > 0 && rate.Every(wait) < s.pace.Limit() {
-			s.pace.SetLimit(rate.Every(wait))
+		if wait := min(group.CrawlDelay, maxDelay); wait > 0 && rate.Every(wait) < s.limiter.Limit() {
+			s.limiter.SetLimit(rate.Every(wait))
 		}
 	}
-	return s.robots.Test(at.RequestURI()), nil
+	return s.robots.Test(u.RequestURI()), nil
 }
 
-func (s *site) ask(ctx context.Context) (*robotstxt.Group, error) {
+func (s *site) fetchRobots(ctx context.Context) (*robotstxt.Group, error) {
 	r, err := s.get(ctx, &url.URL{Scheme: s.start.Scheme, Host: s.start.Host, Path: "/robots.txt"}, "")
 	if err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func (s *site) ask(ctx context.Context) (*robotstxt.Group, error) {
 	var rules []byte
 	switch {
 	case r.StatusCode == http.StatusOK:
-		if rules, err = io.ReadAll(io.LimitReader(r.Body, robotsBytes)); err != nil {
+		if rules, err = io.ReadAll(io.LimitReader(r.Body, maxRobotsBytes)); err != nil {
 			return nil, err
 		}
 	case r.StatusCode >= 500, r.StatusCode == http.StatusTooManyRequests:

@@ -17,22 +17,22 @@ import (
 )
 
 const (
-	// sitemapBytes and sitemapEntries are the limits of sitemaps.org.
-	sitemapBytes   = 50 << 20
-	sitemapEntries = 50_000
-	// addressBytes is the maximum length of an address, which is an item's id.
-	addressBytes = 1024
+	// maxSitemapBytes and maxSitemapEntries are the limits of sitemaps.org.
+	maxSitemapBytes   = 50 << 20
+	maxSitemapEntries = 50_000
+	// maxURLBytes is the maximum length of an address, which is an item's id.
+	maxURLBytes = 1024
 )
 
-// location is an entry of a sitemap, or of an index of sitemaps.
-type location struct {
+// sitemapEntry is an entry of a sitemap, or of an index of sitemaps.
+type sitemapEntry struct {
 	Loc     string `xml:"loc"`
 	LastMod string `xml:"lastmod"`
 }
 
-// place is the position of a listing: after the entry After of a sitemap, or at its beginning if
-// After is empty.
-type place struct {
+// sitemapPosition is the position of a listing: after the entry After of a sitemap, or at its
+// beginning if After is empty.
+type sitemapPosition struct {
 	Sitemap string `json:"sitemap"`
 	After   string `json:"after,omitempty"`
 }
@@ -40,15 +40,15 @@ type place struct {
 // sitemaps lists the pages of the start address's sitemap or, if it is an index, of the sitemaps in
 // it.
 func (s *site) sitemaps(ctx context.Context, cursor string) (source.Listing, error) {
-	var at place
+	var pos sitemapPosition
 	if cursor != "" {
-		if err := source.ReadCursor(cursor, &at); err != nil {
+		if err := source.ReadCursor(cursor, &pos); err != nil {
 			return source.Listing{}, err
 		}
 	}
 	index, entries, err := s.readSitemap(ctx, s.start)
 	if err != nil {
-		return source.Listing{}, refusal(err)
+		return source.Listing{}, startPageError(err)
 	}
 	maps := []string{s.start.String()}
 	if index {
@@ -59,91 +59,91 @@ func (s *site) sitemaps(ctx context.Context, cursor string) (source.Listing, err
 	}
 	i := 0
 	if cursor != "" {
-		if i = slices.Index(maps, at.Sitemap); i < 0 {
+		if i = slices.Index(maps, pos.Sitemap); i < 0 {
 			return source.Listing{}, source.ErrCursorExpired
 		}
 	}
 	var out source.Listing
 	for ; i < len(maps) && len(out.Items)+len(out.Skipped) < s.pageItems; i++ {
-		at.Sitemap = maps[i]
+		pos.Sitemap = maps[i]
 		if index {
-			if entries, err = s.child(ctx, maps[i]); err != nil {
+			if entries, err = s.childSitemap(ctx, maps[i]); err != nil {
 				return source.Listing{}, fmt.Errorf("sitemap %s: %w", maps[i], err)
 			}
 		}
 		rest := entries
-		if at.After != "" {
-			behind := slices.IndexFunc(entries, func(e location) bool { return e.Loc == at.After })
-			if behind < 0 {
+		if pos.After != "" {
+			last := slices.IndexFunc(entries, func(e sitemapEntry) bool { return e.Loc == pos.After })
+			if last < 0 {
 				return source.Listing{}, source.ErrCursorExpired
 			}
-			rest = entries[behind+1:]
+			rest = entries[last+1:]
 		}
-		room := s.pageItems - len(out.Items) - len(out.Skipped)
-		for _, e := range rest[:min(room, len(rest))] {
-			if err := s.entry(ctx, e, &out); err != nil {
+		capacity := s.pageItems - len(out.Items) - len(out.Skipped)
+		for _, e := range rest[:min(capacity, len(rest))] {
+			if err := s.addEntry(ctx, e, &out); err != nil {
 				return source.Listing{}, err
 			}
-			at.After = e.Loc
+			pos.After = e.Loc
 		}
-		if len(rest) > room {
-			out.Next, err = source.Cursor(at)
+		if len(rest) > capacity {
+			out.Next, err = source.Cursor(pos)
 			return out, err
 		}
-		at.After = ""
+		pos.After = ""
 	}
 	if i < len(maps) {
-		out.Next, err = source.Cursor(place{Sitemap: maps[i]})
+		out.Next, err = source.Cursor(sitemapPosition{Sitemap: maps[i]})
 	}
 	return out, err
 }
 
-// refusal turns a missing start page into an error of the setting.
-func refusal(err error) error {
+// startPageError turns a missing start page into an error of the setting.
+func startPageError(err error) error {
 	if errors.Is(err, source.ErrGone) {
 		return &source.FieldError{Field: "url", Reason: "the site has no such page"}
 	}
 	return err
 }
 
-// child reads a sitemap of an index, or returns it from memory if it was read last.
-func (s *site) child(ctx context.Context, address string) ([]location, error) {
-	if known, ok := s.read[address]; ok {
-		return known, nil
+// childSitemap reads a sitemap of an index, or returns it from memory if it was read last.
+func (s *site) childSitemap(ctx context.Context, address string) ([]sitemapEntry, error) {
+	if cached, ok := s.lastSitemap[address]; ok {
+		return cached, nil
 	}
-	at, err := url.Parse(address)
-	if err != nil || at.Host != s.start.Host {
+	u, err := url.Parse(address)
+	if err != nil || u.Host != s.start.Host {
 		return nil, errors.New("it is not on the site's host")
 	}
-	index, entries, err := s.readSitemap(ctx, at)
+	index, entries, err := s.readSitemap(ctx, u)
 	if err != nil {
 		return nil, err
 	}
 	if index {
 		return nil, errors.New("it is a sitemap index in a sitemap index")
 	}
-	s.read = map[string][]location{address: entries}
+	s.lastSitemap = map[string][]sitemapEntry{address: entries}
 	return entries, nil
 }
 
-// entry adds an entry to the listing, as an item or as skipped.
-func (s *site) entry(ctx context.Context, e location, out *source.Listing) error {
+// addEntry adds an entry to the listing, as an item or as skipped.
+func (s *site) addEntry(ctx context.Context, e sitemapEntry, out *source.Listing) error {
 	skip := func(reason string) { out.Skipped = append(out.Skipped, source.Skipped{Path: e.Loc, Reason: reason}) }
-	at, err := url.Parse(e.Loc)
+	u, err := url.Parse(e.Loc)
 	if err != nil {
 		skip("it is not a valid address")
 		return nil
 	}
-	at = normal(at)
-	if !s.within(at) {
+	u = normalize(u)
+	if !s.contains(u) {
 		skip("it doesn't belong to the site")
 		return nil
 	}
-	if len(at.String()) > addressBytes {
+	if len(u.String()) > maxURLBytes {
 		skip("its address is longer than 1,024 bytes")
 		return nil
 	}
-	allowed, err := s.allowed(ctx, at)
+	allowed, err := s.allowed(ctx, u)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (s *site) entry(ctx context.Context, e location, out *source.Listing) error
 		skip("robots.txt disallows it")
 		return nil
 	}
-	out.Items = append(out.Items, source.Item{ID: at.String(), Path: file(at), Size: -1, Modified: lastMod(e.LastMod), URL: at.String()})
+	out.Items = append(out.Items, source.Item{ID: u.String(), Path: itemPath(u), Size: -1, Modified: lastMod(e.LastMod), URL: u.String()})
 	return nil
 }
 
@@ -159,8 +159,8 @@ func (s *site) entry(ctx context.Context, e location, out *source.Listing) error
 // give every page the time of the last build.
 func lastMod(text string) time.Time {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00", time.DateOnly} {
-		if at, err := time.Parse(layout, strings.TrimSpace(text)); err == nil {
-			return at
+		if t, err := time.Parse(layout, strings.TrimSpace(text)); err == nil {
+			return t
 		}
 	}
 	return time.Time{}
@@ -168,8 +168,8 @@ func lastMod(text string) time.Time {
 
 // readSitemap reads a sitemap or an index of sitemaps, which may be compressed. Duplicate entries
 // are dropped.
-func (s *site) readSitemap(ctx context.Context, at *url.URL) (index bool, entries []location, err error) {
-	r, err := s.get(ctx, at, "")
+func (s *site) readSitemap(ctx context.Context, u *url.URL) (index bool, entries []sitemapEntry, err error) {
+	r, err := s.get(ctx, u, "")
 	if err != nil {
 		return false, nil, err
 	}
@@ -178,20 +178,20 @@ func (s *site) readSitemap(ctx context.Context, at *url.URL) (index bool, entrie
 		return false, nil, err
 	}
 	body := bufio.NewReader(r.Body)
-	var plain io.Reader = body
+	var decoded io.Reader = body
 	if magic, err := body.Peek(2); err == nil && magic[0] == 0x1f && magic[1] == 0x8b {
-		if plain, err = gzip.NewReader(body); err != nil {
+		if decoded, err = gzip.NewReader(body); err != nil {
 			return false, nil, err
 		}
 	}
-	index, entries, err = parseSitemap(io.LimitReader(plain, sitemapBytes))
+	index, entries, err = parseSitemap(io.LimitReader(decoded, maxSitemapBytes))
 	if ctx.Err() != nil {
 		err = ctx.Err()
 	}
 	return index, entries, err
 }
 
-func parseSitemap(r io.Reader) (index bool, entries []location, err error) {
+func parseSitemap(r io.Reader) (index bool, entries []sitemapEntry, err error) {
 	decoder := xml.NewDecoder(r)
 	root, seen := "", map[string]bool{}
 	for {
@@ -212,7 +212,7 @@ func parseSitemap(r io.Reader) (index bool, entries []location, err error) {
 		case root == "":
 			return false, nil, &source.FieldError{Field: "url", Reason: "it is not a sitemap: its first element is " + name}
 		case name == "url" || name == "sitemap":
-			var e location
+			var e sitemapEntry
 			if err := decoder.DecodeElement(&e, &start); err != nil {
 				return false, nil, fmt.Errorf("read a sitemap: %w", err)
 			}
@@ -220,8 +220,8 @@ func parseSitemap(r io.Reader) (index bool, entries []location, err error) {
 				seen[e.Loc] = true
 				entries = append(entries, e)
 			}
-			if len(entries) > sitemapEntries {
-				return false, nil, fmt.Errorf("a sitemap has more than %d entries", sitemapEntries)
+			if len(entries) > maxSitemapEntries {
+				return false, nil, fmt.Errorf("a sitemap has more than %d entries", maxSitemapEntries)
 			}
 		}
 	}

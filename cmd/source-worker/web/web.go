@@ -35,10 +35,10 @@ const (
 	// pageItems is the maximum number of pages of a sitemap in a page of a listing, and crawlPages
 	// the number of web pages read for one.
 	pageItems, crawlPages = 500, 50
-	redirects             = 5
-	robotsBytes           = 500 << 10 // RFC 9309, 2.5
-	pageBytes             = 16 << 20  // of a page that is parsed for links, or hashed for its version
-	slowest               = 30 * time.Second
+	maxRedirects          = 5
+	maxRobotsBytes        = 500 << 10 // RFC 9309, 2.5
+	maxPageBytes          = 16 << 20  // of a page that is parsed for links, or hashed for its version
+	maxDelay              = 30 * time.Second
 )
 
 var fields = []source.Field{
@@ -53,7 +53,7 @@ var fields = []source.Field{
 }
 
 // Driver returns the driver of web sites.
-func Driver() source.Driver { return secret.Keep(driver(pageItems, crawlPages)) }
+func Driver() source.Driver { return secret.RedactErrors(driver(pageItems, crawlPages)) }
 
 func driver(items, pages int) source.Driver {
 	return source.Driver{Name: "web", Summary: "A web site, by its sitemap or by the links of its pages.", Fields: fields,
@@ -78,14 +78,14 @@ type site struct {
 	pageItems          int
 	crawlPages         int
 
-	client *http.Client
-	pace   *rate.Limiter
+	client  *http.Client
+	limiter *rate.Limiter
 
 	mu     sync.Mutex
 	robots *robotstxt.Group // nil until it is fetched
 
-	listing sync.Mutex
-	read    map[string][]location // the sitemap that was read last, by its address
+	listing     sync.Mutex
+	lastSitemap map[string][]sitemapEntry // the sitemap that was read last, by its address
 }
 
 func open(ctx context.Context, settings source.Settings) (*site, error) {
@@ -97,7 +97,7 @@ func open(ctx context.Context, settings source.Settings) (*site, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{start: normal(start), user: v["user"], password: v["password"], maxBytes: settings.MaxItemBytes}
+	s := &site{start: normalize(start), user: v["user"], password: v["password"], maxBytes: settings.MaxItemBytes}
 	s.sitemap = v["read"] == "sitemap" || v["read"] == "" && (strings.HasSuffix(start.Path, ".xml") || strings.HasSuffix(start.Path, ".xml.gz"))
 	switch s.prefix = v["prefix"]; {
 	case s.prefix == "" && s.sitemap:
@@ -107,27 +107,27 @@ func open(ctx context.Context, settings source.Settings) (*site, error) {
 	case !strings.HasPrefix(s.prefix, "/"):
 		return nil, &source.FieldError{Field: "prefix", Reason: "a path begins with a slash"}
 	}
-	if s.maxPages, err = setting.Number("max_pages", v["max_pages"], 1, mostPages, 1000); err != nil {
+	if s.maxPages, err = setting.Number("max_pages", v["max_pages"], 1, maxPagesLimit, 1000); err != nil {
 		return nil, err
 	}
 	if s.maxDepth, err = setting.Number("max_depth", v["max_depth"], 0, 20, 5); err != nil {
 		return nil, err
 	}
-	delay, err := setting.Number("delay_ms", v["delay_ms"], 0, int(slowest.Milliseconds()), 200)
+	delay, err := setting.Number("delay_ms", v["delay_ms"], 0, int(maxDelay.Milliseconds()), 200)
 	if err != nil {
 		return nil, err
 	}
-	s.pace = rate.NewLimiter(rate.Every(time.Duration(delay)*time.Millisecond), 1)
-	keeper := guard.New(ctx, settings.AllowPrivate)
-	if _, err := keeper.Resolve(ctx, s.start.Hostname()); err != nil {
+	s.limiter = rate.NewLimiter(rate.Every(time.Duration(delay)*time.Millisecond), 1)
+	g := guard.New(ctx, settings.AllowPrivate)
+	if _, err := g.Resolve(ctx, s.start.Hostname()); err != nil {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		return nil, &source.FieldError{Field: "url", Reason: err.Error()}
 	}
-	s.client = &http.Client{Transport: keeper.Transport(), CheckRedirect: func(_ *http.Request, via []*http.Request) error {
-		if len(via) > redirects {
-			return fmt.Errorf("more than %d redirects", redirects)
+	s.client = &http.Client{Transport: g.Transport(), CheckRedirect: func(_ *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return fmt.Errorf("more than %d redirects", maxRedirects)
 		}
 		return nil
 	}}
@@ -157,26 +157,26 @@ func (s *site) List(ctx context.Context, cursor string) (source.Listing, error) 
 
 // Fetch implements source.Connector.
 func (s *site) Fetch(ctx context.Context, item source.Item) (source.Download, error) {
-	down, err := s.fetch(ctx, item)
+	download, err := s.fetch(ctx, item)
 	if err != nil {
 		return source.Download{}, fmt.Errorf("fetch %s: %w", item.ID, err)
 	}
-	return down, nil
+	return download, nil
 }
 
 func (s *site) fetch(ctx context.Context, item source.Item) (source.Download, error) {
-	at, err := url.Parse(item.ID)
-	if err != nil || !s.within(at) {
+	u, err := url.Parse(item.ID)
+	if err != nil || !s.contains(u) {
 		return source.Download{}, &source.ItemError{Reason: "the address isn't one of the site"}
 	}
-	allowed, err := s.allowed(ctx, at)
+	allowed, err := s.allowed(ctx, u)
 	if err != nil {
 		return source.Download{}, err
 	}
 	if !allowed {
 		return source.Download{}, &source.ItemError{Reason: "robots.txt disallows it"}
 	}
-	r, err := s.get(ctx, at, item.Version)
+	r, err := s.get(ctx, u, item.Version)
 	if err != nil {
 		return source.Download{}, err
 	}
@@ -192,47 +192,47 @@ func (s *site) fetch(ctx context.Context, item source.Item) (source.Download, er
 		return source.Download{}, err
 	}
 	kind := r.Header.Get("Content-Type")
-	if !readable(kind) {
+	if !isSupportedType(kind) {
 		_ = r.Body.Close()
 		return source.Download{}, &source.ItemError{Reason: "its type is not supported: " + kind}
 	}
-	down := source.Download{Body: r.Body, MediaType: kind, Version: version(r)}
-	if down.Version != "" {
-		return down, nil
+	download := source.Download{Body: r.Body, MediaType: kind, Version: version(r)}
+	if download.Version != "" {
+		return download, nil
 	}
 	// Only the content shows whether it has changed.
 	defer r.Body.Close()
-	content, err := s.whole(r.Body)
+	content, err := s.readAll(r.Body)
 	if err != nil {
 		return source.Download{}, err
 	}
-	down.Body, down.Version = io.NopCloser(bytes.NewReader(content)), digest(content)
-	down.NotModified = down.Version == item.Version
-	if down.NotModified {
-		down.Body = nil
+	download.Body, download.Version = io.NopCloser(bytes.NewReader(content)), digest(content)
+	download.NotModified = download.Version == item.Version
+	if download.NotModified {
+		download.Body = nil
 	}
-	return down, nil
+	return download, nil
 }
 
-// whole reads a body of limited size.
-func (s *site) whole(body io.Reader) ([]byte, error) {
-	most := int64(pageBytes)
+// readAll reads a body of limited size.
+func (s *site) readAll(body io.Reader) ([]byte, error) {
+	limit := int64(maxPageBytes)
 	if s.maxBytes > 0 {
-		most = min(most, s.maxBytes)
+		limit = min(limit, s.maxBytes)
 	}
-	content, err := io.ReadAll(io.LimitReader(body, most+1))
-	if err == nil && int64(len(content)) > most {
-		return nil, &source.ItemError{Reason: fmt.Sprintf("it is larger than %d bytes, and the site doesn't say when it changed", most)}
+	content, err := io.ReadAll(io.LimitReader(body, limit+1))
+	if err == nil && int64(len(content)) > limit {
+		return nil, &source.ItemError{Reason: fmt.Sprintf("it is larger than %d bytes, and the site doesn't say when it changed", limit)}
 	}
 	return content, err
 }
 
 // get requests an address, at the allowed rate. With a version, the request is conditional.
-func (s *site) get(ctx context.Context, at *url.URL, known string) (*http.Response, error) {
-	if err := s.pace.Wait(ctx); err != nil {
+func (s *site) get(ctx context.Context, u *url.URL, cachedVersion string) (*http.Response, error) {
+	if err := s.limiter.Wait(ctx); err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -240,19 +240,19 @@ func (s *site) get(ctx context.Context, at *url.URL, known string) (*http.Respon
 	if s.user != "" || s.password != "" {
 		r.SetBasicAuth(s.user, s.password)
 	}
-	if tag, ok := strings.CutPrefix(known, "etag:"); ok {
+	if tag, ok := strings.CutPrefix(cachedVersion, "etag:"); ok {
 		r.Header.Set("If-None-Match", tag)
-	} else if date, ok := strings.CutPrefix(known, "modified:"); ok {
+	} else if date, ok := strings.CutPrefix(cachedVersion, "modified:"); ok {
 		r.Header.Set("If-Modified-Since", date)
 	}
-	answer, err := s.client.Do(r)
+	response, err := s.client.Do(r)
 	if ctx.Err() != nil {
 		if err == nil {
-			_ = answer.Body.Close()
+			_ = response.Body.Close()
 		}
 		return nil, ctx.Err()
 	}
-	return answer, err
+	return response, err
 }
 
 // errForbidden is the error of a page that the site refuses. For the start page or the sitemap, it
@@ -292,8 +292,8 @@ func digest(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// readable reports whether a media type has text.
-func readable(kind string) bool {
+// isSupportedType reports whether a media type has text.
+func isSupportedType(kind string) bool {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ";")
 	switch kind = strings.TrimSpace(kind); {
 	case kind == "", strings.HasPrefix(kind, "text/css"), strings.HasPrefix(kind, "text/javascript"):
@@ -310,10 +310,10 @@ func readable(kind string) bool {
 	return false
 }
 
-// normal returns an address in the form in which it identifies an item: without fragment and
+// normalize returns an address in the form in which it identifies an item: without fragment and
 // default port, with a lower-case host, and with a path.
-func normal(at *url.URL) *url.URL {
-	n := *at
+func normalize(u *url.URL) *url.URL {
+	n := *u
 	n.Fragment, n.RawFragment, n.User = "", "", nil
 	n.Scheme, n.Host = strings.ToLower(n.Scheme), strings.ToLower(n.Host)
 	if port := n.Port(); port == "80" && n.Scheme == "http" || port == "443" && n.Scheme == "https" {
@@ -325,19 +325,19 @@ func normal(at *url.URL) *url.URL {
 	return &n
 }
 
-// within reports whether an address belongs to the site.
-func (s *site) within(at *url.URL) bool {
-	return at.Scheme == s.start.Scheme && at.Host == s.start.Host && strings.HasPrefix(at.Path, s.prefix)
+// contains reports whether an address belongs to the site.
+func (s *site) contains(u *url.URL) bool {
+	return u.Scheme == s.start.Scheme && u.Host == s.start.Host && strings.HasPrefix(u.Path, s.prefix)
 }
 
-// file returns the path of an item. A folder's page is index.html; a query is part of the name.
-func file(at *url.URL) string {
-	name := strings.TrimPrefix(path.Clean(at.Path), "/")
-	if strings.HasSuffix(at.Path, "/") {
+// itemPath returns the path of an item. A folder's page is index.html; a query is part of the name.
+func itemPath(u *url.URL) string {
+	name := strings.TrimPrefix(path.Clean(u.Path), "/")
+	if strings.HasSuffix(u.Path, "/") {
 		name = path.Join(name, "index.html")
 	}
-	if at.RawQuery != "" {
-		name += "?" + at.RawQuery
+	if u.RawQuery != "" {
+		name += "?" + u.RawQuery
 	}
 	return name
 }

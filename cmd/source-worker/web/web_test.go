@@ -106,7 +106,7 @@ func TestSitemap(t *testing.T) {
 					Content: func(r *http.Request) bool { return !isMap(r) && r.URL.Path != "/robots.txt" },
 					Settings: source.Settings{AllowPrivate: true, Values: map[string]string{"url": faults.URL() + "/sitemap.xml",
 						"user": "reader", "password": "secret", "delay_ms": "0"}},
-					Wrong: func(v map[string]string) { v["password"] = "wrong" },
+					WrongCredentials: func(v map[string]string) { v["password"] = "wrong" },
 					Put: func(_ testing.TB, path string, content []byte) {
 						site.put("/"+path, "text/plain; charset=utf-8", string(content), tagged)
 					},

@@ -107,7 +107,7 @@ func (m *maker) roundTrip(ctx context.Context, question string, s origin) (answe
 		if err != nil {
 			return "", "", fmt.Errorf("read other passages: %w", err)
 		}
-		asked := text.AskedFor(question)
+		asked := text.ExpectedAnswerType(question)
 		for i, x := range scores {
 			if float64(x.HasAnswer) < max(m.reading.least, has-rivalLogit) {
 				continue
@@ -138,7 +138,7 @@ func (m *maker) answer(ctx context.Context, question string, s origin) (at text.
 	case math.IsNaN(has) || has < m.reading.least || found.Start >= found.End:
 	case found.Start < s.evidence.Start || found.End > s.evidence.End:
 	case len(short) > longestAnswer || len(strings.Fields(short)) > mostAnswerWords || len(strings.TrimSpace(short)) < 2:
-	case !text.AskedFor(question).Fits(s.text, found):
+	case !text.ExpectedAnswerType(question).Fits(s.text, found):
 	case strings.Contains(strings.ToLower(question), strings.ToLower(strings.TrimSpace(short))): // the question contains its answer
 	default:
 		return found, has, nil

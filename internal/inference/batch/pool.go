@@ -148,14 +148,14 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 	for _, lane := range order {
 		wait, due := time.Hour, map[source]bool{}
 		for _, q := range p.queues {
-			left := q.untilDue(lane, now)
-			wait, due[q] = min(wait, left), left == 0
+			untilDue := q.untilDue(lane, now)
+			wait, due[q] = min(wait, untilDue), untilDue == 0
 		}
 		if p.waiting[lane].Empty() {
 			continue
 		}
 		if !(lane == yielding && yielded) && p.atLimit(lane, now) {
-			later = min(later, p.interactive.Left(now))
+			later = min(later, p.interactive.Remaining(now))
 			continue
 		}
 		if lanes[lane] == wire.LaneBulk {
@@ -176,7 +176,7 @@ func (p *Pool) next(now time.Time) (run func(), wait time.Duration) {
 			begin := time.Now()
 			run()
 			if lanes[lane] == wire.LaneBulk {
-				p.share.spend(begin, time.Since(begin))
+				p.share.record(begin, time.Since(begin))
 			}
 			p.batchDone(lane, first.tenant)
 		}, 0

@@ -133,7 +133,7 @@ func (q *Queue[T]) Do(ctx context.Context, caller Caller, items []T) error {
 	if caller.Lane == wire.LaneInteractive && caller.Yields {
 		at = yielding
 	} else if caller.Lane == wire.LaneInteractive {
-		p.interactive.Seen(r.arrived)
+		p.interactive.Record(r.arrived)
 	}
 	r.lane = at
 	p.waiting[at].Put(r.tenant, r, r.arrived)

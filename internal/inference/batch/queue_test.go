@@ -176,7 +176,7 @@ func TestBulkLeavesAWorkerFree(t *testing.T) {
 	})
 }
 
-func TestAnExpiredRequestIsDroppedUnseen(t *testing.T) {
+func TestExpiredRequestsAreDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 100 * time.Millisecond}
 		q := queue(r, func(o *Options) { o.MaxItems = 1 })
@@ -227,7 +227,7 @@ func TestABadItemFailsItsRequestAlone(t *testing.T) {
 	})
 }
 
-func TestCloseFailsWhatWaits(t *testing.T) {
+func TestCloseFailsWaitingItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: time.Hour}
 		q := queue(r, func(o *Options) { o.MaxItems = 1 })

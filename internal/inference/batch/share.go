@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// busyFrom is the share of the machine's processor time above which other processes make it
-	// busy.
-	busyFrom = 0.5
-	// busyPause is how long background work pauses on a busy machine, and how often the load is
-	// measured.
-	busyPause = time.Second
+	// busyThreshold is the share of the machine's processor time above which other processes make
+	// it busy.
+	busyThreshold = 0.5
+	// busyRecheckInterval is how long background work pauses on a busy machine, and how often the
+	// load is measured.
+	busyRecheckInterval = time.Second
 )
 
 // Share limits batches to a share of the machine's processor time: the next batch starts only after
@@ -31,8 +31,8 @@ type Share struct {
 
 // NewShare returns the share of, in (0, 1], of cores for batches that each use threads. busy
 // reports whether other processes need the machine; nil: they never do.
-func NewShare(of float64, threads, cores int, busy func(now time.Time) bool) *Share {
-	return &Share{pause: float64(min(threads, cores)) / (of * float64(cores)), busy: busy}
+func NewShare(share float64, threads, cores int, busy func(now time.Time) bool) *Share {
+	return &Share{pause: float64(min(threads, cores)) / (share * float64(cores)), busy: busy}
 }
 
 // wait returns how long until a batch may start.
@@ -42,23 +42,23 @@ func (s *Share) wait(now time.Time) time.Duration {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.busy != nil && now.Sub(s.lastRead) >= busyPause {
+	if s.busy != nil && now.Sub(s.lastRead) >= busyRecheckInterval {
 		s.lastRead = now
 		if s.busy(now) {
-			s.until = later(s.until, now.Add(busyPause))
+			s.until = later(s.until, now.Add(busyRecheckInterval))
 		}
 	}
 	return max(0, s.until.Sub(now))
 }
 
-// spend records a batch that ran.
-func (s *Share) spend(begin time.Time, took time.Duration) {
+// record records a batch that ran.
+func (s *Share) record(begin time.Time, elapsed time.Duration) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.until = later(s.until, begin).Add(time.Duration(float64(took) * s.pause))
+	s.until = later(s.until, begin).Add(time.Duration(float64(elapsed) * s.pause))
 }
 
 func later(a, b time.Time) time.Time {
@@ -98,7 +98,7 @@ func OthersBusy() func(now time.Time) bool {
 		if !ok {
 			return false
 		}
-		busy := known && nowAll > all && (nowOthers-others)/(nowAll-all) > busyFrom
+		busy := known && nowAll > all && (nowOthers-others)/(nowAll-all) > busyThreshold
 		others, all, known = nowOthers, nowAll, true
 		return busy
 	}

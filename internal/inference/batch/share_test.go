@@ -40,9 +40,9 @@ func TestBulkKeepsToItsShare(t *testing.T) {
 	})
 }
 
-// TestBulkRestsOnABusyMachine tests that bulk pauses until other processes need the machine no
+// TestBulkPausesOnABusyMachine tests that bulk pauses until other processes need the machine no
 // longer.
-func TestBulkRestsOnABusyMachine(t *testing.T) {
+func TestBulkPausesOnABusyMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		free := time.Now().Add(10 * time.Second)
 		pool := NewPool(1)

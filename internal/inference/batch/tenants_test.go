@@ -22,9 +22,9 @@ func letters(names string) (items []item) {
 	return items
 }
 
-// TestWhoUsedLessGoesBeforeABacklog: the tenant with less use runs first, whatever the time and
+// TestLessUsageGoesBeforeABacklog: the tenant with less use runs first, whatever the time and
 // graph of its request.
-func TestWhoUsedLessGoesBeforeABacklog(t *testing.T) {
+func TestLessUsageGoesBeforeABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
 		defer pool.Close()
@@ -46,9 +46,9 @@ func TestWhoUsedLessGoesBeforeABacklog(t *testing.T) {
 	})
 }
 
-// TestWhatYieldsGoesLater: requests that yield run after other interactive requests and before
+// TestYieldingRequestsRunLater: requests that yield run after other interactive requests and before
 // bulk, and leave a worker free, but only for a limited time.
-func TestWhatYieldsGoesLater(t *testing.T) {
+func TestYieldingRequestsRunLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
 		defer pool.Close()
@@ -69,7 +69,7 @@ func TestWhatYieldsGoesLater(t *testing.T) {
 	})
 }
 
-func TestWhatYieldsLeavesAWorker(t *testing.T) {
+func TestYieldingRequestsLeaveAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{takes: 100 * time.Millisecond}
 		q := queueOf(NewPool(2), r, func(o *Options) { o.MaxItems = 1 })
@@ -94,8 +94,8 @@ func TestWhatYieldsLeavesAWorker(t *testing.T) {
 	})
 }
 
-// TestTwoBacklogsTakeTurns: two tenants share the workers by the time that they use.
-func TestTwoBacklogsTakeTurns(t *testing.T) {
+// TestTwoBacklogsAlternate: two tenants share the workers by the time that they use.
+func TestTwoBacklogsAlternate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pool := NewPool(1)
 		defer pool.Close()
@@ -158,8 +158,8 @@ func TestCreditIsBounded(t *testing.T) {
 	})
 }
 
-// TestABatchIsPaidByAllWhoseItemsItHas tests that a batch is charged by length.
-func TestABatchIsPaidByAllWhoseItemsItHas(t *testing.T) {
+// TestBatchCostIsSharedByItsTenants tests that a batch is charged by length.
+func TestBatchCostIsSharedByItsTenants(t *testing.T) {
 	q := queue(&recorder{}, nil)
 	defer q.pool.Close()
 	waiting, now := q.pool.waiting[0], time.Unix(0, 0)

@@ -87,7 +87,7 @@ func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	}
 	name := a.Name
 	if name == "" {
-		name = plain(from.base())
+		name = packNameOf(from.base())
 	}
 	if !packName.MatchString(name) || name == shippedName || shippedPath(name) != "" || name == inUse {
 		return Added{}, schema.Invalid("name", "%q is not a pack's name: lower-case letters, digits, dot, dash, underscore, "+
@@ -100,7 +100,7 @@ func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
 		return Added{}, fmt.Errorf("make the folder of the model packs: %w", err)
 	}
-	removeAbandoned(o.Dir)
+	removeStaged(o.Dir)
 	dir, err := os.MkdirTemp(o.Dir, staging)
 	if err != nil {
 		return Added{}, fmt.Errorf("make a folder for the model pack: %w", err)
@@ -134,13 +134,13 @@ func Add(ctx context.Context, o Options, a Addition) (added Added, err error) {
 	return added, nil
 }
 
-// removeAbandoned removes the folders of processes that died.
-func removeAbandoned(dir string) {
-	left, err := filepath.Glob(filepath.Join(dir, staging+"*"))
+// removeStaged removes the folders of processes that died.
+func removeStaged(dir string) {
+	staged, err := filepath.Glob(filepath.Join(dir, staging+"*"))
 	if err != nil {
 		return
 	}
-	for _, path := range left {
+	for _, path := range staged {
 		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > abandoned {
 			_ = os.RemoveAll(path)
 		}
@@ -148,11 +148,11 @@ func removeAbandoned(dir string) {
 }
 
 func open(o Options, from string) (source, error) {
-	if what, ok := strings.CutPrefix(from, HubPrefix); ok {
-		return newHub(o.Hub, what, o.Client)
+	if name, ok := strings.CutPrefix(from, HubPrefix); ok {
+		return newHub(o.Hub, name, o.Client)
 	}
-	if what, ok := strings.CutPrefix(from, RemotePrefix); ok {
-		return newRemote(what)
+	if name, ok := strings.CutPrefix(from, RemotePrefix); ok {
+		return newRemote(name)
 	}
 	dir, err := filepath.Abs(from)
 	if err != nil {
@@ -170,7 +170,7 @@ func open(o Options, from string) (source, error) {
 
 var notPlain = regexp.MustCompile(`[^a-z0-9._-]+`)
 
-func plain(name string) string {
+func packNameOf(name string) string {
 	name = strings.Trim(notPlain.ReplaceAllString(strings.ToLower(name), "-"), "-._")
 	return name[:min(len(name), 63)]
 }
@@ -188,11 +188,11 @@ func fill(ctx context.Context, dir, name string, o Options, a Addition, from sou
 			return Added{}, copyPack(ctx, dir, name, string(f))
 		}
 	}
-	small, err := small(ctx, from)
+	smallFiles, err := readSmallFiles(ctx, from)
 	if err != nil {
 		return Added{}, err
 	}
-	m, err := describe(small)
+	m, err := describe(smallFiles)
 	if err != nil {
 		return Added{}, err
 	}
@@ -205,10 +205,10 @@ func fill(ctx context.Context, dir, name string, o Options, a Addition, from sou
 	if err != nil {
 		return Added{}, schema.Invalid("graph", "%v: fetch it again (a Git LFS pointer is not the graph)", err)
 	}
-	if err := m.withGraph(small, graph, a.Pooling); err != nil {
+	if err := m.withGraph(smallFiles, graph, a.Pooling); err != nil {
 		return Added{}, err
 	}
-	if err := m.readPrompts(small, a.QueryPrompt, a.PassagePrompt); err != nil {
+	if err := m.readPrompts(smallFiles, a.QueryPrompt, a.PassagePrompt); err != nil {
 		return Added{}, err
 	}
 	switch {
@@ -233,9 +233,9 @@ func fill(ctx context.Context, dir, name string, o Options, a Addition, from sou
 	if s.Tolerance == 0 {
 		s.Tolerance = tolerances[m.precision]
 	}
-	words := tokenizerSection{File: path.Join(sub, "tokenizer.json"), Pad: m.pad, Before: m.specials.Before, Between: m.specials.Between, After: m.specials.After,
+	tok := tokenizerSection{File: path.Join(sub, "tokenizer.json"), Pad: m.pad, Before: m.specials.Before, Between: m.specials.Between, After: m.specials.After,
 		OneType: m.specials.OneType}
-	if words.SHA256, err = write(dir, words.File, m.tokenizer); err != nil {
+	if tok.SHA256, err = write(dir, tok.File, m.tokenizer); err != nil {
 		return Added{}, err
 	}
 	goldens, err := readFile(ctx, from, goldensName, maxGoldens)
@@ -248,7 +248,7 @@ func fill(ctx context.Context, dir, name string, o Options, a Addition, from sou
 	case !errors.Is(err, fs.ErrNotExist):
 		return Added{}, err
 	}
-	if err := writeManifest(ctx, dir, name, a, from, m, s, words); err != nil {
+	if err := writeManifest(ctx, dir, name, a, from, m, s, tok); err != nil {
 		return Added{}, err
 	}
 	return Added{Role: m.role, Precision: m.precision, Notes: m.notes}, nil

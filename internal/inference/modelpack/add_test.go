@@ -248,7 +248,7 @@ func setting(field string, value any) func(map[string]any) {
 	return func(fields map[string]any) { fields[field] = value }
 }
 
-func TestWhatIsWrongWithAFolderIsNamed(t *testing.T) {
+func TestFolderErrorsNameTheProblem(t *testing.T) {
 	with := func(model string, changes ...func(string)) Addition {
 		return Addition{From: altered(t, model, changes...)}
 	}
@@ -311,9 +311,9 @@ func TestWhatIsWrongWithAFolderIsNamed(t *testing.T) {
 			if err == nil {
 				t.Fatalf("taken as %+v", added)
 			}
-			for _, words := range c.says {
-				if !strings.Contains(err.Error(), words) {
-					t.Errorf("%q is not in: %v", words, err)
+			for _, text := range c.says {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%q is not in: %v", text, err)
 				}
 			}
 			nothing(t, o.Dir)
@@ -370,7 +370,7 @@ func TestLimitsHold(t *testing.T) {
 	nothing(t, o.Dir)
 }
 
-func TestWhatFailsItsCheckIsNotAdded(t *testing.T) {
+func TestFailedChecksAddNothing(t *testing.T) {
 	var seen string
 	o := Options{Dir: t.TempDir(), Check: func(_ context.Context, dir string) error {
 		seen = dir

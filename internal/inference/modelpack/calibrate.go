@@ -132,7 +132,7 @@ func (d document) calibrate(dir string, n Numbers) (graph string, err error) {
 		if section == nil {
 			return "", schema.Invalid(s.section, "is not in the pack")
 		}
-		if err := set(section, s.name, rounded(*s.value)); err != nil {
+		if err := set(section, s.name, round4(*s.value)); err != nil {
 			return "", err
 		}
 	}
@@ -145,7 +145,9 @@ func (d document) calibrate(dir string, n Numbers) (graph string, err error) {
 		if n.Graph == wire.GraphReranker {
 			suffix = wire.RerankerSuffix
 		}
-		d.forget(func(name string) bool { return confidenceNames.MatchString(name) && ofReranker(name) == (suffix != "") })
+		d.forget(func(name string) bool {
+			return confidenceNames.MatchString(name) && isRerankerThreshold(name) == (suffix != "")
+		})
 		for name, v := range n.Confidence {
 			numbers[name+suffix] = v
 		}
@@ -159,7 +161,7 @@ func (d document) calibrate(dir string, n Numbers) (graph string, err error) {
 		section := get(d.root, "calibrated")
 		section.Style = 0
 		for _, name := range slices.Sorted(maps.Keys(numbers)) {
-			if err := set(section, name, rounded(numbers[name])); err != nil {
+			if err := set(section, name, round4(numbers[name])); err != nil {
 				return "", err
 			}
 		}
@@ -178,7 +180,7 @@ func (d document) calibrate(dir string, n Numbers) (graph string, err error) {
 		if err := set(d.root, "detector", struct {
 			fileSection `yaml:",inline"`
 			Threshold   float64 `yaml:"threshold"`
-		}{fileSection{graph, hash}, rounded(n.DetectorThreshold)}); err != nil {
+		}{fileSection{graph, hash}, round4(n.DetectorThreshold)}); err != nil {
 			return "", err
 		}
 	}
@@ -195,8 +197,8 @@ func (d document) calibrate(dir string, n Numbers) (graph string, err error) {
 	return graph, set(d.root, "version", version+"+calibrated."+hex.EncodeToString(sum[:3]))
 }
 
-// rounded rounds x to four decimal places.
-func rounded(x float64) float64 { return math.Round(x*1e4) / 1e4 }
+// round4 rounds x to four decimal places.
+func round4(x float64) float64 { return math.Round(x*1e4) / 1e4 }
 
 // linkFiles links the files of a manifest that are missing in staged.
 func linkFiles(d document, dir, staged string) error {
@@ -204,7 +206,7 @@ func linkFiles(d document, dir, staged string) error {
 	if err != nil {
 		return err
 	}
-	beside := func(name string) error {
+	linkFile := func(name string) error {
 		local := filepath.FromSlash(name)
 		if !filepath.IsLocal(local) {
 			return schema.Invalid(ManifestName, "%q leaves the pack's folder", name)
@@ -219,9 +221,9 @@ func linkFiles(d document, dir, staged string) error {
 		return os.Symlink(filepath.Join(absolute, local), target)
 	}
 	if _, err := os.Stat(filepath.Join(dir, goldensName)); err == nil {
-		if err := beside(goldensName); err != nil {
+		if err := linkFile(goldensName); err != nil {
 			return err
 		}
 	}
-	return d.files(func(name, _ string) error { return beside(name) })
+	return d.files(func(name, _ string) error { return linkFile(name) })
 }

@@ -26,7 +26,7 @@ type field struct {
 
 // writeManifest writes the manifest of an added graph, and copies the files that it keeps of the
 // pack that it is added onto.
-func writeManifest(ctx context.Context, dir, name string, a Addition, from source, m *model, s graphSection, words tokenizerSection) error {
+func writeManifest(ctx context.Context, dir, name string, a Addition, from source, m *model, s graphSection, tok tokenizerSection) error {
 	d := newDocument()
 	s.Licence, s.Source = m.licence, from.label()
 	fields := []field{{"format", 1}, {"name", name}, {"version", ""}}
@@ -38,20 +38,20 @@ func writeManifest(ctx context.Context, dir, name string, a Addition, from sourc
 			return err
 		}
 		d.root.HeadComment = ""
-		s.Tokenizer = &words
+		s.Tokenizer = &tok
 	}
 	if m.role == RoleEncoder {
-		fields = append(fields, field{"space", space(from.base(), m, s, words)})
+		fields = append(fields, field{"space", space(from.base(), m, s, tok)})
 	}
 	if a.Onto == "" {
-		fields = append(fields, field{"tokenizer", words})
+		fields = append(fields, field{"tokenizer", tok})
 	}
 	for _, f := range fields {
 		if err := set(d.root, f.name, f.value); err != nil {
 			return err
 		}
 	}
-	special := len(words.Before) + len(words.Between) + len(words.After)
+	special := len(tok.Before) + len(tok.Between) + len(tok.After)
 	pair := pairSection{graphSection: s, Labels: m.labels, MaxTokens: m.maxTokens, Truncation: string(tokenizer.LongestFirst),
 		MaxQuestionTokens: m.maxTokens - special, MaxTextTokens: m.maxTokens - special}
 	var err error
@@ -94,17 +94,17 @@ func (d document) version() string {
 
 // space names the vectors of an encoder. Encoders with the same graph, tokenizer, pooling and
 // prompts have the same space: their vectors can be compared.
-func space(base string, m *model, s graphSection, words tokenizerSection) string {
-	facts := []any{s.SHA256, words.SHA256, words.Before, words.After, s.Output, m.pooling, m.maxTokens}
+func space(base string, m *model, s graphSection, tok tokenizerSection) string {
+	facts := []any{s.SHA256, tok.SHA256, tok.Before, tok.After, s.Output, m.pooling, m.maxTokens}
 	if m.prompts != nil {
 		facts = append(facts, m.prompts.Query, m.prompts.Passage)
 	}
-	what, err := json.Marshal(facts)
+	data, err := json.Marshal(facts)
 	if err != nil {
 		panic(err) // strings and numbers
 	}
-	hash := sha256.Sum256(what)
-	return plain(base) + "-" + hex.EncodeToString(hash[:6])
+	hash := sha256.Sum256(data)
+	return packNameOf(base) + "-" + hex.EncodeToString(hash[:6])
 }
 
 // copyPack copies a whole pack, renaming it if necessary.
@@ -121,18 +121,18 @@ func copyPack(ctx context.Context, dir, name, from string) error {
 			return err
 		}
 	}
-	for _, beside := range []string{goldensName, "MODEL_CARD.md"} {
-		file, err := os.Open(filepath.Join(from, beside))
+	for _, extra := range []string{goldensName, "MODEL_CARD.md"} {
+		file, err := os.Open(filepath.Join(from, extra))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		_, err = store(ctx, filepath.Join(dir, beside), file, maxGoldens)
+		_, err = store(ctx, filepath.Join(dir, extra), file, maxGoldens)
 		_ = file.Close()
 		if err != nil {
-			return fmt.Errorf("copy %s: %w", beside, err)
+			return fmt.Errorf("copy %s: %w", extra, err)
 		}
 	}
 	data, err := d.bytes()

@@ -98,7 +98,7 @@ func describe(f files) (*model, error) {
 	if !ok {
 		return nil, schema.Invalid("config.json", "model_type: %q is not of a family that can be added (%s): choose such a model", m.config.ModelType, strings.Join(slices.Sorted(maps.Keys(families)), ", "))
 	}
-	if err := m.words(f); err != nil {
+	if err := m.readTokenizer(f); err != nil {
 		return nil, err
 	}
 	return m, m.length(f, firstPosition)
@@ -142,17 +142,17 @@ func (m *model) inputs(g Graph) error {
 	return nil
 }
 
-// words reads the tokenizer.
-func (m *model) words(f files) (err error) {
+// readTokenizer reads the tokenizer.
+func (m *model) readTokenizer(f files) (err error) {
 	configuration := f["tokenizer_config.json"]
-	file, has := f["tokenizer.json"]
+	file, ok := f["tokenizer.json"]
 	vocabulary, hasVocabulary := f["vocab.txt"]
 	switch {
-	case has && len(configuration) > 0:
+	case ok && len(configuration) > 0:
 		if err := tokenizer.Agrees(file, configuration); err != nil {
 			return fmt.Errorf("%w: %w", schema.ErrInvalid, err)
 		}
-	case has:
+	case ok:
 	case hasVocabulary:
 		if file, err = tokenizer.FromVocabulary(vocabulary, configuration); err != nil {
 			return fmt.Errorf("%w: %w", schema.ErrInvalid, err)

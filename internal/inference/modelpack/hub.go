@@ -36,16 +36,16 @@ type hub struct {
 }
 
 // newHub parses the text after HubPrefix.
-func newHub(address, what string, client *http.Client) (*hub, error) {
-	name, rev, named := strings.Cut(what, "@")
+func newHub(address, spec string, client *http.Client) (*hub, error) {
+	name, rev, named := strings.Cut(spec, "@")
 	if !named {
 		rev = "main"
 	}
 	switch {
 	case address == "":
-		return nil, schema.Invalid("SLUICE_HUB_URL", "is not set; set it to the address of a hub in Hugging Face's layout, its own or a mirror, to fetch %s%s", HubPrefix, what)
+		return nil, schema.Invalid("SLUICE_HUB_URL", "is not set; set it to the address of a hub in Hugging Face's layout, its own or a mirror, to fetch %s%s", HubPrefix, spec)
 	case !hubName.MatchString(name) || strings.Contains(name, ".."):
-		return nil, schema.Invalid("model", "%q is not the name of a model on a hub, such as %sorg/name", what, HubPrefix)
+		return nil, schema.Invalid("model", "%q is not the name of a model on a hub, such as %sorg/name", spec, HubPrefix)
 	case !revision.MatchString(rev) || strings.Contains(rev, ".."):
 		return nil, schema.Invalid("model", "%q is no revision: a branch, a tag or a commit", rev)
 	}

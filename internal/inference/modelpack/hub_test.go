@@ -82,7 +82,7 @@ func TestAModelIsFetchedFromAHub(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithAHubIsNamed(t *testing.T) {
+func TestHubErrorsNameTheProblem(t *testing.T) {
 	answer := func(file string, code int) func(http.ResponseWriter, *http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
 			if r.PathValue("file") != file {
@@ -139,9 +139,9 @@ func TestWhatIsWrongWithAHubIsNamed(t *testing.T) {
 			if !errors.Is(err, c.is) {
 				t.Fatalf("got %v, want %v", err, c.is)
 			}
-			for _, words := range c.says {
-				if !strings.Contains(err.Error(), words) {
-					t.Errorf("%q is not in: %v", words, err)
+			for _, text := range c.says {
+				if !strings.Contains(err.Error(), text) {
+					t.Errorf("%q is not in: %v", text, err)
 				}
 			}
 			nothing(t, o.Dir)

@@ -198,7 +198,7 @@ func (d document) replaceEncoder(section any) error {
 // of the pair model's.
 const inVectors = "dedupe"
 
-func ofReranker(name string) bool { return strings.HasSuffix(name, wire.RerankerSuffix) }
+func isRerankerThreshold(name string) bool { return strings.HasSuffix(name, wire.RerankerSuffix) }
 
 // forget removes calibrated thresholds in the scale of a graph that is replaced. A stage that needs
 // one reports that it is missing.
@@ -222,12 +222,12 @@ func (d document) forget(stale func(name string) bool) {
 // model's scores.
 func (d document) replacePair(section pairSection) error {
 	remove(d.root, "detector")
-	d.forget(func(name string) bool { return name != inVectors && !ofReranker(name) })
+	d.forget(func(name string) bool { return name != inVectors && !isRerankerThreshold(name) })
 	return set(d.root, "pair", section)
 }
 
 // replaceReranker sets another reranker.
 func (d document) replaceReranker(section any) error {
-	d.forget(ofReranker)
+	d.forget(isRerankerThreshold)
 	return set(d.root, "reranker", section)
 }

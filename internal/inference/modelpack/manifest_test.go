@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatKnowsAReplacedGraphGoesWithIt(t *testing.T) {
+func TestReplacingAGraphRemovesWhatDependsOnIt(t *testing.T) {
 	const manifest = `name: base
 encoder: {file: a.onnx, sha256: aa, dimension: 256}
 segmenter: {file: b.onnx, sha256: bb, threshold: 0.5}

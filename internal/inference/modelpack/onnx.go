@@ -110,21 +110,21 @@ func parseGraph(r io.Reader, size int64) (Graph, error) {
 	g := Graph{Weights: map[string]int64{}}
 	weights := map[string]bool{} // older exporters list these among the inputs
 	found := false
-	m := message{r: bufio.NewReaderSize(r, 64<<10), left: size}
-	err := m.fields(func(number protowire.Number, value uint64, inner *message) error {
-		if number != 7 || inner == nil { // ModelProto.graph
+	m := message{r: bufio.NewReaderSize(r, 64<<10), remaining: size}
+	err := m.fields(func(number protowire.Number, value uint64, submessage *message) error {
+		if number != 7 || submessage == nil { // ModelProto.graph
 			return nil
 		}
 		found = true
-		return inner.fields(func(number protowire.Number, _ uint64, inner *message) error {
+		return submessage.fields(func(number protowire.Number, _ uint64, submessage *message) error {
 			switch {
-			case inner == nil:
+			case submessage == nil:
 			case number == 5: // GraphProto.initializer
-				return g.weight(inner, weights)
+				return g.weight(submessage, weights)
 			case number == 11: // input
-				return addPort(&g.Inputs, inner)
+				return addPort(&g.Inputs, submessage)
 			case number == 12: // output
-				return addPort(&g.Outputs, inner)
+				return addPort(&g.Outputs, submessage)
 			}
 			return nil
 		})
@@ -143,14 +143,14 @@ func parseGraph(r io.Reader, size int64) (Graph, error) {
 func (g *Graph) weight(m *message, names map[string]bool) error {
 	var kind uint64
 	elements := int64(1)
-	err := m.fields(func(number protowire.Number, value uint64, inner *message) error {
+	err := m.fields(func(number protowire.Number, value uint64, submessage *message) error {
 		switch number {
 		case 1: // dims, packed or one by one
-			if inner == nil {
+			if submessage == nil {
 				elements *= int64(value)
 				return nil
 			}
-			data, err := inner.bytes(1 << 10)
+			data, err := submessage.bytes(1 << 10)
 			for err == nil && len(data) > 0 {
 				v, n := protowire.ConsumeVarint(data)
 				if n < 0 {
@@ -163,8 +163,8 @@ func (g *Graph) weight(m *message, names map[string]bool) error {
 		case 2: // data_type
 			kind = value
 		case 8: // name
-			if inner != nil {
-				name, err := inner.bytes(maxName)
+			if submessage != nil {
+				name, err := submessage.bytes(maxName)
 				names[string(name)] = true
 				return err
 			}
@@ -190,19 +190,19 @@ func addPort(ports *[]Port, m *message) error {
 		return fmt.Errorf("more than %d inputs or outputs", maxPorts)
 	}
 	var p Port
-	err := m.fields(func(number protowire.Number, _ uint64, inner *message) error {
+	err := m.fields(func(number protowire.Number, _ uint64, submessage *message) error {
 		switch {
-		case inner == nil:
+		case submessage == nil:
 		case number == 1: // name
-			name, err := inner.bytes(maxName)
+			name, err := submessage.bytes(maxName)
 			p.Name = string(name)
 			return err
 		case number == 2: // type
-			return inner.fields(func(number protowire.Number, _ uint64, inner *message) error {
-				if number != 1 || inner == nil { // tensor_type
+			return submessage.fields(func(number protowire.Number, _ uint64, submessage *message) error {
+				if number != 1 || submessage == nil { // tensor_type
 					return nil
 				}
-				return inner.fields(p.tensorType)
+				return submessage.fields(p.tensorType)
 			})
 		}
 		return nil
@@ -211,18 +211,18 @@ func addPort(ports *[]Port, m *message) error {
 	return err
 }
 
-func (p *Port) tensorType(number protowire.Number, value uint64, inner *message) error {
+func (p *Port) tensorType(number protowire.Number, value uint64, submessage *message) error {
 	switch {
-	case number == 1 && inner == nil: // elem_type
+	case number == 1 && submessage == nil: // elem_type
 		p.Type = typeName(value)
-	case number == 2 && inner != nil: // shape
-		return inner.fields(func(number protowire.Number, _ uint64, inner *message) error {
-			if number != 1 || inner == nil || len(p.Dimensions) > 16 { // dim
+	case number == 2 && submessage != nil: // shape
+		return submessage.fields(func(number protowire.Number, _ uint64, submessage *message) error {
+			if number != 1 || submessage == nil || len(p.Dimensions) > 16 { // dim
 				return nil
 			}
 			p.Dimensions = append(p.Dimensions, 0)
-			return inner.fields(func(number protowire.Number, value uint64, inner *message) error {
-				if number == 1 && inner == nil { // dim_value
+			return submessage.fields(func(number protowire.Number, value uint64, submessage *message) error {
+				if number == 1 && submessage == nil { // dim_value
 					p.Dimensions[len(p.Dimensions)-1] = max(0, int64(value))
 				}
 				return nil
@@ -234,14 +234,14 @@ func (p *Port) tensorType(number protowire.Number, value uint64, inner *message)
 
 // message is a protocol buffer message of a known length, read as a stream.
 type message struct {
-	r    *bufio.Reader
-	left int64
+	r         *bufio.Reader
+	remaining int64
 }
 
 // fields calls yield with each field: a number has a value, a field with a length has inner. fields
 // skips what yield does not read of inner.
-func (m *message) fields(yield func(number protowire.Number, value uint64, inner *message) error) error {
-	for m.left > 0 {
+func (m *message) fields(yield func(number protowire.Number, value uint64, submessage *message) error) error {
+	for m.remaining > 0 {
 		tag, err := m.varint()
 		if err != nil {
 			return err
@@ -251,7 +251,7 @@ func (m *message) fields(yield func(number protowire.Number, value uint64, inner
 			return errors.New("a field without a number")
 		}
 		var value uint64
-		var inner *message
+		var submessage *message
 		switch kind {
 		case protowire.VarintType:
 			value, err = m.varint()
@@ -261,22 +261,22 @@ func (m *message) fields(yield func(number protowire.Number, value uint64, inner
 			err = m.skip(4)
 		case protowire.BytesType:
 			var length uint64
-			if length, err = m.varint(); err == nil && length > uint64(m.left) {
+			if length, err = m.varint(); err == nil && length > uint64(m.remaining) {
 				err = errors.New("a field is longer than its message")
 			}
-			inner = &message{r: m.r, left: int64(length)}
-			m.left -= inner.left
+			submessage = &message{r: m.r, remaining: int64(length)}
+			m.remaining -= submessage.remaining
 		default:
 			err = fmt.Errorf("unknown wire type %d", kind)
 		}
 		if err != nil {
 			return err
 		}
-		if err := yield(number, value, inner); err != nil {
+		if err := yield(number, value, submessage); err != nil {
 			return err
 		}
-		if inner != nil {
-			if err := inner.skip(inner.left); err != nil {
+		if submessage != nil {
+			if err := submessage.skip(submessage.remaining); err != nil {
 				return err
 			}
 		}
@@ -285,9 +285,9 @@ func (m *message) fields(yield func(number protowire.Number, value uint64, inner
 }
 
 func (m *message) varint() (uint64, error) {
-	before := m.left
-	v, err := binary.ReadUvarint(counted{m})
-	if err == nil && m.left < 0 {
+	before := m.remaining
+	v, err := binary.ReadUvarint(byteReader{m})
+	if err == nil && m.remaining < 0 {
 		err = errors.New("a field is longer than its message")
 	}
 	if errors.Is(err, io.EOF) && before > 0 {
@@ -296,18 +296,18 @@ func (m *message) varint() (uint64, error) {
 	return v, err
 }
 
-type counted struct{ m *message }
+type byteReader struct{ m *message }
 
-func (c counted) ReadByte() (byte, error) {
-	c.m.left--
+func (c byteReader) ReadByte() (byte, error) {
+	c.m.remaining--
 	return c.m.r.ReadByte()
 }
 
 func (m *message) skip(n int64) error {
-	if n > m.left {
+	if n > m.remaining {
 		return errors.New("a field is longer than its message")
 	}
-	m.left -= n
+	m.remaining -= n
 	_, err := io.CopyN(io.Discard, m.r, n)
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
@@ -317,11 +317,11 @@ func (m *message) skip(n int64) error {
 
 // bytes reads the rest of the message, at most limit bytes.
 func (m *message) bytes(limit int64) ([]byte, error) {
-	if m.left > limit {
-		return nil, fmt.Errorf("a name or shape of %d bytes", m.left)
+	if m.remaining > limit {
+		return nil, fmt.Errorf("a name or shape of %d bytes", m.remaining)
 	}
-	data := make([]byte, m.left)
-	m.left = 0
+	data := make([]byte, m.remaining)
+	m.remaining = 0
 	_, err := io.ReadFull(m.r, data)
 	return data, err
 }

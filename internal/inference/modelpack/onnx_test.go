@@ -53,7 +53,7 @@ func graph(t *testing.T, name string, labels uint64) func(string) {
 		nested(12, matrix("logits", float32Type, 0, labels)))))
 }
 
-func TestReadsWhatGraphsSay(t *testing.T) {
+func TestReadsInputsAndOutputsOfGraphs(t *testing.T) {
 	g, err := ReadGraph(filepath.Join(models, "bert-mean/onnx/model.onnx"))
 	if err != nil {
 		t.Fatal(err)

@@ -220,11 +220,11 @@ func Use(dir, name string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the folder of the model packs: %w", err)
 	}
-	made := file + ".new"
-	if err := os.WriteFile(made, []byte(name+"\n"), 0o644); err != nil {
+	newFile := file + ".new"
+	if err := os.WriteFile(newFile, []byte(name+"\n"), 0o644); err != nil {
 		return fmt.Errorf("use the model pack %s: %w", name, err)
 	}
-	if err := os.Rename(made, file); err != nil {
+	if err := os.Rename(newFile, file); err != nil {
 		return fmt.Errorf("use the model pack %s: %w", name, err)
 	}
 	return nil
@@ -234,20 +234,20 @@ func Use(dir, name string) error {
 // program's folder, or where packages install it.
 func Shipped() (string, error) {
 	const shipped = "models/" + shippedName
-	places := []string{shipped}
+	dirs := []string{shipped}
 	if program, err := os.Executable(); err == nil {
 		if real, err := filepath.EvalSymlinks(program); err == nil {
 			program = real
 		}
-		places = append(places, filepath.Join(filepath.Dir(program), "..", shipped))
+		dirs = append(dirs, filepath.Join(filepath.Dir(program), "..", shipped))
 	}
-	places = append(places, filepath.Join("/usr/share/sluice", shipped))
-	for _, place := range places {
-		if isPack(place) {
-			return filepath.Abs(place)
+	dirs = append(dirs, filepath.Join("/usr/share/sluice", shipped))
+	for _, dir := range dirs {
+		if isPack(dir) {
+			return filepath.Abs(dir)
 		}
 	}
-	return "", schema.Invalid("SLUICE_MODEL_PACK", "is not set and there is no pack in %s: set it to a folder with a %s", strings.Join(places, ", "), ManifestName)
+	return "", schema.Invalid("SLUICE_MODEL_PACK", "is not set and there is no pack in %s: set it to a folder with a %s", strings.Join(dirs, ", "), ManifestName)
 }
 
 // Remove deletes an added pack.
@@ -264,13 +264,13 @@ func Remove(dir, name string) error {
 		return fmt.Errorf("the model pack %s is in use: choose another first (`sluice models use %s` for the one shipped): %w", name, shippedName, schema.ErrConflict)
 	}
 	// Rename it first: if the process dies here, nothing that looks like a pack is left.
-	hidden := filepath.Join(dir, fmt.Sprintf("%s%d-%s", staging, os.Getpid(), name))
-	if err := os.Rename(path, hidden); errors.Is(err, fs.ErrNotExist) {
+	stagedPath := filepath.Join(dir, fmt.Sprintf("%s%d-%s", staging, os.Getpid(), name))
+	if err := os.Rename(path, stagedPath); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no model pack %s in %s; `sluice models list` shows those that there are: %w", name, dir, schema.ErrNotFound)
 	} else if err != nil {
 		return fmt.Errorf("remove the model pack %s: %w", name, err)
 	}
-	if err := os.RemoveAll(hidden); err != nil {
+	if err := os.RemoveAll(stagedPath); err != nil {
 		return fmt.Errorf("remove the model pack %s: %w", name, err)
 	}
 	return nil

@@ -115,7 +115,7 @@ func TestPacksAreListedChosenAndFound(t *testing.T) {
 	}
 }
 
-func TestWhatADeadProcessLeftIsRemoved(t *testing.T) {
+func TestStagedFoldersOfDeadProcessesAreRemoved(t *testing.T) {
 	dir := t.TempDir()
 	old, fresh := filepath.Join(dir, staging+"old"), filepath.Join(dir, staging+"fresh")
 	for _, path := range []string{old, fresh} {

@@ -55,10 +55,10 @@ func (r remoteModel) label() string { return RemotePrefix + r.provider + "/" + r
 func (r remoteModel) base() string  { return path.Base(r.model) }
 
 // newRemote parses the text after RemotePrefix.
-func newRemote(what string) (source, error) {
-	provider, model, found := strings.Cut(what, "/")
+func newRemote(spec string) (source, error) {
+	provider, model, found := strings.Cut(spec, "/")
 	if !found || provider == "" || model == "" {
-		return nil, schema.Invalid("model", "%q is not a model behind an API, such as %s%s/text-embedding-3-small", RemotePrefix+what, RemotePrefix, wire.RemoteOpenAI)
+		return nil, schema.Invalid("model", "%q is not a model behind an API, such as %s%s/text-embedding-3-small", RemotePrefix+spec, RemotePrefix, wire.RemoteOpenAI)
 	}
 	return remoteModel{provider: provider, model: model}, nil
 }
@@ -84,11 +84,11 @@ func (r remoteModel) fill(ctx context.Context, dir, name string, o Options, a Ad
 		return Added{}, err
 	}
 	d.root.HeadComment = ""
-	take := r.encoder
+	addModel := r.encoder
 	if r.reranks() {
-		take = r.reranker
+		addModel = r.reranker
 	}
-	role, err := take(d, o, a, s)
+	role, err := addModel(d, o, a, s)
 	if err != nil {
 		return Added{}, err
 	}

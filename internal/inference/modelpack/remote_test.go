@@ -59,14 +59,14 @@ func TestARerankerBehindAnAPITakesThePlaceOfThePacks(t *testing.T) {
 		t.Errorf("space %s, reranker %+v, added %+v", m.Space, m.Reranker, added)
 	}
 	for name := range m.Calibrated {
-		if ofReranker(name) {
+		if isRerankerThreshold(name) {
 			t.Errorf("the old reranker's %s is still there", name)
 		}
 	}
 	whole(t, dir)
 }
 
-func TestWhatIsMissingOfAModelBehindAnAPIIsNamed(t *testing.T) {
+func TestMissingFieldsOfRemoteModelsAreNamed(t *testing.T) {
 	full := Remote{Dimension: 512, MaxTokens: 512}
 	for field, a := range map[string]Addition{
 		"model":      {From: "remote:text-embedding-3-small", Onto: shipped, Remote: full},

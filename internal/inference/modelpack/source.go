@@ -65,8 +65,8 @@ const readme = "README.md"
 // sentencePieces are the tokenizer files of other families. They are read to name them in an error.
 var sentencePieces = []string{"sentencepiece.bpe.model", "spiece.model", "spm.model"}
 
-// small reads the small files of a model that exist.
-func small(ctx context.Context, s source) (files, error) {
+// readSmallFiles reads the small files of a model that exist.
+func readSmallFiles(ctx context.Context, s source) (files, error) {
 	found := files{}
 	read := func(name string, limit int64) error {
 		data, err := readFile(ctx, s, name, limit)
@@ -89,11 +89,11 @@ func small(ctx context.Context, s source) (files, error) {
 			return nil, err
 		}
 	}
-	if _, has := found["tokenizer.json"]; !has {
+	if _, ok := found["tokenizer.json"]; !ok {
 		if err := read("vocab.txt", maxTokenizer); err != nil {
 			return nil, err
 		}
-		if _, has := found["vocab.txt"]; !has {
+		if _, ok := found["vocab.txt"]; !ok {
 			for _, name := range sentencePieces {
 				if err := read(name, maxTokenizer); err != nil {
 					return nil, err

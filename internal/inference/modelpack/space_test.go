@@ -18,9 +18,9 @@ var spaces = map[string][2]string{
 	},
 }
 
-// TestASpaceIsOneEncoders: a shipped pack with another encoder must have another space, so that its
-// vectors are never compared with those of existing collections.
-func TestASpaceIsOneEncoders(t *testing.T) {
+// TestEachEncoderHasItsOwnSpace: a shipped pack with another encoder must have another space, so
+// that its vectors are never compared with those of existing collections.
+func TestEachEncoderHasItsOwnSpace(t *testing.T) {
 	t.Chdir("../../..") // where the shipped packs are
 	for _, name := range shippedNames() {
 		d, err := readDocument(shippedPath(name))

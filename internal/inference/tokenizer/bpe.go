@@ -12,13 +12,13 @@ import (
 )
 
 type bpe struct {
-	ids     map[string]int32 // by their bytes, if symbols are bytes
-	named   map[string]int32 // as written in the file
-	merges  map[[2]int32]merge
-	unknown int32 // -1: symbols that are not in the vocabulary are left out
-	fuse    bool  // unknown symbols in a row are one token
-	whole   bool  // a word that is a piece is taken whole, without merging
-	bytes   bool  // symbols are bytes, not characters
+	ids          map[string]int32 // by their bytes, if symbols are bytes
+	named        map[string]int32 // as written in the file
+	merges       map[[2]int32]merge
+	unknown      int32 // -1: symbols that are not in the vocabulary are left out
+	fuseUnknown  bool  // unknown symbols in a row are one token
+	ignoreMerges bool  // a word that is a piece is taken whole, without merging
+	bytes        bool  // symbols are bytes, not characters
 }
 
 type merge struct {
@@ -27,7 +27,7 @@ type merge struct {
 }
 
 func readBPE(m modelFile, special map[string]bool, bytes bool) (*bpe, error) {
-	b := &bpe{unknown: -1, fuse: m.FuseUnk, whole: m.IgnoreMerges, bytes: bytes, ids: map[string]int32{}}
+	b := &bpe{unknown: -1, fuseUnknown: m.FuseUnk, ignoreMerges: m.IgnoreMerges, bytes: bytes, ids: map[string]int32{}}
 	if err := json.Unmarshal(m.Vocab, &b.named); err != nil {
 		return nil, fmt.Errorf("model.vocab: %w", err)
 	}
@@ -100,9 +100,9 @@ func (b *bpe) size() (n int) {
 // symbol is a symbol of a word, in a linked list. A symbol that was merged into the one before it
 // has length 0.
 type symbol struct {
-	id             int32
-	start, end     int
-	before, behind int
+	id         int32
+	start, end int
+	prev, next int
 }
 
 // candidate is a pair that could be merged.
@@ -126,7 +126,7 @@ func (c *candidates) Pop() any {
 }
 
 func (b *bpe) split(word []byte, yield func(id int32, start, end int)) {
-	if b.whole {
+	if b.ignoreMerges {
 		if id, ok := b.ids[string(word)]; ok {
 			yield(id, 0, len(word))
 			return
@@ -136,10 +136,10 @@ func (b *bpe) split(word []byte, yield func(id int32, start, end int)) {
 	list := b.symbols(scratch[:0], word)
 	var queue candidates
 	pair := func(i int) {
-		if i < 0 || list[i].behind < 0 {
+		if i < 0 || list[i].next < 0 {
 			return
 		}
-		if m, ok := b.merges[[2]int32{list[i].id, list[list[i].behind].id}]; ok {
+		if m, ok := b.merges[[2]int32{list[i].id, list[list[i].next].id}]; ok {
 			heap.Push(&queue, candidate{m, i})
 		}
 	}
@@ -149,20 +149,20 @@ func (b *bpe) split(word []byte, yield func(id int32, start, end int)) {
 	for len(queue) > 0 {
 		top := heap.Pop(&queue).(candidate)
 		left := &list[top.at]
-		if left.start == left.end || left.behind < 0 {
+		if left.start == left.end || left.next < 0 {
 			continue
 		}
-		right := &list[left.behind]
+		right := &list[left.next]
 		// Either symbol may have been merged with another one since.
 		if m, ok := b.merges[[2]int32{left.id, right.id}]; !ok || m.id != top.id {
 			continue
 		}
-		left.id, left.end, left.behind = top.id, right.end, right.behind
+		left.id, left.end, left.next = top.id, right.end, right.next
 		right.start = right.end
-		if left.behind >= 0 {
-			list[left.behind].before = top.at
+		if left.next >= 0 {
+			list[left.next].prev = top.at
 		}
-		pair(left.before)
+		pair(left.prev)
 		pair(top.at)
 	}
 	for _, s := range list {
@@ -193,13 +193,13 @@ func (b *bpe) symbols(list []symbol, word []byte) []symbol {
 			start = end
 			continue
 		default:
-			id, joins = b.unknown, b.fuse
+			id, joins = b.unknown, b.fuseUnknown
 		}
-		list = append(list, symbol{id: id, start: start, end: end, before: len(list) - 1, behind: len(list) + 1})
+		list = append(list, symbol{id: id, start: start, end: end, prev: len(list) - 1, next: len(list) + 1})
 		start = end
 	}
 	if len(list) > 0 {
-		list[len(list)-1].behind = -1
+		list[len(list)-1].next = -1
 	}
 	return list
 }

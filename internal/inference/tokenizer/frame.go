@@ -229,8 +229,8 @@ func (f Frame) Single(ids, text []int32, limit int) []int32 {
 // there on, unless OneType is set.
 func (f Frame) Pair(ids, a, b []int32, limit int, how Truncation) (_ []int32, second int) {
 	if limit > 0 {
-		room := max(0, limit-len(f.Before)-len(f.Between)-len(f.After))
-		n, m := fit(len(a), len(b), room, how)
+		budget := max(0, limit-len(f.Before)-len(f.Between)-len(f.After))
+		n, m := fit(len(a), len(b), budget, how)
 		a, b = a[:n], b[:m]
 	}
 	ids = append(append(append(ids, f.Before...), a...), f.Between...)
@@ -240,23 +240,23 @@ func (f Frame) Pair(ids, a, b []int32, limit int, how Truncation) (_ []int32, se
 
 // fit returns the lengths to which texts of n and m tokens are cut. If LongestFirst cuts both, the
 // longer text gets an odd token, and of equal ones the second.
-func fit(n, m, room int, how Truncation) (int, int) {
-	if n+m <= room {
+func fit(n, m, budget int, how Truncation) (int, int) {
+	if n+m <= budget {
 		return n, m
 	}
 	if how == OnlySecond {
-		n = min(n, room)
-		return n, room - n
+		n = min(n, budget)
+		return n, budget - n
 	}
-	half := room / 2
+	half := budget / 2
 	switch {
 	case min(n, m) > half && n > m: // n > m: the longer one gets the odd token
-		return room - half, half
+		return budget - half, half
 	case min(n, m) > half:
-		return half, room - half
+		return half, budget - half
 	case n <= m:
-		return n, room - n
+		return n, budget - n
 	default:
-		return room - m, m
+		return budget - m, m
 	}
 }

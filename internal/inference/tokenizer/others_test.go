@@ -168,7 +168,7 @@ func TestTextsMakeNoSpecialTokens(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSupportedIsNamed(t *testing.T) {
+func TestUnsupportedSettingsAreNamed(t *testing.T) {
 	all := map[string]othersSetting{}
 	for _, s := range readOthers(t) {
 		all[s.Name] = s

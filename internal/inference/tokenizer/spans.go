@@ -89,13 +89,13 @@ func (n normalizer) align(text string) *aligned {
 				r = ' '
 			}
 		}
-		apart := n.chinese && isChinese(r)
-		if apart {
+		isolated := n.chinese && isChinese(r)
+		if isolated {
 			marks = n.flush(a, marks)
 			a.add(' ', from)
 		}
 		marks = n.decompose(a, marks, r, from)
-		if apart {
+		if isolated {
 			marks = n.flush(a, marks)
 			a.add(' ', from)
 		}

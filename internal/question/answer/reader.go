@@ -43,7 +43,7 @@ const (
 
 // CompareWithReader compares what a sentence adds to its question with the spans of its quote.
 func CompareWithReader(sentence, question string, read []ReaderSpan) ReaderVerdict {
-	if len(read) == 0 || text.AskedFor(question) == text.AskedYesNo {
+	if len(read) == 0 || text.ExpectedAnswerType(question) == text.AnswerYesNo {
 		return NoVerdict
 	}
 	adds := text.Adds(sentence, question)

@@ -36,7 +36,7 @@ type Finder interface {
 // Models is the model server.
 type Models interface {
 	EncodeQuery(ctx context.Context, lane wire.Lane, question string, passages []string) (wire.Vectors, string, error)
-	ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.Featured, error)
+	ScoreWithFeatures(ctx context.Context, lane wire.Lane, question string, texts []string) (wire.ScoresWithFeatures, error)
 }
 
 // Answers is the right answers of a question.
@@ -201,7 +201,7 @@ func (r *run) texts(ctx context.Context, known *bool) error {
 	for i, f := range all {
 		inputs[i] = f.input
 	}
-	read, err := r.Models.ScoreFeatured(wire.ForTenant(ctx, r.of.Tenant), wire.LaneBulk, r.labelling.Question, inputs)
+	read, err := r.Models.ScoreWithFeatures(wire.ForTenant(ctx, r.of.Tenant), wire.LaneBulk, r.labelling.Question, inputs)
 	if err != nil {
 		return fmt.Errorf("score %d texts: %w", len(inputs), err)
 	}

@@ -71,7 +71,7 @@ func (r *scriptedReaders) Score(_ context.Context, _ wire.Lane, question string,
 	return out, "scripted/1", r.fail
 }
 
-func (r *scriptedReaders) ScoreFeatured(ctx context.Context, lane wire.Lane, question string, texts []string) (out wire.Featured, err error) {
+func (r *scriptedReaders) ScoreWithFeatures(ctx context.Context, lane wire.Lane, question string, texts []string) (out wire.ScoresWithFeatures, err error) {
 	r.featured++
 	out.Scores, out.Model, err = r.Score(ctx, lane, question, texts, false)
 	if r.features == nil {

@@ -261,7 +261,7 @@ func (p passagesRead) same(e *editions, i int) []near {
 			if c.ref.Version != other || p.views[j].empty() {
 				continue
 			}
-			if x := p.pairs[i].Within(p.pairs[j]); x >= leastWithin && x > best {
+			if x := p.pairs[i].Containment(p.pairs[j]); x >= leastWithin && x > best {
 				best, at = x, j
 			}
 		}

@@ -92,7 +92,7 @@ func (t *Task) ask(ctx context.Context, graph string, texts []string, prefers bo
 		scores, model, err = t.Readers.Score(ctx, wire.LaneInteractive, t.query.Text, texts, false)
 		return scores, scores, model, whose, err
 	}
-	read, err := t.Readers.ScoreFeatured(ctx, wire.LaneInteractive, t.query.Text, texts)
+	read, err := t.Readers.ScoreWithFeatures(ctx, wire.LaneInteractive, t.query.Text, texts)
 	if err != nil {
 		return nil, nil, "", "", err
 	}
@@ -105,7 +105,7 @@ func (t *Task) ask(ctx context.Context, graph string, texts []string, prefers bo
 }
 
 // preferredBy replaces llm_prefer by a head's logits. A text without a word keeps the lowest score.
-func preferredBy(head preference.Head, read wire.Featured) ([]wire.PairScore, error) {
+func preferredBy(head preference.Head, read wire.ScoresWithFeatures) ([]wire.PairScore, error) {
 	out := slices.Clone(read.Scores)
 	for i, s := range out {
 		if s.HasAnswer == wire.LowestScore {

@@ -8,10 +8,10 @@ import (
 	"os"
 )
 
-const canAsk = false
+const ownershipSupported = false
 
-func openPlain(root *os.Root, name string) (*os.File, error) { return root.Open(name) }
+func openNoFollow(root *os.Root, name string) (*os.File, error) { return root.Open(name) }
 
-func ownedBy(*os.File, fs.FileInfo) (owned, error) {
-	return owned{}, errors.New("who owns a file is told on Linux alone")
+func ownershipOf(*os.File, fs.FileInfo) (ownership, error) {
+	return ownership{}, errors.New("the owner of a file is known on Linux only")
 }

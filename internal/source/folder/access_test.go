@@ -18,9 +18,9 @@ import (
 	"github.com/sluice-rag/sluice/internal/source"
 )
 
-// following is a folder whose files belong to the user who runs the test, with files of users and
-// groups, so that the test needs no root.
-type following struct {
+// permissionsFixture is a folder whose files belong to the user who runs the test, with files of
+// users and groups, so that the test needs no root.
+type permissionsFixture struct {
 	t         *testing.T
 	roots     string
 	me, group uint32
@@ -31,9 +31,9 @@ const (
 	other = 4_000_002
 )
 
-func newFollowing(t *testing.T) following {
+func newPermissionsFixture(t *testing.T) permissionsFixture {
 	t.Helper()
-	f := following{t: t, roots: t.TempDir()}
+	f := permissionsFixture{t: t, roots: t.TempDir()}
 	var stat unix.Stat_t
 	f.ok(errors.Join(os.Mkdir(filepath.Join(f.roots, "docs"), 0o755), os.Chmod(f.roots, 0o755)))
 	f.ok(unix.Stat(filepath.Join(f.roots, "docs"), &stat))
@@ -43,26 +43,26 @@ func newFollowing(t *testing.T) following {
 	return f
 }
 
-func (f following) ok(err error) {
+func (f permissionsFixture) ok(err error) {
 	f.t.Helper()
 	if err != nil {
 		f.t.Fatal(err)
 	}
 }
 
-func (f following) write(name, text string) {
+func (f permissionsFixture) write(name, text string) {
 	f.t.Helper()
 	file := filepath.Join(f.roots, name)
 	f.ok(errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)))
 }
 
-func (f following) chmod(name string, mode fs.FileMode) {
+func (f permissionsFixture) chmod(name string, mode fs.FileMode) {
 	f.t.Helper()
 	f.ok(os.Chmod(filepath.Join(f.roots, name), mode))
 }
 
 // open opens a folder below the root.
-func (f following) open(name string, change ...func(values map[string]string)) (source.Connector, error) {
+func (f permissionsFixture) open(name string, change ...func(values map[string]string)) (source.Connector, error) {
 	f.t.Helper()
 	s := source.Settings{Roots: []string{f.roots}, Permissions: true, Values: map[string]string{"path": filepath.Join(f.roots, name),
 		"permissions": "follow", "users": filepath.Join(f.roots, "users"), "groups": filepath.Join(f.roots, "groups")}}
@@ -76,13 +76,13 @@ func (f following) open(name string, change ...func(values map[string]string)) (
 	return c, err
 }
 
-func (f following) principals(c source.Connector) (out []source.Principal, err error) {
+func (f permissionsFixture) principals(c source.Connector) (out []source.Principal, err error) {
 	page, err := c.(source.Permissions).Principals(f.t.Context(), "")
 	return page.Principals, err
 }
 
 // seen returns which users see which files, according to a connector.
-func (f following) seen(c source.Connector) map[string][]uint32 {
+func (f permissionsFixture) seen(c source.Connector) map[string][]uint32 {
 	f.t.Helper()
 	all, err := f.principals(c)
 	f.ok(err)
@@ -126,7 +126,7 @@ func (f following) seen(c source.Connector) map[string][]uint32 {
 }
 
 // may reports whether POSIX grants a user bit of a mode.
-func (f following) may(who uint32, mode, bit fs.FileMode) bool {
+func (f permissionsFixture) may(who uint32, mode, bit fs.FileMode) bool {
 	switch who {
 	case f.me:
 		bit <<= 6
@@ -136,8 +136,8 @@ func (f following) may(who uint32, mode, bit fs.FileMode) bool {
 	return mode&bit != 0
 }
 
-func TestModesDecideWhoSeesAFile(t *testing.T) {
-	f := newFollowing(t)
+func TestModesDecideAccess(t *testing.T) {
+	f := newPermissionsFixture(t)
 	modes := []fs.FileMode{0o644, 0o640, 0o604, 0o600, 0o660, 0o444, 0o606, 0o404}
 	folders := []fs.FileMode{0o755, 0o750, 0o705, 0o700, 0o711}
 	for _, above := range folders {
@@ -184,7 +184,7 @@ func TestModesDecideWhoSeesAFile(t *testing.T) {
 }
 
 func TestUsersAndGroupsAreThoseOfTheFiles(t *testing.T) {
-	f := newFollowing(t)
+	f := newPermissionsFixture(t)
 	c, err := f.open("docs")
 	f.ok(err)
 	got, err := f.principals(c)
@@ -206,7 +206,7 @@ func TestUsersAndGroupsAreThoseOfTheFiles(t *testing.T) {
 		{"groups", "files:x:a:me\n", "no number"},
 	} {
 		t.Run(x.want, func(t *testing.T) {
-			f := newFollowing(t)
+			f := newPermissionsFixture(t)
 			c, err := f.open("docs")
 			f.ok(err)
 			f.write(x.file, x.text)
@@ -218,7 +218,7 @@ func TestUsersAndGroupsAreThoseOfTheFiles(t *testing.T) {
 }
 
 func TestPermissionsNeedFilesBelowTheRoots(t *testing.T) {
-	f := newFollowing(t)
+	f := newPermissionsFixture(t)
 	f.ok(errors.Join(os.Symlink("docs", filepath.Join(f.roots, "link")), os.Symlink("/etc/passwd", filepath.Join(f.roots, "out"))))
 	for setting, values := range map[string]map[string]string{
 		"users":  {"": "is missing", "/etc/passwd": "not below", "users": "whole path", f.roots + "/docs": "not a file", f.roots + "/out": "through a link"},
@@ -235,9 +235,9 @@ func TestPermissionsNeedFilesBelowTheRoots(t *testing.T) {
 	}
 }
 
-// TestWhatIsFetchedIsWhatWasListed replaces files and folders between a listing and a fetch.
-func TestWhatIsFetchedIsWhatWasListed(t *testing.T) {
-	f := newFollowing(t)
+// TestFetchReturnsTheListedFile replaces files and folders between a listing and a fetch.
+func TestFetchReturnsTheListedFile(t *testing.T) {
+	f := newPermissionsFixture(t)
 	for _, name := range []string{"docs/a", "docs/sub/b", "private/b"} {
 		f.write(name, "of "+name)
 	}
@@ -269,10 +269,10 @@ func TestWhatIsFetchedIsWhatWasListed(t *testing.T) {
 	}
 }
 
-// TestAccessControlListsAreNotGuessed: if a file has an access control list, the group bits of its
-// mode are a mask.
-func TestAccessControlListsAreNotGuessed(t *testing.T) {
-	f := newFollowing(t)
+// TestFilesWithAccessControlListsHaveNoAccess: if a file has an access control list, the group bits
+// of its mode are a mask.
+func TestFilesWithAccessControlListsHaveNoAccess(t *testing.T) {
+	f := newPermissionsFixture(t)
 	f.write("docs/listed", "x")
 	f.write("docs/folder/below", "x")
 	f.write("docs/plain", "x")

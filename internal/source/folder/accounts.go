@@ -50,27 +50,27 @@ func readTable[T any](c *connector, field, file string, parse func(columns []str
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		wrong := "is an entry for NIS, which is not asked"
+		problem := "is an entry for NIS, which is not asked"
 		var one T
 		if line[0] != '+' && line[0] != '-' {
-			one, wrong = parse(strings.Split(line, ":"))
+			one, problem = parse(strings.Split(line, ":"))
 		}
-		if wrong != "" {
-			return nil, &source.FieldError{Field: field, Reason: fmt.Sprintf("line %d %s; `getent %s` writes such a file", n, wrong, forms[field])}
+		if problem != "" {
+			return nil, &source.FieldError{Field: field, Reason: fmt.Sprintf("line %d %s; `getent %s` writes such a file", n, problem, systemFiles[field])}
 		}
 		out = append(out, one)
 	}
 	return out, nil
 }
 
-func parseUser(columns []string) (u user, wrong string) {
+func parseUser(columns []string) (u user, problem string) {
 	if len(columns) != 7 {
 		return u, fmt.Sprintf("has %d fields; a user has 7, divided by colons", len(columns))
 	}
-	var isUID, isGID bool
-	u.uid, isUID = number(columns[2])
-	u.gid, isGID = number(columns[3])
-	if !isUID || !isGID {
+	var okUID, okGID bool
+	u.uid, okUID = parseID(columns[2])
+	u.gid, okGID = parseID(columns[3])
+	if !okUID || !okGID {
 		return u, "has no numbers for the user and the group, in its fields 3 and 4"
 	}
 	u.name = columns[0]
@@ -78,12 +78,12 @@ func parseUser(columns []string) (u user, wrong string) {
 	return u, ""
 }
 
-func parseGroup(columns []string) (g group, wrong string) {
+func parseGroup(columns []string) (g group, problem string) {
 	if len(columns) != 4 {
 		return g, fmt.Sprintf("has %d fields; a group has 4, divided by colons", len(columns))
 	}
-	var is bool
-	if g.gid, is = number(columns[2]); !is {
+	var ok bool
+	if g.gid, ok = parseID(columns[2]); !ok {
 		return g, "has no number for the group, in its field 3"
 	}
 	g.name = columns[0]
@@ -95,7 +95,7 @@ func parseGroup(columns []string) (g group, wrong string) {
 	return g, ""
 }
 
-func number(text string) (uint32, bool) {
+func parseID(text string) (uint32, bool) {
 	n, err := strconv.ParseUint(text, 10, 32)
 	return uint32(n), err == nil
 }
@@ -105,35 +105,35 @@ func number(text string) (uint32, bool) {
 // memberships of all of them count.
 func principals(users []user, groups []group) []source.Principal {
 	var out []source.Principal
-	called, at := map[string]string{}, map[string]int{}
+	idByName, index := map[string]string{}, map[string]int{}
 	for _, u := range users {
 		id := uid(u.uid)
-		if _, known := called[u.name]; !known {
-			called[u.name] = id
+		if _, exists := idByName[u.name]; !exists {
+			idByName[u.name] = id
 		}
-		if _, twice := at[id]; !twice {
-			at[id] = len(out)
-			out = append(out, source.Principal{ID: id, Name: shown(u)})
+		if _, exists := index[id]; !exists {
+			index[id] = len(out)
+			out = append(out, source.Principal{ID: id, Name: displayName(u)})
 		}
 	}
-	of := func(n uint32, name string) *source.Principal {
+	groupPrincipal := func(n uint32, name string) *source.Principal {
 		id := gid(n)
-		if _, known := at[id]; !known {
-			at[id] = len(out)
+		if _, exists := index[id]; !exists {
+			index[id] = len(out)
 			out = append(out, source.Principal{ID: id, Group: true, Name: name})
 		}
-		return &out[at[id]]
+		return &out[index[id]]
 	}
 	for _, g := range groups {
-		p := of(g.gid, g.name)
+		p := groupPrincipal(g.gid, g.name)
 		for _, name := range g.members {
-			if id, known := called[name]; known {
+			if id, exists := idByName[name]; exists {
 				p.Members = append(p.Members, id)
 			}
 		}
 	}
 	for _, u := range users {
-		p := of(u.gid, "")
+		p := groupPrincipal(u.gid, "")
 		p.Members = append(p.Members, uid(u.uid))
 	}
 	for i := range out {
@@ -143,8 +143,8 @@ func principals(users []user, groups []group) []source.Principal {
 	return out
 }
 
-// shown returns the display name of a user: the login and the full name.
-func shown(u user) string {
+// displayName returns the display name of a user: the login and the full name.
+func displayName(u user) string {
 	if u.full == "" || u.full == u.name {
 		return u.name
 	}

@@ -38,82 +38,82 @@ func Driver() source.Driver {
 
 // connector reads only below root: the system refuses links that lead out of it.
 type connector struct {
-	root *os.Root
-	at   string   // the folder, below root
-	skip []string // patterns of folders that are not read
+	root            *os.Root
+	dir             string   // the folder, below root
+	excludedFolders []string // patterns of folders that are not read
 
 	permissions   bool // whether permissions are asked for
 	roots         []string
 	users, groups string // files
 
-	mu      sync.Mutex
-	begun   string // the folder that the previous page listed in part
-	entries []fs.DirEntry
+	mu            sync.Mutex
+	partialFolder string // the folder that the previous page listed in part
+	entries       []fs.DirEntry
 }
 
 func open(_ context.Context, s source.Settings) (source.Connector, error) {
 	wanted := s.Values["path"]
-	root, at, err := below(s.Roots, "path", wanted)
+	root, dir, err := openRoot(s.Roots, "path", wanted)
 	if err != nil {
 		return nil, err
 	}
-	c := &connector{root: root, at: at}
+	c := &connector{root: root, dir: dir}
 	for _, pattern := range s.Exclude {
 		if strings.HasSuffix(pattern, "/**") {
-			c.skip = append(c.skip, pattern)
+			c.excludedFolders = append(c.excludedFolders, pattern)
 		}
 	}
-	info, err := root.Stat(c.at)
+	info, err := root.Stat(c.dir)
 	switch {
 	case err == nil && !info.IsDir():
 		err = &source.FieldError{Field: "path", Reason: "is not a folder"}
-	case err != nil && leadsOut(root.Name(), filepath.Clean(wanted)):
+	case err != nil && escapesRoot(root.Name(), filepath.Clean(wanted)):
 		err = &source.FieldError{Field: "path", Reason: "leads through a link out of the folders that may be read; name the folder itself"}
 	}
 	if err != nil {
 		return nil, errors.Join(c.failure("open", "", err), root.Close())
 	}
 	if s.Permissions {
-		if err := c.follow(s); err != nil {
+		if err := c.enablePermissions(s); err != nil {
 			return nil, errors.Join(err, root.Close())
 		}
 	}
 	return c, nil
 }
 
-// below opens the first root that contains the path of a setting. at is the path relative to it,
-// with slashes.
-func below(roots []string, field, wanted string) (root *os.Root, at string, err error) {
-	wanted = filepath.Clean(wanted)
-	if !filepath.IsAbs(wanted) {
+// openRoot opens the first root that contains the path of a setting. rel is the path relative to
+// it, with slashes.
+func openRoot(roots []string, field, name string) (root *os.Root, rel string, err error) {
+	name = filepath.Clean(name)
+	if !filepath.IsAbs(name) {
 		return nil, "", &source.FieldError{Field: field, Reason: "is not a whole path, as /srv/documents"}
 	}
 	for _, allowed := range roots {
-		at, err := filepath.Rel(filepath.Clean(allowed), wanted)
-		if err != nil || !filepath.IsLocal(at) {
+		rel, err := filepath.Rel(filepath.Clean(allowed), name)
+		if err != nil || !filepath.IsLocal(rel) {
 			continue
 		}
 		root, err := os.OpenRoot(allowed)
 		if err != nil {
 			return nil, "", fmt.Errorf("open the folder %s (SLUICE_SOURCE_ROOTS): %w", allowed, err)
 		}
-		return root, filepath.ToSlash(at), nil
+		return root, filepath.ToSlash(rel), nil
 	}
 	return nil, "", &source.FieldError{Field: field, Reason: "is not below a folder that may be read; the operator allows folders with SLUICE_SOURCE_ROOTS"}
 }
 
-// leadsOut reports whether links on the way to a folder lead out of what is allowed. It only serves
-// the error message: root itself refuses such links.
-func leadsOut(allowed, wanted string) bool {
-	led, err := filepath.EvalSymlinks(wanted)
+// escapesRoot reports whether links on the way to a folder lead out of what is allowed. It only
+// serves the error message: root itself refuses such links.
+func escapesRoot(allowed, name string) bool {
+	resolved, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return false
 	}
 	if allowed, err = filepath.EvalSymlinks(allowed); err != nil {
 		return false
 	}
-	at, err := filepath.Rel(allowed, led)
-	return err != nil || !filepath.IsLocal(at)
+	rel, err := filepath.Rel(allowed, resolved)
+	return err != nil || !filepath.IsLocal(rel)
 }
 
 // Close implements source.Connector.
@@ -129,70 +129,70 @@ type cursor struct {
 // List implements source.Connector. Links are skipped, because their targets may be listed
 // themselves.
 func (c *connector) List(ctx context.Context, text string) (source.Listing, error) {
-	at := cursor{Folders: []string{""}}
+	pos := cursor{Folders: []string{""}}
 	if text != "" {
-		if err := source.ReadCursor(text, &at); err != nil {
+		if err := source.ReadCursor(text, &pos); err != nil {
 			return source.Listing{}, err
 		}
 	}
 	var out source.Listing
-	for looked := 0; len(at.Folders) > 0 && looked < pageItems; looked++ {
+	for entryCount := 0; len(pos.Folders) > 0 && entryCount < pageItems; entryCount++ {
 		if err := ctx.Err(); err != nil {
 			return source.Listing{}, err
 		}
-		folder := at.Folders[len(at.Folders)-1]
-		entries, err := c.read(&out, folder, at.After != "")
+		folder := pos.Folders[len(pos.Folders)-1]
+		entries, err := c.read(&out, folder, pos.After != "")
 		if errors.Is(err, fs.ErrNotExist) && folder != "" { // it was deleted meanwhile
 			entries, err = nil, nil
 		}
 		if err != nil {
 			return source.Listing{}, c.failure("list", folder, err)
 		}
-		at.Folders = at.Folders[:len(at.Folders)-1]
-		begin, _ := slices.BinarySearchFunc(entries, at.After, func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) })
-		if at.After != "" && begin < len(entries) && entries[begin].Name() == at.After {
+		pos.Folders = pos.Folders[:len(pos.Folders)-1]
+		begin, _ := slices.BinarySearchFunc(entries, pos.After, func(e fs.DirEntry, name string) int { return strings.Compare(e.Name(), name) })
+		if pos.After != "" && begin < len(entries) && entries[begin].Name() == pos.After {
 			begin++
 		}
-		at.After = ""
-		var below []string
+		pos.After = ""
+		var subfolders []string
 		for i, e := range entries {
 			name := path.Join(folder, e.Name())
-			excluded := e.IsDir() && slices.ContainsFunc(c.skip, func(p string) bool { return source.Matches(p, name) })
+			excluded := e.IsDir() && slices.ContainsFunc(c.excludedFolders, func(p string) bool { return source.Matches(p, name) })
 			if e.IsDir() && !excluded {
-				below = append(below, name)
+				subfolders = append(subfolders, name)
 			}
 			if i < begin {
 				continue
 			}
-			if looked >= pageItems {
-				at.Folders, at.After, below = append(at.Folders, folder), entries[i-1].Name(), nil
-				c.keep(folder, entries)
+			if entryCount >= pageItems {
+				pos.Folders, pos.After, subfolders = append(pos.Folders, folder), entries[i-1].Name(), nil
+				c.saveEntries(folder, entries)
 				break
 			}
-			looked++
+			entryCount++
 			if excluded {
 				out.Skipped = append(out.Skipped, source.Skipped{Path: name, Reason: "excluded by the source's patterns"})
 				continue
 			}
 			c.add(&out, name, e)
 		}
-		slices.Reverse(below) // so that they come in order
-		at.Folders = append(at.Folders, below...)
+		slices.Reverse(subfolders) // so that they come in order
+		pos.Folders = append(pos.Folders, subfolders...)
 	}
-	if len(at.Folders) == 0 {
+	if len(pos.Folders) == 0 {
 		return out, nil
 	}
-	next, err := source.Cursor(at)
+	next, err := source.Cursor(pos)
 	out.Next = next
 	return out, err
 }
 
-// keep keeps the entries of a folder that a page lists in part, so that a large folder is not read
-// again for every page.
-func (c *connector) keep(folder string, entries []fs.DirEntry) {
+// saveEntries keeps the entries of a folder that a page lists in part, so that a large folder is
+// not read again for every page.
+func (c *connector) saveEntries(folder string, entries []fs.DirEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.begun, c.entries = folder, entries
+	c.partialFolder, c.entries = folder, entries
 }
 
 // takeEntries returns the kept entries and forgets them. It returns nil if they are of another
@@ -200,32 +200,32 @@ func (c *connector) keep(folder string, entries []fs.DirEntry) {
 func (c *connector) takeEntries(folder string) (entries []fs.DirEntry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.begun == folder {
+	if c.partialFolder == folder {
 		entries = c.entries
 	}
-	c.begun, c.entries = "", nil
+	c.partialFolder, c.entries = "", nil
 	return entries
 }
 
 // read returns a folder's entries, sorted by name, and adds the folder to the listing if
-// permissions are asked for. goOn says that the previous page listed a part of them.
-func (c *connector) read(out *source.Listing, folder string, goOn bool) ([]fs.DirEntry, error) {
-	if kept := c.takeEntries(folder); goOn && kept != nil {
+// permissions are asked for. continued says that the previous page listed a part of them.
+func (c *connector) read(out *source.Listing, folder string, continued bool) ([]fs.DirEntry, error) {
+	if kept := c.takeEntries(folder); continued && kept != nil {
 		return kept, nil
 	}
-	f, err := c.open(path.Join(c.at, folder))
+	f, err := c.open(path.Join(c.dir, folder))
 	if err != nil {
 		return nil, err
 	}
 	entries, err := f.ReadDir(-1)
 	if err == nil && c.permissions {
-		var passing source.AccessFolder
-		if passing, err = c.passing(folder, f); err == nil {
-			out.Folders = append(out.Folders, passing)
+		var access source.AccessFolder
+		if access, err = c.folderAccess(folder, f); err == nil {
+			out.Folders = append(out.Folders, access)
 		}
 	}
-	if closing := f.Close(); err == nil {
-		err = closing
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
 	}
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries, err
@@ -249,7 +249,7 @@ func (c *connector) add(out *source.Listing, name string, e fs.DirEntry) {
 	}
 	item := source.Item{ID: name, Path: name, Size: info.Size(), Modified: info.ModTime().UTC(), Version: version(info)}
 	if c.permissions {
-		item.Folder, item.Access = in(name), c.file(name)
+		item.Folder, item.Access = parentID(name), c.file(name)
 	}
 	out.Items = append(out.Items, item)
 }
@@ -261,7 +261,7 @@ func version(info fs.FileInfo) string {
 
 // Fetch implements source.Connector.
 func (c *connector) Fetch(_ context.Context, item source.Item) (source.Download, error) {
-	name := path.Join(c.at, item.ID)
+	name := path.Join(c.dir, item.ID)
 	info, err := c.root.Lstat(name)
 	if err == nil && !info.Mode().IsRegular() {
 		return source.Download{}, &source.ItemError{Reason: "is not a file any more"}
@@ -271,7 +271,7 @@ func (c *connector) Fetch(_ context.Context, item source.Item) (source.Download,
 		f, err = c.open(name)
 	}
 	if err == nil && c.permissions {
-		if err = unchanged(f, item); err != nil {
+		if err = checkUnchanged(f, item); err != nil {
 			err = errors.Join(err, f.Close())
 		}
 	}

@@ -80,7 +80,7 @@ func TestEveryFileIsListedOnce(t *testing.T) {
 	}
 }
 
-func TestExcludedFoldersAreNotLookedInto(t *testing.T) {
+func TestExcludedFoldersAreNotRead(t *testing.T) {
 	root := tree(t, "a", "private/b", "private/deep/c", "private.txt")
 	if err := os.Chmod(filepath.Join(root, "private"), 0o100); err != nil { // only root could read it anyway
 		t.Fatal(err)

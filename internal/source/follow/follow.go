@@ -19,10 +19,10 @@ import (
 // Store stores sources and the state of their items. Every method that takes a SourceSync returns
 // schema.ErrLostLease when another worker holds the source now, or nobody should.
 type Store interface {
-	// TakeSource takes the lease of a source, and begins a run if none is under way.
-	TakeSource(ctx context.Context, tenant, source uuid.UUID, lease time.Duration) (SourceJob, error)
-	// HoldSource reads the source, and renews its lease.
-	HoldSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (SourceJob, error)
+	// AcquireSource takes the lease of a source, and begins a run if none is under way.
+	AcquireSource(ctx context.Context, tenant, source uuid.UUID, lease time.Duration) (SourceJob, error)
+	// RenewSource reads the source, and renews its lease.
+	RenewSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (SourceJob, error)
 	// SetPrincipals replaces the users and groups of the source by those that were listed after
 	// pushed was read. If permissions were pushed since then, it returns schema.ErrConflict.
 	SetPrincipals(ctx context.Context, in wire.SourceSync, pushed int64, principals []source.Principal) error
@@ -31,18 +31,18 @@ type Store interface {
 	// StaleItems returns up to limit items whose documents have another label than permissions give
 	// them.
 	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]RelabelledItem, error)
-	// LabelGone records that the document of such an item no longer exists, unless the item has got
-	// another label since it was read.
-	LabelGone(ctx context.Context, tenant, source uuid.UUID, item RelabelledItem) error
-	// NoteListing stores a page, whose cursor was at. It returns schema.ErrLostLease if the page
+	// MarkDocumentDeleted records that the document of such an item no longer exists, unless the item
+	// has got another label since it was read.
+	MarkDocumentDeleted(ctx context.Context, tenant, source uuid.UUID, item RelabelledItem) error
+	// SaveListing stores a page, whose cursor was at. It returns schema.ErrLostLease if the page
 	// was stored already, and schema.ErrConflict if permissions were pushed since it was listed.
-	NoteListing(ctx context.Context, in wire.SourceSync, at string, p ListedPage) error
+	SaveListing(ctx context.Context, in wire.SourceSync, at string, p ListedPage) error
 	// RestartListing makes the run list everything from the beginning.
 	RestartListing(ctx context.Context, in wire.SourceSync) error
 	// PendingItems returns items that need something done, those that failed least often first.
 	PendingItems(ctx context.Context, in wire.SourceSync, limit int) ([]Item, error)
-	// SettleItem records the outcome of an item, once.
-	SettleItem(ctx context.Context, in wire.SourceSync, o ItemOutcome) error
+	// RecordOutcome records the outcome of an item, once.
+	RecordOutcome(ctx context.Context, in wire.SourceSync, o ItemOutcome) error
 	// PostponeItems records that items failed, so that they are tried after others.
 	PostponeItems(ctx context.Context, in wire.SourceSync, items []string) error
 	// EndListing handles the items that a complete listing no longer has, and returns the next
@@ -52,12 +52,12 @@ type Store interface {
 	// FinishRun ends a run that has nothing left to do. It does not end one if permissions were
 	// pushed meanwhile, and documents wait for their labels.
 	FinishRun(ctx context.Context, in wire.SourceSync) (ended bool, err error)
-	// WaitSource pauses the source; it is taken up again after a time.
-	WaitSource(ctx context.Context, in wire.SourceSync, state schema.SourceState, problem string, after time.Duration) error
+	// DelaySource pauses the source; it is taken up again after a time.
+	DelaySource(ctx context.Context, in wire.SourceSync, state schema.SourceState, problem string, after time.Duration) error
 	// StopSource ends the run. The source stays stopped until somebody has changed something.
 	StopSource(ctx context.Context, in wire.SourceSync, state schema.SourceState, problem string) error
-	// HeldItems returns up to limit items, with documents, of a source that is being removed.
-	HeldItems(ctx context.Context, in wire.SourceSync, limit int) ([]Item, error)
+	// RemainingItems returns up to limit items, with documents, of a source that is being removed.
+	RemainingItems(ctx context.Context, in wire.SourceSync, limit int) ([]Item, error)
 	// ForgetItems removes items of a source that is being removed.
 	ForgetItems(ctx context.Context, in wire.SourceSync, items []string) error
 	// DropSource removes a source that has no documents any more, or whose documents are kept.
@@ -108,16 +108,16 @@ type SourceJob struct {
 
 // What an item needs.
 const (
-	DoFetch    = "fetch"
-	DoDescribe = "describe" // the document's path or labels have to be updated
-	DoDelete   = "delete"
+	ActionFetch    = "fetch"
+	ActionDescribe = "describe" // the document's path or labels have to be updated
+	ActionDelete   = "delete"
 )
 
 // Item is an item that needs something done.
 type Item struct {
 	source.Item
 	Fetched  string // version of its document's content; empty: unknown
-	Do       string
+	Action   string
 	Document *uuid.UUID
 	Moved    bool
 	Tries    int
@@ -158,15 +158,15 @@ const (
 // ItemOutcome is the outcome of an item.
 type ItemOutcome struct {
 	Item     string
-	What     string
+	Outcome  string
 	Version  string
 	Document uuid.UUID
 	SHA256   []byte
 	Bytes    int64
 	// Reason is why the item was skipped. It is tried again when its version changes or, with
-	// Again, in the next run.
+	// Retry, in the next run.
 	Reason string
-	Again  bool
+	Retry  bool
 }
 
 // Options are the settings of a Follower.

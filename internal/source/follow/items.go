@@ -30,12 +30,12 @@ const maxTries = 5
 // maxItemID bounds an item's id, in bytes.
 const maxItemID = 1024
 
-// settle does what items need. An item that fails for a reason of its own is skipped; if all items
-// fail, the source counts as failed.
-func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector, items []Item) error {
+// processItems does what items need. An item that fails for a reason of its own is skipped; if all
+// items fail, the source counts as failed.
+func (f *Follower) processItems(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector, items []Item) error {
 	var mu sync.Mutex
 	var failed []string
-	var worst []Item
+	var exhausted []Item
 	var first error
 	settled := 0
 	group, work := errgroup.WithContext(ctx)
@@ -45,22 +45,22 @@ func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob
 			if work.Err() != nil {
 				return work.Err()
 			}
-			outcome, err := f.one(work, job, c, item)
+			outcome, err := f.processItem(work, job, c, item)
 			if err == nil {
-				err = f.store.SettleItem(work, in, outcome)
+				err = f.store.RecordOutcome(work, in, outcome)
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
 			case err == nil:
 				settled++
-			case work.Err() == nil && passing(err):
+			case work.Err() == nil && isTransient(err):
 				failed = append(failed, item.ID)
 				if first == nil {
 					first = err
 				}
 				if item.Tries >= maxTries {
-					worst = append(worst, item)
+					exhausted = append(exhausted, item)
 				}
 			default:
 				return err
@@ -74,7 +74,7 @@ func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob
 	if len(failed) == 0 {
 		return nil
 	}
-	if settled == 0 && len(worst) < len(failed) {
+	if settled == 0 && len(exhausted) < len(failed) {
 		if err := f.store.PostponeItems(ctx, in, failed); err != nil {
 			return err
 		}
@@ -82,12 +82,12 @@ func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob
 	}
 	// Either only these items fail, or the source has failed meanwhile: another listing shows
 	// which.
-	if len(worst) > 0 {
+	if len(exhausted) > 0 {
 		if _, err := c.List(ctx, ""); err != nil {
 			return &connectorError{err}
 		}
-		for _, item := range worst {
-			if err := f.store.SettleItem(ctx, in, ItemOutcome{Item: item.ID, What: Skipped, Again: true,
+		for _, item := range exhausted {
+			if err := f.store.RecordOutcome(ctx, in, ItemOutcome{Item: item.ID, Outcome: Skipped, Retry: true,
 				Reason: fmt.Sprintf("failed %d times: %s", item.Tries+1, text(first.Error()))}); err != nil {
 				return err
 			}
@@ -96,22 +96,22 @@ func (f *Follower) settle(ctx context.Context, in wire.SourceSync, job SourceJob
 	return f.store.PostponeItems(ctx, in, failed)
 }
 
-// passing reports whether err is an item's and may be temporary, and does not stop the whole
+// isTransient reports whether err is an item's and may be temporary, and does not stop the whole
 // source.
-func passing(err error) bool {
-	var place *connectorError
+func isTransient(err error) bool {
+	var sourceErr *connectorError
 	var limit *source.RateLimitError
 	var field *source.FieldError
-	return errors.As(err, &place) && !errors.As(err, &limit) && !errors.As(err, &field) && !errors.Is(err, source.ErrRefused)
+	return errors.As(err, &sourceErr) && !errors.As(err, &limit) && !errors.As(err, &field) && !errors.Is(err, source.ErrRefused)
 }
 
-// one does what an item needs.
-func (f *Follower) one(ctx context.Context, job SourceJob, c source.Connector, item Item) (ItemOutcome, error) {
-	switch item.Do {
-	case DoDelete:
-		return ItemOutcome{Item: item.ID, What: Deleted}, f.delete(ctx, job, item)
-	case DoDescribe:
-		return ItemOutcome{Item: item.ID, What: Described}, f.describe(ctx, job, item)
+// processItem does what an item needs.
+func (f *Follower) processItem(ctx context.Context, job SourceJob, c source.Connector, item Item) (ItemOutcome, error) {
+	switch item.Action {
+	case ActionDelete:
+		return ItemOutcome{Item: item.ID, Outcome: Deleted}, f.delete(ctx, job, item)
+	case ActionDescribe:
+		return ItemOutcome{Item: item.ID, Outcome: Described}, f.describe(ctx, job, item)
 	}
 	if item.Moved { // first, so that the same content at another path makes no new version
 		if err := f.describe(ctx, job, item); err != nil {
@@ -145,7 +145,7 @@ func (f *Follower) describe(ctx context.Context, job SourceJob, item Item) error
 	if item.Document == nil {
 		return nil
 	}
-	p, labels, err := f.labelled(ctx, job, item.ID)
+	p, labels, err := f.principalAndLabels(ctx, job, item.ID)
 	if err != nil {
 		return err
 	}
@@ -161,47 +161,47 @@ func (f *Follower) describe(ctx context.Context, job SourceJob, item Item) error
 func (f *Follower) fetch(ctx context.Context, job SourceJob, c source.Connector, item Item) (ItemOutcome, error) {
 	listed := item.Version
 	skip := func(reason string) (ItemOutcome, error) {
-		return ItemOutcome{Item: item.ID, What: Skipped, Version: listed, Reason: text(reason)}, nil
+		return ItemOutcome{Item: item.ID, Outcome: Skipped, Version: listed, Reason: text(reason)}, nil
 	}
 	download, err := c.Fetch(ctx, item.Item)
 	if err == nil && download.NotModified && item.Version != item.Fetched { // compared with the listed version, which was never fetched
 		item.Version = ""
 		download, err = c.Fetch(ctx, item.Item)
 	}
-	var own *source.ItemError
+	var itemErr *source.ItemError
 	switch {
 	case errors.Is(err, source.ErrGone):
-		return ItemOutcome{Item: item.ID, What: Deleted}, f.delete(ctx, job, item)
-	case errors.As(err, &own):
-		return skip(own.Reason)
+		return ItemOutcome{Item: item.ID, Outcome: Deleted}, f.delete(ctx, job, item)
+	case errors.As(err, &itemErr):
+		return skip(itemErr.Reason)
 	case err != nil:
 		return ItemOutcome{}, &connectorError{err}
 	}
-	out := ItemOutcome{Item: item.ID, What: Fetched, Version: listed}
+	out := ItemOutcome{Item: item.ID, Outcome: Fetched, Version: listed}
 	if download.Version != "" {
 		out.Version = download.Version
 	}
 	if download.NotModified {
-		out.What = Kept
+		out.Outcome = Kept
 		return out, nil
 	}
-	p, labels, err := f.labelled(ctx, job, item.ID)
+	p, labels, err := f.principalAndLabels(ctx, job, item.ID)
 	if err != nil {
 		return ItemOutcome{}, errors.Join(err, download.Body.Close())
 	}
-	body := &content{from: download.Body, left: f.maxBytes(job), sum: sha256.New()}
+	body := &content{from: download.Body, remaining: f.maxBytes(job), sum: sha256.New()}
 	uploaded, err := f.documents.Upload(ctx, p, job.Collection, []schema.Upload{{
 		ExternalID: externalID(job.ID, item.ID), FileName: fileName(item.Path), MediaType: mediaType(download.MediaType), Content: body,
 		Labels: labels, Metadata: metadataOf(job, item.Item),
 	}})
-	if closing := download.Body.Close(); body.err == nil && closing != nil && err != nil {
-		body.err = closing
+	if closeErr := download.Body.Close(); body.err == nil && closeErr != nil && err != nil {
+		body.err = closeErr
 	}
 	switch {
-	case body.over:
+	case body.exceeded:
 		return skip(tooLarge(f.maxBytes(job)))
-	case errors.As(body.err, &own):
-		return skip(own.Reason)
+	case errors.As(body.err, &itemErr):
+		return skip(itemErr.Reason)
 	case body.err != nil:
 		return ItemOutcome{}, &connectorError{body.err}
 	case errors.Is(err, schema.ErrQuota), errors.Is(err, schema.ErrStorageFull):
@@ -220,12 +220,12 @@ func (f *Follower) fetch(ctx context.Context, job SourceJob, c source.Connector,
 // content reads an item's content from the source: it counts and hashes the bytes, and fails when
 // they exceed the limit.
 type content struct {
-	from io.Reader
-	left int64
-	sum  hash.Hash
-	read int64
-	over bool
-	err  error
+	from      io.Reader
+	remaining int64
+	sum       hash.Hash
+	read      int64
+	exceeded  bool
+	err       error
 }
 
 var errTooLarge = errors.New("the item is too large")
@@ -234,8 +234,8 @@ func (c *content) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.read += int64(n)
 	c.sum.Write(p[:n])
-	if c.left -= int64(n); c.left < 0 {
-		c.over = true
+	if c.remaining -= int64(n); c.remaining < 0 {
+		c.exceeded = true
 		return 0, errTooLarge
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -251,11 +251,11 @@ func principal(job SourceJob) schema.Principal {
 }
 
 // externalID returns the external id of an item's document. Only this source uses such ids.
-func externalID(of uuid.UUID, item string) string {
-	id := schema.SourceDocument + of.String() + "/" + item
+func externalID(sourceID uuid.UUID, item string) string {
+	id := schema.SourceDocument + sourceID.String() + "/" + item
 	if len(id) > schema.MaxExternalID {
 		sum := sha256.Sum256([]byte(item))
-		id = schema.SourceDocument + of.String() + "/sha256:" + hex.EncodeToString(sum[:])
+		id = schema.SourceDocument + sourceID.String() + "/sha256:" + hex.EncodeToString(sum[:])
 	}
 	return id
 }
@@ -270,23 +270,23 @@ func metadataOf(job SourceJob, item source.Item) schema.Metadata {
 }
 
 // fileName returns the file name, which is a hint for the parser.
-func fileName(at string) string {
-	name := path.Base(at)
+func fileName(itemPath string) string {
+	name := path.Base(itemPath)
 	if len(name) > schema.MaxFileName { // keep the end, which has the extension
 		name = strings.ToValidUTF8(name[len(name)-schema.MaxFileName:], "")
 	}
 	return name
 }
 
-func mediaType(of string) string {
-	if len(of) > schema.MaxMediaType || !utf8.ValidString(of) || strings.ContainsRune(of, 0) {
+func mediaType(value string) string {
+	if len(value) > schema.MaxMediaType || !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
 		return ""
 	}
-	return of
+	return value
 }
 
-// unusable says why an item can't be used, or returns "".
-func unusable(item source.Item) string {
+// invalidReason says why an item can't be used, or returns "".
+func invalidReason(item source.Item) string {
 	switch {
 	case item.ID == "" || item.Path == "":
 		return "has no name"

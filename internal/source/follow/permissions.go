@@ -26,35 +26,35 @@ const (
 
 // listPrincipals lists all users and groups of a source and stores them.
 func (f *Follower) listPrincipals(ctx context.Context, in wire.SourceSync, job SourceJob, c source.Connector) error {
-	place, tells := c.(source.Permissions)
-	if !tells {
-		return fmt.Errorf("the driver %s does not tell who may see what", job.Driver)
+	permissions, ok := c.(source.Permissions)
+	if !ok {
+		return fmt.Errorf("the driver %s does not list permissions", job.Driver)
 	}
 	var all []source.Principal
 	for cursor := ""; ; {
-		page, err := place.Principals(ctx, cursor)
+		page, err := permissions.Principals(ctx, cursor)
 		if err != nil {
 			return &connectorError{err}
 		}
 		for _, p := range page.Principals {
 			if p.ID == "" || p.ID == source.Everyone || len(p.ID) > maxPrincipalID || text(p.ID) != p.ID {
-				return &connectorError{fmt.Errorf("the place has a user or a group with the id %q, which can't be one", text(p.ID))}
+				return &connectorError{fmt.Errorf("the source has a user or a group with the id %q, which can't be one", text(p.ID))}
 			}
 			p.Name, p.Email = text(p.Name), text(p.Email)
 			all = append(all, p)
 		}
 		if len(all) > maxPrincipals {
-			return &connectorError{fmt.Errorf("the place has more than %d users and groups", maxPrincipals)}
+			return &connectorError{fmt.Errorf("the source has more than %d users and groups", maxPrincipals)}
 		}
 		if cursor = page.Next; cursor == "" {
-			return overtaken(ctx, job, f.store.SetPrincipals(ctx, in, job.Pushed, all))
+			return ignoreConflict(ctx, job, f.store.SetPrincipals(ctx, in, job.Pushed, all))
 		}
 	}
 }
 
-// overtaken drops the error that says that permissions were pushed after something was listed. The
-// next iteration then lists it again.
-func overtaken(ctx context.Context, job SourceJob, err error) error {
+// ignoreConflict drops the error that says that permissions were pushed after something was listed.
+// The next iteration then lists it again.
+func ignoreConflict(ctx context.Context, job SourceJob, err error) error {
 	if !errors.Is(err, schema.ErrConflict) {
 		return err
 	}
@@ -68,32 +68,32 @@ func (f *Follower) relabel(ctx context.Context, job SourceJob) (bool, error) {
 	if !job.Permissions {
 		return false, nil
 	}
-	looked, _, err := Relabel(ctx, f.store, f.documents, principal(job), job.ID, batch)
-	return looked > 0, err
+	checked, _, err := Relabel(ctx, f.store, f.documents, principal(job), job.ID, batch)
+	return checked > 0, err
 }
 
 // Labels finds documents whose labels differ from what permissions say.
 type Labels interface {
 	StaleItems(ctx context.Context, tenant, source uuid.UUID, limit int) ([]RelabelledItem, error)
-	LabelGone(ctx context.Context, tenant, source uuid.UUID, item RelabelledItem) error
+	MarkDocumentDeleted(ctx context.Context, tenant, source uuid.UUID, item RelabelledItem) error
 }
 
 // Relabel makes p update the labels of up to limit documents of a source to what permissions say
-// now. It returns how many it looked at, and how many it changed.
-func Relabel(ctx context.Context, l Labels, d Documents, p schema.Principal, of uuid.UUID, limit int) (looked, changed int, err error) {
-	stale, err := l.StaleItems(ctx, p.Tenant, of, limit)
+// now. It returns how many it checked, and how many it changed.
+func Relabel(ctx context.Context, l Labels, d Documents, p schema.Principal, sourceID uuid.UUID, limit int) (checked, changed int, err error) {
+	stale, err := l.StaleItems(ctx, p.Tenant, sourceID, limit)
 	if err != nil {
 		return 0, 0, err
 	}
 	for _, s := range stale {
-		p.Writes = &schema.SourceWrite{Source: of, Item: s.Item}
+		p.Writes = &schema.SourceWrite{Source: sourceID, Item: s.Item}
 		labels := []string{s.Label}
 		_, err := d.UpdateDocument(ctx, p, s.Document, schema.DocumentChange{Labels: &labels})
 		switch {
 		case err == nil:
 			changed++
 		case errors.Is(err, schema.ErrNotFound):
-			err = l.LabelGone(ctx, p.Tenant, of, s)
+			err = l.MarkDocumentDeleted(ctx, p.Tenant, sourceID, s)
 		case errors.Is(err, schema.ErrConflict): // its label changes again
 			err = nil
 		}
@@ -104,9 +104,9 @@ func Relabel(ctx context.Context, l Labels, d Documents, p schema.Principal, of 
 	return len(stale), changed, nil
 }
 
-// labelled returns the principal that a source acts as for an item, and the labels of the item's
-// document.
-func (f *Follower) labelled(ctx context.Context, job SourceJob, item string) (schema.Principal, []string, error) {
+// principalAndLabels returns the principal that a source acts as for an item, and the labels of the
+// item's document.
+func (f *Follower) principalAndLabels(ctx context.Context, job SourceJob, item string) (schema.Principal, []string, error) {
 	p := principal(job)
 	if !job.Permissions {
 		return p, append([]string{}, job.Labels...), nil

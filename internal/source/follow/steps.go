@@ -21,8 +21,8 @@ import (
 )
 
 const (
-	// slice is how long a step continues before it returns to its workflow.
-	slice = time.Minute
+	// maxStepTime is how long a step continues before it returns to its workflow.
+	maxStepTime = time.Minute
 	// batch is how many items are read from the store and settled at a time.
 	batch = 64
 )
@@ -39,7 +39,7 @@ func (f *Follower) Register(w worker.Worker) {
 
 // Begin takes the lease of a source, and returns the next step.
 func (f *Follower) Begin(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
-	job, err := f.store.TakeSource(ctx, in.Tenant, in.Source, f.options.Lease)
+	job, err := f.store.AcquireSource(ctx, in.Tenant, in.Source, f.options.Lease)
 	switch {
 	case errors.Is(err, schema.ErrLostLease), errors.Is(err, schema.ErrNotFound):
 		return wire.SourceStep{}, nil
@@ -59,10 +59,10 @@ func (f *Follower) Begin(ctx context.Context, in wire.SourceSync) (wire.SourceSt
 // step runs one step, with a heartbeat and under the source's lease. If another worker holds the
 // source now, or nobody should, it returns no next step, which ends the workflow.
 func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx context.Context, job SourceJob) (next string, err error)) (wire.SourceStep, error) {
-	job, err := f.store.HoldSource(ctx, in, f.options.Lease)
+	job, err := f.store.RenewSource(ctx, in, f.options.Lease)
 	if err == nil {
 		var next string
-		err = f.heartbeating(ctx, in, func(ctx context.Context) (err error) {
+		err = f.withLease(ctx, in, func(ctx context.Context) (err error) {
 			next, err = do(ctx, job)
 			return err
 		})
@@ -77,37 +77,37 @@ func (f *Follower) step(ctx context.Context, in wire.SourceSync, do func(ctx con
 	return wire.SourceStep{}, fmt.Errorf("follow source %s of tenant %s: %w", in.Source, in.Tenant, err)
 }
 
-// heartbeating runs do, and renews the source's lease meanwhile. Losing the lease cancels do.
-func (f *Follower) heartbeating(ctx context.Context, in wire.SourceSync, do func(context.Context) error) error {
-	ctx, lose := context.WithCancelCause(ctx)
-	defer lose(nil)
-	stopBeating := func() {}
+// withLease runs do, and renews the source's lease meanwhile. Losing the lease cancels do.
+func (f *Follower) withLease(ctx context.Context, in wire.SourceSync, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stopHeartbeat := func() {}
 	if activity.IsActivity(ctx) {
-		stopBeating = heartbeat.Start(ctx, heartbeat.Every)
+		stopHeartbeat = heartbeat.Start(ctx, heartbeat.Every)
 	}
-	defer stopBeating()
+	defer stopHeartbeat()
 	done := make(chan struct{})
-	var keeping sync.WaitGroup
-	keeping.Go(func() {
-		tick := time.NewTicker(f.options.Lease / 3)
-		defer tick.Stop()
+	var renewal sync.WaitGroup
+	renewal.Go(func() {
+		ticker := time.NewTicker(f.options.Lease / 3)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-done:
 				return
 			case <-ctx.Done():
 				return
-			case <-tick.C:
+			case <-ticker.C:
 			}
-			if _, err := f.store.HoldSource(ctx, in, f.options.Lease); errors.Is(err, schema.ErrLostLease) || errors.Is(err, schema.ErrNotFound) {
-				lose(err)
+			if _, err := f.store.RenewSource(ctx, in, f.options.Lease); errors.Is(err, schema.ErrLostLease) || errors.Is(err, schema.ErrNotFound) {
+				cancel(err)
 				return
 			}
 		}
 	})
 	err := do(ctx)
 	close(done)
-	keeping.Wait()
+	renewal.Wait()
 	if cause := context.Cause(ctx); err != nil && errors.Is(cause, schema.ErrLostLease) {
 		return cause
 	}
@@ -119,11 +119,11 @@ func (f *Follower) Follow(ctx context.Context, in wire.SourceSync) (wire.SourceS
 	return f.step(ctx, in, func(ctx context.Context, job SourceJob) (string, error) {
 		connector, err := f.open(ctx, job)
 		if err != nil {
-			return "", f.trouble(ctx, in, job, err)
+			return "", f.handleFailure(ctx, in, job, err)
 		}
-		defer closing(ctx, connector)
-		for began := time.Now(); time.Since(began) < slice; {
-			job, err = f.store.HoldSource(ctx, in, f.options.Lease)
+		defer closeConnector(ctx, connector)
+		for start := time.Now(); time.Since(start) < maxStepTime; {
+			job, err = f.store.RenewSource(ctx, in, f.options.Lease)
 			if err != nil {
 				return "", err
 			}
@@ -140,14 +140,14 @@ func (f *Follower) Follow(ctx context.Context, in wire.SourceSync) (wire.SourceS
 			case job.Permissions && !job.PrincipalsListed:
 				err = f.listPrincipals(ctx, in, job, connector)
 			case len(pending) > 0:
-				err = f.settle(ctx, in, job, connector, pending)
+				err = f.processItems(ctx, in, job, connector, pending)
 			case job.Phase == PhaseList:
 				err = f.list(ctx, in, job, connector)
 			default:
 				return f.store.EndListing(ctx, in)
 			}
 			if err != nil {
-				return "", f.trouble(ctx, in, job, err)
+				return "", f.handleFailure(ctx, in, job, err)
 			}
 		}
 		return wire.ActivitySourceFollow, nil
@@ -157,7 +157,7 @@ func (f *Follower) Follow(ctx context.Context, in wire.SourceSync) (wire.SourceS
 // Delete deletes the documents of deleted items, and ends the run.
 func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
 	return f.step(ctx, in, func(ctx context.Context, job SourceJob) (string, error) {
-		for began := time.Now(); time.Since(began) < slice; {
+		for start := time.Now(); time.Since(start) < maxStepTime; {
 			pending, err := f.store.PendingItems(ctx, in, batch)
 			if err != nil {
 				return "", err
@@ -174,10 +174,10 @@ func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceS
 				}
 				continue
 			}
-			if slices.ContainsFunc(pending, func(i Item) bool { return i.Do != DoDelete }) { // fetching needs the source
+			if slices.ContainsFunc(pending, func(i Item) bool { return i.Action != ActionDelete }) { // fetching needs the source
 				return wire.ActivitySourceFollow, nil
 			}
-			if err := f.settle(ctx, in, job, nil, pending); err != nil {
+			if err := f.processItems(ctx, in, job, nil, pending); err != nil {
 				return "", err
 			}
 		}
@@ -188,22 +188,22 @@ func (f *Follower) Delete(ctx context.Context, in wire.SourceSync) (wire.SourceS
 // Remove removes a source, and its documents unless they are kept.
 func (f *Follower) Remove(ctx context.Context, in wire.SourceSync) (wire.SourceStep, error) {
 	return f.step(ctx, in, func(ctx context.Context, job SourceJob) (string, error) {
-		for began := time.Now(); !job.KeepDocuments && time.Since(began) < slice; {
-			held, err := f.store.HeldItems(ctx, in, batch)
+		for start := time.Now(); !job.KeepDocuments && time.Since(start) < maxStepTime; {
+			items, err := f.store.RemainingItems(ctx, in, batch)
 			if err != nil {
 				return "", err
 			}
-			if len(held) == 0 {
+			if len(items) == 0 {
 				return "", f.store.DropSource(ctx, in)
 			}
-			var gone []string
-			for _, item := range held {
+			var deleted []string
+			for _, item := range items {
 				if err := f.delete(ctx, job, item); err != nil {
 					return "", err
 				}
-				gone = append(gone, item.ID)
+				deleted = append(deleted, item.ID)
 			}
-			if err := f.store.ForgetItems(ctx, in, gone); err != nil {
+			if err := f.store.ForgetItems(ctx, in, deleted); err != nil {
 				return "", err
 			}
 		}
@@ -236,8 +236,8 @@ func (f *Follower) open(ctx context.Context, job SourceJob) (source.Connector, e
 	if err != nil {
 		return nil, &connectorError{err}
 	}
-	if _, tells := connector.(source.Permissions); job.Permissions && !tells {
-		closing(ctx, connector)
+	if _, ok := connector.(source.Permissions); job.Permissions && !ok {
+		closeConnector(ctx, connector)
 		return nil, &connectorError{&source.FieldError{Field: source.PermissionsSetting, Reason: fmt.Sprintf("the driver %s does not tell who may see what", job.Driver)}}
 	}
 	return connector, nil
@@ -251,7 +251,7 @@ func (f *Follower) maxBytes(job SourceJob) int64 {
 	return f.options.MaxBytes
 }
 
-func closing(ctx context.Context, c source.Connector) {
+func closeConnector(ctx context.Context, c source.Connector) {
 	if err := c.Close(); err != nil {
 		slog.DebugContext(ctx, "cannot close the connection to a source", "error", err)
 	}
@@ -273,32 +273,32 @@ func (f *Follower) list(ctx context.Context, in wire.SourceSync, job SourceJob, 
 		return &connectorError{err}
 	}
 	page := ListedPage{Folders: listing.Folders, Deleted: listing.Deleted, Next: listing.Next, Changes: listing.Changes, Pushed: job.Pushed}
-	page.Items, page.Skipped = f.sort(job, listing)
-	return overtaken(ctx, job, f.store.NoteListing(ctx, in, job.Cursor, page))
+	page.Items, page.Skipped = f.classify(job, listing)
+	return ignoreConflict(ctx, job, f.store.SaveListing(ctx, in, job.Cursor, page))
 }
 
-// sort divides a listing into its usable items, each once, and what is left out.
-func (f *Follower) sort(job SourceJob, l source.Listing) (items []Listed, skipped []source.Skipped) {
+// classify divides a listing into its usable items, each once, and what is left out.
+func (f *Follower) classify(job SourceJob, l source.Listing) (items []Listed, skipped []source.Skipped) {
 	skipped = append(skipped, l.Skipped...)
-	at := map[string]int{}
+	index := map[string]int{}
 	for _, item := range l.Items {
-		switch reason := unusable(item); {
+		switch reason := invalidReason(item); {
 		case reason != "":
 			skipped = append(skipped, source.Skipped{Path: text(item.Path), Reason: reason})
 			continue
-		case !source.Lets(job.Include, job.Exclude, item.Path):
+		case !source.Included(job.Include, job.Exclude, item.Path):
 			skipped = append(skipped, source.Skipped{Path: item.Path, Reason: "excluded by the source's patterns"})
 			continue
 		}
 		listed := Listed{Item: item}
-		if most := f.maxBytes(job); item.Size > most {
-			listed.Reason = tooLarge(most)
+		if limit := f.maxBytes(job); item.Size > limit {
+			listed.Reason = tooLarge(limit)
 		}
-		if i, twice := at[item.ID]; twice {
+		if i, ok := index[item.ID]; ok {
 			items[i] = listed
 			continue
 		}
-		at[item.ID] = len(items)
+		index[item.ID] = len(items)
 		items = append(items, listed)
 	}
 	for i := range skipped {

@@ -27,9 +27,9 @@ const (
 )
 
 const (
-	form     = 1 // version of the format: form, key's name, nonce, encrypted values
-	keyBytes = 32
-	nameSize = 8
+	formatVersion = 1 // an encrypted text has the format version, the key's name, nonce, encrypted values
+	keyBytes      = 32
+	nameSize      = 8
 )
 
 // ErrNoKey is the error of sealing or opening secrets without a key.
@@ -93,8 +93,8 @@ func NewKey() string {
 	return base64.StdEncoding.EncodeToString(raw) + "\n"
 }
 
-// Any reports whether there is a key.
-func (k Keys) Any() bool { return len(k.keys) > 0 }
+// HasKey reports whether there is a key.
+func (k Keys) HasKey() bool { return len(k.keys) > 0 }
 
 // Seal encrypts the secrets of a source. It returns nil if there are none.
 func (k Keys) Seal(tenant, source uuid.UUID, secrets map[string]string) ([]byte, error) {
@@ -109,11 +109,11 @@ func (k Keys) Seal(tenant, source uuid.UUID, secrets map[string]string) ([]byte,
 		return nil, fmt.Errorf("write the secrets of source %s: %w", source, err)
 	}
 	first := k.keys[0]
-	out := append([]byte{form}, first.name[:]...)
+	out := append([]byte{formatVersion}, first.name[:]...)
 	nonce := make([]byte, first.aead.NonceSize())
 	_, _ = rand.Read(nonce)
 	out = append(out, nonce...)
-	return first.aead.Seal(out, nonce, text, bound(tenant, source)), nil
+	return first.aead.Seal(out, nonce, text, additionalData(tenant, source)), nil
 }
 
 // Open decrypts what Seal made for that source.
@@ -124,18 +124,18 @@ func (k Keys) Open(tenant, source uuid.UUID, sealed []byte) (map[string]string, 
 	if len(k.keys) == 0 {
 		return nil, ErrNoKey
 	}
-	if sealed[0] != form || len(sealed) < 1+nameSize {
+	if sealed[0] != formatVersion || len(sealed) < 1+nameSize {
 		return nil, errors.New("the secrets of the source have a format that this version does not know")
 	}
 	name, rest := sealed[1:1+nameSize], sealed[1+nameSize:]
-	for _, one := range k.keys {
-		if !bytes.Equal(one.name[:], name) {
+	for _, candidate := range k.keys {
+		if !bytes.Equal(candidate.name[:], name) {
 			continue
 		}
-		if len(rest) < one.aead.NonceSize() {
+		if len(rest) < candidate.aead.NonceSize() {
 			break
 		}
-		text, err := one.aead.Open(nil, rest[:one.aead.NonceSize()], rest[one.aead.NonceSize():], bound(tenant, source))
+		text, err := candidate.aead.Open(nil, rest[:candidate.aead.NonceSize()], rest[candidate.aead.NonceSize():], additionalData(tenant, source))
 		if err != nil {
 			return nil, errors.New("the secrets of the source are damaged, or another source's; set them again")
 		}
@@ -148,5 +148,5 @@ func (k Keys) Open(tenant, source uuid.UUID, sealed []byte) (map[string]string, 
 	return nil, fmt.Errorf("the secrets of the source were encrypted with a key that is not in %s; add it there, or set them again: %w", KeyFile, schema.ErrConflict)
 }
 
-// bound returns the additional data that binds a ciphertext to its source.
-func bound(tenant, source uuid.UUID) []byte { return append(tenant[:], source[:]...) }
+// additionalData returns the additional data that binds a ciphertext to its source.
+func additionalData(tenant, source uuid.UUID) []byte { return append(tenant[:], source[:]...) }

@@ -24,7 +24,7 @@ func read(t *testing.T, keys ...string) Keys {
 	return k
 }
 
-func TestWhatWasSealedIsOpenedForItsSourceAlone(t *testing.T) {
+func TestSealedSecretsOpenForTheirSourceOnly(t *testing.T) {
 	k, tenant, source := read(t, NewKey()), uuid.New(), uuid.New()
 	sealed, err := k.Seal(tenant, source, secrets)
 	if err != nil || bytes.Contains(sealed, []byte("sesame")) {
@@ -92,7 +92,7 @@ func TestWrongKeysNameTheSetting(t *testing.T) {
 	if err := os.WriteFile(file, []byte(NewKey()+NewKey()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if k, err := Read(file, ""); err != nil || len(k.keys) != 2 || !k.Any() {
+	if k, err := Read(file, ""); err != nil || len(k.keys) != 2 || !k.HasKey() {
 		t.Errorf("%v, %v", k, err)
 	}
 }

@@ -22,8 +22,8 @@ type Fault struct {
 	// Status replaces the server's status. If RetryAfter isn't zero, the reply has a Retry-After of
 	// that many seconds.
 	Status, RetryAfter int
-	// Hold holds a request back until the client ends it.
-	Hold bool
+	// Block holds a request back until the client ends it.
+	Block bool
 	// Break breaks the connection after this many bytes of the body.
 	Break int
 	// Truncate ends the body after this many bytes, as if that were all.
@@ -33,13 +33,13 @@ type Fault struct {
 // Faults is a proxy in front of an HTTP server that injects faults.
 type Faults struct {
 	server *httptest.Server
-	ending chan struct{}
+	done   chan struct{}
 
 	mu       sync.Mutex
 	fault    *Fault
 	seen     int
 	requests int
-	held     chan struct{}
+	blocked  chan struct{}
 }
 
 // NewFaults starts a proxy in front of the server at an address. It ends with the test.
@@ -49,7 +49,7 @@ func NewFaults(t testing.TB, server string) *Faults {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &Faults{held: make(chan struct{}, 1), ending: make(chan struct{})}
+	f := &Faults{blocked: make(chan struct{}, 1), done: make(chan struct{})}
 	forward := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.Out.URL.Scheme, r.Out.URL.Host = target.Scheme, target.Host
@@ -61,7 +61,7 @@ func NewFaults(t testing.TB, server string) *Faults {
 	}
 	f.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f.serve(w, r, forward) }))
 	t.Cleanup(func() {
-		close(f.ending)
+		close(f.done)
 		f.server.CloseClientConnections()
 		f.server.Close()
 	})
@@ -77,13 +77,13 @@ func (f *Faults) Set(fault *Fault) {
 	defer f.mu.Unlock()
 	f.fault, f.seen = fault, 0
 	select {
-	case <-f.held:
+	case <-f.blocked:
 	default:
 	}
 }
 
 // Blocked returns a channel that receives when a request is held.
-func (f *Faults) Blocked() <-chan struct{} { return f.held }
+func (f *Faults) Blocked() <-chan struct{} { return f.blocked }
 
 // Requests returns how many requests have arrived.
 func (f *Faults) Requests() int {
@@ -112,15 +112,15 @@ func (f *Faults) serve(w http.ResponseWriter, r *http.Request, forward http.Hand
 	switch {
 	case fault == nil:
 		forward.ServeHTTP(w, r)
-	case fault.Hold:
+	case fault.Block:
 		select {
-		case f.held <- struct{}{}:
+		case f.blocked <- struct{}{}:
 		default:
 		}
 		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the client is gone
 		select {
 		case <-r.Context().Done():
-		case <-f.ending:
+		case <-f.done:
 		}
 		panic(http.ErrAbortHandler)
 	case fault.Status != 0:
@@ -129,33 +129,33 @@ func (f *Faults) serve(w http.ResponseWriter, r *http.Request, forward http.Hand
 		}
 		http.Error(w, http.StatusText(fault.Status), fault.Status)
 	default:
-		forward.ServeHTTP(&cutter{ResponseWriter: w, left: fault.Break + fault.Truncate, breaks: fault.Break > 0}, r)
+		forward.ServeHTTP(&truncatingWriter{ResponseWriter: w, remaining: fault.Break + fault.Truncate, abort: fault.Break > 0}, r)
 	}
 }
 
-// cutter forwards the beginning of a body.
-type cutter struct {
+// truncatingWriter forwards the beginning of a body.
+type truncatingWriter struct {
 	http.ResponseWriter
-	left   int
-	breaks bool
+	remaining int
+	abort     bool
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (c *cutter) WriteHeader(status int) {
-	if !c.breaks {
+func (c *truncatingWriter) WriteHeader(status int) {
+	if !c.abort {
 		c.Header().Del("Content-Length")
 	}
 	c.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements io.Writer.
-func (c *cutter) Write(p []byte) (int, error) {
-	part := p[:min(len(p), c.left)]
-	c.left -= len(part)
+func (c *truncatingWriter) Write(p []byte) (int, error) {
+	part := p[:min(len(p), c.remaining)]
+	c.remaining -= len(part)
 	if _, err := c.ResponseWriter.Write(part); err != nil {
 		return 0, err
 	}
-	if len(part) < len(p) && c.breaks {
+	if len(part) < len(p) && c.abort {
 		_ = http.NewResponseController(c.ResponseWriter).Flush()
 		panic(http.ErrAbortHandler)
 	}
@@ -163,4 +163,4 @@ func (c *cutter) Write(p []byte) (int, error) {
 }
 
 // Unwrap is for http.ResponseController.
-func (c *cutter) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+func (c *truncatingWriter) Unwrap() http.ResponseWriter { return c.ResponseWriter }

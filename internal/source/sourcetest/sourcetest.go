@@ -30,12 +30,13 @@ type Fixture struct {
 	// Same reports whether fetched content is what was put, if that isn't a comparison of bytes.
 	Same func(put, fetched []byte) bool
 
-	// Wrong changes settings to credentials that the source refuses; nil if it accepts everybody.
-	Wrong func(values map[string]string)
+	// WrongCredentials changes settings to credentials that the source refuses; nil if it accepts
+	// everybody.
+	WrongCredentials func(values map[string]string)
 	// Faults is the proxy in front of the source that the settings use; nil if there is none.
 	Faults *Faults
-	// Wire is the same for a source that isn't reached by HTTP.
-	Wire *Wire
+	// TCPProxy is the same for a source that isn't reached by HTTP.
+	TCPProxy *TCPProxy
 	// Listing and Content match the requests that list and fetch, for faults; nil matches all.
 	Listing, Content func(*http.Request) bool
 	// NoRetryAfter says that the client library does not report how long the source asks to wait.
@@ -73,8 +74,8 @@ func (p Fixture) faults() faulty {
 	switch {
 	case p.Faults != nil:
 		return p.Faults
-	case p.Wire != nil:
-		return p.Wire
+	case p.TCPProxy != nil:
+		return p.TCPProxy
 	}
 	return nil
 }
@@ -182,25 +183,25 @@ func (p Fixture) reopened(ctx context.Context, c source.Connector) (source.Conne
 	if !p.Snapshot {
 		return c, func() {}, nil
 	}
-	made, err := p.Driver.Open(ctx, p.Settings)
+	opened, err := p.Driver.Open(ctx, p.Settings)
 	if err != nil {
 		return nil, nil, err
 	}
-	return made, func() { _ = made.Close() }, nil
+	return opened, func() { _ = opened.Close() }, nil
 }
 
 // fetch reads an item.
 func fetch(ctx context.Context, c source.Connector, item source.Item) ([]byte, source.Download, error) {
-	down, err := c.Fetch(ctx, item)
+	download, err := c.Fetch(ctx, item)
 	if err != nil {
-		return nil, down, err
+		return nil, download, err
 	}
-	if down.Body == nil {
-		return nil, down, errors.New("the download has no body")
+	if download.Body == nil {
+		return nil, download, errors.New("the download has no body")
 	}
-	defer down.Body.Close()
-	content, err := io.ReadAll(down.Body)
-	return content, down, err
+	defer download.Body.Close()
+	content, err := io.ReadAll(download.Body)
+	return content, download, err
 }
 
 // Run runs the suite. Each part gets its own source from make.
@@ -210,19 +211,19 @@ func Run(t *testing.T, make func(t *testing.T) Fixture) {
 		test func(*testing.T, Fixture)
 	}{
 		{"ListsEverythingOnce", listsEverythingOnce},
-		{"GoesOnFromEveryCursor", goesOnFromEveryCursor},
+		{"ResumesFromEveryCursor", resumesFromEveryCursor},
 		{"RefusesForeignCursors", refusesForeignCursors},
 		{"SeesChanges", seesChanges},
-		{"SeesWhatIsGone", seesWhatIsGone},
+		{"SeesDeletions", seesDeletions},
 		{"FetchesAtOnce", fetchesAtOnce},
-		{"EndsWithItsContext", endsWithItsContext},
+		{"StopsWithItsContext", stopsWithItsContext},
 		{"ChecksSettings", checksSettings},
-		{"KeepsFromPrivateAddresses", keepsFromPrivateAddresses},
-		{"SaysThatCredentialsAreRefused", saysRefused},
-		{"SaysThatItIsTooFast", saysTooFast},
+		{"RefusesPrivateAddresses", refusesPrivateAddresses},
+		{"ReportsRefusedCredentials", reportsRefusedCredentials},
+		{"ReportsRateLimit", reportsRateLimit},
 		{"SurvivesOutages", survivesOutages},
-		{"GivesNoShortFile", givesNoShortFile},
-		{"GivesNoShortListing", givesNoShortListing},
+		{"FailsOnTruncatedFile", failsOnTruncatedFile},
+		{"FailsOnTruncatedListing", failsOnTruncatedListing},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, make(t)) })
 	}
@@ -247,7 +248,7 @@ func listsEverythingOnce(t *testing.T, p Fixture) {
 		if other := again[name]; other.ID != item.ID || other.Path != item.Path || other.Version != item.Version {
 			t.Errorf("%s is %+v, and then %+v", name, item, other)
 		}
-		content, down, err := fetch(t.Context(), c, item)
+		content, download, err := fetch(t.Context(), c, item)
 		if err != nil {
 			t.Fatalf("fetch %s: %v", name, err)
 		}
@@ -257,16 +258,16 @@ func listsEverythingOnce(t *testing.T, p Fixture) {
 		if item.Size >= 0 && item.Size != int64(len(content)) {
 			t.Errorf("%s has %d bytes, and is listed with %d", name, len(content), item.Size)
 		}
-		if item.Version == "" && down.Version == "" {
+		if item.Version == "" && download.Version == "" {
 			t.Errorf("%s has no version", name)
 		}
-		if item.Version != "" && down.Version != "" && item.Version != down.Version {
-			t.Errorf("%s is listed as version %q and fetched as %q", name, item.Version, down.Version)
+		if item.Version != "" && download.Version != "" && item.Version != download.Version {
+			t.Errorf("%s is listed as version %q and fetched as %q", name, item.Version, download.Version)
 		}
 	}
 }
 
-func goesOnFromEveryCursor(t *testing.T, p Fixture) {
+func resumesFromEveryCursor(t *testing.T, p Fixture) {
 	p.fill(t)
 	pages := list(t, p.open(t), "")
 	ids := func(pages []page) (out []string) {
@@ -286,7 +287,7 @@ func goesOnFromEveryCursor(t *testing.T, p Fixture) {
 
 func refusesForeignCursors(t *testing.T, p Fixture) {
 	p.Put(t, "one.txt", []byte("One.\n"))
-	if _, err := p.open(t).List(t.Context(), "no cursor of this place"); !errors.Is(err, source.ErrCursorExpired) {
+	if _, err := p.open(t).List(t.Context(), "no cursor of this source"); !errors.Is(err, source.ErrCursorExpired) {
 		t.Errorf("a cursor of another form gives %v, want ErrCursorExpired", err)
 	}
 }
@@ -297,11 +298,11 @@ func versionOf(t testing.TB, c source.Connector, item source.Item) string {
 	if item.Version != "" {
 		return item.Version
 	}
-	_, down, err := fetch(t.Context(), c, item)
+	_, download, err := fetch(t.Context(), c, item)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return down.Version
+	return download.Version
 }
 
 func seesChanges(t *testing.T, p Fixture) {
@@ -325,9 +326,9 @@ func seesChanges(t *testing.T, p Fixture) {
 	case versionOf(t, c, after["a.txt"]) == versions["a.txt"]:
 		t.Errorf("what changed has the version %q before and after", versions["a.txt"])
 	}
-	content, down, err := fetch(t.Context(), c, after["a.txt"])
+	content, download, err := fetch(t.Context(), c, after["a.txt"])
 	if err != nil || !p.same([]byte("The second text, which is longer.\n"), content) {
-		t.Errorf("the new content is %q (%+v, %v)", content, down, err)
+		t.Errorf("the new content is %q (%+v, %v)", content, download, err)
 	}
 	if changes := pages[len(pages)-1].Changes; changes != "" {
 		changed := p.byName(t, list(t, p.open(t), changes))
@@ -337,7 +338,7 @@ func seesChanges(t *testing.T, p Fixture) {
 	}
 }
 
-func seesWhatIsGone(t *testing.T, p Fixture) {
+func seesDeletions(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("It goes.\n"))
 	p.Put(t, "b/c.txt", []byte("It stays.\n"))
 	c := p.open(t)

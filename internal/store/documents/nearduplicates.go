@@ -61,7 +61,7 @@ func nearDuplicates(ctx context.Context, tx pgx.Tx, p schema.Principal, d *schem
 		d.NotCompared = "it was ingested by a build that did not compare documents; upload it again, or have it read anew"
 		return nil
 	case len(data) == 0:
-		d.NotCompared = fmt.Sprintf("its text has fewer than %d different sequences of three words: short texts are alike without being versions of each other", minhash.Least)
+		d.NotCompared = fmt.Sprintf("its text has fewer than %d different sequences of three words: short texts are alike without being versions of each other", minhash.MinShingles)
 		return nil
 	}
 	own, err := minhash.Decode(data)

@@ -20,8 +20,8 @@ import (
 
 var _ follow.Store = (*SourceStore)(nil)
 
-// keptRuns bounds the runs that are kept of a source.
-const keptRuns = 50
+// maxKeptRuns bounds the runs that are kept of a source.
+const maxKeptRuns = 50
 
 const dueSQL = `SELECT tenant_id, id FROM sources WHERE due_at <= now() ORDER BY due_at LIMIT $1`
 
@@ -51,7 +51,7 @@ FROM sources s LEFT JOIN source_runs r ON r.tenant_id = s.tenant_id AND r.id = s
 LEFT JOIN source_access a ON a.tenant_id = s.tenant_id AND a.source_id = s.id
 WHERE s.tenant_id = $1 AND s.id = $2`
 	// Waits for uploads of earlier attempts; those that come later fail.
-	takeSQL = `
+	lockDueSQL = `
 SELECT s.due_at <= now(), s.state, s.run_id, s.changes, c.deleted_at IS NOT NULL
 FROM sources s JOIN collections c ON c.tenant_id = s.tenant_id AND c.id = s.collection_id
 WHERE s.tenant_id = $1 AND s.id = $2 FOR UPDATE OF s`
@@ -62,7 +62,7 @@ SELECT $1, $2, $3, $4 = '', $4, count(*) FROM source_items WHERE tenant_id = $1 
 DELETE FROM source_runs WHERE tenant_id = $1 AND source_id = $2 AND id NOT IN (
     SELECT id FROM source_runs WHERE tenant_id = $1 AND source_id = $2 ORDER BY id DESC LIMIT $3)`
 	forgetSkippedSQL = `DELETE FROM source_skipped WHERE tenant_id = $1 AND source_id = $2 AND run_id <> $3`
-	takenSQL         = `
+	acquireSQL       = `
 UPDATE sources SET run_id = $3, attempt = attempt + 1, due_at = now() + $4::interval, state = CASE WHEN state = 'waiting' THEN 'running' ELSE state END
 WHERE tenant_id = $1 AND id = $2`
 )
@@ -82,37 +82,37 @@ func (s *SourceStore) SourceJob(ctx context.Context, tenant, id uuid.UUID) (j fo
 	return j, store.Wrap(err, "read source %s", id)
 }
 
-// TakeSource implements follow.Store.
-func (s *SourceStore) TakeSource(ctx context.Context, tenant, id uuid.UUID, lease time.Duration) (j follow.SourceJob, err error) {
+// AcquireSource implements follow.Store.
+func (s *SourceStore) AcquireSource(ctx context.Context, tenant, id uuid.UUID, lease time.Duration) (j follow.SourceJob, err error) {
 	err = s.db.AsTenant(ctx, tenant, func(ctx context.Context, tx pgx.Tx) error {
 		var due *bool
 		var state schema.SourceState
 		var run *uuid.UUID
 		var changes string
-		var gone bool
-		if err := tx.QueryRow(ctx, takeSQL, tenant, id).Scan(&due, &state, &run, &changes, &gone); err != nil {
+		var collectionDeleted bool
+		if err := tx.QueryRow(ctx, lockDueSQL, tenant, id).Scan(&due, &state, &run, &changes, &collectionDeleted); err != nil {
 			return store.Named(err, "source", id)
 		}
 		if due == nil || !*due {
 			return fmt.Errorf("source %s is not due: %w", id, schema.ErrLostLease)
 		}
-		if gone && state != schema.SourceRemoving { // its documents are deleted with the collection
+		if collectionDeleted && state != schema.SourceRemoving { // its documents are deleted with the collection
 			return drop(ctx, tx, tenant, id)
 		}
 		if run == nil && state != schema.SourceRemoving {
-			made := schema.NewID()
-			run = &made
-			if _, err := tx.Exec(ctx, beginRunSQL, tenant, made, id, changes); err != nil {
+			newRun := schema.NewID()
+			run = &newRun
+			if _, err := tx.Exec(ctx, beginRunSQL, tenant, newRun, id, changes); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, forgetRunsSQL, tenant, id, keptRuns); err != nil {
+			if _, err := tx.Exec(ctx, forgetRunsSQL, tenant, id, maxKeptRuns); err != nil {
 				return err
 			}
-			if _, err := tx.Exec(ctx, forgetSkippedSQL, tenant, id, made); err != nil {
+			if _, err := tx.Exec(ctx, forgetSkippedSQL, tenant, id, newRun); err != nil {
 				return err
 			}
 		}
-		if _, err := tx.Exec(ctx, takenSQL, tenant, id, run, lease); err != nil {
+		if _, err := tx.Exec(ctx, acquireSQL, tenant, id, run, lease); err != nil {
 			return err
 		}
 		j, err = job(ctx, tx, tenant, id)
@@ -124,12 +124,12 @@ func (s *SourceStore) TakeSource(ctx context.Context, tenant, id uuid.UUID, leas
 	return j, store.Wrap(err, "take source %s", id)
 }
 
-// guardSQL locks the source for the worker that holds it, and extends its lease.
-const guardSQL = `
+// renewLeaseSQL locks the source for the worker that holds it, and extends its lease.
+const renewLeaseSQL = `
 UPDATE sources SET due_at = greatest(due_at, now() + $5::interval)
 WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND run_id IS NOT DISTINCT FROM $4 AND due_at IS NOT NULL RETURNING true`
 
-// lockSQL is guardSQL without extending the lease.
+// lockSQL is renewLeaseSQL without extending the lease.
 const lockSQL = `
 SELECT true FROM sources WHERE tenant_id = $1 AND id = $2 AND attempt = $3 AND run_id IS NOT DISTINCT FROM $4 AND due_at IS NOT NULL FOR NO KEY UPDATE`
 
@@ -141,19 +141,19 @@ func runOf(in wire.SourceSync) *uuid.UUID {
 	return &in.Run
 }
 
-func lost(err error, in wire.SourceSync) error {
+func lostLeaseError(err error, in wire.SourceSync) error {
 	if store.IsNoRows(err) {
 		return fmt.Errorf("source %s is not attempt %d's any more: %w", in.Source, in.Attempt, schema.ErrLostLease)
 	}
 	return err
 }
 
-// HoldSource implements follow.Store.
-func (s *SourceStore) HoldSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (j follow.SourceJob, err error) {
+// RenewSource implements follow.Store.
+func (s *SourceStore) RenewSource(ctx context.Context, in wire.SourceSync, lease time.Duration) (j follow.SourceJob, err error) {
 	err = s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		var held bool
-		if err := tx.QueryRow(ctx, guardSQL, in.Tenant, in.Source, in.Attempt, runOf(in), lease).Scan(&held); err != nil {
-			return lost(err, in)
+		var ok bool
+		if err := tx.QueryRow(ctx, renewLeaseSQL, in.Tenant, in.Source, in.Attempt, runOf(in), lease).Scan(&ok); err != nil {
+			return lostLeaseError(err, in)
 		}
 		j, err = job(ctx, tx, in.Tenant, in.Source)
 		return err
@@ -161,20 +161,20 @@ func (s *SourceStore) HoldSource(ctx context.Context, in wire.SourceSync, lease 
 	return j, store.Wrap(err, "hold source %s", in.Source)
 }
 
-// guarded runs write in a transaction that locks the source.
-func (s *SourceStore) guarded(ctx context.Context, in wire.SourceSync, doing string, write func(ctx context.Context, tx pgx.Tx) error) error {
+// withLock runs write in a transaction that locks the source.
+func (s *SourceStore) withLock(ctx context.Context, in wire.SourceSync, doing string, write func(ctx context.Context, tx pgx.Tx) error) error {
 	return store.Wrap(s.db.AsTenant(ctx, in.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		var held bool
-		if err := tx.QueryRow(ctx, lockSQL, in.Tenant, in.Source, in.Attempt, runOf(in)).Scan(&held); err != nil {
-			return lost(err, in)
+		var ok bool
+		if err := tx.QueryRow(ctx, lockSQL, in.Tenant, in.Source, in.Attempt, runOf(in)).Scan(&ok); err != nil {
+			return lostLeaseError(err, in)
 		}
 		return write(ctx, tx)
 	}), "%s of source %s", doing, in.Source)
 }
 
-// WaitSource implements follow.Store.
-func (s *SourceStore) WaitSource(ctx context.Context, in wire.SourceSync, state schema.SourceState, problem string, after time.Duration) error {
-	return s.guarded(ctx, in, "note a failure", func(ctx context.Context, tx pgx.Tx) error {
+// DelaySource implements follow.Store.
+func (s *SourceStore) DelaySource(ctx context.Context, in wire.SourceSync, state schema.SourceState, problem string, after time.Duration) error {
+	return s.withLock(ctx, in, "note a failure", func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `
 			UPDATE sources SET state = $3, problem = $4, problem_at = coalesce(problem_at, now()), tries = tries + 1, due_at = now() + $5::interval, attempt = attempt + 1
 			WHERE tenant_id = $1 AND id = $2`, in.Tenant, in.Source, string(state), problem, after)
@@ -184,7 +184,7 @@ func (s *SourceStore) WaitSource(ctx context.Context, in wire.SourceSync, state 
 
 // StopSource implements follow.Store.
 func (s *SourceStore) StopSource(ctx context.Context, in wire.SourceSync, state schema.SourceState, problem string) error {
-	return s.guarded(ctx, in, "stop a run", func(ctx context.Context, tx pgx.Tx) error {
+	return s.withLock(ctx, in, "stop a run", func(ctx context.Context, tx pgx.Tx) error {
 		if err := endRun(ctx, tx, in.Tenant, in.Source, string(state), problem); err != nil {
 			return err
 		}
@@ -194,53 +194,53 @@ func (s *SourceStore) StopSource(ctx context.Context, in wire.SourceSync, state 
 	})
 }
 
-// answeredSQL records that the remote system answers.
-const answeredSQL = `
+// recoveredSQL records that the remote system answers.
+const recoveredSQL = `
 UPDATE sources SET state = 'running', problem = '', problem_at = NULL, tries = 0
 WHERE tenant_id = $1 AND id = $2 AND (tries > 0 OR state <> 'running') AND state <> 'removing'`
 
 // RestartListing implements follow.Store.
 func (s *SourceStore) RestartListing(ctx context.Context, in wire.SourceSync) error {
-	return s.guarded(ctx, in, "begin the listing anew", func(ctx context.Context, tx pgx.Tx) error {
+	return s.withLock(ctx, in, "begin the listing anew", func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `UPDATE source_runs SET cursor = '', whole = true, phase = 'list' WHERE tenant_id = $1 AND id = $2`, in.Tenant, in.Run)
 		return err
 	})
 }
 
 const (
-	unseenSQL = `SELECT count(*) FROM source_items WHERE tenant_id = $1 AND source_id = $2 AND run_id <> $3 AND pending <> 'delete'`
-	endingSQL = `
+	unseenSQL        = `SELECT count(*) FROM source_items WHERE tenant_id = $1 AND source_id = $2 AND run_id <> $3 AND pending <> 'delete'`
+	listingCountsSQL = `
 SELECT r.whole, r.before, r.seen, s.max_shorter FROM source_runs r JOIN sources s ON s.tenant_id = r.tenant_id AND s.id = r.source_id
 WHERE r.tenant_id = $1 AND r.id = $2`
 )
 
 // EndListing implements follow.Store.
 func (s *SourceStore) EndListing(ctx context.Context, in wire.SourceSync) (next string, err error) {
-	err = s.guarded(ctx, in, "end the listing", func(ctx context.Context, tx pgx.Tx) error {
+	err = s.withLock(ctx, in, "end the listing", func(ctx context.Context, tx pgx.Tx) error {
 		next = ""
 		var whole bool
-		var before, seen, gone, shorter int64
-		if err := tx.QueryRow(ctx, endingSQL, in.Tenant, in.Run).Scan(&whole, &before, &seen, &shorter); err != nil {
+		var before, seen, unseen, maxShorter int64
+		if err := tx.QueryRow(ctx, listingCountsSQL, in.Tenant, in.Run).Scan(&whole, &before, &seen, &maxShorter); err != nil {
 			return err
 		}
 		if whole {
-			if err := tx.QueryRow(ctx, unseenSQL, in.Tenant, in.Source, in.Run).Scan(&gone); err != nil {
+			if err := tx.QueryRow(ctx, unseenSQL, in.Tenant, in.Source, in.Run).Scan(&unseen); err != nil {
 				return err
 			}
 		}
 		switch {
-		case gone == 0:
+		case unseen == 0:
 			ended, err := finish(ctx, tx, in, whole)
 			if !ended {
 				next = wire.ActivitySourceFollow
 			}
 			return err
-		case shorter < 100 && (before-seen)*100 >= shorter*before:
+		case maxShorter < 100 && (before-seen)*100 >= maxShorter*before:
 			_, err := tx.Exec(ctx, `
 				UPDATE sources SET state = 'asking', problem = $3, problem_at = now(), due_at = NULL, tries = 0, attempt = attempt + 1
 				WHERE tenant_id = $1 AND id = $2`, in.Tenant, in.Source,
 				fmt.Sprintf("the source lists %d items, where there were %d before: %d would be deleted here, too. "+
-					"Confirm this if they are really gone, or run the source again to list once more", seen, before, gone))
+					"Confirm this if they are really gone, or run the source again to list once more", seen, before, unseen))
 			return err
 		}
 		next = wire.ActivitySourceDelete
@@ -285,7 +285,7 @@ func finish(ctx context.Context, tx pgx.Tx, in wire.SourceSync, whole bool) (end
 
 // FinishRun implements follow.Store.
 func (s *SourceStore) FinishRun(ctx context.Context, in wire.SourceSync) (ended bool, err error) {
-	err = s.guarded(ctx, in, "end the run", func(ctx context.Context, tx pgx.Tx) error {
+	err = s.withLock(ctx, in, "end the run", func(ctx context.Context, tx pgx.Tx) error {
 		var whole bool
 		if err := tx.QueryRow(ctx, `SELECT whole FROM source_runs WHERE tenant_id = $1 AND id = $2`, in.Tenant, in.Run).Scan(&whole); err != nil {
 			return err
@@ -296,9 +296,9 @@ func (s *SourceStore) FinishRun(ctx context.Context, in wire.SourceSync) (ended 
 	return ended, err
 }
 
-// HeldItems implements follow.Store.
-func (s *SourceStore) HeldItems(ctx context.Context, in wire.SourceSync, limit int) (out []follow.Item, err error) {
-	err = s.guarded(ctx, in, "list the documents", func(ctx context.Context, tx pgx.Tx) error {
+// RemainingItems implements follow.Store.
+func (s *SourceStore) RemainingItems(ctx context.Context, in wire.SourceSync, limit int) (out []follow.Item, err error) {
+	err = s.withLock(ctx, in, "list the documents", func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `SELECT item, path, document_id FROM source_items WHERE tenant_id = $1 AND source_id = $2 ORDER BY item LIMIT $3`, in.Tenant, in.Source, limit)
 		if err != nil {
 			return err
@@ -314,7 +314,7 @@ func (s *SourceStore) HeldItems(ctx context.Context, in wire.SourceSync, limit i
 
 // ForgetItems implements follow.Store.
 func (s *SourceStore) ForgetItems(ctx context.Context, in wire.SourceSync, items []string) error {
-	return s.guarded(ctx, in, "forget items", func(ctx context.Context, tx pgx.Tx) error {
+	return s.withLock(ctx, in, "forget items", func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `DELETE FROM source_items WHERE tenant_id = $1 AND source_id = $2 AND item = ANY ($3)`, in.Tenant, in.Source, items)
 		return err
 	})
@@ -322,7 +322,7 @@ func (s *SourceStore) ForgetItems(ctx context.Context, in wire.SourceSync, items
 
 // DropSource implements follow.Store.
 func (s *SourceStore) DropSource(ctx context.Context, in wire.SourceSync) error {
-	return s.guarded(ctx, in, "remove what is left", func(ctx context.Context, tx pgx.Tx) error {
+	return s.withLock(ctx, in, "remove what is left", func(ctx context.Context, tx pgx.Tx) error {
 		return drop(ctx, tx, in.Tenant, in.Source)
 	})
 }

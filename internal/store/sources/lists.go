@@ -24,7 +24,7 @@ func (s *SourceStore) SourceRuns(ctx context.Context, p schema.Principal, id uui
 		return nil, "", err
 	}
 	var out []schema.SourceRun
-	err = s.listOf(ctx, p, id, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.withSource(ctx, p, id, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, listRunsSQL, p.Tenant, id, pg.After, pg.Limit+1)
 		if err != nil {
 			return err
@@ -39,11 +39,11 @@ func (s *SourceStore) SourceRuns(ctx context.Context, p schema.Principal, id uui
 	return out, next, nil
 }
 
-// listOf runs read in a transaction, if the source exists.
-func (s *SourceStore) listOf(ctx context.Context, p schema.Principal, id uuid.UUID, read func(ctx context.Context, tx pgx.Tx) error) error {
+// withSource runs read in a transaction, if the source exists.
+func (s *SourceStore) withSource(ctx context.Context, p schema.Principal, id uuid.UUID, read func(ctx context.Context, tx pgx.Tx) error) error {
 	return s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
-		var there bool
-		if err := tx.QueryRow(ctx, `SELECT true FROM sources WHERE tenant_id = $1 AND id = $2`, p.Tenant, id).Scan(&there); err != nil {
+		var exists bool
+		if err := tx.QueryRow(ctx, `SELECT true FROM sources WHERE tenant_id = $1 AND id = $2`, p.Tenant, id).Scan(&exists); err != nil {
 			return store.Named(err, "source", id)
 		}
 		return read(ctx, tx)
@@ -65,7 +65,7 @@ func (s *SourceStore) SourceItems(ctx context.Context, p schema.Principal, id uu
 		return nil, "", err
 	}
 	var out []schema.SourceItem
-	err = s.listOf(ctx, p, id, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.withSource(ctx, p, id, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, listItemsSQL, p.Tenant, id, string(after), pg.Limit+1)
 		if err != nil {
 			return err
@@ -93,7 +93,7 @@ WHERE tenant_id = $1 AND source_id = $2 AND number > $3
   AND run_id = (SELECT r.id FROM source_runs r WHERE r.tenant_id = $1 AND r.source_id = $2 ORDER BY r.id DESC LIMIT 1)
 ORDER BY number LIMIT $4`
 
-// SourceSkipped lists a page of what the newest run skipped, of at most keptSkipped in all.
+// SourceSkipped lists a page of what the newest run skipped, of at most maxKeptSkipped in all.
 func (s *SourceStore) SourceSkipped(ctx context.Context, p schema.Principal, id uuid.UUID, q schema.PageQuery) ([]schema.SourceSkipped, string, error) {
 	after := int64(0)
 	if q.Cursor != "" {
@@ -108,16 +108,16 @@ func (s *SourceStore) SourceSkipped(ctx context.Context, p schema.Principal, id 
 	}
 	var out []schema.SourceSkipped
 	var numbers []int64
-	err = s.listOf(ctx, p, id, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.withSource(ctx, p, id, func(ctx context.Context, tx pgx.Tx) error {
 		out, numbers = nil, nil
 		rows, err := tx.Query(ctx, listSkippedSQL, p.Tenant, id, after, pg.Limit+1)
 		if err != nil {
 			return err
 		}
 		var number int64
-		var one schema.SourceSkipped
-		_, err = pgx.ForEachRow(rows, []any{&number, &one.Path, &one.Reason}, func() error {
-			out, numbers = append(out, one), append(numbers, number)
+		var entry schema.SourceSkipped
+		_, err = pgx.ForEachRow(rows, []any{&number, &entry.Path, &entry.Reason}, func() error {
+			out, numbers = append(out, entry), append(numbers, number)
 			return nil
 		})
 		return err
@@ -131,11 +131,11 @@ func (s *SourceStore) SourceSkipped(ctx context.Context, p schema.Principal, id 
 	return out, "", nil
 }
 
-// driverSeen is how long after it registered its drivers a worker counts as running.
-const driverSeen = 45 * time.Second
+// driverTimeout is how long after it registered its drivers a worker counts as running.
+const driverTimeout = 45 * time.Second
 
 const (
-	tellDriversSQL = `
+	upsertDriversSQL = `
 INSERT INTO source_drivers (name, summary, fields) SELECT * FROM unnest($1::text[], $2::text[], $3::jsonb[])
 ON CONFLICT (name) DO UPDATE SET summary = excluded.summary, fields = excluded.fields, seen_at = now()`
 	driversSQL = `SELECT name, summary, fields, seen_at > now() - $1::interval FROM source_drivers ORDER BY name`
@@ -149,7 +149,7 @@ func (s *SourceStore) RegisterDrivers(ctx context.Context, drivers []schema.Sour
 		names, summaries, fields = append(names, d.Name), append(summaries, d.Summary), append(fields, store.EmptyNotNull(d.Fields))
 	}
 	return store.Wrap(s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, tellDriversSQL, names, summaries, fields)
+		_, err := tx.Exec(ctx, upsertDriversSQL, names, summaries, fields)
 		return err
 	}), "tell of the drivers of sources")
 }
@@ -158,7 +158,7 @@ func (s *SourceStore) RegisterDrivers(ctx context.Context, drivers []schema.Sour
 func (s *SourceStore) SourceDrivers(ctx context.Context) ([]schema.SourceDriver, error) {
 	var out []schema.SourceDriver
 	err := s.db.AsSystem(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, driversSQL, driverSeen)
+		rows, err := tx.Query(ctx, driversSQL, driverTimeout)
 		if err != nil {
 			return err
 		}

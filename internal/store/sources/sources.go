@@ -73,15 +73,15 @@ func (s *SourceStore) CreateSource(ctx context.Context, p schema.Principal, n sc
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('sources ' || $1::text, 0))`, p.Tenant); err != nil {
 			return err
 		}
-		var have int
-		var named bool
-		if err := tx.QueryRow(ctx, `SELECT count(*), coalesce(bool_or(name = $2), false) FROM sources WHERE tenant_id = $1`, p.Tenant, n.Name).Scan(&have, &named); err != nil {
+		var count int
+		var nameTaken bool
+		if err := tx.QueryRow(ctx, `SELECT count(*), coalesce(bool_or(name = $2), false) FROM sources WHERE tenant_id = $1`, p.Tenant, n.Name).Scan(&count, &nameTaken); err != nil {
 			return err
 		}
 		switch {
-		case named:
+		case nameTaken:
 			return fmt.Errorf("a source %q exists already: %w", n.Name, schema.ErrConflict)
-		case have >= maxSources:
+		case count >= maxSources:
 			return fmt.Errorf("a tenant may have at most %d sources: %w", maxSources, schema.ErrQuota)
 		}
 		state := schema.SourceWaiting
@@ -102,14 +102,14 @@ func (s *SourceStore) CreateSource(ctx context.Context, p schema.Principal, n sc
 			return err
 		}
 		var err error
-		out, err = one(ctx, tx, p.Tenant, n.ID)
+		out, err = getSource(ctx, tx, p.Tenant, n.ID)
 		return err
 	})
 	return out, store.Wrap(err, "add a source")
 }
 
-// one reads a source with its counts and its newest run.
-func one(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (schema.Source, error) {
+// getSource reads a source with its counts and its newest run.
+func getSource(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (schema.Source, error) {
 	rows, err := tx.Query(ctx, sourceSQL, tenant, id)
 	if err != nil {
 		return schema.Source{}, err
@@ -136,7 +136,7 @@ func one(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID) (schema.Source, e
 func (s *SourceStore) Source(ctx context.Context, p schema.Principal, id uuid.UUID) (schema.Source, error) {
 	var out schema.Source
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) (err error) {
-		out, err = one(ctx, tx, p.Tenant, id)
+		out, err = getSource(ctx, tx, p.Tenant, id)
 		return err
 	})
 	return out, store.Wrap(err, "show a source")
@@ -174,7 +174,7 @@ func (s *SourceStore) ListSources(ctx context.Context, p schema.Principal, colle
 			return err
 		}
 		for i := range out {
-			if out[i], err = one(ctx, tx, p.Tenant, out[i].ID); err != nil {
+			if out[i], err = getSource(ctx, tx, p.Tenant, out[i].ID); err != nil {
 				return err
 			}
 		}
@@ -234,31 +234,31 @@ func (s *SourceStore) ChangeSource(ctx context.Context, p schema.Principal, id u
 }
 
 // change locks a source, calls do, and returns the source as it is then.
-func (s *SourceStore) change(ctx context.Context, p schema.Principal, id uuid.UUID, action string, do func(ctx context.Context, tx pgx.Tx, have schema.Source) error) (schema.Source, error) {
+func (s *SourceStore) change(ctx context.Context, p schema.Principal, id uuid.UUID, action string, do func(ctx context.Context, tx pgx.Tx, current schema.Source) error) (schema.Source, error) {
 	var out schema.Source
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		// Not FOR UPDATE, which waits for uploads.
 		if _, err := tx.Exec(ctx, `SELECT FROM sources WHERE tenant_id = $1 AND id = $2 FOR NO KEY UPDATE`, p.Tenant, id); err != nil {
 			return err
 		}
-		have, err := one(ctx, tx, p.Tenant, id)
+		current, err := getSource(ctx, tx, p.Tenant, id)
 		if err != nil {
 			return err
 		}
-		if have.State == schema.SourceRemoving {
+		if current.State == schema.SourceRemoving {
 			return fmt.Errorf("the source is being removed: %w", schema.ErrConflict)
 		}
-		if err := do(ctx, tx, have); err != nil {
+		if err := do(ctx, tx, current); err != nil {
 			if errors.Is(err, errUnchanged) {
-				out = have
+				out = current
 				return nil
 			}
 			return err
 		}
-		if err := store.Audit(ctx, tx, p.Tenant, p, action, id.String(), map[string]any{"name": have.Name}); err != nil {
+		if err := store.Audit(ctx, tx, p.Tenant, p, action, id.String(), map[string]any{"name": current.Name}); err != nil {
 			return err
 		}
-		out, err = one(ctx, tx, p.Tenant, id)
+		out, err = getSource(ctx, tx, p.Tenant, id)
 		return err
 	})
 	return out, store.Wrap(err, "%s %s", action, id)
@@ -268,12 +268,12 @@ func (s *SourceStore) change(ctx context.Context, p schema.Principal, id uuid.UU
 var errUnchanged = errors.New("nothing to change")
 
 const (
-	goOnSQL = `
+	resumeSQL = `
 UPDATE sources SET state = CASE WHEN run_id IS NULL THEN 'waiting' ELSE 'running' END, due_at = now(), problem = '', problem_at = NULL, tries = 0
 WHERE tenant_id = $1 AND id = $2`
-	endRunSQL     = `UPDATE source_runs SET state = $3, problem = $4, finished_at = now() WHERE tenant_id = $1 AND id = $2 AND finished_at IS NULL`
-	undeleteSQL   = `UPDATE source_items SET pending = '' WHERE tenant_id = $1 AND source_id = $2 AND pending = 'delete'`
-	withoutRunSQL = `
+	endRunSQL   = `UPDATE source_runs SET state = $3, problem = $4, finished_at = now() WHERE tenant_id = $1 AND id = $2 AND finished_at IS NULL`
+	undeleteSQL = `UPDATE source_items SET pending = '' WHERE tenant_id = $1 AND source_id = $2 AND pending = 'delete'`
+	clearRunSQL = `
 UPDATE sources SET run_id = NULL, attempt = attempt + 1, state = CASE WHEN state = 'paused' THEN 'paused' ELSE 'waiting' END, problem = '', problem_at = NULL, tries = 0,
        due_at = CASE WHEN state <> 'paused' AND every > 0 THEN now() + every * interval '1 minute' END
 WHERE tenant_id = $1 AND id = $2`
@@ -293,7 +293,7 @@ func (s *SourceStore) RunSource(ctx context.Context, p schema.Principal, id uuid
 				return err
 			}
 		}
-		_, err := tx.Exec(ctx, goOnSQL, p.Tenant, id)
+		_, err := tx.Exec(ctx, resumeSQL, p.Tenant, id)
 		return err
 	})
 }
@@ -312,7 +312,7 @@ func endRun(ctx context.Context, tx pgx.Tx, tenant, id uuid.UUID, state, problem
 			return err
 		}
 	}
-	_, err := tx.Exec(ctx, withoutRunSQL, tenant, id)
+	_, err := tx.Exec(ctx, clearRunSQL, tenant, id)
 	return err
 }
 
@@ -345,7 +345,7 @@ func (s *SourceStore) ResumeSource(ctx context.Context, p schema.Principal, id u
 	return s.change(ctx, p, id, "source.resume", func(ctx context.Context, tx pgx.Tx, have schema.Source) error {
 		switch have.State {
 		case schema.SourcePaused, schema.SourceRefused, schema.SourceInvalid, schema.SourceRetrying, schema.SourceLimited:
-			_, err := tx.Exec(ctx, goOnSQL, p.Tenant, id)
+			_, err := tx.Exec(ctx, resumeSQL, p.Tenant, id)
 			return err
 		case schema.SourceAsking:
 			return fmt.Errorf("the source waits for its deletions to be confirmed; confirm them, or run the source to list again: %w", schema.ErrConflict)
@@ -364,28 +364,28 @@ func (s *SourceStore) ConfirmSource(ctx context.Context, p schema.Principal, id,
 		if err := deleteUnseen(ctx, tx, p.Tenant, id, have.Run.ID); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, goOnSQL, p.Tenant, id)
+		_, err := tx.Exec(ctx, resumeSQL, p.Tenant, id)
 		return err
 	})
 }
 
 // RemoveSource removes a source. If keep, its documents stay.
-func (s *SourceStore) RemoveSource(ctx context.Context, p schema.Principal, id uuid.UUID, keep bool) (schema.Source, error) {
+func (s *SourceStore) RemoveSource(ctx context.Context, p schema.Principal, id uuid.UUID, keepDocuments bool) (schema.Source, error) {
 	var out schema.Source
 	err := s.db.AsTenant(ctx, p.Tenant, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `
 			UPDATE sources SET state = 'removing', keep_documents = $3, due_at = now(), attempt = attempt + 1, problem = '', problem_at = NULL
-			WHERE tenant_id = $1 AND id = $2`, p.Tenant, id, keep)
+			WHERE tenant_id = $1 AND id = $2`, p.Tenant, id, keepDocuments)
 		if err != nil {
 			return err
 		}
 		if tag.RowsAffected() == 0 {
 			return fmt.Errorf("no source %s: %w", id, schema.ErrNotFound)
 		}
-		if out, err = one(ctx, tx, p.Tenant, id); err != nil {
+		if out, err = getSource(ctx, tx, p.Tenant, id); err != nil {
 			return err
 		}
-		return store.Audit(ctx, tx, p.Tenant, p, "source.remove", id.String(), map[string]any{"name": out.Name, "keep_documents": keep})
+		return store.Audit(ctx, tx, p.Tenant, p, "source.remove", id.String(), map[string]any{"name": out.Name, "keep_documents": keepDocuments})
 	})
 	return out, store.Wrap(err, "remove source %s", id)
 }

@@ -20,42 +20,42 @@ type connectorError struct{ error }
 func (e *connectorError) Unwrap() error { return e.error }
 
 const (
-	firstPause = 2 * time.Second
-	// longestPause is the longest pause between two tries of a source that fails. Tries go on for
+	minBackoff = 2 * time.Second
+	// maxBackoff is the longest pause between two tries of a source that fails. Tries go on for
 	// as long as it takes.
-	longestPause = 15 * time.Minute
-	// longestLimit is the longest pause that a source can impose by its rate limit.
-	longestLimit = 24 * time.Hour
+	maxBackoff = 15 * time.Minute
+	// maxRateLimitWait is the longest pause that a source can impose by its rate limit.
+	maxRateLimitWait = 24 * time.Hour
 )
 
-// trouble records that a source failed, and when or whether it is tried again. It returns errors of
-// Sluice itself, for which the step is tried again.
-func (f *Follower) trouble(ctx context.Context, in wire.SourceSync, job SourceJob, err error) error {
-	var place *connectorError
-	if ctx.Err() != nil || !errors.As(err, &place) {
+// handleFailure records that a source failed, and when or whether it is tried again. It returns
+// errors of Sluice itself, for which the step is tried again.
+func (f *Follower) handleFailure(ctx context.Context, in wire.SourceSync, job SourceJob, err error) error {
+	var sourceErr *connectorError
+	if ctx.Err() != nil || !errors.As(err, &sourceErr) {
 		return err
 	}
 	var field *source.FieldError
 	var limit *source.RateLimitError
-	problem := text(place.Error())
-	slog.InfoContext(ctx, "a source failed", "tenant", in.Tenant, "source", in.Source, "driver", job.Driver, "error", place.error)
+	problem := text(sourceErr.Error())
+	slog.InfoContext(ctx, "a source failed", "tenant", in.Tenant, "source", in.Source, "driver", job.Driver, "error", sourceErr.error)
 	switch {
-	case errors.Is(place, source.ErrRefused):
+	case errors.Is(sourceErr, source.ErrRefused):
 		return f.store.StopSource(ctx, in, schema.SourceRefused, problem+"; change the settings, then resume the source")
-	case errors.As(place, &field):
+	case errors.As(sourceErr, &field):
 		return f.store.StopSource(ctx, in, schema.SourceInvalid, problem)
-	case errors.As(place, &limit):
+	case errors.As(sourceErr, &limit):
 		after := limit.After
 		if after <= 0 {
-			after = pause(job.Tries)
+			after = backoff(job.Tries)
 		}
-		return f.store.WaitSource(ctx, in, schema.SourceLimited, problem, min(after, longestLimit))
+		return f.store.DelaySource(ctx, in, schema.SourceLimited, problem, min(after, maxRateLimitWait))
 	}
-	return f.store.WaitSource(ctx, in, schema.SourceRetrying, problem, pause(job.Tries))
+	return f.store.DelaySource(ctx, in, schema.SourceRetrying, problem, backoff(job.Tries))
 }
 
-// pause returns how long a source that failed tries times before is left alone.
-func pause(tries int) time.Duration { return min(firstPause<<min(tries, 20), longestPause) }
+// backoff returns how long a source that failed tries times before is left alone.
+func backoff(tries int) time.Duration { return min(minBackoff<<min(tries, 20), maxBackoff) }
 
 // Preview returns what a run would find now, up to limit items.
 func (f *Follower) Preview(ctx context.Context, r wire.SourcePreviewRequest) (schema.SourcePreview, error) {
@@ -68,13 +68,13 @@ func (f *Follower) Preview(ctx context.Context, r wire.SourcePreviewRequest) (sc
 	if err != nil {
 		return out, previewError(err)
 	}
-	defer closing(ctx, connector)
+	defer closeConnector(ctx, connector)
 	for cursor := ""; ; {
 		listing, err := connector.List(ctx, cursor)
 		if err != nil {
 			return out, previewError(&connectorError{err})
 		}
-		items, skipped := f.sort(job, listing)
+		items, skipped := f.classify(job, listing)
 		var ids []string
 		for _, item := range items {
 			ids = append(ids, item.ID)
@@ -107,9 +107,9 @@ func previewOf(item Listed, known map[string]string) schema.PreviewItem {
 	if !item.Modified.IsZero() {
 		p.ModifiedAt = &item.Modified
 	}
-	if version, there := known[item.ID]; there && version == item.Version && version != "" {
+	if version, ok := known[item.ID]; ok && version == item.Version && version != "" {
 		p.Would = "keep"
-	} else if there {
+	} else if ok {
 		p.Would = "fetch"
 	}
 	return p
@@ -117,8 +117,8 @@ func previewOf(item Listed, known map[string]string) schema.PreviewItem {
 
 // previewError converts an error for a person who asked for a preview.
 func previewError(err error) error {
-	var place *connectorError
-	if !errors.As(err, &place) {
+	var sourceErr *connectorError
+	if !errors.As(err, &sourceErr) {
 		return err
 	}
 	var field *source.FieldError
@@ -126,7 +126,7 @@ func previewError(err error) error {
 	case errors.As(err, &field):
 		return schema.Invalid("settings."+field.Field, "%s", field.Reason)
 	case errors.Is(err, source.ErrRefused):
-		return schema.Invalid("settings", "%s", place.Error())
+		return schema.Invalid("settings", "%s", sourceErr.Error())
 	}
-	return fmt.Errorf("the place does not answer: %s: %w", place.Error(), schema.ErrUnavailable)
+	return fmt.Errorf("the source's server does not answer: %s: %w", sourceErr.Error(), schema.ErrUnavailable)
 }

@@ -1,6 +1,7 @@
 package text
 
-// Words by which the kind of a short answer is recognised, in the languages that AskedFor supports.
+// Words by which the kind of a short answer is recognised, in the languages that ExpectedAnswerType
+// supports.
 
 var (
 	yesNo = set(`yes no ja nein oui non sí si não nao sim nee`)

@@ -65,9 +65,9 @@ func object(v any) string {
 	return string(text)
 }
 
-// places returns settings for each driver, by the driver's name and a variant if it has several.
+// driverSettings returns settings for each driver, by the driver's name and a variant if it has several.
 // They use a server at a host and port if the driver takes an address, else the service's own name.
-func places(host, port string) map[string]map[string]string {
+func driverSettings(host, port string) map[string]map[string]string {
 	openSSH, service := keyPair()
 	at := "http://" + net.JoinHostPort(host, port)
 	tokens := object(map[string]string{"access_token": token, "refresh_token": token + "-2", "token_type": "Bearer", "expiry": "2099-01-01T00:00:00Z"})
@@ -97,10 +97,10 @@ func places(host, port string) map[string]map[string]string {
 	}
 }
 
-// driverOf returns the driver of a row. The test fails if a driver has no row.
-func driverOf(t *testing.T, row string) source.Driver {
+// driverFor returns the driver of a row. The test fails if a driver has no row.
+func driverFor(t *testing.T, row string) source.Driver {
 	t.Helper()
-	rows := places("h", "1")
+	rows := driverSettings("h", "1")
 	var found source.Driver
 	for _, d := range drivers() {
 		if rows[d.Name] == nil {
@@ -129,8 +129,8 @@ func attempt(ctx context.Context, d source.Driver, settings source.Settings) err
 // speakHTTP are the rows whose servers use HTTP.
 var speakHTTP = []string{"webdav", "s3", "gcs", "web", "web by links", "git"}
 
-// secretsOf returns the credentials in the settings of a row.
-func secretsOf(row string) (out []string) {
+// credentialsIn returns the credentials in the settings of a row.
+func credentialsIn(row string) (out []string) {
 	_, service := keyPair()
 	known := []string{password, token}
 	for line := range strings.Lines(service) {
@@ -138,7 +138,7 @@ func secretsOf(row string) (out []string) {
 			known = append(known, line)
 		}
 	}
-	for _, value := range places("h", "1")[row] {
+	for _, value := range driverSettings("h", "1")[row] {
 		for _, secret := range known {
 			if strings.Contains(value, secret) {
 				out = append(out, secret)
@@ -148,9 +148,9 @@ func secretsOf(row string) (out []string) {
 	return out
 }
 
-// shown returns the first credential of a row that a text contains, in plain or encoded form.
-func shown(row, text string) string {
-	for _, secret := range secretsOf(row) {
+// leakedSecret returns the first credential of a row that a text contains, in plain or encoded form.
+func leakedSecret(row, text string) string {
+	for _, secret := range credentialsIn(row) {
 		for _, form := range []string{secret, url.QueryEscape(secret), base64.StdEncoding.EncodeToString([]byte("reader:" + secret))} {
 			if strings.Contains(text, form) {
 				return form

@@ -35,11 +35,11 @@ func (m maker) of(words []string) string { return words[m.IntN(len(words))] }
 
 func (m maker) chance(percent int) bool { return m.IntN(100) < percent }
 
-// madeCell is a cell of a made table.
-type madeCell struct {
-	text       string
-	wide, high int
-	right      bool
+// generatedCell is a cell of a made table.
+type generatedCell struct {
+	text                string
+	columnSpan, rowSpan int
+	right               bool
 }
 
 // subject is the content of tables of words: the headings of the columns, and possible rows.
@@ -170,24 +170,24 @@ func (m maker) content(kind string, rows int) (over []string, out [][]string, ri
 	return over, out, right
 }
 
-// madeTable is a made table: rows of its head and of its body.
-type madeTable struct{ head, body [][]madeCell }
+// generatedTable is a made table: rows of its head and of its body.
+type generatedTable struct{ head, body [][]generatedCell }
 
-func cellsOfMade(texts []string, right []bool) []madeCell {
-	out := make([]madeCell, len(texts))
+func cellsOfGenerated(texts []string, right []bool) []generatedCell {
+	out := make([]generatedCell, len(texts))
 	for i, s := range texts {
-		out[i] = madeCell{s, 1, 1, right[i]}
+		out[i] = generatedCell{s, 1, 1, right[i]}
 	}
 	return out
 }
 
-func (m maker) table(style, kind string) madeTable {
+func (m maker) table(style, kind string) generatedTable {
 	rows := 4 + m.IntN(7)
 	if style == "continued" {
 		rows = 30 + m.IntN(20)
 	}
 	over, content, right := m.content(kind, rows)
-	var t madeTable
+	var t generatedTable
 	if style == "wrapped" {
 		for _, row := range content {
 			for i := range row {
@@ -195,65 +195,65 @@ func (m maker) table(style, kind string) madeTable {
 					row = append([]string(nil), row...)
 					words := strings.Fields(m.of(prose))
 					row[i] += ", " + strings.ToLower(words[0]) + " " + strings.TrimRight(strings.Join(words[1:min(len(words), 5+m.IntN(8))], " "), ".,")
-					t.body = append(t.body, cellsOfMade(row, right))
+					t.body = append(t.body, cellsOfGenerated(row, right))
 					break
 				}
 				if i == len(row)-1 {
-					t.body = append(t.body, cellsOfMade(row, right))
+					t.body = append(t.body, cellsOfGenerated(row, right))
 				}
 			}
 		}
 	} else {
 		for _, row := range content {
-			t.body = append(t.body, cellsOfMade(row, right))
+			t.body = append(t.body, cellsOfGenerated(row, right))
 		}
 	}
-	head := cellsOfMade(over, right)
+	head := cellsOfGenerated(over, right)
 	switch style {
 	case "spans":
 		// The first column's heading spans two rows, the others are in pairs below a common one.
-		first := []madeCell{{over[0], 1, 2, false}}
-		var second []madeCell
+		first := []generatedCell{{over[0], 1, 2, false}}
+		var second []generatedCell
 		for i := 1; i < len(over); {
 			n := min(len(over)-i, 2+m.IntN(2))
 			if n == 1 {
-				first = append(first, madeCell{over[i], 1, 2, right[i]})
+				first = append(first, generatedCell{over[i], 1, 2, right[i]})
 			} else {
-				first = append(first, madeCell{m.of([]string{"Year ended 31 March", "Continuing operations", "Details", "Present state", "As reported"}), n, 1, false})
+				first = append(first, generatedCell{m.of([]string{"Year ended 31 March", "Continuing operations", "Details", "Present state", "As reported"}), n, 1, false})
 				second = append(second, head[i:i+n]...)
 			}
 			i += n
 		}
-		t.head = [][]madeCell{first}
+		t.head = [][]generatedCell{first}
 		if len(second) > 0 {
 			t.head = append(t.head, second)
 		} else {
 			for i := range first {
-				first[i].high = 1
+				first[i].rowSpan = 1
 			}
 		}
 	case "groups":
-		t.head = [][]madeCell{head}
+		t.head = [][]generatedCell{head}
 		full := m.chance(50)
 		if !full {
-			t.head[0] = append([]madeCell{{"Group", 1, 1, false}}, t.head[0]...)
+			t.head[0] = append([]generatedCell{{"Group", 1, 1, false}}, t.head[0]...)
 		}
 		names := m.pick([]string{"Group one", "Domestic", "Abroad", "Ongoing", "Planned", "Former"}, 6)
-		var body [][]madeCell
+		var body [][]generatedCell
 		for i := 0; i < len(t.body); {
 			n := min(len(t.body)-i, 2+m.IntN(3))
 			if full {
-				body = append(body, []madeCell{{names[len(body)%6], len(over), 1, false}})
+				body = append(body, []generatedCell{{names[len(body)%6], len(over), 1, false}})
 				body = append(body, t.body[i:i+n]...)
 			} else {
-				body = append(body, append([]madeCell{{names[i%6], 1, n, false}}, t.body[i]...))
+				body = append(body, append([]generatedCell{{names[i%6], 1, n, false}}, t.body[i]...))
 				body = append(body, t.body[i+1:i+n]...)
 			}
 			i += n
 		}
 		t.body = body
 	case "units":
-		t.head = [][]madeCell{head}
+		t.head = [][]generatedCell{head}
 		unit := m.of([]string{" kg", " m", " EUR", " %", " h"})
 		for _, row := range t.body {
 			for i := range row {
@@ -267,23 +267,23 @@ func (m maker) table(style, kind string) madeTable {
 			head[i].right = head[i].right || kind == "words" && i == len(head)-1
 		}
 	default:
-		t.head = [][]madeCell{head}
+		t.head = [][]generatedCell{head}
 	}
 	return t
 }
 
-func (t madeTable) html(b *strings.Builder) {
-	part := func(name, cell string, rows [][]madeCell) {
+func (t generatedTable) html(b *strings.Builder) {
+	part := func(name, cell string, rows [][]generatedCell) {
 		fmt.Fprintf(b, "<%s>\n", name)
 		for _, row := range rows {
 			b.WriteString("<tr>")
 			for _, c := range row {
 				b.WriteString("<" + cell)
-				if c.wide > 1 {
-					fmt.Fprintf(b, ` colspan="%d"`, c.wide)
+				if c.columnSpan > 1 {
+					fmt.Fprintf(b, ` colspan="%d"`, c.columnSpan)
 				}
-				if c.high > 1 {
-					fmt.Fprintf(b, ` rowspan="%d"`, c.high)
+				if c.rowSpan > 1 {
+					fmt.Fprintf(b, ` rowspan="%d"`, c.rowSpan)
 				}
 				if c.right {
 					b.WriteString(` class="r"`)

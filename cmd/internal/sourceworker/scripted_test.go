@@ -1,6 +1,6 @@
 package sourceworker
 
-// Sources whose servers limit requests, refuse them, list changes, or move items. scriptedPlace
+// Sources whose servers limit requests, refuse them, list changes, or move items. scriptedSource
 // replaces such a server.
 
 import (
@@ -18,7 +18,7 @@ import (
 )
 
 // fill gives the source n items.
-func (p *scriptedPlace) fill(n int) {
+func (p *scriptedSource) fill(n int) {
 	p.set(func() {
 		for i := range n {
 			p.items[fmt.Sprintf("i%02d", i)] = scriptedItem{fmt.Sprintf("folder/%02d.txt", i), "1", fmt.Sprintf("Item %d.", i)}
@@ -31,11 +31,11 @@ func (w *world) addScripted(change ...func(*api.NewSource)) schema.Source {
 	return w.add("place", "scripted", map[string]string{"user": "u", "token": "a token that is secret"}, change...)
 }
 
-func TestAPlaceThatAsksForTimeGetsIt(t *testing.T) {
+func TestRateLimitsAreRespected(t *testing.T) {
 	w := newWorld(t)
-	w.place.fill(10)
-	w.place.set(func() {
-		w.place.list = func(string) (*source.Listing, error) { return nil, &source.RateLimitError{After: time.Hour} }
+	w.scripted.fill(10)
+	w.scripted.set(func() {
+		w.scripted.list = func(string) (*source.Listing, error) { return nil, &source.RateLimitError{After: time.Hour} }
 	})
 	w.start()
 	w.addScripted()
@@ -45,9 +45,9 @@ func TestAPlaceThatAsksForTimeGetsIt(t *testing.T) {
 	}
 	// The run continues where it stopped. A rate limit for one item applies to the whole source.
 	limited := 3
-	w.place.set(func() {
-		w.place.list = nil
-		w.place.fetch = func(string) error {
+	w.scripted.set(func() {
+		w.scripted.list = nil
+		w.scripted.fetch = func(string) error {
 			if limited--; limited >= 0 {
 				return &source.RateLimitError{After: time.Millisecond}
 			}
@@ -61,9 +61,9 @@ func TestAPlaceThatAsksForTimeGetsIt(t *testing.T) {
 	}
 }
 
-func TestAPlaceThatRefusesWaitsForSomebody(t *testing.T) {
+func TestRefusedCredentialsStopTheSource(t *testing.T) {
 	w := newWorld(t)
-	w.place.fill(3)
+	w.scripted.fill(3)
 	w.start()
 	w.add("place", "scripted", map[string]string{"user": "u", "token": "expired"})
 	if s := w.state("place", schema.SourceRefused); s.NextAt != nil || !strings.Contains(s.Problem, "the token has expired") || s.Run.State != "refused" {
@@ -93,9 +93,9 @@ func TestAPlaceThatRefusesWaitsForSomebody(t *testing.T) {
 	}
 }
 
-func TestSecretsOfAnotherKeySayWhatIsMissing(t *testing.T) {
+func TestSecretsOfAnotherKeyNameTheSetting(t *testing.T) {
 	w := newWorld(t)
-	w.place.fill(3)
+	w.scripted.fill(3)
 	stop := w.start()
 	w.addScripted(func(s *api.NewSource) { s.Paused = true })
 	stop()
@@ -107,18 +107,18 @@ func TestSecretsOfAnotherKeySayWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestAPlaceThatListsWhatChanged(t *testing.T) {
+func TestOnlyListedChangesAreFetched(t *testing.T) {
 	w := newWorld(t)
-	w.place.fill(10)
+	w.scripted.fill(10)
 	item := func(id string) source.Item {
-		have := w.place.items[id]
+		have := w.scripted.items[id]
 		return source.Item{ID: id, Path: have.path, Version: have.version, Size: -1}
 	}
 	// Pages have four items. The cursor of a listing of changes is a number.
 	var changed, deleted []string
 	expired := false
-	w.place.set(func() {
-		w.place.list = func(cursor string) (*source.Listing, error) {
+	w.scripted.set(func() {
+		w.scripted.list = func(cursor string) (*source.Listing, error) {
 			var at struct{ Page, Changes int }
 			if cursor != "" {
 				if err := json.Unmarshal([]byte(cursor), &at); err != nil {
@@ -137,7 +137,7 @@ func TestAPlaceThatListsWhatChanged(t *testing.T) {
 				return out, nil
 			}
 			for i := at.Page * 4; i < min(at.Page*4+4, 10); i++ {
-				if id := fmt.Sprintf("i%02d", i); w.place.items[id].path != "" {
+				if id := fmt.Sprintf("i%02d", i); w.scripted.items[id].path != "" {
 					out.Items = append(out.Items, item(id))
 				}
 			}
@@ -154,10 +154,10 @@ func TestAPlaceThatListsWhatChanged(t *testing.T) {
 
 	// One item is changed, one moved and one deleted. Only complete listings can ask for
 	// confirmation.
-	w.place.set(func() {
-		w.place.items["i01"] = scriptedItem{"folder/01.txt", "2", "Item 1, changed."}
-		w.place.items["i02"] = scriptedItem{"elsewhere/02.txt", "1", "Item 2."}
-		delete(w.place.items, "i03")
+	w.scripted.set(func() {
+		w.scripted.items["i01"] = scriptedItem{"folder/01.txt", "2", "Item 1, changed."}
+		w.scripted.items["i02"] = scriptedItem{"elsewhere/02.txt", "1", "Item 2."}
+		delete(w.scripted.items, "i03")
 		changed, deleted = []string{"i01", "i02"}, []string{"i03", "never seen"}
 	})
 	w.act("place", "run")
@@ -171,7 +171,7 @@ func TestAPlaceThatListsWhatChanged(t *testing.T) {
 	}
 
 	// The cursor has expired, so everything is listed, and items deleted in the meantime are found.
-	w.place.set(func() { expired = true; delete(w.place.items, "i04") })
+	w.scripted.set(func() { expired = true; delete(w.scripted.items, "i04") })
 	w.act("place", "run")
 	third := w.ended("place", 3)
 	w.wantCounts(third, "done: seen 8 added 0 changed 0 unchanged 8 moved 0 deleted 1 skipped 0 fetched 0")
@@ -182,9 +182,9 @@ func TestAPlaceThatListsWhatChanged(t *testing.T) {
 
 func TestAnItemThatFailsLeavesTheOthersAlone(t *testing.T) {
 	w := newWorld(t)
-	w.place.fill(5)
-	w.place.set(func() {
-		w.place.fetch = func(id string) error {
+	w.scripted.fill(5)
+	w.scripted.set(func() {
+		w.scripted.fetch = func(id string) error {
 			switch id {
 			case "i01":
 				return &source.ItemError{Reason: "is encrypted"}
@@ -220,10 +220,10 @@ func TestAnItemThatFailsLeavesTheOthersAlone(t *testing.T) {
 	}
 	// Items whose fetching failed are tried again in the next run, items that cannot be read only
 	// when they change.
-	w.place.set(func() { w.place.fetch, w.place.fetches = nil, 0 })
+	w.scripted.set(func() { w.scripted.fetch, w.scripted.fetches = nil, 0 })
 	w.act("place", "run")
 	w.wantCounts(w.ended("place", 2), "done: seen 5 added 2 changed 0 unchanged 2 moved 0 deleted 0 skipped 1 fetched 2")
-	w.place.set(func() { w.place.items["i01"] = scriptedItem{"folder/01.txt", "2", "It is open now."} })
+	w.scripted.set(func() { w.scripted.items["i01"] = scriptedItem{"folder/01.txt", "2", "It is open now."} })
 	w.act("place", "run")
 	w.wantCounts(w.ended("place", 3), "done: seen 5 added 1 changed 0 unchanged 4 moved 0 deleted 0 skipped 0 fetched 1")
 	if w.documents() != 5 {

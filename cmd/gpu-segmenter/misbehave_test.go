@@ -6,13 +6,13 @@ import (
 	"os/exec"
 )
 
-// runStrayer is the environment variable that makes the test binary run goAstray instead of the
-// model server. Its value is the path that goAstray writes to.
-const runStrayer = "GPU_SEGMENTER_TEST_STRAYER"
+// runMisbehaving is the environment variable that makes the test binary run misbehave instead of
+// the model server. Its value is the path that misbehave writes to.
+const runMisbehaving = "GPU_SEGMENTER_TEST_MISBEHAVE"
 
-// goAstray does what the model server must not do, to test that the trace shows all of it. Errors
+// misbehave does what the model server must not do, to test that the trace shows all of it. Errors
 // are ignored: attempts count.
-func goAstray(stray string) {
+func misbehave(stray string) {
 	dial := func(network, address string) {
 		if c, err := net.Dial(network, address); err == nil {
 			_, _ = c.Write([]byte("x"))

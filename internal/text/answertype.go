@@ -13,33 +13,33 @@ import (
 	"github.com/clipperhouse/uax29/v2/words"
 )
 
-// Asked is the kind of thing that a question asks for.
-type Asked int
+// AnswerType is the kind of thing that a question asks for.
+type AnswerType int
 
 const (
-	AskedAnything Asked = iota
-	AskedExtent         // how long: a time, or a length
-	AskedTime           // when: a date, an hour, an event
-	AskedAmount         // how much, how many, how high: a number or a word that stands for one
-	AskedPerson         // who
-	AskedPlace          // where
-	AskedYesNo          // is it, does it
+	AnswerAnything AnswerType = iota
+	AnswerExtent              // how long: a time, or a length
+	AnswerTime                // when: a date, an hour, an event
+	AnswerAmount              // how much, how many, how high: a number or a word that stands for one
+	AnswerPerson              // who
+	AnswerPlace               // where
+	AnswerYesNo               // is it, does it
 )
 
-// askedBy maps question words and phrases to what they ask for.
-var askedBy = func() map[string]Asked {
-	out := map[string]Asked{}
-	for kind, phrases := range map[Asked]string{
-		AskedExtent: `how long|for how long|wie lang|wie lange|combien de temps|pendant combien de temps|quelle est la durée|
+// answerTypeByPhrase maps question words and phrases to what they ask for.
+var answerTypeByPhrase = func() map[string]AnswerType {
+	out := map[string]AnswerType{}
+	for kind, phrases := range map[AnswerType]string{
+		AnswerExtent: `how long|for how long|wie lang|wie lange|combien de temps|pendant combien de temps|quelle est la durée|
 			cuánto tiempo|cuanto tiempo|cuánto dura|cuanto dura|quanto tempo|quanto dura|hoe lang`,
-		AskedTime: `when|what year|which year|what date|which date|what day|which day|what month|which month|what time|what century|which century|
+		AnswerTime: `when|what year|which year|what date|which date|what day|which day|what month|which month|what time|what century|which century|
 			wann|in welchem jahr|an welchem tag|in welchem monat|um wie viel uhr|quand|à quelle date|quelle date|en quelle année|à quelle heure|
 			cuándo|en qué año|en qué fecha|qué día|a qué hora|quando|in che anno|in quale anno|em que ano|a che ora|a que horas|wanneer|in welk jaar|hoe laat`,
-		AskedAmount: `how much|how many|how high|how tall|how heavy|how fast|how deep|how wide|how large|how big|how old|what percentage|
+		AnswerAmount: `how much|how many|how high|how tall|how heavy|how fast|how deep|how wide|how large|how big|how old|what percentage|
 			which percentage|what percent|wie viel|wie viele|wieviel|wieviele|wie hoch|wie schwer|wie schnell|wie tief|wie breit|wie groß|wie alt|wie teuer|
 			combien|cuánto|cuánta|cuántos|cuántas|quanto|quanta|quanti|quante|quantos|quantas|hoeveel|hoe hoog|hoe zwaar|hoe oud|hoe groot|hoe duur`,
-		AskedPerson: `who|whose|whom|wer|wen|wem|wessen|quién|quiénes|quem|qui est|qui a|qui était|qui sont`,
-		AskedPlace:  `where|wo|woher|wohin|où|dónde|adónde|dove|onde|waar|waarheen`,
+		AnswerPerson: `who|whose|whom|wer|wen|wem|wessen|quién|quiénes|quem|qui est|qui a|qui était|qui sont`,
+		AnswerPlace:  `where|wo|woher|wohin|où|dónde|adónde|dove|onde|waar|waarheen`,
 	} {
 		for p := range strings.SplitSeq(phrases, "|") {
 			out[strings.Join(strings.Fields(p), " ")] = kind
@@ -50,9 +50,9 @@ var askedBy = func() map[string]Asked {
 
 // Words that ask only at the beginning of a question, and mean something else inside it.
 var (
-	askedAtFirst = map[string]Asked{"chi": AskedPerson, "wie is": AskedPerson, "wie was": AskedPerson, "wie heeft": AskedPerson,
-		"qui": AskedPerson, "quien": AskedPerson, "cuando": AskedTime, "donde": AskedPlace, "cuanto": AskedAmount, "cuantos": AskedAmount,
-		"cuanta": AskedAmount, "cuantas": AskedAmount, "ou": AskedPlace, "est ce que": AskedYesNo}
+	answerTypeAtStart = map[string]AnswerType{"chi": AnswerPerson, "wie is": AnswerPerson, "wie was": AnswerPerson, "wie heeft": AnswerPerson,
+		"qui": AnswerPerson, "quien": AnswerPerson, "cuando": AnswerTime, "donde": AnswerPlace, "cuanto": AnswerAmount, "cuantos": AnswerAmount,
+		"cuanta": AnswerAmount, "cuantas": AnswerAmount, "ou": AnswerPlace, "est ce que": AnswerYesNo}
 	// otherQuestions ask for anything, whatever words follow in the question.
 	otherQuestions = set(`what which why how was welche welcher welches welchen warum wieso weshalb quel quelle quels quelles que pourquoi comment
 		qué cuál cuáles cómo che quale quali perché come qual quais porque como wat welk welke waarom hoe`)
@@ -65,36 +65,36 @@ var (
 	alternatives = set(`or oder`)
 )
 
-// AskedFor returns what a question asks for.
-func AskedFor(question string) Asked {
+// ExpectedAnswerType returns what a question asks for.
+func ExpectedAnswerType(question string) AnswerType {
 	all := askedWords(question)
-	for at := range all {
-		if at > 0 && otherQuestions[all[at-1]] && at == 1 {
+	for i := range all {
+		if i > 0 && otherQuestions[all[i-1]] && i == 1 {
 			// "What was ... when ..." asks for anything; "what year" was matched before.
-			return AskedAnything
+			return AnswerAnything
 		}
-		for n := min(4, len(all)-at); n > 0; n-- {
-			phrase := strings.Join(all[at:at+n], " ")
-			if kind, ok := askedBy[phrase]; ok && (n > 1 || at == 0 || asksInside(phrase, at)) {
+		for n := min(4, len(all)-i); n > 0; n-- {
+			phrase := strings.Join(all[i:i+n], " ")
+			if kind, ok := answerTypeByPhrase[phrase]; ok && (n > 1 || i == 0 || asksAfterFirst(phrase, i)) {
 				return kind
 			}
-			if kind, ok := askedAtFirst[phrase]; ok && at == 0 {
+			if kind, ok := answerTypeAtStart[phrase]; ok && i == 0 {
 				return kind
 			}
 		}
-		if at == 0 && auxiliaries[all[0]] && asksYesNo(all) {
-			return AskedYesNo
+		if i == 0 && auxiliaries[all[0]] && asksYesNo(all) {
+			return AnswerYesNo
 		}
 	}
-	return AskedAnything
+	return AnswerAnything
 }
 
-// asksInside reports whether a single question word that is not the first word asks. Words that
+// asksAfterFirst reports whether a single question word that is not the first word asks. Words that
 // also begin clauses ask only after one other word ("By when").
-func asksInside(word string, at int) bool {
+func asksAfterFirst(word string, i int) bool {
 	switch word {
 	case "when", "where", "who", "whose", "whom", "wo", "qui", "dove", "quando", "onde": // they also begin clauses
-		return at == 1
+		return i == 1
 	}
 	return true
 }
@@ -121,8 +121,8 @@ func askedWords(question string) []string {
 
 // Fits reports whether the part r of s is of the kind that a question asks for. The text around it
 // counts where it has the unit of a number, or shows that the number is that of a clause.
-func (a Asked) Fits(s string, r Range) bool {
-	if a == AskedAnything {
+func (a AnswerType) Fits(s string, r Range) bool {
+	if a == AnswerAnything {
 		return true
 	}
 	if reference(s, r) {
@@ -130,15 +130,15 @@ func (a Asked) Fits(s string, r Range) bool {
 	}
 	p := partsOf(r.Of(s))
 	switch a {
-	case AskedExtent:
+	case AnswerExtent:
 		return p.unit || p.period || p.number && (unitFollows(s[r.End:]) || unitPrecedes(s[:r.Start]))
-	case AskedTime:
+	case AnswerTime:
 		return p.time || p.period || !p.number && p.word && !p.money
-	case AskedAmount:
+	case AnswerAmount:
 		return p.number && !p.date() || p.quantifier
-	case AskedPerson, AskedPlace:
+	case AnswerPerson, AnswerPlace:
 		return p.word
-	case AskedYesNo:
+	case AnswerYesNo:
 		return p.yesNo
 	}
 	return true
@@ -170,8 +170,8 @@ func partsOf(s string) parts {
 	}
 	p.money = p.money || strings.ContainsAny(s, "€$£¥%")
 	p.time = p.time || clock.MatchString(s)
-	said, _, _ := strings.Cut(strings.ToLower(s), ",")
-	p.yesNo = yesNo[strings.Trim(said, " .!;:")]
+	start, _, _ := strings.Cut(strings.ToLower(s), ",")
+	p.yesNo = yesNo[strings.Trim(start, " .!;:")]
 	return p
 }
 

@@ -12,67 +12,67 @@ import (
 // file's fault. A parser that sleeps must be ended, too.
 const clockFactor = 10
 
-// allowance is the time that a file may take: limit of processor time, and clockFactor times limit
+// timeBudget is the time that a file may take: limit of processor time, and clockFactor times limit
 // of elapsed time. It starts with start.
-type allowance struct {
-	limit time.Duration
-	over  func(*Error) // called at most once per start
+type timeBudget struct {
+	limit      time.Duration
+	onExceeded func(*Error) // called at most once per start
 
-	mu    sync.Mutex
-	timer *time.Timer
-	spent time.Duration // processor time at the start
-	since time.Time
+	mu        sync.Mutex
+	timer     *time.Timer
+	cpuStart  time.Duration // processor time at the start
+	startTime time.Time
 }
 
 // start starts the allowance, or restarts it from zero.
-func (a *allowance) start() {
+func (a *timeBudget) start() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.halt()
-	a.spent, a.since = processorTime(), time.Now()
-	a.wait(a.limit)
+	a.stopTimer()
+	a.cpuStart, a.startTime = processorTime(), time.Now()
+	a.schedule(a.limit)
 }
 
 // stop stops the allowance until the next start.
-func (a *allowance) stop() {
+func (a *timeBudget) stop() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.halt()
+	a.stopTimer()
 }
 
-func (a *allowance) halt() {
+func (a *timeBudget) stopTimer() {
 	if a.timer != nil {
 		a.timer.Stop()
 		a.timer = nil
 	}
 }
 
-// wait calls look after d.
-func (a *allowance) wait(d time.Duration) {
+// schedule calls check after d.
+func (a *timeBudget) schedule(d time.Duration) {
 	var t *time.Timer
 	t = time.AfterFunc(d, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if a.timer == t {
-			a.look()
+			a.check()
 		}
 	})
 	a.timer = t
 }
 
-func (a *allowance) look() {
-	used, passed := processorTime()-a.spent, time.Since(a.since)
+func (a *timeBudget) check() {
+	used, elapsed := processorTime()-a.cpuStart, time.Since(a.startTime)
 	switch {
 	case used >= a.limit:
 		a.timer = nil
-		a.over(timedOut(a.limit))
-	case passed >= clockFactor*a.limit:
+		a.onExceeded(timedOut(a.limit))
+	case elapsed >= clockFactor*a.limit:
 		a.timer = nil
-		a.over(hung(a.limit))
+		a.onExceeded(hung(a.limit))
 	default:
 		// Using up the rest of the processor time takes at least as long by the clock, since one
 		// goroutine parses.
-		a.wait(max(min(a.limit-used, clockFactor*a.limit-passed), time.Millisecond))
+		a.schedule(max(min(a.limit-used, clockFactor*a.limit-elapsed), time.Millisecond))
 	}
 }
 

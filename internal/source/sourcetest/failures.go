@@ -14,19 +14,19 @@ import (
 	"github.com/sluice-rag/sluice/internal/waittest"
 )
 
-// asked is the number of seconds for which the source asks callers to wait.
-const asked = 7
+// retryAfterSeconds is the number of seconds for which the source asks callers to wait.
+const retryAfterSeconds = 7
 
-func endsWithItsContext(t *testing.T, p Fixture) {
+func stopsWithItsContext(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("A text.\n"))
 	c := p.open(t)
 	item := p.byName(t, list(t, c, ""))["a.txt"]
-	ended, end := context.WithCancel(t.Context())
-	end()
-	if err := p.listFirst(ended, c); !errors.Is(err, context.Canceled) {
+	cancelled, cancelNow := context.WithCancel(t.Context())
+	cancelNow()
+	if err := p.listFirst(cancelled, c); !errors.Is(err, context.Canceled) {
 		t.Errorf("listing with a context that ended gives %v", err)
 	}
-	if _, _, err := p.fetch(ended, c, item); !errors.Is(err, context.Canceled) {
+	if _, _, err := p.fetch(cancelled, c, item); !errors.Is(err, context.Canceled) {
 		t.Errorf("fetching with a context that ended gives %v", err)
 	}
 	faults := p.faults()
@@ -39,12 +39,12 @@ func endsWithItsContext(t *testing.T, p Fixture) {
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		faults.Set(&Fault{Hold: true, Match: p.matching(what)})
+		faults.Set(&Fault{Block: true, Match: p.matching(what)})
 		go func() { done <- call(ctx) }()
-		waittest.Receive(t, faults.Blocked(), what+" to wait for the place")
+		waittest.Receive(t, faults.Blocked(), what+" to wait for the server")
 		cancel()
 		if err := waittest.Receive(t, done, what+" to end with its context"); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, whose context ended while the place was silent, gives %v", what, err)
+			t.Errorf("%s, whose context ended while the server was silent, gives %v", what, err)
 		}
 		faults.Set(nil)
 	}
@@ -91,7 +91,7 @@ func (p Fixture) attempt(t testing.TB, values map[string]string) error {
 	return err
 }
 
-func keepsFromPrivateAddresses(t *testing.T, p Fixture) {
+func refusesPrivateAddresses(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("A text.\n"))
 	p.Settings.AllowPrivate = false
 	if err := p.attempt(t, p.Settings.Values); err == nil {
@@ -102,11 +102,11 @@ func keepsFromPrivateAddresses(t *testing.T, p Fixture) {
 	}
 }
 
-func saysRefused(t *testing.T, p Fixture) {
+func reportsRefusedCredentials(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("A text.\n"))
-	if p.Wrong != nil {
+	if p.WrongCredentials != nil {
 		values := maps.Clone(p.Settings.Values)
-		p.Wrong(values)
+		p.WrongCredentials(values)
 		if err := p.attempt(t, values); !errors.Is(err, source.ErrRefused) {
 			t.Errorf("wrong credentials give %v, want ErrRefused", err)
 		}
@@ -126,7 +126,7 @@ func saysRefused(t *testing.T, p Fixture) {
 	p.Faults.Set(nil)
 }
 
-func saysTooFast(t *testing.T, p Fixture) {
+func reportsRateLimit(t *testing.T, p Fixture) {
 	p.Put(t, "a.txt", []byte("A text.\n"))
 	if p.Faults == nil {
 		return
@@ -134,14 +134,14 @@ func saysTooFast(t *testing.T, p Fixture) {
 	c := p.open(t)
 	item := p.byName(t, list(t, c, ""))["a.txt"]
 	before := p.Faults.Requests()
-	p.Faults.Set(&Fault{Status: http.StatusTooManyRequests, RetryAfter: asked})
+	p.Faults.Set(&Fault{Status: http.StatusTooManyRequests, RetryAfter: retryAfterSeconds})
 	_, err := c.List(t.Context(), "")
 	p.checkLimit(t, "listing", err)
 	_, _, err = p.fetch(t.Context(), c, item)
 	p.checkLimit(t, "fetching", err)
 	p.Faults.Set(nil)
 	if made := p.Faults.Requests() - before; made > 20 {
-		t.Errorf("two calls made %d requests of a place that wanted fewer", made)
+		t.Errorf("two calls made %d requests of a server that wanted fewer", made)
 	}
 	if _, err := c.List(t.Context(), ""); err != nil {
 		t.Errorf("afterwards, listing gives %v", err)
@@ -154,8 +154,8 @@ func (p Fixture) checkLimit(t testing.TB, what string, err error) {
 	switch {
 	case !errors.As(err, &limit):
 		t.Errorf("%s too fast gives %v, want a RateLimitError", what, err)
-	case !p.NoRetryAfter && (limit.After > asked*time.Second || limit.After < (asked-6)*time.Second):
-		t.Errorf("%s too fast asks to wait for %s, the place for %ds", what, limit.After, asked)
+	case !p.NoRetryAfter && (limit.After > retryAfterSeconds*time.Second || limit.After < (retryAfterSeconds-6)*time.Second):
+		t.Errorf("%s too fast asks to wait for %s, the server for %ds", what, limit.After, retryAfterSeconds)
 	}
 }
 
@@ -169,9 +169,9 @@ func survivesOutages(t *testing.T, p Fixture) {
 	item := p.byName(t, list(t, c, ""))["reports.txt"]
 	faults.Set(&Fault{Status: http.StatusServiceUnavailable})
 	_, err := c.List(t.Context(), "")
-	checkPassing(t, "listing", err)
+	checkTransient(t, "listing", err)
 	_, _, err = p.fetch(t.Context(), c, item)
-	checkPassing(t, "fetching", err)
+	checkTransient(t, "fetching", err)
 	faults.Set(nil)
 	if content, _, err := p.fetch(t.Context(), c, item); err != nil || !p.same(files["reports.txt"], content) {
 		t.Errorf("after an outage, fetching gives %q, %v", content, err)
@@ -181,13 +181,13 @@ func survivesOutages(t *testing.T, p Fixture) {
 	}
 }
 
-// checkPassing checks that an error is not one that gives up the source or the item for good.
-func checkPassing(t testing.TB, what string, err error) {
+// checkTransient checks that an error is not one that gives up the source or the item for good.
+func checkTransient(t testing.TB, what string, err error) {
 	t.Helper()
 	var item *source.ItemError
 	var field *source.FieldError
 	if err == nil || errors.Is(err, source.ErrGone) || errors.Is(err, source.ErrRefused) || errors.As(err, &item) || errors.As(err, &field) {
-		t.Errorf("%s while the place is out of order gives %v", what, err)
+		t.Errorf("%s while the server is out of order gives %v", what, err)
 	}
 }
 
@@ -201,7 +201,7 @@ func longText() []byte {
 	return out.Bytes()
 }
 
-func givesNoShortFile(t *testing.T, p Fixture) {
+func failsOnTruncatedFile(t *testing.T, p Fixture) {
 	content := longText()
 	p.Put(t, "long.txt", content)
 	faults := p.faults()
@@ -215,14 +215,14 @@ func givesNoShortFile(t *testing.T, p Fixture) {
 	if err == nil {
 		t.Errorf("a body whose connection broke reads as %d bytes of %d, without an error", len(got), len(content))
 	}
-	checkPassing(t, "reading", err)
+	checkTransient(t, "reading", err)
 	faults.Set(nil)
 	if got, _, err := p.fetch(t.Context(), c, item); err != nil || !p.same(content, got) {
 		t.Errorf("afterwards, fetching gives %d bytes, %v", len(got), err)
 	}
 }
 
-func givesNoShortListing(t *testing.T, p Fixture) {
+func failsOnTruncatedListing(t *testing.T, p Fixture) {
 	files := p.fill(t)
 	faults := p.faults()
 	if faults == nil {
